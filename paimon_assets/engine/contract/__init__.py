@@ -1,0 +1,9 @@
+"""The values that cross between control plane and data plane, and the door they cross by.
+
+Concept → files:
+    what to read        split (DataSplit), context (ReadContext)
+    what to write       context (WriteContext)
+    what was written    commit_message (CommitMessage, WriteReport)
+    as bytes            wire
+    who does it         executor (Executor)
+"""

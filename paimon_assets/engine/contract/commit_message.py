@@ -1,0 +1,80 @@
+"""CommitMessage: what one writer did to one bucket, and WriteReport: what it saw on the way.
+
+Source: `org.apache.paimon.table.sink.CommitMessageImpl`.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from paimon_assets.engine.spec.data_file import DataFileMeta
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataIncrement:
+    """Files a write added to, or took from, a bucket."""
+
+    new_files: tuple[DataFileMeta, ...] = ()
+    deleted_files: tuple[DataFileMeta, ...] = ()
+    changelog_files: tuple[DataFileMeta, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactIncrement:
+    """Files a compaction replaced, and by which."""
+
+    compact_before: tuple[DataFileMeta, ...] = ()
+    compact_after: tuple[DataFileMeta, ...] = ()
+    changelog_files: tuple[DataFileMeta, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitMessage:
+    """What one writer did to one bucket; nothing is visible until it is committed."""
+
+    partition: bytes
+    """Serialized BinaryRow of the partition values."""
+    bucket: int
+    total_buckets: int | None
+    """Bucket count the writer used; -1 unaware or dynamic."""
+    data_increment: DataIncrement = field(default_factory=DataIncrement)
+    compact_increment: CompactIncrement = field(default_factory=CompactIncrement)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteReport:
+    """Counts a person wants to see after a write; they add up over tasks."""
+
+    rows_in: int = 0
+    """Rows the writer was given."""
+    rows_ignored: int = 0
+    """Rows dropped by ignore-delete and ignore-update-before."""
+    rows_written: int = 0
+    """Rows in the new files, after merging equal keys."""
+    sequence_wraps: int = 0
+    """Rows whose padded counter wrapped inside one second or millisecond of one bucket."""
+
+    def __add__(self, other: "WriteReport") -> "WriteReport":
+        return WriteReport(
+            rows_in=self.rows_in + other.rows_in,
+            rows_ignored=self.rows_ignored + other.rows_ignored,
+            rows_written=self.rows_written + other.rows_written,
+            sequence_wraps=self.sequence_wraps + other.sequence_wraps,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteResult:
+    """All that a write task returns: messages to commit and a report to show."""
+
+    messages: tuple[CommitMessage, ...] = ()
+    report: WriteReport = field(default_factory=WriteReport)
+
+    @staticmethod
+    def sum(results: Iterable["WriteResult"]) -> "WriteResult":
+        """Join the results of all tasks of one write."""
+        messages: list[CommitMessage] = []
+        report = WriteReport()
+        for result in results:
+            messages.extend(result.messages)
+            report += result.report
+        return WriteResult(messages=tuple(messages), report=report)

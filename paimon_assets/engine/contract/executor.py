@@ -1,0 +1,41 @@
+"""Executor: who reads splits and writes rows. This process, or Spark; one contract for both.
+
+Every executor passes the same behaviour suite (`tests/behaviour`).
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol, TypeVar
+
+import pyarrow as pa
+
+from paimon_assets.engine.contract.commit_message import WriteResult
+from paimon_assets.engine.contract.context import ReadContext, WriteContext
+from paimon_assets.engine.contract.split import DataSplit
+
+RowsT_contra = TypeVar("RowsT_contra", contravariant=True)
+"""What the executor takes as rows: a RecordBatchReader here, also a Spark DataFrame there."""
+
+
+class Executor(Protocol[RowsT_contra]):
+    """Runs data-plane work. Nothing it writes is visible until its messages are committed.
+
+    Work is repeatable: new file names per attempt, only returned messages are committed. Errors of
+    the data plane reach the caller as the `PaimonError` they were, from whatever process.
+    """
+
+    def map_splits(
+        self, context: ReadContext, splits: Sequence[DataSplit]
+    ) -> Iterator[pa.RecordBatch]:
+        """Read splits into batches whose schema is exactly that of `context.columns`.
+
+        Order: splits in the order given, rows of a split in key order if it was merged.
+        """
+        ...
+
+    def map_rows(self, context: WriteContext, rows: RowsT_contra) -> WriteResult:
+        """Write rows into data files, in their order wherever keys and sequences are equal.
+
+        `rows` holds the table's columns by name, in any order; they are checked before a file is
+        written (`InvalidInputError`).
+        """
+        ...

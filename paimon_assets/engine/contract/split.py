@@ -1,0 +1,57 @@
+"""DataSplit: files of one bucket that are read together. The only way work reaches a reader.
+
+Source: `org.apache.paimon.table.source.DataSplit`; its binary form is `contract.wire`.
+"""
+
+from dataclasses import dataclass
+
+from paimon_assets.engine.spec.data_file import DataFileMeta
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeletionFile:
+    """Where the deletion vector of one data file lies."""
+
+    path: str
+    offset: int
+    length: int
+    cardinality: int | None = None
+    """Deleted rows; None is unknown."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataSplit:
+    """Files of one bucket that must be read together.
+
+    With its `ReadContext` it is readable on a machine that never saw the table.
+    """
+
+    snapshot_id: int
+    """For reports only."""
+    partition: bytes
+    """Serialized BinaryRow: source of the partition columns' values."""
+    bucket: int
+    bucket_path: str
+    """Directory of files without an external path."""
+    total_buckets: int | None = None
+    data_files: tuple[DataFileMeta, ...]
+    deletion_files: tuple[DeletionFile | None, ...] | None = None
+    """As long as `data_files`, or None if no file has deletions."""
+    is_streaming: bool = False
+    """Keep row kinds; neither merge nor drop deletes."""
+    raw_convertible: bool = False
+    """Files may be read one after the other, without merging."""
+
+    def path_of(self, file: DataFileMeta) -> str:
+        """Return the full path of one of the split's files."""
+        return file.external_path or f"{self.bucket_path}/{file.file_name}"
+
+    @property
+    def row_count(self) -> int:
+        """Physical rows of all files."""
+        return sum(file.row_count for file in self.data_files)
+
+    @property
+    def file_bytes(self) -> int:
+        """Bytes of all files."""
+        return sum(file.file_size for file in self.data_files)

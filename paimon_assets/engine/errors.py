@@ -1,0 +1,113 @@
+"""Errors, sorted by what the caller does next.
+
+    PaimonError
+    ├── InvalidInputError        fix the call or the data; nothing was committed
+    │   ├── NotFoundError        the named thing does not exist
+    │   └── AlreadyExistsError   the named thing exists already
+    ├── CommitConflictError      somebody else was faster: plan again
+    ├── CommitUnknownError       look first, delete nothing
+    ├── FormatError              bytes on disk are not what the format says
+    ├── StorageError             the storage failed: try again later
+    └── UnsupportedFeatureError  legal Paimon that this engine does not do
+
+Every error has a stable `kind` for handlers, tests and dashboards, and `details` for metadata.
+Errors cross process borders as `(class name, message, kind, details)`; see `contract.wire`.
+"""
+
+from collections.abc import Mapping
+from typing import Self
+
+Detail = str | int | float | bool | None
+
+
+class PaimonError(Exception):
+    """Root of all errors this package raises on purpose."""
+
+    default_kind = "error"
+
+    def __init__(
+        self, message: str, *, kind: str | None = None, details: Mapping[str, Detail] | None = None
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.kind = kind or self.default_kind
+        self.details: dict[str, Detail] = dict(details or {})
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_rebuild, (type(self), self.message, self.kind, self.details))
+
+    @classmethod
+    def of_parts(cls, message: str, kind: str, details: Mapping[str, Detail]) -> Self:
+        """Rebuild an error from the parts that crossed a process border."""
+        return cls(message, kind=kind, details=details)
+
+
+def _rebuild(
+    cls: type[PaimonError], message: str, kind: str, details: Mapping[str, Detail]
+) -> PaimonError:
+    return cls.of_parts(message, kind, details)
+
+
+class InvalidInputError(PaimonError):
+    """The call, the configuration or the data is wrong; nothing was committed."""
+
+    default_kind = "invalid-input"
+
+
+class NotFoundError(InvalidInputError):
+    """The named database, table, snapshot, tag or file does not exist."""
+
+    default_kind = "not-found"
+
+
+class AlreadyExistsError(InvalidInputError):
+    """The named database or table exists already."""
+
+    default_kind = "already-exists"
+
+
+class CommitConflictError(PaimonError):
+    """A concurrent commit makes ours wrong; plan again on the newest snapshot."""
+
+    default_kind = "commit-conflict"
+
+
+class CommitUnknownError(PaimonError):
+    """The commit may have happened. Look at the snapshots first; nothing was deleted."""
+
+    default_kind = "commit-unknown"
+
+
+class FormatError(PaimonError):
+    """A file does not hold what the format says it must."""
+
+    default_kind = "format"
+
+
+class StorageError(PaimonError):
+    """The storage refused or failed; the same call may succeed later."""
+
+    default_kind = "storage"
+
+
+class UnsupportedFeatureError(PaimonError):
+    """Legal Paimon that this engine does not do (yet); nothing was read or written."""
+
+    default_kind = "unsupported"
+
+
+ERROR_CLASSES: Mapping[str, type[PaimonError]] = {
+    cls.__name__: cls
+    for cls in (
+        PaimonError,
+        InvalidInputError,
+        NotFoundError,
+        AlreadyExistsError,
+        CommitConflictError,
+        CommitUnknownError,
+        FormatError,
+        StorageError,
+        UnsupportedFeatureError,
+    )
+}
+"""Class name → class, to rebuild an error that crossed a process border."""

@@ -1,0 +1,116 @@
+"""FileIO: the few storage calls the engine needs, and how to open the same storage elsewhere."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import pyarrow as pa
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileIOSpec:
+    """How to open a storage on another machine: values only, never an open handle.
+
+    `repr` hides the option values, because they may be credentials.
+    """
+
+    scheme: str = "file"
+    """`file`, or the scheme of a pyarrow or fsspec filesystem: `s3`, `gs`, `hdfs`, `memory`, …"""
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileStatus:
+    """One entry of a directory."""
+
+    path: str
+    """Full path, in the form the FileIO takes."""
+    size: int
+    """Bytes; 0 for directories."""
+    is_directory: bool
+    modified_ms: int
+    """Epoch milliseconds of the last change; 0 if the storage does not tell."""
+
+    @property
+    def name(self) -> str:
+        """Last part of the path."""
+        return self.path.rstrip("/").rsplit("/", 1)[-1]
+
+
+class FileIO(Protocol):
+    """Storage calls. Paths are plain (`/a/b`) or carry the storage's scheme (`s3://b/a`).
+
+    Missing files raise `NotFoundError` (kind `file-not-found`), other failures `StorageError`; both
+    name the path. No method retries.
+    """
+
+    @property
+    def spec(self) -> FileIOSpec:
+        """How to open this storage elsewhere."""
+        ...
+
+    def read_bytes(self, path: str) -> bytes:
+        """Read a whole file."""
+        ...
+
+    def open_input(self, path: str) -> pa.NativeFile:
+        """Open a file for random access; the caller closes it."""
+        ...
+
+    def open_output(self, path: str) -> pa.NativeFile:
+        """Create a new file for streaming writes, with its parent directories.
+
+        For data files and manifests, whose fresh names nobody else writes.
+        """
+        ...
+
+    def write_bytes(self, path: str, data: bytes) -> None:
+        """Write a whole new file of a fresh name, with its parent directories."""
+        ...
+
+    def publish(self, path: str, data: bytes) -> bool:
+        """Create a file atomically with its whole content, only if there is none of that name.
+
+        Returns:
+            True if this call created it, False if the name was taken.
+
+        Raises:
+            CommitUnknownError: The storage's answer was lost: the file may exist or not.
+        """
+        ...
+
+    def replace(self, path: str, data: bytes) -> None:
+        """Create or overwrite a small file; readers see the old or the new content, no mixture."""
+        ...
+
+    def exists(self, path: str) -> bool:
+        """Whether a file or directory of this path exists."""
+        ...
+
+    def file_size(self, path: str) -> int:
+        """Return the bytes of a file."""
+        ...
+
+    def list_directory(self, path: str) -> list[FileStatus]:
+        """List a directory, not its subdirectories; empty if it does not exist."""
+        ...
+
+    def make_directory(self, path: str) -> None:
+        """Create a directory and its parents; fine if it exists."""
+        ...
+
+    def delete_file(self, path: str) -> None:
+        """Delete a file; fine if it does not exist."""
+        ...
+
+    def delete_directory(self, path: str) -> None:
+        """Delete a directory with all it holds; fine if it does not exist."""
+        ...
+
+    def rename_directory(self, source: str, target: str) -> None:
+        """Move a directory to a path that does not exist.
+
+        Raises:
+            AlreadyExistsError: The target exists.
+        """
+        ...

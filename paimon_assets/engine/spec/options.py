@@ -1,0 +1,343 @@
+"""THE option table: key, type, default and meaning of every table option this engine obeys.
+
+Options are read through the table: `options.get(BUCKET)` is an `int`. Keys that are not listed here
+are kept and written back (other engines wrote them).
+Source: `org.apache.paimon.CoreOptions`.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum, StrEnum
+from typing import Generic, TypeVar
+
+from paimon_assets.engine.errors import InvalidInputError
+
+T = TypeVar("T")
+E = TypeVar("E", bound=Enum)
+
+
+@dataclass(frozen=True, slots=True)
+class Option(Generic[T]):
+    """One typed table option."""
+
+    key: str
+    parse: Callable[[str], T]
+    default: T
+    description: str
+    fallback_keys: tuple[str, ...] = ()
+
+
+class Options:
+    """Typed view of a table's option texts."""
+
+    __slots__ = ("values",)
+
+    def __init__(self, values: Mapping[str, str]) -> None:
+        self.values = values
+
+    def text(self, option: Option[T]) -> str | None:
+        """Return the stored text of `option`, looking at its fallback keys too."""
+        for key in (option.key, *option.fallback_keys):
+            if key in self.values:
+                return self.values[key]
+        return None
+
+    def has(self, option: Option[T]) -> bool:
+        """Whether the table sets `option` itself."""
+        return self.text(option) is not None
+
+    def get(self, option: Option[T]) -> T:
+        """Return the value of `option`, or its default.
+
+        Raises:
+            InvalidInputError: The stored text does not parse; names the option and the text.
+        """
+        text = self.text(option)
+        if text is None:
+            return option.default
+        try:
+            return option.parse(text)
+        except (ValueError, InvalidInputError) as error:
+            raise InvalidInputError(
+                f"Table option '{option.key}' has the value '{text}': {error}",
+                kind="option-value",
+                details={"option": option.key},
+            ) from error
+
+
+def parse_bool(text: str) -> bool:
+    """Parse `true` or `false` in any letter case."""
+    match text.strip().lower():
+        case "true":
+            return True
+        case "false":
+            return False
+        case _:
+            raise ValueError("expected true or false")
+
+
+_MEMORY = re.compile(r"^\s*(\d+)\s*([a-z]*)\s*$", re.IGNORECASE)
+_MEMORY_UNITS: dict[str, int] = {
+    unit: 1024**power
+    for power, units in enumerate(
+        [
+            ("", "b", "bytes"),
+            ("k", "kb", "kibibytes"),
+            ("m", "mb", "mebibytes"),
+            ("g", "gb", "gibibytes"),
+            ("t", "tb", "tebibytes"),
+        ]
+    )
+    for unit in units
+}
+
+
+def parse_memory(text: str) -> int:
+    """Parse a memory size such as `128 mb` into bytes.
+
+    >>> parse_memory("128 mb"), parse_memory("1g"), parse_memory("100")
+    (134217728, 1073741824, 100)
+    """
+    match = _MEMORY.match(text)
+    factor = _MEMORY_UNITS.get(match[2].lower()) if match else None
+    if match is None or factor is None:
+        raise ValueError("expected a size such as '128 mb'")
+    return int(match[1]) * factor
+
+
+_DURATION = re.compile(r"^\s*(\d+)\s*([a-zµ]*)\s*$", re.IGNORECASE)
+_DURATION_MILLIS = {
+    "ms": 1, "milli": 1, "millis": 1, "millisecond": 1, "milliseconds": 1, "": 1,
+    "s": 1000, "sec": 1000, "secs": 1000, "second": 1000, "seconds": 1000,
+    "m": 60_000, "min": 60_000, "mins": 60_000, "minute": 60_000, "minutes": 60_000,
+    "h": 3_600_000, "hour": 3_600_000, "hours": 3_600_000,
+    "d": 86_400_000, "day": 86_400_000, "days": 86_400_000,
+}  # fmt: skip
+
+
+def parse_duration_ms(text: str) -> int:
+    """Parse a duration such as `10 s` or `1 h` into milliseconds.
+
+    >>> parse_duration_ms("10 s"), parse_duration_ms("1 h")
+    (10000, 3600000)
+    """
+    match = _DURATION.match(text)
+    factor = _DURATION_MILLIS.get(match[2].lower()) if match else None
+    if match is None or factor is None:
+        raise ValueError("expected a duration such as '10 s'")
+    return int(match[1]) * factor
+
+
+def parse_names(text: str) -> tuple[str, ...]:
+    """Parse a comma list of names; blanks around commas are trimmed, empty items dropped."""
+    return tuple(name for item in text.split(",") if (name := item.strip()))
+
+
+def parse_enum(enum: type[E]) -> Callable[[str], E]:
+    """Return a parser that accepts the enum's values in any letter case."""
+
+    def parse(text: str) -> E:
+        for member in enum:
+            if str(member.value).lower() == text.strip().lower():
+                return member
+        raise ValueError(f"expected one of {', '.join(str(member.value) for member in enum)}")
+
+    return parse
+
+
+class MergeEngine(StrEnum):
+    """How records of one key become one row."""
+
+    DEDUPLICATE = "deduplicate"
+    PARTIAL_UPDATE = "partial-update"
+    AGGREGATION = "aggregation"
+    FIRST_ROW = "first-row"
+
+
+class ChangelogProducer(StrEnum):
+    """Who writes changelog files."""
+
+    NONE = "none"
+    INPUT = "input"
+    FULL_COMPACTION = "full-compaction"
+    LOOKUP = "lookup"
+
+
+class SortOrder(StrEnum):
+    """Whether the largest or the smallest sequence value wins."""
+
+    ASCENDING = "ascending"
+    DESCENDING = "descending"
+
+
+class BucketFunctionType(StrEnum):
+    """How bucket keys become bucket numbers."""
+
+    DEFAULT = "default"
+    MOD = "mod"
+    HIVE = "hive"
+
+
+class SequencePadding(StrEnum):
+    """One step of `sequence.auto-padding`."""
+
+    ROW_KIND_FLAG = "row-kind-flag"
+    SECOND_TO_MICRO = "second-to-micro"
+    MILLIS_TO_MICRO = "millis-to-micro"
+
+
+class PaddingLayout(StrEnum):
+    """Where the padded number lives; see ARCHITECTURE, "sequence padding"."""
+
+    SEQUENCE_FIELD = "sequence-field"
+    """In `_SEQUENCE_NUMBER`, beside a `sequence.field` that every Paimon engine compares first."""
+    SEQUENCE_NUMBER = "sequence-number"
+    """In `_SEQUENCE_NUMBER` only; the column is named by `sequence.padding-field`."""
+
+
+def parse_paddings(text: str) -> tuple[SequencePadding, ...]:
+    """Parse the comma list of padding steps, applied left to right; blanks are trimmed."""
+    parse = parse_enum(SequencePadding)
+    return tuple(parse(item) for item in text.split(","))
+
+
+BUCKET = Option("bucket", int, -1, "Number of buckets; -1 unaware or dynamic, -2 postpone.")
+BUCKET_KEY: Option[tuple[str, ...]] = Option(
+    "bucket-key", parse_names, (), "Columns hashed into the bucket number."
+)
+BUCKET_FUNCTION = Option(
+    "bucket-function.type",
+    parse_enum(BucketFunctionType),
+    BucketFunctionType.DEFAULT,
+    "Function from bucket key to bucket number.",
+)
+FILE_FORMAT = Option("file.format", str.lower, "parquet", "Format of data files.")
+FILE_COMPRESSION = Option("file.compression", str.lower, "zstd", "Codec of data files.")
+FILE_COMPRESSION_ZSTD_LEVEL = Option(
+    "file.compression.zstd-level", int, 1, "Level of the zstd codec."
+)
+TARGET_FILE_SIZE = Option(
+    "target-file-size", parse_memory, 0, "Rolling size; 0 = 128 MB with, 256 MB without a key."
+)
+WRITE_BUFFER_SIZE = Option(
+    "write-buffer-size",
+    parse_memory,
+    256 * 1024 * 1024,
+    "Bytes of rows buffered before a sorted file is written.",
+)
+READ_BATCH_SIZE = Option("read.batch-size", int, 131_072, "Rows of one batch when merging.")
+PARTITION_DEFAULT_NAME = Option(
+    "partition.default-name",
+    str,
+    "__DEFAULT_PARTITION__",
+    "Directory value of a null or blank partition value.",
+)
+PARTITION_LEGACY_NAME = Option(
+    "partition.legacy-name",
+    parse_bool,
+    True,
+    "Whether DATE partitions are written as day numbers.",
+)
+DATA_FILE_PREFIX = Option("data-file.prefix", str, "data-", "Prefix of data file names.")
+DATA_FILE_DIRECTORY = Option(
+    "data-file.path-directory", str, "", "Directory between the table and its partitions."
+)
+MERGE_ENGINE = Option(
+    "merge-engine",
+    parse_enum(MergeEngine),
+    MergeEngine.DEDUPLICATE,
+    "How records of one key become one row.",
+)
+SEQUENCE_FIELD: Option[tuple[str, ...]] = Option(
+    "sequence.field", parse_names, (), "Columns compared, in order, before the sequence number."
+)
+SEQUENCE_SORT_ORDER = Option(
+    "sequence.field.sort-order",
+    parse_enum(SortOrder),
+    SortOrder.ASCENDING,
+    "Whether the largest or the smallest sequence value wins.",
+)
+SEQUENCE_AUTO_PADDING: Option[tuple[SequencePadding, ...]] = Option(
+    "sequence.auto-padding",
+    parse_paddings,
+    (),
+    "Steps that pad the sequence field into a unique number; see `spec.sequence_padding`.",
+)
+SEQUENCE_PADDING_LAYOUT = Option(
+    "sequence.padding.layout",
+    parse_enum(PaddingLayout),
+    PaddingLayout.SEQUENCE_FIELD,
+    "Whether other engines see the sequence field, or only the padded number.",
+)
+SEQUENCE_PADDING_FIELD = Option(
+    "sequence.padding-field", str, "", "Column padded under the layout sequence-number."
+)
+SEQUENCE_PADDING_LEGACY_OVERFLOW = Option(
+    "sequence.padding.legacy-overflow",
+    parse_bool,
+    False,
+    "Let padded numbers wrap around in 64 bits, as old Java did, instead of raising.",
+)
+ROWKIND_FIELD = Option("rowkind.field", str, "", "Column that holds +I, -U, +U or -D.")
+IGNORE_DELETE = Option(
+    "ignore-delete",
+    parse_bool,
+    False,
+    "Drop -U and -D when writing.",
+    ("first-row.ignore-delete", "deduplicate.ignore-delete", "partial-update.ignore-delete"),
+)
+IGNORE_UPDATE_BEFORE = Option("ignore-update-before", parse_bool, False, "Drop -U when writing.")
+CHANGELOG_PRODUCER = Option(
+    "changelog-producer",
+    parse_enum(ChangelogProducer),
+    ChangelogProducer.NONE,
+    "Who writes changelog files.",
+)
+DELETION_VECTORS_ENABLED = Option(
+    "deletion-vectors.enabled", parse_bool, False, "Mark deleted rows instead of rewriting files."
+)
+ROW_TRACKING_ENABLED = Option("row-tracking.enabled", parse_bool, False, "Rows carry row ids.")
+DATA_EVOLUTION_ENABLED = Option(
+    "data-evolution.enabled", parse_bool, False, "Files may hold some of the columns each."
+)
+NUM_LEVELS = Option("num-levels", int, 0, "Levels of the LSM tree; 0 = compaction trigger + 1.")
+COMPACTION_TRIGGER = Option(
+    "num-sorted-run.compaction-trigger", int, 5, "Sorted runs that start a compaction."
+)
+SPLIT_TARGET_SIZE = Option(
+    "source.split.target-size", parse_memory, 128 * 1024 * 1024, "Bytes of one split."
+)
+SPLIT_OPEN_FILE_COST = Option(
+    "source.split.open-file-cost",
+    parse_memory,
+    4 * 1024 * 1024,
+    "Bytes one more file of a split counts at least.",
+)
+MANIFEST_TARGET_FILE_SIZE = Option(
+    "manifest.target-file-size", parse_memory, 8 * 1024 * 1024, "Size manifests are merged to."
+)
+MANIFEST_FULL_COMPACTION_SIZE = Option(
+    "manifest.full-compaction-threshold-size",
+    parse_memory,
+    16 * 1024 * 1024,
+    "Bytes of small manifests that start a full manifest compaction.",
+)
+MANIFEST_MERGE_MIN_COUNT = Option(
+    "manifest.merge-min-count", int, 30, "Manifests that start a merge of small manifests."
+)
+COMMIT_MAX_RETRIES = Option("commit.max-retries", int, 10, "Tries after a lost commit race.")
+COMMIT_MIN_RETRY_WAIT = Option(
+    "commit.min-retry-wait", parse_duration_ms, 10, "First wait after a lost commit race."
+)
+COMMIT_MAX_RETRY_WAIT = Option(
+    "commit.max-retry-wait", parse_duration_ms, 10_000, "Longest wait after a lost commit race."
+)
+STATS_MODE = Option(
+    "metadata.stats-mode", str.lower, "truncate(16)", "none, counts, truncate(n) or full."
+)
+
+ALL_OPTIONS: tuple[Option[object], ...] = tuple(
+    value for value in list(globals().values()) if isinstance(value, Option)
+)
+"""Every option above, in order; the documentation is generated from it."""

@@ -1,0 +1,68 @@
+"""Where every file of a table lives.
+
+Source: `org.apache.paimon.utils.FileStorePathFactory`.
+"""
+
+from dataclasses import dataclass
+
+SCHEMA_PREFIX = "schema-"
+SNAPSHOT_PREFIX = "snapshot-"
+TAG_PREFIX = "tag-"
+LATEST = "LATEST"
+EARLIEST = "EARLIEST"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TablePaths:
+    """Paths of one table's main branch; plain strings, because storage may be remote."""
+
+    table: str
+    """The table's directory, without a trailing slash."""
+    data_directory: str = ""
+    """`data-file.path-directory`, between the table and its partitions."""
+
+    @property
+    def schema_directory(self) -> str:
+        """Directory of the schema files."""
+        return f"{self.table}/schema"
+
+    def schema(self, schema_id: int) -> str:
+        """Path of one schema file."""
+        return f"{self.schema_directory}/{SCHEMA_PREFIX}{schema_id}"
+
+    @property
+    def snapshot_directory(self) -> str:
+        """Directory of the snapshot files and their hints."""
+        return f"{self.table}/snapshot"
+
+    def snapshot(self, snapshot_id: int) -> str:
+        """Path of one snapshot file."""
+        return f"{self.snapshot_directory}/{SNAPSHOT_PREFIX}{snapshot_id}"
+
+    @property
+    def tag_directory(self) -> str:
+        """Directory of the tags."""
+        return f"{self.table}/tag"
+
+    def tag(self, name: str) -> str:
+        """Path of one tag file."""
+        return f"{self.tag_directory}/{TAG_PREFIX}{name}"
+
+    @property
+    def manifest_directory(self) -> str:
+        """Directory of manifests, manifest lists and index manifests."""
+        return f"{self.table}/manifest"
+
+    def manifest(self, file_name: str) -> str:
+        """Path of a manifest, manifest list or index manifest."""
+        return f"{self.manifest_directory}/{file_name}"
+
+    def index(self, file_name: str) -> str:
+        """Path of an index file."""
+        return f"{self.table}/index/{file_name}"
+
+    def bucket(self, partition_path: str, bucket: int) -> str:
+        """Directory of a bucket; `partition_path` is empty on unpartitioned tables."""
+        parts = [self.table, self.data_directory, partition_path]
+        name = "bucket-postpone" if bucket == -2 else f"bucket-{bucket}"
+        return "/".join([part for part in parts if part] + [name])

@@ -1,0 +1,221 @@
+"""Paimon's data types as frozen values.
+
+Source: https://paimon.apache.org/docs/master/concepts/data-types/ and `org.apache.paimon.types`.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import TypeVar
+
+TypeT = TypeVar("TypeT", bound="DataType")
+
+MAX_LENGTH = 2_147_483_647
+"""Length of STRING (a VARCHAR) and BYTES (a VARBINARY)."""
+
+MAX_DECIMAL_PRECISION = 38
+MAX_TIMESTAMP_PRECISION = 9
+
+
+class TypeRoot(StrEnum):
+    """The family a type belongs to; the value is its name in type texts."""
+
+    BOOLEAN = "BOOLEAN"
+    TINYINT = "TINYINT"
+    SMALLINT = "SMALLINT"
+    INT = "INT"
+    BIGINT = "BIGINT"
+    FLOAT = "FLOAT"
+    DOUBLE = "DOUBLE"
+    DECIMAL = "DECIMAL"
+    CHAR = "CHAR"
+    VARCHAR = "VARCHAR"
+    BINARY = "BINARY"
+    VARBINARY = "VARBINARY"
+    DATE = "DATE"
+    TIME = "TIME"
+    TIMESTAMP = "TIMESTAMP"
+    TIMESTAMP_LTZ = "TIMESTAMP_LTZ"
+    VARIANT = "VARIANT"
+    BLOB = "BLOB"
+    ARRAY = "ARRAY"
+    MULTISET = "MULTISET"
+    MAP = "MAP"
+    ROW = "ROW"
+    VECTOR = "VECTOR"
+
+
+INTEGER_ROOTS = frozenset({TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INT, TypeRoot.BIGINT})
+CHARACTER_ROOTS = frozenset({TypeRoot.CHAR, TypeRoot.VARCHAR})
+BINARY_ROOTS = frozenset({TypeRoot.BINARY, TypeRoot.VARBINARY})
+TIMESTAMP_ROOTS = frozenset({TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataType:
+    """Base of all types: a root and whether values may be null."""
+
+    root: TypeRoot
+    nullable: bool = True
+
+    def __str__(self) -> str:
+        return f"{self.root}{'' if self.nullable else ' NOT NULL'}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AtomicType(DataType):
+    """A type without inner types; unused parameters are None."""
+
+    length: int | None = None
+    """Characters of CHAR/VARCHAR, bytes of BINARY/VARBINARY."""
+    precision: int | None = None
+    """Digits of DECIMAL, fraction digits of TIME/TIMESTAMP/TIMESTAMP_LTZ."""
+    scale: int | None = None
+    """Fraction digits of DECIMAL."""
+
+    def __str__(self) -> str:
+        return atomic_text(self) + ("" if self.nullable else " NOT NULL")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArrayType(DataType):
+    """ARRAY<element>."""
+
+    root: TypeRoot = TypeRoot.ARRAY
+    element: DataType
+
+    def __str__(self) -> str:
+        return f"ARRAY<{self.element}>{'' if self.nullable else ' NOT NULL'}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MultisetType(DataType):
+    """MULTISET<element>; stored as a map from element to its count."""
+
+    root: TypeRoot = TypeRoot.MULTISET
+    element: DataType
+
+    def __str__(self) -> str:
+        return f"MULTISET<{self.element}>{'' if self.nullable else ' NOT NULL'}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MapType(DataType):
+    """MAP<key, value>."""
+
+    root: TypeRoot = TypeRoot.MAP
+    key: DataType
+    value: DataType
+
+    def __str__(self) -> str:
+        return f"MAP<{self.key}, {self.value}>{'' if self.nullable else ' NOT NULL'}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VectorType(DataType):
+    """VECTOR<element, length>: a list of fixed length."""
+
+    root: TypeRoot = TypeRoot.VECTOR
+    element: DataType
+    length: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowType(DataType):
+    """ROW<fields>."""
+
+    root: TypeRoot = TypeRoot.ROW
+    fields: tuple["DataField", ...]
+
+    def __str__(self) -> str:
+        inner = ", ".join(f"{field.name} {field.type}" for field in self.fields)
+        return f"ROW<{inner}>{'' if self.nullable else ' NOT NULL'}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataField:
+    """A named, typed column (or nested field) with an id that never changes."""
+
+    id: int
+    name: str
+    type: DataType
+    description: str | None = None
+    default_value: str | None = None
+    """Text, cast to the column's type when a writer gets no value or null."""
+
+
+def not_null(data_type: TypeT) -> TypeT:
+    """Return the same type, refusing nulls."""
+    return replace(data_type, nullable=False)
+
+
+def boolean() -> AtomicType:
+    """BOOLEAN."""
+    return AtomicType(root=TypeRoot.BOOLEAN)
+
+
+def integer(root: TypeRoot = TypeRoot.INT) -> AtomicType:
+    """One of TINYINT, SMALLINT, INT, BIGINT."""
+    return AtomicType(root=root)
+
+
+def bigint() -> AtomicType:
+    """BIGINT."""
+    return AtomicType(root=TypeRoot.BIGINT)
+
+
+def string() -> AtomicType:
+    """STRING, that is VARCHAR(2147483647)."""
+    return AtomicType(root=TypeRoot.VARCHAR, length=MAX_LENGTH)
+
+
+def timestamp(precision: int = 6) -> AtomicType:
+    """TIMESTAMP(precision), without zone."""
+    return AtomicType(root=TypeRoot.TIMESTAMP, precision=precision)
+
+
+def decimal(precision: int, scale: int) -> AtomicType:
+    """DECIMAL(precision, scale)."""
+    return AtomicType(root=TypeRoot.DECIMAL, precision=precision, scale=scale)
+
+
+def atomic_text(data_type: AtomicType) -> str:
+    """Write a type the way Paimon's schema files do, without nullability.
+
+    >>> atomic_text(decimal(10, 2)), atomic_text(string()), atomic_text(timestamp(3))
+    ('DECIMAL(10, 2)', 'STRING', 'TIMESTAMP(3)')
+    """
+    root = data_type.root
+    match root:
+        case TypeRoot.DECIMAL:
+            return f"DECIMAL({data_type.precision}, {data_type.scale})"
+        case TypeRoot.VARCHAR if data_type.length == MAX_LENGTH:
+            return "STRING"
+        case TypeRoot.VARBINARY if data_type.length == MAX_LENGTH:
+            return "BYTES"
+        case TypeRoot.CHAR | TypeRoot.VARCHAR | TypeRoot.BINARY | TypeRoot.VARBINARY:
+            return f"{root}({data_type.length})"
+        case TypeRoot.TIME | TypeRoot.TIMESTAMP:
+            return f"{root}({data_type.precision})"
+        case TypeRoot.TIMESTAMP_LTZ:
+            return f"TIMESTAMP({data_type.precision}) WITH LOCAL TIME ZONE"
+        case _:
+            return str(root)
+
+
+def nested_fields(data_type: DataType) -> Iterator[DataField]:
+    """Yield every field inside `data_type`, outer ones first."""
+    match data_type:
+        case RowType(fields=fields):
+            for field in fields:
+                yield field
+                yield from nested_fields(field.type)
+        case ArrayType(element=element) | MultisetType(element=element):
+            yield from nested_fields(element)
+        case VectorType(element=element):
+            yield from nested_fields(element)
+        case MapType(key=key, value=value):
+            yield from nested_fields(key)
+            yield from nested_fields(value)
+        case _:
+            return

@@ -1,0 +1,64 @@
+import datetime as dt
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paimon_assets.engine.spec.literals import to_internal
+from paimon_assets.engine.spec.partition import escape, partition_path, unescape, value_text
+from paimon_assets.engine.spec.paths import TablePaths
+from paimon_assets.engine.spec.type_text import parse_type
+from paimon_assets.engine.spec.types import DataField
+
+
+@given(st.text())
+def test_escaped_text_holds_no_separator_and_comes_back(text):
+    assert not set(escape(text)) & set("/=\\\n:*?")
+    assert unescape(escape(text)) == text
+
+
+def test_the_escaped_form_is_java_s():
+    assert escape("a/b c=%:中é") == "a%2Fb c%3D%25%3A中é"
+
+
+@pytest.mark.parametrize(
+    ("type_text", "value", "legacy", "new"),
+    [
+        ("DATE", dt.date(2024, 1, 1), "19723", "2024-01-01"),
+        ("INT", -7, "-7", "-7"),
+        ("BOOLEAN", True, "true", "true"),
+        ("DECIMAL(5, 2)", Decimal("12.30"), "12.30", "12.30"),
+        ("DOUBLE", 1.5, "1.5", "1.5"),
+        (
+            "TIMESTAMP(3)",
+            dt.datetime(2024, 1, 1, 0, 0, 0, 123000),  # noqa: DTZ001 - TIMESTAMP has no zone
+            "2024-01-01T00:00:00.123",
+            "2024-01-01 00:00:00.123",
+        ),
+        (
+            "TIMESTAMP(3)",
+            dt.datetime(2024, 1, 1),  # noqa: DTZ001 - TIMESTAMP has no zone
+            "2024-01-01T00:00",
+            "2024-01-01 00:00:00.000",
+        ),
+    ],
+)
+def test_values_become_the_directory_texts_java_writes(type_text, value, legacy, new):
+    data_type = parse_type(type_text)
+    internal = to_internal(value, data_type, "c")
+    assert value_text(internal, data_type, legacy=True) == legacy
+    assert value_text(internal, data_type, legacy=False) == new
+
+
+def test_null_empty_and_blank_values_share_the_default_directory():
+    field = DataField(id=0, name="p", type=parse_type("STRING"))
+    for value in (None, "", "  "):
+        path = partition_path([field], [value], default_name="__DEFAULT__", legacy=True)
+        assert path == "p=__DEFAULT__"
+
+
+def test_bucket_directories_follow_the_partition():
+    paths = TablePaths(table="/w/db.db/t", data_directory="data")
+    assert paths.bucket("a=1/b=2", 3) == "/w/db.db/t/data/a=1/b=2/bucket-3"
+    assert TablePaths(table="/w/t").bucket("", -2) == "/w/t/bucket-postpone"

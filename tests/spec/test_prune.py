@@ -1,0 +1,140 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paimon_assets.engine.spec.predicate import (
+    And,
+    CompareOp,
+    Comparison,
+    In,
+    IsNull,
+    Or,
+    StartsWith,
+    bind,
+    fields_of,
+    only_on,
+    renamed,
+)
+from paimon_assets.engine.spec.prune import UNKNOWN, Bounds, exactly, may_match
+from paimon_assets.engine.spec.schema import Schema, first_table_schema
+
+values = st.integers(-3, 3) | st.none()
+leaves = st.one_of(
+    st.builds(Comparison, st.sampled_from("ab"), st.sampled_from(CompareOp), values),
+    st.builds(In, st.sampled_from("ab"), st.lists(values, max_size=3).map(tuple), st.booleans()),
+    st.builds(IsNull, st.sampled_from("ab"), st.booleans()),
+)
+predicates = st.recursive(
+    leaves,
+    lambda inner: st.lists(inner, min_size=1, max_size=3).flatmap(
+        lambda parts: st.sampled_from([And(tuple(parts)), Or(tuple(parts))])
+    ),
+    max_leaves=6,
+)
+
+
+def passes(predicate, row):
+    """True, False or None (unknown), as SQL says."""
+    match predicate:
+        case And(children=children):
+            answers = [passes(child, row) for child in children]
+            return False if False in answers else None if None in answers else True
+        case Or(children=children):
+            answers = [passes(child, row) for child in children]
+            return True if True in answers else None if None in answers else False
+        case IsNull(field=field, negated=negated):
+            return (row[field] is None) != negated
+        case In(field=field, literals=literals, negated=negated):
+            if row[field] is None:
+                return None
+            if row[field] in literals:
+                return not negated
+            return None if None in literals else negated
+        case Comparison(field=field, op=op, literal=literal):
+            value = row[field]
+            if value is None or literal is None:
+                return None
+            return {
+                "=": value == literal,
+                "<>": value != literal,
+                "<": value < literal,
+                "<=": value <= literal,
+                ">": value > literal,
+                ">=": value >= literal,
+            }[op.value]
+
+
+def bounds(rows, field):
+    present = [row[field] for row in rows if row[field] is not None]
+    return Bounds(
+        minimum=min(present, default=None),
+        maximum=max(present, default=None),
+        null_count=len(rows) - len(present),
+        row_count=len(rows),
+    )
+
+
+rows_strategy = st.lists(st.fixed_dictionaries({"a": values, "b": values}), min_size=1, max_size=5)
+
+
+@given(predicates, rows_strategy)
+def test_a_file_with_a_passing_row_is_never_skipped(predicate, rows):
+    if any(passes(predicate, row) for row in rows):
+        assert may_match(predicate, lambda field: bounds(rows, field))
+        assert may_match(predicate, lambda field: UNKNOWN)
+
+
+@given(leaves, values)
+def test_a_single_known_value_is_decided_exactly(leaf, value):
+    row = {"a": value, "b": value}
+    assert may_match(leaf, lambda field: exactly(value)) == (passes(leaf, row) is True)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "prefix", "expected"),
+    [
+        ("aa", "bb", "ab", True),
+        ("aa", "bb", "b", True),
+        ("aa", "bb", "c", False),
+        ("b", "c", "ab", False),
+        ("abc", "abd", "ab", True),
+        (None, None, "x", True),
+    ],
+)
+def test_a_prefix_is_compared_with_truncated_bounds(low, high, prefix, expected):
+    known = Bounds(minimum=low, maximum=high)
+    assert may_match(StartsWith("s", prefix), lambda field: known) is expected
+
+
+def test_only_whole_conjuncts_on_the_given_columns_are_kept():
+    a, b = Comparison("a", CompareOp.GT, 1), Comparison("b", CompareOp.GT, 1)
+    assert only_on(And((a, b, Or((a, b)))), ["a"]) == a
+    assert only_on(Or((a, b)), ["a"]) is None
+
+
+@given(predicates)
+def test_renaming_there_and_back_changes_nothing(predicate):
+    there = renamed(predicate, {"a": "x", "b": "y"})
+    assert fields_of(there) <= {"x", "y"}
+    assert renamed(there, {"x": "a", "y": "b"}) == predicate
+
+
+def test_binding_turns_literals_into_internal_values():
+    schema = first_table_schema(
+        Schema.of({"d": "DATE", "t": "TIMESTAMP(3)", "m": "DECIMAL(5, 2)"}), time_millis=0
+    )
+    bound = bind(
+        And(
+            (
+                Comparison("d", CompareOp.EQ, "1970-01-02"),
+                Comparison("t", CompareOp.EQ, "1970-01-01 00:00:01"),
+                In("m", (1, "2.50")),
+            )
+        ),
+        schema,
+    )
+    day, second, money = bound.children
+    assert day.literal == 1
+    assert second.literal == 1_000_000_000
+    assert [str(value) for value in money.literals] == ["1", "2.50"]
+    assert bind(bound, schema) == bound

@@ -1,0 +1,115 @@
+import pytest
+
+from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.options import SequencePadding
+from paimon_assets.engine.spec.schema import Schema, first_table_schema
+from paimon_assets.engine.spec.schema_validation import validate_schema
+from paimon_assets.engine.spec.sequence_padding import padding_of
+
+
+def schema(seq_type, padding, *, keys=("k",), **options):
+    return first_table_schema(
+        Schema.of(
+            {"k": "INT", "s": seq_type, "t": "INT"},
+            primary_keys=keys,
+            options={
+                "bucket": "1" if keys else "-1",
+                "sequence.field": "s",
+                "sequence.auto-padding": padding,
+                **options,
+            },
+        ),
+        time_millis=0,
+    )
+
+
+ALL = ["row-kind-flag", "second-to-micro", "millis-to-micro"]
+
+
+@pytest.mark.parametrize(
+    ("seq_type", "legal"),
+    [
+        ("TINYINT", ALL),
+        ("BIGINT", ALL),
+        ("DATE", ALL),
+        ("TIMESTAMP(0)", ALL),
+        ("TIMESTAMP_LTZ(0)", ALL),
+        ("TIMESTAMP(3)", ["row-kind-flag", "millis-to-micro"]),
+        ("TIMESTAMP(6)", []),
+        ("FLOAT", []),
+        ("DECIMAL(10, 2)", []),
+        ("STRING", []),
+        ("BOOLEAN", []),
+        ("BYTES", []),
+        ("TIME", []),
+    ],
+)
+def test_a_type_is_padded_only_where_the_number_orders_as_the_column_does(seq_type, legal):
+    for padding in ALL:
+        if padding in legal:
+            validate_schema(schema(seq_type, padding))
+        else:
+            with pytest.raises(InvalidInputError, match=r"[Cc]olumn 's'"):
+                validate_schema(schema(seq_type, padding))
+
+
+@pytest.mark.parametrize("seq_type", ["STRING", "DOUBLE", "DECIMAL(20, 3)", "TIMESTAMP(9)"])
+def test_the_layout_sequence_number_takes_every_legacy_type(seq_type):
+    own = first_table_schema(
+        Schema.of(
+            {"k": "INT", "s": seq_type},
+            primary_keys=["k"],
+            options={
+                "bucket": "1",
+                "sequence.padding.layout": "sequence-number",
+                "sequence.padding-field": "s",
+                "sequence.auto-padding": "second-to-micro",
+            },
+        ),
+        time_millis=0,
+    )
+    validate_schema(own)
+    config = padding_of(own)
+    assert config is not None
+    assert config.field.name == "s"
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "message"),
+    [
+        ({"padding": "second-to-nano"}, "sequence.auto-padding"),
+        ({"padding": ""}, "sequence.auto-padding"),
+        ({"padding": "row-kind-flag", "sequence.field": "s,t"}, "exactly one sequence field"),
+        (
+            {"padding": "row-kind-flag", "sequence.field.sort-order": "descending"},
+            "ascending",
+        ),
+        ({"padding": "row-kind-flag", "keys": ()}, "needs a primary key"),
+        ({"padding": "row-kind-flag", "sequence.padding-field": "t"}, "sequence.padding.layout"),
+        (
+            {"padding": "row-kind-flag", "sequence.padding.layout": "sequence-number"},
+            "needs 'sequence.padding-field'",
+        ),
+    ],
+)
+def test_bad_padding_options_are_refused_at_creation(kwargs, message):
+    with pytest.raises(InvalidInputError, match=message):
+        validate_schema(schema("BIGINT", **kwargs))
+
+
+def test_blanks_and_letter_case_in_the_list_are_accepted():
+    config = padding_of(schema("BIGINT", "Second-to-micro, ROW-KIND-FLAG"))
+    assert config is not None
+    assert config.steps == (SequencePadding.SECOND_TO_MICRO, SequencePadding.ROW_KIND_FLAG)
+
+
+def test_a_table_without_padding_has_none():
+    plain = first_table_schema(
+        Schema.of(
+            {"k": "INT", "s": "INT"},
+            primary_keys=["k"],
+            options={"bucket": "1", "sequence.field": "s"},
+        ),
+        time_millis=0,
+    )
+    assert padding_of(plain) is None
