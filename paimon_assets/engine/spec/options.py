@@ -336,6 +336,22 @@ COMMIT_MAX_RETRY_WAIT = Option(
 STATS_MODE = Option(
     "metadata.stats-mode", str.lower, "truncate(16)", "none, counts, truncate(n) or full."
 )
+TABLE_TYPE = Option("type", str.lower, "table", "Kind of the table, such as format-table.")
+PK_CLUSTERING_OVERRIDE = Option(
+    "pk-clustering-override", parse_bool, False, "Sort files by other columns than the key."
+)
+CHAIN_TABLE_ENABLED = Option(
+    "chain-table.enabled", parse_bool, False, "Complete partitions from other branches."
+)
+QUERY_AUTH_ENABLED = Option(
+    "query-auth.enabled", parse_bool, False, "The catalog says which rows may be seen."
+)
+
+
+def column_stats_mode(column: str) -> Option[str]:
+    """`fields.<column>.stats-mode`: the statistics kept of one column; empty is the table's."""
+    return Option(f"fields.{column}.stats-mode", str.lower, "", "Statistics of one column.")
+
 
 ALL_OPTIONS: tuple[Option[object], ...] = tuple(
     value for value in list(globals().values()) if isinstance(value, Option)

@@ -1,0 +1,115 @@
+import pyarrow as pa
+import pytest
+from hypothesis import given
+
+from paimon_assets.engine.codec.arrow_types import (
+    from_arrow_type,
+    to_arrow_field,
+    to_arrow_schema,
+    to_arrow_type,
+)
+from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.schema import Schema
+from paimon_assets.engine.spec.type_text import parse_type
+from tests.codec.strategies import nested_types
+
+MAPPING = {
+    "BOOLEAN": pa.bool_(),
+    "TINYINT": pa.int8(),
+    "SMALLINT": pa.int16(),
+    "INT": pa.int32(),
+    "BIGINT": pa.int64(),
+    "FLOAT": pa.float32(),
+    "DOUBLE": pa.float64(),
+    "DECIMAL(10, 2)": pa.decimal128(10, 2),
+    "CHAR(3)": pa.string(),
+    "VARCHAR(3)": pa.string(),
+    "STRING": pa.string(),
+    "BINARY(3)": pa.binary(),
+    "BYTES": pa.binary(),
+    "DATE": pa.date32(),
+    "TIME(0)": pa.time32("ms"),
+    "TIMESTAMP(0)": pa.timestamp("s"),
+    "TIMESTAMP(1)": pa.timestamp("ms"),
+    "TIMESTAMP(3)": pa.timestamp("ms"),
+    "TIMESTAMP(4)": pa.timestamp("us"),
+    "TIMESTAMP(6)": pa.timestamp("us"),
+    "TIMESTAMP(7)": pa.timestamp("ns"),
+    "TIMESTAMP(9)": pa.timestamp("ns"),
+    "TIMESTAMP(3) WITH LOCAL TIME ZONE": pa.timestamp("ms", tz="UTC"),
+    "BLOB": pa.large_binary(),
+}
+
+
+@pytest.mark.parametrize(("text", "arrow_type"), MAPPING.items())
+def test_atomic_types_have_their_arrow_types(text, arrow_type):
+    assert to_arrow_type(parse_type(text)) == arrow_type
+
+
+def test_nested_types_keep_the_nullability_of_what_is_inside():
+    schema = Schema.of(
+        {
+            "a": {"type": "ARRAY NOT NULL", "element": "INT NOT NULL"},
+            "m": {"type": "MAP", "key": "STRING", "value": "BIGINT NOT NULL"},
+            "s": {"type": "MULTISET", "element": "STRING"},
+            "v": {"type": "VECTOR", "element": "FLOAT", "length": 3},
+            "r": {"type": "ROW", "fields": [{"id": 0, "name": "x", "type": "INT NOT NULL"}]},
+        }
+    )
+    arrow = to_arrow_schema(schema.fields)
+    assert arrow.names == ["a", "m", "s", "v", "r"]
+    assert not arrow.field("a").nullable
+    assert arrow.field("a").type.value_field == pa.field("element", pa.int32(), nullable=False)
+    assert arrow.field("m").type.item_field == pa.field("value", pa.int64(), nullable=False)
+    assert arrow.field("s").type.item_field == pa.field("value", pa.int32(), nullable=False)
+    assert arrow.field("v").type.list_size == 3
+    assert arrow.field("r").type.field("x") == pa.field("x", pa.int32(), nullable=False)
+
+
+def test_a_field_carries_name_and_nullability():
+    field = Schema.of({"id": "INT NOT NULL"}).fields[0]
+    assert to_arrow_field(field) == pa.field("id", pa.int32(), nullable=False)
+
+
+@given(nested_types)
+def test_the_inferred_type_has_the_same_arrow_type(data_type):
+    arrow_type = to_arrow_type(data_type)
+    assert to_arrow_type(from_arrow_type(arrow_type)) == arrow_type
+
+
+@pytest.mark.parametrize(
+    ("arrow_type", "text"),
+    [
+        (pa.uint8(), "SMALLINT"),
+        (pa.uint16(), "INT"),
+        (pa.uint32(), "BIGINT"),
+        (pa.uint64(), "DECIMAL(20, 0)"),
+        (pa.float16(), "FLOAT"),
+        (pa.large_string(), "STRING"),
+        (pa.string_view(), "STRING"),
+        (pa.dictionary(pa.int32(), pa.string()), "STRING"),
+        (pa.binary(4), "BINARY(4)"),
+        (pa.large_binary(), "BYTES"),
+        (pa.date64(), "DATE"),
+        (pa.time64("us"), "TIME(6)"),
+        (pa.timestamp("ns", tz="Europe/Berlin"), "TIMESTAMP(9) WITH LOCAL TIME ZONE"),
+        (pa.decimal256(38, 3), "DECIMAL(38, 3)"),
+        (pa.large_list(pa.int8()), "ARRAY<TINYINT>"),
+        (pa.struct([("x", pa.int8())]), "ROW<x TINYINT>"),
+        (pa.map_(pa.string(), pa.int8()), "MAP<STRING NOT NULL, TINYINT>"),
+    ],
+)
+def test_frames_find_the_type_that_holds_all_their_values(arrow_type, text):
+    assert str(from_arrow_type(arrow_type)) == text
+
+
+def test_a_column_can_be_declared_not_null():
+    assert str(from_arrow_type(pa.int32(), nullable=False)) == "INT NOT NULL"
+
+
+@pytest.mark.parametrize(
+    "arrow_type", [pa.null(), pa.duration("s"), pa.decimal256(50, 2), pa.month_day_nano_interval()]
+)
+def test_arrow_types_paimon_does_not_have_are_refused_by_name(arrow_type):
+    with pytest.raises(InvalidInputError, match="Paimon has no type"):
+        from_arrow_type(arrow_type)

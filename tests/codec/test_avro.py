@@ -1,0 +1,122 @@
+import io
+import json
+import zlib
+
+import fastavro
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paimon_assets.engine.codec.avro import RecordSchema, read_container, write_container
+from paimon_assets.engine.errors import FormatError
+from tests.codec.strategies import longs, texts
+
+SCHEMA_JSON = {
+    "type": "record",
+    "name": "r",
+    "fields": [
+        {"name": "n", "type": "long"},
+        {"name": "s", "type": ["null", "string"], "default": None},
+        {"name": "t", "type": ["null", {"type": "long", "logicalType": "timestamp-millis"}]},
+    ],
+}
+SCHEMA = RecordSchema.of(json.dumps(SCHEMA_JSON).encode())
+records = st.lists(
+    st.fixed_dictionaries({"n": longs, "s": st.none() | texts, "t": st.none() | longs}), max_size=5
+)
+SOME = [{"n": number, "s": "x" * number, "t": None} for number in range(50)]
+
+
+def by_fastavro(items, codec="null", schema=SCHEMA_JSON):
+    out = io.BytesIO()
+    fastavro.writer(out, fastavro.parse_schema(schema), items, codec=codec)
+    return out.getvalue()
+
+
+@given(records)
+def test_what_is_written_is_read_with_instants_as_numbers(items):
+    assert list(read_container(write_container(SCHEMA, items), "f")) == items
+
+
+def test_another_reader_reads_what_is_written():
+    data = write_container(SCHEMA, SOME)
+    reader = fastavro.reader(io.BytesIO(data))
+    assert list(reader) == SOME
+    assert reader.codec == "zstandard"
+    assert json.loads(reader.metadata["avro.schema"]) == SCHEMA_JSON
+
+
+def test_many_records_are_split_into_blocks_in_order():
+    items = [{"n": number, "s": None, "t": None} for number in range(2500)]
+    data = write_container(SCHEMA, items)
+    assert [block.num_records for block in fastavro.block_reader(io.BytesIO(data))] == [
+        1000,
+        1000,
+        500,
+    ]
+    assert list(read_container(data, "f")) == items
+
+
+def test_equal_records_give_equal_bytes():
+    assert write_container(SCHEMA, SOME) == write_container(SCHEMA, SOME)
+    assert write_container(SCHEMA, SOME) != write_container(SCHEMA, SOME[1:])
+
+
+def test_a_file_without_records_is_a_header():
+    assert list(fastavro.reader(io.BytesIO(write_container(SCHEMA, [])))) == []
+
+
+@pytest.mark.parametrize("codec", ["null", "deflate", "zstandard", "bzip2", "xz"])
+def test_every_codec_is_read(codec):
+    assert list(read_container(by_fastavro(SOME, codec), "f")) == SOME
+
+
+def test_snappy_is_read_and_its_checksum_checked():
+    plain = by_fastavro(SOME)
+    sync = plain[-16:]
+    head, block, _ = plain.split(sync)
+    count_and_size, payload = block[:3], block[3:]
+    packed = bytes(pa.Codec("snappy").compress(payload))
+
+    def snappy_file(checksum):
+        body = packed + checksum.to_bytes(4, "big")
+        size = bytes([len(body) << 1 & 0x7F | 0x80, len(body) >> 6])
+        renamed = head.replace(b"\x08null", b"\x0csnappy")
+        return renamed + sync + count_and_size[:1] + size + body + sync
+
+    assert list(read_container(snappy_file(zlib.crc32(payload)), "f")) == SOME
+    with pytest.raises(FormatError, match="checksum"):
+        list(read_container(snappy_file(zlib.crc32(payload) ^ 1), "f"))
+
+
+def test_records_in_a_union_with_null_are_read():
+    data = by_fastavro(SOME, schema=["null", SCHEMA_JSON])
+    assert [{**record, "t": None} for record in read_container(data, "f")] == SOME
+
+
+def test_an_unknown_codec_is_named():
+    data = by_fastavro(SOME).replace(b"\x08null", b"\x08lzma")
+    with pytest.raises(FormatError, match=r"manifest-1.*'lzma'"):
+        list(read_container(data, "manifest-1"))
+
+
+@pytest.mark.parametrize("codec", ["null", "zstandard"])
+def test_a_file_cut_anywhere_names_itself(codec):
+    data = by_fastavro(SOME, codec)
+    header = len(data.split(data[-16:])[0]) + 16
+    for length in range(len(data)):
+        if length == header:
+            continue  # a header without blocks is a whole file without records
+        with pytest.raises(FormatError, match="manifest-1"):
+            list(read_container(data[:length], "manifest-1"))
+
+
+@given(st.data(), st.sampled_from(["null", "zstandard", "deflate"]))
+def test_a_damaged_byte_is_never_an_unexpected_error(data, codec):
+    whole = bytearray(by_fastavro(SOME, codec))
+    whole[data.draw(st.integers(0, len(whole) - 1))] = data.draw(st.integers(0, 255))
+    try:
+        list(read_container(bytes(whole), "f"))
+    except FormatError:
+        return

@@ -1,0 +1,38 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paimon_assets.engine.codec.binary_row import row_bytes, row_values
+from paimon_assets.engine.codec.data_file_row import FILE_ROW_TYPES, file_from_row, file_to_row
+from paimon_assets.engine.errors import FormatError
+from tests.codec.strategies import data_files
+from tests.testkit.builders import data_file
+
+
+@given(data_files)
+def test_every_file_survives(file):
+    assert file_from_row(file_to_row(file)) == file
+
+
+@pytest.mark.parametrize("arity", [15, 16, 17, 18, 19])
+def test_fields_a_shorter_row_lacks_are_none(arity):
+    file = data_file(first_row_id=7, write_cols=("a",), value_stats_cols=("a",), external_path="p")
+    values = row_values(file_to_row(file), FILE_ROW_TYPES)
+    short = row_bytes(values[:arity], FILE_ROW_TYPES[:arity])
+    found = file_from_row(short, arity)
+    late = (found.file_source, found.value_stats_cols, found.external_path, found.first_row_id)
+    kept = arity - 15
+    expected = (file.file_source, ("a",), "p", 7)
+    assert late == expected[:kept] + (None,) * (4 - kept)
+    assert found.file_name == file.file_name
+    assert found.write_cols is None
+
+
+@given(data_files, st.data())
+def test_a_damaged_byte_is_never_an_unexpected_error(file, data):
+    row = bytearray(file_to_row(file))
+    row[data.draw(st.integers(0, len(row) - 1))] = data.draw(st.integers(0, 255))
+    try:
+        file_from_row(bytes(row))
+    except FormatError:
+        return

@@ -1,0 +1,172 @@
+"""Metadata of tables that Java Paimon 0.8 to 1.4 wrote; skipped where those tables are absent."""
+
+import json
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paimon_assets.engine.codec.avro import MAGIC
+from paimon_assets.engine.codec.binary_row import deserialize_row, serialize_row
+from paimon_assets.engine.codec.bucket_function import bucket_numbers, bucket_of
+from paimon_assets.engine.codec.manifest_avro import (
+    MANIFEST_LIST_SCHEMA,
+    MANIFEST_SCHEMA,
+    read_manifest,
+    read_manifest_list,
+    write_manifest,
+    write_manifest_list,
+)
+from paimon_assets.engine.codec.metadata_json import (
+    schema_from_json,
+    schema_to_json,
+    snapshot_from_json,
+    snapshot_to_json,
+)
+from paimon_assets.engine.errors import FormatError
+from paimon_assets.engine.spec.options import BUCKET
+from paimon_assets.engine.spec.types import TIMESTAMP_ROOTS, TypeRoot
+
+TABLES = Path(__file__).parents[3] / "shared" / "tables"
+ROOTS = sorted(path.parent for path in TABLES.glob("**/schema") if "branch" not in path.parts)
+UNBRANCHED = [root for root in ROOTS if not (root / "branch").exists()]
+"""Tables whose manifests all follow the schemas of the main branch."""
+pytestmark = pytest.mark.skipif(not ROOTS, reason="needs ../shared/tables, written by Java Paimon")
+
+
+def named(pattern):
+    """Files of the pattern in every table, each as a test case."""
+    paths = [path for path in sorted(TABLES.glob(f"**/{pattern}")) if path.is_file()]
+    return [pytest.param(path, id=str(path.relative_to(TABLES))) for path in paths]
+
+
+def manifests():
+    """Manifests alone: neither manifest lists nor index manifests."""
+    return [case for case in named("manifest/manifest-*") if "manifest-list" not in str(case.id)]
+
+
+def newest_schemas(root):
+    """Schemas of a table by id."""
+    paths = (root / "schema").glob("schema-*")
+    schemas = [schema_from_json(path.read_bytes(), str(path)) for path in paths]
+    return {schema.id: schema for schema in schemas}
+
+
+@pytest.mark.parametrize("path", named("snapshot/snapshot-*"))
+def test_snapshots_keep_every_member(path):
+    data = path.read_bytes()
+    snapshot = snapshot_from_json(data, str(path))
+    kept = {key: value for key, value in json.loads(data).items() if value is not None}
+    assert json.loads(snapshot_to_json(snapshot)) == kept
+
+
+@pytest.mark.parametrize("path", named("schema/schema-*"))
+def test_schemas_keep_every_member(path):
+    data = path.read_bytes()
+    schema = schema_from_json(data, str(path))
+    original = json.loads(data)
+    written = json.loads(schema_to_json(schema))
+    assert {**original, "options": written["options"]} == written
+    assert original["options"].items() <= written["options"].items()
+
+
+@pytest.mark.parametrize("path", manifests())
+def test_manifests_survive(path):
+    entries = read_manifest(path.read_bytes(), str(path))
+    assert entries
+    assert read_manifest(write_manifest(entries), str(path)) == entries
+
+
+@pytest.mark.parametrize("path", named("manifest/manifest-list-*"))
+def test_manifest_lists_survive_and_name_files_of_the_size_they_say(path):
+    metas = read_manifest_list(path.read_bytes(), str(path))
+    assert read_manifest_list(write_manifest_list(metas), str(path)) == metas
+    for meta in metas:
+        manifest = path.with_name(meta.file_name)
+        if manifest.exists():
+            assert manifest.stat().st_size == meta.file_size
+
+
+def test_a_newer_java_writes_the_very_schemas_we_write():
+    def written_with(cases, schema):
+        return sum(schema.text in case.values[0].read_bytes() for case in cases)
+
+    assert written_with(manifests(), MANIFEST_SCHEMA) > 0
+    assert written_with(named("manifest/manifest-list-*"), MANIFEST_LIST_SCHEMA) > 0
+
+
+@pytest.mark.parametrize("root", UNBRANCHED, ids=lambda root: str(root.relative_to(TABLES)))
+def test_partitions_keys_and_statistics_have_the_bytes_we_give_them(root):
+    schemas = newest_schemas(root)
+    for path in (root / "manifest").glob("manifest-*"):
+        if path.name.startswith("manifest-list"):
+            continue
+        for entry in read_manifest(path.read_bytes(), str(path)):
+            file, schema = entry.file, schemas[entry.file.schema_id]
+            partition_types = [field.type for field in schema.partition_fields]
+            key_types = [field.type for field in schema.key_fields]
+            columns = file.value_stats_cols
+            if columns is None:
+                columns = file.write_cols or schema.field_names
+            stats_types = [schema.by_name[name].type for name in columns if name in schema.by_name]
+            if len(stats_types) != len(columns):
+                continue  # statistics of row ids, which the schema does not list
+            for row, types in (
+                (entry.partition, partition_types),
+                (file.min_key, key_types),
+                (file.max_key, key_types),
+                (file.key_stats.min_values, key_types),
+                (file.value_stats.min_values, stats_types),
+                (file.value_stats.max_values, stats_types),
+            ):
+                values = deserialize_row(row, types)
+                ours = serialize_row(values, types)
+                assert deserialize_row(ours, types) == values
+                if not has_reserving_null(values, types):
+                    assert ours == row
+
+
+def has_reserving_null(values, types):
+    """Java reserves room for nulls of long decimals and timestamps in keys, not in statistics."""
+    return any(
+        value is None and data_type.root in (TypeRoot.DECIMAL, *TIMESTAMP_ROOTS)
+        for value, data_type in zip(values, types, strict=True)
+    )
+
+
+@pytest.mark.parametrize("root", UNBRANCHED, ids=lambda root: str(root.relative_to(TABLES)))
+def test_rows_lie_in_the_bucket_their_key_hashes_to(root):
+    schemas = newest_schemas(root)
+    for path in (root / "manifest").glob("manifest-*"):
+        if path.name.startswith("manifest-list"):
+            continue
+        for entry in read_manifest(path.read_bytes(), str(path)):
+            schema = schemas[entry.file.schema_id]
+            if entry.total_buckets < 1 or schema.typed_options.get(BUCKET) < 1:
+                continue
+            fields = schema.columns(schema.bucket_keys)
+            types, total = [field.type for field in fields], entry.total_buckets
+            if schema.bucket_keys == schema.trimmed_primary_keys:
+                for row in (entry.file.min_key, entry.file.max_key):
+                    assert bucket_of(deserialize_row(row, types), types, total) == entry.bucket
+            found = [*root.glob(f"**/bucket-{entry.bucket}/{entry.file.file_name}")]
+            if found and entry.file.file_format == "parquet":
+                names = [field.name for field in fields]
+                table = pq.ParquetFile(found[0]).read(columns=names)
+                numbers = bucket_numbers(table.select(names).columns, types, total)
+                assert set(numbers.tolist()) == {entry.bucket}
+
+
+@given(st.data())
+def test_a_damaged_manifest_of_java_is_never_an_unexpected_error(data):
+    path = data.draw(st.sampled_from([case.values[0] for case in manifests()][::9]))
+    whole = bytearray(path.read_bytes())
+    if not whole.startswith(MAGIC):
+        return  # damage inside ORC is found, or not, by the ORC library
+    whole[data.draw(st.integers(0, len(whole) - 1))] = data.draw(st.integers(0, 255))
+    try:
+        read_manifest(bytes(whole), "m")
+    except FormatError:
+        return

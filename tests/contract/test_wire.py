@@ -1,0 +1,362 @@
+import datetime as dt
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paimon_assets.engine.codec.binary_row import row_bytes, row_values
+from paimon_assets.engine.codec.data_file_row import FILE_ROW_TYPES, file_to_row
+from paimon_assets.engine.codec.java_stream import DataInput, DataOutput
+from paimon_assets.engine.contract import wire
+from paimon_assets.engine.contract.commit_message import (
+    CommitMessage,
+    CompactIncrement,
+    DataIncrement,
+    WriteReport,
+    WriteResult,
+)
+from paimon_assets.engine.contract.context import BucketState, ReadContext, WriteContext
+from paimon_assets.engine.contract.split import DataSplit, DeletionFile
+from paimon_assets.engine.errors import (
+    ERROR_CLASSES,
+    CommitConflictError,
+    FormatError,
+    InvalidInputError,
+    PaimonError,
+    UnsupportedFeatureError,
+)
+from paimon_assets.engine.fileio.base import FileIOSpec
+from paimon_assets.engine.spec.predicate import (
+    And,
+    CompareOp,
+    Comparison,
+    In,
+    IsNull,
+    Or,
+    StartsWith,
+    bind,
+)
+from paimon_assets.engine.spec.schema import Schema, first_table_schema
+from paimon_assets.engine.spec.stats import EMPTY_ROW
+from tests.codec.strategies import data_files, longs, texts
+from tests.testkit.builders import data_file
+
+TABLES = Path(__file__).parents[3] / "shared" / "tables"
+JAVA_SPLITS = sorted(TABLES.glob("**/data_splits/*"))
+ints = st.integers(-(2**31), 2**31 - 1)
+files = st.lists(data_files, max_size=3).map(tuple)
+deletions = st.builds(
+    DeletionFile,
+    path=texts,
+    offset=longs,
+    length=longs,
+    cardinality=st.none() | st.integers(0, 2**62),
+)
+splits = st.builds(
+    DataSplit,
+    snapshot_id=longs,
+    partition=st.binary(max_size=20),
+    bucket=ints,
+    bucket_path=texts,
+    total_buckets=st.none() | ints,
+    data_files=files,
+    deletion_files=st.none() | st.lists(st.none() | deletions, max_size=3).map(tuple),
+    is_streaming=st.booleans(),
+    raw_convertible=st.booleans(),
+)
+internals = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(allow_nan=False),
+    st.text(),
+    st.binary(),
+    st.decimals(allow_nan=False, allow_infinity=False),
+)
+leaves = st.one_of(
+    st.builds(Comparison, texts, st.sampled_from(CompareOp), internals),
+    st.builds(In, texts, st.lists(internals).map(tuple), st.booleans()),
+    st.builds(IsNull, texts, st.booleans()),
+    st.builds(StartsWith, texts, texts),
+)
+predicates = st.recursive(
+    leaves,
+    lambda inner: st.one_of(
+        st.builds(And, st.lists(inner, max_size=3).map(tuple)),
+        st.builds(Or, st.lists(inner, max_size=3).map(tuple)),
+    ),
+    max_leaves=6,
+)
+SCHEMA = first_table_schema(
+    Schema.of(
+        {
+            "id": "BIGINT NOT NULL",
+            "day": "DATE",
+            "price": "DECIMAL(10, 2)",
+            "tags": {"type": "ARRAY", "element": "STRING"},
+        },
+        primary_keys=["id"],
+        options={"bucket": "2"},
+        comment="Größe",
+    ),
+    time_millis=5,
+)
+FILE_IO = FileIOSpec(scheme="s3", options={"s3.secret-key": "hush"})
+
+
+def exact(value):
+    """The value and the types inside, because 1 == 1.0 == True."""
+    if isinstance(value, In):
+        return [(literal, type(literal)) for literal in value.literals], value
+    if isinstance(value, Comparison):
+        return value, type(value.literal)
+    if isinstance(value, And | Or):
+        return [exact(child) for child in value.children], type(value)
+    return value
+
+
+@given(splits)
+def test_every_split_survives(split):
+    assert wire.load_split(wire.dump_split(split)) == split
+
+
+def test_a_split_starts_with_the_bytes_java_gives_it():
+    split = DataSplit(
+        snapshot_id=2,
+        partition=EMPTY_ROW,
+        bucket=0,
+        bucket_path="/w/default.db/tableA/bucket-0",
+        total_buckets=1,
+        data_files=(data_file(),),
+    )
+    head = (
+        "dec3d2302c19ec66 00000008 0000000000000002 0000000c 00000000 0000000000000000"
+        f"00000000 001d {split.bucket_path.encode().hex()}"
+        "01 00000001 00000000 00 00000001"
+    )
+    assert wire.dump_split(split).hex().startswith(head.replace(" ", ""))
+
+
+def as_version(split, version, before=()):
+    """A split as older versions of Java wrote it."""
+    arity = {2: 16, 3: 17, 4: 17, 5: 18, 6: 18, 7: 19, 8: 20, 9: 20}[version]
+
+    def write_files(items):
+        out.write_int(len(items))
+        for file in items:
+            values = row_values(file_to_row(file), FILE_ROW_TYPES)
+            out.write_bytes(row_bytes(values[:arity], FILE_ROW_TYPES[:arity]))
+
+    out = DataOutput()
+    out.write_long(wire.SPLIT_MAGIC)
+    out.write_int(version)
+    out.write_long(split.snapshot_id)
+    out.write_bytes(split.partition)
+    out.write_int(split.bucket)
+    out.write_utf(split.bucket_path)
+    if version >= 6:
+        out.write_boolean(split.total_buckets is not None)
+        if split.total_buckets is not None:
+            out.write_int(split.total_buckets)
+    write_files(before)
+    out.write_boolean(False)
+    write_files(split.data_files)
+    out.write_boolean(True)
+    out.write_int(1)
+    out.write_boolean(True)
+    out.write_utf("dv")
+    out.write_long(1)
+    out.write_long(22)
+    if version >= 4:
+        out.write_long(3)
+    out.write_boolean(split.is_streaming)
+    out.write_boolean(split.raw_convertible)
+    return out.to_bytes()
+
+
+SPLIT = DataSplit(
+    snapshot_id=1, partition=EMPTY_ROW, bucket=3, bucket_path="/b", data_files=(data_file(),)
+)
+
+
+@pytest.mark.parametrize("version", range(2, 9))
+def test_older_versions_are_read(version):
+    found = wire.load_split(as_version(SPLIT, version))
+    cardinality = 3 if version >= 4 else None
+    deletion = DeletionFile(path="dv", offset=1, length=22, cardinality=cardinality)
+    assert found.deletion_files == (deletion,)
+    assert found.data_files == SPLIT.data_files
+    assert found.bucket_path == "/b"
+
+
+def test_what_is_not_read_is_refused_by_name():
+    with pytest.raises(UnsupportedFeatureError, match="version 9"):
+        wire.load_split(as_version(SPLIT, 9))
+    with pytest.raises(UnsupportedFeatureError, match="version 1 "):
+        wire.load_split(bytes(7) + b"\x05" + bytes(40))
+    with pytest.raises(UnsupportedFeatureError, match="before-files"):
+        wire.load_split(as_version(SPLIT, 8, before=(data_file(),)))
+    with pytest.raises(UnsupportedFeatureError, match="SPLIT_V1"):
+        wire.load_split(b"SPLIT_V1" + bytes(40))
+
+
+def test_bytes_behind_a_split_are_damage():
+    with pytest.raises(FormatError, match="left behind"):
+        wire.load_split(wire.dump_split(SPLIT) + b"\0")
+
+
+def test_a_split_cut_anywhere_is_damage():
+    data = wire.dump_split(SPLIT)
+    for length in range(len(data)):
+        with pytest.raises(FormatError):
+            wire.load_split(data[:length])
+
+
+@given(st.data())
+def test_a_damaged_byte_of_a_split_is_never_an_unexpected_error(data):
+    damaged = bytearray(wire.dump_split(SPLIT))
+    damaged[data.draw(st.integers(0, len(damaged) - 1))] = data.draw(st.integers(0, 255))
+    try:
+        wire.load_split(bytes(damaged))
+    except PaimonError:
+        return
+
+
+@pytest.mark.skipif(not JAVA_SPLITS, reason="needs ../shared/tables, written by Java Paimon")
+@pytest.mark.parametrize("path", JAVA_SPLITS, ids=lambda path: "/".join(path.parts[-3:]))
+def test_splits_of_java_are_read_and_their_file_rows_have_our_bytes(path):
+    data = path.read_bytes()
+    split = wire.load_split(data)
+    assert wire.load_split(wire.dump_split(split)) == split
+    version = int.from_bytes(data[8:12], "big")
+    arity = {2: 16, 3: 17, 5: 18, 6: 18, 7: 19, 8: 20}[version]
+    for file in split.data_files:
+        values = row_values(file_to_row(file), FILE_ROW_TYPES)
+        assert row_bytes(values[:arity], FILE_ROW_TYPES[:arity]) in data
+
+
+@given(st.none() | predicates)
+def test_every_read_context_survives(predicate):
+    context = ReadContext(
+        table="db.t",
+        schema=SCHEMA,
+        file_schemas=(SCHEMA,),
+        columns=("id", "day"),
+        predicate=predicate,
+        file_io=FILE_IO,
+    )
+    assert wire.load_read_context(wire.dump_read_context(context)) == context
+
+
+@given(
+    st.lists(st.builds(BucketState, partition=st.binary(), bucket=ints, max_sequence_number=longs)),
+    st.lists(st.tuples(st.binary(), ints)),
+)
+def test_every_write_context_survives(states, buckets):
+    context = WriteContext(
+        table="db.t",
+        table_path="/w/db.db/t",
+        schema=SCHEMA,
+        bucket_states=tuple(states),
+        partition_buckets=tuple(buckets),
+        file_io=FILE_IO,
+    )
+    assert wire.load_write_context(wire.dump_write_context(context)) == context
+
+
+messages = st.builds(
+    CommitMessage,
+    partition=st.binary(max_size=20),
+    bucket=ints,
+    total_buckets=st.none() | ints,
+    data_increment=st.builds(
+        DataIncrement, new_files=files, deleted_files=files, changelog_files=files
+    ),
+    compact_increment=st.builds(
+        CompactIncrement, compact_before=files, compact_after=files, changelog_files=files
+    ),
+)
+counts = st.integers(0, 2**62)
+reports = st.builds(
+    WriteReport, rows_in=counts, rows_ignored=counts, rows_written=counts, sequence_wraps=counts
+)
+
+
+@given(st.builds(WriteResult, messages=st.lists(messages, max_size=2).map(tuple), report=reports))
+def test_every_write_result_survives(result):
+    assert wire.load_write_result(wire.dump_write_result(result)) == result
+
+
+@given(predicates)
+def test_literals_keep_their_exact_types(predicate):
+    loaded = wire.load_predicate(wire.dump_predicate(predicate))
+    assert exact(loaded) == exact(predicate)
+
+
+def test_a_decimal_keeps_its_digits():
+    predicate = Comparison("price", CompareOp.EQ, Decimal("1.50"))
+    loaded = wire.load_predicate(wire.dump_predicate(predicate))
+    assert isinstance(loaded, Comparison)
+    assert str(loaded.literal) == "1.50"
+
+
+def test_a_predicate_must_be_bound_before_it_travels():
+    raw = Comparison("day", CompareOp.EQ, dt.date(2024, 1, 1))
+    with pytest.raises(InvalidInputError, match="bind"):
+        wire.dump_predicate(raw)
+    assert wire.load_predicate(wire.dump_predicate(bind(raw, SCHEMA))) == bind(raw, SCHEMA)
+
+
+@given(
+    st.sampled_from(sorted(ERROR_CLASSES)),
+    st.text(),
+    st.text(min_size=1),
+    st.dictionaries(texts, st.none() | st.booleans() | longs | texts | st.floats(allow_nan=False)),
+)
+def test_every_error_arrives_as_it_was_raised(name, message, kind, details):
+    error = ERROR_CLASSES[name](message, kind=kind, details=details)
+    loaded = wire.load_error(wire.dump_error(error))
+    assert type(loaded) is type(error)
+    assert (loaded.message, loaded.kind, loaded.details) == (message, kind, details)
+
+
+def test_another_version_or_another_value_is_refused():
+    data = wire.dump_error(CommitConflictError("lost"))
+    with pytest.raises(FormatError, match="same version"):
+        wire.load_error(data.replace(b'"version":1', b'"version":2'))
+    with pytest.raises(FormatError, match="Expected a predicate"):
+        wire.load_predicate(data)
+
+
+@pytest.mark.parametrize(
+    "load",
+    [
+        wire.load_read_context,
+        wire.load_write_context,
+        wire.load_write_result,
+        wire.load_error,
+        wire.load_predicate,
+    ],
+)
+@given(data=st.data())
+def test_arbitrary_bytes_are_damage(load, data):
+    what = load.__name__.removeprefix("load_").replace("_", "-")
+    header = f'{{"what":"{what}","version":1{data.draw(st.sampled_from(["", "}", ",1}"]))}'
+    out = DataOutput()
+    out.write_bytes(header.encode())
+    for damaged in (out.to_bytes(), data.draw(st.binary(max_size=60))):
+        with pytest.raises(FormatError):
+            load(damaged)
+
+
+def test_storage_options_travel_but_are_not_shown():
+    context = WriteContext(table="t", table_path="/t", schema=SCHEMA, file_io=FILE_IO)
+    assert wire.load_write_context(wire.dump_write_context(context)).file_io == FILE_IO
+    assert "hush" not in repr(context)
+
+
+def test_the_header_is_readable_for_people():
+    data = wire.dump_error(CommitConflictError("lost"))
+    assert DataInput(data).read_bytes().startswith(b'{"what":"error","version":1')
