@@ -2,6 +2,7 @@
 
 Concept → files:
     the protocol        base (FileIO, FileStatus, FileIOSpec)
+    opening a storage   opening (from a spec, or from a path and options)
     storages            local, arrow_fs
-    publish-if-absent   atomic
+    publish-if-absent   atomic (and what each storage guarantees)
 """

@@ -1,0 +1,29 @@
+"""Clock: time as an argument, so that rules can be tested without waiting."""
+
+import time
+from threading import Event
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """What the control plane asks of time."""
+
+    def now_millis(self) -> int:
+        """Return epoch milliseconds."""
+        ...
+
+    def sleep_millis(self, millis: float) -> None:
+        """Wait."""
+        ...
+
+
+class SystemClock:
+    """The clock of this machine."""
+
+    def now_millis(self) -> int:
+        """Return epoch milliseconds."""
+        return time.time_ns() // 1_000_000
+
+    def sleep_millis(self, millis: float) -> None:
+        """Wait."""
+        Event().wait(millis / 1000)

@@ -1,0 +1,114 @@
+"""What may not be committed on top of what: pure checks over entries.
+
+A plain append only has to agree on the bucket count. A commit that deletes files, or moves them
+between levels, is checked against the live files of the partitions it changes, as they are now.
+Source: `org.apache.paimon.operation.commit.ConflictDetection`.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+from paimon_assets.engine.errors import CommitConflictError
+from paimon_assets.engine.spec.data_file import DataFileMeta
+from paimon_assets.engine.spec.manifest import FileIdentifier, FileKind, ManifestEntry
+
+KeyRange = Callable[[DataFileMeta], tuple[Any, Any]]
+"""File → (smallest, largest key), comparable."""
+
+
+def check_bucket_counts(live: Mapping[bytes, int], delta: Iterable[ManifestEntry]) -> None:
+    """Check that a partition's files agree on their bucket count.
+
+    Args:
+        live: Partition → fixed bucket count of its live files.
+        delta: Entries to commit; counts below 1 (unaware, dynamic) are free.
+
+    Raises:
+        CommitConflictError: Kind `bucket-count`.
+    """
+    counts = dict(live)
+    for entry in delta:
+        if entry.total_buckets < 1:
+            continue
+        count = counts.setdefault(entry.partition, entry.total_buckets)
+        if count != entry.total_buckets:
+            raise CommitConflictError(
+                f"File '{entry.file.file_name}' was written for {entry.total_buckets} buckets, but "
+                f"its partition has {count}. Write again; a partition keeps its bucket count until "
+                "it is overwritten.",
+                kind="bucket-count",
+                details={"file": entry.file.file_name, "buckets": count},
+            )
+
+
+def check_conflicts(
+    base: Iterable[ManifestEntry],
+    delta: Sequence[ManifestEntry],
+    key_range: KeyRange | None,
+) -> None:
+    """Check that a commit which deletes or moves files fits the files that are live now.
+
+    Args:
+        base: Live files of the changed partitions in the newest snapshot.
+        delta: Entries to commit.
+        key_range: For primary-key tables, else None.
+
+    Raises:
+        CommitConflictError: Kind `delta-inconsistent`, `file-gone`, `file-added-twice` or
+            `key-range`; names a file.
+    """
+    added = _identifiers(delta, FileKind.ADD)
+    deleted = _identifiers(delta, FileKind.DELETE)
+    for identifier in added.keys() & deleted.keys():
+        raise _conflict(
+            "delta-inconsistent", added[identifier], "is both added and deleted by this commit"
+        )
+    live = _identifiers(base, FileKind.ADD)
+    for identifier, entry in deleted.items():
+        if identifier not in live:
+            raise _conflict("file-gone", entry, "is to be deleted but is not live any more")
+    for identifier, entry in added.items():
+        if identifier in live:
+            raise _conflict("file-added-twice", entry, "is live already")
+    if key_range is not None:
+        remaining = [entry for identifier, entry in live.items() if identifier not in deleted]
+        _check_key_ranges([*remaining, *added.values()], key_range)
+
+
+def _identifiers(
+    entries: Iterable[ManifestEntry], kind: FileKind
+) -> dict[FileIdentifier, ManifestEntry]:
+    found: dict[FileIdentifier, ManifestEntry] = {}
+    for entry in entries:
+        if entry.kind is kind and found.setdefault(entry.identifier, entry) is not entry:
+            raise _conflict("delta-inconsistent", entry, "is named twice")
+    return found
+
+
+def _check_key_ranges(entries: Iterable[ManifestEntry], key_range: KeyRange) -> None:
+    """Files of one level above 0 are one sorted run, so they share no key."""
+    runs: dict[tuple[bytes, int, int], list[ManifestEntry]] = {}
+    for entry in entries:
+        if entry.file.level > 0:
+            runs.setdefault((entry.partition, entry.bucket, entry.file.level), []).append(entry)
+    for run in runs.values():
+        ranged = sorted(
+            ((*key_range(entry.file), entry) for entry in run), key=lambda item: item[:2]
+        )
+        for (_, high, left), (low, _, right) in pairwise(ranged):
+            if low <= high:
+                raise _conflict(
+                    "key-range",
+                    right,
+                    f"shares keys with '{left.file.file_name}' on level {right.file.level}",
+                )
+
+
+def _conflict(kind: str, entry: ManifestEntry, what: str) -> CommitConflictError:
+    return CommitConflictError(
+        f"File '{entry.file.file_name}' of bucket {entry.bucket} {what}: another commit changed "
+        "the bucket meanwhile. Plan again.",
+        kind=kind,
+        details={"file": entry.file.file_name, "bucket": entry.bucket},
+    )

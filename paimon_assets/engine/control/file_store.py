@@ -1,0 +1,99 @@
+"""FileStore: the metadata of one table: where it lies, its schema, and what reads its parts.
+
+Source: `org.apache.paimon.FileStore`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Self
+
+from paimon_assets.engine.control.manifest_store import ManifestStore
+from paimon_assets.engine.control.partition_values import PartitionValues
+from paimon_assets.engine.control.schema_manager import SchemaManager
+from paimon_assets.engine.control.snapshot_manager import SnapshotManager
+from paimon_assets.engine.errors import NotFoundError
+from paimon_assets.engine.fileio.base import FileIO
+from paimon_assets.engine.spec.options import DATA_FILE_DIRECTORY
+from paimon_assets.engine.spec.paths import TablePaths
+from paimon_assets.engine.spec.schema import TableSchema
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileStore:
+    """One table as the control plane sees it."""
+
+    file_io: FileIO
+    table_path: str
+    """The table's directory, without a trailing slash."""
+    schema: TableSchema
+    """The schema to read or write as, with dynamic options."""
+    name: str = ""
+    """`database.table` for messages; the path if empty."""
+
+    @classmethod
+    def open(
+        cls,
+        file_io: FileIO,
+        table_path: str,
+        *,
+        options: Mapping[str, str] | None = None,
+        name: str = "",
+    ) -> Self:
+        """Open the table in a directory with its newest schema.
+
+        Args:
+            file_io: The storage.
+            table_path: The table's directory.
+            options: Dynamic options, for this use only.
+            name: `database.table`, if it has one.
+
+        Raises:
+            NotFoundError: There is no table.
+        """
+        path = table_path.rstrip("/")
+        schema = SchemaManager(file_io, TablePaths(table=path)).latest()
+        if schema is None:
+            raise NotFoundError(
+                f"There is no table in '{path}': it has no schema file.",
+                kind="table-not-found",
+                details={"path": path},
+            )
+        if options:
+            schema = schema.with_dynamic_options(options)
+        return cls(file_io=file_io, table_path=path, schema=schema, name=name)
+
+    def with_schema(self, schema: TableSchema) -> Self:
+        """Return the same table as another of its schemas shows it."""
+        return replace(self, schema=schema)
+
+    @property
+    def label(self) -> str:
+        """What messages call the table."""
+        return self.name or self.table_path
+
+    @cached_property
+    def paths(self) -> TablePaths:
+        """Where its files lie."""
+        directory = self.schema.typed_options.get(DATA_FILE_DIRECTORY)
+        return TablePaths(table=self.table_path, data_directory=directory)
+
+    @cached_property
+    def schemas(self) -> SchemaManager:
+        """Its schema files."""
+        return SchemaManager(self.file_io, self.paths)
+
+    @cached_property
+    def snapshots(self) -> SnapshotManager:
+        """Its snapshots."""
+        return SnapshotManager(self.file_io, self.paths)
+
+    @cached_property
+    def partitions(self) -> PartitionValues:
+        """Its partitions, decoded."""
+        return PartitionValues(self.schema)
+
+    @cached_property
+    def manifests(self) -> ManifestStore:
+        """Its manifests."""
+        return ManifestStore(self.file_io, self.paths, self.partitions)

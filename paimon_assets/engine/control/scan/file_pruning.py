@@ -1,0 +1,195 @@
+"""Which live files can be skipped, by the statistics of their keys and values.
+
+Statistics follow the schema of their file; they reach the read schema's columns by field id. A
+column that the file's schema lacks is null in the file; one whose type changed, or that has no
+statistics, is unknown.
+
+Key statistics may always skip a file. Value statistics may skip a file only if no other file can
+hold a newer record of its keys:
+
+    append table                              each file for itself
+    bucket of one file, or files of one       each file for itself
+    level above 0 (they share no key)
+    any other bucket, merged                  all files or none
+
+Source: `org.apache.paimon.operation.KeyValueFileStoreScan`,
+`org.apache.paimon.stats.SimpleStatsEvolution`.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from paimon_assets.engine.codec.binary_row import deserialize_row
+from paimon_assets.engine.spec.data_file import DataFileMeta
+from paimon_assets.engine.spec.manifest import ManifestEntry
+from paimon_assets.engine.spec.options import MERGE_ENGINE, MergeEngine
+from paimon_assets.engine.spec.predicate import (
+    And,
+    CompareOp,
+    Comparison,
+    In,
+    Or,
+    Predicate,
+    fields_of,
+    only_on,
+)
+from paimon_assets.engine.spec.prune import UNKNOWN, Bounds, may_match
+from paimon_assets.engine.spec.schema import TableSchema
+from paimon_assets.engine.spec.stats import SimpleStats
+from paimon_assets.engine.spec.types import DataType, TypeRoot, not_null
+
+_HAS_NAN = frozenset({TypeRoot.FLOAT, TypeRoot.DOUBLE})
+
+_Group = tuple[str, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class _StatsLayout:
+    """How one kind of file's value statistics map to the read schema's columns."""
+
+    types: tuple[DataType, ...]
+    """Of the statistics' columns, in order."""
+    positions: Mapping[str, int]
+    """Read column → position, where the type is the same."""
+    absent: frozenset[str]
+    """Read columns the file does not have."""
+
+
+class FilePruning:
+    """Decides by statistics which live files a predicate needs.
+
+    Args:
+        schema: The schema to read as.
+        predicate: Bound to it.
+        schema_of: Schema id → schema, for those of the files.
+    """
+
+    def __init__(
+        self,
+        schema: TableSchema,
+        predicate: Predicate | None,
+        schema_of: Callable[[int], TableSchema],
+    ) -> None:
+        self._schema = schema
+        self._schema_of = schema_of
+        self._predicate = predicate
+        self._key_predicate = only_on(predicate, schema.trimmed_primary_keys)
+        self._vague = _columns_where_nan_passes(predicate, schema)
+        self._layouts: dict[tuple[int, _Group, _Group], _StatsLayout] = {}
+        self._key_layouts: dict[int, _StatsLayout] = {}
+
+    def needed(self, entries: Sequence[ManifestEntry]) -> list[ManifestEntry]:
+        """Return the entries whose files may hold rows that pass, in order.
+
+        Cost:
+            Decodes the statistics of every file given.
+        """
+        if self._predicate is None:
+            return list(entries)
+        if not self._schema.has_primary_key:
+            return [entry for entry in entries if self._value_may_match(entry.file)]
+        entries = [entry for entry in entries if self._key_may_match(entry.file)]
+        if not fields_of(self._predicate) - set(self._schema.trimmed_primary_keys):
+            return list(entries)
+        return self._by_bucket(entries)
+
+    def _by_bucket(self, entries: Sequence[ManifestEntry]) -> list[ManifestEntry]:
+        buckets: dict[tuple[bytes, int], list[ManifestEntry]] = {}
+        for entry in entries:
+            buckets.setdefault((entry.partition, entry.bucket), []).append(entry)
+        needed = {key: list(self._needed_of_bucket(members)) for key, members in buckets.items()}
+        kept = {entry.identifier for members in needed.values() for entry in members}
+        return [entry for entry in entries if entry.identifier in kept]
+
+    def _needed_of_bucket(self, entries: list[ManifestEntry]) -> Iterable[ManifestEntry]:
+        levels = {entry.file.level for entry in entries}
+        disjoint = len(entries) == 1 or (len(levels) == 1 and levels != {0})
+        if disjoint:
+            return [entry for entry in entries if self._value_may_match(entry.file)]
+        # A merge that combines values can make a row pass that is in no file.
+        if self._schema.typed_options.get(MERGE_ENGINE) in (
+            MergeEngine.PARTIAL_UPDATE,
+            MergeEngine.AGGREGATION,
+        ):
+            return entries
+        return entries if any(self._value_may_match(entry.file) for entry in entries) else []
+
+    def _key_may_match(self, file: DataFileMeta) -> bool:
+        if self._key_predicate is None:
+            return True
+        layout = self._key_layouts.get(file.schema_id)
+        if layout is None:
+            source = self._schema_of(file.schema_id)
+            layout = self._layout(source, source.trimmed_primary_keys)
+            self._key_layouts[file.schema_id] = layout
+        bounds = self._bounds(layout, file.key_stats, file.row_count)
+        return may_match(self._key_predicate, lambda column: bounds.get(column, UNKNOWN))
+
+    def _value_may_match(self, file: DataFileMeta) -> bool:
+        key = (file.schema_id, file.value_stats_cols, file.write_cols)
+        layout = self._layouts.get(key)
+        if layout is None:
+            source = self._schema_of(file.schema_id)
+            names = file.value_stats_cols
+            if names is None:
+                names = file.write_cols
+            layout = self._layout(source, source.field_names if names is None else names)
+            self._layouts[key] = layout
+        bounds = self._bounds(layout, file.value_stats, file.row_count)
+        return may_match(self._predicate, lambda column: bounds.get(column, UNKNOWN))
+
+    def _layout(self, source: TableSchema, names: Sequence[str]) -> _StatsLayout:
+        fields = [source.by_name[name] for name in names if name in source.by_name]
+        if len(fields) != len(names):  # a system column: positions cannot be trusted
+            return _StatsLayout((), {}, frozenset())
+        positions = {}
+        for position, field in enumerate(fields):
+            column = self._schema.by_id.get(field.id)
+            if column is not None and not_null(column.type) == not_null(field.type):
+                positions[column.name] = position
+        absent = {column.name for column in self._schema.fields if column.id not in source.by_id}
+        return _StatsLayout(tuple(field.type for field in fields), positions, frozenset(absent))
+
+    def _bounds(
+        self, layout: _StatsLayout, stats: SimpleStats, row_count: int
+    ) -> dict[str, Bounds]:
+        bounds = {name: Bounds(null_count=row_count, row_count=row_count) for name in layout.absent}
+        arity = len(layout.types)
+        if not layout.positions or {arity} != {_arity(stats.min_values), _arity(stats.max_values)}:
+            return bounds  # some writers leave statistics out
+        lows = deserialize_row(stats.min_values, layout.types)
+        highs = deserialize_row(stats.max_values, layout.types)
+        nulls = stats.null_counts
+        for name, position in layout.positions.items():
+            vague = name in self._vague
+            bounds[name] = Bounds(
+                minimum=None if vague else _ordered(lows[position]),
+                maximum=None if vague else _ordered(highs[position]),
+                null_count=nulls[position] if position < len(nulls) else None,
+                row_count=row_count,
+            )
+        return bounds
+
+
+def _arity(row: bytes) -> int:
+    return int.from_bytes(row[:4], "big")
+
+
+def _ordered(value: Any) -> Any:
+    """NaN has no place in an order: as a bound it is unknown."""
+    return None if isinstance(value, float) and math.isnan(value) else value
+
+
+def _columns_where_nan_passes(predicate: Predicate | None, schema: TableSchema) -> frozenset[str]:
+    """Return the float columns compared by <> or NOT IN: NaN passes but is in no statistics."""
+    match predicate:
+        case And(children=children) | Or(children=children):
+            parts = (_columns_where_nan_passes(child, schema) for child in children)
+            return frozenset().union(*parts)
+        case Comparison(field=field, op=CompareOp.NE) | In(field=field, negated=True):
+            is_float = schema.column(field).type.root in _HAS_NAN
+            return frozenset({field}) if is_float else frozenset()
+        case _:
+            return frozenset()

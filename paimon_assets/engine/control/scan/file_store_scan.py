@@ -1,0 +1,116 @@
+"""FileStoreScan: snapshot and predicate → the live files a read needs.
+
+    manifests of the snapshot
+      → those whose partition statistics may match
+        → their entries: of wanted partitions, and (only ADDs) of wanted buckets
+          → live entries: ADDs that no DELETE names
+            → files whose key and value statistics may match
+
+DELETEs are never dropped by bucket or statistics: a dropped DELETE would bring a dead file back.
+Source: `org.apache.paimon.operation.AbstractFileStoreScan`.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+
+from paimon_assets.engine.control.features import check_entries, check_readable, check_snapshot
+from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.manifest_store import KeepEntry
+from paimon_assets.engine.control.scan.bucket_pruning import BucketPruning
+from paimon_assets.engine.control.scan.file_pruning import FilePruning
+from paimon_assets.engine.spec.manifest import (
+    FileKind,
+    ManifestEntry,
+    ManifestFileMeta,
+    live_entries,
+)
+from paimon_assets.engine.spec.predicate import Predicate, only_on
+from paimon_assets.engine.spec.prune import UNKNOWN, exactly, may_match
+from paimon_assets.engine.spec.snapshot import Snapshot
+
+
+class FileStoreScan:
+    """Finds the live files of a table; `store.schema` is the schema to read as."""
+
+    def __init__(self, store: FileStore) -> None:
+        self._store = store
+
+    def live_files(self, snapshot: Snapshot) -> list[ManifestEntry]:
+        """Return every live file of a snapshot, in manifest order, whatever its features.
+
+        Cost:
+            O(n) for n entries; manifests already in the cache are not decoded.
+        """
+        return live_entries(self._entries(self._store.manifests.manifests_of(snapshot), None))
+
+    def needed_files(
+        self, snapshot: Snapshot, predicate: Predicate | None = None
+    ) -> list[ManifestEntry]:
+        """Return the files a read of the rows that pass a predicate needs, in manifest order.
+
+        Args:
+            snapshot: What to read.
+            predicate: Bound to `store.schema`; None needs everything.
+
+        Raises:
+            UnsupportedFeatureError: The table, or a file needed, is not what this engine reads.
+        """
+        store = self._store
+        check_readable(store.label, store.schema)
+        check_snapshot(store.label, snapshot, store.manifests)
+        live = self._filtered_entries(snapshot, predicate)
+        check_entries(store.label, live)
+        return FilePruning(store.schema, predicate, store.schemas.schema).needed(live)
+
+    def _filtered_entries(
+        self, snapshot: Snapshot, predicate: Predicate | None
+    ) -> list[ManifestEntry]:
+        """Return the live entries of wanted partitions and buckets."""
+        store = self._store
+        partition_may_match = self._partition_filter(predicate)
+        buckets = BucketPruning(store.schema, predicate)
+
+        def keep(kind: FileKind, partition: bytes, bucket: int, total_buckets: int) -> bool:
+            if not partition_may_match(partition):
+                return False
+            return kind is FileKind.DELETE or buckets.may_match(bucket, total_buckets)
+
+        filtered = predicate is not None and (buckets.is_active or bool(store.partitions.fields))
+        metas = [
+            meta
+            for meta in store.manifests.manifests_of(snapshot)
+            if self._manifest_may_match(meta, predicate)
+        ]
+        return live_entries(self._entries(metas, keep if filtered else None))
+
+    def _entries(
+        self, metas: Iterable[ManifestFileMeta], keep: KeepEntry | None
+    ) -> Iterator[ManifestEntry]:
+        for meta in metas:
+            yield from self._store.manifests.read(meta, keep)
+
+    def _manifest_may_match(self, meta: ManifestFileMeta, predicate: Predicate | None) -> bool:
+        on_partition = only_on(predicate, self._store.schema.partition_keys)
+        if on_partition is None:
+            return True
+        count = meta.num_added_files + meta.num_deleted_files
+        bounds = self._store.partitions.bounds(meta.partition_stats, count)
+        return may_match(on_partition, lambda column: bounds.get(column, UNKNOWN))
+
+    def _partition_filter(self, predicate: Predicate | None) -> Callable[[bytes], bool]:
+        """Return a filter that judges each partition once."""
+        keys = self._store.schema.partition_keys
+        on_partition = only_on(predicate, keys)
+        judged: dict[bytes, bool] = {}
+
+        def may_match_partition(partition: bytes) -> bool:
+            if on_partition is None:
+                return True
+            answer = judged.get(partition)
+            if answer is None:
+                values = zip(keys, self._store.partitions.values(partition), strict=True)
+                bounds = {name: exactly(value) for name, value in values}
+                answer = may_match(on_partition, bounds.__getitem__)
+                judged[partition] = answer
+            return answer
+
+        return may_match_partition

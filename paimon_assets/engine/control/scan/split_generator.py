@@ -1,0 +1,129 @@
+"""Entries → DataSplits: what is read together, and whether it must be merged.
+
+Append tables: files of a bucket, in order, packed up to the target size. Primary-key tables,
+bucket by bucket: if all files lie on one level above 0 and hold no deletes they share no key and
+are packed likewise; else the files are cut into sections that share no key, and whole sections are
+packed. A split of one file without deletes needs no merging.
+Source: `org.apache.paimon.table.source.MergeTreeSplitGenerator`, `AppendOnlySplitGenerator`.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, TypeVar
+
+from paimon_assets.engine.codec.binary_row import deserialize_row
+from paimon_assets.engine.contract.split import DataSplit
+from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.lsm.interval_partition import interval_partition
+from paimon_assets.engine.spec.data_file import DataFileMeta
+from paimon_assets.engine.spec.manifest import ManifestEntry
+from paimon_assets.engine.spec.options import SPLIT_OPEN_FILE_COST, SPLIT_TARGET_SIZE
+from paimon_assets.engine.spec.schema import BucketMode
+
+Item = TypeVar("Item")
+
+
+def pack(
+    items: Iterable[Item], weight: Callable[[Item], int], target_weight: int
+) -> Iterator[list[Item]]:
+    """Pack items in order; a pack is closed when the next item would exceed the target.
+
+    >>> list(pack([3, 3, 9, 1], lambda item: item, 6))
+    [[3, 3], [9], [1]]
+    """
+    packed: list[Item] = []
+    packed_weight = 0
+    for item in items:
+        item_weight = weight(item)
+        if packed and packed_weight + item_weight > target_weight:
+            yield packed
+            packed, packed_weight = [], 0
+        packed.append(item)
+        packed_weight += item_weight
+    if packed:
+        yield packed
+
+
+class SplitGenerator:
+    """Groups the files of a plan; `store.schema` and its options decide how."""
+
+    def __init__(self, store: FileStore) -> None:
+        options = store.schema.typed_options
+        self._store = store
+        self._target_bytes = options.get(SPLIT_TARGET_SIZE)
+        self._open_file_bytes = options.get(SPLIT_OPEN_FILE_COST)
+        self._key_types = [field.type for field in store.schema.key_fields]
+
+    def splits(self, snapshot_id: int, entries: Iterable[ManifestEntry]) -> list[DataSplit]:
+        """Return the splits of live entries; buckets in the order of their first file.
+
+        Args:
+            snapshot_id: For reports.
+            entries: In manifest order.
+        """
+        buckets: dict[tuple[bytes, int], list[ManifestEntry]] = {}
+        for entry in entries:
+            buckets.setdefault((entry.partition, entry.bucket), []).append(entry)
+        splits = []
+        for (partition, bucket), members in buckets.items():
+            path = self._store.partitions.bucket_path(self._store.paths, partition, bucket)
+            files = [entry.file for entry in members]
+            for group, raw in self._groups(files):
+                splits.append(
+                    DataSplit(
+                        snapshot_id=snapshot_id,
+                        partition=partition,
+                        bucket=bucket,
+                        bucket_path=path,
+                        total_buckets=members[0].total_buckets,
+                        data_files=tuple(group),
+                        raw_convertible=raw,
+                    )
+                )
+        return splits
+
+    def _groups(self, files: Sequence[DataFileMeta]) -> Iterator[tuple[list[DataFileMeta], bool]]:
+        """Yield (files of one split, whether they may be read without merging)."""
+        schema = self._store.schema
+        if not schema.has_primary_key:
+            if schema.bucket_mode is BucketMode.HASH_FIXED:
+                files = sorted(files, key=lambda file: file.min_sequence_number)
+            for group in self._packed(files):
+                yield group, True
+            return
+        levels = {file.level for file in files}
+        if len(levels) == 1 and 0 not in levels and not any(map(_has_deletes, files)):
+            for group in self._packed(files):
+                yield group, True
+            return
+        for sections in pack(self._sections(files), self._section_weight, self._target_bytes):
+            group = [file for section in sections for file in section]
+            yield group, len(group) == 1 and not _has_deletes(group[0])
+
+    def _packed(self, files: Iterable[DataFileMeta]) -> Iterator[list[DataFileMeta]]:
+        return pack(
+            files, lambda file: max(file.file_size, self._open_file_bytes), self._target_bytes
+        )
+
+    def _sections(self, files: Sequence[DataFileMeta]) -> list[list[DataFileMeta]]:
+        if len(files) == 1:
+            return [list(files)]
+        return [
+            [file for run in section for file in run]
+            for section in interval_partition(files, self._key_range)
+        ]
+
+    def _section_weight(self, section: list[DataFileMeta]) -> int:
+        return max(sum(file.file_size for file in section), self._open_file_bytes)
+
+    def _key_range(self, file: DataFileMeta) -> tuple[Any, Any]:
+        return self._comparable(file.min_key), self._comparable(file.max_key)
+
+    def _comparable(self, key: bytes) -> tuple[Any, ...]:
+        """Decode a key; nulls, which only foreign writers put there, sort first."""
+        values = deserialize_row(key, self._key_types)
+        return tuple((value is not None, value) for value in values)
+
+
+def _has_deletes(file: DataFileMeta) -> bool:
+    """Whether a file surely holds deletes: a plan takes an unknown count as none."""
+    return bool(file.delete_row_count)

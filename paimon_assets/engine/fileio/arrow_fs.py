@@ -1,0 +1,307 @@
+"""ArrowFileIO: object stores and HDFS through pyarrow and fsspec filesystems.
+
+Data streams through a `pyarrow.fs.FileSystem`; publish-if-absent goes to the one primitive of the
+storage that is atomic (`fileio.atomic` lists them). Messages name paths, never option values, which
+may be credentials; therefore the texts of SDK errors stay in the exception chain.
+"""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, Protocol
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+
+from paimon_assets.engine.errors import (
+    AlreadyExistsError,
+    CommitUnknownError,
+    InvalidInputError,
+    NotFoundError,
+    PaimonError,
+    StorageError,
+    UnsupportedFeatureError,
+)
+from paimon_assets.engine.fileio.atomic import (
+    CONDITIONAL_PUT_SCHEMES,
+    is_taken,
+    temporary_name,
+)
+from paimon_assets.engine.fileio.base import FileIOSpec, FileStatus
+
+_MEMORY_LOCK = threading.Lock()
+_RENAMING_SCHEMES = frozenset({"hdfs", "viewfs"})
+_MARKER = ".directory"
+
+
+class Publisher(Protocol):
+    """The atomic step of one storage."""
+
+    def __call__(self, path: str, data: bytes) -> bool:
+        """Create `path` (without scheme) if absent; False if the name was taken."""
+        ...
+
+
+class ConditionalPut:
+    """Publish through fsspec's `pipe_file(mode="create")`, a conditional put on object stores."""
+
+    def __init__(self, filesystem: Any) -> None:
+        self._filesystem = filesystem
+
+    def __call__(self, path: str, data: bytes) -> bool:
+        """Put the object unless there is one; errors other than "taken" leave it open."""
+        try:
+            self._filesystem.pipe_file(path, data, mode="create")
+        except Exception as error:
+            if is_taken(error):
+                return False
+            if isinstance(error, PermissionError):
+                raise StorageError(f"Not permitted to create '{path}'.", kind="publish") from error
+            raise CommitUnknownError(
+                f"The storage did not tell whether '{path}' was created ({type(error).__name__}).",
+                details={"path": path},
+            ) from error
+        return True
+
+
+class RenameNoReplace:
+    """Publish by a rename that the storage refuses if the target exists (HDFS)."""
+
+    def __init__(self, filesystem: pafs.FileSystem) -> None:
+        self._filesystem = filesystem
+
+    def __call__(self, path: str, data: bytes) -> bool:
+        """Write a temporary file and rename it; a failed rename is judged by what is there."""
+        parent, _, name = path.rpartition("/")
+        temporary = f"{parent}/{temporary_name(name)}"
+        with self._filesystem.open_output_stream(temporary) as stream:
+            stream.write(data)
+        try:
+            self._filesystem.move(temporary, path)
+        except Exception as error:  # noqa: BLE001 - whatever it was, what is there now tells
+            return self._was_refused(temporary, path, error)
+        return True
+
+    def _was_refused(self, temporary: str, path: str, error: Exception) -> bool:
+        """Return False if another file has the name; raise if ours may have it, or nobody."""
+        unknown = CommitUnknownError(
+            f"The storage did not tell whether '{path}' was created.", details={"path": path}
+        )
+        try:
+            infos = self._filesystem.get_file_info([temporary, path])
+        except OSError:
+            raise unknown from error
+        still_there, taken = (info.type is not pafs.FileType.NotFound for info in infos)
+        if not still_there:
+            raise unknown from error
+        with suppress(OSError):
+            self._filesystem.delete_file(temporary)
+        if not taken:
+            raise StorageError(f"Cannot rename to '{path}'.", kind="publish") from error
+        return False
+
+
+class ProcessLocked:
+    """Publish to memory, where one lock of this process is enough."""
+
+    def __init__(self, filesystem: Any) -> None:
+        self._put = ConditionalPut(filesystem)
+
+    def __call__(self, path: str, data: bytes) -> bool:
+        """Put under the lock."""
+        with _MEMORY_LOCK:
+            return self._put(path, data)
+
+
+class ArrowFileIO:
+    """FileIO over a pyarrow filesystem; opened by `fileio.opening`.
+
+    Args:
+        filesystem: A pyarrow filesystem, fsspec ones wrapped by `FSSpecHandler`.
+        spec: How to open it elsewhere; its scheme says how paths and publishing work.
+        backend: The fsspec filesystem below `filesystem`, if there is one.
+    """
+
+    def __init__(
+        self, filesystem: pafs.FileSystem, spec: FileIOSpec, *, backend: Any = None
+    ) -> None:
+        self._filesystem = filesystem
+        self._spec = spec
+        self._backend = backend
+        self._publisher = self._choose_publisher()
+
+    def _choose_publisher(self) -> Publisher | None:
+        scheme = self._spec.scheme
+        if scheme in _RENAMING_SCHEMES:
+            return RenameNoReplace(self._filesystem)
+        if scheme == "memory":
+            return ProcessLocked(self._backend)
+        if scheme in CONDITIONAL_PUT_SCHEMES and self._backend is not None:
+            return ConditionalPut(self._backend)
+        return None
+
+    @property
+    def spec(self) -> FileIOSpec:
+        """How to open this storage elsewhere."""
+        return self._spec
+
+    def read_bytes(self, path: str) -> bytes:
+        """Read a whole file."""
+        with self._errors(path), self._filesystem.open_input_file(self._inner(path)) as file:
+            return bytes(file.read())
+
+    def open_input(self, path: str) -> pa.NativeFile:
+        """Open a file for random access; the caller closes it."""
+        with self._errors(path):
+            return self._filesystem.open_input_file(self._inner(path))
+
+    def open_output(self, path: str) -> pa.NativeFile:
+        """Create a new file for streaming writes, with its parent directories."""
+        inner = self._inner(path)
+        with self._errors(path):
+            try:
+                return self._filesystem.open_output_stream(inner)
+            except FileNotFoundError:
+                self._filesystem.create_dir(inner.rpartition("/")[0], recursive=True)
+                return self._filesystem.open_output_stream(inner)
+
+    def write_bytes(self, path: str, data: bytes) -> None:
+        """Write a whole new file of a fresh name, with its parent directories."""
+        with self.open_output(path) as stream, self._errors(path):
+            stream.write(data)
+
+    def publish(self, path: str, data: bytes) -> bool:
+        """Create a file atomically with its whole content, only if there is none of that name.
+
+        Raises:
+            CommitUnknownError: The storage's answer was lost.
+            UnsupportedFeatureError: The storage has no atomic way (`fileio.atomic`).
+        """
+        if self._publisher is None:
+            raise UnsupportedFeatureError(
+                f"Storage '{self._spec.scheme}' has no atomic way to create '{path}' only if it is "
+                "absent, so concurrent commits could be lost. Tables on it can be read only.",
+                kind="no-atomic-publish",
+                details={"path": path},
+            )
+        with self._errors(path):
+            return self._publisher(self._inner(path), data)
+
+    def replace(self, path: str, data: bytes) -> None:
+        """Create or overwrite a small file; on HDFS it may be absent for a moment."""
+        if self._spec.scheme not in _RENAMING_SCHEMES:
+            self.write_bytes(path, data)  # an object appears whole
+            return
+        inner = self._inner(path)
+        parent, _, name = inner.rpartition("/")
+        temporary = f"{parent}/{temporary_name(name)}"
+        self.write_bytes(temporary, data)
+        self.delete_file(path)
+        with self._errors(path):
+            self._filesystem.move(temporary, inner)
+
+    def exists(self, path: str) -> bool:
+        """Whether a file or directory of this path exists."""
+        return self._info(path).type is not pafs.FileType.NotFound
+
+    def file_size(self, path: str) -> int:
+        """Return the bytes of a file."""
+        info = self._info(path)
+        if info.type is not pafs.FileType.File:
+            raise NotFoundError(
+                f"File '{path}' does not exist.", kind="file-not-found", details={"path": path}
+            )
+        return int(info.size)
+
+    def list_directory(self, path: str) -> list[FileStatus]:
+        """List a directory, not its subdirectories; empty if it does not exist."""
+        selector = pafs.FileSelector(self._inner(path), allow_not_found=True)
+        with self._errors(path):
+            infos = self._filesystem.get_file_info(selector)
+        base = path.rstrip("/")
+        statuses = [
+            FileStatus(
+                path=f"{base}/{info.base_name}",
+                size=int(info.size or 0),
+                is_directory=info.type is pafs.FileType.Directory,
+                modified_ms=(info.mtime_ns or 0) // 1_000_000,
+            )
+            for info in infos
+            if info.base_name != _MARKER
+        ]
+        return sorted(statuses, key=lambda status: status.path)
+
+    def make_directory(self, path: str) -> None:
+        """Create a directory and its parents; fine if it exists.
+
+        Object stores have no empty directories: there an empty object `.directory` stands for one.
+        """
+        inner = self._inner(path)
+        with self._errors(path):
+            self._filesystem.create_dir(inner, recursive=True)
+        if not self.exists(path):
+            self.write_bytes(f"{path.rstrip('/')}/{_MARKER}", b"")
+
+    def delete_file(self, path: str) -> None:
+        """Delete a file; fine if it does not exist."""
+        with self._errors(path):
+            try:
+                self._filesystem.delete_file(self._inner(path))
+            except FileNotFoundError:
+                return
+
+    def delete_directory(self, path: str) -> None:
+        """Delete a directory with all it holds; fine if it does not exist."""
+        with self._errors(path):
+            try:
+                self._filesystem.delete_dir(self._inner(path))
+            except FileNotFoundError:
+                return
+
+    def rename_directory(self, source: str, target: str) -> None:
+        """Move a directory to a path that does not exist; a copy and a delete on object stores.
+
+        Raises:
+            AlreadyExistsError: The target exists.
+            NotFoundError: The source does not exist.
+        """
+        if self.exists(target):
+            raise AlreadyExistsError(f"'{target}' exists already.", details={"path": target})
+        if not self.exists(source):
+            raise NotFoundError(f"Directory '{source}' does not exist.", details={"path": source})
+        with self._errors(source):
+            self._filesystem.move(self._inner(source), self._inner(target))
+
+    def _info(self, path: str) -> pafs.FileInfo:
+        with self._errors(path):
+            info: pafs.FileInfo = self._filesystem.get_file_info(self._inner(path))
+            return info
+
+    def _inner(self, path: str) -> str:
+        """Turn `scheme://authority/rest` into the path the filesystem takes."""
+        scheme, found, rest = path.partition("://")
+        if not found:
+            return path
+        if scheme != self._spec.scheme:
+            raise InvalidInputError(
+                f"Path '{path}' is not on storage '{self._spec.scheme}'.", kind="path"
+            )
+        if scheme in _RENAMING_SCHEMES:
+            return "/" + rest.partition("/")[2]
+        return "/" + rest if scheme == "memory" else rest
+
+    @contextmanager
+    def _errors(self, path: str) -> Iterator[None]:
+        try:
+            yield
+        except PaimonError:
+            raise
+        except FileNotFoundError as error:
+            raise NotFoundError(
+                f"File '{path}' does not exist.", kind="file-not-found", details={"path": path}
+            ) from error
+        except Exception as error:
+            raise StorageError(
+                f"Storage '{self._spec.scheme}' failed at '{path}' ({type(error).__name__}).",
+                details={"path": path},
+            ) from error

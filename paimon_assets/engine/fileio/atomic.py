@@ -1,0 +1,146 @@
+"""Publish-if-absent: create a file with its whole content, only if there is none of that name.
+
+Everything a commit promises rests on this one step. What each storage guarantees:
+
+============================  =====================================  ==============================
+storage                       how                                    guarantee
+============================  =====================================  ==============================
+local disk, NFS               temporary file, then a hard link,      one winner among all processes
+                              which fails if the name is taken       and hosts that publish so
+`s3`, `s3a` (s3fs)            put with `If-None-Match: *`            one winner
+`gs`, `gcs` (gcsfs)           put with `ifGenerationMatch=0`         one winner
+`abfs`, `abfss`, `az` (adlfs) put with `If-None-Match: *`            one winner
+`hdfs`                        temporary file, then a rename, which   one winner
+                              HDFS refuses if the target exists
+`memory` (tests)              a lock of this process                 one winner in this process
+any other                     none                                   `UnsupportedFeatureError`
+============================  =====================================  ==============================
+
+A published file survives the death of its writer at any point. It is not flushed to the platter:
+neither are the data files it names, so after a power failure the last commits of a local table may
+be gone or damaged (the same holds for Paimon's own local storage).
+Source: `org.apache.paimon.fs.FileIO`, `org.apache.paimon.catalog.RenamingSnapshotCommit`,
+redesigned: a check followed by a rename loses commits of concurrent processes.
+"""
+
+import errno
+from contextlib import suppress
+from pathlib import Path
+from uuid import uuid4
+
+from paimon_assets.engine.errors import CommitUnknownError, StorageError
+
+CONDITIONAL_PUT_SCHEMES = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az"})
+"""Schemes whose fsspec filesystem turns `pipe_file(mode="create")` into a conditional put."""
+
+_REFUSED = frozenset(
+    {
+        errno.EACCES,
+        errno.EDQUOT,
+        errno.EMLINK,
+        errno.ENAMETOOLONG,
+        errno.ENOENT,
+        errno.ENOSPC,
+        errno.ENOTDIR,
+        errno.EOPNOTSUPP,
+        errno.EPERM,
+        errno.EROFS,
+        errno.EXDEV,
+    }
+)
+"""Answers of `link` that mean: surely not done."""
+
+_PRECONDITION_FAILED = frozenset({"412", "PreconditionFailed", "conditionNotMet"})
+
+
+def temporary_name(name: str) -> str:
+    """Return a fresh hidden name for a file that becomes `name`, as Paimon names them."""
+    return f".{name}.{uuid4().hex}.tmp"
+
+
+def link_if_absent(path: str, data: bytes) -> bool:
+    """Publish on a local or network file system.
+
+    Returns:
+        True if this call created the file, False if the name was taken.
+
+    Raises:
+        CommitUnknownError: The link call failed in a way that tells nothing (a lost NFS answer).
+        StorageError: It surely was not created; also if the file system has no hard links.
+        OSError: The temporary file could not be written; nothing was created.
+    """
+    target = Path(path)
+    temporary = target.with_name(temporary_name(target.name))
+    try:
+        _write_new(temporary, data)
+        return _linked(target, temporary)
+    finally:
+        # What became of the temporary file says nothing about the published one.
+        with suppress(OSError):
+            temporary.unlink()
+
+
+def _linked(target: Path, temporary: Path) -> bool:
+    try:
+        target.hardlink_to(temporary)
+    except FileExistsError:
+        # NFS may answer "exists" to the repetition of a call that succeeded: two names tell.
+        return _has_two_names(temporary, target)
+    except OSError as error:
+        if error.errno in _REFUSED:
+            raise StorageError(
+                f"Cannot create '{target}': {error.strerror}. A table on this file system needs "
+                "hard links, which make a commit atomic.",
+                kind="publish",
+                details={"path": str(target)},
+            ) from error
+        if _has_two_names(temporary, target):
+            return True
+        raise _untold(target, error) from error
+    return True
+
+
+def _has_two_names(temporary: Path, target: Path) -> bool:
+    try:
+        return temporary.stat().st_nlink > 1
+    except OSError as error:
+        raise _untold(target, error) from error
+
+
+def _untold(target: Path, error: OSError) -> CommitUnknownError:
+    return CommitUnknownError(
+        f"The file system did not tell whether '{target}' was created: {error.strerror}.",
+        details={"path": str(target)},
+    )
+
+
+def _write_new(path: Path, data: bytes) -> None:
+    try:
+        path.write_bytes(data)
+    except FileNotFoundError:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+
+
+def is_taken(error: BaseException) -> bool:
+    """Whether a failed conditional put says that the name was taken.
+
+    The filesystems of fsspec pass on what their SDK raises: a `FileExistsError`, or an error with
+    the HTTP status, or the storage's own code, somewhere in its chain of causes.
+    """
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, FileExistsError):
+            return True
+        if _PRECONDITION_FAILED & _codes(cause):
+            return True
+        cause = cause.__cause__ or cause.__context__
+    return False
+
+
+def _codes(error: BaseException) -> set[str]:
+    codes = {str(getattr(error, name, "")) for name in ("code", "status", "status_code")}
+    response = getattr(error, "response", None)
+    if isinstance(response, dict):
+        codes.add(str(response.get("Error", {}).get("Code", "")))
+    return codes

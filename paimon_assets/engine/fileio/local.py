@@ -1,0 +1,195 @@
+"""LocalFileIO: disks and network mounts of this machine."""
+
+import errno
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyarrow as pa
+
+from paimon_assets.engine.errors import (
+    AlreadyExistsError,
+    InvalidInputError,
+    NotFoundError,
+    StorageError,
+)
+from paimon_assets.engine.fileio.atomic import link_if_absent, temporary_name
+from paimon_assets.engine.fileio.base import FileIOSpec, FileStatus
+
+_SPEC = FileIOSpec()
+
+
+def local_path(path: str) -> str:
+    """Strip the `file:` scheme; nothing is unescaped, because Paimon escapes nothing in paths.
+
+    Raises:
+        InvalidInputError: The path has another scheme, or names another host.
+
+    >>> local_path("file:/a/b"), local_path("file:///a/b"), local_path("/a/b")
+    ('/a/b', '/a/b', '/a/b')
+    """
+    if path.startswith("file:"):
+        rest = path.removeprefix("file:")
+        if not rest.startswith("//"):
+            return rest
+        if not rest.startswith("///"):
+            raise InvalidInputError(
+                f"Path '{path}' names a host; write file:///absolute/path.", kind="path"
+            )
+        return rest[2:]
+    if "://" in path:
+        raise InvalidInputError(f"Path '{path}' is not on the local file system.", kind="path")
+    return path
+
+
+@contextmanager
+def _storage_errors(path: str) -> Iterator[None]:
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise NotFoundError(
+            f"File '{path}' does not exist.", kind="file-not-found", details={"path": path}
+        ) from error
+    except OSError as error:
+        raise StorageError(
+            f"Storage failed at '{path}': {error.strerror or error}.", details={"path": path}
+        ) from error
+
+
+class LocalFileIO:
+    """Files of this machine. Publishing is one hard link, see `fileio.atomic`."""
+
+    @property
+    def spec(self) -> FileIOSpec:
+        """How to open this storage elsewhere."""
+        return _SPEC
+
+    def read_bytes(self, path: str) -> bytes:
+        """Read a whole file."""
+        with _storage_errors(path):
+            return Path(local_path(path)).read_bytes()
+
+    def open_input(self, path: str) -> pa.NativeFile:
+        """Open a file for random access; the caller closes it."""
+        with _storage_errors(path):
+            return pa.OSFile(local_path(path), "rb")
+
+    def open_output(self, path: str) -> pa.NativeFile:
+        """Create a new file for streaming writes, with its parent directories."""
+        local = local_path(path)
+        with _storage_errors(path):
+            try:
+                return pa.OSFile(local, "wb")
+            except FileNotFoundError:
+                Path(local).parent.mkdir(parents=True, exist_ok=True)
+                return pa.OSFile(local, "wb")
+
+    def write_bytes(self, path: str, data: bytes) -> None:
+        """Write a whole new file; an existing one is an error, because names are fresh."""
+        local = Path(local_path(path))
+        with _storage_errors(path):
+            try:
+                file = local.open("xb")
+            except FileNotFoundError:
+                local.parent.mkdir(parents=True, exist_ok=True)
+                file = local.open("xb")
+            with file:
+                file.write(data)
+
+    def publish(self, path: str, data: bytes) -> bool:
+        """Create a file atomically with its whole content, only if there is none of that name."""
+        with _storage_errors(path):
+            return link_if_absent(local_path(path), data)
+
+    def replace(self, path: str, data: bytes) -> None:
+        """Create or overwrite a small file; readers see the old or the new content."""
+        target = Path(local_path(path))
+        temporary = target.with_name(temporary_name(target.name))
+        with _storage_errors(path):
+            try:
+                try:
+                    temporary.write_bytes(data)
+                except FileNotFoundError:
+                    target.parent.mkdir(parents=True, exist_ok=True)
+                    temporary.write_bytes(data)
+                temporary.replace(target)
+            except OSError:
+                temporary.unlink(missing_ok=True)
+                raise
+
+    def exists(self, path: str) -> bool:
+        """Whether a file or directory of this path exists."""
+        with _storage_errors(path):
+            return Path(local_path(path)).exists()
+
+    def file_size(self, path: str) -> int:
+        """Return the bytes of a file."""
+        with _storage_errors(path):
+            return Path(local_path(path)).stat().st_size
+
+    def list_directory(self, path: str) -> list[FileStatus]:
+        """List a directory, not its subdirectories; empty if it does not exist."""
+        base = path.rstrip("/")
+        statuses = []
+        with _storage_errors(path):
+            try:
+                with os.scandir(local_path(path)) as entries:
+                    for entry in entries:
+                        try:
+                            stat = entry.stat()
+                        except FileNotFoundError:
+                            continue  # deleted since: a concurrent commit's temporary file
+                        directory = entry.is_dir()
+                        statuses.append(
+                            FileStatus(
+                                path=f"{base}/{entry.name}",
+                                size=0 if directory else stat.st_size,
+                                is_directory=directory,
+                                modified_ms=stat.st_mtime_ns // 1_000_000,
+                            )
+                        )
+            except FileNotFoundError:
+                return []
+        return sorted(statuses, key=lambda status: status.path)
+
+    def make_directory(self, path: str) -> None:
+        """Create a directory and its parents; fine if it exists."""
+        with _storage_errors(path):
+            Path(local_path(path)).mkdir(parents=True, exist_ok=True)
+
+    def delete_file(self, path: str) -> None:
+        """Delete a file; fine if it does not exist."""
+        with _storage_errors(path):
+            Path(local_path(path)).unlink(missing_ok=True)
+
+    def delete_directory(self, path: str) -> None:
+        """Delete a directory with all it holds; fine if it does not exist."""
+        with _storage_errors(path):
+            try:
+                shutil.rmtree(local_path(path))
+            except FileNotFoundError:
+                if Path(local_path(path)).exists():
+                    raise
+
+    def rename_directory(self, source: str, target: str) -> None:
+        """Move a directory to a path that does not exist.
+
+        Raises:
+            AlreadyExistsError: The target exists.
+            NotFoundError: The source does not exist.
+        """
+        taken = AlreadyExistsError(f"'{target}' exists already.", details={"path": target})
+        goal = Path(local_path(target))
+        with _storage_errors(source):
+            if goal.exists():
+                raise taken
+            goal.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                Path(local_path(source)).rename(goal)
+            except OSError as error:
+                # Somebody made the target since; an own table in it keeps rename from replacing it.
+                if error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+                    raise taken from error
+                raise

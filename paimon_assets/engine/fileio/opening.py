@@ -1,0 +1,122 @@
+"""Opening a storage: from a spec on another machine, or from a path and a person's options.
+
+Options of a storage are its scheme and a dot in front of the filesystem's own argument, dashes for
+underscores: `gs.token`, `abfs.account-name`, `hdfs.user`. For S3 Paimon's names serve:
+`s3.endpoint`, `s3.access-key`, `s3.secret-key`, `s3.session-token`, `s3.region`,
+`s3.path-style-access`. Options of other prefixes are no business of the storage and are left out of
+its spec.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import fsspec  # type: ignore[import-untyped]  # because it ships no types
+import pyarrow.fs as pafs
+
+from paimon_assets.engine.errors import InvalidInputError, StorageError
+from paimon_assets.engine.fileio.arrow_fs import ArrowFileIO
+from paimon_assets.engine.fileio.base import FileIO, FileIOSpec
+from paimon_assets.engine.fileio.local import LocalFileIO
+
+_HDFS = frozenset({"hdfs", "viewfs"})
+_S3 = frozenset({"s3", "s3a"})
+_S3_ARGUMENTS = {
+    "access-key": "key",
+    "access-key-id": "key",
+    "secret-key": "secret",
+    "session-token": "token",
+}
+
+
+def scheme_of(path: str) -> str:
+    """Return a path's scheme, `file` if it has none.
+
+    >>> scheme_of("s3://bucket/a"), scheme_of("file:/a"), scheme_of("/a:b/c")
+    ('s3', 'file', 'file')
+    """
+    scheme, found, _ = path.partition("://")
+    return scheme.lower() if found and "/" not in scheme else "file"
+
+
+def file_io_for(path: str, options: Mapping[str, str] | None = None) -> FileIO:
+    """Open the storage a path lies on.
+
+    Args:
+        path: Plain, or with a scheme.
+        options: Of a catalog; only those of the path's storage are used and kept in the spec.
+
+    Raises:
+        InvalidInputError: The scheme is unknown, or its package is not installed.
+        StorageError: The storage could not be opened; no option value is shown.
+    """
+    scheme = scheme_of(path)
+    prefixes = ("s3.", "s3a.") if scheme in _S3 else (f"{scheme}.",)
+    own = {key: value for key, value in (options or {}).items() if key.startswith(prefixes)}
+    if scheme in _HDFS and "hdfs.host" not in own:
+        authority = path.partition("://")[2].partition("/")[0]
+        host, _, port = authority.partition(":")
+        own |= {"hdfs.host": host or "default"} | ({"hdfs.port": port} if port else {})
+    return open_file_io(FileIOSpec(scheme=scheme, options=own))
+
+
+def open_file_io(spec: FileIOSpec) -> FileIO:
+    """Open the storage a spec describes; `open_file_io(file_io.spec)` opens the same one.
+
+    Raises:
+        InvalidInputError: The scheme is unknown, or its package is not installed.
+        StorageError: The storage could not be opened; no option value is shown.
+    """
+    if spec.scheme == "file":
+        return LocalFileIO()
+    if spec.scheme in _HDFS:
+        return ArrowFileIO(_guarded(spec, lambda: _open_hdfs(spec)), spec)
+    backend = _guarded(spec, lambda: fsspec.filesystem(spec.scheme, **_arguments(spec)))
+    handler = pafs.FSSpecHandler(backend)  # type: ignore[abstract]  # because the stubs are wrong
+    return ArrowFileIO(pafs.PyFileSystem(handler), spec, backend=backend)
+
+
+def _guarded(spec: FileIOSpec, opening: Callable[[], Any]) -> Any:
+    try:
+        return opening()
+    except (ImportError, ValueError) as error:
+        raise InvalidInputError(
+            f"Storage '{spec.scheme}' is unknown, or the fsspec package for it is not installed.",
+            kind="storage-scheme",
+            details={"scheme": spec.scheme},
+        ) from error
+    except Exception as error:
+        # The SDK's text may quote an option value; it stays in the chain, out of the message.
+        raise StorageError(
+            f"Storage '{spec.scheme}' could not be opened ({type(error).__name__}); look at its "
+            f"options {', '.join(sorted(spec.options)) or '(none)'}.",
+            details={"scheme": spec.scheme},
+        ) from error
+
+
+def _open_hdfs(spec: FileIOSpec) -> pafs.FileSystem:
+    return pafs.HadoopFileSystem(
+        host=spec.options.get("hdfs.host", "default"),
+        port=int(spec.options.get("hdfs.port", "0")),
+        user=spec.options.get("hdfs.user"),
+    )
+
+
+def _arguments(spec: FileIOSpec) -> dict[str, Any]:
+    arguments: dict[str, Any] = {}
+    client: dict[str, Any] = {}
+    for key, value in spec.options.items():
+        name = key.partition(".")[2]
+        if spec.scheme not in _S3:
+            arguments[name.replace("-", "_")] = value
+        elif name == "endpoint":
+            client["endpoint_url"] = value if "://" in value else f"https://{value}"
+        elif name == "region":
+            client["region_name"] = value
+        elif name == "path-style-access":
+            style = "path" if value.strip().lower() == "true" else "auto"
+            arguments["config_kwargs"] = {"s3": {"addressing_style": style}}
+        else:
+            arguments[_S3_ARGUMENTS.get(name, name.replace("-", "_"))] = value
+    if client:
+        arguments["client_kwargs"] = client
+    return arguments

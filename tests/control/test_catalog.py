@@ -1,0 +1,160 @@
+import multiprocessing
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paimon_assets.engine.control.catalog import Identifier
+from paimon_assets.engine.control.filesystem_catalog import FilesystemCatalog
+from paimon_assets.engine.errors import AlreadyExistsError, InvalidInputError, NotFoundError
+from paimon_assets.engine.fileio.local import LocalFileIO
+from paimon_assets.engine.fileio.opening import file_io_for
+from paimon_assets.engine.spec.schema import Schema
+
+_SPAWN = multiprocessing.get_context("spawn")
+SCHEMA = Schema.of({"a": "INT"})
+T = Identifier("db", "t")
+
+
+@pytest.fixture(params=["local", "memory"])
+def catalog(request, tmp_path):
+    warehouse = str(tmp_path / "w") if request.param == "local" else f"memory:/{tmp_path}/w"
+    catalog = FilesystemCatalog(warehouse, file_io_for(warehouse))
+    catalog.create_database("db")
+    return catalog
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["", " ", "a/b", "a\\b", "..", "a..b", ".hidden", "/etc", "a\nb", "a\x00", " a", "a ", "\x7f"],
+)
+def test_a_name_that_could_leave_the_warehouse_is_refused(name):
+    with pytest.raises(InvalidInputError, match="name"):
+        Identifier("db", name)
+    with pytest.raises(InvalidInputError, match="name"):
+        Identifier(name, "t")
+
+
+@given(st.text(), st.text())
+def test_every_accepted_name_is_one_directory_below_its_database(database, table):
+    try:
+        identifier = Identifier(database, table)
+    except InvalidInputError:
+        return
+    path = FilesystemCatalog("/w", LocalFileIO()).get_table_location(identifier)
+    assert path.split("/") == ["", "w", f"{database}.db", table]
+    assert Identifier.parse(str(identifier)) == identifier
+
+
+def test_a_text_without_a_dot_names_no_table():
+    with pytest.raises(InvalidInputError, match=r"database\.table"):
+        Identifier.parse("flights")
+
+
+def test_databases_are_created_listed_and_dropped(catalog):
+    catalog.create_database("other")
+    assert catalog.list_databases() == ["db", "other"]
+    with pytest.raises(AlreadyExistsError, match="'other'"):
+        catalog.create_database("other")
+    catalog.create_database("other", ignore_if_exists=True)
+    catalog.drop_database("other")
+    assert catalog.list_databases() == ["db"]
+
+
+def test_a_database_with_tables_is_dropped_only_with_cascade(catalog):
+    catalog.create_table(T, SCHEMA)
+    with pytest.raises(InvalidInputError, match="cascade"):
+        catalog.drop_database("db")
+    catalog.drop_database("db", cascade=True)
+    assert catalog.list_databases() == []
+
+
+def test_a_missing_database_is_named(catalog):
+    nowhere = Identifier("nowhere", "t")
+    for call in (
+        lambda: catalog.list_tables("nowhere"),
+        lambda: catalog.drop_database("nowhere"),
+        lambda: catalog.create_table(nowhere, SCHEMA),
+        lambda: catalog.load_schema(nowhere),
+    ):
+        with pytest.raises(NotFoundError) as caught:
+            call()
+        assert caught.value.kind == "database-not-found"
+
+
+def test_tables_are_created_listed_loaded_and_dropped(catalog):
+    created = catalog.create_table(T, SCHEMA)
+    assert catalog.list_tables("db") == ["t"]
+    assert catalog.load_schema(T) == created
+    catalog.drop_table(T)
+    assert catalog.list_tables("db") == []
+    with pytest.raises(NotFoundError, match=r"db\.t"):
+        catalog.load_schema(T)
+    with pytest.raises(NotFoundError, match=r"db\.t"):
+        catalog.drop_table(T)
+    catalog.drop_table(T, ignore_if_missing=True)
+
+
+def test_a_directory_without_a_schema_is_no_table(catalog):
+    location = catalog.get_table_location(T)
+    catalog.file_io.write_bytes(f"{location}/schema/other-0", b"{}")
+    catalog.file_io.write_bytes(f"{location}/schema/schema-x", b"{}")
+    assert catalog.list_tables("db") == []
+    assert catalog.create_table(T, SCHEMA).id == 0
+
+
+def test_an_existing_table_is_kept(catalog):
+    created = catalog.create_table(T, SCHEMA)
+    other = Schema.of({"b": "INT"})
+    with pytest.raises(AlreadyExistsError, match=r"db\.t"):
+        catalog.create_table(T, other)
+    assert catalog.create_table(T, other, ignore_if_exists=True) == created
+
+
+def test_a_bad_schema_writes_nothing(catalog):
+    with pytest.raises(InvalidInputError):
+        catalog.create_table(T, Schema.of({"a": "INT"}, primary_keys=["nowhere"]))
+    assert not catalog.file_io.exists(catalog.get_table_location(T))
+
+
+def test_a_table_is_renamed_into_another_database_but_not_onto_another_table(catalog):
+    catalog.create_database("other")
+    created = catalog.create_table(T, SCHEMA)
+    moved = Identifier("other", "moved")
+    catalog.create_table(Identifier("db", "taken"), SCHEMA)
+    with pytest.raises(AlreadyExistsError, match=r"db\.taken"):
+        catalog.rename_table(T, Identifier("db", "taken"))
+    with pytest.raises(NotFoundError, match="nowhere"):
+        catalog.rename_table(T, Identifier("nowhere", "t"))
+    catalog.rename_table(T, moved)
+    assert catalog.load_schema(moved) == created
+    with pytest.raises(NotFoundError, match=r"db\.t'"):
+        catalog.rename_table(T, moved)
+
+
+def _create(warehouse: str, index: int, barrier, answers) -> None:
+    catalog = FilesystemCatalog(warehouse, LocalFileIO())
+    barrier.wait()
+    try:
+        catalog.create_table(T, Schema.of({f"column{index}": "INT"}))
+        answers.put((index, True))
+    except AlreadyExistsError:
+        answers.put((index, False))
+
+
+def test_of_two_processes_exactly_one_creates_the_table(tmp_path):
+    warehouse = str(tmp_path)
+    catalog = FilesystemCatalog(warehouse, LocalFileIO())
+    catalog.create_database("db")
+    barrier, answers = _SPAWN.Barrier(2), _SPAWN.Queue()
+    processes = [
+        _SPAWN.Process(target=_create, args=(warehouse, index, barrier, answers))
+        for index in range(2)
+    ]
+    for process in processes:
+        process.start()
+    created = dict(answers.get(timeout=60) for _ in processes)
+    for process in processes:
+        process.join()
+    (winner,) = [index for index, was_created in created.items() if was_created]
+    assert catalog.load_schema(T).field_names == (f"column{winner}",)

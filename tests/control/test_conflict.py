@@ -1,0 +1,182 @@
+"""Pure checks over entries; and retry waits."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paimon_assets.engine.control.commit.changes import entries_of
+from paimon_assets.engine.control.commit.conflict import check_bucket_counts, check_conflicts
+from paimon_assets.engine.control.commit.retry import RetryPolicy
+from paimon_assets.engine.contract.commit_message import (
+    CommitMessage,
+    CompactIncrement,
+    DataIncrement,
+)
+from paimon_assets.engine.errors import (
+    CommitConflictError,
+    InvalidInputError,
+    UnsupportedFeatureError,
+)
+from paimon_assets.engine.spec.data_file import DataFileMeta
+from paimon_assets.engine.spec.manifest import FileKind, ManifestEntry
+from paimon_assets.engine.spec.options import Options
+from paimon_assets.engine.spec.snapshot import CommitKind
+from tests.testkit.builders import data_file, entry
+
+
+def _add(name: str, **file) -> ManifestEntry:
+    return entry(file=data_file(file_name=name, **file))
+
+
+def _delete(name: str, **file) -> ManifestEntry:
+    return entry(kind=FileKind.DELETE, file=data_file(file_name=name, **file))
+
+
+def _range(file: DataFileMeta) -> tuple[bytes, bytes]:
+    return file.min_key, file.max_key
+
+
+def _kind_of_conflict(base, delta, key_range=None) -> str | None:
+    try:
+        check_conflicts(base, delta, key_range)
+    except CommitConflictError as error:
+        return error.kind
+    return None
+
+
+def test_a_partition_keeps_its_bucket_count():
+    check_bucket_counts({b"p": 4}, [entry(partition=b"p", total_buckets=4)])
+    check_bucket_counts({b"p": 4}, [entry(partition=b"q", total_buckets=8)])
+    check_bucket_counts({b"p": 4}, [entry(partition=b"p", total_buckets=-1)])
+    with pytest.raises(CommitConflictError, match="written for 8 buckets") as caught:
+        check_bucket_counts({b"p": 4}, [entry(partition=b"p", total_buckets=8)])
+    assert caught.value.kind == "bucket-count"
+
+
+def test_one_commit_agrees_with_itself_on_the_bucket_count():
+    with pytest.raises(CommitConflictError):
+        check_bucket_counts({}, [entry(total_buckets=4), entry(total_buckets=8)])
+
+
+def test_what_is_deleted_must_be_live():
+    assert _kind_of_conflict([_add("a")], [_delete("a")]) is None
+    assert _kind_of_conflict([_add("b")], [_delete("a")]) == "file-gone"
+    assert _kind_of_conflict([_add("a", level=1)], [_delete("a", level=0)]) == "file-gone"
+
+
+def test_what_is_added_must_not_be_live():
+    assert _kind_of_conflict([_add("a")], [_add("b")]) is None
+    assert _kind_of_conflict([_add("a")], [_add("a")]) == "file-added-twice"
+
+
+def test_a_commit_is_consistent_in_itself():
+    assert _kind_of_conflict([_add("a")], [_delete("a"), _add("a")]) == "delta-inconsistent"
+    assert _kind_of_conflict([], [_add("a"), _add("a")]) == "delta-inconsistent"
+    assert _kind_of_conflict([_add("a")], [_delete("a")] * 2) == "delta-inconsistent"
+
+
+def test_moving_a_file_to_another_level_is_no_conflict():
+    delta = [_delete("a", level=0), _add("a", level=5)]
+    assert _kind_of_conflict([_add("a", level=0)], delta) is None
+
+
+def _on_level(name: str, low: bytes, high: bytes, level: int = 5) -> ManifestEntry:
+    return _add(name, level=level, min_key=low, max_key=high)
+
+
+def test_files_of_one_level_share_no_key():
+    live = [_on_level("a", b"a", b"f")]
+    assert _kind_of_conflict(live, [_on_level("b", b"g", b"z")], _range) is None
+    assert _kind_of_conflict(live, [_on_level("b", b"f", b"z")], _range) == "key-range"
+    assert _kind_of_conflict(live, [_on_level("b", b"b", b"c")], _range) == "key-range"
+    assert _kind_of_conflict(live, [_on_level("b", b"b", b"c", level=4)], _range) is None
+    assert _kind_of_conflict([], [_on_level("b", b"b", b"c", level=0)] , _range) is None
+    level_0 = [_on_level("a", b"a", b"f", level=0)]
+    assert _kind_of_conflict(level_0, [_on_level("b", b"b", b"c", level=0)], _range) is None
+
+
+def test_a_replaced_file_is_not_in_the_way():
+    live = [_on_level("a", b"a", b"f")]
+    gone = _delete("a", level=5, min_key=b"a", max_key=b"f")
+    assert _kind_of_conflict(live, [gone, _on_level("b", b"b", b"z")], _range) is None
+
+
+def test_append_tables_have_no_key_ranges():
+    live = [_on_level("a", b"a", b"f")]
+    assert _kind_of_conflict(live, [_on_level("b", b"b", b"z")], None) is None
+
+
+FILE = data_file()
+_CHANGES = {
+    "new": CommitMessage(
+        partition=b"p", bucket=1, total_buckets=4, data_increment=DataIncrement(new_files=(FILE,))
+    ),
+    "deleted": CommitMessage(
+        partition=b"p",
+        bucket=1,
+        total_buckets=None,
+        data_increment=DataIncrement(deleted_files=(FILE,)),
+    ),
+    "compact": CommitMessage(
+        partition=b"p",
+        bucket=1,
+        total_buckets=4,
+        compact_increment=CompactIncrement(
+            compact_before=(FILE,), compact_after=(data_file(file_name="x"),)
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "kind", "kinds"),
+    [
+        ("new", CommitKind.APPEND, [FileKind.ADD]),
+        ("new", CommitKind.OVERWRITE, [FileKind.ADD]),
+        ("deleted", CommitKind.OVERWRITE, [FileKind.DELETE]),
+        ("compact", CommitKind.COMPACT, [FileKind.DELETE, FileKind.ADD]),
+    ],
+)
+def test_a_snapshot_s_kind_says_which_changes_it_holds(change, kind, kinds):
+    entries = entries_of([_CHANGES[change]], kind, default_buckets=7)
+    assert [one.kind for one in entries] == kinds
+    assert {(one.partition, one.bucket) for one in entries} == {(b"p", 1)}
+    assert {one.total_buckets for one in entries} == {7 if change == "deleted" else 4}
+
+
+@pytest.mark.parametrize(
+    ("change", "kind"),
+    [
+        ("deleted", CommitKind.APPEND),
+        ("compact", CommitKind.APPEND),
+        ("compact", CommitKind.OVERWRITE),
+        ("new", CommitKind.COMPACT),
+    ],
+)
+def test_changes_a_snapshot_would_drop_are_refused(change, kind):
+    with pytest.raises(InvalidInputError, match="would drop"):
+        entries_of([_CHANGES[change]], kind, default_buckets=7)
+
+
+def test_changelogs_and_statistics_are_not_committed():
+    changelog = DataIncrement(changelog_files=(FILE,))
+    message = CommitMessage(partition=b"", bucket=0, total_buckets=1, data_increment=changelog)
+    with pytest.raises(UnsupportedFeatureError, match="changelog"):
+        entries_of([message], CommitKind.APPEND, default_buckets=1)
+    with pytest.raises(UnsupportedFeatureError, match="statistics"):
+        entries_of([_CHANGES["new"]], CommitKind.ANALYZE, default_buckets=1)
+
+
+@given(st.integers(1, 200), st.floats(0, 1, exclude_max=True))
+def test_waits_double_up_to_a_ceiling_and_are_never_nothing(lost, fraction):
+    policy = RetryPolicy(max_retries=10, min_wait_ms=10, max_wait_ms=10_000)
+    wait = policy.wait_ms(lost, lambda: fraction)
+    ceiling = min(10_000, 10 * 2 ** (lost - 1))
+    assert ceiling / 2 <= wait < ceiling
+
+
+def test_the_policy_comes_from_the_table_options():
+    options = {"commit.max-retries": "3", "commit.min-retry-wait": "2 s"}
+    assert RetryPolicy.of(Options(options)) == RetryPolicy(
+        max_retries=3, min_wait_ms=2000, max_wait_ms=10_000
+    )

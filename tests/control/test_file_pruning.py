@@ -1,0 +1,193 @@
+import math
+from typing import Any
+
+import pytest
+
+from paimon_assets.engine.codec.binary_row import serialize_row
+from paimon_assets.engine.control.scan.file_pruning import FilePruning
+from paimon_assets.engine.spec.manifest import ManifestEntry
+from paimon_assets.engine.spec.predicate import (
+    CompareOp,
+    Comparison,
+    In,
+    IsNull,
+    Predicate,
+    any_of,
+    bind,
+    equal,
+)
+from paimon_assets.engine.spec.schema import Schema, TableSchema, first_table_schema
+from paimon_assets.engine.spec.stats import SimpleStats
+from paimon_assets.engine.spec.type_text import parse_type
+from paimon_assets.engine.spec.types import DataField
+from tests.testkit.builders import data_file, entry
+
+
+def _schema(columns: dict[str, str], **more: Any) -> TableSchema:
+    return first_table_schema(Schema.of(columns, **more), time_millis=0)
+
+
+def _evolved(schema_id: int, *fields: tuple[int, str, str]) -> TableSchema:
+    columns = tuple(DataField(id=i, name=n, type=parse_type(t)) for i, n, t in fields)
+    return TableSchema(id=schema_id, fields=columns, highest_field_id=9)
+
+
+def _stats(
+    schema: TableSchema, names: tuple[str, ...], lows: list[Any], highs: list[Any], nulls: Any
+) -> SimpleStats:
+    types = [schema.column(name).type for name in names]
+    return SimpleStats(
+        min_values=serialize_row(lows, types),
+        max_values=serialize_row(highs, types),
+        null_counts=tuple(nulls),
+    )
+
+
+def _needed(
+    schema: TableSchema, predicate: Predicate, entries: list[ManifestEntry], *others: TableSchema
+) -> list[str]:
+    schemas = {one.id: one for one in (schema, *others)}
+    pruning = FilePruning(schema, bind(predicate, schema), schemas.__getitem__)
+    return [item.file.file_name for item in pruning.needed(entries)]
+
+
+X = _schema({"x": "INT", "y": "STRING"})
+
+
+def _x_file(name: str, low: Any, high: Any, nulls: int | None = 0, **more: Any) -> ManifestEntry:
+    stats = _stats(X, ("x", "y"), [low, None], [high, None], [nulls, None])
+    return entry(file=data_file(file_name=name, value_stats=stats, **more))
+
+
+@pytest.mark.parametrize(
+    ("predicate", "expected"),
+    [
+        (equal("x", 15), ["b", "unknown"]),
+        (Comparison("x", CompareOp.GT, 9), ["b", "unknown"]),
+        (IsNull("x"), ["nulls", "unknown"]),
+        (IsNull("x", negated=True), ["a", "b", "unknown"]),
+        (equal("y", "text"), ["a", "b", "nulls", "unknown"]),
+        (any_of([equal("x", 1), equal("y", "text")]), ["a", "b", "nulls", "unknown"]),
+    ],
+)
+def test_append_files_are_pruned_one_by_one(predicate, expected):
+    entries = [
+        _x_file("a", 0, 9),
+        _x_file("b", 10, 19),
+        _x_file("nulls", None, None, nulls=10),
+        _x_file("unknown", None, None, nulls=None),
+    ]
+    assert _needed(X, predicate, entries) == expected
+
+
+def test_dense_statistics_name_their_columns():
+    stats = _stats(X, ("y",), ["k"], ["m"], [0])
+    file = entry(file=data_file(value_stats=stats, value_stats_cols=("y",)))
+    assert _needed(X, equal("y", "a"), [file]) == []
+    assert _needed(X, equal("x", 1), [file]) == ["data-0.parquet"]
+    none = entry(file=data_file(value_stats_cols=()))
+    assert _needed(X, equal("y", "a"), [none]) == ["data-0.parquet"]
+
+
+def test_statistics_of_another_arity_tell_nothing():
+    assert _needed(X, equal("x", 1), [entry()]) == ["data-0.parquet"]
+
+
+OLD = _evolved(0, (0, "a", "INT"), (1, "b", "INT"), (2, "gone", "INT"))
+NEW = _evolved(1, (1, "renamed", "INT"), (0, "a", "BIGINT"), (3, "added", "INT"))
+
+
+def _old_file() -> ManifestEntry:
+    stats = _stats(OLD, ("a", "b", "gone"), [1, 10, 0], [2, 20, 0], [0, 0, 0])
+    return entry(file=data_file(file_name="old", schema_id=0, value_stats=stats))
+
+
+@pytest.mark.parametrize(
+    ("predicate", "is_needed"),
+    [
+        (equal("renamed", 15), True),  # matched by id, not by name or position
+        (equal("renamed", 1), False),
+        (equal("a", 99), True),  # the type changed: nothing is known
+        (equal("added", 1), False),  # the file has only nulls there
+        (IsNull("added"), True),
+        (IsNull("renamed"), False),
+    ],
+)
+def test_statistics_reach_the_read_schema_by_field_id(predicate, is_needed):
+    assert _needed(NEW, predicate, [_old_file()], OLD) == (["old"] if is_needed else [])
+
+
+FLOATS = _schema({"f": "DOUBLE"})
+
+
+def test_nan_is_no_bound_and_passes_what_excludes_a_value():
+    def file(low: float, high: float) -> list[ManifestEntry]:
+        stats = _stats(FLOATS, ("f",), [low], [high], [0])
+        return [entry(file=data_file(file_name="f", value_stats=stats))]
+
+    assert _needed(FLOATS, equal("f", 3.0), file(1.0, math.nan)) == ["f"]
+    assert _needed(FLOATS, equal("f", 3.0), file(1.0, 2.0)) == []
+    # The file may hold NaN beside its only other value; NaN <> 1 is true.
+    assert _needed(FLOATS, Comparison("f", CompareOp.NE, 1.0), file(1.0, 1.0)) == ["f"]
+    assert _needed(FLOATS, In("f", (1.0,), negated=True), file(1.0, 1.0)) == ["f"]
+
+
+KEYED = _schema({"k": "INT", "x": "INT"}, primary_keys=["k"], options={"bucket": "2"})
+
+
+def _keyed(name: str, keys: tuple[int, int], xs: tuple[int, int], **more: Any) -> ManifestEntry:
+    key_stats = _stats(KEYED, ("k",), [keys[0]], [keys[1]], [0])
+    value_stats = _stats(KEYED, ("k", "x"), [keys[0], xs[0]], [keys[1], xs[1]], [0, 0])
+    bucket, level = more.get("bucket", 0), more.get("level", 0)
+    file = data_file(file_name=name, key_stats=key_stats, value_stats=value_stats, level=level)
+    return entry(bucket=bucket, file=file)
+
+
+def test_a_merged_bucket_keeps_all_its_files_or_none():
+    # The newer file overwrites key 1 with x = 9; skipping it would bring x = 1 back.
+    entries = [_keyed("old", (1, 1), (1, 1)), _keyed("new", (1, 1), (9, 9))]
+    assert _needed(KEYED, equal("x", 1), entries) == ["old", "new"]
+    assert _needed(KEYED, equal("x", 5), entries) == []
+
+
+def test_files_of_one_level_above_zero_are_pruned_one_by_one():
+    entries = [
+        _keyed("a", (1, 5), (1, 1), level=5),
+        _keyed("b", (6, 9), (9, 9), level=5),
+    ]
+    assert _needed(KEYED, equal("x", 1), entries) == ["a"]
+
+
+def test_files_of_two_levels_are_not_pruned_one_by_one():
+    entries = [
+        _keyed("low", (1, 5), (1, 1), level=1),
+        _keyed("top", (1, 5), (9, 9), level=5),
+    ]
+    assert _needed(KEYED, equal("x", 1), entries) == ["low", "top"]
+
+
+def test_buckets_are_judged_apart_and_keep_their_order():
+    entries = [
+        _keyed("0a", (1, 1), (1, 1), bucket=0),
+        _keyed("1a", (1, 1), (7, 7), bucket=1),
+        _keyed("0b", (1, 1), (9, 9), bucket=0),
+    ]
+    assert _needed(KEYED, equal("x", 1), entries) == ["0a", "0b"]
+    assert _needed(KEYED, equal("x", 7), entries) == ["1a"]
+
+
+def test_keys_prune_files_of_a_merged_bucket():
+    entries = [_keyed("a", (1, 5), (1, 1)), _keyed("b", (4, 9), (9, 9))]
+    assert _needed(KEYED, equal("k", 2), entries) == ["a"]
+    assert _needed(KEYED, equal("k", 5), entries) == ["a", "b"]
+
+
+def test_a_combining_merge_engine_keeps_every_file_of_a_merged_bucket():
+    schema = _schema(
+        {"k": "INT", "x": "INT"},
+        primary_keys=["k"],
+        options={"bucket": "2", "merge-engine": "aggregation"},
+    )
+    # 1 + 9 = 10 is in no file.
+    entries = [_keyed("a", (1, 1), (1, 1)), _keyed("b", (1, 1), (9, 9))]
+    assert _needed(schema, equal("x", 10), entries) == ["a", "b"]

@@ -1,0 +1,422 @@
+import json
+
+import pytest
+
+from paimon_assets.engine.codec.metadata_json import schema_to_json, snapshot_to_json
+from paimon_assets.engine.contract.commit_message import CommitMessage, CompactIncrement
+from paimon_assets.engine.control.commit.abort import abort
+from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
+from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.errors import (
+    CommitConflictError,
+    CommitUnknownError,
+    NotFoundError,
+    StorageError,
+    UnsupportedFeatureError,
+)
+from paimon_assets.engine.fileio.local import LocalFileIO
+from paimon_assets.engine.spec.schema import Schema, first_table_schema
+from paimon_assets.engine.spec.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind
+from tests.control.tables import (
+    APPEND,
+    KEYED,
+    FixedClock,
+    commit,
+    keyed_file,
+    live_names,
+    manifest_files,
+    message,
+    new_store,
+    plain_file,
+    referenced_manifests,
+)
+from tests.testkit.builders import snapshot
+from tests.testkit.faulty_fileio import FaultyFileIO
+
+
+def _commit_as(store: FileStore, user: str, *messages: CommitMessage, clock=None, **more):
+    return FileStoreCommit(store, clock=clock or FixedClock()).commit(
+        messages, commit_user=user, commit_identifier=BATCH_COMMIT_IDENTIFIER, **more
+    )
+
+
+def test_the_first_commit_makes_snapshot_1_with_an_empty_base(tmp_path):
+    store = new_store(tmp_path)
+    made = _commit_as(store, "me", message(plain_file("a", row_count=10)), properties={"k": "v"})
+    assert store.snapshots.latest() == made
+    assert (made.id, made.schema_id, made.version, made.next_row_id) == (1, 0, 3, 0)
+    assert (made.total_record_count, made.delta_record_count) == (10, 10)
+    assert (made.commit_user, made.commit_identifier) == ("me", BATCH_COMMIT_IDENTIFIER)
+    assert made.commit_kind is CommitKind.APPEND
+    assert made.time_millis == FixedClock().now
+    assert made.properties == {"k": "v"}
+    assert store.manifests.read_list(made.base_manifest_list) == ()
+    for name, size in (
+        (made.base_manifest_list, made.base_manifest_list_size),
+        (made.delta_manifest_list, made.delta_manifest_list_size),
+    ):
+        assert (tmp_path / "table" / "manifest" / name).stat().st_size == size
+    assert (tmp_path / "table" / "snapshot" / "LATEST").read_bytes() == b"1"
+
+
+def test_each_commit_builds_on_the_one_before(tmp_path):
+    store = new_store(tmp_path)
+    for number in range(1, 6):
+        made = commit(store, message(plain_file(str(number), row_count=number)))
+        assert made.id == number
+        assert made.total_record_count == sum(range(1, number + 1))
+        assert made.delta_record_count == number
+        delta = store.manifests.read_list(made.delta_manifest_list)
+        assert [meta.num_added_files for meta in delta] == [1]
+    assert live_names(store) == ["1", "2", "3", "4", "5"]
+
+
+def test_nothing_but_what_snapshots_name_is_left_behind(tmp_path):
+    store = new_store(tmp_path)
+    for _ in range(70):  # merges manifests twice
+        commit(store, message(plain_file()))
+    assert manifest_files(store) == referenced_manifests(store)
+    assert len(store.manifests.manifests_of(store.snapshots.latest())) <= 31
+    assert len(live_names(store)) == 70
+
+
+def test_a_commit_without_messages_makes_an_empty_snapshot(tmp_path):
+    made = commit(new_store(tmp_path))
+    assert (made.id, made.delta_record_count) == (1, 0)
+
+
+def test_the_watermark_never_goes_back(tmp_path):
+    store = new_store(tmp_path)
+    given = (None, 5, None, 3, 9)
+    marks = [commit(store, watermark=mark).watermark for mark in given]
+    assert marks == [None, 5, 5, 5, 9]
+
+
+def test_what_other_engines_put_there_is_carried(tmp_path):
+    store = new_store(tmp_path)
+    commit(store)
+    text = json.loads(snapshot_to_json(store.snapshots.snapshot(1)))
+    text |= {"indexManifest": "index-manifest-1", "statistics": "stat-1", "nextRowId": 7}
+    LocalFileIO().replace(store.paths.snapshot(1), json.dumps(text).encode())
+    made = commit(store)
+    assert (made.index_manifest, made.statistics, made.next_row_id) == (
+        "index-manifest-1", "stat-1", 7,
+    )  # fmt: skip
+
+
+def _alter(store: FileStore) -> None:
+    newer = first_table_schema(Schema.of({"a": "BIGINT"}), time_millis=2)
+    data = schema_to_json(newer).replace(b'"id":0', b'"id":1', 1)
+    LocalFileIO().write_bytes(store.paths.schema(1), data)
+
+
+def test_a_snapshot_names_the_newest_schema_and_old_statistics_lapse(tmp_path):
+    store = new_store(tmp_path)
+    commit(store)
+    text = snapshot_to_json(store.snapshots.snapshot(1)).replace(b"{", b'{"statistics":"s",', 1)
+    LocalFileIO().replace(store.paths.snapshot(1), text)
+    _alter(store)
+    made = commit(store)
+    assert (made.schema_id, made.statistics) == (1, None)
+
+
+def test_a_dropped_table_is_not_brought_back(tmp_path):
+    store = new_store(tmp_path)
+    LocalFileIO().delete_directory(store.table_path)
+    with pytest.raises(NotFoundError, match="dropped"):
+        commit(store, message(plain_file()))
+    assert not (tmp_path / "table" / "snapshot").exists()
+
+
+def test_a_table_this_engine_does_not_write_is_refused_before_anything(tmp_path):
+    schema = Schema.of({"a": "INT"}, options={"row-tracking.enabled": "true"})
+    store = new_store(tmp_path, schema)
+    with pytest.raises(UnsupportedFeatureError):
+        commit(store, message(plain_file()))
+    assert manifest_files(store) == set()
+
+
+def test_the_same_user_and_identifier_commit_once(tmp_path):
+    store = new_store(tmp_path)
+    first = _commit_as(store, "me", message(plain_file("a")))
+    _commit_as(store, "other", message(plain_file("b")))
+    again = _commit_as(store, "me", message(plain_file("c")))
+    assert again == first
+    assert live_names(store) == ["a", "b"]
+    assert manifest_files(store) == referenced_manifests(store)
+
+
+def test_one_write_may_leave_an_append_and_a_compact(tmp_path):
+    store = new_store(tmp_path, KEYED)
+    level_0 = keyed_file(0, 9, file_name="new")
+    _commit_as(store, "me", message(level_0, total_buckets=2))
+    compact = CommitMessage(
+        partition=message().partition,
+        bucket=0,
+        total_buckets=2,
+        compact_increment=CompactIncrement(
+            compact_before=(level_0,), compact_after=(keyed_file(0, 9, level=5, file_name="up"),)
+        ),
+    )
+    made = _commit_as(store, "me", compact, kind=CommitKind.COMPACT)
+    assert (made.id, made.delta_record_count) == (2, 0)
+    assert live_names(store) == ["up"]
+    with pytest.raises(CommitConflictError) as caught:
+        _commit_as(store, "late", compact, kind=CommitKind.COMPACT)
+    assert caught.value.kind == "file-gone"
+    assert manifest_files(store) == referenced_manifests(store)
+
+
+def test_a_writer_with_another_bucket_count_is_refused(tmp_path):
+    store = new_store(tmp_path, KEYED)
+    commit(store, message(keyed_file(0, 9), total_buckets=2))
+    with pytest.raises(CommitConflictError) as caught:
+        commit(store, message(keyed_file(0, 9), total_buckets=4))
+    assert caught.value.kind == "bucket-count"
+    assert manifest_files(store) == referenced_manifests(store)
+
+
+class _Rival:
+    """Commits to the same table whenever the victim is about to publish."""
+
+    def __init__(self, table: FileStore, times: int) -> None:
+        self._store = FileStore.open(LocalFileIO(), table.table_path)
+        self.times = times
+
+    def __call__(self, _number: int, method: str, _path: str) -> None:
+        if method == "publish" and self.times > 0:
+            self.times -= 1
+            commit(self._store, message(plain_file(f"rival-{self.times}")))
+
+
+def _against(table: FileStore, rival: _Rival) -> FileStore:
+    return FileStore.open(FaultyFileIO(LocalFileIO(), before=rival), table.table_path)
+
+
+def test_a_lost_race_is_tried_again_after_a_wait_and_leaves_nothing_behind(tmp_path):
+    table = new_store(tmp_path)
+    clock = FixedClock()
+    made = _commit_as(
+        _against(table, _Rival(table, 3)), "me", message(plain_file("mine")), clock=clock
+    )
+    assert made.id == 4
+    assert live_names(table) == ["rival-2", "rival-1", "rival-0", "mine"]
+    assert manifest_files(table) == referenced_manifests(table)
+    assert len(clock.waits) == 3
+    assert clock.waits == sorted(clock.waits)
+
+
+def test_a_lost_race_during_a_manifest_merge_leaves_nothing_behind(tmp_path):
+    table = new_store(tmp_path)
+    for _ in range(30):
+        commit(table, message(plain_file()))
+    _commit_as(_against(table, _Rival(table, 2)), "me", message(plain_file("mine")))
+    assert manifest_files(table) == referenced_manifests(table)
+    assert len(live_names(table)) == 33
+
+
+def test_retries_are_bounded(tmp_path):
+    table = new_store(tmp_path, Schema.of({"a": "INT"}, options={"commit.max-retries": "4"}))
+    clock = FixedClock()
+    rival = _Rival(table, 100)
+    with pytest.raises(CommitConflictError, match="5 other commits were faster") as caught:
+        _commit_as(_against(table, rival), "me", message(plain_file("mine")), clock=clock)
+    assert caught.value.kind == "commit-retries"
+    assert len(clock.waits) == 4
+    assert "mine" not in live_names(table)
+    assert manifest_files(table) == referenced_manifests(table)
+
+
+def test_two_writers_interleaved_lose_nothing(tmp_path):
+    left = new_store(tmp_path)
+    right = FileStore.open(LocalFileIO(), left.table_path)
+    for number in range(20):
+        commit(left, message(plain_file(f"left-{number}")))
+        commit(right, message(plain_file(f"right-{number}")))
+    assert len(live_names(left)) == 40
+    assert left.snapshots.latest().total_record_count == 400
+
+
+class _Liar(LocalFileIO):
+    """Publishes, and says that the name was taken: an SDK that repeated a put by itself."""
+
+    def publish(self, path: str, data: bytes) -> bool:
+        super().publish(path, data)
+        return False
+
+
+def test_a_storage_that_finds_its_own_snapshot_in_the_way_has_won(tmp_path):
+    table = new_store(tmp_path)
+    store = FileStore.open(_Liar(), table.table_path)
+    made = _commit_as(store, "me", message(plain_file("mine")))
+    assert made.id == 1
+    assert live_names(table) == ["mine"]
+    assert manifest_files(table) == referenced_manifests(table)
+
+
+def test_a_lost_answer_is_looked_up(tmp_path):
+    table = new_store(tmp_path)
+    file_io = FaultyFileIO(LocalFileIO(), lose_answer_of="snapshot-1")
+    made = _commit_as(FileStore.open(file_io, table.table_path), "me", message(plain_file("a")))
+    assert file_io.fired
+    assert made.id == 1
+    assert live_names(table) == ["a"]
+
+
+class _Silent(LocalFileIO):
+    """Loses the request or, if `also_looks`, everything after it."""
+
+    def __init__(self, *, done: bool, also_looks: bool) -> None:
+        self._done, self._also_looks = done, also_looks
+        self.is_dark = False
+
+    def publish(self, path: str, data: bytes) -> bool:
+        if self._done:
+            super().publish(path, data)
+        self.is_dark = self._also_looks
+        raise CommitUnknownError("timeout")
+
+    def read_bytes(self, path: str) -> bytes:
+        if self.is_dark:
+            raise StorageError("timeout")
+        return super().read_bytes(path)
+
+    def delete_file(self, path: str) -> None:
+        raise AssertionError(f"an unknown outcome deletes nothing: {path}")
+
+
+@pytest.mark.parametrize(
+    ("done", "also_looks"), [(False, False), (False, True), (True, True)]
+)
+def test_an_unknown_outcome_deletes_nothing_and_a_rerun_finds_out(tmp_path, done, also_looks):
+    table = new_store(tmp_path)
+    dark = FileStore.open(_Silent(done=done, also_looks=also_looks), table.table_path)
+    with pytest.raises(CommitUnknownError, match="Nothing was deleted") as caught:
+        _commit_as(dark, "me", message(plain_file("mine")))
+    assert caught.value.details["commit_user"] == "me"
+    assert len(manifest_files(table)) == 3
+    again = _commit_as(table, "me", message(plain_file("mine")))
+    assert again.id == 1
+    assert live_names(table) == ["mine"]
+
+
+def test_an_unknown_outcome_whose_name_another_took_was_a_lost_race(tmp_path):
+    table = new_store(tmp_path)
+
+    class _Late(LocalFileIO):
+        def publish(self, path: str, data: bytes) -> bool:
+            if path.endswith("snapshot-1"):
+                commit(table, message(plain_file("rival")))
+                raise CommitUnknownError("timeout")
+            return super().publish(path, data)
+
+    made = _commit_as(FileStore.open(_Late(), table.table_path), "me", message(plain_file("mine")))
+    assert made.id == 2
+    assert live_names(table) == ["rival", "mine"]
+    assert manifest_files(table) == referenced_manifests(table)
+
+
+def test_a_hint_that_cannot_be_written_does_not_undo_the_commit(tmp_path):
+    table = new_store(tmp_path)
+    file_io = FaultyFileIO(LocalFileIO(), fail_on="LATEST")
+    commit(table)
+    file_io = FaultyFileIO(
+        LocalFileIO(), before=lambda _n, method, _p: _fail_if(method == "replace")
+    )
+    made = _commit_as(FileStore.open(file_io, table.table_path), "me", message(plain_file("a")))
+    assert made.id == 2
+    assert table.snapshots.latest() == made
+
+
+def _fail_if(condition: bool) -> None:
+    if condition:
+        raise StorageError("injected")
+
+
+@pytest.mark.parametrize("fault", ["fail_call", "tear_call", "lose_answer_of_call"])
+@pytest.mark.parametrize("commits_before", [0, 1, 30], ids=["first", "second", "merging"])
+def test_whatever_call_fails_the_previous_snapshot_stays_and_a_rerun_succeeds(
+    tmp_path, fault, commits_before
+):
+    for call in range(200):
+        table = new_store(tmp_path / f"{fault}-{call}")
+        for _ in range(commits_before):
+            commit(table, message(plain_file()))
+        before = live_names(table)
+        file_io = FaultyFileIO(LocalFileIO(), **{fault: call})
+        try:
+            store = FileStore.open(file_io, table.table_path)
+            _commit_as(store, "me", message(plain_file("mine")))
+        except (StorageError, CommitUnknownError):
+            assert live_names(table) in (before, [*before, "mine"])
+        else:
+            assert live_names(table) == [*before, "mine"]
+        made = _commit_as(table, "me", message(plain_file("mine")))
+        assert live_names(table) == [*before, "mine"]
+        assert made.total_record_count == 10 * (commits_before + 1)
+        if not file_io.fired:
+            assert call > 8
+            return
+    raise AssertionError("the commit never ended")
+
+
+def test_a_sure_failure_leaves_no_manifest_behind(tmp_path):
+    for call in range(200):
+        table = new_store(tmp_path / str(call))
+        commit(table, message(plain_file()))
+        store = FileStore.open(LocalFileIO(), table.table_path)
+        file_io = FaultyFileIO(LocalFileIO(), tear_call=call)
+        try:
+            _commit_as(
+                FileStore(file_io=file_io, table_path=store.table_path, schema=store.schema),
+                "me",
+                message(plain_file("mine")),
+            )
+        except StorageError:
+            assert manifest_files(table) == referenced_manifests(table)
+        if not file_io.fired:
+            return
+    raise AssertionError("the commit never ended")
+
+
+def test_a_snapshot_that_others_wrote_is_extended(tmp_path):
+    store = new_store(tmp_path)
+    commit(store, message(plain_file("a")))
+    first = store.snapshots.snapshot(1)
+    foreign = snapshot(
+        id=1,
+        base_manifest_list=first.base_manifest_list,
+        delta_manifest_list=first.delta_manifest_list,
+        version=1,
+    )
+    LocalFileIO().replace(store.paths.snapshot(1), snapshot_to_json(foreign))
+    made = commit(store, message(plain_file("b")))
+    assert (made.version, made.next_row_id, made.total_record_count) == (3, 0, 20)
+    assert live_names(store) == ["a", "b"]
+
+
+def test_abort_deletes_what_the_messages_name_and_nothing_else(tmp_path):
+    store = new_store(tmp_path, APPEND)
+    bucket = tmp_path / "table" / "bucket-0"
+    bucket.mkdir(parents=True)
+    elsewhere = tmp_path / "elsewhere"
+    for path in (bucket / "mine", bucket / "mine.index", bucket / "other", bucket / "moved"):
+        path.write_bytes(b"")
+    elsewhere.write_bytes(b"")
+    (bucket / "external").write_bytes(b"")
+    compact = CommitMessage(
+        partition=message().partition,
+        bucket=0,
+        total_buckets=-1,
+        compact_increment=CompactIncrement(
+            compact_before=(plain_file("moved"),),
+            compact_after=(plain_file("moved", level=5), plain_file("was never written")),
+        ),
+    )
+    written = message(
+        plain_file("mine", extra_files=("mine.index",)),
+        plain_file("external", external_path=f"file:{elsewhere}"),
+    )
+    assert abort(store, [written, compact]) == 3
+    assert {path.name for path in bucket.iterdir()} == {"other", "moved", "external"}
+    assert elsewhere.exists()

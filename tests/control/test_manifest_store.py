@@ -1,0 +1,166 @@
+import threading
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paimon_assets.engine.codec.binary_row import deserialize_row, serialize_row
+from paimon_assets.engine.control.manifest_store import (
+    ManifestCache,
+    ManifestNames,
+    ManifestStore,
+)
+from paimon_assets.engine.control.partition_values import PartitionValues
+from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
+from paimon_assets.engine.fileio.local import LocalFileIO
+from paimon_assets.engine.spec.manifest import FileKind
+from paimon_assets.engine.spec.paths import TablePaths
+from paimon_assets.engine.spec.schema import Schema, first_table_schema
+from paimon_assets.engine.spec.types import bigint, string
+from tests.control.tables import commit, message, new_store, plain_file
+from tests.testkit.builders import data_file, entry
+from tests.testkit.faulty_fileio import FaultyFileIO
+
+PARTITIONED = first_table_schema(
+    Schema.of({"p": "BIGINT", "q": "STRING", "x": "INT"}, partition_keys=["p", "q"]),
+    time_millis=0,
+)
+
+
+def _partition(number: int | None, text: str | None) -> bytes:
+    return serialize_row([number, text], [bigint(), string()])
+
+
+def _store(tmp_path, file_io=None, max_bytes=10**9):
+    return ManifestStore(
+        file_io or LocalFileIO(),
+        TablePaths(table=str(tmp_path)),
+        PartitionValues(PARTITIONED),
+        cache=ManifestCache(max_bytes),
+    )
+
+
+def test_what_is_written_is_read_and_summarised(tmp_path):
+    entries = [
+        entry(
+            kind=FileKind.ADD,
+            partition=_partition(3, "b"),
+            bucket=4,
+            file=data_file(schema_id=2, level=5),
+        ),
+        entry(kind=FileKind.DELETE, partition=_partition(7, None), bucket=1),
+    ]
+    meta = _store(tmp_path).write(entries, ManifestNames("u"))
+    assert (meta.file_name, meta.num_added_files, meta.num_deleted_files) == ("manifest-u-0", 1, 1)
+    assert (meta.min_bucket, meta.max_bucket, meta.min_level, meta.max_level) == (1, 4, 0, 5)
+    assert meta.schema_id == 2
+    stats = meta.partition_stats
+    assert deserialize_row(stats.min_values, [bigint(), string()]) == (3, "b")
+    assert deserialize_row(stats.max_values, [bigint(), string()]) == (7, "b")
+    assert stats.null_counts == (0, 1)
+    path = tmp_path / "manifest" / meta.file_name
+    assert path.stat().st_size == meta.file_size
+    assert list(_store(tmp_path).read(meta)) == entries
+
+
+def test_lists_keep_their_order_and_may_be_empty(tmp_path):
+    store, names = _store(tmp_path), ManifestNames("u")
+    metas = [store.write([entry(partition=_partition(n, ""))], names) for n in range(3)]
+    name, size = store.write_list(metas, names)
+    empty, _ = store.write_list([], names)
+    assert (tmp_path / "manifest" / name).stat().st_size == size
+    assert _store(tmp_path).read_list(name) == tuple(metas)
+    assert _store(tmp_path).read_list(empty) == ()
+
+
+def test_a_filter_sees_the_same_whether_cached_or_not(tmp_path, monkeypatch):
+    partition = _partition(1, "a")
+    entries = [entry(partition=partition, bucket=n % 4, total_buckets=4) for n in range(50)]
+    meta = _store(tmp_path).write(entries, ManifestNames("u"))
+
+    def keep(kind: FileKind, partition: bytes, bucket: int, total_buckets: int) -> bool:
+        return kind is FileKind.ADD and bucket == 3 and total_buckets == 4
+
+    expected = [item for item in entries if item.bucket == 3]
+    store = _store(tmp_path)
+    assert list(store.read(meta, keep)) == expected
+    assert list(store.read(meta, keep)) == expected
+    module = "paimon_assets.engine.control.manifest_store._LARGE_MANIFEST_ENTRIES"
+    monkeypatch.setattr(module, 10)
+    assert list(_store(tmp_path).read(meta, keep)) == expected
+    assert list(_store(tmp_path).read(meta)) == entries
+
+
+def test_a_warm_plan_reads_no_manifest(tmp_path):
+    file_io = FaultyFileIO(LocalFileIO())
+    store = new_store(tmp_path, file_io=file_io)
+    for _ in range(3):
+        commit(store, message(plain_file()))
+    latest = store.snapshots.latest()
+    before = file_io.count("read_bytes")
+    assert len(FileStoreScan(store).needed_files(latest)) == 3
+    assert file_io.count("read_bytes") == before
+
+
+def test_the_cache_stays_within_its_bytes_and_keeps_what_was_used_last():
+    cache = ManifestCache(1000)
+    for name in "abc":
+        cache.put(("file", name), (1,) * 3, 100)
+        cache.get(("file", "a"))
+    assert cache.get(("file", "a")) is not None
+    assert cache.get(("file", "b")) is None
+    assert cache.get(("file", "c")) is not None
+    cache.put(("file", "huge"), (1,) * 100, 100)
+    assert cache.get(("file", "huge")) is None
+    assert cache.get(("file", "a")) is not None
+
+
+@given(st.lists(st.tuples(st.sampled_from("abcdef"), st.integers(0, 9)), max_size=60))
+def test_the_cache_s_count_of_bytes_is_what_it_holds(puts):
+    cache = ManifestCache(1000)
+    for name, count in puts:
+        cache.put(("file", name), (0,) * count, 100)
+        held = sum(weight for weight, _ in cache._items.values())
+        assert held == cache._held_bytes <= 1000
+
+
+def test_many_threads_may_use_one_cache():
+    cache = ManifestCache(5000)
+    errors: list[Exception] = []
+
+    def work(seed: int) -> None:
+        try:
+            for number in range(2000):
+                key = ("file", str((number * seed) % 37))
+                found = cache.get(key)
+                assert found is None or found == (key[1],)
+                cache.put(key, (key[1],), 100)
+        except Exception as error:  # noqa: BLE001 - shown by the main thread
+            errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in (1, 3, 5, 7)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+
+
+def test_deleting_a_manifest_forgets_it(tmp_path):
+    store, names = _store(tmp_path), ManifestNames("u")
+    name, _ = store.write_list([], names)
+    store.delete(name)
+    assert not (tmp_path / "manifest" / name).exists()
+    assert store._cache.get(store._key(name)) is None
+
+
+def test_a_nan_partition_makes_bounds_unknown_not_wrong():
+    schema = first_table_schema(
+        Schema.of({"p": "DOUBLE", "x": "INT"}, partition_keys=["p"]), time_millis=0
+    )
+    values = PartitionValues(schema)
+    types = [field.type for field in schema.partition_fields]
+    stats = values.stats([serialize_row([v], types) for v in (1.0, float("nan"))])
+    assert deserialize_row(stats.min_values, types) == (None,)
+    bounds = values.bounds(stats, 2)["p"]
+    assert bounds.minimum is None
+    assert not bounds.all_null

@@ -1,0 +1,162 @@
+import pytest
+
+from paimon_assets.engine.codec.metadata_json import snapshot_to_json
+from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.snapshot_manager import SnapshotManager
+from paimon_assets.engine.errors import FormatError, NotFoundError
+from paimon_assets.engine.fileio.local import LocalFileIO
+from paimon_assets.engine.spec.paths import TablePaths
+from paimon_assets.engine.spec.snapshot import CommitKind
+from tests.control.tables import commit, message, new_store, plain_file
+from tests.testkit.builders import snapshot
+from tests.testkit.faulty_fileio import FaultyFileIO
+
+
+class _Table:
+    """A directory of snapshots and hints."""
+
+    def __init__(self, tmp_path) -> None:
+        self.file_io = FaultyFileIO(LocalFileIO())
+        self.paths = TablePaths(table=str(tmp_path))
+        self.manager = SnapshotManager(self.file_io, self.paths)
+
+    def add(self, *ids: int, **changes) -> None:
+        for number in ids:
+            made = snapshot(
+                id=number,
+                time_millis=number * 1000,
+                delta_manifest_list=f"manifest-list-{number}-{len(self.file_io.calls)}",
+                **{"commit_user": f"user-{number}", **changes},
+            )
+            LocalFileIO().replace(self.paths.snapshot(number), snapshot_to_json(made))
+
+    def hint(self, name: str, text: bytes) -> None:
+        LocalFileIO().replace(f"{self.paths.snapshot_directory}/{name}", text)
+
+
+@pytest.fixture
+def table(tmp_path):
+    return _Table(tmp_path)
+
+
+def test_a_table_without_snapshots_has_no_latest_and_no_earliest(table):
+    assert table.manager.latest() is None
+    assert table.manager.latest_id() is None
+    assert table.manager.earliest_id() is None
+    assert table.manager.at_timestamp(1) is None
+    assert table.manager.latest_of_user("user") is None
+
+
+def test_right_hints_spare_every_listing(table):
+    table.add(3, 4, 5)
+    table.hint("LATEST", b"5")
+    table.hint("EARLIEST", b"3")
+    assert table.manager.latest_id() == 5
+    assert table.manager.earliest_id() == 3
+    assert table.file_io.count("list_directory") == 0
+    assert len(table.file_io.calls) <= 5
+
+
+@pytest.mark.parametrize(
+    "hint", [b"3", b"4", b"99", b"1", b"0", b"-5", b"", b"junk", b"5\n", b"\xff\xfe", None]
+)
+def test_a_stale_torn_or_missing_hint_never_hides_the_latest(table, hint):
+    table.add(3, 4, 5)
+    if hint is not None:
+        table.hint("LATEST", hint)
+    assert table.manager.latest_id() == 5
+
+
+def test_a_hint_far_behind_is_given_up_for_one_listing(table):
+    table.add(*range(1, 40))
+    table.hint("LATEST", b"2")
+    assert table.manager.latest_id() == 39
+    assert table.file_io.count("list_directory") == 1
+
+
+@pytest.mark.parametrize("hint", [b"1", b"9", b"", b"junk", None])
+def test_a_wrong_earliest_hint_is_not_believed(table, hint):
+    table.add(3, 4, 5)
+    if hint is not None:
+        table.hint("EARLIEST", hint)
+    assert table.manager.earliest_id() == 3
+
+
+def test_other_files_in_the_directory_are_no_snapshots(table):
+    table.add(1)
+    for name in (".snapshot-2.x.tmp", "snapshot-x", "snapshot-", "other-7"):
+        table.hint(name, b"")
+    assert table.manager.list_ids() == [1]
+
+
+def test_a_missing_snapshot_is_named_with_the_range_there_is(table):
+    table.add(3, 4)
+    with pytest.raises(NotFoundError, match=r"Snapshot 2 .*snapshots 3 to 4") as caught:
+        table.manager.snapshot(2)
+    assert caught.value.kind == "snapshot-not-found"
+
+
+def test_a_damaged_snapshot_is_a_format_error_that_names_the_file(table):
+    table.hint("snapshot-1", b"{")
+    with pytest.raises(FormatError, match="snapshot-1"):
+        table.manager.latest()
+
+
+def test_a_time_finds_the_newest_snapshot_not_younger(table):
+    table.add(*range(3, 30))
+    table.hint("LATEST", b"29")
+    for number in range(3, 30):
+        for millis in (number * 1000, number * 1000 + 999):
+            found = table.manager.at_timestamp(millis)
+            assert found is not None
+            assert found.id == number
+    assert table.manager.at_timestamp(2999) is None
+    assert table.manager.at_timestamp(10**15).id == 29
+
+
+def test_a_user_s_commits_are_found_and_each_snapshot_is_read_once(table):
+    table.add(*range(1, 21), commit_user="other")
+    table.add(7, commit_user="me", commit_identifier=1)
+    table.add(9, commit_user="me", commit_identifier=2, commit_kind=CommitKind.COMPACT)
+    assert table.manager.latest_of_user("me").id == 9
+    assert table.manager.find_commit("me", 1).id == 7
+    assert table.manager.find_commit("me", 2, [CommitKind.APPEND]) is None
+    assert table.manager.find_commit("me", 3) is None
+    before = table.file_io.count("read_bytes")
+    table.add(21, commit_user="me", commit_identifier=3)
+    assert table.manager.find_commit("me", 3).id == 21
+    assert table.file_io.count("read_bytes") - before <= 5
+
+
+def test_a_history_ends_at_the_first_expired_snapshot(table):
+    table.add(50, 51, 52)
+    assert table.manager.latest_of_user("user-50").id == 50
+    assert table.manager.latest_of_user("user-49") is None
+    assert table.file_io.count("read_bytes") < 80
+
+
+def test_a_history_is_forgotten_when_the_table_was_rolled_back(table):
+    table.add(1, 2, 3, commit_user="me")
+    assert table.manager.latest_of_user("me").id == 3
+    for number in (2, 3):
+        LocalFileIO().delete_file(table.paths.snapshot(number))
+    table.file_io.exists("x")  # so that the new list has another name
+    table.add(2, 3, commit_user="other")
+    assert table.manager.latest_of_user("me").id == 1
+    table.add(1, commit_user="other")
+    LocalFileIO().delete_file(table.paths.snapshot(3))
+    LocalFileIO().delete_file(table.paths.snapshot(2))
+    table.file_io.exists("x")
+    table.add(2, commit_user="other")
+    assert table.manager.latest_of_user("me") is None
+
+
+def test_a_history_is_forgotten_when_the_table_was_made_again(tmp_path):
+    store = new_store(tmp_path)
+    commit(store, message(plain_file()), user="me")
+    LocalFileIO().delete_directory(store.table_path)
+    again = new_store(tmp_path)
+    commit(again, message(plain_file()), user="other")
+    assert again.snapshots.find_commit("me", 1) is None
+    commit(again, message(plain_file()), user="me")
+    assert FileStore.open(LocalFileIO(), store.table_path).snapshots.find_commit("me", 1).id == 2

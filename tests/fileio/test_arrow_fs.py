@@ -1,0 +1,138 @@
+from pathlib import Path
+
+import pyarrow.fs as pafs
+import pytest
+from fsspec.implementations.local import LocalFileSystem  # type: ignore[import-untyped]
+from fsspec.implementations.memory import MemoryFileSystem  # type: ignore[import-untyped]
+
+from paimon_assets.engine.errors import (
+    CommitUnknownError,
+    InvalidInputError,
+    StorageError,
+    UnsupportedFeatureError,
+)
+from paimon_assets.engine.fileio.arrow_fs import ArrowFileIO, ConditionalPut, RenameNoReplace
+from paimon_assets.engine.fileio.atomic import is_taken
+from paimon_assets.engine.fileio.base import FileIOSpec
+from paimon_assets.engine.fileio.opening import file_io_for, open_file_io, scheme_of
+
+
+class _Answering(MemoryFileSystem):
+    """Raises what an SDK would raise, after or instead of putting."""
+
+    cachable = False
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__()
+        self.error = error
+
+    def pipe_file(self, path, value, mode="overwrite", **kwargs):
+        raise self.error
+
+
+class _ClientError(Exception):
+    def __init__(self, code: str) -> None:
+        super().__init__(f"An error occurred ({code}), key=SECRET")
+        self.response = {"Error": {"Code": code}}
+
+
+class _HttpError(Exception):
+    code = 412
+
+
+def test_a_conditional_put_that_finds_the_name_taken_lost():
+    for error in (FileExistsError(), _ClientError("PreconditionFailed"), _HttpError()):
+        assert ConditionalPut(_Answering(error))("/t/snapshot-1", b"{}") is False
+
+
+def test_the_reason_may_lie_deeper_in_the_chain():
+    outer = OSError("upload failed")
+    assert not is_taken(outer)
+    outer.__cause__ = _ClientError("PreconditionFailed")
+    assert is_taken(outer)
+
+
+def test_any_other_answer_to_a_conditional_put_is_unknown_and_shows_no_sdk_text():
+    for error in (TimeoutError("SECRET"), _ClientError("SlowDown"), ConnectionResetError()):
+        with pytest.raises(CommitUnknownError, match="snapshot-1") as caught:
+            ConditionalPut(_Answering(error))("/t/snapshot-1", b"{}")
+        assert "SECRET" not in str(caught.value)
+
+
+def test_a_refused_conditional_put_surely_did_nothing():
+    with pytest.raises(StorageError, match="Not permitted"):
+        ConditionalPut(_Answering(PermissionError("SECRET")))("/t/snapshot-1", b"{}")
+
+
+class _RefusingRename(pafs.PyFileSystem):
+    """A rename that fails if the target exists, as on HDFS; `lost` loses its answer."""
+
+    def __new__(cls, root: Path, *, lost: bool = False):
+        self = super().__new__(cls, pafs.FSSpecHandler(LocalFileSystem()))
+        self.lost = lost
+        return self
+
+    def __init__(self, root: Path, *, lost: bool = False) -> None:
+        super().__init__(pafs.FSSpecHandler(LocalFileSystem()))
+
+    def move(self, source, target):
+        if Path(target).exists():
+            raise OSError("rename: target exists")
+        super().move(source, target)
+        if self.lost:
+            raise OSError("connection reset")
+
+
+def test_a_rename_that_refuses_existing_targets_publishes(tmp_path):
+    publish = RenameNoReplace(_RefusingRename(tmp_path))
+    path = str(tmp_path / "snapshot-1")
+    assert publish(path, b"first") is True
+    assert publish(path, b"second") is False
+    assert [file.read_bytes() for file in tmp_path.iterdir()] == [b"first"]
+
+
+def test_a_rename_without_an_answer_is_unknown(tmp_path):
+    with pytest.raises(CommitUnknownError):
+        RenameNoReplace(_RefusingRename(tmp_path, lost=True))(str(tmp_path / "s-1"), b"{}")
+
+
+def test_a_rename_that_fails_for_another_reason_surely_did_nothing(tmp_path):
+    publish = RenameNoReplace(_RefusingRename(tmp_path))
+    with pytest.raises(OSError, match="deep"):
+        publish(str(tmp_path / "deep" / "snapshot-1"), b"{}")
+
+
+def test_a_storage_without_an_atomic_way_can_be_read_but_not_committed_to(tmp_path):
+    backend = LocalFileSystem()
+    file_io = ArrowFileIO(
+        pafs.PyFileSystem(pafs.FSSpecHandler(backend)),  # type: ignore[abstract]
+        FileIOSpec(scheme="sftp"),
+        backend=backend,
+    )
+    (tmp_path / "file").write_bytes(b"content")
+    assert file_io.read_bytes(f"sftp://{tmp_path}/file") == b"content"
+    with pytest.raises(UnsupportedFeatureError) as caught:
+        file_io.publish(f"sftp://{tmp_path}/snapshot-1", b"{}")
+    assert caught.value.kind == "no-atomic-publish"
+
+
+def test_no_message_shows_an_option_value():
+    options = {"s3.access-key": "SECRET", "s3.endpoint": "SECRET", "memory.bad-option": "SECRET"}
+    for path in ("s3://bucket/warehouse", "nowhere://bucket"):
+        with pytest.raises((InvalidInputError, StorageError)) as caught:
+            file_io_for(path, options).read_bytes(f"{path}/x")
+        assert "SECRET" not in str(caught.value)
+    assert "SECRET" not in repr(file_io_for("memory://x", options).spec)
+
+
+def test_a_spec_keeps_the_options_of_its_own_storage_only():
+    options = {"memory.skip-instance-cache": "x", "s3.secret-key": "SECRET", "warehouse": "w"}
+    spec = file_io_for("memory://x", options).spec
+    assert spec == FileIOSpec(scheme="memory", options={"memory.skip-instance-cache": "x"})
+    assert open_file_io(spec).spec == spec
+
+
+def test_the_scheme_is_what_stands_before_the_slashes():
+    assert scheme_of("S3://bucket/a") == "s3"
+    assert scheme_of("relative/dir") == "file"
+    assert scheme_of("/a/b://c") == "file"

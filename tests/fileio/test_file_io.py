@@ -1,0 +1,131 @@
+"""Behaviour every FileIO shares, on the local disk and on an fsspec filesystem."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from paimon_assets.engine.errors import AlreadyExistsError, NotFoundError, PaimonError
+from paimon_assets.engine.fileio.base import FileIO
+from paimon_assets.engine.fileio.opening import file_io_for, open_file_io
+
+
+@pytest.fixture(params=["plain", "file:", "file://", "memory://"])
+def root(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    if request.param != "memory://":
+        prefix = "" if request.param == "plain" else request.param
+        yield f"{prefix}{tmp_path}"
+        return
+    path = f"memory://{uuid4().hex}"
+    yield path
+    file_io_for(path).delete_directory(path)
+
+
+@pytest.fixture
+def file_io(root: str) -> FileIO:
+    return file_io_for(root)
+
+
+def test_reads_what_was_written_below_a_directory_that_was_not_there(file_io, root):
+    path = f"{root}/a/b c/x=%2F/file"
+    file_io.write_bytes(path, b"content")
+    assert file_io.read_bytes(path) == b"content"
+    assert file_io.file_size(path) == 7
+    assert file_io.exists(path)
+    assert file_io.exists(f"{root}/a/b c")
+
+
+def test_streams_out_and_in_at_any_position(file_io, root):
+    path = f"{root}/new/stream"
+    with file_io.open_output(path) as stream:
+        stream.write(b"0123")
+        stream.write(b"456789")
+    with file_io.open_input(path) as file:
+        assert file.size() == 10
+        file.seek(7)
+        assert file.read(2) == b"78"
+
+
+def test_publish_creates_a_file_once_and_leaves_nothing_else(file_io, root):
+    path = f"{root}/snapshot/snapshot-1"
+    assert file_io.publish(path, b"first") is True
+    assert file_io.publish(path, b"second") is False
+    assert file_io.read_bytes(path) == b"first"
+    assert [status.name for status in file_io.list_directory(f"{root}/snapshot")] == ["snapshot-1"]
+
+
+def test_replace_creates_and_overwrites_and_leaves_nothing_else(file_io, root):
+    path = f"{root}/snapshot/LATEST"
+    file_io.replace(path, b"12345")
+    file_io.replace(path, b"6")
+    assert file_io.read_bytes(path) == b"6"
+    assert len(file_io.list_directory(f"{root}/snapshot")) == 1
+
+
+def test_lists_files_and_directories_with_full_paths_in_the_form_given(file_io, root):
+    file_io.write_bytes(f"{root}/d/b", b"xy")
+    file_io.write_bytes(f"{root}/d/a/inner", b"")
+    statuses = file_io.list_directory(f"{root}/d")
+    assert [status.path for status in statuses] == [f"{root}/d/a", f"{root}/d/b"]
+    assert [status.is_directory for status in statuses] == [True, False]
+    assert [status.size for status in statuses] == [0, 2]
+
+
+def test_a_missing_directory_lists_empty(file_io, root):
+    assert file_io.list_directory(f"{root}/nowhere") == []
+
+
+@pytest.mark.parametrize("call", ["read_bytes", "open_input", "file_size"])
+def test_a_missing_file_is_named(file_io, root, call):
+    with pytest.raises(NotFoundError) as caught:
+        getattr(file_io, call)(f"{root}/nowhere/file")
+    assert caught.value.kind == "file-not-found"
+    assert f"{root}/nowhere/file" in caught.value.message
+
+
+def test_deleting_what_is_missing_is_fine(file_io, root):
+    file_io.delete_file(f"{root}/nowhere/file")
+    file_io.delete_directory(f"{root}/nowhere")
+
+
+def test_deletes_files_and_whole_directories(file_io, root):
+    file_io.write_bytes(f"{root}/d/a/file", b"")
+    file_io.write_bytes(f"{root}/d/other", b"")
+    file_io.delete_file(f"{root}/d/other")
+    assert not file_io.exists(f"{root}/d/other")
+    file_io.delete_directory(f"{root}/d")
+    assert not file_io.exists(f"{root}/d")
+
+
+def test_makes_directories_again_and_again(file_io, root):
+    file_io.make_directory(f"{root}/a/b")
+    file_io.make_directory(f"{root}/a/b")
+    assert file_io.exists(f"{root}/a/b")
+    assert file_io.list_directory(f"{root}/a/b") == []
+
+
+def test_renames_a_directory_but_not_onto_another(file_io, root):
+    file_io.write_bytes(f"{root}/a/schema/schema-0", b"a")
+    file_io.write_bytes(f"{root}/b/schema/schema-0", b"b")
+    with pytest.raises(AlreadyExistsError):
+        file_io.rename_directory(f"{root}/a", f"{root}/b")
+    file_io.rename_directory(f"{root}/a", f"{root}/c")
+    assert file_io.read_bytes(f"{root}/c/schema/schema-0") == b"a"
+    assert not file_io.exists(f"{root}/a")
+
+
+def test_renaming_what_is_missing_is_an_error(file_io, root):
+    with pytest.raises(NotFoundError):
+        file_io.rename_directory(f"{root}/nowhere", f"{root}/c")
+
+
+def test_its_spec_opens_the_same_storage(file_io, root):
+    file_io.write_bytes(f"{root}/file", b"content")
+    assert open_file_io(file_io.spec).read_bytes(f"{root}/file") == b"content"
+
+
+def test_a_path_of_another_storage_is_refused(file_io):
+    with pytest.raises(PaimonError) as caught:
+        file_io.read_bytes("elsewhere://bucket/file")
+    assert caught.value.kind == "path"

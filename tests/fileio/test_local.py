@@ -1,0 +1,97 @@
+import errno
+import multiprocessing
+import os
+from pathlib import Path
+
+import pytest
+
+from paimon_assets.engine.errors import CommitUnknownError, InvalidInputError, StorageError
+from paimon_assets.engine.fileio.local import LocalFileIO, local_path
+
+_SPAWN = multiprocessing.get_context("spawn")
+
+
+def test_a_fresh_file_is_never_overwritten(tmp_path):
+    path = str(tmp_path / "manifest-1")
+    LocalFileIO().write_bytes(path, b"first")
+    with pytest.raises(StorageError, match="manifest-1"):
+        LocalFileIO().write_bytes(path, b"second")
+    assert Path(path).read_bytes() == b"first"
+
+
+def test_a_host_in_a_file_path_is_refused():
+    with pytest.raises(InvalidInputError, match="host"):
+        local_path("file://server/share")
+
+
+def test_a_full_disk_is_a_storage_error_and_leaves_no_temporary_file(tmp_path, monkeypatch):
+    def full(self: Path, data: bytes) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(StorageError, match="No space"):
+        LocalFileIO().publish(str(tmp_path / "snapshot-1"), b"{}")
+    assert list(tmp_path.iterdir()) == []
+
+
+_REAL_LINK = Path.hardlink_to
+
+
+def _failing_link(number: int, *, done: bool):
+    def link(self: Path, target: Path) -> None:
+        if done:
+            _REAL_LINK(self, target)
+        raise OSError(number, os.strerror(number))
+
+    return link
+
+
+def test_a_file_system_without_hard_links_says_so(tmp_path, monkeypatch):
+    monkeypatch.setattr(Path, "hardlink_to", _failing_link(errno.EPERM, done=False))
+    with pytest.raises(StorageError, match="hard links"):
+        LocalFileIO().publish(str(tmp_path / "snapshot-1"), b"{}")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_unclear_answer_is_unknown_unless_the_link_is_there(tmp_path, monkeypatch):
+    path = str(tmp_path / "snapshot-1")
+    monkeypatch.setattr(Path, "hardlink_to", _failing_link(errno.EIO, done=False))
+    with pytest.raises(CommitUnknownError, match="snapshot-1"):
+        LocalFileIO().publish(path, b"{}")
+    monkeypatch.setattr(Path, "hardlink_to", _failing_link(errno.EIO, done=True))
+    assert LocalFileIO().publish(path, b"{}") is True
+
+
+def test_a_repeated_link_call_that_finds_its_own_file_has_won(tmp_path, monkeypatch):
+    # An NFS client repeats a call whose answer was lost, and gets "exists".
+    monkeypatch.setattr(Path, "hardlink_to", _failing_link(errno.EEXIST, done=True))
+    assert LocalFileIO().publish(str(tmp_path / "snapshot-1"), b"{}") is True
+
+
+def test_a_temporary_file_that_cannot_be_deleted_does_not_undo_the_publish(tmp_path, monkeypatch):
+    def stuck(self: Path, *, missing_ok: bool = False) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(Path, "unlink", stuck)
+    assert LocalFileIO().publish(str(tmp_path / "snapshot-1"), b"{}") is True
+
+
+def _publish(path: str, index: int, barrier, answers) -> None:
+    barrier.wait()
+    answers.put((index, LocalFileIO().publish(path, str(index).encode())))
+
+
+def test_of_several_processes_exactly_one_publishes(tmp_path):
+    barrier, answers = _SPAWN.Barrier(3), _SPAWN.Queue()
+    path = str(tmp_path / "deep" / "snapshot-1")
+    processes = [
+        _SPAWN.Process(target=_publish, args=(path, index, barrier, answers)) for index in range(3)
+    ]
+    for process in processes:
+        process.start()
+    won = dict(answers.get(timeout=60) for _ in processes)
+    for process in processes:
+        process.join()
+    winners = [index for index, answer in won.items() if answer]
+    assert len(winners) == 1
+    assert Path(path).read_bytes() == str(winners[0]).encode()
