@@ -97,6 +97,13 @@ def commit(store: FileStore, *messages: CommitMessage, user: str = "", **more: A
     )
 
 
+def newest(store: FileStore) -> Snapshot:
+    """Return the newest snapshot, which there must be."""
+    latest = store.snapshots.latest()
+    assert latest is not None
+    return latest
+
+
 def live_names(store: FileStore) -> list[str]:
     """Return the names of the live files of the newest snapshot, in manifest order."""
     latest = store.snapshots.latest()

@@ -71,14 +71,14 @@ def test_a_database_with_tables_is_dropped_only_with_cascade(catalog):
 
 def test_a_missing_database_is_named(catalog):
     nowhere = Identifier("nowhere", "t")
-    for call in (
-        lambda: catalog.list_tables("nowhere"),
-        lambda: catalog.drop_database("nowhere"),
-        lambda: catalog.create_table(nowhere, SCHEMA),
-        lambda: catalog.load_schema(nowhere),
+    for call, *arguments in (
+        (catalog.list_tables, "nowhere"),
+        (catalog.drop_database, "nowhere"),
+        (catalog.create_table, nowhere, SCHEMA),
+        (catalog.load_schema, nowhere),
     ):
         with pytest.raises(NotFoundError) as caught:
-            call()
+            call(*arguments)
         assert caught.value.kind == "database-not-found"
 
 

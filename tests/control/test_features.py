@@ -7,7 +7,7 @@ from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
 from paimon_assets.engine.errors import UnsupportedFeatureError
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.schema import Schema, TableSchema, first_table_schema
-from tests.control.tables import commit, message, new_store, plain_file
+from tests.control.tables import commit, message, new_store, newest, plain_file
 
 KEY = {"columns": {"k": "INT", "v": "INT"}, "primary_keys": ["k"]}
 PLAIN = {"columns": {"k": "INT", "v": "INT"}}
@@ -29,6 +29,8 @@ def _schema(declared, **options: str) -> TableSchema:
         (PLAIN, {"type": "format-table"}, "unsupported-table-type"),
         (PLAIN, {"chain-table.enabled": "true"}, "unsupported-chain-table"),
         (PLAIN, {"query-auth.enabled": "true"}, "unsupported-query-auth"),
+        (PLAIN, {"scan.fallback-branch": "old"}, "unsupported-branch"),
+        (PLAIN, {"branch": "test"}, "unsupported-branch"),
         (
             PLAIN,
             {"fields.v.map.storage-layout": "shared-shredding"},
@@ -37,7 +39,7 @@ def _schema(declared, **options: str) -> TableSchema:
         (KEY, {"merge-engine": "first-row"}, "unsupported-merge-engine-first-row"),
         (KEY, {"merge-engine": "partial-update"}, "unsupported-merge-engine-partial-update"),
         (KEY, {"deletion-vectors.enabled": "true"}, "unsupported-deletion-vectors"),
-        (KEY, {"pk-clustering-override": "true"}, "unsupported-pk-clustering-override"),
+        (KEY, {"pk-clustering-override": "true"}, "unsupported-key-clustering"),
         ({"columns": {"b": "BLOB", "v": "INT"}}, {}, "unsupported-column-type"),
     ],
 )
@@ -99,12 +101,12 @@ def _with_index(tmp_path, index_type: str):
 def test_a_snapshot_with_deletion_vectors_is_refused_whatever_the_options_say(tmp_path):
     store = _with_index(tmp_path, "DELETION_VECTORS")
     with pytest.raises(UnsupportedFeatureError, match="snapshot 1 has deletion vectors"):
-        FileStoreScan(store).needed_files(store.snapshots.latest())
+        FileStoreScan(store).needed_files(newest(store))
 
 
 def test_a_hash_index_does_not_matter_to_readers_and_is_carried_by_commits(tmp_path):
     store = _with_index(tmp_path, "HASH")
-    assert len(FileStoreScan(store).needed_files(store.snapshots.latest())) == 1
+    assert len(FileStoreScan(store).needed_files(newest(store))) == 1
     assert commit(store, message(plain_file())).index_manifest == "index-manifest-1"
 
 
@@ -115,4 +117,4 @@ def test_a_file_with_some_of_the_columns_is_refused(tmp_path, change):
     store = new_store(tmp_path)
     commit(store, message(plain_file("partial", **change)))
     with pytest.raises(UnsupportedFeatureError, match="partial"):
-        FileStoreScan(store).needed_files(store.snapshots.latest())
+        FileStoreScan(store).needed_files(newest(store))

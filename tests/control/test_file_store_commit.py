@@ -10,6 +10,7 @@ from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.errors import (
     CommitConflictError,
     CommitUnknownError,
+    InvalidInputError,
     NotFoundError,
     StorageError,
     UnsupportedFeatureError,
@@ -27,11 +28,12 @@ from tests.control.tables import (
     manifest_files,
     message,
     new_store,
+    newest,
     plain_file,
     referenced_manifests,
 )
 from tests.testkit.builders import snapshot
-from tests.testkit.faulty_fileio import FaultyFileIO
+from tests.testkit.faulty_fileio import Fault, FaultyFileIO
 
 
 def _commit_as(store: FileStore, user: str, *messages: CommitMessage, clock=None, **more):
@@ -76,7 +78,7 @@ def test_nothing_but_what_snapshots_name_is_left_behind(tmp_path):
     for _ in range(70):  # merges manifests twice
         commit(store, message(plain_file()))
     assert manifest_files(store) == referenced_manifests(store)
-    assert len(store.manifests.manifests_of(store.snapshots.latest())) <= 31
+    assert len(store.manifests.manifests_of(newest(store))) <= 31
     assert len(live_names(store)) == 70
 
 
@@ -167,6 +169,14 @@ def test_one_write_may_leave_an_append_and_a_compact(tmp_path):
     assert manifest_files(store) == referenced_manifests(store)
 
 
+def test_a_file_named_by_two_messages_is_refused(tmp_path):
+    store = new_store(tmp_path)
+    file = plain_file("a")
+    with pytest.raises(InvalidInputError, match="named twice"):
+        commit(store, message(file), message(file))
+    assert manifest_files(store) == set()
+
+
 def test_a_writer_with_another_bucket_count_is_refused(tmp_path):
     store = new_store(tmp_path, KEYED)
     commit(store, message(keyed_file(0, 9), total_buckets=2))
@@ -234,7 +244,7 @@ def test_two_writers_interleaved_lose_nothing(tmp_path):
         commit(left, message(plain_file(f"left-{number}")))
         commit(right, message(plain_file(f"right-{number}")))
     assert len(live_names(left)) == 40
-    assert left.snapshots.latest().total_record_count == 400
+    assert newest(left).total_record_count == 400
 
 
 class _Liar(LocalFileIO):
@@ -285,9 +295,7 @@ class _Silent(LocalFileIO):
         raise AssertionError(f"an unknown outcome deletes nothing: {path}")
 
 
-@pytest.mark.parametrize(
-    ("done", "also_looks"), [(False, False), (False, True), (True, True)]
-)
+@pytest.mark.parametrize(("done", "also_looks"), [(False, False), (False, True), (True, True)])
 def test_an_unknown_outcome_deletes_nothing_and_a_rerun_finds_out(tmp_path, done, also_looks):
     table = new_store(tmp_path)
     dark = FileStore.open(_Silent(done=done, also_looks=also_looks), table.table_path)
@@ -318,7 +326,6 @@ def test_an_unknown_outcome_whose_name_another_took_was_a_lost_race(tmp_path):
 
 def test_a_hint_that_cannot_be_written_does_not_undo_the_commit(tmp_path):
     table = new_store(tmp_path)
-    file_io = FaultyFileIO(LocalFileIO(), fail_on="LATEST")
     commit(table)
     file_io = FaultyFileIO(
         LocalFileIO(), before=lambda _n, method, _p: _fail_if(method == "replace")
@@ -333,7 +340,7 @@ def _fail_if(condition: bool) -> None:
         raise StorageError("injected")
 
 
-@pytest.mark.parametrize("fault", ["fail_call", "tear_call", "lose_answer_of_call"])
+@pytest.mark.parametrize("fault", list(Fault))
 @pytest.mark.parametrize("commits_before", [0, 1, 30], ids=["first", "second", "merging"])
 def test_whatever_call_fails_the_previous_snapshot_stays_and_a_rerun_succeeds(
     tmp_path, fault, commits_before
@@ -343,7 +350,7 @@ def test_whatever_call_fails_the_previous_snapshot_stays_and_a_rerun_succeeds(
         for _ in range(commits_before):
             commit(table, message(plain_file()))
         before = live_names(table)
-        file_io = FaultyFileIO(LocalFileIO(), **{fault: call})
+        file_io = FaultyFileIO(LocalFileIO(), faults={call: fault})
         try:
             store = FileStore.open(file_io, table.table_path)
             _commit_as(store, "me", message(plain_file("mine")))
@@ -365,7 +372,7 @@ def test_a_sure_failure_leaves_no_manifest_behind(tmp_path):
         table = new_store(tmp_path / str(call))
         commit(table, message(plain_file()))
         store = FileStore.open(LocalFileIO(), table.table_path)
-        file_io = FaultyFileIO(LocalFileIO(), tear_call=call)
+        file_io = FaultyFileIO(LocalFileIO(), faults={call: Fault.TEAR})
         try:
             _commit_as(
                 FileStore(file_io=file_io, table_path=store.table_path, schema=store.schema),

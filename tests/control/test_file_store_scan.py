@@ -27,6 +27,7 @@ from tests.control.tables import (
     live_names,
     message,
     new_store,
+    newest,
     plain_file,
 )
 
@@ -39,8 +40,8 @@ def _partition(text: str | None) -> bytes:
 
 def _needed(store: FileStore, predicate: Predicate | None = None) -> list[str]:
     bound = None if predicate is None else bind(predicate, store.schema)
-    latest = store.snapshots.latest()
-    return [entry.file.file_name for entry in FileStoreScan(store).needed_files(latest, bound)]
+    needed = FileStoreScan(store).needed_files(newest(store), bound)
+    return [entry.file.file_name for entry in needed]
 
 
 def test_files_come_in_the_order_they_were_committed(tmp_path):
@@ -126,11 +127,12 @@ def test_a_bucket_is_found_by_the_count_its_entry_was_written_with(tmp_path):
     assert _buckets(store, equal("k", 2**40)) == []
 
 
-def _buckets(store: FileStore, predicate: Predicate) -> list[str]:
+def _buckets(store: FileStore, predicate: Predicate | None) -> list[str]:
+    assert predicate is not None
     # These files have no key statistics, so that only bucket pruning is seen.
     bound = bind(predicate, store.schema)
     scan = FileStoreScan(store)
-    pruned = scan._filtered_entries(store.snapshots.latest(), bound)
+    pruned = scan._filtered_entries(newest(store), bound)
     return [entry.file.file_name for entry in pruned]
 
 

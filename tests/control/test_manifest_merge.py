@@ -68,7 +68,9 @@ def _live(memory: _Memory, metas: Sequence[ManifestFileMeta]) -> list[str]:
 @st.composite
 def _histories(draw):
     """Manifests as commits leave them: a file is deleted after it was added, and at most once."""
-    memory, metas, alive, number = _Memory(), [], [], 0
+    memory, number = _Memory(), 0
+    metas: list[ManifestFileMeta] = []
+    alive: list[tuple[int, bytes]] = []
     for size in draw(st.lists(st.integers(1, 14), max_size=12)):
         entries = []
         for _ in range(size):

@@ -1,4 +1,5 @@
 import threading
+from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,7 +17,7 @@ from paimon_assets.engine.spec.manifest import FileKind
 from paimon_assets.engine.spec.paths import TablePaths
 from paimon_assets.engine.spec.schema import Schema, first_table_schema
 from paimon_assets.engine.spec.types import bigint, string
-from tests.control.tables import commit, message, new_store, plain_file
+from tests.control.tables import commit, message, new_store, newest, plain_file
 from tests.testkit.builders import data_file, entry
 from tests.testkit.faulty_fileio import FaultyFileIO
 
@@ -30,12 +31,12 @@ def _partition(number: int | None, text: str | None) -> bytes:
     return serialize_row([number, text], [bigint(), string()])
 
 
-def _store(tmp_path, file_io=None, max_bytes=10**9):
+def _store(tmp_path: Path) -> ManifestStore:
     return ManifestStore(
-        file_io or LocalFileIO(),
+        LocalFileIO(),
         TablePaths(table=str(tmp_path)),
         PartitionValues(PARTITIONED),
-        cache=ManifestCache(max_bytes),
+        cache=ManifestCache(10**9),
     )
 
 
@@ -95,7 +96,7 @@ def test_a_warm_plan_reads_no_manifest(tmp_path):
     store = new_store(tmp_path, file_io=file_io)
     for _ in range(3):
         commit(store, message(plain_file()))
-    latest = store.snapshots.latest()
+    latest = newest(store)
     before = file_io.count("read_bytes")
     assert len(FileStoreScan(store).needed_files(latest)) == 3
     assert file_io.count("read_bytes") == before

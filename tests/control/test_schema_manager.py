@@ -48,7 +48,7 @@ def test_ids_are_ordered_as_numbers(paths):
     for number in range(1, 12):
         _copy(paths, number)
     assert manager.list_ids() == list(range(12))
-    assert manager.latest().id == 11
+    assert manager.latest() == manager.schema(11)
 
 
 def test_the_latest_id_is_found_from_a_known_one_without_listing(paths):

@@ -1,9 +1,9 @@
 from pathlib import Path
 
-import pyarrow.fs as pafs
 import pytest
 from fsspec.implementations.local import LocalFileSystem  # type: ignore[import-untyped]
 from fsspec.implementations.memory import MemoryFileSystem  # type: ignore[import-untyped]
+from pyarrow.fs import FSSpecHandler, PyFileSystem
 
 from paimon_assets.engine.errors import (
     CommitUnknownError,
@@ -17,7 +17,7 @@ from paimon_assets.engine.fileio.base import FileIOSpec
 from paimon_assets.engine.fileio.opening import file_io_for, open_file_io, scheme_of
 
 
-class _Answering(MemoryFileSystem):
+class _Answering(MemoryFileSystem):  # type: ignore[misc]  # because fsspec has no types
     """Raises what an SDK would raise, after or instead of putting."""
 
     cachable = False
@@ -64,16 +64,12 @@ def test_a_refused_conditional_put_surely_did_nothing():
         ConditionalPut(_Answering(PermissionError("SECRET")))("/t/snapshot-1", b"{}")
 
 
-class _RefusingRename(pafs.PyFileSystem):
+class _RefusingRename(FSSpecHandler):
     """A rename that fails if the target exists, as on HDFS; `lost` loses its answer."""
 
-    def __new__(cls, root: Path, *, lost: bool = False):
-        self = super().__new__(cls, pafs.FSSpecHandler(LocalFileSystem()))
+    def __init__(self, *, lost: bool = False) -> None:
+        super().__init__(LocalFileSystem())
         self.lost = lost
-        return self
-
-    def __init__(self, root: Path, *, lost: bool = False) -> None:
-        super().__init__(pafs.FSSpecHandler(LocalFileSystem()))
 
     def move(self, source, target):
         if Path(target).exists():
@@ -83,8 +79,13 @@ class _RefusingRename(pafs.PyFileSystem):
             raise OSError("connection reset")
 
 
+def _renaming(*, lost: bool = False) -> RenameNoReplace:
+    handler = _RefusingRename(lost=lost)  # type: ignore[abstract]  # because the stubs are wrong
+    return RenameNoReplace(PyFileSystem(handler))
+
+
 def test_a_rename_that_refuses_existing_targets_publishes(tmp_path):
-    publish = RenameNoReplace(_RefusingRename(tmp_path))
+    publish = _renaming()
     path = str(tmp_path / "snapshot-1")
     assert publish(path, b"first") is True
     assert publish(path, b"second") is False
@@ -93,22 +94,23 @@ def test_a_rename_that_refuses_existing_targets_publishes(tmp_path):
 
 def test_a_rename_without_an_answer_is_unknown(tmp_path):
     with pytest.raises(CommitUnknownError):
-        RenameNoReplace(_RefusingRename(tmp_path, lost=True))(str(tmp_path / "s-1"), b"{}")
+        _renaming(lost=True)(str(tmp_path / "s-1"), b"{}")
 
 
 def test_a_rename_that_fails_for_another_reason_surely_did_nothing(tmp_path):
-    publish = RenameNoReplace(_RefusingRename(tmp_path))
+    publish = _renaming()
     with pytest.raises(OSError, match="deep"):
         publish(str(tmp_path / "deep" / "snapshot-1"), b"{}")
 
 
-def test_a_storage_without_an_atomic_way_can_be_read_but_not_committed_to(tmp_path):
+def _without_publishing() -> ArrowFileIO:
     backend = LocalFileSystem()
-    file_io = ArrowFileIO(
-        pafs.PyFileSystem(pafs.FSSpecHandler(backend)),  # type: ignore[abstract]
-        FileIOSpec(scheme="sftp"),
-        backend=backend,
-    )
+    handler = FSSpecHandler(backend)  # type: ignore[abstract]  # because the stubs are wrong
+    return ArrowFileIO(PyFileSystem(handler), FileIOSpec(scheme="sftp"), backend=backend)
+
+
+def test_a_storage_without_an_atomic_way_can_be_read_but_not_committed_to(tmp_path):
+    file_io = _without_publishing()
     (tmp_path / "file").write_bytes(b"content")
     assert file_io.read_bytes(f"sftp://{tmp_path}/file") == b"content"
     with pytest.raises(UnsupportedFeatureError) as caught:

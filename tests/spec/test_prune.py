@@ -62,6 +62,8 @@ def passes(predicate, row):
                 ">": value > literal,
                 ">=": value >= literal,
             }[op.value]
+        case _:
+            raise AssertionError(predicate)
 
 
 def bounds(rows, field):

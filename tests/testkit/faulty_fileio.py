@@ -6,13 +6,13 @@ is not told: `CommitUnknownError` from a publish, `StorageError` else), or *tear
 the bytes are there, `StorageError`). Calls are counted from 0 and recorded.
 
     for call in itertools.count():
-        file_io = FaultyFileIO(LocalFileIO(), fail_call=call)
+        file_io = FaultyFileIO(LocalFileIO(), faults={call: Fault.FAIL})
         ...                        # the step under test
         if not file_io.fired:
             break                  # every call has failed once
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from fnmatch import fnmatch
 from typing import Any, TypeVar
@@ -45,9 +45,8 @@ class FaultyFileIO:
 
     Args:
         inner: The real storage.
-        fail_call: Number of the call that fails.
-        lose_answer_of_call: Number of the call whose answer is lost.
-        tear_call: Number of the call that writes half; a call that writes nothing fails.
+        faults: Number of a call → what goes wrong there; only the first one happens. A torn call
+            that writes nothing fails.
         fail_on: File name or pattern; the first call on such a file fails.
         lose_answer_of: File name or pattern; the first write of such a file loses its answer.
         before: Called before every call with its number, method and path: other writers' turn.
@@ -57,23 +56,13 @@ class FaultyFileIO:
         self,
         inner: FileIO,
         *,
-        fail_call: int | None = None,
-        lose_answer_of_call: int | None = None,
-        tear_call: int | None = None,
+        faults: Mapping[int, Fault] | None = None,
         fail_on: str | None = None,
         lose_answer_of: str | None = None,
         before: Callable[[int, str, str], None] | None = None,
     ) -> None:
         self._inner = inner
-        self._by_number = {
-            number: fault
-            for number, fault in (
-                (fail_call, Fault.FAIL),
-                (lose_answer_of_call, Fault.LOSE_ANSWER),
-                (tear_call, Fault.TEAR),
-            )
-            if number is not None
-        }
+        self._faults = dict(faults or {})
         self._fail_on = fail_on
         self._lose_answer_of = lose_answer_of
         self._before = before
@@ -177,8 +166,8 @@ class FaultyFileIO:
     def _fault(self, number: int, method: str, path: str) -> Fault | None:
         if self.fired:
             return None
-        if number in self._by_number:
-            return self._by_number[number]
+        if number in self._faults:
+            return self._faults[number]
         name = path.rstrip("/").rsplit("/", 1)[-1]
         if self._fail_on is not None and fnmatch(name, self._fail_on):
             return Fault.FAIL

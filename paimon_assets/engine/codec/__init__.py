@@ -3,6 +3,7 @@
 Concept → files:
     columns and their types     arrow_types (the only mapping DataType ⇄ pyarrow)
     single values               arrow_values
+    numpy → Arrow               numpy_columns
     partition, keys, statistics binary_row
     row → bucket                bucket_function, over row_words (default) and hive_hash (hive)
     snapshot-N, schema-N        metadata_json

@@ -79,7 +79,8 @@ def from_scalar(scalar: "pa.Scalar[Any]", data_type: DataType) -> Internal:
     The scalar may have another Arrow type of the same family (other units, large strings,
     dictionaries).
     """
-    return internals(pa.array([scalar], scalar.type), data_type)[0]
+    single: Any = scalar
+    return internals(pa.repeat(single, 1), data_type)[0]
 
 
 def internals(column: Any, data_type: DataType) -> list[Internal]:

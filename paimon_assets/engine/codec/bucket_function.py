@@ -14,13 +14,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from paimon_assets.engine.codec.arrow_types import to_arrow_type
 from paimon_assets.engine.codec.arrow_values import to_scalar
 from paimon_assets.engine.codec.binary_row import row_bytes
 from paimon_assets.engine.codec.hive_hash import hive_hashes
-from paimon_assets.engine.codec.row_words import row_hash, row_hashes
+from paimon_assets.engine.codec.row_words import fixed_values, null_mask, row_hash, row_hashes
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.literals import Internal
 from paimon_assets.engine.spec.options import BucketFunctionType
@@ -89,10 +88,10 @@ def bucket_of(
     if function is BucketFunctionType.DEFAULT:
         unsigned = row_hash(row)
         return min(unsigned, 2**32 - unsigned) % total_buckets
-    columns = [
-        pa.array([to_scalar(value, data_type)], to_arrow_type(data_type))
-        for value, data_type in zip(values, types, strict=True)
+    scalars: list[Any] = [
+        to_scalar(value, data_type) for value, data_type in zip(values, types, strict=True)
     ]
+    columns = [pa.repeat(scalar, 1) for scalar in scalars]
     return int(bucket_numbers(columns, types, total_buckets, function)[0])
 
 
@@ -122,8 +121,9 @@ def _of_dictionary(
     for chunk in chunks:
         values = pa.concat_arrays([chunk.dictionary, pa.nulls(1, chunk.dictionary.type)])
         numbers = bucket_numbers([values], [data_type], total_buckets, function)
-        indices = pc.fill_null(chunk.indices.cast(pa.int64()), len(values) - 1)
-        parts.append(numbers[indices.to_numpy(zero_copy_only=False)])
+        indices = fixed_values(chunk.indices.cast(pa.int64()), np.int64)
+        nulls = null_mask(chunk.indices)
+        parts.append(numbers[indices if nulls is None else np.where(nulls, -1, indices)])
     return np.concatenate(parts)
 
 
@@ -153,14 +153,21 @@ def _part_numbers(
     part: list[Any], types: Sequence[DataType], total_buckets: int, function: BucketFunctionType
 ) -> BucketNumbers:
     if function is BucketFunctionType.MOD:
-        values: npt.NDArray[Any] = pc.fill_null(part[0], 0).to_numpy(zero_copy_only=False)
-        numbers: BucketNumbers = np.mod(values, values.dtype.type(total_buckets)).astype(np.int32)
-        return numbers
+        return _floor_mod(part[0], types[0], total_buckets)
     if function is BucketFunctionType.HIVE:
         return _remainder(hive_hashes(part, types) & np.uint32(0x7FFF_FFFF), total_buckets)
     # |h| of the smallest int wraps to itself in int32, and is right when read as unsigned.
     magnitudes = np.abs(row_hashes(part, types).view(np.int32)).view(np.uint32)
     return _remainder(magnitudes, total_buckets)
+
+
+def _floor_mod(column: Any, data_type: DataType, divisor: int) -> BucketNumbers:
+    values = fixed_values(column, np.int32 if data_type.root is TypeRoot.INT else np.int64)
+    nulls = null_mask(column)
+    if nulls is not None:
+        values = np.where(nulls, values.dtype.type(0), values)
+    numbers: BucketNumbers = np.mod(values, values.dtype.type(divisor)).astype(np.int32)
+    return numbers
 
 
 def _remainder(values: npt.NDArray[np.uint32], divisor: int) -> BucketNumbers:

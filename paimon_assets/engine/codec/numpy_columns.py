@@ -1,7 +1,7 @@
-"""numpy → Arrow without a copy, and without pandas.
+"""numpy ⇄ Arrow without a copy, and without pandas.
 
-`pa.array` imports pandas at its first call wherever pandas is installed (0.3 s and 40 MB), to look
-whether it was given a Series. Code on the way of every write and read calls this instead.
+`pa.array` and `to_numpy` of pyarrow import pandas at their first call wherever pandas is installed
+(0.3 s and 40 MB), to look for a Series. Code on the way of every write and read calls these.
 """
 
 from typing import Any, TypeAlias
@@ -24,6 +24,7 @@ _ARROW_TYPES: dict[str, pa.DataType] = {
     "float32": pa.float32(),
     "float64": pa.float64(),
 }
+_DTYPES = {arrow_type: np.dtype(name) for name, arrow_type in _ARROW_TYPES.items()}
 
 
 def from_numpy(values: npt.NDArray[Any]) -> Array:
@@ -42,3 +43,21 @@ def from_numpy(values: npt.NDArray[Any]) -> Array:
     contiguous: Any = np.ascontiguousarray(stored)
     data = pa.py_buffer(contiguous)
     return pa.Array.from_buffers(arrow_type, len(values), [None, data])
+
+
+def to_numpy(values: Array) -> npt.NDArray[Any]:
+    """Return an Arrow array of numbers or booleans as numpy, without pandas.
+
+    Numbers share their memory, so they must not be changed; what lies under a null is arbitrary.
+
+    >>> to_numpy(from_numpy(np.array([1.5, 2.5])).slice(1)).tolist()
+    [2.5]
+    """
+    data: Any = values.buffers()[1]
+    start, count = values.offset, len(values)
+    if values.type == pa.bool_():
+        packed = np.frombuffer(data or b"", dtype=np.uint8)
+        bits = np.unpackbits(packed, bitorder="little", count=start + count)
+        return bits[start:].view(np.bool_)
+    dtype = _DTYPES[values.type]
+    return np.frombuffer(data or b"", dtype=dtype, count=count, offset=start * dtype.itemsize)

@@ -285,7 +285,8 @@ def null_mask(column: Any) -> Bools | None:
     """Return where an Arrow array is null, or None if it is nowhere."""
     if column.null_count == 0:
         return None
-    return pc.is_null(column).to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
+    # Not to_numpy, which imports pandas wherever it is installed.
+    return fixed_values(pc.is_null(column), np.uint8).view(np.bool_)
 
 
 def fixed_values(column: Any, slot_type: npt.DTypeLike) -> npt.NDArray[Any]:

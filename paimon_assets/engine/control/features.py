@@ -11,6 +11,7 @@ from paimon_assets.engine.control.manifest_store import ManifestStore
 from paimon_assets.engine.errors import UnsupportedFeatureError
 from paimon_assets.engine.spec.manifest import ManifestEntry
 from paimon_assets.engine.spec.options import (
+    BRANCH,
     CHAIN_TABLE_ENABLED,
     CHANGELOG_PRODUCER,
     DATA_EVOLUTION_ENABLED,
@@ -19,9 +20,12 @@ from paimon_assets.engine.spec.options import (
     PK_CLUSTERING_OVERRIDE,
     QUERY_AUTH_ENABLED,
     ROW_TRACKING_ENABLED,
+    SCAN_FALLBACK_BRANCH,
+    SCAN_PRIMARY_BRANCH,
     TABLE_TYPE,
     ChangelogProducer,
     MergeEngine,
+    Option,
 )
 from paimon_assets.engine.spec.schema import BucketMode, TableSchema
 from paimon_assets.engine.spec.snapshot import Snapshot
@@ -31,6 +35,11 @@ POSTPONE_BUCKET = -2
 _DELETION_VECTORS = "DELETION_VECTORS"
 _PLAIN_TABLES = frozenset({"table", "materialized-table"})
 _UNREADABLE_ROOTS = frozenset({TypeRoot.BLOB, TypeRoot.VECTOR})
+_UNREADABLE_SWITCHES: tuple[tuple[Option[bool], str, str], ...] = (
+    (DATA_EVOLUTION_ENABLED, "data-evolution", "its files may hold some of the columns each"),
+    (CHAIN_TABLE_ENABLED, "chain-table", "it is a chain table"),
+    (QUERY_AUTH_ENABLED, "query-auth", "only its catalog knows which rows may be seen"),
+)
 _STORAGE_LAYOUT_SUFFIX = ".map.storage-layout"
 
 
@@ -55,18 +64,10 @@ def check_readable(table: str, schema: TableSchema) -> None:
     options = schema.typed_options
     if options.get(TABLE_TYPE) not in _PLAIN_TABLES:
         _refuse(table, "read", "table-type", f"it is a {options.get(TABLE_TYPE)}.")
-    if options.get(DATA_EVOLUTION_ENABLED):
-        _refuse(
-            table, "read", "data-evolution", "its files may hold some of the columns each "
-            "('data-evolution.enabled')."
-        )  # fmt: skip
-    if options.get(CHAIN_TABLE_ENABLED):
-        _refuse(table, "read", "chain-table", "it is a chain table ('chain-table.enabled').")
-    if options.get(QUERY_AUTH_ENABLED):
-        _refuse(
-            table, "read", "query-auth", "only its catalog knows which rows may be seen "
-            "('query-auth.enabled')."
-        )  # fmt: skip
+    for switch, feature, reason in _UNREADABLE_SWITCHES:
+        if options.get(switch):
+            _refuse(table, "read", feature, f"{reason} ('{switch.key}').")
+    _check_branches(table, schema)
     for key, value in schema.options.items():
         if key.endswith(_STORAGE_LAYOUT_SUFFIX) and value.strip().lower() != "default":
             _refuse(table, "read", "map-layout", f"a MAP column is stored in pieces ('{key}').")
@@ -78,6 +79,19 @@ def check_readable(table: str, schema: TableSchema) -> None:
         _check_merging(table, schema)
 
 
+def _check_branches(table: str, schema: TableSchema) -> None:
+    options = schema.typed_options
+    if options.get(BRANCH) != BRANCH.default:
+        _refuse(table, "read", "branch", f"it is branch '{options.get(BRANCH)}' of a table.")
+    for option in (SCAN_FALLBACK_BRANCH, SCAN_PRIMARY_BRANCH):
+        branch = options.get(option)
+        if branch:
+            _refuse(
+                table, "read", "branch", f"partitions come from branch '{branch}' "
+                f"('{option.key}')."
+            )  # fmt: skip
+
+
 def _check_merging(table: str, schema: TableSchema) -> None:
     options = schema.typed_options
     engine = options.get(MERGE_ENGINE)
@@ -85,7 +99,7 @@ def _check_merging(table: str, schema: TableSchema) -> None:
         _refuse(table, "read", f"merge-engine-{engine}", f"its merge engine is {engine}.")
     if options.get(PK_CLUSTERING_OVERRIDE):
         _refuse(
-            table, "read", "pk-clustering-override", "its files are not in key order "
+            table, "read", "key-clustering", "its files are not in key order "
             "('pk-clustering-override')."
         )  # fmt: skip
     if options.get(DELETION_VECTORS_ENABLED):

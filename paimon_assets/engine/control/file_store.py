@@ -55,9 +55,10 @@ class FileStore:
         schema = SchemaManager(file_io, TablePaths(table=path)).latest()
         if schema is None:
             raise NotFoundError(
-                f"There is no table in '{path}': it has no schema file.",
+                (f"Table '{name}' does not exist" if name else "There is no table")
+                + f": '{path}' holds no schema file.",
                 kind="table-not-found",
-                details={"path": path},
+                details={"table": name, "path": path},
             )
         if options:
             schema = schema.with_dynamic_options(options)

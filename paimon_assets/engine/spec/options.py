@@ -352,6 +352,13 @@ def column_stats_mode(column: str) -> Option[str]:
     """`fields.<column>.stats-mode`: the statistics kept of one column; empty is the table's."""
     return Option(f"fields.{column}.stats-mode", str.lower, "", "Statistics of one column.")
 
+BRANCH = Option("branch", str, "main", "Branch to work on.")
+SCAN_FALLBACK_BRANCH = Option(
+    "scan.fallback-branch", str, "", "Branch to take partitions from that main lacks."
+)
+SCAN_PRIMARY_BRANCH = Option(
+    "scan.primary-branch", str, "", "Branch to take partitions from before main's."
+)
 
 ALL_OPTIONS: tuple[Option[object], ...] = tuple(
     value for value in list(globals().values()) if isinstance(value, Option)

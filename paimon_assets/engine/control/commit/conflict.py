@@ -1,7 +1,8 @@
 """What may not be committed on top of what: pure checks over entries.
 
-A plain append only has to agree on the bucket count. A commit that deletes files, or moves them
-between levels, is checked against the live files of the partitions it changes, as they are now.
+Every commit must be consistent in itself, and agree on the bucket count. A commit that deletes
+files, or moves them between levels, is checked against the live files of the partitions it changes,
+as they are now.
 Source: `org.apache.paimon.operation.commit.ConflictDetection`.
 """
 
@@ -9,12 +10,23 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from paimon_assets.engine.errors import CommitConflictError
+from paimon_assets.engine.errors import CommitConflictError, InvalidInputError
 from paimon_assets.engine.spec.data_file import DataFileMeta
 from paimon_assets.engine.spec.manifest import FileIdentifier, FileKind, ManifestEntry
 
 KeyRange = Callable[[DataFileMeta], tuple[Any, Any]]
 """File → (smallest, largest key), comparable."""
+
+
+def check_delta(delta: Sequence[ManifestEntry]) -> None:
+    """Check that a commit names each file once: a file added twice would be read twice.
+
+    Raises:
+        InvalidInputError: Kind `delta-inconsistent`; names the file.
+    """
+    added, deleted = _identifiers(delta, FileKind.ADD), _identifiers(delta, FileKind.DELETE)
+    for identifier in added.keys() & deleted.keys():
+        raise _inconsistent(added[identifier], "both added and deleted")
 
 
 def check_bucket_counts(live: Mapping[bytes, int], delta: Iterable[ManifestEntry]) -> None:
@@ -55,15 +67,9 @@ def check_conflicts(
         key_range: For primary-key tables, else None.
 
     Raises:
-        CommitConflictError: Kind `delta-inconsistent`, `file-gone`, `file-added-twice` or
-            `key-range`; names a file.
+        CommitConflictError: Kind `file-gone`, `file-added-twice` or `key-range`; names a file.
     """
-    added = _identifiers(delta, FileKind.ADD)
-    deleted = _identifiers(delta, FileKind.DELETE)
-    for identifier in added.keys() & deleted.keys():
-        raise _conflict(
-            "delta-inconsistent", added[identifier], "is both added and deleted by this commit"
-        )
+    added, deleted = _identifiers(delta, FileKind.ADD), _identifiers(delta, FileKind.DELETE)
     live = _identifiers(base, FileKind.ADD)
     for identifier, entry in deleted.items():
         if identifier not in live:
@@ -81,8 +87,11 @@ def _identifiers(
 ) -> dict[FileIdentifier, ManifestEntry]:
     found: dict[FileIdentifier, ManifestEntry] = {}
     for entry in entries:
-        if entry.kind is kind and found.setdefault(entry.identifier, entry) is not entry:
-            raise _conflict("delta-inconsistent", entry, "is named twice")
+        if entry.kind is not kind:
+            continue
+        if entry.identifier in found:
+            raise _inconsistent(entry, "named twice")
+        found[entry.identifier] = entry
     return found
 
 
@@ -103,6 +112,14 @@ def _check_key_ranges(entries: Iterable[ManifestEntry], key_range: KeyRange) -> 
                     right,
                     f"shares keys with '{left.file.file_name}' on level {right.file.level}",
                 )
+
+
+def _inconsistent(entry: ManifestEntry, what: str) -> InvalidInputError:
+    return InvalidInputError(
+        f"File '{entry.file.file_name}' of bucket {entry.bucket} is {what} by one commit.",
+        kind="delta-inconsistent",
+        details={"file": entry.file.file_name, "bucket": entry.bucket},
+    )
 
 
 def _conflict(kind: str, entry: ManifestEntry, what: str) -> CommitConflictError:

@@ -26,6 +26,7 @@ from paimon_assets.engine.control.commit.conflict import (
     KeyRange,
     check_bucket_counts,
     check_conflicts,
+    check_delta,
 )
 from paimon_assets.engine.control.commit.retry import RetryPolicy
 from paimon_assets.engine.control.features import check_writable
@@ -143,6 +144,7 @@ class FileStoreCommit:
                 committed and everything but the data files was cleaned up.
             CommitUnknownError: It may have been committed; nothing was deleted.
             StorageError: The storage failed; nothing was committed.
+            InvalidInputError: The messages contradict themselves, or the kind.
             UnsupportedFeatureError: The table is not one this engine writes.
         """
         schema = self._store.schema
@@ -156,6 +158,7 @@ class FileStoreCommit:
             properties=dict(properties or {}),
             watermark=watermark,
         )
+        check_delta(request.entries)
         return self._until_done(request)
 
     def _until_done(self, request: CommitRequest) -> Snapshot:

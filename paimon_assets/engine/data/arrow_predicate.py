@@ -1,0 +1,149 @@
+"""Predicate → which rows of a batch pass.
+
+SQL's three-valued logic: a row passes only if the predicate is true. Predicates hold no NOT over
+other predicates, so an unknown part can never make the whole true, and "unknown" may count as false
+from the leaves on.
+
+Floating point compares as numbers do: NaN equals nothing, -0.0 equals 0.0. File statistics leave
+NaN out, so any other rule would make pruning drop rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias, assert_never
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_assets.engine.codec.arrow_values import UNIT_NANOS, to_scalar
+from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.predicate import (
+    And,
+    CompareOp,
+    Comparison,
+    In,
+    IsNull,
+    Or,
+    Predicate,
+    StartsWith,
+)
+from paimon_assets.engine.spec.types import TIMESTAMP_ROOTS, DataField
+
+Mask: TypeAlias = Any
+"""A `pa.BooleanArray` without nulls; the stubs do not know what kernels return."""
+
+_COMPARE: Mapping[CompareOp, Callable[[Any, Any], Any]] = {
+    CompareOp.EQ: pc.equal,
+    CompareOp.NE: pc.not_equal,
+    CompareOp.LT: pc.less,
+    CompareOp.LE: pc.less_equal,
+    CompareOp.GT: pc.greater,
+    CompareOp.GE: pc.greater_equal,
+}
+
+
+def passing_rows(
+    predicate: Predicate, column_of: Callable[[str], Any], fields: Mapping[str, DataField]
+) -> Mask:
+    """Evaluate a bound predicate.
+
+    Args:
+        predicate: Bound to internal values (`spec.predicate.bind`).
+        column_of: Column name → its Arrow array; asked once for every leaf.
+        fields: Column name → the field the array has the Arrow type of.
+
+    Returns:
+        One boolean a row, never null: True where the predicate is true.
+    """
+    match predicate:
+        case And(children=children):
+            masks = [passing_rows(child, column_of, fields) for child in children]
+            return _fold(pc.and_, masks)
+        case Or(children=children):
+            masks = [passing_rows(child, column_of, fields) for child in children]
+            return _fold(pc.or_, masks)
+        case IsNull(field=name, negated=negated):
+            column = column_of(name)
+            return pc.is_valid(column) if negated else pc.is_null(column)
+        case StartsWith(field=name, prefix=prefix):
+            return _true(pc.starts_with(column_of(name), prefix))
+        case Comparison(field=name, op=op, literal=literal):
+            return _comparison(column_of(name), op, literal, fields[name])
+        case In(field=name, literals=literals, negated=negated):
+            return _membership(column_of(name), literals, fields[name], negated=negated)
+        case _:
+            assert_never(predicate)
+
+
+def _fold(join: Callable[[Any, Any], Any], masks: list[Mask]) -> Mask:
+    result = masks[0]
+    for mask in masks[1:]:
+        result = join(result, mask)
+    return result
+
+
+def _true(mask: Any) -> Mask:
+    return mask.fill_null(False) if mask.null_count else mask  # noqa: FBT003 - pyarrow's order
+
+
+def _none(column: Any) -> Mask:
+    return pa.repeat(pa.scalar(value=False), len(column))
+
+
+def _comparison(column: Any, op: CompareOp, literal: Any, field: DataField) -> Mask:
+    if literal is None:
+        return _none(column)
+    if field.type.root in TIMESTAMP_ROOTS:
+        op, literal = _whole_units(op, int(literal), UNIT_NANOS[column.type.unit])
+        if literal is None:
+            return _true(pc.is_valid(column)) if op is CompareOp.NE else _none(column)
+        return _compare(op, column.view(pa.int64()), pa.scalar(literal, pa.int64()))
+    return _compare(op, column, to_scalar(literal, field.type))
+
+
+def _whole_units(op: CompareOp, nanos: int, unit_nanos: int) -> tuple[CompareOp, int | None]:
+    """Rewrite a comparison with nanoseconds into one with the column's unit.
+
+    A literal between two values of the column equals none of them (None), and what is smaller than
+    it is what is at most the value below it. Literals beyond 64 bits move to the last value.
+    """
+    whole, rest = divmod(nanos, unit_nanos)
+    bound = 2**63 - 1
+    if rest or not -bound <= whole <= bound:
+        whole = max(-bound, min(whole, bound))
+        match op:
+            case CompareOp.EQ | CompareOp.NE:
+                return op, None
+            case CompareOp.LT | CompareOp.LE:
+                return CompareOp.LE, whole
+            case CompareOp.GT | CompareOp.GE:
+                return CompareOp.GT, whole
+            case _:
+                assert_never(op)
+    return op, whole
+
+
+def _compare(op: CompareOp, column: Any, literal: Any) -> Mask:
+    return _true(_COMPARE[op](column, literal))
+
+
+def _membership(column: Any, literals: tuple[Any, ...], field: DataField, *, negated: bool) -> Mask:
+    if negated and any(literal is None for literal in literals):
+        return _none(column)
+    values = [value for value in literals if value is not None]
+    found = pc.is_in(column, value_set=_value_set(values, field, column.type))
+    if not negated:
+        return found
+    return pc.and_(pc.invert(found), pc.is_valid(column))
+
+
+def _value_set(literals: list[Any], field: DataField, arrow_type: Any) -> Any:
+    """Literals as values of the column; those the column cannot hold equal nothing and drop out."""
+    kept = []
+    for literal in literals:
+        try:
+            kept.append(to_scalar(literal, field.type).cast(arrow_type))
+        except (pa.ArrowInvalid, InvalidInputError):
+            continue
+    return pa.array([scalar.as_py() for scalar in kept], arrow_type)

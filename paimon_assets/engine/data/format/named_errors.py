@@ -1,0 +1,60 @@
+"""Errors of pyarrow's file readers, as errors that name the file."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pyarrow as pa
+
+from paimon_assets.engine.errors import FormatError, NotFoundError, StorageError
+from paimon_assets.engine.fileio.base import FileIO
+
+
+def open_data_file(file_io: FileIO, path: str, file_bytes: int | None) -> pa.NativeFile:
+    """Open a data file of the size the table says.
+
+    Raises:
+        NotFoundError: There is no such file; the snapshot that names it may have expired.
+        FormatError: The file has another size: it was cut short or replaced.
+    """
+    try:
+        source = file_io.open_input(path)
+    except NotFoundError as error:
+        raise NotFoundError(
+            f"Data file '{path}' does not exist; the snapshot that names it may have expired."
+            " Plan the read again.",
+            kind=error.kind,
+            details={"path": path},
+        ) from error
+    actual = source.size()
+    if file_bytes is not None and actual != file_bytes:
+        source.close()
+        raise FormatError(
+            f"Data file '{path}' has {actual} bytes; the table says {file_bytes}. It was cut short"
+            " or replaced.",
+            kind="file-size",
+            details={"path": path, "actual": actual, "expected": file_bytes},
+        )
+    return source
+
+
+@contextmanager
+def named_errors(path: str, format_name: str) -> Iterator[None]:
+    """Turn what pyarrow raises while reading into `FormatError` and `StorageError`."""
+    try:
+        yield
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise _format_error(path, format_name, error) from error
+    except OSError as error:
+        # pyarrow reports damaged pages as OSError without an error number; storage failures of
+        # local files have one.
+        if error.errno is not None:
+            raise StorageError(
+                f"Storage failed while reading '{path}': {error}.", details={"path": path}
+            ) from error
+        raise _format_error(path, format_name, error) from error
+
+
+def _format_error(path: str, format_name: str, error: Exception) -> FormatError:
+    return FormatError(
+        f"Data file '{path}' is not readable as {format_name}: {error}", details={"path": path}
+    )

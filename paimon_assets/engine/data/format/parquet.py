@@ -1,0 +1,211 @@
+"""Parquet data files through pyarrow: row-group pruning, projection, batches; and writing.
+
+Source: paimon-format of `org.apache.paimon.format.parquet`; writer settings are those that every
+Paimon reader since 0.9 accepts: integer decimals, data pages of version 1, field ids.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from paimon_assets.engine.codec.arrow_values import UNIT_NANOS
+from paimon_assets.engine.data.format.dictionary_choice import dictionary_columns
+from paimon_assets.engine.data.format.named_errors import named_errors, open_data_file
+from paimon_assets.engine.fileio.base import FileIO
+from paimon_assets.engine.spec.predicate import Predicate, fields_of
+from paimon_assets.engine.spec.prune import UNKNOWN, Bounds, may_match
+
+ROW_GROUP_ROWS = 131_072
+"""Rows of a row group we write: small enough that a key lookup decodes little, large enough that
+the encodings work."""
+
+
+class ParquetReader:
+    """One open Parquet file."""
+
+    def __init__(self, file_io: FileIO, path: str, *, file_bytes: int | None = None) -> None:
+        """Open the file and read its footer.
+
+        Raises:
+            NotFoundError: There is no such file; the snapshot that names it may have expired.
+            FormatError: The file has another size than the table says, or is not Parquet.
+        """
+        self._path = path
+        self._source = open_data_file(file_io, path, file_bytes)
+        try:
+            with named_errors(path, "Parquet"):
+                self._file = pq.ParquetFile(self._source, pre_buffer=False)
+                self._schema = self._file.schema_arrow
+        except BaseException:
+            self._source.close()
+            raise
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Columns as they lie in the file."""
+        return self._schema
+
+    def batches(
+        self, columns: Sequence[str], *, predicate: Predicate | None, batch_rows: int
+    ) -> Iterator[pa.RecordBatch]:
+        """Decode some columns of the row groups in which a row may pass; see `FormatReader`.
+
+        Columns are decoded in parallel by pyarrow's threads.
+        """
+        groups = self.matching_row_groups(predicate)
+        if not groups:
+            return
+        names = list(columns)
+        with named_errors(self._path, "Parquet"):
+            for batch in self._file.iter_batches(
+                batch_size=batch_rows, row_groups=groups, columns=names, use_threads=True
+            ):
+                yield batch if batch.schema.names == names else batch.select(names)
+
+    def matching_row_groups(self, predicate: Predicate | None) -> list[int]:
+        """Return the row groups whose statistics do not rule out every row."""
+        metadata = self._file.metadata
+        everything = list(range(metadata.num_row_groups))
+        if predicate is None:
+            return everything
+        leaves = self._leaf_positions(fields_of(predicate))
+
+        def matches(group: int) -> bool:
+            row_group = metadata.row_group(group)
+
+            def bounds_of(name: str) -> Bounds:
+                if name not in leaves:
+                    return UNKNOWN
+                field = self._schema.field(name)
+                return _bounds(row_group.column(leaves[name]), field.type, row_group.num_rows)
+
+            return may_match(predicate, bounds_of)
+
+        return [group for group in everything if matches(group)]
+
+    def _leaf_positions(self, names: frozenset[str]) -> dict[str, int]:
+        leaves = self._file.schema
+        paths = {leaves.column(number).path: number for number in range(len(leaves))}
+        return {name: paths[name] for name in names if name in paths}
+
+    def close(self) -> None:
+        """Release the file."""
+        self._source.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _bounds(chunk: Any, data_type: pa.DataType, row_count: int) -> Bounds:
+    statistics = chunk.statistics
+    if statistics is None:
+        return UNKNOWN
+    nulls = statistics.null_count if statistics.has_null_count else None
+    if not statistics.has_min_max or pa.types.is_floating(data_type):
+        # Statistics leave NaN out, so they bound nothing.
+        return Bounds(null_count=nulls, row_count=row_count)
+    return Bounds(
+        minimum=_internal(statistics.min, statistics.min_raw, data_type),
+        maximum=_internal(statistics.max, statistics.max_raw, data_type),
+        null_count=nulls,
+        row_count=row_count,
+    )
+
+
+def _internal(value: Any, raw: Any, data_type: Any) -> Any:
+    """Turn a statistics value into an internal value of `spec.literals`; None if unsure."""
+    types = pa.types
+    if types.is_timestamp(data_type):
+        return raw * UNIT_NANOS[data_type.unit] if isinstance(raw, int) else None
+    if types.is_date32(data_type):
+        return raw
+    if types.is_time32(data_type):
+        return raw if data_type.unit == "ms" else None
+    known = (
+        types.is_integer(data_type)
+        or types.is_boolean(data_type)
+        or types.is_decimal(data_type)
+        or types.is_string(data_type)
+        or types.is_large_string(data_type)
+        or types.is_binary(data_type)
+        or types.is_large_binary(data_type)
+    )
+    return value if known else None
+
+
+class ParquetWriter:
+    """One Parquet file being written."""
+
+    def __init__(
+        self,
+        file_io: FileIO,
+        path: str,
+        schema: pa.Schema,
+        *,
+        compression: str,
+        compression_level: int | None,
+    ) -> None:
+        """Create the file; `open_writer` of `data.format.formats` is the usual way here."""
+        self._sink = file_io.open_output(path)
+        self._size = 0
+        self._schema = schema
+        self._options: dict[str, Any] = {
+            "compression": compression,
+            "compression_level": compression_level,
+            "store_decimal_as_integer": True,
+            "data_page_version": "1.0",
+            "version": "2.6",
+        }
+        self._writer: pq.ParquetWriter | None = None
+
+    def _opened(self, first_rows: pa.Table) -> pq.ParquetWriter:
+        """Open the encoder; the first rows decide which columns get dictionaries."""
+        if self._writer is None:
+            self._writer = pq.ParquetWriter(
+                self._sink,
+                self._schema,
+                **self._options,
+                use_dictionary=dictionary_columns(first_rows),  # type: ignore[arg-type]  # a list
+            )
+        return self._writer
+
+    @property
+    def written_bytes(self) -> int:
+        """Bytes handed to the storage so far; rows still being encoded do not count."""
+        return self._size if self._sink.closed else self._sink.tell()
+
+    def write(self, rows: pa.Table | pa.RecordBatch) -> None:
+        """Append rows in row groups of at most `ROW_GROUP_ROWS`.
+
+        Every call ends a row group, so write many rows at a time.
+        """
+        table = rows if isinstance(rows, pa.Table) else pa.Table.from_batches([rows])
+        if table.num_rows:
+            self._opened(table).write_table(table, row_group_size=ROW_GROUP_ROWS)
+
+    def close(self) -> int:
+        """Write the footer and return the file's exact size in bytes."""
+        writer = self._writer or self._opened(self._schema.empty_table())
+        writer.close()
+        self._size = self._sink.tell()
+        self._sink.close()
+        return self._size
+
+    def abort(self) -> None:
+        """Close the storage without a footer; the caller deletes the file."""
+        if self._writer is not None:
+            self._writer.is_open = False  # or it would write the footer when collected
+        self._sink.close()

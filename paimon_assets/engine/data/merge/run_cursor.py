@@ -1,0 +1,105 @@
+"""RunCursor: the next rows of one sorted run, cut off up to a key."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from paimon_assets.engine.data.key_order import float_words
+
+KeyValues = tuple[Any, ...]
+"""One key as Python values that compare as keys do."""
+
+
+def read_ahead(
+    batches: Iterator[pa.RecordBatch], pool: ThreadPoolExecutor
+) -> Generator[pa.RecordBatch, None, None]:
+    """Yield the non-empty batches, decoding one batch ahead in the pool.
+
+    Closing it waits for that batch and closes `batches`, and with them their file.
+    """
+    ahead: Future[pa.RecordBatch | None] = pool.submit(_next_rows, batches)
+    try:
+        while (batch := ahead.result()) is not None:
+            ahead = pool.submit(_next_rows, batches)
+            yield batch
+    finally:
+        # A generator cannot be closed while a thread runs it.
+        if not ahead.cancel():
+            ahead.exception()
+        if isinstance(batches, Generator):
+            batches.close()
+
+
+def _next_rows(batches: Iterator[pa.RecordBatch]) -> pa.RecordBatch | None:
+    return next((batch for batch in batches if batch.num_rows), None)
+
+
+class RunCursor:
+    """Batches of a sorted run with unique keys, consumed in key order.
+
+    Attributes:
+        batch: Rows not yet taken; None at the end of the run.
+    """
+
+    def __init__(self, batches: Iterator[pa.RecordBatch], keys: Sequence[str]) -> None:
+        """Position at the first row; `batches` holds no empty batch."""
+        self._batches = batches
+        self._keys = tuple(keys)
+        self.batch: pa.RecordBatch | None = next(batches, None)
+
+    def last_key(self) -> KeyValues:
+        """Return the largest key of the rows at hand."""
+        rows = self._rows()
+        return self._key(rows, rows.num_rows - 1)
+
+    def take_up_to(self, bound: KeyValues) -> pa.RecordBatch:
+        """Cut off the rows whose keys are at most `bound`; refill if none is left."""
+        rows = self._rows()
+        cut = self._first_above(rows, bound)
+        taken = rows.slice(0, cut)
+        self.batch = rows.slice(cut) if cut < rows.num_rows else next(self._batches, None)
+        return taken
+
+    def take_all(self) -> pa.RecordBatch:
+        """Cut off all rows at hand and refill."""
+        rows = self._rows()
+        self.batch = next(self._batches, None)
+        return rows
+
+    def _rows(self) -> pa.RecordBatch:
+        if self.batch is None:
+            raise ValueError("the run has ended")
+        return self.batch
+
+    def _first_above(self, rows: pa.RecordBatch, bound: KeyValues) -> int:
+        low, high = 0, rows.num_rows
+        if self._key(rows, high - 1) <= bound:
+            return high
+        while low < high:
+            middle = (low + high) // 2
+            if self._key(rows, middle) <= bound:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    def _key(self, rows: pa.RecordBatch, row: int) -> KeyValues:
+        return tuple(comparable(rows.column(name)[row]) for name in self._keys)
+
+
+def comparable(scalar: Any) -> Any:
+    """Return a scalar as a Python value that compares as `key_order` orders it."""
+    if not scalar.is_valid:
+        return (0, 0)
+    data_type = scalar.type
+    if pa.types.is_temporal(data_type):
+        return (1, scalar.value)
+    value = scalar.as_py()
+    if isinstance(value, str):
+        return (1, value.encode())
+    return (1, int(float_words(np.array([value]))[0]) if isinstance(value, float) else value)

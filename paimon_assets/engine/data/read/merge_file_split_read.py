@@ -1,0 +1,159 @@
+"""Read a split of a primary-key table whose files overlap: merge on read.
+
+    interval_partition ─▶ sections of runs ─▶ per run: FileRead ─▶ key filter
+        ─▶ merge_runs (newest record of a key, retracted keys dropped) ─▶ RowStage
+
+Before the merge only predicates on key columns may drop rows: a filter on a value could drop the
+newest record of a key and let an older one through.
+Source: `org.apache.paimon.operation.MergeFileSplitRead`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import pyarrow as pa
+
+from paimon_assets.engine.codec.binary_row import deserialize_row
+from paimon_assets.engine.contract.context import ReadContext
+from paimon_assets.engine.contract.split import DataSplit
+from paimon_assets.engine.data.merge.function import MergeFunction, merge_function_of
+from paimon_assets.engine.data.merge.sort_merge import FILE_RANK, MergePlan, merge_runs
+from paimon_assets.engine.data.read.data_files import FileRead
+from paimon_assets.engine.data.read.row_stage import RowStage
+from paimon_assets.engine.fileio.base import FileIO
+from paimon_assets.engine.lsm.interval_partition import interval_partition
+from paimon_assets.engine.spec.data_file import DataFileMeta
+from paimon_assets.engine.spec.options import (
+    READ_BATCH_SIZE,
+    SEQUENCE_FIELD,
+    SEQUENCE_SORT_ORDER,
+    SortOrder,
+)
+from paimon_assets.engine.spec.predicate import Predicate, fields_of, only_on
+from paimon_assets.engine.spec.special_fields import SEQUENCE_NUMBER, VALUE_KIND
+from paimon_assets.engine.spec.types import DataField
+
+Run = Sequence[DataFileMeta]
+
+_ROWS_AT_HAND = 262_144
+"""Rows decoded at a time over all runs of a section, so that many small runs need little memory."""
+_MIN_BATCH_ROWS = 8192
+
+
+def read_merged(
+    context: ReadContext, split: DataSplit, file_io: FileIO, pool: ThreadPoolExecutor
+) -> Generator[pa.RecordBatch, None, None]:
+    """Yield the merged rows of a split in key order.
+
+    Raises:
+        UnsupportedFeatureError: The table's merge engine is not merged here.
+    """
+    function = merge_function_of(context.schema, context.table)
+    read = _MergeRead(context=context, split=split, file_io=file_io)
+    for section in interval_partition(split.data_files, read.key_range):
+        yield from read.section(section, function, pool)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _MergeRead:
+    context: ReadContext
+    split: DataSplit
+    file_io: FileIO
+
+    @cached_property
+    def stage(self) -> RowStage:
+        return RowStage(context=self.context, partition=self.split.partition)
+
+    @cached_property
+    def file_ranks(self) -> Mapping[str, int]:
+        """File name → age, the newest largest: decides between equal sequence numbers."""
+        aged = sorted(
+            enumerate(self.split.data_files),
+            key=lambda entry: (
+                -entry[1].level,
+                entry[1].creation_time or 0,
+                entry[1].max_sequence_number,
+                entry[0],
+            ),
+        )
+        return {file.file_name: rank for rank, (_, file) in enumerate(aged)}
+
+    @cached_property
+    def key_predicate(self) -> Predicate | None:
+        schema = self.context.schema
+        return only_on(self.context.predicate, schema.trimmed_primary_keys)
+
+    def key_range(self, file: DataFileMeta) -> tuple[Any, Any]:
+        types = [field.type for field in self.context.schema.key_fields]
+        return deserialize_row(file.min_key, types), deserialize_row(file.max_key, types)
+
+    def section(
+        self, runs: Sequence[Run], function: MergeFunction, pool: ThreadPoolExecutor
+    ) -> Iterator[pa.RecordBatch]:
+        aged = sorted(runs, key=lambda run: max(file.max_sequence_number for file in run))
+        plan = self._plan(aged)
+        read = self._file_read(aged, plan)
+        streams = [self._rows(run, read, plan) for run in aged]
+        with closing(merge_runs(streams, plan, function, pool)) as merged:
+            for batch in merged:
+                yield self.stage.apply(batch)
+
+    def _plan(self, aged: Sequence[Run]) -> MergePlan:
+        schema = self.context.schema
+        options = schema.typed_options
+        return MergePlan(
+            keys=schema.trimmed_primary_keys,
+            sequence_fields=options.get(SEQUENCE_FIELD) if len(aged) > 1 else (),
+            descending=options.get(SEQUENCE_SORT_ORDER) is SortOrder.DESCENDING,
+            runs_by_age=_runs_by_age(aged),
+            columns=tuple(field.name for field in self.stage.file_fields),
+        )
+
+    def _file_read(self, runs: Sequence[Run], plan: MergePlan) -> FileRead:
+        """Decode the columns asked for and those compared, and no others."""
+        schema = self.context.schema
+        compared = {*plan.keys, *plan.sequence_fields} if len(runs) > 1 else set()
+        wanted = {*plan.columns, *compared, *fields_of(self.key_predicate)}
+        system: list[DataField] = [] if plan.runs_by_age else [SEQUENCE_NUMBER]
+        if any(file.delete_row_count != 0 for run in runs for file in run):
+            system.append(VALUE_KIND)
+        batch_rows = schema.typed_options.get(READ_BATCH_SIZE)
+        return FileRead(
+            context=self.context,
+            split=self.split,
+            file_io=self.file_io,
+            fields=tuple(field for field in schema.fields if field.name in wanted),
+            system_fields=tuple(system),
+            predicate=self.key_predicate,
+            batch_rows=min(batch_rows, max(_MIN_BATCH_ROWS, _ROWS_AT_HAND // len(runs))),
+        )
+
+    def _rows(self, run: Run, read: FileRead, plan: MergePlan) -> Iterator[pa.RecordBatch]:
+        for file in run:
+            for batch in read.batches(file):
+                kept = batch
+                if self.key_predicate is not None:
+                    kept = self.stage.filter(batch, self.key_predicate)
+                if not plan.runs_by_age:
+                    rank = pa.repeat(self.file_ranks[file.file_name], kept.num_rows)
+                    kept = kept.append_column(FILE_RANK, rank)
+                yield kept
+
+
+def _runs_by_age(aged: Sequence[Run]) -> bool:
+    """Whether every record of a run has a smaller sequence number than those of the next run."""
+    ranges = [
+        (
+            min(file.min_sequence_number for file in run),
+            max(file.max_sequence_number for file in run),
+        )
+        for run in aged
+    ]
+    return all(older[1] < newer[0] for older, newer in pairwise(ranges))

@@ -1,0 +1,43 @@
+"""Read the files of a split one after the other: append tables, and buckets that need no merge.
+
+    FileRead ─▶ read ahead in a thread ─▶ RowStage
+
+Source: `org.apache.paimon.operation.RawFileSplitRead`.
+"""
+
+from collections.abc import Generator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+
+import pyarrow as pa
+
+from paimon_assets.engine.contract.context import ReadContext
+from paimon_assets.engine.contract.split import DataSplit
+from paimon_assets.engine.data.merge.run_cursor import read_ahead
+from paimon_assets.engine.data.read.data_files import FileRead
+from paimon_assets.engine.data.read.row_stage import RowStage
+from paimon_assets.engine.fileio.base import FileIO
+from paimon_assets.engine.spec.options import READ_BATCH_SIZE
+
+
+def read_raw(
+    context: ReadContext, split: DataSplit, file_io: FileIO, pool: ThreadPoolExecutor
+) -> Generator[pa.RecordBatch, None, None]:
+    """Yield the rows of all files, in the order of the split and of the files."""
+    stage = RowStage(context=context, partition=split.partition)
+    read = FileRead(
+        context=context,
+        split=split,
+        file_io=file_io,
+        fields=stage.file_fields,
+        predicate=context.predicate,
+        batch_rows=context.schema.typed_options.get(READ_BATCH_SIZE),
+    )
+    with closing(read_ahead(_batches(read, split), pool)) as batches:
+        for batch in batches:
+            yield stage.apply(batch)
+
+
+def _batches(read: FileRead, split: DataSplit) -> Iterator[pa.RecordBatch]:
+    for file in split.data_files:
+        yield from read.batches(file)

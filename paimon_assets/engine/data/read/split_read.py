@@ -1,0 +1,67 @@
+"""Read one split: choose between reading files as they are and merging them.
+
+    append table, or nothing to merge   read_raw      files one after the other
+    primary-key table                   read_merged   newest record of each key
+
+Source: `org.apache.paimon.table.source.splitread`.
+"""
+
+import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+
+import pyarrow as pa
+
+from paimon_assets.engine.contract.context import ReadContext
+from paimon_assets.engine.contract.split import DataSplit
+from paimon_assets.engine.data.read.merge_file_split_read import read_merged
+from paimon_assets.engine.data.read.raw_file_split_read import read_raw
+from paimon_assets.engine.errors import UnsupportedFeatureError
+from paimon_assets.engine.fileio.base import FileIO
+
+
+def read_split(context: ReadContext, split: DataSplit, file_io: FileIO) -> Iterator[pa.RecordBatch]:
+    """Yield the split's rows as batches of exactly the schema of `context.columns`.
+
+    Rows come in key order if they were merged, else in file order. Empty batches are left out.
+    Decoding and gathering run in threads beside the caller; closing the iterator ends them.
+
+    Raises:
+        FormatError: A file is damaged, or not what its metadata says; names it.
+        NotFoundError: A file is gone, or a column does not exist.
+        StorageError: The storage failed.
+        UnsupportedFeatureError: The split needs what this engine does not do; names it.
+    """
+    _check_supported(context, split)
+    read = read_raw if _is_raw(context, split) else read_merged
+    with (
+        ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="paimon-read") as pool,
+        closing(read(context, split, file_io, pool)) as batches,
+    ):
+        yield from (batch for batch in batches if batch.num_rows)
+
+
+def _is_raw(context: ReadContext, split: DataSplit) -> bool:
+    if not context.schema.has_primary_key:
+        return True
+    # A file that may hold retractions must be merged even alone, or they would come out as rows.
+    return split.raw_convertible and all(file.delete_row_count == 0 for file in split.data_files)
+
+
+def _check_supported(context: ReadContext, split: DataSplit) -> None:
+    for deletion in split.deletion_files or ():
+        if deletion is not None:
+            raise UnsupportedFeatureError(
+                f"Table '{context.table}' has deletion vectors ('{deletion.path}'), which this"
+                " engine does not read yet. Compact the table fully with another engine first.",
+                kind="deletion-vectors",
+                details={"table": context.table, "path": deletion.path},
+            )
+    if split.is_streaming:
+        raise UnsupportedFeatureError(
+            f"A streaming split of table '{context.table}' keeps the kinds of its rows; this engine"
+            " reads batch splits.",
+            kind="streaming-split",
+            details={"table": context.table},
+        )

@@ -1,0 +1,289 @@
+"""Sequence numbers: one 64-bit number a record, by which records of one key are ordered.
+
+    column → 64-bit number → padding steps, left to right → _SEQUENCE_NUMBER
+
+    row-kind-flag     v → 2·v + (1 if the record adds, 0 if it retracts)
+    second-to-micro   v → seconds·10⁶ + n rem 10⁶     (timestamps are milliseconds: first ÷ 1000)
+    millis-to-micro   v → v·10³ + n rem 10³
+
+`n` counts the records of the bucket, so a coarse time gets the order of arrival in its low digits.
+Everything here is pure and works on whole columns. Source: Paimon before 0.8 (`SequenceGenerator`);
+which columns may be padded, and why, is in `spec.sequence_padding`.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, NoReturn, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_assets.engine.codec.numpy_columns import to_numpy
+from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.options import SequencePadding
+from paimon_assets.engine.spec.sequence_padding import PaddingConfig
+from paimon_assets.engine.spec.types import (
+    CHARACTER_ROOTS,
+    INTEGER_ROOTS,
+    TIMESTAMP_ROOTS,
+    DataField,
+    TypeRoot,
+)
+
+Array: TypeAlias = "pa.Array[Any]"
+Longs = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+_MIN, _MAX = -(2**63), 2**63 - 1
+_INTEGER_TEXT = r"^[+-]?[0-9]+$"
+_MILLIS_PER_SECOND = 1000
+_PER_MILLI = {"us": 1000, "ns": 1_000_000}
+_COUNTER_RANGE = {
+    SequencePadding.SECOND_TO_MICRO: 1_000_000,
+    SequencePadding.MILLIS_TO_MICRO: 1_000,
+}
+"""Padding step → how many records of one unit it tells apart."""
+
+
+def field_to_long(column: Array, source: DataField) -> Longs:
+    """Return a sequence column as 64-bit numbers.
+
+    Integers are themselves, DATE is days, timestamps are milliseconds (rounded down), floating
+    point is cut toward zero and saturates (NaN is 0), DECIMAL is cut toward zero and keeps its low
+    64 bits, texts are decimal integers with an optional sign.
+
+    Args:
+        column: Values in the Arrow type of `source`.
+        source: The sequence column; names it in errors.
+
+    Raises:
+        InvalidInputError: A null, a text that is no integer, or a type that has no number.
+    """
+    if column.null_count:
+        raise InvalidInputError(
+            f"Sequence column '{source.name}' is null in {column.null_count} of {len(column)} "
+            "rows; such a record has no place in the order. Fill the column, or remove it "
+            "from the padding options.",
+            kind="sequence-null",
+            details={"column": source.name, "rows": column.null_count},
+        )
+    root = source.type.root
+    if root in INTEGER_ROOTS:
+        return _longs(column)
+    if root in TIMESTAMP_ROOTS:
+        return _millis(column)
+    if root in CHARACTER_ROOTS:
+        return _parsed(column, source)
+    match root:
+        case TypeRoot.DATE:
+            return _longs(column.cast(pa.int32()))
+        case TypeRoot.FLOAT | TypeRoot.DOUBLE:
+            return _truncated(column)
+        case TypeRoot.DECIMAL:
+            return _low_64_bits(column)
+        case _:
+            raise InvalidInputError(
+                f"Unsupported type: column '{source.name}' of type {source.type} has no sequence "
+                "number.",
+                kind="sequence-type",
+                details={"column": source.name, "type": str(source.type)},
+            )
+
+
+def _longs(column: Array) -> Longs:
+    return to_numpy(column).astype(np.int64)
+
+
+def _millis(column: Array) -> Longs:
+    unit = column.type.unit
+    stored = _longs(column.cast(pa.int64()))
+    if unit == "s":
+        return stored * _MILLIS_PER_SECOND
+    return stored if unit == "ms" else np.floor_divide(stored, _PER_MILLI[unit])
+
+
+def _parsed(column: Array, source: DataField) -> Longs:
+    well_formed = to_numpy(pc.match_substring_regex(column, _INTEGER_TEXT))
+    if not well_formed.all():
+        _refuse_text(column[int(np.argmin(well_formed))].as_py(), source)
+    unsigned = pc.replace_substring_regex(column, r"^([+-]?)0*([0-9])", r"\1\2")
+    plain = pc.replace_substring_regex(unsigned, r"^\+", "")
+    try:
+        return _longs(plain.cast(pa.int64()))
+    except pa.ArrowInvalid:
+        bad = first_failing(plain, lambda part: part.cast(pa.int64()))
+        _refuse_text(column[bad].as_py(), source)
+
+
+def _refuse_text(text: str, source: DataField) -> NoReturn:
+    raise InvalidInputError(
+        f"Sequence column '{source.name}' holds {text!r}, which is not a 64-bit integer.",
+        kind="sequence-value",
+        details={"column": source.name, "value": text},
+    )
+
+
+def first_failing(column: Array, attempt: Callable[[Array], object]) -> int:
+    """Return the position of the first value for which `attempt` raises `pa.ArrowInvalid`.
+
+    Cost:
+        As much as two attempts on the whole column.
+    """
+    low, high = 0, len(column)
+    while high - low > 1:
+        middle = (low + high) // 2
+        try:
+            attempt(column.slice(low, middle - low))
+        except pa.ArrowInvalid:
+            high = middle
+        else:
+            low = middle
+    return low
+
+
+def _truncated(column: Array) -> Longs:
+    values = np.trunc(to_numpy(column).astype(np.float64))
+    values[np.isnan(values)] = 0.0
+    inside = np.abs(values) < 2.0**63
+    result = np.where(values < 0, np.int64(_MIN), np.int64(_MAX))
+    result[inside] = values[inside].astype(np.int64)
+    return result
+
+
+def _low_64_bits(column: Array) -> Longs:
+    whole = pc.trunc(column).cast(pa.decimal128(38, 0))
+    data: Any = whole.buffers()[1]
+    words: Longs = np.frombuffer(b"" if data is None else data, dtype=np.int64)
+    return words[2 * whole.offset : 2 * (whole.offset + len(whole)) : 2].astype(np.int64)
+
+
+def pad(values: Longs, counters: Longs, is_add: Flags, *, config: PaddingConfig) -> Longs:
+    """Pad 64-bit sequence values into sequence numbers.
+
+    Args:
+        values: As `field_to_long` returns them.
+        counters: The number of each record in its bucket.
+        is_add: Whether the record's effective kind adds a row (+I, +U).
+        config: Column, steps and overflow rule of the table.
+
+    Raises:
+        InvalidInputError: A number leaves 64 bits (kind `sequence-overflow`), unless the table asks
+            for the legacy wrap-around.
+    """
+    result = values
+    seconds_known = False
+    for step in config.steps:
+        if step is SequencePadding.ROW_KIND_FLAG:
+            factor, low = 2, is_add.astype(np.int64)
+        else:
+            factor = _COUNTER_RANGE[step]
+            low = np.fmod(counters, factor)  # keeps the counter's sign, as Java's % does
+        if step is SequencePadding.SECOND_TO_MICRO and not seconds_known:
+            seconds_known = True
+            result = _to_seconds(result, config.field)
+        if not config.legacy_overflow:
+            _refuse_overflow(result, factor, low, values, config)
+        result = result * np.int64(factor) + low
+    return result
+
+
+def _to_seconds(values: Longs, source: DataField) -> Longs:
+    """Milliseconds → seconds, toward zero; columns that are no timestamps are seconds already."""
+    if source.type.root not in TIMESTAMP_ROOTS:
+        return values
+    return (values - np.fmod(values, _MILLIS_PER_SECOND)) // _MILLIS_PER_SECOND
+
+
+def _refuse_overflow(
+    values: Longs, factor: int, low: Longs, originals: Longs, config: PaddingConfig
+) -> None:
+    """Raise if `values · factor + low` leaves 64 bits anywhere."""
+    if not len(values):
+        return
+    surely_fits = _MAX // factor - 1
+    if -surely_fits <= int(values.min()) and int(values.max()) <= surely_fits:
+        return
+    near = np.flatnonzero((values > surely_fits) | (values < -surely_fits))
+    for row in near.tolist():  # ends at the first overflow; values that only just fit are rare
+        if not _MIN <= int(values[row]) * factor + int(low[row]) <= _MAX:
+            raise InvalidInputError(
+                f"Sequence column '{config.field.name}': the value {int(originals[row])} does not "
+                f"fit 64 bits once padded by {', '.join(config.steps)}. Use a coarser column, or "
+                "check its unit.",
+                kind="sequence-overflow",
+                details={"column": config.field.name, "value": int(originals[row])},
+            )
+
+
+def has_counter(config: PaddingConfig) -> bool:
+    """Whether the padded number holds digits of the counter."""
+    return any(step in _COUNTER_RANGE for step in config.steps)
+
+
+def _rounds(counter: int, modulus: int) -> int:
+    """How often the low digits have started again, toward zero."""
+    return counter // modulus if counter >= 0 else -(-counter // modulus)
+
+
+@dataclass(slots=True, kw_only=True)
+class WrapCounter:
+    """Counts records of one bucket whose counter wrapped inside one second or millisecond.
+
+    After 10⁶ (or 10³) records the low digits start again at 0, and a record of a unit that was seen
+    with higher digits gets a number that is not above its predecessors'. Nothing is sorted before
+    the counter wraps. Memory: 16 bytes for each record until then, for each unit afterwards.
+    """
+
+    config: PaddingConfig
+    _first: int | None = None
+    _seen: list[tuple[Longs, Longs]] = field(default_factory=list)
+
+    def count(self, values: Longs, counters: Longs, is_add: Flags) -> int:
+        """Return how many of these records did not rise above an earlier one of their unit.
+
+        Args:
+            values: As for `pad`, in order of arrival; so are the others.
+            counters: Continue those of the call before.
+            is_add: Whether the record's effective kind adds a row.
+        """
+        before, step = self._up_to_counter()
+        if step is None or not len(values):
+            return 0
+        units = pad(values, counters, is_add, config=before)
+        if step is SequencePadding.SECOND_TO_MICRO:
+            units = _to_seconds(units, self.config.field)
+        modulus = _COUNTER_RANGE[step]
+        self._seen.append((units, np.fmod(counters, modulus)))
+        if self._first is None:
+            self._first = int(counters[0])
+        if _rounds(self._first, modulus) == _rounds(int(counters[-1]), modulus):
+            return 0
+        return self._sort_seen(len(units), modulus)
+
+    def _sort_seen(self, newest: int, modulus: int) -> int:
+        units = np.concatenate([units for units, _ in self._seen])
+        digits = np.concatenate([digits for _, digits in self._seen])
+        order = np.argsort(units, kind="stable")
+        units = units[order]
+        starts = np.ones(len(units), dtype=np.bool_)
+        np.not_equal(units[1:], units[:-1], out=starts[1:])
+        # Lifting each unit's digits above the former unit's lets one running maximum serve all.
+        lift = np.cumsum(starts) * (2 * modulus)
+        lifted = digits[order] + lift
+        highest = np.maximum.accumulate(lifted)
+        wrapped = np.zeros(len(units), dtype=np.bool_)
+        wrapped[1:] = ~starts[1:] & (lifted[1:] <= highest[:-1])
+        wrapped &= order >= len(units) - newest
+        ends = np.append(np.flatnonzero(starts)[1:] - 1, len(units) - 1)
+        self._seen = [(units[ends], (highest - lift)[ends])]
+        return int(np.count_nonzero(wrapped))
+
+    def _up_to_counter(self) -> tuple[PaddingConfig, SequencePadding | None]:
+        """Split the steps at the first that uses the counter: it decides the order in a unit."""
+        steps = self.config.steps
+        for position, step in enumerate(steps):
+            if step in _COUNTER_RANGE:
+                return replace(self.config, steps=steps[:position], legacy_overflow=True), step
+        return self.config, None

@@ -1,0 +1,38 @@
+"""The data plane's door: what an executor calls, in this process or on a Spark worker."""
+
+from collections.abc import Iterable, Iterator
+
+import pyarrow as pa
+
+from paimon_assets.engine.contract.commit_message import WriteResult
+from paimon_assets.engine.contract.context import ReadContext, WriteContext
+from paimon_assets.engine.contract.split import DataSplit
+from paimon_assets.engine.data.read import split_read
+from paimon_assets.engine.data.write import table_write
+from paimon_assets.engine.fileio.base import FileIO
+
+
+def read_split(context: ReadContext, split: DataSplit, file_io: FileIO) -> Iterator[pa.RecordBatch]:
+    """Yield the split's rows as batches of exactly the schema of `context.columns`."""
+    return split_read.read_split(context, split, file_io)
+
+
+def write_rows(
+    context: WriteContext, rows: Iterable[pa.RecordBatch], file_io: FileIO
+) -> WriteResult:
+    """Write rows of any partitions and buckets, in the order given.
+
+    At least one batch must come, be it empty: it carries the schema to check.
+    """
+    return table_write.write_rows(context, rows, file_io)
+
+
+def write_bucket(
+    context: WriteContext,
+    partition: bytes,
+    bucket: int,
+    rows: Iterable[pa.RecordBatch],
+    file_io: FileIO,
+) -> WriteResult:
+    """Write rows that all belong to one bucket of one partition, in the order given."""
+    return table_write.write_bucket(context, partition, bucket, rows, file_io)

@@ -1,0 +1,42 @@
+"""Rows of one bucket of a table without primary key: written as they come.
+
+Source: `org.apache.paimon.append.AppendOnlyWriter`.
+"""
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from paimon_assets.engine.data.write.rolling_file import Chunk, RollingFile
+from paimon_assets.engine.data.write.row_buffer import RouteRows
+from paimon_assets.engine.spec.data_file import DataFileMeta
+
+
+@dataclass(slots=True, kw_only=True)
+class AppendOnlyWriter:
+    """Writer of one bucket; the order of rows is kept within and across its files."""
+
+    files: RollingFile
+    next_sequence: int
+    """Number of the next row; append files count their rows."""
+    rows_written: int = 0
+
+    def write(self, part: RouteRows) -> None:
+        """Append rows to the current file, or to a new one at the target size."""
+        factory = self.files.factory
+        step = factory.rows_at_once(part.row_count, part.total_bytes)
+        for rows in part.slices(step):
+            self.files.write(
+                Chunk(
+                    rows=pa.Table.from_arrays(rows.columns, schema=factory.arrow_schema),
+                    min_sequence_number=self.next_sequence,
+                    max_sequence_number=self.next_sequence + rows.num_rows - 1,
+                    delete_rows=0,
+                )
+            )
+            self.next_sequence += rows.num_rows
+            self.rows_written += rows.num_rows
+
+    def finish(self) -> tuple[DataFileMeta, ...]:
+        """Finish and return all files, oldest first."""
+        return self.files.finish()

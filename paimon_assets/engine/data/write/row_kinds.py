@@ -1,0 +1,99 @@
+"""What each incoming row does to its key, and which rows are ignored.
+
+Frames carry no row kind of their own: every row is +I unless the table names a `rowkind.field`. The
+kind is taken before everything else (filter, bucket, sequence, merge); the column itself is stored
+as given. Source: `org.apache.paimon.table.sink.RowKindGenerator`, `RowKindFilter`.
+"""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from paimon_assets.engine.codec.numpy_columns import to_numpy
+from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.options import IGNORE_DELETE, IGNORE_UPDATE_BEFORE, ROWKIND_FIELD
+from paimon_assets.engine.spec.row_kind import BY_SHORT_TEXT, RowKind
+from paimon_assets.engine.spec.schema import TableSchema
+
+Kinds = npt.NDArray[np.int8]
+Flags = npt.NDArray[np.bool_]
+
+
+def row_kinds(batch: pa.RecordBatch, schema: TableSchema) -> Kinds | None:
+    """Return the `_VALUE_KIND` byte of each row, or None if every row is +I.
+
+    Args:
+        batch: Rows in the table's own Arrow types.
+        schema: The table; names the row kind column, if there is one.
+
+    Raises:
+        InvalidInputError: A null or unknown kind; names the column and an offending value.
+    """
+    name = schema.typed_options.get(ROWKIND_FIELD)
+    if not name:
+        return None
+    column: Any = batch.column(name)
+    if column.null_count:
+        raise InvalidInputError(
+            f"Row kind cannot be null: column '{name}' is null in {column.null_count} of "
+            f"{len(column)} rows; expected one of +I, -U, +U, -D.",
+            kind="row-kind",
+            details={"column": name, "rows": column.null_count},
+        )
+    encoded = column.dictionary_encode()
+    texts = encoded.dictionary.to_pylist()  # a handful, however many rows
+    found = [BY_SHORT_TEXT.get(text.upper()) for text in texts]
+    if None in found:
+        text = texts[found.index(None)]
+        raise InvalidInputError(
+            f"Unsupported short string '{text}' for row kind in column '{name}'; expected one of "
+            "+I, -U, +U, -D.",
+            kind="row-kind",
+            details={"column": name, "value": text},
+        )
+    kinds: Kinds = np.array(found, dtype=np.int8)
+    indices: npt.NDArray[np.int32] = to_numpy(encoded.indices)
+    return kinds[indices]
+
+
+def is_add(kinds: Kinds) -> Flags:
+    """Return which kinds add a row (+I, +U) rather than retract one (-U, -D)."""
+    return np.isin(kinds, (RowKind.INSERT, RowKind.UPDATE_AFTER))
+
+
+def kept_rows(kinds: Kinds | None, schema: TableSchema) -> Flags | None:
+    """Return which rows `ignore-delete` and `ignore-update-before` keep, or None for all."""
+    if kinds is None:
+        return None
+    options = schema.typed_options
+    if options.get(IGNORE_DELETE):
+        kept = is_add(kinds)
+    elif options.get(IGNORE_UPDATE_BEFORE):
+        kept = kinds != RowKind.UPDATE_BEFORE
+    else:
+        return None
+    return None if kept.all() else kept
+
+
+def refuse_retracts(kinds: Kinds | None, schema: TableSchema) -> None:
+    """Refuse -U and -D on a table without a primary key.
+
+    Raises:
+        InvalidInputError: Names the row kind column and the first kind that retracts.
+    """
+    if kinds is None or schema.has_primary_key:
+        return
+    retracts = np.flatnonzero(~is_add(kinds))
+    if not len(retracts):
+        return
+    kind = RowKind(int(kinds[retracts[0]]))
+    name = schema.typed_options.get(ROWKIND_FIELD)
+    raise InvalidInputError(
+        f"Append only writer can not accept row with RowKind {kind.short_text}: {len(retracts)} "
+        f"rows of column '{name}' retract, but the table has no primary key. Set 'ignore-delete' "
+        "to drop them.",
+        kind="row-kind",
+        details={"column": name, "value": kind.short_text, "rows": len(retracts)},
+    )

@@ -1,0 +1,341 @@
+"""Rows of any partitions and buckets into data files: the writer side of the data plane.
+
+    batch → check → row kind → ignore → sequence field → route → buffer
+    buffer full → largest routes → threads: sort, merge, encode → files → CommitMessages
+
+Memory: rows buffered and rows being encoded together stay below `write-buffer-size`; batches are
+kept, not copied, until they are encoded. If anything fails, every file of this call is deleted.
+Source: `org.apache.paimon.table.sink.TableWriteImpl`.
+"""
+
+import logging
+import os
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from paimon_assets.engine.codec.numpy_columns import from_numpy
+from paimon_assets.engine.contract.commit_message import (
+    CommitMessage,
+    DataIncrement,
+    WriteReport,
+    WriteResult,
+)
+from paimon_assets.engine.contract.context import WriteContext
+from paimon_assets.engine.data.key_value import key_value_fields
+from paimon_assets.engine.data.sequence import field_to_long
+from paimon_assets.engine.data.write.append_only_writer import AppendOnlyWriter
+from paimon_assets.engine.data.write.input_check import InputCheck
+from paimon_assets.engine.data.write.merge_tree_writer import MergeTreeWriter
+from paimon_assets.engine.data.write.rolling_file import FileFactory, RollingFile
+from paimon_assets.engine.data.write.row_buffer import RoutedRows, RouteRows, Routes, RowBuffer
+from paimon_assets.engine.data.write.row_key_extractor import (
+    UNAWARE_BUCKET,
+    assign_buckets,
+    bucket_path,
+    total_buckets,
+)
+from paimon_assets.engine.data.write.row_kinds import kept_rows, refuse_retracts, row_kinds
+from paimon_assets.engine.data.write.write_support import refuse_unwritable
+from paimon_assets.engine.errors import PaimonError
+from paimon_assets.engine.fileio.base import FileIO
+from paimon_assets.engine.spec.options import WRITE_BUFFER_SIZE
+from paimon_assets.engine.spec.schema import BucketMode
+from paimon_assets.engine.spec.sequence_padding import PaddingConfig, padding_of
+from paimon_assets.engine.spec.stats import EMPTY_ROW
+
+logger = logging.getLogger(__name__)
+
+_BATCH_ROWS = 131_072
+"""Larger batches are cut (without a copy), so that a buffer fills in small steps."""
+_SEGMENTS = 2
+"""An append buffer is handed over at this part of its size, so that two are encoded at once."""
+_MAX_OPEN_FILES = 64
+"""With more buckets than this, append files end with each flush instead of growing on."""
+
+Writer = MergeTreeWriter | AppendOnlyWriter
+
+
+def write_rows(
+    context: WriteContext, rows: Iterable[pa.RecordBatch], file_io: FileIO
+) -> WriteResult:
+    """Write rows of any partitions and buckets, in the order given.
+
+    Args:
+        context: The table, and what must be known of its buckets.
+        rows: The table's columns by name, in any order; the first batch may be empty.
+        file_io: Where the table lies.
+
+    Returns:
+        One message for each bucket that got files, in order of first appearance, and a report.
+
+    Raises:
+        InvalidInputError: Rows that do not fit the table; no file is left behind.
+        UnsupportedFeatureError: The table needs what this writer does not do; names the option.
+    """
+    return _TableWrite(context=context, file_io=file_io).run(rows)
+
+
+def write_bucket(
+    context: WriteContext,
+    partition: bytes,
+    bucket: int,
+    rows: Iterable[pa.RecordBatch],
+    file_io: FileIO,
+) -> WriteResult:
+    """Write rows that all belong to one bucket, in the order given; else like `write_rows`.
+
+    Args:
+        context: The table, and what must be known of its buckets.
+        partition: Serialized row of the partition values, as `assign_buckets` returns it.
+        bucket: Bucket number; which rows belong to it is not checked again.
+        rows: The table's columns by name, in any order.
+        file_io: Where the table lies.
+    """
+    return _TableWrite(context=context, file_io=file_io, target=(partition, bucket)).run(rows)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Route:
+    """One bucket being written."""
+
+    partition: bytes
+    bucket: int
+    path: str
+    next_sequence: int
+    writers: list[Writer] = field(default_factory=list)
+    """Their files, one after the other, hold the rows in order of arrival."""
+    grows: bool = False
+    """Whether the last writer takes further rows."""
+    last: Future[None] | None = None
+    """The newest work of the last writer; it must end before the next begins."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Flush:
+    """Rows handed to the threads together."""
+
+    total_bytes: int
+    work: tuple[Future[None], ...]
+
+
+@dataclass(kw_only=True)
+class _TableWrite:
+    """One call of `write_rows` or `write_bucket`."""
+
+    context: WriteContext
+    file_io: FileIO
+    target: tuple[bytes, int] | None = None
+    _threads: int = field(init=False)
+    _pool: ThreadPoolExecutor = field(init=False)
+    _factory: FileFactory = field(init=False)
+    _check: InputCheck = field(init=False)
+    _padding: PaddingConfig | None = field(init=False)
+    _buffer: RowBuffer = field(init=False, default_factory=RowBuffer)
+    _routes: list[_Route] = field(init=False, default_factory=list)
+    _route_ids: dict[tuple[bytes, int], int] = field(init=False, default_factory=dict)
+    _in_flight: deque[_Flush] = field(init=False, default_factory=deque)
+    _rows_in: int = field(init=False, default=0)
+    _rows_ignored: int = field(init=False, default=0)
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be written, before a row is read."""
+        schema, table = self.context.schema, self.context.table
+        refuse_unwritable(schema, table)
+        self._threads = os.cpu_count() or 1
+        self._padding = padding_of(schema)
+        self._check = InputCheck(table=table, schema=schema)
+        columns = key_value_fields(schema) if schema.has_primary_key else schema.fields
+        self._factory = FileFactory(schema=schema, file_io=self.file_io, columns=columns)
+        self._buffer_bytes = max(1, schema.typed_options.get(WRITE_BUFFER_SIZE))
+        segments = 1 if schema.has_primary_key else _SEGMENTS
+        self._flush_bytes = max(1, self._buffer_bytes // segments)
+        self._single = self._single_route()
+
+    def run(self, rows: Iterable[pa.RecordBatch]) -> WriteResult:
+        """Write all rows, or delete what was written."""
+        complete = False
+        self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="write-rows")
+        try:
+            for given in rows:
+                for batch in _cut(given):
+                    self._accept(batch)
+            self._flush(self._buffer.take_all())
+            while self._in_flight:
+                self._await_oldest()
+            result = self._result()
+            complete = True
+        finally:
+            self._pool.shutdown(wait=True, cancel_futures=True)
+            if not complete:
+                self._delete_files()
+        return result
+
+    def _single_route(self) -> tuple[bytes, int] | None:
+        """Return the only bucket there can be, if so: rows need not be routed then."""
+        schema = self.context.schema
+        if self.target is not None or schema.partition_keys:
+            return self.target
+        unaware = schema.bucket_mode is BucketMode.BUCKET_UNAWARE
+        if unaware or total_buckets(self.context, EMPTY_ROW) == 1:
+            return EMPTY_ROW, UNAWARE_BUCKET
+        return None
+
+    def _accept(self, batch: pa.RecordBatch) -> None:
+        """Check, filter, route and buffer one batch."""
+        schema = self.context.schema
+        rows = self._check.conform(batch)
+        kinds = row_kinds(rows, schema)
+        kept = kept_rows(kinds, schema)
+        self._rows_in += rows.num_rows
+        if kept is not None and kinds is not None:
+            self._rows_ignored += int(len(kept) - kept.sum())
+            rows, kinds = rows.filter(from_numpy(kept)), kinds[kept]
+        refuse_retracts(kinds, schema)
+        if not rows.num_rows:
+            return
+        sequence = None
+        if self._padding is not None:
+            source = self._padding.field
+            sequence = field_to_long(rows.column(source.name), source)
+        routes = self._routes_of(rows)
+        self._make_room(rows.nbytes)
+        table = pa.Table.from_batches([rows])
+        self._buffer.add(RoutedRows(rows=table, routes=routes, kinds=kinds, sequence=sequence))
+        if self._buffer.total_bytes >= self._flush_bytes:
+            self._flush(self._buffer.take_largest(self._threads))
+
+    def _routes_of(self, rows: pa.RecordBatch) -> Routes | None:
+        if self._single is not None:
+            self._route_id(*self._single)
+            return None
+        partitions, partition_ids, buckets = assign_buckets(self.context, rows)
+        width = int(buckets.max()) + 1
+        codes = partition_ids.astype(np.int64) * width + buckets
+        present = np.flatnonzero(np.bincount(codes))
+        route_of = np.zeros(int(present[-1]) + 1, dtype=np.int32)
+        for code in present.tolist():  # a step for each bucket of the batch
+            route_of[code] = self._route_id(partitions[code // width], code % width)
+        return route_of.take(codes)
+
+    def _route_id(self, partition: bytes, bucket: int) -> int:
+        found = self._route_ids.get((partition, bucket))
+        if found is not None:
+            return found
+        state = self.context.states_by_bucket.get((partition, bucket))
+        self._routes.append(
+            _Route(
+                partition=partition,
+                bucket=bucket,
+                path=bucket_path(self.context, partition, bucket),
+                next_sequence=0 if state is None else state.max_sequence_number + 1,
+            )
+        )
+        self._route_ids[partition, bucket] = len(self._routes) - 1
+        return len(self._routes) - 1
+
+    def _make_room(self, wanted_bytes: int) -> None:
+        """Wait until `wanted_bytes` more stay within the write buffer, or nothing is encoded."""
+        while self._in_flight:
+            encoding = sum(flush.total_bytes for flush in self._in_flight)
+            if encoding + self._buffer.total_bytes + wanted_bytes <= self._buffer_bytes:
+                return
+            self._await_oldest()
+
+    def _await_oldest(self) -> None:
+        for work in self._in_flight.popleft().work:
+            work.result()
+
+    def _flush(self, parts: list[RouteRows]) -> None:
+        """Hand rows to the threads."""
+        if not parts:
+            return
+        total_bytes = sum(part.total_bytes for part in parts)
+        logger.debug("flushing %d bytes of %d buckets", total_bytes, len(parts))
+        work = tuple(self._submit(self._routes[part.route], part) for part in parts)
+        self._in_flight.append(_Flush(total_bytes=total_bytes, work=work))
+
+    def _submit(self, route: _Route, part: RouteRows) -> Future[None]:
+        keyed = self.context.schema.has_primary_key
+        stands_alone = not keyed and part.total_bytes >= self._flush_bytes
+        if stands_alone or not route.grows:
+            route.writers.append(self._new_writer(route))
+            route.last = None
+        writer, before = route.writers[-1], route.last
+        route.grows = not stands_alone
+        route.next_sequence += part.row_count
+        ends = stands_alone or len(self._routes) > _MAX_OPEN_FILES
+
+        def write() -> None:
+            if before is not None:
+                before.result()
+            writer.write(part)
+            if ends:
+                writer.files.roll()
+
+        route.last = self._pool.submit(write)
+        return route.last
+
+    def _new_writer(self, route: _Route) -> Writer:
+        schema = self.context.schema
+        if not schema.has_primary_key:
+            files = RollingFile(factory=self._factory, bucket_path=route.path)
+            return AppendOnlyWriter(files=files, next_sequence=route.next_sequence)
+        keys = tuple(column.name for column in self._factory.columns[: len(schema.key_fields)])
+        return MergeTreeWriter(
+            schema=schema,
+            files=RollingFile(factory=self._factory, bucket_path=route.path, key_columns=keys),
+            padding=self._padding,
+            next_sequence=route.next_sequence,
+        )
+
+    def _result(self) -> WriteResult:
+        messages = []
+        for route in self._routes:
+            files = tuple(meta for writer in route.writers for meta in writer.finish())
+            if files:
+                messages.append(
+                    CommitMessage(
+                        partition=route.partition,
+                        bucket=route.bucket,
+                        total_buckets=total_buckets(self.context, route.partition),
+                        data_increment=DataIncrement(new_files=files),
+                    )
+                )
+        writers = [writer for route in self._routes for writer in route.writers]
+        wraps = sum(each.sequence_wraps for each in writers if isinstance(each, MergeTreeWriter))
+        if wraps:
+            logger.warning(
+                "table %s: %d rows share a second or millisecond with more rows than the padding "
+                "can number; within it, some older rows win over newer ones",
+                self.context.table,
+                wraps,
+            )
+        report = WriteReport(
+            rows_in=self._rows_in,
+            rows_ignored=self._rows_ignored,
+            rows_written=sum(writer.rows_written for writer in writers),
+            sequence_wraps=wraps,
+        )
+        return WriteResult(messages=tuple(messages), report=report)
+
+    def _delete_files(self) -> None:
+        """Delete every file of this call; nobody knows them yet."""
+        for route in self._routes:
+            for writer in route.writers:
+                writer.files.abort()
+        for path in self._factory.paths:
+            try:
+                self.file_io.delete_file(path)
+            except PaimonError as error:  # the first error matters; this one leaves an orphan
+                logger.warning("could not delete %s after a failed write: %s", path, error)
+
+
+def _cut(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Cut a large batch into smaller ones; an empty batch stays, its schema is checked."""
+    for start in range(0, max(1, batch.num_rows), _BATCH_ROWS):
+        yield batch.slice(start, _BATCH_ROWS)

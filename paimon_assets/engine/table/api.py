@@ -1,0 +1,115 @@
+"""The front door: open a warehouse, or a bare table directory.
+
+>>> catalog = open_catalog("/warehouse")                              # doctest: +SKIP
+>>> table = catalog.get_table("sales.orders")                         # doctest: +SKIP
+>>> table.new_read_builder().with_filter("price > 3").to_arrow()      # doctest: +SKIP
+"""
+
+from collections.abc import Mapping
+
+from paimon_assets.engine.control.catalog import Catalog, Identifier
+from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.filesystem_catalog import FilesystemCatalog
+from paimon_assets.engine.fileio.base import FileIO
+from paimon_assets.engine.fileio.opening import file_io_for
+from paimon_assets.engine.spec.schema import Schema
+from paimon_assets.engine.table.table import Table
+
+
+class TableCatalog:
+    """Databases and tables by name.
+
+    Names are `database.table` texts or `Identifier`s. Missing things raise `NotFoundError`, taken
+    names `AlreadyExistsError`.
+    """
+
+    def __init__(self, catalog: Catalog, file_io: FileIO) -> None:
+        self._catalog = catalog
+        self._file_io = file_io
+
+    def list_databases(self) -> list[str]:
+        """Return the names of all databases, sorted."""
+        return self._catalog.list_databases()
+
+    def create_database(self, name: str, *, ignore_if_exists: bool = False) -> None:
+        """Create a database."""
+        self._catalog.create_database(name, ignore_if_exists=ignore_if_exists)
+
+    def drop_database(self, name: str, *, cascade: bool = False) -> None:
+        """Drop a database; with `cascade` also the tables in it."""
+        self._catalog.drop_database(name, cascade=cascade)
+
+    def list_tables(self, database: str) -> list[str]:
+        """Return the names of a database's tables, sorted."""
+        return self._catalog.list_tables(database)
+
+    def create_table(
+        self, identifier: str | Identifier, schema: Schema, *, ignore_if_exists: bool = False
+    ) -> Table:
+        """Create a table and open it.
+
+        Raises:
+            InvalidInputError: The schema breaks a rule; nothing was written.
+            AlreadyExistsError: The table exists and `ignore_if_exists` is not set.
+        """
+        name = _identifier(identifier)
+        self._catalog.create_table(name, schema, ignore_if_exists=ignore_if_exists)
+        return self.get_table(name)
+
+    def get_table(
+        self, identifier: str | Identifier, *, options: Mapping[str, str] | None = None
+    ) -> Table:
+        """Open a table.
+
+        Args:
+            identifier: Which.
+            options: Dynamic options, for this use of the table only.
+        """
+        name = _identifier(identifier)
+        path = self._catalog.get_table_location(name)
+        return Table(FileStore.open(self._file_io, path, options=options, name=str(name)))
+
+    def table_exists(self, identifier: str | Identifier) -> bool:
+        """Whether a table of this name exists."""
+        name = _identifier(identifier)
+        databases = self._catalog.list_databases()
+        return name.database in databases and name.table in self.list_tables(name.database)
+
+    def drop_table(self, identifier: str | Identifier, *, ignore_if_missing: bool = False) -> None:
+        """Drop a table with all its files."""
+        self._catalog.drop_table(_identifier(identifier), ignore_if_missing=ignore_if_missing)
+
+    def rename_table(self, source: str | Identifier, target: str | Identifier) -> None:
+        """Give a table another name, perhaps in another database."""
+        self._catalog.rename_table(_identifier(source), _identifier(target))
+
+
+def _identifier(name: str | Identifier) -> Identifier:
+    return name if isinstance(name, Identifier) else Identifier.parse(name)
+
+
+def open_catalog(warehouse: str, options: Mapping[str, str] | None = None) -> TableCatalog:
+    """Open a warehouse directory.
+
+    Args:
+        warehouse: A path, or a URI such as `s3://bucket/warehouse`.
+        options: For the storage, such as `s3.endpoint`; never shown in messages.
+    """
+    file_io = file_io_for(warehouse, options)
+    return TableCatalog(FilesystemCatalog(warehouse, file_io), file_io)
+
+
+def open_table(path: str, options: Mapping[str, str] | None = None) -> Table:
+    """Open a bare table directory; `options` as in `open_catalog`."""
+    return Table(FileStore.open(file_io_for(path, options), path, name=name_of(path)))
+
+
+def name_of(path: str) -> str:
+    """Return `database.table` for a path that looks like a warehouse's, else an empty text.
+
+    >>> name_of("/warehouse/sales.db/orders"), name_of("/tmp/orders")
+    ('sales.orders', '')
+    """
+    parent, _, table = path.rstrip("/").rpartition("/")
+    database = parent.rpartition("/")[2]
+    return f"{database.removesuffix('.db')}.{table}" if database.endswith(".db") else ""

@@ -1,0 +1,167 @@
+"""A filter as people write it (`price > 3 AND dt IN ('2024-01-01')`) → Predicate.
+
+sqlglot parses; only comparisons of a column with a literal, IN, BETWEEN, IS NULL, LIKE 'prefix%',
+AND, OR and NOT are taken.
+"""
+
+from decimal import Decimal
+from typing import NoReturn
+
+import sqlglot
+from sqlglot import expressions as exp
+
+from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.literals import Literal
+from paimon_assets.engine.spec.predicate import (
+    And,
+    CompareOp,
+    Comparison,
+    In,
+    IsNull,
+    Or,
+    Predicate,
+    StartsWith,
+    all_of,
+    any_of,
+)
+
+_OPS = {
+    exp.EQ: CompareOp.EQ,
+    exp.NEQ: CompareOp.NE,
+    exp.LT: CompareOp.LT,
+    exp.LTE: CompareOp.LE,
+    exp.GT: CompareOp.GT,
+    exp.GTE: CompareOp.GE,
+}
+_MIRRORED = {
+    CompareOp.LT: CompareOp.GT,
+    CompareOp.LE: CompareOp.GE,
+    CompareOp.GT: CompareOp.LT,
+    CompareOp.GE: CompareOp.LE,
+}
+_NEGATED = {
+    CompareOp.EQ: CompareOp.NE,
+    CompareOp.NE: CompareOp.EQ,
+    CompareOp.LT: CompareOp.GE,
+    CompareOp.GE: CompareOp.LT,
+    CompareOp.GT: CompareOp.LE,
+    CompareOp.LE: CompareOp.GT,
+}
+
+
+def parse_where(text: str) -> Predicate:
+    """Parse a filter; it is not bound to a schema yet.
+
+    Raises:
+        InvalidInputError: Not a filter this engine takes; quotes the part.
+
+    >>> parse_where("a >= 3 and b is not null")
+    And(children=(Comparison(field='a', op=<CompareOp.GE: '>='>, literal=3), \
+IsNull(field='b', negated=True)))
+    """
+    try:
+        tree = sqlglot.parse_one(text)
+    except sqlglot.errors.SqlglotError as error:
+        raise InvalidInputError(f"Cannot parse the filter '{text}'.", kind="where") from error
+    return _predicate(tree)
+
+
+def _refuse(node: exp.Expr) -> NoReturn:
+    raise InvalidInputError(
+        f"The filter part '{node.sql()}' is not supported; use comparisons of a column with a "
+        "literal, IN, BETWEEN, IS NULL, LIKE 'prefix%', AND, OR, NOT.",
+        kind="where",
+    )
+
+
+def _predicate(node: exp.Expr) -> Predicate:  # noqa: PLR0911 - one a kind
+    match node:
+        case exp.Paren():
+            return _predicate(node.this)
+        case exp.And():
+            joined = all_of([_predicate(node.left), _predicate(node.right)])
+            return joined if joined is not None else _refuse(node)
+        case exp.Or():
+            return any_of([_predicate(node.left), _predicate(node.right)])
+        case exp.Not():
+            return _negate(_predicate(node.this), node)
+        case exp.In() if node.expressions:
+            return In(_column(node.this), tuple(_literal(item) for item in node.expressions))
+        case exp.Between():
+            column = _column(node.this)
+            low, high = _literal(node.args["low"]), _literal(node.args["high"])
+            return And(
+                (Comparison(column, CompareOp.GE, low), Comparison(column, CompareOp.LE, high))
+            )
+        case exp.Is() if isinstance(node.expression, exp.Null):
+            return IsNull(_column(node.this))
+        case exp.Like():
+            return _like(node)
+        case exp.Binary() if type(node) in _OPS:
+            return _comparison(node)
+        case exp.Column():
+            return Comparison(_column(node), CompareOp.EQ, literal=True)
+        case _:
+            _refuse(node)
+
+
+def _comparison(node: exp.Binary) -> Predicate:
+    op = _OPS[type(node)]
+    if isinstance(node.left, exp.Column):
+        return Comparison(_column(node.left), op, _literal(node.right))
+    if isinstance(node.right, exp.Column):
+        return Comparison(_column(node.right), _MIRRORED.get(op, op), _literal(node.left))
+    _refuse(node)
+
+
+def _like(node: exp.Like) -> Predicate:
+    pattern = _literal(node.expression)
+    if isinstance(pattern, str) and pattern.endswith("%"):
+        prefix = pattern[:-1]
+        if not any(wild in prefix for wild in "%_\\"):
+            return StartsWith(_column(node.this), prefix)
+    _refuse(node)
+
+
+def _negate(predicate: Predicate, node: exp.Expr) -> Predicate:
+    """Push NOT down to the leaves; three-valued logic is kept."""
+    match predicate:
+        case Comparison(field=field, op=op, literal=literal):
+            return Comparison(field, _NEGATED[op], literal)
+        case In(field=field, literals=literals, negated=negated):
+            return In(field, literals, negated=not negated)
+        case IsNull(field=field, negated=negated):
+            return IsNull(field, negated=not negated)
+        case And(children=children):
+            return Or(tuple(_negate(child, node) for child in children))
+        case Or(children=children):
+            return And(tuple(_negate(child, node) for child in children))
+        case _:
+            _refuse(node)
+
+
+def _column(node: exp.Expr) -> str:
+    if isinstance(node, exp.Column) and not node.table:
+        return node.name
+    _refuse(node)
+
+
+def _literal(node: exp.Expr) -> Literal:
+    match node:
+        case exp.Neg():
+            value = _literal(node.this)
+            if isinstance(value, int | float | Decimal):
+                return -value
+            _refuse(node)
+        case exp.Literal() if node.is_string:
+            return node.name
+        case exp.Literal():
+            return int(node.name) if node.is_int else Decimal(node.name)
+        case exp.Boolean():
+            return bool(node.this)
+        case exp.Null():
+            return None
+        case exp.Cast() if isinstance(node.this, exp.Literal):
+            return _literal(node.this)
+        case _:
+            _refuse(node)

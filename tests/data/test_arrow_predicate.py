@@ -1,0 +1,155 @@
+import operator
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paimon_assets.engine.codec.arrow_types import to_arrow_schema
+from paimon_assets.engine.data.arrow_predicate import passing_rows
+from paimon_assets.engine.spec.predicate import (
+    And,
+    CompareOp,
+    Comparison,
+    In,
+    IsNull,
+    Or,
+    StartsWith,
+    bind,
+)
+from paimon_assets.engine.spec.schema import Schema, first_table_schema
+
+SCHEMA = first_table_schema(
+    Schema.of(
+        {
+            "i": "TINYINT",
+            "s": "STRING",
+            "m": "DECIMAL(5, 2)",
+            "t": "TIMESTAMP(3)",
+            "z": "TIMESTAMP(0) WITH LOCAL TIME ZONE",
+            "f": "DOUBLE",
+        }
+    ),
+    time_millis=0,
+)
+
+
+def passing(predicate, **columns):
+    arrow = to_arrow_schema(SCHEMA.columns(columns))
+    batch = pa.RecordBatch.from_arrays(
+        [
+            pa.array(values, field.type)
+            for values, field in zip(columns.values(), arrow, strict=True)
+        ],
+        schema=arrow,
+    )
+    mask = passing_rows(bind(predicate, SCHEMA), batch.column, SCHEMA.by_name)
+    assert mask.null_count == 0
+    return mask.to_pylist()
+
+
+OPERATORS = {
+    CompareOp.EQ: operator.eq,
+    CompareOp.NE: operator.ne,
+    CompareOp.LT: operator.lt,
+    CompareOp.LE: operator.le,
+    CompareOp.GT: operator.gt,
+    CompareOp.GE: operator.ge,
+}
+NUMBER = st.none() | st.integers(-2, 2)
+TEXT = st.none() | st.sampled_from(["", "a", "ab", "b"])
+LEAF = st.one_of(
+    st.builds(
+        Comparison, st.just("i"), st.sampled_from(CompareOp), st.none() | st.integers(-300, 300)
+    ),
+    st.builds(Comparison, st.just("s"), st.sampled_from(CompareOp), TEXT),
+    st.builds(In, st.just("i"), st.lists(NUMBER, max_size=3).map(tuple), st.booleans()),
+    st.builds(In, st.just("s"), st.lists(TEXT, max_size=3).map(tuple), st.booleans()),
+    st.builds(IsNull, st.sampled_from(["i", "s"]), st.booleans()),
+    st.builds(StartsWith, st.just("s"), st.sampled_from(["", "a", "b"])),
+)
+PREDICATE = st.recursive(
+    LEAF,
+    lambda inner: (
+        st.lists(inner, min_size=1, max_size=3)
+        .map(tuple)
+        .flatmap(lambda children: st.sampled_from([And(children), Or(children)]))
+    ),
+    max_leaves=6,
+)
+
+
+def truth(predicate, row):
+    """SQL's answer for one row: True, False or None."""
+    match predicate:
+        case And(children=children):
+            answers = [truth(child, row) for child in children]
+            return False if False in answers else None if None in answers else True
+        case Or(children=children):
+            answers = [truth(child, row) for child in children]
+            return True if True in answers else None if None in answers else False
+        case IsNull(field=name, negated=negated):
+            return (row[name] is None) != negated
+        case Comparison(field=name, op=op, literal=literal):
+            unknown = row[name] is None or literal is None
+            return None if unknown else OPERATORS[op](row[name], literal)
+        case StartsWith(field=name, prefix=prefix):
+            return None if row[name] is None else row[name].startswith(prefix)
+        case In(field=name, literals=literals, negated=negated):
+            if row[name] is None:
+                return None
+            if row[name] in literals:
+                return not negated
+            return None if None in literals else negated
+        case _:
+            raise AssertionError(predicate)
+
+
+@given(PREDICATE, st.lists(st.tuples(NUMBER, TEXT), max_size=8))
+def test_a_row_passes_exactly_if_the_predicate_is_true(predicate, rows):
+    numbers, texts = [row[0] for row in rows], [row[1] for row in rows]
+    expected = [truth(predicate, {"i": number, "s": text}) is True for number, text in rows]
+    assert passing(predicate, i=numbers, s=texts) == expected
+
+
+@pytest.mark.parametrize(
+    ("op", "expected"),
+    [
+        (CompareOp.EQ, [False, False, False, False]),
+        (CompareOp.NE, [True, True, True, False]),
+        (CompareOp.LT, [True, True, False, False]),
+        (CompareOp.LE, [True, True, False, False]),
+        (CompareOp.GT, [False, False, True, False]),
+        (CompareOp.GE, [False, False, True, False]),
+    ],
+)
+def test_a_literal_between_two_values_of_the_unit_lies_between_them(op, expected):
+    literal = "1969-12-31T23:59:59.999500"
+    assert passing(Comparison("t", op, literal), t=[-2, -1, 0, None]) == expected
+
+
+def test_literals_finer_than_seconds_compare_with_moments_far_away():
+    far = 253_402_300_799  # the last second of the year 9999
+    assert passing(Comparison("z", CompareOp.GT, "2024-01-01T00:00:00.5"), z=[0, far]) == [
+        False,
+        True,
+    ]
+    assert passing(In("z", ("1970-01-01T00:00:00",)), z=[0, far]) == [True, False]
+    assert passing(In("z", ("1970-01-01T00:00:00.5",)), z=[0, far]) == [False, False]
+
+
+def test_decimals_compare_by_value_whatever_their_scale():
+    numbers = ["1.20", "1.30", None]
+    column = [
+        None if number is None else pa.scalar(number).cast(pa.decimal128(5, 2)).as_py()
+        for number in numbers
+    ]
+    assert passing(Comparison("m", CompareOp.LT, "1.234"), m=column) == [True, False, False]
+    assert passing(In("m", ("1.3", "7.777")), m=column) == [False, True, False]
+
+
+def test_nan_equals_nothing():
+    values = [1.0, float("nan"), None]
+    assert passing(Comparison("f", CompareOp.EQ, float("nan")), f=values) == [False, False, False]
+    assert passing(Comparison("f", CompareOp.GT, 0.5), f=values) == [True, False, False]
+    assert passing(Comparison("f", CompareOp.NE, 1.0), f=values) == [False, True, False]

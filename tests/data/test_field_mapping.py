@@ -1,0 +1,143 @@
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+
+from paimon_assets.engine.codec.arrow_types import to_arrow_type
+from paimon_assets.engine.data.field_mapping import FieldMapping, file_schema_of
+from paimon_assets.engine.errors import FormatError, UnsupportedFeatureError
+from paimon_assets.engine.spec.predicate import And, CompareOp, Comparison, IsNull
+from paimon_assets.engine.spec.schema import Schema, first_table_schema
+from paimon_assets.engine.spec.special_fields import SEQUENCE_NUMBER
+from paimon_assets.engine.spec.type_text import parse_type
+from paimon_assets.engine.spec.types import DataField
+
+PATH = "/t/bucket-0/data-1.parquet"
+
+
+def fields(*columns):
+    return tuple(
+        DataField(id=number, name=name, type=parse_type(text)) for number, name, text in columns
+    )
+
+
+def mapping(read, file, system=()):
+    schema = replace(first_table_schema(Schema.of({"x": "INT"}), time_millis=0), id=3)
+    return FieldMapping.of(fields(*read), system, replace(schema, fields=fields(*file)), PATH)
+
+
+def test_columns_are_matched_by_id_and_read_by_the_files_names():
+    found = mapping(
+        [(2, "new_name", "INT"), (0, "a", "STRING")], [(0, "a", "STRING"), (2, "old_name", "INT")]
+    )
+    assert found.file_columns == ("old_name", "a")
+    batch = pa.record_batch({"old_name": pa.array([1], pa.int32()), "a": ["x"]})
+    assert found.apply(batch).to_pydict() == {"new_name": [1], "a": ["x"]}
+
+
+def test_a_column_younger_than_the_file_is_null_even_if_another_had_its_name():
+    found = mapping([(0, "a", "INT"), (5, "b", "DOUBLE")], [(0, "a", "INT"), (1, "b", "STRING")])
+    batch = found.apply(pa.record_batch({"a": pa.array([1, 2], pa.int32())}))
+    assert found.file_columns == ("a",)
+    assert batch.to_pydict() == {"a": [1, 2], "b": [None, None]}
+    assert batch.schema.field("b").type == pa.float64()
+
+
+@pytest.mark.parametrize(
+    ("file_type", "read_type", "value"),
+    [
+        ("TINYINT", "BIGINT", 7),
+        ("INT NOT NULL", "BIGINT", 7),
+        ("FLOAT", "DOUBLE", 0.5),
+        ("VARCHAR(3)", "STRING", "abc"),
+        ("INT NOT NULL", "INT", 7),
+        (
+            {"type": "ARRAY", "element": "INT NOT NULL"},
+            {"type": "ARRAY", "element": "INT"},
+            [7],
+        ),
+    ],
+)
+def test_widened_types_are_cast(file_type, read_type, value):
+    found = mapping([(0, "a", read_type)], [(0, "a", file_type)])
+    batch = pa.record_batch({"a": pa.array([value], to_arrow_type(parse_type(file_type)))})
+    result = found.apply(batch)
+    assert result.schema == found.arrow_schema
+    assert result.to_pydict() == {"a": [value]}
+
+
+@pytest.mark.parametrize(
+    ("file_type", "read_type"),
+    [
+        ("BIGINT", "INT"),
+        ("INT", "STRING"),
+        ("STRING", "VARCHAR(3)"),
+        ("TIMESTAMP(3)", "TIMESTAMP(6)"),
+    ],
+)
+def test_other_changes_of_type_are_refused_by_name(file_type, read_type):
+    with pytest.raises(UnsupportedFeatureError) as caught:
+        mapping([(0, "now", read_type)], [(0, "then", file_type)])
+    for part in ("'now'", "'then'", file_type, read_type, PATH):
+        assert part in caught.value.message
+
+
+def test_arrow_types_of_one_paimon_type_become_the_usual_one():
+    inner = pa.field("item", pa.large_string())
+    batch = pa.record_batch(
+        {
+            "s": pa.array(["x", None], pa.large_string()),
+            "d": pa.array(["x", None]).dictionary_encode(),
+            "t": pa.array([1_000_000, None], pa.timestamp("ns")),
+            "m": pa.array([1, None], pa.decimal128(20, 0)),
+            "l": pa.array([["x"], None], pa.list_(inner)),
+            "k": pa.array([[("x", 1)], None], pa.map_(pa.large_string(), pa.int32())),
+        }
+    )
+    columns = [
+        (0, "s", "STRING"),
+        (1, "d", "STRING"),
+        (2, "t", "TIMESTAMP(3)"),
+        (3, "m", "DECIMAL(10, 2)"),
+        (4, "l", {"type": "ARRAY", "element": "STRING"}),
+        (5, "k", {"type": "MAP", "key": "STRING", "value": "INT"}),
+    ]
+    found = mapping(columns, columns)
+    result = found.apply(batch)
+    assert result.schema == found.arrow_schema
+    assert [str(value) for value in result.slice(0, 1).to_pylist()[0].values()] == [
+        "x", "x", "1970-01-01 00:00:00.001000", "1.00", "['x']", "[('x', 1)]",
+    ]  # fmt: skip
+    assert set(result.slice(1).to_pylist()[0].values()) == {None}
+
+
+def test_a_value_that_does_not_fit_is_named():
+    found = mapping([(0, "t", "TIMESTAMP(0)")], [(0, "t", "TIMESTAMP(0)")])
+    with pytest.raises(FormatError, match=r"'t'.*data-1\.parquet"):
+        found.apply(pa.record_batch({"t": pa.array([1], pa.timestamp("ms"))}))
+
+
+def test_a_column_that_the_file_should_hold_is_missed_by_name():
+    found = mapping([(0, "a", "INT")], [(0, "old", "INT")], system=(SEQUENCE_NUMBER,))
+    found.check_columns(["old", "_SEQUENCE_NUMBER", "other"])
+    with pytest.raises(FormatError, match=r"data-1\.parquet.*'_SEQUENCE_NUMBER'"):
+        found.check_columns(["old"])
+
+
+def test_predicates_are_pushed_down_under_the_files_names_where_types_agree():
+    found = mapping(
+        [(0, "a", "INT"), (1, "b", "BIGINT"), (9, "young", "INT")],
+        [(0, "old", "INT"), (1, "b", "INT")],
+    )
+    on_a = Comparison("a", CompareOp.EQ, 1)
+    both = And((on_a, Comparison("b", CompareOp.EQ, 1), IsNull("young")))
+    assert found.file_predicate(both) == Comparison("old", CompareOp.EQ, 1)
+    assert found.file_predicate(IsNull("young")) is None
+    assert found.file_predicate(None) is None
+
+
+def test_a_schema_the_plan_does_not_carry_is_named():
+    schema = first_table_schema(Schema.of({"x": "INT"}), time_millis=0)
+    assert file_schema_of({0: schema}, 0, PATH) is schema
+    with pytest.raises(FormatError, match=r"data-1\.parquet.*schema 8"):
+        file_schema_of({0: schema}, 8, PATH)

@@ -1,0 +1,158 @@
+import itertools
+import math
+from decimal import Decimal
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paimon_assets.engine.data.key_order import (
+    group_starts,
+    order_by_key,
+    order_words,
+    sort_keys,
+)
+from paimon_assets.engine.errors import UnsupportedFeatureError
+
+SHORT = st.text(alphabet="ab\x00é\U0001f600", max_size=4)
+LONG = st.sampled_from(["", "shared/prefix/"]).flatmap(
+    lambda prefix: st.text(alphabet="abcé", max_size=14).map(lambda text: prefix + text)
+)
+DECIMALS = st.integers(-(10**38) + 1, 10**38 - 1).map(
+    lambda number: Decimal((int(number < 0), tuple(map(int, str(abs(number)))), -3))
+)
+SMALL_DECIMALS = st.integers(-999, 999).map(lambda number: Decimal(number).scaleb(-2))
+MOMENTS = st.datetimes()
+COLUMNS = {
+    "int8": (pa.int8(), st.integers(-128, 127)),
+    "int32": (pa.int32(), st.integers(-(2**31), 2**31 - 1)),
+    "int64": (pa.int64(), st.integers(-(2**63), 2**63 - 1) | st.integers(-2, 2)),
+    "uint64": (pa.uint64(), st.integers(0, 2**64 - 1)),
+    "bool": (pa.bool_(), st.booleans()),
+    "date": (pa.date32(), st.dates()),
+    "timestamp": (pa.timestamp("us"), MOMENTS),
+    "time": (pa.time32("ms"), st.times().map(lambda time: time.replace(microsecond=0))),
+    "decimal": (pa.decimal128(10, 2), SMALL_DECIMALS),
+    "wide decimal": (pa.decimal128(38, 3), DECIMALS),
+    "double": (pa.float64(), st.floats()),
+    "float": (pa.float32(), st.floats(width=32)),
+    "short string": (pa.string(), SHORT),
+    "long string": (pa.string(), LONG),
+    "large string": (pa.large_string(), LONG),
+    "bytes": (pa.binary(), st.binary(max_size=12)),
+}
+
+
+def rank(value):
+    """Key order in plain Python: nulls first, text by UTF-8 bytes, floats as Java orders them."""
+    if value is None:
+        return (0,)
+    if isinstance(value, str):
+        return (1, value.encode())
+    if isinstance(value, float):
+        return (1, math.isnan(value), 0.0 if math.isnan(value) else value, sign(value))
+    return (1, value)
+
+
+def sign(value):
+    return 0.0 if math.isnan(value) else math.copysign(1, value)
+
+
+@st.composite
+def keys(draw, *, most=3):
+    names = draw(st.lists(st.sampled_from(sorted(COLUMNS)), min_size=1, max_size=most))
+    count = draw(st.integers(0, 30))
+    columns = []
+    for name in names:
+        data_type, values = COLUMNS[name]
+        values = values if draw(st.booleans()) else st.none() | values
+        pool = draw(st.lists(values, min_size=1, max_size=8))
+        rows = draw(st.lists(st.sampled_from(pool), min_size=count, max_size=count))
+        columns.append(pa.array([draw(values), *rows], data_type).slice(1))
+    return columns
+
+
+def rows_of(columns):
+    return [
+        tuple(rank(value) for value in row)
+        for row in zip(*map(pa.Array.to_pylist, columns), strict=True)
+    ]
+
+
+@given(keys())
+def test_the_order_is_that_of_a_plain_stable_sort(columns):
+    rows = rows_of(columns)
+    assert order_by_key(columns).tolist() == sorted(range(len(rows)), key=rows.__getitem__)
+
+
+@given(keys())
+def test_a_group_starts_exactly_where_the_key_changes(columns):
+    rows = rows_of(columns)
+    found = sort_keys(columns)
+    ordered = [rows[row] for row in found.order]
+    expected = [at == 0 or ordered[at] != ordered[at - 1] for at in range(len(ordered))]
+    assert found.starts.tolist() == expected
+    assert group_starts(columns, found.order).tolist() == expected
+
+
+@given(keys(most=2), st.data())
+def test_rows_of_one_key_follow_the_further_columns_with_nulls_first(columns, data):
+    name = data.draw(st.sampled_from(["int64", "long string", "double", "wide decimal"]))
+    data_type, values = COLUMNS[name]
+    count = len(columns[0])
+    then = data.draw(st.lists(st.none() | values, min_size=count, max_size=count))
+    descending = data.draw(st.booleans())
+    order = order_by_key(columns, [pa.array(then, data_type)], descending_then=descending)
+
+    rows = rows_of(columns)
+    if descending:
+        by_then = sorted(
+            (row for row in range(count) if then[row] is not None),
+            key=lambda row: rank(then[row]),
+            reverse=True,
+        )
+        by_then = [row for row in range(count) if then[row] is None] + by_then
+    else:
+        by_then = sorted(range(count), key=lambda row: rank(then[row]))
+    got = [(rows[row], rank(then[row])) for row in order]
+    expected = [(rows[row], rank(then[row])) for row in sorted(by_then, key=rows.__getitem__)]
+    assert got == expected
+    # Stable: among rows equal in everything the earlier one comes first.
+    for before, after in itertools.pairwise(order):
+        if rows[before] == rows[after] and rank(then[before]) == rank(then[after]):
+            assert before < after
+
+
+@given(keys(most=1))
+def test_words_of_a_column_order_and_distinguish_its_values(columns):
+    ranks = [row[0] for row in rows_of(columns)]
+    words = order_words(columns[0]).tolist()
+    for left, left_word in zip(ranks, words, strict=True):
+        for right, right_word in zip(ranks, words, strict=True):
+            assert (left < right) == (left_word < right_word)
+
+
+def test_chunked_and_dictionary_columns_are_sorted_as_their_values():
+    chunked = pa.chunked_array([["b", "a"], ["c"]])
+    assert order_by_key([chunked]).tolist() == [1, 0, 2]
+    assert order_by_key([chunked.dictionary_encode()]).tolist() == [1, 0, 2]
+    assert order_by_key([pa.chunked_array([], pa.int32())]).tolist() == []
+
+
+def test_a_large_unsorted_column_is_sorted_stably():
+    values = np.random.default_rng(5).integers(0, 1000, 50_000)
+    assert (order_by_key([pa.array(values)]) == np.argsort(values, kind="stable")).all()
+
+
+def test_texts_that_share_their_first_bytes_are_told_apart_by_the_rest():
+    texts = [f"https://example.org/{number % 7:020d}" for number in range(100)]
+    found = sort_keys([pa.array(texts)])
+    assert int(found.starts.sum()) == 7
+    assert [texts[row] for row in found.order] == sorted(texts)
+
+
+def test_nested_keys_are_refused():
+    with pytest.raises(UnsupportedFeatureError, match="list<"):
+        sort_keys([pa.array([[1], [2]])])

@@ -1,0 +1,145 @@
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paimon_assets.engine.data.key_order import sort_keys
+from paimon_assets.engine.data.merge.deduplicate import Deduplicate, adds, newest_rows
+from paimon_assets.engine.data.merge.function import merge_function_of
+from paimon_assets.engine.data.merge.run_cursor import RunCursor, read_ahead
+from paimon_assets.engine.data.merge.sort_merge import MergePlan, merge_runs
+from paimon_assets.engine.errors import FormatError, UnsupportedFeatureError
+from paimon_assets.engine.spec.schema import Schema, first_table_schema
+
+PLAN = MergePlan(keys=("a", "b"), runs_by_age=True, columns=("a", "b", "v"))
+KEY = st.tuples(
+    st.sampled_from(["", "é", "long-prefix-1", "long-prefix-12", "x"]), st.integers(-2, 2)
+)
+
+
+@pytest.fixture(scope="module")
+def pool():
+    with ThreadPoolExecutor(2) as threads:
+        yield threads
+
+
+def batches_of(rows, batch_rows):
+    """Rows (a, b, v), sorted by their keys, as batches."""
+    rows = sorted(rows, key=lambda row: (row[0].encode(), row[1]))
+    columns = list(zip(*rows, strict=True)) or [(), (), ()]
+    types = [pa.string(), pa.int32(), pa.int64()]
+    arrays = [pa.array(column, kind) for column, kind in zip(columns, types, strict=True)]
+    table = pa.RecordBatch.from_arrays(arrays, names=["a", "b", "v"])
+    return [table.slice(at, batch_rows) for at in range(0, max(len(rows), 1), batch_rows)]
+
+
+def rows_of(batches):
+    return [tuple(row.values()) for batch in batches for row in batch.to_pylist()]
+
+
+@given(
+    st.lists(st.dictionaries(KEY, st.integers(0, 99), max_size=12), max_size=5), st.integers(1, 5)
+)
+def test_merging_runs_equals_updating_a_dictionary(runs, batch_rows):
+    model = {}
+    for run in runs:
+        model.update(run)
+    expected = sorted(
+        ((*key, value) for key, value in model.items()), key=lambda row: (row[0].encode(), row[1])
+    )
+    streams = [iter(batches_of([(*key, v) for key, v in run.items()], batch_rows)) for run in runs]
+    with ThreadPoolExecutor(2) as threads:
+        assert rows_of(merge_runs(streams, PLAN, Deduplicate(), threads)) == expected
+
+
+def test_rows_that_one_run_alone_holds_are_not_copied(pool):
+    left = batches_of([("a", 1, 1), ("a", 2, 2)], 2)
+    right = batches_of([("b", 1, 3), ("b", 2, 4)], 2)
+    merged = list(merge_runs([iter(left), iter(right)], PLAN, Deduplicate(), pool))
+    addresses = [batch.column("v").buffers()[1].address for batch in merged]
+    assert addresses == [batch.column("v").buffers()[1].address for batch in (*left, *right)]
+
+
+def test_a_merge_holds_few_batches_of_every_run(pool):
+    pulled = [0, 0]
+
+    def counted(run):
+        for batch in batches_of([("k", key, run) for key in range(1000)], 10):
+            pulled[run] += 1
+            yield batch
+
+    merged = merge_runs([counted(0), counted(1)], PLAN, Deduplicate(), pool)
+    given_out = 0
+    for batch in merged:
+        given_out += batch.num_rows
+        # At hand, one round being gathered, one batch decoded ahead.
+        assert max(pulled) <= given_out // 10 + 4
+    assert given_out == 1000
+
+
+def test_an_error_of_a_reader_reaches_the_caller(pool):
+    def broken():
+        yield from batches_of([("a", 1, 1)], 1)
+        raise FormatError("page 7 is damaged")
+
+    with pytest.raises(FormatError, match="page 7"):
+        list(merge_runs([broken(), iter(batches_of([("a", 0, 1)], 1))], PLAN, Deduplicate(), pool))
+
+
+def test_closing_early_closes_the_readers(pool):
+    closed = []
+
+    def reader(run):
+        try:
+            while True:
+                yield from batches_of([(f"{len(closed)}", 1, run)], 1)
+        finally:
+            closed.append(run)
+
+    streams = [reader(0), reader(1)]
+    merged = merge_runs(streams, PLAN, Deduplicate(), pool)
+    next(merged)
+    merged.close()
+    assert sorted(closed) == [0, 1]
+
+
+def test_a_cursor_cuts_at_the_bound_and_refills(pool):
+    rows = [("a", number, number) for number in range(7)]
+    cursor = RunCursor(read_ahead(iter(batches_of(rows, 3)), pool), ["a", "b"])
+    last = cursor.last_key()
+    assert [row[1] for row in rows_of([cursor.take_up_to(last)])] == [0, 1, 2]
+    middle = RunCursor(iter(batches_of(rows, 7)), ["a", "b"])
+    assert [row[1] for row in rows_of([middle.take_up_to(last)])] == [0, 1, 2]
+    assert rows_of([middle.take_up_to(((1, b"A"), (1, 9)))]) == []
+    assert [row[1] for row in rows_of([middle.take_all()])] == [3, 4, 5, 6]
+    assert middle.batch is None
+
+
+def test_float_keys_are_cut_in_the_order_they_are_sorted_in():
+    values = pa.array([-1.0, -0.0, 0.0, 5.0, float("nan")])
+    batch = pa.record_batch({"f": values})
+    assert sort_keys([values]).order.tolist() == [0, 1, 2, 3, 4]
+    for cut in range(1, 6):
+        bound = RunCursor(iter([batch.slice(0, cut)]), ["f"]).last_key()
+        assert RunCursor(iter([batch]), ["f"]).take_up_to(bound).num_rows == cut
+
+
+def test_deduplicate_keeps_the_newest_and_drops_what_it_retracts():
+    by_key = sort_keys([pa.array([2, 1, 2, 1, 3])])
+    kinds = np.array([0, 0, 3, 2, 1], dtype=np.int8)
+    assert newest_rows(by_key).tolist() == [3, 2, 4]
+    assert Deduplicate().select(by_key, None).tolist() == [3, 2, 4]
+    assert Deduplicate().select(by_key, kinds).tolist() == [3]
+    assert Deduplicate(ignore_retracts=True).select(by_key, kinds).tolist() == [3, 0]
+    assert adds(np.arange(4, dtype=np.int8)).tolist() == [True, False, True, False]
+
+
+@pytest.mark.parametrize("engine", ["partial-update", "aggregation", "first-row"])
+def test_merge_engines_of_later_storeys_are_refused_by_name(engine):
+    declared = Schema.of({"id": "INT"}, primary_keys=["id"], options={"merge-engine": engine})
+    with pytest.raises(UnsupportedFeatureError, match=engine) as caught:
+        merge_function_of(first_table_schema(declared, time_millis=0), "db.t")
+    assert caught.value.details == {"table": "db.t", "merge_engine": engine}

@@ -1,0 +1,184 @@
+import datetime as dt
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from paimon_assets.engine.data.format.formats import open_reader, open_writer
+from paimon_assets.engine.data.format.parquet import ROW_GROUP_ROWS, ParquetReader
+from paimon_assets.engine.errors import (
+    FormatError,
+    InvalidInputError,
+    NotFoundError,
+    UnsupportedFeatureError,
+)
+from paimon_assets.engine.fileio.local import LocalFileIO
+from paimon_assets.engine.spec.predicate import CompareOp, Comparison, IsNull, StartsWith, bind
+from paimon_assets.engine.spec.schema import Schema, first_table_schema
+
+FILE_IO = LocalFileIO()
+MOMENTS = [dt.datetime.fromisoformat(f"2024-01-0{day}") for day in (1, 2, 3, 4)]
+VALUES: dict[str, Any] = {
+    "i": ("INT", pa.int32(), [1, 2, 3, 4]),
+    "d": ("DATE", pa.date32(), [dt.date(2024, 1, day) for day in (1, 2, 3, 4)]),
+    "s": ("STRING", pa.string(), ["alpha", "beta", "delta", "gamma"]),
+    "m": ("DECIMAL(10, 2)", pa.decimal128(10, 2), [Decimal(n) for n in (1, 2, 3, 4)]),
+    "w": ("DECIMAL(30, 2)", pa.decimal128(30, 2), [Decimal(n) for n in (1, 2, 3, 4)]),
+    "b": ("BOOLEAN", pa.bool_(), [False, False, True, True]),
+    "t": ("TIME(3)", pa.time32("ms"), [dt.time(hour) for hour in (1, 2, 3, 4)]),
+    "x3": ("TIMESTAMP(3)", pa.timestamp("ms"), MOMENTS),
+    "x6": ("TIMESTAMP(6)", pa.timestamp("us"), MOMENTS),
+    "x9": ("TIMESTAMP(9)", pa.timestamp("ns"), MOMENTS),
+    "f": ("DOUBLE", pa.float64(), [1.0, float("nan"), 3.0, 4.0]),
+}
+SCHEMA = first_table_schema(
+    Schema.of({name: text for name, (text, _, _) in VALUES.items()}), time_millis=0
+)
+TABLE = pa.table({name: pa.array(values, kind) for name, (_, kind, values) in VALUES.items()})
+
+
+def write(path, table, **options):
+    with_writer = open_writer(FILE_IO, str(path), table.schema, **options)
+    with_writer.write(table)
+    return with_writer.close()
+
+
+@pytest.fixture
+def two_groups(tmp_path):
+    path = str(tmp_path / "data-1.parquet")
+    pq.write_table(TABLE, path, row_group_size=2, store_decimal_as_integer=True)
+    return path
+
+
+def groups(path, predicate):
+    with ParquetReader(FILE_IO, path) as reader:
+        return reader.matching_row_groups(bind(predicate, SCHEMA))
+
+
+@pytest.mark.parametrize("name", [name for name in VALUES if name != "f"])
+def test_row_groups_without_a_matching_value_are_left_out(two_groups, name):
+    first, last = VALUES[name][2][0], VALUES[name][2][-1]
+    assert groups(two_groups, Comparison(name, CompareOp.EQ, first)) == [0]
+    assert groups(two_groups, Comparison(name, CompareOp.GE, last)) == [1]
+    assert groups(two_groups, Comparison(name, CompareOp.LT, first)) == []
+    assert groups(two_groups, IsNull(name)) == []
+
+
+def test_floating_point_is_never_pruned_by_statistics_that_leave_nan_out(two_groups):
+    assert groups(two_groups, Comparison("f", CompareOp.NE, 1.0)) == [0, 1]
+
+
+def test_prefixes_prune_row_groups(two_groups):
+    assert groups(two_groups, StartsWith("s", "gam")) == [1]
+
+
+def test_batches_have_the_columns_asked_for_in_that_order(two_groups):
+    with open_reader(FILE_IO, two_groups, file_format="parquet") as reader:
+        batches = list(reader.batches(["s", "i"], predicate=None, batch_rows=3))
+    assert all(batch.num_rows <= 3 for batch in batches)
+    assert pa.Table.from_batches(batches).equals(TABLE.select(["s", "i"]))
+
+
+def test_what_is_written_is_read_back_with_its_field_ids(tmp_path):
+    path = tmp_path / "new" / "data-1.parquet"
+    schema = pa.schema(
+        [
+            field.with_metadata({"PARQUET:field_id": str(7 + at)})
+            for at, field in enumerate(TABLE.schema)
+        ]
+    )
+    size = write(path, TABLE.cast(schema))
+    assert size == path.stat().st_size
+    assert pq.read_table(path).drop_columns("f").equals(TABLE.drop_columns("f"))
+    physical = pq.ParquetFile(path).schema
+    assert physical.column(3).physical_type == "INT64"
+    assert "field_id=7" in str(physical)
+    assert pq.ParquetFile(path).metadata.row_group(0).column(0).compression == "ZSTD"
+
+
+def test_large_writes_are_cut_into_row_groups(tmp_path):
+    path = tmp_path / "data-1.parquet"
+    write(path, pa.table({"i": pa.array(range(ROW_GROUP_ROWS + 1))}), compression="none")
+    metadata = pq.ParquetFile(path).metadata
+    assert [metadata.row_group(at).num_rows for at in range(2)] == [ROW_GROUP_ROWS, 1]
+    assert metadata.row_group(0).column(0).compression == "UNCOMPRESSED"
+
+
+def test_a_writer_counts_the_bytes_it_has_written(tmp_path):
+    writer = open_writer(FILE_IO, str(tmp_path / "data-1.parquet"), TABLE.schema)
+    before = writer.written_bytes
+    writer.write(TABLE.to_batches()[0])
+    assert writer.written_bytes > before
+    assert writer.close() == writer.written_bytes
+
+
+def test_an_aborted_file_is_no_parquet_file(tmp_path):
+    path = tmp_path / "data-1.parquet"
+    writer = open_writer(FILE_IO, str(path), TABLE.schema)
+    writer.write(TABLE)
+    writer.abort()
+    with pytest.raises(FormatError):
+        open_reader(FILE_IO, str(path), file_format="parquet")
+
+
+def test_a_codec_that_does_not_exist_is_refused(tmp_path):
+    with pytest.raises(InvalidInputError, match=r"file\.compression.*'zip'"):
+        open_writer(FILE_IO, str(tmp_path / "a.parquet"), TABLE.schema, compression="zip")
+
+
+def test_formats_that_are_not_there_are_refused_by_name(tmp_path):
+    with pytest.raises(UnsupportedFeatureError, match="lance"):
+        open_writer(FILE_IO, str(tmp_path / "a"), TABLE.schema, file_format="lance")
+    with pytest.raises(UnsupportedFeatureError, match="avro"):
+        open_reader(FILE_IO, str(tmp_path / "a.avro"), file_format="avro")
+
+
+def test_a_file_of_another_size_than_the_table_says_is_refused(two_groups):
+    with pytest.raises(FormatError, match=r"data-1\.parquet") as caught:
+        open_reader(FILE_IO, two_groups, file_format="parquet", file_bytes=10)
+    assert caught.value.kind == "file-size"
+    assert caught.value.details["expected"] == 10
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(NotFoundError, match=r"gone\.parquet.*expired"):
+        open_reader(FILE_IO, str(tmp_path / "gone.parquet"), file_format="parquet")
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"PAR1", b"no parquet at all", b"PAR1" + bytes(90) + b"PAR1"]
+)
+def test_what_is_no_parquet_is_named(tmp_path, content):
+    path = tmp_path / "data-1.parquet"
+    path.write_bytes(content)
+    with pytest.raises(FormatError, match=r"data-1\.parquet"):
+        open_reader(FILE_IO, str(path), file_format="parquet")
+
+
+def test_damaged_pages_are_named(tmp_path):
+    path = tmp_path / "data-1.parquet"
+    write(path, pa.table({"s": [str(number) for number in range(10_000)]}))
+    content = bytearray(path.read_bytes())
+    content[4 : len(content) // 2] = bytes(len(content) // 2 - 4)
+    path.write_bytes(content)
+    with (
+        open_reader(FILE_IO, str(path), file_format="parquet") as reader,
+        pytest.raises(FormatError, match=r"data-1\.parquet"),
+    ):
+        list(reader.batches(["s"], predicate=None, batch_rows=1000))
+
+
+def test_a_column_named_with_a_dot_is_no_nested_column(tmp_path):
+    path = str(tmp_path / "data-1.parquet")
+    table = pa.table({"a.b": [1, 2], "a": [3, 4], "n": [{"b": 5}, {"b": 6}]})
+    pq.write_table(table, path)
+    with open_reader(FILE_IO, path, file_format="parquet") as reader:
+        batches = list(reader.batches(["a", "a.b"], predicate=None, batch_rows=10))
+    assert batches[0].to_pydict() == {"a": [3, 4], "a.b": [1, 2]}
+    renamed = replace(SCHEMA.fields[0], name="n")
+    schema = replace(SCHEMA, fields=(renamed,))
+    with ParquetReader(FILE_IO, path) as reader:
+        assert reader.matching_row_groups(bind(Comparison("n", CompareOp.EQ, 9), schema)) == [0]

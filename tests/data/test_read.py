@@ -1,0 +1,358 @@
+"""Splits of real files, read through the door; the oracle of merging is a dict."""
+
+import datetime as dt
+from dataclasses import replace
+from decimal import Decimal
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from paimon_assets.engine.codec.arrow_types import to_arrow_schema
+from paimon_assets.engine.codec.binary_row import serialize_row
+from paimon_assets.engine.contract.context import ReadContext
+from paimon_assets.engine.contract.split import DataSplit, DeletionFile
+from paimon_assets.engine.data.read.split_read import read_split
+from paimon_assets.engine.errors import FormatError, NotFoundError, UnsupportedFeatureError
+from paimon_assets.engine.fileio.base import FileIOSpec
+from paimon_assets.engine.fileio.local import LocalFileIO
+from paimon_assets.engine.spec.data_file import DataFileMeta
+from paimon_assets.engine.spec.predicate import CompareOp, Comparison, bind
+from paimon_assets.engine.spec.schema import Schema, first_table_schema
+
+FILE_IO = LocalFileIO()
+EMPTY = serialize_row([], [])
+ADD, BEFORE, AFTER, DELETE = 0, 1, 2, 3
+
+
+def table_schema(columns, **declared):
+    return first_table_schema(Schema.of(columns, **declared), time_millis=0)
+
+
+def keyed(columns=None, **options):
+    columns = columns or {"id": "INT", "v": "STRING", "ts": "INT"}
+    return table_schema(columns, primary_keys=["id"], options={"bucket": "1", **options})
+
+
+def write(directory, number, schema, records, *, level=0, rows_per_group=None, thin=False, **meta):
+    """Write records (sequence number, kind, {column: value}) as one file of sorted, unique keys."""
+    records = sorted(records, key=lambda record: record[2]["id"])
+    arrow = to_arrow_schema(schema.fields)
+    table = pa.Table.from_pylist([row for _, _, row in records], schema=arrow)
+    kinds = [kind for _, kind, _ in records]
+    numbers = [number for number, _, _ in records]
+    if schema.has_primary_key:
+        table = table.add_column(0, "_VALUE_KIND", pa.array(kinds, pa.int8()))
+        table = table.add_column(0, "_SEQUENCE_NUMBER", pa.array(numbers, pa.int64()))
+        if not thin:
+            table = table.add_column(0, "_KEY_id", table["id"])
+    path = directory / f"data-{number}.parquet"
+    pq.write_table(table, path, row_group_size=rows_per_group or 1000)
+    types = [field.type for field in schema.key_fields]
+    keys = [row["id"] for _, _, row in records]
+    known = {
+        "min_key": serialize_row([keys[0]], types) if types else EMPTY,
+        "max_key": serialize_row([keys[-1]], types) if types else EMPTY,
+        "delete_row_count": sum(kind in (BEFORE, DELETE) for kind in kinds),
+        "min_sequence_number": min(numbers),
+        "max_sequence_number": max(numbers),
+    }
+    return DataFileMeta(
+        file_name=path.name,
+        file_size=path.stat().st_size,
+        row_count=len(records),
+        schema_id=schema.id,
+        level=level,
+        **{**known, **meta},
+    )
+
+
+def context_of(schema, *, columns=None, predicate=None, file_schemas=()):
+    return ReadContext(
+        table="db.t",
+        schema=schema,
+        file_schemas=file_schemas,
+        columns=tuple(schema.field_names if columns is None else columns),
+        predicate=None if predicate is None else bind(predicate, schema),
+        file_io=FileIOSpec(),
+    )
+
+
+def split_of(directory, files, **more):
+    known = {"snapshot_id": 1, "partition": EMPTY, "bucket": 0, "bucket_path": str(directory)}
+    return DataSplit(**{**known, "data_files": tuple(files), **more})
+
+
+def read(context, split):
+    batches = list(read_split(context, split, FILE_IO))
+    schema = to_arrow_schema(context.schema.columns(context.columns))
+    assert all(batch.schema.equals(schema) and batch.num_rows for batch in batches)
+    return pa.Table.from_batches(batches, schema=schema).to_pylist()
+
+
+def row(key, value, ts=0):
+    return {"id": key, "v": value, "ts": ts}
+
+
+def test_the_newest_record_of_a_key_wins(tmp_path):
+    schema = keyed()
+    files = [
+        write(tmp_path, 0, schema, [(0, ADD, row(1, "old")), (1, ADD, row(2, "kept"))], level=5),
+        write(tmp_path, 1, schema, [(2, ADD, row(1, "new")), (3, ADD, row(3, "added"))]),
+    ]
+    found = read(context_of(schema), split_of(tmp_path, files))
+    assert found == [row(1, "new"), row(2, "kept"), row(3, "added")]
+
+
+def test_the_order_of_the_files_in_the_split_does_not_matter(tmp_path):
+    schema = keyed()
+    files = [
+        write(tmp_path, 1, schema, [(9, ADD, row(1, "new"))]),
+        write(tmp_path, 0, schema, [(0, ADD, row(1, "old"))]),
+    ]
+    assert read(context_of(schema), split_of(tmp_path, files)) == [row(1, "new")]
+
+
+@pytest.mark.parametrize("kind", [BEFORE, DELETE])
+def test_a_key_whose_newest_record_retracts_is_gone(tmp_path, kind):
+    schema = keyed()
+    files = [
+        write(tmp_path, 0, schema, [(0, ADD, row(1, "a")), (1, ADD, row(2, "b"))]),
+        write(tmp_path, 1, schema, [(2, kind, row(1, "a"))]),
+    ]
+    assert read(context_of(schema), split_of(tmp_path, files)) == [row(2, "b")]
+
+
+def test_retractions_are_dropped_where_nothing_is_merged(tmp_path):
+    schema = keyed()
+    unknown = [(0, ADD, row(1, "a")), (1, DELETE, row(2, "b")), (2, AFTER, row(3, "c"))]
+    file = write(tmp_path, 0, schema, unknown, delete_row_count=None)
+    found = read(context_of(schema), split_of(tmp_path, [file], raw_convertible=True))
+    assert found == [row(1, "a"), row(3, "c")]
+
+
+def test_ignore_delete_lets_the_last_added_row_stay(tmp_path):
+    schema = keyed(**{"ignore-delete": "true"})
+    files = [
+        write(tmp_path, 0, schema, [(0, ADD, row(1, "a"))]),
+        write(tmp_path, 1, schema, [(1, DELETE, row(1, "a")), (2, DELETE, row(2, "b"))]),
+    ]
+    assert read(context_of(schema), split_of(tmp_path, files)) == [row(1, "a")]
+
+
+@pytest.mark.parametrize(("order", "winner"), [("ascending", "late"), ("descending", "early")])
+def test_sequence_fields_decide_before_the_sequence_number(tmp_path, order, winner):
+    schema = keyed(**{"sequence.field": "ts", "sequence.field.sort-order": order})
+    files = [
+        write(tmp_path, 0, schema, [(0, ADD, row(1, "late", 20)), (1, ADD, row(2, "x", None))]),
+        write(tmp_path, 1, schema, [(2, ADD, row(1, "early", 10)), (3, ADD, row(2, "y", 5))]),
+        write(tmp_path, 2, schema, [(4, ADD, row(1, "null", None)), (5, ADD, row(2, "z", None))]),
+    ]
+    found = read(context_of(schema, columns=["id", "v"]), split_of(tmp_path, files))
+    assert found == [{"id": 1, "v": winner}, {"id": 2, "v": "y"}]
+
+
+def test_equal_sequence_numbers_fall_to_the_file_written_later(tmp_path):
+    schema = keyed()
+    files = [
+        write(tmp_path, 0, schema, [(7, ADD, row(1, "second"))], creation_time=2000),
+        write(tmp_path, 1, schema, [(7, ADD, row(1, "first"))], creation_time=1000),
+        write(tmp_path, 2, schema, [(7, ADD, row(1, "compacted"))], creation_time=3000, level=5),
+    ]
+    assert read(context_of(schema), split_of(tmp_path, files)) == [row(1, "second")]
+
+
+RECORD = st.tuples(
+    st.integers(0, 12), st.sampled_from([ADD, ADD, AFTER, BEFORE, DELETE]), st.integers(0, 3)
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(
+    st.lists(st.lists(RECORD, min_size=1, max_size=12), min_size=1, max_size=5),
+    st.booleans(),
+    st.booleans(),
+    st.sampled_from([1, 3, 100]),
+)
+def test_merging_equals_a_dictionary(tmp_path, commits, with_field, shuffled, batch_rows):
+    options = {"read.batch-size": str(batch_rows)}
+    schema = keyed(**options, **({"sequence.field": "ts"} if with_field else {}))
+    numbers = iter(range(10_000))
+    files, model = [], {}
+    for index, commit in enumerate(commits):
+        newest = {}
+        for key, kind, ts in commit:
+            base = next(numbers)
+            number = 5000 - base if shuffled else base
+            record = (number, kind, row(key, f"{index}/{number}", ts))
+            rank = (ts, number) if with_field else (number,)
+            if key not in newest or rank > newest[key][0]:
+                newest[key] = (rank, record)
+        files.append(write(tmp_path, index, schema, [record for _, record in newest.values()]))
+        for key, entry in newest.items():
+            if key not in model or entry[0] > model[key][0]:
+                model[key] = entry
+    expected = [record[2] for _, (_, record) in sorted(model.items()) if record[1] in (ADD, AFTER)]
+    assert read(context_of(schema), split_of(tmp_path, files)) == expected
+
+
+def test_text_keys_are_merged_in_the_order_of_their_bytes(tmp_path):
+    schema = keyed({"id": "STRING", "v": "STRING"})
+    keys = ["\uffee", "\U0001f600", "", "a", "prefix-long-1", "prefix-long-10", "prefix-long-2"]
+    files = [
+        write(tmp_path, 0, schema, [(0, ADD, {"id": key, "v": "old"}) for key in sorted(keys)]),
+        write(tmp_path, 1, schema, [(1, ADD, {"id": key, "v": "new"}) for key in keys[1:6:2]]),
+    ]
+    found = read(context_of(schema), split_of(tmp_path, files))
+    assert [item["id"] for item in found] == sorted(keys, key=str.encode)
+    assert {item["id"] for item in found if item["v"] == "new"} == set(keys[1:6:2])
+
+
+def test_a_value_filter_is_applied_after_the_merge(tmp_path):
+    schema = keyed()
+    files = [
+        write(tmp_path, 0, schema, [(0, ADD, row(1, "match"))]),
+        write(tmp_path, 1, schema, [(1, ADD, row(1, "other"))]),
+    ]
+    predicate = Comparison("v", CompareOp.EQ, "match")
+    assert read(context_of(schema, predicate=predicate), split_of(tmp_path, files)) == []
+
+
+def test_a_key_filter_decodes_only_the_row_groups_that_may_match(tmp_path):
+    schema = keyed()
+    records = [(number, ADD, row(number, "a")) for number in range(10)]
+    files = [
+        write(tmp_path, 0, schema, records, rows_per_group=2),
+        write(tmp_path, 1, schema, [(20, ADD, row(3, "b")), (21, ADD, row(9, "b"))]),
+    ]
+    path = tmp_path / files[0].file_name
+    first_page = pq.ParquetFile(path).metadata.row_group(0).column(0).data_page_offset
+    damaged = bytearray(path.read_bytes())
+    damaged[first_page : first_page + 16] = bytes(16)
+    path.write_bytes(damaged)
+    context = context_of(schema, columns=["v"], predicate=Comparison("id", CompareOp.EQ, 3))
+    assert read(context, split_of(tmp_path, files)) == [{"v": "b"}]
+
+
+def test_thin_files_take_their_keys_from_the_columns(tmp_path):
+    schema = keyed()
+    files = [
+        write(tmp_path, 0, schema, [(0, ADD, row(1, "old"))], thin=True),
+        write(tmp_path, 1, schema, [(1, ADD, row(1, "new"))], thin=True),
+    ]
+    assert read(context_of(schema), split_of(tmp_path, files)) == [row(1, "new")]
+
+
+def test_keys_and_sequence_fields_need_not_be_projected(tmp_path):
+    schema = keyed(**{"sequence.field": "ts"})
+    files = [
+        write(tmp_path, 0, schema, [(0, ADD, row(2, "kept", 5)), (1, ADD, row(1, "one", 1))]),
+        write(tmp_path, 1, schema, [(2, ADD, row(2, "lost", 4))]),
+    ]
+    context = context_of(schema, columns=["v"])
+    assert read(context, split_of(tmp_path, files)) == [{"v": "one"}, {"v": "kept"}]
+
+
+def test_partition_columns_come_from_the_split_and_not_from_the_file(tmp_path):
+    schema = table_schema({"p": "INT", "id": "INT"}, partition_keys=["p"])
+    file = write(tmp_path, 0, schema, [(0, ADD, {"p": 99, "id": 1}), (1, ADD, {"p": 99, "id": 2})])
+    partition = serialize_row([7], [schema.column("p").type])
+    split = split_of(tmp_path, [file], partition=partition)
+    assert read(context_of(schema), split) == [{"p": 7, "id": 1}, {"p": 7, "id": 2}]
+    assert read(context_of(schema, columns=["p"]), split) == [{"p": 7}, {"p": 7}]
+    predicate = Comparison("p", CompareOp.EQ, 99)
+    assert read(context_of(schema, predicate=predicate), split) == []
+
+
+def test_a_projection_of_nothing_keeps_the_number_of_rows(tmp_path):
+    schema = table_schema({"id": "INT"})
+    file = write(tmp_path, 0, schema, [(0, ADD, {"id": number}) for number in range(5)])
+    predicate = Comparison("id", CompareOp.GT, 1)
+    context = context_of(schema, columns=[], predicate=predicate)
+    batches = list(read_split(context, split_of(tmp_path, [file]), FILE_IO))
+    assert sum(batch.num_rows for batch in batches) == 3
+
+
+def test_append_files_are_read_in_order_and_filtered(tmp_path):
+    schema = table_schema({"id": "INT", "d": "DATE", "m": "DECIMAL(10, 2)"})
+
+    def record(number):
+        day = dt.date(2024, 1, 1) + dt.timedelta(days=number)
+        return (0, ADD, {"id": number, "d": day, "m": Decimal(number)})
+
+    files = [
+        write(tmp_path, 0, schema, [record(number) for number in range(5, 10)], rows_per_group=2),
+        write(tmp_path, 1, schema, [record(number) for number in range(5)]),
+    ]
+    split = split_of(tmp_path, files)
+    found = read(context_of(schema), split)
+    assert [item["id"] for item in found] == [5, 6, 7, 8, 9, 0, 1, 2, 3, 4]
+    late = Comparison("d", CompareOp.GE, "2024-01-09")
+    assert [item["id"] for item in read(context_of(schema, predicate=late), split)] == [8, 9]
+    context = context_of(schema, columns=["m"], predicate=late)
+    assert read(context, split) == [{"m": Decimal("8.00")}, {"m": Decimal("9.00")}]
+
+
+def test_an_iterator_that_is_left_early_closes_its_files(tmp_path):
+    schema = keyed(**{"read.batch-size": "2"})
+    files = [
+        write(tmp_path, number, schema, [(number, ADD, row(key, "x")) for key in range(100)])
+        for number in range(3)
+    ]
+    batches = read_split(context_of(schema), split_of(tmp_path, files), FILE_IO)
+    assert next(batches).num_rows
+    batches.close()
+    assert next(batches, None) is None
+
+
+def refused(schema, split):
+    with pytest.raises(UnsupportedFeatureError) as caught:
+        list(read_split(context_of(schema), split, FILE_IO))
+    return caught.value
+
+
+@pytest.mark.parametrize("engine", ["partial-update", "aggregation", "first-row"])
+def test_other_merge_engines_are_refused_by_name_where_rows_must_be_merged(tmp_path, engine):
+    schema = keyed(**{"merge-engine": engine})
+    file = write(tmp_path, 0, schema, [(0, ADD, row(1, "a"))], level=5)
+    assert engine in refused(schema, split_of(tmp_path, [file])).message
+    raw = split_of(tmp_path, [file], raw_convertible=True)
+    assert read(context_of(schema), raw) == [row(1, "a")]
+
+
+def test_what_is_not_read_is_refused_by_name(tmp_path):
+    schema = keyed()
+    file = write(tmp_path, 0, schema, [(0, ADD, row(1, "a"))])
+    vectors = (DeletionFile(path="/index/dv-1", offset=1, length=2),)
+    assert (
+        "/index/dv-1" in refused(schema, split_of(tmp_path, [file], deletion_files=vectors)).message
+    )
+    assert refused(schema, split_of(tmp_path, [file], is_streaming=True)).kind == "streaming-split"
+    partial = write(tmp_path, 1, schema, [(0, ADD, row(1, "a"))], write_cols=("v",))
+    assert refused(schema, split_of(tmp_path, [partial])).kind == "data-evolution"
+    complete = replace(file, write_cols=("_ROW_ID", "ts", "v", "id"))
+    assert read(context_of(schema), split_of(tmp_path, [complete])) == [row(1, "a")]
+    other = replace(file, file_name="data-2.avro")
+    assert "avro" in refused(schema, split_of(tmp_path, [other])).message
+
+
+def test_a_missing_file_says_that_the_snapshot_may_have_expired(tmp_path):
+    schema = keyed()
+    file = write(tmp_path, 0, schema, [(0, ADD, row(1, "a"))])
+    (tmp_path / file.file_name).unlink()
+    with pytest.raises(NotFoundError, match="may have expired") as caught:
+        list(read_split(context_of(schema), split_of(tmp_path, [file]), FILE_IO))
+    assert caught.value.kind == "file-not-found"
+
+
+def test_a_file_of_an_unknown_schema_is_named(tmp_path):
+    schema = keyed()
+    file = write(tmp_path, 0, schema, [(0, ADD, row(1, "a"))])
+    newer = replace(schema, id=4)
+    with pytest.raises(FormatError, match=r"data-0\.parquet.*schema 0") as caught:
+        list(read_split(context_of(newer), split_of(tmp_path, [file]), FILE_IO))
+    assert caught.value.kind == "schema-missing"
+    found = read(context_of(newer, file_schemas=(schema,)), split_of(tmp_path, [file]))
+    assert found == [row(1, "a")]

@@ -1,0 +1,95 @@
+"""Every row finds the partition it names and the bucket that one value alone would find."""
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paimon_assets.engine.codec.binary_row import serialize_row
+from paimon_assets.engine.codec.bucket_function import bucket_of
+from paimon_assets.engine.data.write.row_key_extractor import (
+    assign_buckets,
+    bucket_path,
+    total_buckets,
+)
+from paimon_assets.engine.errors import UnsupportedFeatureError
+from paimon_assets.engine.spec.types import integer, string
+from tests.data.writing import context_of, table_schema
+
+COLUMNS = {"p": "STRING", "q": "INT", "k": "INT"}
+
+
+def partitioned(**options):
+    return table_schema(
+        COLUMNS,
+        partition_keys=["p", "q"],
+        primary_keys=["p", "q", "k"],
+        options={"bucket": "3", **options},
+    )
+
+
+def batch_of(rows):
+    columns = list(zip(*rows, strict=True)) or [[], [], []]
+    types = [pa.string(), pa.int32(), pa.int32()]
+    arrays = [pa.array(column, kind) for column, kind in zip(columns, types, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, names=list(COLUMNS))
+
+
+ROWS = st.lists(
+    st.tuples(
+        st.sampled_from(["a", "b", "", "ä/b", None]),
+        st.one_of(st.none(), st.integers(-2, 2)),
+        st.integers(-(2**31), 2**31 - 1),
+    ),
+    max_size=40,
+)
+
+
+@given(ROWS, st.dictionaries(st.sampled_from(["a", "b", ""]), st.integers(1, 9), max_size=2))
+def test_each_row_goes_where_it_would_go_alone(rows, own_buckets):
+    types = [string(), integer()]
+    own = {serialize_row([p, 1], types): total for p, total in own_buckets.items()}
+    context = context_of("/t", partitioned(), partition_buckets=tuple(own.items()))
+    partitions, ids, buckets = assign_buckets(context, batch_of(rows))
+    assert len(set(partitions)) == len(partitions)
+    assert set(ids.tolist()) == set(range(len(partitions)))
+    assert ids.dtype.name == buckets.dtype.name == "int32"
+    for (p, q, k), partition_id, bucket in zip(rows, ids, buckets, strict=True):
+        expected = serialize_row([p, q], types)
+        assert partitions[partition_id] == expected
+        assert bucket == bucket_of([k], [integer()], own.get(expected, 3))
+        assert total_buckets(context, expected) == own.get(expected, 3)
+
+
+def test_an_unpartitioned_append_table_has_one_bucket_of_unknown_count():
+    context = context_of("/t", table_schema(COLUMNS))
+    partitions, ids, buckets = assign_buckets(context, batch_of([("a", 1, 2)] * 3))
+    assert (partitions, ids.tolist(), buckets.tolist()) == ([bytes(12)], [0, 0, 0], [0, 0, 0])
+    assert total_buckets(context, bytes(12)) == -1
+    assert bucket_path(context, bytes(12), 0) == "/t/bucket-0"
+
+
+def test_partition_values_that_are_no_paths_are_escaped():
+    schema = partitioned(**{"data-file.path-directory": "data"})
+    row = serialize_row(["a/b=%", None], [string(), integer()])
+    path = bucket_path(context_of("/t", schema), row, 2)
+    assert path == "/t/data/p=a%2Fb%3D%25/q=__DEFAULT_PARTITION__/bucket-2"
+
+
+@pytest.mark.parametrize(
+    ("declared", "named"),
+    [
+        ({"primary_keys": ["k"], "options": {"bucket": "-1"}}, "dynamic"),
+        ({"primary_keys": ["k"], "options": {"bucket": "-2"}}, "postponed"),
+        (
+            {"primary_keys": ["k"], "partition_keys": ["p"], "options": {"bucket": "2"}},
+            "lacks a partition column",
+        ),
+    ],
+)
+def test_tables_that_need_an_index_are_refused_with_the_way_out(declared, named):
+    context = context_of("/t", table_schema(COLUMNS, **declared))
+    with pytest.raises(UnsupportedFeatureError, match=named) as raised:
+        assign_buckets(context, batch_of([]))
+    assert "'bucket'" in str(raised.value)
+    assert raised.value.details["option"] == "bucket"

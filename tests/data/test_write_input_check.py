@@ -1,0 +1,219 @@
+"""Rows that fit the table pass unchanged in value; everything else is refused by name."""
+
+import datetime as dt
+from decimal import Decimal
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paimon_assets.engine.codec.arrow_types import to_arrow_type
+from paimon_assets.engine.data.write.input_check import InputCheck, is_lossless_family
+from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.type_text import parse_type
+from tests.data.writing import table_schema
+
+EPOCH, MILLI = dt.datetime(1970, 1, 1), dt.timedelta(milliseconds=1)
+
+
+def conform(columns, batch, **declared):
+    return InputCheck(table="db.t", schema=table_schema(columns, **declared)).conform(batch)
+
+
+def one(column_type, values):
+    batch = pa.RecordBatch.from_arrays([values], names=["c"])
+    return conform({"c": column_type}, batch).column("c")
+
+
+def test_columns_are_matched_by_name_in_any_order():
+    batch = pa.RecordBatch.from_pydict({"b": ["x"], "a": pa.array([1], pa.int32())})
+    assert conform({"a": "INT", "b": "STRING"}, batch).to_pydict() == {"a": [1], "b": ["x"]}
+
+
+def test_rows_of_the_exact_types_are_passed_on_without_a_copy():
+    values = pa.array([1, 2], pa.int32())
+    assert one("INT", values).buffers()[1].address == values.buffers()[1].address
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (["a"], "lack columns of the table.*: b"),
+        (["a", "b", "c"], "does not have.*: c"),
+        (["a", "b", "b"], "occur twice: b"),
+        (["A", "b"], "lack columns of the table.*: a"),
+    ],
+)
+def test_missing_extra_and_repeated_columns_are_named(names, message):
+    batch = pa.RecordBatch.from_arrays([pa.array([1], pa.int32())] * len(names), names=names)
+    with pytest.raises(InvalidInputError, match=message):
+        conform({"a": "INT", "b": "INT"}, batch)
+
+
+@pytest.mark.parametrize(
+    ("column_type", "given_values", "stored"),
+    [
+        ("BIGINT", pa.array([1], pa.int8()), [1]),
+        ("TINYINT", pa.array([127], pa.int64()), [127]),
+        ("BIGINT", pa.array([2**63 - 1], pa.uint64()), [2**63 - 1]),
+        ("DOUBLE", pa.array([1.5], pa.float32()), [1.5]),
+        ("STRING", pa.array(["x"], pa.large_string()), ["x"]),
+        ("STRING", pa.array(["x"], pa.string_view()), ["x"]),
+        ("STRING", pa.array(["x", "x"]).dictionary_encode(), ["x", "x"]),
+        ("BYTES", pa.array([b"x"], pa.binary(1)), [b"x"]),
+        ("INT", pa.nulls(2), [None, None]),
+        ("DATE", pa.array([dt.date(2024, 1, 2)], pa.date64()), [dt.date(2024, 1, 2)]),
+        ("TIMESTAMP(3)", pa.array([1000], pa.timestamp("us")), [EPOCH + MILLI]),
+        ("TIMESTAMP(6)", pa.array([5], pa.timestamp("s")), [EPOCH + dt.timedelta(seconds=5)]),
+        ("DECIMAL(10, 2)", pa.array([Decimal("1.50")], pa.decimal128(5, 2)), [Decimal("1.50")]),
+        ("DECIMAL(4, 1)", pa.array([Decimal("1.50")], pa.decimal128(5, 2)), [Decimal("1.5")]),
+        ({"type": "ARRAY", "element": "BIGINT"}, pa.array([[1]], pa.large_list(pa.int32())), [[1]]),
+        (
+            {"type": "MAP", "key": "STRING", "value": "BIGINT"},
+            pa.array([[("a", 1)], None], pa.map_(pa.string(), pa.int32())),
+            [[("a", 1)], None],
+        ),
+        (
+            {"type": "ROW", "fields": [{"id": 0, "name": "x", "type": "BIGINT"}]},
+            pa.array([{"x": 1}, None], pa.struct([("x", pa.int16())])),
+            [{"x": 1}, None],
+        ),
+    ],
+)  # fmt: skip
+def test_conversions_that_lose_nothing_are_made(column_type, given_values, stored):
+    column = one(column_type, given_values)
+    assert column.type == to_arrow_type(parse_type(column_type))
+    assert column.to_pylist() == stored
+
+
+@pytest.mark.parametrize(
+    ("column_type", "given_values", "example"),
+    [
+        ("TINYINT", pa.array([1, 128, 2], pa.int64()), "128, row 1"),
+        ("INT", pa.array([-1, 2**40], pa.int64()), f"{2**40}, row 1"),
+        ("BIGINT", pa.array([2**63], pa.uint64()), str(2**63)),
+        ("TIMESTAMP(3)", pa.array([1000, 1001], pa.timestamp("us")), "row 1"),
+        ("DECIMAL(4, 1)", pa.array([Decimal("1.55")], pa.decimal128(5, 2)), "1.55"),
+        ("DECIMAL(3, 0)", pa.array([Decimal(1234)], pa.decimal128(5, 0)), "1234"),
+    ],
+)
+def test_a_value_that_would_change_is_refused_and_shown(column_type, given_values, example):
+    with pytest.raises(InvalidInputError, match="column 'c'") as raised:
+        one(column_type, given_values)
+    assert example in str(raised.value)
+    assert raised.value.kind == "input-value"
+
+
+@pytest.mark.parametrize(
+    ("column_type", "given_values"),
+    [
+        ("INT", pa.array(["1"])),
+        ("STRING", pa.array([1])),
+        ("INT", pa.array([1.0])),
+        ("FLOAT", pa.array([1.0], pa.float64())),
+        ("BOOLEAN", pa.array([1])),
+        ("TIMESTAMP(6)", pa.array([1], pa.timestamp("us", tz="UTC"))),
+        ("TIMESTAMP(6) WITH LOCAL TIME ZONE", pa.array([1], pa.timestamp("us"))),
+        ("DATE", pa.array([1], pa.timestamp("us"))),
+        ({"type": "ARRAY", "element": "INT"}, pa.array([["x"]])),
+        (
+            {"type": "ROW", "fields": [{"id": 0, "name": "x", "type": "INT"}]},
+            pa.array([{"y": 1}]),
+        ),
+    ],
+)
+def test_another_kind_of_type_is_refused_with_both_types_and_an_example(column_type, given_values):
+    with pytest.raises(InvalidInputError) as raised:
+        one(column_type, given_values)
+    assert raised.value.kind == "input-type"
+    assert str(given_values.type) in str(raised.value)
+    assert repr(given_values[0].as_py())[:20] in str(raised.value)
+
+
+def test_an_instant_of_any_zone_is_a_local_time_zone_timestamp():
+    moment = pa.array([0], pa.timestamp("us", tz="Asia/Tokyo"))
+    column = one("TIMESTAMP(6) WITH LOCAL TIME ZONE", moment)
+    assert column.cast(pa.int64()).to_pylist() == [0]
+
+
+def test_nulls_where_none_may_be_are_counted_and_located_across_batches():
+    schema = table_schema({"k": "INT", "v": "INT"}, primary_keys=["k"], options={"bucket": "1"})
+    check = InputCheck(table="db.t", schema=schema)
+    fine = pa.RecordBatch.from_pydict({"k": pa.array([1, 2], pa.int32()), "v": pa.nulls(2)})
+    check.conform(fine)
+    bad = pa.RecordBatch.from_pydict({"k": pa.array([None, 1, None], pa.int32()), "v": pa.nulls(3)})
+    with pytest.raises(InvalidInputError, match=r"'k'.*2 of 3 rows are null \(rows 2, 4\)"):
+        check.conform(bad)
+
+
+@pytest.mark.parametrize(
+    ("column_type", "given_values", "place"),
+    [
+        (
+            {"type": "ARRAY", "element": "INT NOT NULL"},
+            pa.array([[1], [None]], pa.list_(pa.int32())),
+            "an element",
+        ),
+        (
+            {"type": "MAP", "key": "STRING", "value": "INT NOT NULL"},
+            pa.array([[("a", None)]], pa.map_(pa.string(), pa.int32())),
+            "a value",
+        ),
+        (
+            {"type": "ROW", "fields": [{"id": 0, "name": "x", "type": "INT NOT NULL"}]},
+            pa.StructArray.from_arrays(
+                [pa.array([1, None], pa.int32())],
+                fields=[pa.field("x", pa.int32(), nullable=False)],
+            ),
+            "field 'x'",
+        ),
+    ],
+)  # fmt: skip
+def test_nulls_inside_nested_values_are_found(column_type, given_values, place):
+    with pytest.raises(InvalidInputError, match=place):
+        one(column_type, given_values)
+
+
+def test_entries_outside_a_slice_of_maps_are_not_looked_at():
+    maps = pa.array([[("a", None)], [("b", 1)]], pa.map_(pa.string(), pa.int32())).slice(1)
+    column = one({"type": "MAP", "key": "STRING", "value": "INT NOT NULL"}, maps)
+    assert column.to_pylist() == [[("b", 1)]]
+
+
+@pytest.mark.parametrize(
+    ("column_type", "fits", "too_long"),
+    [
+        ("VARCHAR(3)", "äöü", "äöüß"),
+        ("CHAR(3)", "ab", "abcd"),
+        ("VARBINARY(3)", b"abc", b"abcd"),
+        ("BINARY(3)", b"abc", b"abcd"),
+    ],
+)
+def test_values_longer_than_declared_are_refused(column_type, fits, too_long):
+    assert one(column_type, pa.array([fits, None])).to_pylist() == [fits, None]
+    with pytest.raises(InvalidInputError, match="up to 4") as raised:
+        one(column_type, pa.array([fits, too_long]))
+    assert repr(too_long) in str(raised.value)
+    assert raised.value.kind == "input-length"
+
+
+INTEGER_TYPES = [pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint32()]
+
+
+@given(st.lists(st.integers(-(2**31), 2**31 - 1)), st.sampled_from(["TINYINT", "SMALLINT", "INT"]))
+def test_integers_are_stored_as_they_are_or_not_at_all(numbers, column_type):
+    bits = {"TINYINT": 8, "SMALLINT": 16, "INT": 32}[column_type]
+    fit = all(-(2 ** (bits - 1)) <= number < 2 ** (bits - 1) for number in numbers)
+    values = pa.array(numbers, pa.int64())
+    if fit:
+        assert one(column_type, values).to_pylist() == numbers
+    else:
+        with pytest.raises(InvalidInputError):
+            one(column_type, values)
+
+
+@pytest.mark.parametrize("source", INTEGER_TYPES)
+def test_integers_are_one_family(source):
+    assert is_lossless_family(source, pa.int32())
+    assert not is_lossless_family(source, pa.float64())

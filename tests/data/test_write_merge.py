@@ -1,0 +1,155 @@
+"""What the local merge keeps: the scenarios of sequence padding, and order against a model."""
+
+import logging
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.data.writing import files_of, keyed, read_all, states, write
+
+SECOND = 1_685_548_953
+COLUMNS = {"k": "INT", "seq": "BIGINT", "op": "STRING", "v": "STRING"}
+ADDS = {0, 2}
+
+
+def schema_of(padding, **options):
+    padded = {"sequence.auto-padding": padding} if padding else {}
+    return keyed(COLUMNS, **{"sequence.field": "seq", "rowkind.field": "op", **padded, **options})
+
+
+def table_of(records):
+    """Records are (kind, sequence, payload[, key])."""
+    return pa.table(
+        {
+            "k": pa.array([record[3] if len(record) > 3 else 1 for record in records], pa.int32()),
+            "seq": pa.array([record[1] for record in records], pa.int64()),
+            "op": pa.array([record[0] for record in records], pa.string()),
+            "v": pa.array([record[2] for record in records], pa.string()),
+        }
+    )
+
+
+def kept(path, schema, *writes):
+    """Write one commit after the other; return (key, payload, adds) of the winners by number."""
+    results = []
+    for records in writes:
+        results.append(write(path, schema, table_of(records), bucket_states=states(*results)))
+    rows = [row for result in results for row in read_all(path, result).to_pylist()]
+    winners = {}
+    for row in rows:  # later files come later, so the later of equal numbers stays
+        best = winners.get(row["k"])
+        order = (row["seq"], row["_SEQUENCE_NUMBER"])
+        if best is None or order >= (best["seq"], best["_SEQUENCE_NUMBER"]):
+            winners[row["k"]] = row
+    return {key: row["v"] for key, row in winners.items() if row["_VALUE_KIND"] in ADDS}, results
+
+
+@pytest.mark.parametrize("one_commit", [True, False])
+@pytest.mark.parametrize(
+    ("padding", "records", "expected"),
+    [
+        pytest.param("row-kind-flag", [("+U", 10, "new"), ("-U", 10, "old")], "new", id="M1"),
+        pytest.param(None, [("+U", 10, "new"), ("-U", 10, "old")], None, id="M2"),
+        pytest.param("row-kind-flag", [("-U", 10, "old"), ("+U", 10, "new")], "new", id="M3"),
+        pytest.param("row-kind-flag", [("+U", 10, "a"), ("-D", 11, "a")], None, id="M4"),
+        pytest.param(
+            "second-to-micro",
+            [("+I", SECOND, "a1"), ("+I", SECOND, "a2"), ("+I", SECOND, "a3")],
+            "a3",
+            id="M5",
+        ),
+        pytest.param(
+            "second-to-micro", [("+I", SECOND, "a"), ("+I", SECOND - 1, "b")], "a", id="M6"
+        ),
+        pytest.param(
+            "second-to-micro,row-kind-flag",
+            [("+U", SECOND, "new"), ("-U", SECOND, "old")],
+            None,
+            id="M7",
+        ),
+        pytest.param("row-kind-flag", [("+U", 7, "a"), ("+U", 7, "b")], "b", id="later of equals"),
+    ],
+)
+def test_the_promised_row_survives(tmp_path, padding, records, expected, one_commit):
+    writes = [records] if one_commit else [[record] for record in records]
+    rows, _ = kept(tmp_path, schema_of(padding), *writes)
+    assert rows.get(1) == expected
+
+
+def test_a_wrapped_counter_loses_to_the_record_before_it_and_is_counted(tmp_path, caplog):
+    records = [("+I", 7, f"v{n}", n if n < 1000 else 0) for n in range(1001)]
+    with caplog.at_level(logging.WARNING):
+        rows, (result,) = kept(tmp_path, schema_of("millis-to-micro"), records)
+    assert rows[0] == "v0"
+    assert result.report.sequence_wraps == 1
+    assert "db.t: 1 rows" in caplog.text
+
+
+def test_numbers_restart_behind_the_largest_padded_number(tmp_path):
+    schema = schema_of("second-to-micro")
+    first = [("+I", SECOND, "a", 1), ("+I", SECOND, "b", 2)]
+    _, results = kept(tmp_path, schema, first, [("+I", SECOND, "c", 3)])
+    numbers = [file.max_sequence_number for result in results for file in files_of(result)]
+    assert numbers == [SECOND * 10**6 + 1, SECOND * 10**6 + 2]
+
+
+def test_every_record_counts_whatever_its_key(tmp_path):
+    schema = schema_of("millis-to-micro", bucket="1")
+    records = [("+I", 1, "a", 1), ("+I", 1, "b", 2), ("+I", 1, "c", 1)]
+    (result,) = kept(tmp_path, schema, records)[1]
+    assert read_all(tmp_path, result)["_SEQUENCE_NUMBER"].to_pylist() == [1002, 1001]
+
+
+def test_the_flag_follows_the_row_kind_field(tmp_path):
+    (result,) = kept(tmp_path, schema_of("row-kind-flag"), [("-D", 5, "x")])[1]
+    assert read_all(tmp_path, result)["_SEQUENCE_NUMBER"].to_pylist() == [10]
+
+
+def test_under_the_own_layout_texts_are_padded_as_numbers(tmp_path):
+    options = {
+        "sequence.auto-padding": "second-to-micro",
+        "sequence.padding.layout": "sequence-number",
+        "sequence.padding-field": "v",
+    }
+    schema = keyed(COLUMNS, **options)
+    rows = table_of([("+I", 0, "9"), ("+I", 0, "10")])
+    written = read_all(tmp_path, write(tmp_path, schema, rows))
+    assert written["v"].to_pylist() == ["10"]
+    assert written["_SEQUENCE_NUMBER"].to_pylist() == [10_000_001]
+
+
+def test_nulls_lose_in_both_directions(tmp_path):
+    records = [("+I", 5, "five"), ("+I", None, "null"), ("+I", 3, "three")]
+    assert kept(tmp_path / "a", schema_of(None), records)[0] == {1: "five"}
+    descending = schema_of(None, **{"sequence.field.sort-order": "descending"})
+    assert kept(tmp_path / "d", descending, records)[0] == {1: "three"}
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["+I", "-U", "+U", "-D"]),
+            st.integers(-3, 3),
+            st.text("xyz", max_size=2),
+            st.integers(0, 3),
+        ),
+        max_size=30,
+    ),
+    st.sampled_from([None, "row-kind-flag", "second-to-micro", "row-kind-flag,millis-to-micro"]),
+    st.sampled_from(["1", "150", "1 mb"]),
+)
+def test_winners_are_those_of_a_dict(tmp_path_factory, records, padding, buffer_bytes):
+    path = tmp_path_factory.mktemp("t")
+    schema = schema_of(padding, **{"write-buffer-size": buffer_bytes})
+    rows, _ = kept(path, schema, records) if records else ({}, [])
+    model = {}
+    for arrival, (kind, seq, payload, key) in enumerate(records):
+        adds = kind in ("+I", "+U")
+        flag = adds if padding and padding.startswith("row-kind-flag") else True
+        order = (seq, flag, arrival)
+        if key not in model or order > model[key][0]:
+            model[key] = (order, payload if adds else None)
+    assert rows == {key: value for key, (_, value) in model.items() if value is not None}

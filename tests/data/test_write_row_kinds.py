@@ -1,0 +1,68 @@
+"""Row kinds come from the column the table names, in any letter case, or everything is +I."""
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paimon_assets.engine.data.write.row_kinds import kept_rows, refuse_retracts, row_kinds
+from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.row_kind import parse_row_kind
+from tests.data.writing import keyed, table_schema
+
+COLUMNS = {"k": "INT", "op": "STRING"}
+
+
+def batch_of(texts):
+    return pa.RecordBatch.from_arrays(
+        [pa.array(range(len(texts)), pa.int32()), pa.array(texts, pa.string())],
+        names=list(COLUMNS),
+    )
+
+
+def kinds_of(texts, **options):
+    return row_kinds(batch_of(texts), keyed(COLUMNS, **{"rowkind.field": "op", **options}))
+
+
+@given(st.lists(st.sampled_from(["+I", "-U", "+U", "-D", "+i", "-u", "+u", "-d"])))
+def test_kinds_are_those_of_each_text_alone(texts):
+    assert kinds_of(texts).tolist() == [parse_row_kind(text) for text in texts]
+
+
+def test_without_a_row_kind_field_every_row_is_an_insert():
+    assert row_kinds(batch_of(["-D"]), keyed(COLUMNS)) is None
+
+
+@pytest.mark.parametrize("text", ["I", "+D", "", " +I", "INSERT", "+I "])
+def test_other_texts_are_refused_with_the_column_and_the_text(text):
+    with pytest.raises(InvalidInputError, match="'op'") as raised:
+        kinds_of(["+I", text])
+    assert f"'{text}'" in str(raised.value)
+
+
+def test_a_null_kind_is_refused_with_the_column():
+    with pytest.raises(InvalidInputError, match=r"Row kind cannot be null: column 'op'.*1 of 2"):
+        kinds_of(["+I", None])
+
+
+@pytest.mark.parametrize(
+    ("options", "kept"),
+    [
+        ({}, [True, True, True, True]),
+        ({"ignore-delete": "true"}, [True, False, True, False]),
+        ({"deduplicate.ignore-delete": "true"}, [True, False, True, False]),
+        ({"ignore-update-before": "true"}, [True, False, True, True]),
+        ({"ignore-delete": "true", "ignore-update-before": "true"}, [True, False, True, False]),
+    ],
+)
+def test_ignored_kinds_are_dropped(options, kept):
+    schema = keyed(COLUMNS, **{"rowkind.field": "op", **options})
+    mask = kept_rows(row_kinds(batch_of(["+I", "-U", "+U", "-D"]), schema), schema)
+    assert (mask is None and all(kept)) or mask.tolist() == kept
+
+
+def test_a_table_without_key_takes_no_retracts():
+    schema = table_schema(COLUMNS, options={"rowkind.field": "op"})
+    refuse_retracts(row_kinds(batch_of(["+I", "+u"]), schema), schema)
+    with pytest.raises(InvalidInputError, match=r"RowKind -U.*'op'"):
+        refuse_retracts(row_kinds(batch_of(["+I", "-U", "-D"]), schema), schema)

@@ -1,0 +1,166 @@
+"""Merge scenarios M1-M8 of sequence padding: what survives, through whole tables."""
+
+import pyarrow as pa
+import pytest
+
+from paimon_assets.engine.embedded import EmbeddedExecutor
+from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.schema import Schema
+from paimon_assets.engine.table.api import open_catalog
+
+SECOND = 1_685_548_953
+
+
+def sequence_table(tmp_path, padding, **options):
+    catalog = open_catalog(str(tmp_path))
+    catalog.create_database("db", ignore_if_exists=True)
+    settings = {
+        "bucket": "1",
+        "sequence.field": "seq",
+        "rowkind.field": "op",
+        **({"sequence.auto-padding": padding} if padding else {}),
+        **options,
+    }
+    return catalog.create_table(
+        "db.t",
+        Schema.of(
+            {"k": "INT", "seq": "BIGINT", "op": "STRING", "v": "STRING"},
+            primary_keys=["k"],
+            options=settings,
+        ),
+    )
+
+
+def write(table, *rows, executor=None):
+    """Write (kind, seq, payload[, key]) rows as one commit."""
+    columns = {
+        "k": pa.array([row[3] if len(row) > 3 else 1 for row in rows], pa.int32()),
+        "seq": pa.array([row[1] for row in rows], pa.int64()),
+        "op": pa.array([row[0] for row in rows]),
+        "v": pa.array([row[2] for row in rows]),
+    }
+    return table.new_write_builder().write(pa.table(columns), executor or EmbeddedExecutor())
+
+
+def values(table):
+    return table.new_read_builder().with_columns(["v"]).to_arrow().column("v").to_pylist()
+
+
+@pytest.mark.parametrize("one_commit", [True, False])
+@pytest.mark.parametrize(
+    ("padding", "rows", "expected"),
+    [
+        pytest.param("row-kind-flag", [("+U", 10, "new"), ("-U", 10, "old")], ["new"], id="M1"),
+        pytest.param(None, [("+U", 10, "new"), ("-U", 10, "old")], [], id="M2"),
+        pytest.param("row-kind-flag", [("-U", 10, "old"), ("+U", 10, "new")], ["new"], id="M3"),
+        pytest.param("row-kind-flag", [("+U", 10, "a"), ("-D", 11, "a")], [], id="M4"),
+        pytest.param(
+            "second-to-micro", [("+I", SECOND, "a"), ("+I", SECOND - 1, "b")], ["a"], id="M6"
+        ),
+        pytest.param(
+            "second-to-micro,row-kind-flag",
+            [("+U", SECOND, "new"), ("-U", SECOND, "old")],
+            [],
+            id="M7",
+        ),
+    ],
+)
+def test_the_row_that_padding_promises_survives(tmp_path, padding, rows, expected, one_commit):
+    table = sequence_table(tmp_path, padding)
+    for batch in [rows] if one_commit else [[row] for row in rows]:
+        write(table, *batch)
+    assert values(table) == expected
+
+
+def test_m5_the_counter_continues_over_commits(tmp_path):
+    table = sequence_table(tmp_path, "second-to-micro")
+    write(table, ("+I", SECOND, "a1"), ("+I", SECOND, "a2"))
+    write(table, ("+I", SECOND, "a3"))
+    assert values(table) == ["a3"]
+    numbers = [entry.file.max_sequence_number for entry in table.live_files()]
+    assert sorted(numbers) == [SECOND * 1_000_000 + 1, SECOND * 1_000_000 + 2]
+
+
+def test_m8_a_wrapped_counter_lets_the_first_of_1001_win_and_warns(tmp_path):
+    table = sequence_table(tmp_path, "millis-to-micro")
+    rows = [("+I", 7, f"v{n}", n if n < 1000 else 0) for n in range(1001)]
+    outcome = write(table, *rows)
+    read = table.new_read_builder().with_filter("k = 0").with_columns(["v"]).to_arrow()
+    # n = 0 and n = 1000 pad to the same number: the wrapped record does not win.
+    assert read.column("v").to_pylist() == ["v0"]
+    assert outcome.report.sequence_wraps == 1
+
+
+def test_m8_holds_over_commits_too(tmp_path):
+    table = sequence_table(tmp_path, "millis-to-micro")
+    write(table, *[("+I", 7, f"v{n}", n) for n in range(1000)])
+    write(table, ("+I", 7, "v1000", 0))
+    read = table.new_read_builder().with_filter("k = 0").with_columns(["v"]).to_arrow()
+    assert read.column("v").to_pylist() == ["v0"]
+
+
+def test_without_a_counter_the_later_of_equal_numbers_wins(tmp_path):
+    table = sequence_table(tmp_path, "row-kind-flag")
+    write(table, ("+U", 7, "a"), ("+U", 7, "b"))
+    write(table, ("+U", 7, "c"), ("+U", 7, "d"))
+    assert values(table) == ["d"]
+
+
+def test_m8_a_record_behind_the_wrap_loses(tmp_path):
+    table = sequence_table(tmp_path, "millis-to-micro")
+    rows = [("+I", 7, f"v{n}", 999 if n == 1001 else n) for n in range(1002)]
+    outcome = write(table, *rows)
+    read = table.new_read_builder().with_filter("k = 999").with_columns(["v"]).to_arrow()
+    assert read.column("v").to_pylist() == ["v999"]
+    assert outcome.report.sequence_wraps == 2
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        (("+I", None, "a"), "seq"),
+        (("+I", 2**62, "a"), "seq"),
+        ((None, 1, "a"), "Row kind cannot be null"),
+        (("I", 1, "a"), "Unsupported short string 'I'"),
+        ((" +I", 1, "a"), "Unsupported short string ' \\+I'"),
+    ],
+)
+def test_a_bad_row_is_refused_and_nothing_is_committed(tmp_path, row, message):
+    table = sequence_table(tmp_path, "row-kind-flag")
+    write(table, ("+I", 1, "before"))
+    with pytest.raises(InvalidInputError, match=message):
+        write(table, ("+I", 2, "good", 2), row)
+    assert values(table) == ["before"]
+    assert len(table.snapshots()) == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "rows", "expected"),
+    [
+        ({}, [("+I", 1, "a"), ("-D", 2, "a")], []),
+        ({"ignore-delete": "true"}, [("+I", 1, "a"), ("-D", 2, "a")], ["a"]),
+        ({"ignore-update-before": "true"}, [("+I", 1, "a"), ("-U", 2, "a")], ["a"]),
+        ({"ignore-update-before": "true"}, [("+I", 1, "a"), ("-D", 2, "a")], []),
+        ({}, [("-U", 1, "a")], []),
+        ({}, [("+u", 1, "a")], ["a"]),
+        ({}, [("+i", 1, "a")], ["a"]),
+    ],
+)
+def test_row_kinds_add_and_retract(tmp_path, options, rows, expected):
+    table = sequence_table(tmp_path, None, **options)
+    write(table, *rows)
+    assert values(table) == expected
+
+
+def test_a_null_sequence_without_padding_loses_to_any_value(tmp_path):
+    table = sequence_table(tmp_path, None)
+    write(table, ("+I", -5, "kept"))
+    write(table, ("+I", None, "lost"))
+    assert values(table) == ["kept"]
+
+
+def test_descending_order_keeps_the_smallest(tmp_path):
+    table = sequence_table(tmp_path, None, **{"sequence.field.sort-order": "descending"})
+    write(table, ("+I", 5, "five"), ("+I", 3, "three"), ("+I", 4, "four"))
+    write(table, ("+I", 4, "four again"))
+    assert values(table) == ["three"]

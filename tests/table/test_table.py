@@ -1,0 +1,301 @@
+import datetime as dt
+import random
+from decimal import Decimal
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from paimon_assets.engine.embedded import EmbeddedExecutor
+from paimon_assets.engine.errors import (
+    AlreadyExistsError,
+    InvalidInputError,
+    NotFoundError,
+)
+from paimon_assets.engine.spec.schema import Schema
+from paimon_assets.engine.table.api import open_table
+from paimon_assets.engine.table.system_tables import files_table, schemas_table, snapshots_table
+
+EXECUTOR = EmbeddedExecutor()
+
+
+def write(table, rows, **columns):
+    data = rows if isinstance(rows, pa.Table) else pa.table(rows)
+    return table.new_write_builder().write(data, EXECUTOR)
+
+
+def rows_of(table, *columns, where=None):
+    read = table.new_read_builder().with_columns(columns or None).with_filter(where).to_arrow()
+    return sorted(tuple(row.values()) for row in read.to_pylist())
+
+
+def append_table(catalog, name="db.events", **kwargs):
+    return catalog.create_table(
+        name, Schema.of({"id": "BIGINT", "dt": "STRING", "v": "DOUBLE"}, **kwargs)
+    )
+
+
+def keyed_table(catalog, name="db.users", buckets=2, **options):
+    return catalog.create_table(
+        name,
+        Schema.of(
+            {"id": "BIGINT", "dt": "STRING", "name": "STRING"},
+            primary_keys=["id", "dt"],
+            partition_keys=["dt"],
+            options={"bucket": str(buckets), **options},
+        ),
+    )
+
+
+def test_appended_rows_come_back_in_order_over_commits(catalog):
+    table = append_table(catalog)
+    first = write(table, {"id": [3, 1], "dt": ["a", "b"], "v": [0.5, None]})
+    second = write(table, {"v": [1.5], "dt": ["c"], "id": [2]})
+    assert (first.snapshot.id, second.snapshot.id) == (1, 2)
+    read = table.new_read_builder().to_arrow()
+    assert read.column("id").to_pylist() == [3, 1, 2]
+    assert read.schema.names == ["id", "dt", "v"]
+    assert second.snapshot.total_record_count == 3
+    assert second.snapshot.delta_record_count == 1
+
+
+def test_upserts_keep_the_newest_row_of_each_key(catalog):
+    table = keyed_table(catalog)
+    write(table, {"id": [1, 2, 2], "dt": ["x", "x", "x"], "name": ["a", "b", "c"]})
+    write(table, {"id": [2, 1], "dt": ["x", "y"], "name": ["d", "e"]})
+    assert rows_of(table) == [(1, "x", "a"), (1, "y", "e"), (2, "x", "d")]
+
+
+def test_a_filter_returns_just_the_rows_that_pass(catalog):
+    table = keyed_table(catalog)
+    write(table, {"id": range(100), "dt": ["x", "y"] * 50, "name": [f"n{i}" for i in range(100)]})
+    write(table, {"id": [10], "dt": ["x"], "name": ["new"]})
+    assert rows_of(table, "name", where="id = 10 and dt = 'x'") == [("new",)]
+    assert rows_of(table, "id", where="name = 'n10'") == []
+    assert rows_of(table, "id", where="id >= 98 or name = 'n3'") == [(3,), (98,), (99,)]
+    assert rows_of(table, "id", where="dt = 'z'") == []
+
+
+def test_a_point_read_opens_one_file_of_many(catalog):
+    table = keyed_table(catalog, buckets=4)
+    ids = list(range(1000))
+    write(table, {"id": ids, "dt": [f"d{i % 5}" for i in ids], "name": ["n"] * 1000})
+    whole = table.new_read_builder().plan()
+    point = table.new_read_builder().with_filter("id = 7 and dt = 'd2'").plan()
+    assert sum(len(split.data_files) for split in whole.splits) == 20
+    assert sum(len(split.data_files) for split in point.splits) == 1
+
+
+def test_time_travel_reads_the_table_as_it_was(catalog):
+    table = append_table(catalog)
+    first = write(table, {"id": [1], "dt": ["a"], "v": [1.0]}).snapshot
+    write(table, {"id": [2], "dt": ["a"], "v": [1.0]})
+    builder = table.new_read_builder().with_columns(["id"])
+    assert builder.at_snapshot(1).to_arrow().column("id").to_pylist() == [1]
+    assert builder.at_timestamp(first.time_millis).to_arrow().num_rows >= 1
+    moment = dt.datetime.fromtimestamp(first.time_millis / 1000, dt.UTC) - dt.timedelta(days=1)
+    with pytest.raises(NotFoundError, match="no snapshot at or before"):
+        builder.at_timestamp(moment).plan()
+    with pytest.raises(NotFoundError, match="Snapshot 9 "):
+        builder.at_snapshot(9).plan()
+
+
+def test_an_empty_table_reads_as_no_rows_of_its_schema(catalog):
+    read = append_table(catalog).new_read_builder().with_columns(["v", "id"]).to_arrow()
+    assert read.num_rows == 0
+    assert read.schema.names == ["v", "id"]
+
+
+def test_writing_nothing_commits_nothing_unless_asked(catalog):
+    table = append_table(catalog)
+    empty = pa.table(
+        {
+            "id": pa.array([], pa.int64()),
+            "dt": pa.array([], pa.string()),
+            "v": pa.array([], pa.float64()),
+        }
+    )
+    assert table.new_write_builder().write(empty, EXECUTOR).snapshot is None
+    made = table.new_write_builder().with_empty_commits().write(empty, EXECUTOR).snapshot
+    assert made is not None
+    assert made.id == 1
+    assert table.new_read_builder().to_arrow().num_rows == 0
+
+
+def test_a_writer_that_comes_again_commits_once(catalog):
+    table = append_table(catalog)
+    builder = table.new_write_builder().with_commit_user("run-1").with_properties({"a": "b"})
+    rows = pa.table({"id": [1], "dt": ["a"], "v": [1.0]})
+    first = builder.write(rows, EXECUTOR)
+    again = builder.write(rows, EXECUTOR)
+    assert again.was_already_committed
+    assert again.snapshot == first.snapshot
+    assert first.snapshot.properties["a"] == "b"
+    assert table.new_read_builder().to_arrow().num_rows == 1
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ({"id": [1], "dt": ["a"]}, "name"),
+        ({"id": [1], "dt": ["a"], "name": ["x"], "more": [1]}, "more"),
+        ({"id": ["one"], "dt": ["a"], "name": ["x"]}, "'id'"),
+        ({"id": [None], "dt": ["a"], "name": ["x"]}, "'id'"),
+    ],
+)
+def test_rows_that_do_not_fit_leave_no_file(catalog, rows, message):
+    table = keyed_table(catalog)
+    with pytest.raises(InvalidInputError, match=message):
+        write(table, rows)
+    assert table.latest_snapshot() is None
+    assert not list(Path(table.path).rglob("*.parquet"))
+
+
+def test_creating_a_table_twice_is_refused_unless_asked(catalog):
+    append_table(catalog)
+    with pytest.raises(AlreadyExistsError, match=r"db\.events"):
+        append_table(catalog)
+    schema = Schema.of({"other": "INT"})
+    same = catalog.create_table("db.events", schema, ignore_if_exists=True)
+    assert same.schema.field_names == ("id", "dt", "v")
+
+
+def test_a_missing_table_is_named(catalog, tmp_path):
+    with pytest.raises(NotFoundError, match=r"db\.nothing"):
+        catalog.get_table("db.nothing")
+    with pytest.raises(NotFoundError, match="schema"):
+        open_table(str(tmp_path))
+
+
+def test_a_renamed_table_keeps_its_rows(catalog):
+    write(append_table(catalog), {"id": [1], "dt": ["a"], "v": [1.0]})
+    catalog.rename_table("db.events", "db.renamed")
+    assert catalog.list_tables("db") == ["renamed"]
+    assert rows_of(catalog.get_table("db.renamed"), "id") == [(1,)]
+    catalog.drop_table("db.renamed")
+    assert catalog.list_tables("db") == []
+
+
+def test_a_bare_directory_is_a_table_too(catalog):
+    table = append_table(catalog)
+    write(table, {"id": [1], "dt": ["a"], "v": [1.0]})
+    bare = open_table(table.path)
+    assert bare.name == "db.events"
+    assert rows_of(bare, "id") == [(1,)]
+
+
+TYPES = {
+    "b": ("BOOLEAN", [True, None]),
+    "i1": ("TINYINT", [-128, 127]),
+    "i2": ("SMALLINT", [-32768, None]),
+    "i4": ("INT", [2**31 - 1, 0]),
+    "i8": ("BIGINT", [-(2**63), 2**63 - 1]),
+    "f": ("FLOAT", [1.5, None]),
+    "d": ("DOUBLE", [2.5, -0.0]),
+    "n9": ("DECIMAL(9, 2)", [Decimal("1234567.89"), None]),
+    "n18": ("DECIMAL(18, 4)", [Decimal("-12345678901234.5678"), Decimal("0.0000")]),
+    "n38": ("DECIMAL(38, 10)", [Decimal("1234567890123456789012345678.0123456789"), None]),
+    "c": ("CHAR(3)", ["abc", None]),
+    "s": ("STRING", ["äöü€😀", ""]),
+    "y": ("BYTES", [b"\x00\xff", None]),
+    "day": ("DATE", [dt.date(1969, 12, 31), dt.date(9999, 12, 31)]),
+    "t": ("TIME(3)", [dt.time(23, 59, 59, 999000), None]),
+    "ts0": ("TIMESTAMP(0)", [dt.datetime(1969, 12, 31, 23, 59, 59), None]),  # noqa: DTZ001
+    "ts3": ("TIMESTAMP(3)", [dt.datetime(2024, 1, 1, 1, 1, 1, 123000), None]),  # noqa: DTZ001
+    "ts6": ("TIMESTAMP(6)", [dt.datetime(1900, 1, 1, 0, 0, 0, 1), None]),  # noqa: DTZ001
+    "ltz": (
+        "TIMESTAMP(3) WITH LOCAL TIME ZONE",
+        [dt.datetime(2024, 6, 1, 12, tzinfo=dt.UTC), None],
+    ),
+    "arr": ({"type": "ARRAY", "element": "INT"}, [[1, None, 3], None]),
+    "map": ({"type": "MAP", "key": "STRING NOT NULL", "value": "BIGINT"}, [[("k", 1)], []]),
+    "row": (
+        {"type": "ROW", "fields": [{"id": 0, "name": "x", "type": "INT"},
+                                   {"id": 0, "name": "y", "type": "STRING"}]},
+        [{"x": 1, "y": "a"}, None],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("keyed", [False, True])
+def test_values_of_every_type_come_back_as_they_went_in(catalog, keyed):
+    columns = {"k": "INT", **{name: type_text for name, (type_text, _) in TYPES.items()}}
+    schema = Schema.of(
+        columns,
+        primary_keys=["k"] if keyed else [],
+        options={"bucket": "1"} if keyed else {},
+    )
+    table = catalog.create_table("db.types", schema)
+    empty = table.new_read_builder().to_arrow().schema
+    values = {"k": [1, 2], **{name: values for name, (_, values) in TYPES.items()}}
+    rows = pa.table([pa.array(values[field.name], field.type) for field in empty], schema=empty)
+    write(table, rows)
+    if keyed:
+        write(table, rows.slice(1))
+    read = table.new_read_builder().to_arrow()
+    assert read.schema.equals(empty)
+    assert read.to_pylist() == rows.to_pylist()
+
+
+@pytest.mark.parametrize(
+    ("type_text", "values"),
+    [
+        ("INT", [3, -1, 2]),
+        ("BIGINT", [2**40, -(2**40), 0]),
+        ("STRING", ["b", "", "a\uffff", "a😀", "aaaaaaaaab", "aaaaaaaaaa"]),
+        ("DATE", [dt.date(1960, 1, 1), dt.date(2024, 1, 1)]),
+        ("DECIMAL(30, 5)", [Decimal("-1.5"), Decimal("99999999999999999999.5")]),
+        ("TIMESTAMP(6)", [dt.datetime(1969, 1, 1, 0, 0, 0, 7), dt.datetime(2024, 1, 1)]),  # noqa: DTZ001
+        ("BOOLEAN", [True, False]),
+        ("DOUBLE", [1.5, -2.5, 0.0]),
+        ("BYTES", [b"\xff", b"\x00", b"\x7f"]),
+    ],
+)
+def test_keys_of_every_type_merge(catalog, type_text, values):
+    table = catalog.create_table(
+        "db.keyed",
+        Schema.of({"k": type_text, "v": "INT"}, primary_keys=["k"], options={"bucket": "1"}),
+    )
+    arrow = table.new_read_builder().to_arrow().schema.field("k").type
+    order = random.Random(7)  # noqa: S311 - a test's shuffle
+    expected = {}
+    for step in range(3):
+        shuffled = values * 2
+        order.shuffle(shuffled)
+        payload = [step * 100 + position for position in range(len(shuffled))]
+        expected.update(zip(shuffled, payload, strict=True))
+        keys = pa.array(shuffled, arrow)
+        write(table, {"k": keys, "v": pa.array(payload, pa.int32())})
+    read = table.new_read_builder().to_arrow()
+    assert dict(zip(read["k"].to_pylist(), read["v"].to_pylist(), strict=True)) == expected
+    assert read.num_rows == len(values)
+
+
+@pytest.mark.parametrize("value", ["a/b c=%:中é", "", "  ", None, "..", "x\ny", "'\"", "a" * 200])
+def test_any_partition_value_comes_back(catalog, value):
+    table = append_table(catalog, partition_keys=["dt"])
+    write(table, {"id": [1], "dt": pa.array([value], pa.string()), "v": [1.0]})
+    assert table.new_read_builder().with_columns(["dt"]).to_arrow()["dt"].to_pylist() == [value]
+    files = [str(path) for path in Path(table.path).rglob("*.parquet")]
+    assert all(path.startswith(table.path + "/dt=") for path in files)
+
+
+def test_system_tables_tell_of_snapshots_files_and_schemas(catalog):
+    table = keyed_table(catalog)
+    write(table, {"id": [1, 2], "dt": ["x", "y"], "name": ["a", "b"]})
+    snapshots = snapshots_table(table).to_pylist()
+    assert [row["commit_kind"] for row in snapshots] == ["APPEND"]
+    files = files_table(table, None).to_pylist()
+    assert sorted(row["partition"] for row in files) == ["{dt=x}", "{dt=y}"]
+    assert all(Path(row["file_path"]).stat().st_size == row["file_size_in_bytes"] for row in files)
+    assert schemas_table(table).to_pylist()[0]["primary_keys"] == '["id", "dt"]'
+
+
+def test_many_splits_are_read_in_order_and_closing_early_is_fine(catalog):
+    table = append_table(catalog, partition_keys=["dt"])
+    write(table, {"id": range(40), "dt": [f"d{i}" for i in range(40)], "v": [1.0] * 40})
+    reader = table.new_read_builder().with_columns(["id"]).to_reader(EmbeddedExecutor(threads=3))
+    assert reader.read_next_batch().num_rows == 1
+    reader.close()
+    ids = table.new_read_builder().to_arrow(EmbeddedExecutor(threads=3))["id"].to_pylist()
+    assert ids == sorted(ids)
