@@ -1,0 +1,110 @@
+"""Frames people return (pyarrow, pandas, polars, Spark) → rows an executor takes.
+
+The only place that knows frame libraries. None of them is imported: a frame is recognised by the
+module its type comes from, and whoever made it has imported its library.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from paimon_assets.engine.codec.arrow_types import to_arrow_type
+from paimon_assets.engine.embedded import EmbeddedExecutor
+from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.schema import TableSchema
+
+Frame = Any
+"""A pyarrow Table, RecordBatch, RecordBatchReader, Dataset or Scanner; a pandas DataFrame; a polars
+DataFrame or LazyFrame; a Spark DataFrame, classic or Connect."""
+
+_SUPPORTED = (
+    "a pyarrow Table, RecordBatch, RecordBatchReader, Dataset or Scanner, a pandas DataFrame, a "
+    "polars DataFrame or LazyFrame, a Spark DataFrame, or None for nothing to write"
+)
+
+
+def is_spark_frame(frame: Frame) -> bool:
+    """Whether `frame` is a Spark DataFrame, classic or Connect."""
+    return _is_of(frame, "pyspark", "DataFrame")
+
+
+def to_rows(frame: Frame, executor: object, schema: TableSchema) -> Any:
+    """Return what `executor` takes as rows.
+
+    Arrow and Spark frames pass as they are; a RecordBatchReader, Dataset or Scanner is streamed. A
+    pandas frame is converted column by column to the table's types, because it cannot tell an
+    integer with gaps from a float; a polars frame is converted by polars.
+
+    Args:
+        frame: What a person's function returned; not None.
+        executor: Who will write; only a Spark executor takes Spark frames.
+        schema: The table's.
+
+    Raises:
+        InvalidInputError: Not a frame, a Spark frame on the embedded executor, or a pandas column
+            whose values do not fit the table's column; names it.
+    """
+    if is_spark_frame(frame):
+        if isinstance(executor, EmbeddedExecutor):
+            raise InvalidInputError(
+                "The function returned a Spark DataFrame, but the table is written by the "
+                "embedded executor. Set executor='spark' on the asset or on "
+                "PaimonCatalogResource, or return frame.toArrow().",
+                kind="frame-type",
+            )
+        return frame
+    if _is_of(frame, "polars", "LazyFrame"):
+        return frame.collect(engine="streaming").to_arrow()
+    if _is_of(frame, "polars", "DataFrame"):
+        return frame.to_arrow()
+    if _is_of(frame, "pandas", "DataFrame"):
+        return _from_pandas(frame, schema)
+    return _from_arrow(frame)
+
+
+def _is_of(frame: Frame, library: str, name: str) -> bool:
+    return any(
+        base.__name__ == name and base.__module__.split(".", 1)[0] == library
+        for base in type(frame).__mro__
+    )
+
+
+def _from_arrow(frame: Frame) -> Any:
+    if isinstance(frame, pa.Table | pa.RecordBatchReader):
+        return frame
+    if isinstance(frame, pa.RecordBatch):
+        return pa.Table.from_batches([frame])
+    # By name, because pyarrow.dataset imports pandas.
+    if _is_of(frame, "pyarrow", "Dataset"):
+        return frame.scanner().to_reader()
+    if _is_of(frame, "pyarrow", "Scanner"):
+        return frame.to_reader()
+    kind = f"{type(frame).__module__}.{type(frame).__qualname__}"
+    raise InvalidInputError(
+        f"The function returned a {kind}; expected {_SUPPORTED}.", kind="frame-type"
+    )
+
+
+def _from_pandas(frame: Any, schema: TableSchema) -> pa.Table:
+    """Convert column by column; an index that names table columns counts as columns."""
+    missing = [name for name in frame.index.names if name in schema.by_name]
+    if any(name not in frame.columns for name in missing):
+        frame = frame.reset_index()
+    columns: Mapping[str, Any] = {str(name): frame[name] for name in frame.columns}
+    return pa.table({name: _from_series(name, column, schema) for name, column in columns.items()})
+
+
+def _from_series(name: str, column: Any, schema: TableSchema) -> Any:
+    field = schema.by_name.get(name)
+    wanted = to_arrow_type(field.type) if field is not None else None
+    try:
+        return pa.Array.from_pandas(column, type=wanted)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+        shown = f" of type {field.type}" if field is not None else ""
+        raise InvalidInputError(
+            f"Column '{name}' of the pandas frame ({column.dtype}) does not fit the table's column"
+            f"{shown}: {error}",
+            kind="frame-values",
+            details={"column": name},
+        ) from error

@@ -1,0 +1,301 @@
+"""A table fed by files: each run takes in the files that landed since the last one, exactly once.
+
+    folder ─▶ new files (ledger) ─▶ frame in path order ─▶ transform ─▶ one snapshot + ledger
+
+The ledger (`assets.ledger`) travels with the snapshot, so a crash anywhere leaves either both or
+neither.
+"""
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Unpack
+
+import dagster as dg
+from pydantic import Field
+
+from paimon_assets.assets.declared_table import ensure_table
+from paimon_assets.assets.failures import dagster_failures
+from paimon_assets.assets.frames import Frame, to_rows
+from paimon_assets.assets.ledger import (
+    Ledger,
+    SourceFile,
+    compare,
+    ledger_snapshot,
+    load_ledger,
+    names_text,
+    property_of,
+    write_ledger,
+)
+from paimon_assets.assets.metadata import Metadata
+from paimon_assets.assets.provenance import is_of_this_step, snapshot_properties
+from paimon_assets.assets.resource import (
+    DEFAULT_RESOURCE_KEY,
+    ExecutorKind,
+    PaimonCatalogResource,
+)
+from paimon_assets.assets.source_files import FileSource, checked_schema, read_files
+from paimon_assets.assets.table_asset import (
+    AssetOptions,
+    TableTarget,
+    define_asset,
+    result_of,
+    result_of_earlier_try,
+    result_of_write,
+    with_signature,
+)
+from paimon_assets.assets.translator import identifier_of
+from paimon_assets.engine.contract.executor import Executor
+from paimon_assets.engine.control.catalog import Identifier
+from paimon_assets.engine.embedded import EmbeddedExecutor
+from paimon_assets.engine.errors import CommitConflictError, InvalidInputError
+from paimon_assets.engine.fileio.base import FileIO
+from paimon_assets.engine.fileio.opening import file_io_for
+from paimon_assets.engine.spec.schema import Schema
+from paimon_assets.engine.table.table import Table
+from paimon_assets.engine.table.write_builder import WriteOutcome
+
+_FILES_SHOWN = 200
+
+
+class IngestConfig(dg.Config):
+    """What one ingestion run takes in."""
+
+    source: str = Field(
+        default="",
+        description="Folder to read instead of the asset's own. Files keep their names: what was "
+        "ingested under a name is not ingested again.",
+    )
+    max_files: int = Field(
+        default=0, description="Most files one run takes in, in name order; 0 takes all new ones."
+    )
+    dry_run: bool = Field(
+        default=False, description="Only report which files are new; write nothing."
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Intake:
+    """One asset's ingestion."""
+
+    target: TableTarget
+    source: FileSource
+    transform: Callable[[Frame], Frame] | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Batch:
+    """The files of one run."""
+
+    folder: str
+    ledger: Ledger
+    """What the table holds before the run."""
+    files: tuple[SourceFile, ...]
+    """What the run takes in."""
+    left: int
+    """New files beyond `max_files`."""
+
+    @property
+    def paths(self) -> list[str]:
+        return [f"{self.folder}/{file.name}" for file in self.files]
+
+    def metadata(self) -> Metadata:
+        shown = [
+            dg.TableRecord({"file": file.name, "bytes": file.size_bytes})
+            for file in self.files[:_FILES_SHOWN]
+        ]
+        metadata: Metadata = {
+            "paimon/source": self.folder,
+            "paimon/files_ingested": len(self.files),
+            "paimon/files_left": self.left,
+            "paimon/files_in_ledger": len(self.ledger.files) + len(self.files),
+            "paimon/source_bytes": sum(file.size_bytes for file in self.files),
+        }
+        if shown:
+            metadata["paimon/files"] = dg.MetadataValue.table(shown)
+        return metadata
+
+
+def file_ingestion_asset(
+    table: str | Identifier,
+    schema: Schema,
+    *,
+    source: FileSource,
+    transform: Callable[[Frame], Frame] | None = None,
+    executor: ExecutorKind | None = None,
+    warehouse: str | None = None,
+    **options: Unpack[AssetOptions],
+) -> dg.AssetsDefinition:
+    """Make a table the asset of the files that land in a folder.
+
+    Each run takes in the files it does not hold yet, in path order, and commits them with their
+    ledger as one snapshot; `IngestConfig` bounds it. Without a new file nothing is committed. The
+    catalog is the resource `paimon`.
+
+    Args:
+        table: `database.table`.
+        schema: The declared table.
+        source: The folder and what is in its files.
+        transform: From the frame of the new files (a Spark DataFrame on Spark, else a pyarrow
+            RecordBatchReader) to the frame of the table's rows; anything `assets.frames` takes. A
+            Spark frame has one column more, which remembers the order of rows: keep it
+            (`withColumn`, not `select`) where rows of one key may have equal sequences.
+        executor: `spark` or `embedded`; the resource's choice by default.
+        warehouse: Root of the warehouse, to show the table's address before the first run.
+        **options: As for `dg.asset`.
+
+    Raises:
+        InvalidInputError: `table` is no name; or the asset has partitions, which files have not,
+            or check_specs, which nothing here could answer.
+    """
+    for refused in ("partitions_def", "check_specs"):
+        if refused in options:
+            raise InvalidInputError(
+                f"The ingestion asset of table {table} cannot have {refused}: a file may hold "
+                "rows of any partition, and checks are definitions of their own.",
+                kind="asset-options",
+            )
+    target = TableTarget(
+        identifier=identifier_of(table),
+        schema=schema,
+        executor=executor,
+        warehouse=warehouse,
+        code_version=options.get("code_version"),
+    )
+    intake = _Intake(target=target, source=source, transform=transform)
+
+    def ingest(context: dg.AssetExecutionContext, **inputs: Any) -> dg.MaterializeResult[Any]:
+        return _ingest(context, inputs[DEFAULT_RESOURCE_KEY], inputs["config"], intake)
+
+    ingest.__name__ = target.identifier.table
+    ingest.__doc__ = f"Files of {source.format} format that land in a folder, exactly once each."
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    parameters = [
+        inspect.Parameter("config", keyword, annotation=IngestConfig),
+        inspect.Parameter(DEFAULT_RESOURCE_KEY, keyword, annotation=PaimonCatalogResource),
+    ]
+    return define_asset(with_signature(ingest, parameters), target, options)
+
+
+def source_name_of(key: dg.AssetKey) -> str:
+    """Return the name under which an ingestion asset keeps its ledger."""
+    return key.to_user_string()
+
+
+def _ingest(
+    context: dg.AssetExecutionContext,
+    paimon: PaimonCatalogResource,
+    config: IngestConfig,
+    intake: _Intake,
+) -> dg.MaterializeResult[Any]:
+    target = intake.target
+    with dagster_failures(target.identifier):
+        _check(config)
+        table = ensure_table(paimon.catalog(), target.identifier, target.schema)
+        source_name = source_name_of(context.asset_key)
+        newest = ledger_snapshot(table, source_name)
+        if newest is not None and is_of_this_step(newest.properties, context):
+            return result_of_earlier_try(context, table, newest)
+        file_io = file_io_for(intake.source.folder_path(config.source), paimon.options)
+        ledger = load_ledger(table, source_name, newest)
+        batch = _next_batch(config, intake, ledger, file_io)
+        if config.dry_run or not batch.files:
+            return _nothing_written(context, table, batch, config)
+        context.log.info(
+            "%d new files in '%s': %s.", len(batch.files), batch.folder, names_text(batch.files)
+        )
+        outcome = _write(context, paimon, intake, _Work(table, file_io, batch))
+        return result_of_write(context, table, outcome, batch.metadata())
+
+
+def _check(config: IngestConfig) -> None:
+    # The Launchpad does not know this limit.
+    if config.max_files < 0:
+        raise InvalidInputError(
+            f"max_files is {config.max_files}; give 0 for all new files, or how many at most.",
+            kind="ingest-config",
+        )
+
+
+def _next_batch(config: IngestConfig, intake: _Intake, ledger: Ledger, file_io: FileIO) -> _Batch:
+    folder = intake.source.folder_path(config.source)
+    pending = compare(intake.source.list_files(file_io, folder), ledger)
+    pending.refuse_changes(folder)
+    taken = pending.new[: config.max_files or None]
+    return _Batch(folder=folder, ledger=ledger, files=taken, left=len(pending.new) - len(taken))
+
+
+def _nothing_written(
+    context: dg.AssetExecutionContext, table: Table, batch: _Batch, config: IngestConfig
+) -> dg.MaterializeResult[Any]:
+    if config.dry_run:
+        said = f"Dry run: {len(batch.files)} new files would be ingested; nothing was written."
+    else:
+        said = (
+            f"No new files in '{batch.folder}': all {len(batch.ledger.files)} known files are "
+            "ingested; nothing was committed."
+        )
+    context.log.info(said)
+    metadata = {**batch.metadata(), "paimon/rows_in": 0, "paimon/note": said}
+    return result_of(table, None, metadata)
+
+
+@dataclass(frozen=True)
+class _Work:
+    """What one run writes from where to where."""
+
+    table: Table
+    file_io: FileIO
+    batch: _Batch
+
+
+def _write(
+    context: dg.AssetExecutionContext,
+    paimon: PaimonCatalogResource,
+    intake: _Intake,
+    work: _Work,
+) -> WriteOutcome:
+    """Write the files' rows and their ledger as one commit.
+
+    Raises:
+        CommitConflictError: Another run took files of this source in meanwhile.
+    """
+    table = work.table
+    executor = paimon.new_executor(intake.target.executor)
+    frame = _frame(paimon, executor, intake, work)
+    if intake.transform is not None:
+        frame = intake.transform(frame)
+    rows = to_rows(frame, executor, table.schema)
+    ledger = work.batch.ledger.with_files(work.batch.files)
+    name = write_ledger(table, ledger)
+    key = property_of(ledger.source)
+    writer = (
+        table.new_write_builder()
+        .with_commit_user(key)  # of the source, so that each generation is committed once
+        .with_commit_identifier(ledger.generation)
+        .with_properties(snapshot_properties(context, intake.target.code_version))
+        .with_properties({key: name})
+        .with_empty_commits()  # files without rows are taken in too
+    )
+    outcome = writer.write(rows, executor)
+    if outcome.snapshot is None or outcome.snapshot.properties.get(key) != name:
+        raise CommitConflictError(
+            f"Another run ingested files of '{ledger.source}' into {table.name} at the same time; "
+            "its commit stands and this one was dropped.",
+            kind="ingestion-conflict",
+        )
+    return outcome
+
+
+def _frame(
+    paimon: PaimonCatalogResource, executor: Executor[Any], intake: _Intake, work: _Work
+) -> Frame:
+    source = intake.source
+    expected = source.schema
+    if expected is None and intake.transform is None:
+        expected = intake.target.schema
+    paths: Sequence[str] = work.batch.paths
+    schema = checked_schema(work.file_io, paths, source, expected)
+    if isinstance(executor, EmbeddedExecutor):
+        return read_files(work.file_io, paths, source, schema)
+    return paimon.files_dataframe(paths, source.format, schema)

@@ -1,0 +1,169 @@
+"""Snapshot → the metadata Dagster's pages really show.
+
+`dagster/row_count` is the number of rows a reader gets. Append tables tell it by their metadata,
+and so do primary-key tables without overlapping files. Where files overlap, their keys are counted
+if there are few enough (`COUNT_LIMIT_ROWS`); otherwise the entry is left out, for `row_count_check`
+to tell, and only `paimon/physical_rows` is given: rows before merging are no row count.
+"""
+
+import datetime as dt
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import dagster as dg
+
+from paimon_assets.assets.row_count import plan_count
+from paimon_assets.assets.translator import TABLE_NAME, URI
+from paimon_assets.engine.contract.commit_message import WriteReport
+from paimon_assets.engine.embedded import EmbeddedExecutor
+from paimon_assets.engine.errors import NotFoundError
+from paimon_assets.engine.spec.schema import Schema, TableSchema, first_table_schema
+from paimon_assets.engine.spec.snapshot import CommitKind, Snapshot
+from paimon_assets.engine.spec.types import DataField, not_null
+from paimon_assets.engine.table.table import Table
+
+COLUMN_SCHEMA = "dagster/column_schema"
+COUNT_LIMIT_ROWS = 2_000_000
+"""Overlapping rows a materialization counts itself; about half a second."""
+
+_SNAPSHOTS_SHOWN = 10
+_VERSION_SEARCH = 1_000
+
+Metadata = dict[str, Any]
+"""Metadata key → anything Dagster takes as a value."""
+
+
+def column_schema(schema: TableSchema | Schema) -> dg.TableSchema:
+    """Return the columns as Dagster shows them: Paimon types, nullability, keys, comments."""
+    table = first_table_schema(schema, time_millis=0) if isinstance(schema, Schema) else schema
+    columns = [
+        dg.TableColumn(
+            name=field.name,
+            type=_type_text(field),
+            description=field.description,
+            constraints=dg.TableColumnConstraints(
+                nullable=field.type.nullable, other=list(_roles(field.name, table))
+            ),
+        )
+        for field in table.fields
+    ]
+    return dg.TableSchema(columns, constraints=dg.TableConstraints(other=list(_keys(table))))
+
+
+def _type_text(field: DataField) -> str:
+    # Nullability has a badge of its own.
+    return str(not_null(field.type)).removesuffix(" NOT NULL")
+
+
+def _roles(name: str, schema: TableSchema) -> Iterator[str]:
+    if name in schema.primary_keys:
+        yield "primary key"
+    if name in schema.partition_keys:
+        yield "partition key"
+
+
+def _keys(schema: TableSchema) -> Iterator[str]:
+    if schema.primary_keys:
+        yield f"primary key ({', '.join(schema.primary_keys)})"
+    if schema.partition_keys:
+        yield f"partitioned by ({', '.join(schema.partition_keys)})"
+
+
+def table_metadata(table: Table) -> Metadata:
+    """Return what is true of the table whatever its snapshot."""
+    return {
+        TABLE_NAME: table.name,
+        URI: table.path,
+        COLUMN_SCHEMA: column_schema(table.schema),
+        "paimon/schema_id": table.schema.id,
+    }
+
+
+def snapshot_metadata(table: Table, snapshot: Snapshot) -> Metadata:
+    """Return what a snapshot says of its table; numbers are plotted over time by Dagster.
+
+    Cost:
+        The snapshot's manifests, and at most `COUNT_LIMIT_ROWS` keys.
+    """
+    live = table.live_files(snapshot)
+    metadata = {
+        **table_metadata(table),
+        "dagster/size_bytes": sum(entry.file.file_size for entry in live),
+        "paimon/snapshot_id": snapshot.id,
+        "paimon/schema_id": snapshot.schema_id,
+        "paimon/commit_kind": str(snapshot.commit_kind),
+        "paimon/added_records": snapshot.delta_record_count,
+        "paimon/total_records": snapshot.total_record_count,
+        "paimon/total_files": len(live),
+        "paimon/recent_snapshots": _recent_snapshots(table, snapshot),
+    }
+    before = _snapshot_or_none(table, snapshot.id - 1)
+    if before is not None or snapshot.id == 1:
+        known = {entry.identifier for entry in table.live_files(before)} if before else set()
+        metadata["paimon/added_files"] = sum(entry.identifier not in known for entry in live)
+    return metadata | _row_metadata(table, snapshot)
+
+
+def _row_metadata(table: Table, snapshot: Snapshot) -> Metadata:
+    counting = plan_count(table, snapshot_id=snapshot.id)
+    metadata: Metadata = {}
+    if table.schema.has_primary_key:
+        metadata["paimon/physical_rows"] = counting.physical_rows
+    if counting.rows_to_read <= COUNT_LIMIT_ROWS:
+        metadata["dagster/row_count"] = counting.count(EmbeddedExecutor())
+    return metadata
+
+
+def report_metadata(report: WriteReport) -> Metadata:
+    """Return what a write saw on its way."""
+    return {
+        "paimon/rows_in": report.rows_in,
+        "paimon/rows_ignored": report.rows_ignored,
+        "paimon/rows_written": report.rows_written,
+        "paimon/sequence_wraps": report.sequence_wraps,
+    }
+
+
+def data_version_of(table: Table, snapshot: Snapshot) -> dg.DataVersion:
+    """Return the id of the newest snapshot that changed data, at or before `snapshot`.
+
+    A compaction rewrites files and changes no row, so what lies downstream stays fresh.
+    """
+    changed: Snapshot | None = snapshot
+    for _ in range(_VERSION_SEARCH):
+        if changed is None or changed.commit_kind is not CommitKind.COMPACT:
+            break
+        changed = _snapshot_or_none(table, changed.id - 1)
+    return dg.DataVersion(str((changed or snapshot).id))
+
+
+def _recent_snapshots(table: Table, newest: Snapshot) -> dg.TableMetadataValue:
+    records: list[dg.TableRecord] = []
+    snapshot: Snapshot | None = newest
+    while snapshot is not None and len(records) < _SNAPSHOTS_SHOWN:
+        records.append(dg.TableRecord(_snapshot_record(snapshot)))
+        snapshot = _snapshot_or_none(table, snapshot.id - 1)
+    return dg.MetadataValue.table(records)
+
+
+def _snapshot_record(snapshot: Snapshot) -> Mapping[str, str | int | float | bool | None]:
+    committed = dt.datetime.fromtimestamp(snapshot.time_millis / 1000, tz=dt.UTC)
+    return {
+        "snapshot": snapshot.id,
+        "kind": str(snapshot.commit_kind),
+        "committed": committed.isoformat(sep=" ", timespec="seconds"),
+        "schema": snapshot.schema_id,
+        "added records": snapshot.delta_record_count,
+        "total records": snapshot.total_record_count,
+        "run": snapshot.properties.get("dagster.run-id", ""),
+        "by": snapshot.commit_user,
+    }
+
+
+def _snapshot_or_none(table: Table, snapshot_id: int) -> Snapshot | None:
+    if snapshot_id < 1:
+        return None
+    try:
+        return table.snapshot(snapshot_id)
+    except NotFoundError:
+        return None

@@ -1,0 +1,251 @@
+"""The two resources: which warehouse, and which Spark.
+
+Every field takes `dg.EnvVar`. Give secrets that way and no other: the UI then shows the variable's
+name only, and Launchpad runs keep working. `repr` shows neither option values nor Spark settings.
+pyspark and dagster-pyspark are loaded by name, when a session is first asked for; without them the
+embedded executor works.
+"""
+
+import importlib
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import ModuleType
+from typing import Any, Literal, get_args
+
+import dagster as dg
+import pyarrow as pa
+from pydantic import Field, PrivateAttr
+
+from paimon_assets.engine.contract.executor import Executor
+from paimon_assets.engine.embedded import EmbeddedExecutor
+from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.table.api import TableCatalog, open_catalog
+from paimon_assets.engine.table.read_builder import ReadBuilder
+
+ExecutorKind = Literal["spark", "embedded"]
+"""Who reads and writes rows: Spark, or this process."""
+
+DEFAULT_RESOURCE_KEY = "paimon"
+"""Key of the catalog resource where a function does not name its own."""
+
+
+class PaimonSparkResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # because it provides itself
+    """The Spark session of this process, started at first use.
+
+    Wraps dagster-pyspark's `LazyPySparkResource` (`as_dagster_pyspark`), and has its two
+    properties, so that functions written for it run unchanged. Beyond it: environment variables
+    resolve in every field, Java is found, a live session with other fixed settings is refused
+    instead of silently kept, and a session that this resource started ends with the step process.
+    """
+
+    master: str = Field(
+        default="local[*]",
+        description="Spark master such as local[*] or spark://host:7077, or sc://host for Connect.",
+    )
+    app_name: str = Field(default="paimon-assets", description="Name shown by Spark.")
+    driver_memory: str = Field(
+        default="", description="Heap of the driver, such as 4g; empty for the default (2g)."
+    )
+    extra: dict[str, str] = Field(
+        default={}, description="Further Spark settings, key to value. Secrets by EnvVar only."
+    )
+    _lazy: Any = PrivateAttr(default=None)
+
+    def session(self) -> Any:
+        """Return the SparkSession, starting it if there is none.
+
+        Raises:
+            InvalidInputError: pyspark is not installed, Java is missing or too old, or a live
+                session differs in settings that are fixed at its start; lists them.
+
+        Cost:
+            Seconds for the first call in a process.
+        """
+        return self.as_dagster_pyspark().spark_session
+
+    def as_dagster_pyspark(self) -> Any:
+        """Return this session as a `dagster_pyspark.LazyPySparkResource`."""
+        if self._lazy is None:
+            _refuse_masks({"master": self.master, **self.extra})
+            wrapped = _optional("dagster_pyspark").LazyPySparkResource
+            _SESSION.acquire(self, self._settings())
+            # The session lives: dagster-pyspark finds it and need not configure it.
+            config = {"spark.remote": self.master} if self.master.startswith("sc://") else {}
+            self._lazy = wrapped(spark_config=config)
+        return self._lazy
+
+    @property
+    def spark_session(self) -> Any:
+        """The SparkSession; dagster-pyspark's name for `session()`."""
+        return self.session()
+
+    @property
+    def spark_context(self) -> Any:
+        """The SparkContext; Spark Connect has none."""
+        return self.session().sparkContext
+
+    def teardown_after_execution(self, context: dg.InitResourceContext) -> None:
+        """Stop the session if this resource started it and nobody else uses it."""
+        self.stop()
+
+    def stop(self) -> None:
+        """Give the session up; it ends if this resource started it and nobody else uses it."""
+        self._lazy = None
+        _SESSION.release(self)
+
+    def _settings(self) -> Any:
+        return _optional("paimon_assets.spark.session").SparkSettings(
+            master=self.master,
+            app_name=self.app_name,
+            driver_memory=self.driver_memory or None,
+            extra=self.extra,
+        )
+
+    def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
+        yield from (("master", self.master), ("app_name", self.app_name))
+        yield from (("driver_memory", self.driver_memory), ("extra", sorted(self.extra)))
+
+
+class PaimonCatalogResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # because it provides itself
+    """A Paimon warehouse: its tables, and who reads and writes their rows."""
+
+    warehouse: str = Field(
+        description="Root of the warehouse: a path, or a URL such as s3://bucket/warehouse."
+    )
+    options: dict[str, str] = Field(
+        default={},
+        description="Storage and catalog options such as s3.endpoint. Secrets by EnvVar only.",
+    )
+    executor: str = Field(
+        default="spark",
+        description="Who reads and writes rows: 'spark', or 'embedded' for this process.",
+    )
+    spark: PaimonSparkResource = Field(default_factory=PaimonSparkResource)
+
+    def __init__(self, **data: Any) -> None:
+        # Dagster passes over the defaults of nested resources.
+        data.setdefault("spark", PaimonSparkResource())
+        super().__init__(**data)
+
+    def catalog(self) -> TableCatalog:
+        """Return the catalog.
+
+        Raises:
+            InvalidInputError: A value is the UI's mask of a secret; or the storage is unknown.
+        """
+        _refuse_masks({"warehouse": self.warehouse, **self.options})
+        return open_catalog(self.warehouse, self.options)
+
+    def new_executor(self, kind: str | None = None) -> Executor[Any]:
+        """Return who reads and writes rows.
+
+        Args:
+            kind: `spark` or `embedded`; None is the resource's own choice.
+
+        Raises:
+            InvalidInputError: Another kind, or Spark cannot be used; see
+                `PaimonSparkResource.session`.
+        """
+        chosen = kind or self.executor
+        if chosen == "embedded":
+            return EmbeddedExecutor()
+        if chosen != "spark":
+            raise InvalidInputError(
+                f"Executor '{chosen}' is unknown; expected one of "
+                f"{', '.join(get_args(ExecutorKind))}.",
+                kind="executor-kind",
+            )
+        executor: Executor[Any] = _optional("paimon_assets.spark.executor").SparkExecutor(
+            self.spark.session()
+        )
+        return executor
+
+    def spark_dataframe(self, read: ReadBuilder) -> Any:
+        """Return a read as a Spark DataFrame, lazily: Spark's tasks read the splits.
+
+        >>> flights = paimon.catalog().get_table("demo.flights")
+        ... paimon.spark_dataframe(flights.new_read_builder().with_columns(["carrier"]))
+        ... # doctest: +SKIP
+        """
+        plan = read.plan()
+        executor: Any = self.new_executor("spark")
+        return executor.to_dataframe(plan.context, plan.splits)
+
+    def files_dataframe(self, paths: Sequence[str], file_format: str, schema: pa.Schema) -> Any:
+        """Return files as a Spark DataFrame whose rows remember their order.
+
+        Args:
+            paths: Files, in the order that counts.
+            file_format: `parquet`, `orc`, `csv` or `json`.
+            schema: Columns of the files.
+        """
+        _refuse_masks(self.options)
+        sources = _optional("paimon_assets.spark.sources")
+        return sources.files_to_dataframe(
+            self.spark.session(), paths, file_format, schema, options=self.options
+        )
+
+    def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
+        yield from (("warehouse", self.warehouse), ("options", sorted(self.options)))
+        yield from (("executor", self.executor), ("spark", self.spark))
+
+
+class _SharedSession:
+    """Who in this process uses the session, and whether one of them started it.
+
+    Dagster sets a resource up once for every place it is nested in, so several resource objects
+    may hold one session; it must end with the last of them, and never if it was there before.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._users: set[int] = set()
+        self._is_ours = False
+
+    def acquire(self, user: object, settings: Any) -> None:
+        """Start the session, or check the live one, on behalf of `user`."""
+        with self._lock:
+            if not self._users:
+                self._is_ours = _optional("pyspark.sql").SparkSession.getActiveSession() is None
+            _optional("paimon_assets.spark.session").get_session(settings)
+            self._users.add(id(user))
+
+    def release(self, user: object) -> None:
+        """Forget `user`; stop a session of ours that nobody uses any more."""
+        with self._lock:
+            if id(user) not in self._users:
+                return
+            self._users.discard(id(user))
+            if not self._users and self._is_ours:
+                _optional("paimon_assets.spark.session").stop_session()
+
+
+_SESSION = _SharedSession()
+
+
+def _optional(module: str) -> ModuleType:
+    """Load a module of the spark extra by name."""
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        raise InvalidInputError(
+            f"Spark is asked for, but the package '{error.name}' is not installed: install "
+            "paimon-assets[spark], or set executor='embedded'.",
+            kind="spark-missing",
+            details={"package": error.name},
+        ) from error
+
+
+def _refuse_masks(values: Mapping[str, str]) -> None:
+    """Refuse asterisks: what the Launchpad shows for a secret, sent back as if it were one."""
+    for name in _masked(values):
+        raise InvalidInputError(
+            f"The resource's '{name}' is '{values[name]}': the mask the UI shows, not the value. "
+            "Remove the `resources:` section from the run's config.",
+            kind="masked-secret",
+            details={"option": name},
+        )
+
+
+def _masked(values: Mapping[str, str]) -> Iterator[str]:
+    return (name for name, value in values.items() if value and not value.strip("*"))

@@ -1,0 +1,95 @@
+"""Identifier ⇄ AssetKey, and the names an asset carries because it is a Paimon table.
+
+One place decides how `database.table` shows in Dagster, so that assets, checks, sensors and
+maintenance jobs agree: above all on the pool, which keeps one writer at a time per table.
+"""
+
+import re
+
+import dagster as dg
+
+from paimon_assets.engine.control.catalog import Identifier
+from paimon_assets.engine.errors import InvalidInputError
+
+STORAGE_KIND = "paimon"
+"""Value of the tag and metadata `dagster/storage_kind`, and a `kind` of every table asset."""
+
+TABLE_NAME = "dagster/table_name"
+URI = "dagster/uri"
+STORAGE_KIND_KEY = "dagster/storage_kind"
+
+_GROUP_CHARACTERS = re.compile(r"[^A-Za-z0-9_]")
+
+
+def identifier_of(table: str | Identifier) -> Identifier:
+    """Return the identifier `database.table` names.
+
+    Raises:
+        InvalidInputError: Not of that form.
+    """
+    return table if isinstance(table, Identifier) else Identifier.parse(table)
+
+
+def asset_key_of(table: str | Identifier) -> dg.AssetKey:
+    """Return the default key of a table's asset: its database, then its name."""
+    identifier = identifier_of(table)
+    return dg.AssetKey([identifier.database, identifier.table])
+
+
+def identifier_of_key(key: dg.AssetKey) -> Identifier:
+    """Return the table of a default asset key: the last two parts.
+
+    Raises:
+        InvalidInputError: The key has fewer than two parts.
+    """
+    if len(key.path) < 2:
+        raise InvalidInputError(
+            f"Asset key '{key.to_user_string()}' names no table: expected [..., database, table].",
+            kind="asset-key",
+        )
+    return Identifier(*key.path[-2:])
+
+
+def pool_of(table: str | Identifier) -> str:
+    """Return the pool of everything that writes the table.
+
+    A pool without a limit does nothing: see `concurrency.pools.default_limit` in dagster.yaml.
+    """
+    return f"paimon/{identifier_of(table)}"
+
+
+def group_of(table: str | Identifier) -> str:
+    """Return the default asset group: the database, in the characters Dagster allows."""
+    return _GROUP_CHARACTERS.sub("_", identifier_of(table).database)
+
+
+def kinds_of(executor: str | None) -> set[str]:
+    """Return the kinds of a table asset: Paimon, and who computes."""
+    return {STORAGE_KIND, "arrow" if executor == "embedded" else "spark"}
+
+
+def uri_of(warehouse: str, table: str | Identifier) -> str:
+    """Return where the table lies in a filesystem warehouse.
+
+    >>> uri_of("s3://lake/warehouse/", "ods.orders")
+    's3://lake/warehouse/ods.db/orders'
+    """
+    identifier = identifier_of(table)
+    return f"{warehouse.rstrip('/')}/{identifier.database}.db/{identifier.table}"
+
+
+def identifier_of_asset(asset: dg.AssetsDefinition) -> Identifier:
+    """Return the table behind an asset definition: its `dagster/table_name`.
+
+    Raises:
+        InvalidInputError: The definition is not of exactly one table.
+    """
+    names = {spec.metadata.get(TABLE_NAME) for spec in asset.specs}
+    name = names.pop() if len(names) == 1 else None
+    if not isinstance(name, str):
+        raise InvalidInputError(
+            f"Asset definition '{asset.node_def.name}' is not one Paimon table: it needs exactly "
+            f"one asset with the metadata '{TABLE_NAME}'.",
+            kind="asset-table",
+        )
+    return identifier_of(name)

@@ -1,0 +1,229 @@
+"""SparkExecutor: the engine's Executor on Spark tasks.
+
+    write, buckets     rows → route (mapInArrow) → repartition(task) → sort → write (mapInArrow)
+    write, unaware     rows → write (mapInArrow)
+    read               splits, one a task → read (mapInArrow) → batches here, or a DataFrame
+
+Rows never pass through the driver on the way into or out of a DataFrame; it gets the wire bytes of
+commit messages. Files of failed or repeated attempts are named by no message and stay orphans.
+"""
+
+import contextlib
+import logging
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # ships no types
+from pyspark.errors import PySparkAttributeError, PySparkException
+from pyspark.sql import DataFrame, Row, SparkSession
+
+from paimon_assets.engine.codec.arrow_types import to_arrow_schema
+from paimon_assets.engine.contract.commit_message import WriteResult
+from paimon_assets.engine.contract.context import ReadContext, WriteContext
+from paimon_assets.engine.contract.split import DataSplit
+from paimon_assets.engine.contract.wire import (
+    dump_read_context,
+    dump_split,
+    dump_write_context,
+    load_error,
+    load_write_result,
+)
+from paimon_assets.engine.control.commit.abort import abort
+from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.data.write.input_check import InputCheck
+from paimon_assets.engine.data.write.row_key_extractor import refuse_unroutable
+from paimon_assets.engine.errors import StorageError
+from paimon_assets.engine.fileio.opening import open_file_io
+from paimon_assets.engine.spec.options import BUCKET
+from paimon_assets.engine.spec.schema import BucketMode
+from paimon_assets.spark.failure import error_inside
+from paimon_assets.spark.packing import (
+    PACKED_BYTES,
+    chunks,
+    ddl,
+    empty_batch,
+    joined,
+    pack,
+    pieces,
+    unpack,
+    without_dictionaries,
+)
+from paimon_assets.spark.shuffle import partition_slots, write_tasks
+from paimon_assets.spark.types import from_spark_schema, spark_arrow_schema, to_spark_schema
+from paimon_assets.spark.worker import (
+    ANSWER_SCHEMA,
+    PACKED_SCHEMA,
+    ROUTED_SCHEMA,
+    ROWS_PER_TASK_BITS,
+    SPLIT_SCHEMA,
+    Routing,
+    RowSource,
+    read_packed,
+    read_rows,
+    route_rows,
+    write_routed,
+    write_unrouted,
+)
+
+logger = logging.getLogger(__name__)
+
+SparkRows = DataFrame | pa.Table | pa.RecordBatchReader
+"""What this executor takes as rows. Arrow rows are sent from this process's memory."""
+
+
+class SparkExecutor:
+    """Runs data-plane work as Spark jobs of one session, local, on a cluster or through Connect."""
+
+    def __init__(self, session: SparkSession) -> None:
+        self.session = session
+
+    def map_splits(
+        self, context: ReadContext, splits: Sequence[DataSplit]
+    ) -> Iterator[pa.RecordBatch]:
+        """Read splits on Spark into this process, in split order.
+
+        For results that this process consumes; for everything else there is `to_dataframe`.
+
+        Cost:
+            At most two splits are in work, and their rows in memory, at a time.
+        """
+        if not splits:
+            return
+        schema = to_arrow_schema(context.schema.columns(context.columns))
+        frame = self._split_frame(splits).mapInArrow(
+            read_packed(dump_read_context(context)), ddl(ANSWER_SCHEMA)
+        )
+        with _typed_errors():
+            for row in frame.toLocalIterator(prefetchPartitions=True):
+                if row.error is not None:
+                    raise load_error(bytes(row.error))
+                yield unpack(bytes(row.result), schema)
+
+    def to_dataframe(self, context: ReadContext, splits: Sequence[DataSplit]) -> DataFrame:
+        """Return the rows of splits as a lazy DataFrame, one task a split.
+
+        An error of the data plane fails the Spark job that reads; `failure.error_inside` finds it.
+
+        Raises:
+            UnsupportedFeatureError: A column has a type this Spark does not have.
+        """
+        schema = to_spark_schema(context.schema.columns(context.columns))
+        if not splits:
+            return self.session.createDataFrame([], schema)
+        read = read_rows(dump_read_context(context), spark_arrow_schema(schema))
+        return self._split_frame(splits).mapInArrow(read, schema)
+
+    def map_rows(self, context: WriteContext, rows: SparkRows) -> WriteResult:
+        """Write rows on Spark; those of one bucket by one task, in the order of the input.
+
+        Order of a DataFrame: partition by partition, row by row, unless it has a column
+        `packing.POSITION_COLUMN`, as DataFrames of `sources` have. Then that decides, whatever was
+        shuffled since.
+
+        Raises:
+            InvalidInputError: Rows do not fit the table; files of other tasks were removed.
+        """
+        refuse_unroutable(context.schema, context.table)
+        frame, source = self._source(rows)
+        check = InputCheck(table=context.table, schema=context.schema)
+        check.conform(empty_batch(source.table_schema))
+        context_bytes = dump_write_context(context)
+        if context.schema.bucket_mode is BucketMode.BUCKET_UNAWARE:
+            written = frame.mapInArrow(write_unrouted(context_bytes, source), ddl(ANSWER_SCHEMA))
+        else:
+            written = self._routed(frame, source, context, context_bytes)
+        with _typed_errors():
+            answers = written.collect()
+        return _result(context, answers)
+
+    def _routed(
+        self, frame: DataFrame, source: RowSource, context: WriteContext, context_bytes: bytes
+    ) -> DataFrame:
+        buckets = context.schema.typed_options.get(BUCKET)
+        tasks = write_tasks(
+            buckets,
+            parallelism=parallelism(self.session),
+            partitioned=bool(context.schema.partition_keys),
+        )
+        routing = Routing(
+            context=context_bytes, source=source, buckets=buckets, slots=partition_slots(tasks)
+        )
+        logger.debug("writing %s by %d tasks", context.table, tasks)
+        return (
+            frame.mapInArrow(route_rows(routing), ddl(ROUTED_SCHEMA))
+            .repartition(tasks, "task")
+            .sortWithinPartitions("partition", "bucket", "position")
+            .mapInArrow(write_routed(context_bytes, source), ddl(ANSWER_SCHEMA))
+        )
+
+    def _source(self, rows: SparkRows) -> tuple[DataFrame, RowSource]:
+        if isinstance(rows, DataFrame):
+            # Refuses types Paimon does not have, by column name.
+            from_spark_schema(rows.schema)
+            return rows, RowSource(schema=spark_arrow_schema(rows.schema), is_packed=False)
+        reader = rows.to_reader() if isinstance(rows, pa.Table) else rows
+        schema = without_dictionaries(reader.schema)
+        plain = (batch.cast(schema) if schema != batch.schema else batch for batch in reader)
+        packed = [
+            pack(piece) for chunk in chunks(plain, PACKED_BYTES) for piece in pieces(joined(chunk))
+        ]
+        source = RowSource(schema=schema, is_packed=True)
+        if not packed:
+            return self.session.createDataFrame([], ddl(PACKED_SCHEMA)), source
+        positions = [number << ROWS_PER_TASK_BITS for number in range(len(packed))]
+        table = pa.table({"position": positions, "rows": packed}, PACKED_SCHEMA)
+        return self.session.createDataFrame(table), source
+
+    def _split_frame(self, splits: Sequence[DataSplit]) -> DataFrame:
+        """Return splits as rows of bytes, the i-th alone in the i-th Spark partition."""
+        slots = list(partition_slots(len(splits)))
+        wire = [dump_split(split) for split in splits]
+        table = pa.table({"slot": slots, "split": wire}, SPLIT_SCHEMA)
+        return self.session.createDataFrame(table).repartition(len(splits), "slot")
+
+
+def parallelism(session: SparkSession) -> int:
+    """Return how many tasks of this session run at a time, as far as it tells."""
+    try:
+        return max(1, session.sparkContext.defaultParallelism)
+    except PySparkAttributeError:
+        # A Connect client does not know the cluster.
+        return max(1, int(session.conf.get("spark.sql.shuffle.partitions") or 1))
+
+
+@contextlib.contextmanager
+def _typed_errors() -> Iterator[None]:
+    """Turn the failure of a Spark job back into the PaimonError that caused it, if one did."""
+    try:
+        yield
+    except (PySparkException, Py4JError) as failure:
+        error = error_inside(failure)
+        if error is None:
+            raise
+        raise error from failure
+
+
+def _result(context: WriteContext, answers: Sequence[Row]) -> WriteResult:
+    """Join the answers of all tasks; if one of them is an error, undo the others and raise it."""
+    total = WriteResult.sum(
+        load_write_result(bytes(answer.result)) for answer in answers if answer.result is not None
+    )
+    error = next((answer.error for answer in answers if answer.error is not None), None)
+    if error is not None:
+        _discard(context, total)
+        raise load_error(bytes(error))
+    return total
+
+
+def _discard(context: WriteContext, result: WriteResult) -> None:
+    """Delete files that will never be committed, as far as the storage lets us."""
+    store = FileStore(
+        file_io=open_file_io(context.file_io),
+        table_path=context.table_path,
+        schema=context.schema,
+        name=context.table,
+    )
+    try:
+        abort(store, result.messages)
+    except StorageError as failure:
+        logger.warning("files of a failed write of %s stay as orphans: %s", context.table, failure)

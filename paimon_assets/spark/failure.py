@@ -1,0 +1,45 @@
+"""Errors of the data plane on their way through Spark.
+
+What a person must mend comes back as a value, so that Spark does not repeat a task that cannot
+succeed. What may pass (`StorageError`), and anything inside a lazy DataFrame, flies as a Python
+exception: Spark retries the task, and the driver reads the original error out of Spark's text.
+"""
+
+import base64
+import binascii
+import contextlib
+import re
+from collections.abc import Iterator
+
+from paimon_assets.engine.contract.wire import dump_error, load_error
+from paimon_assets.engine.errors import FormatError, PaimonError
+
+_MARK = re.compile(r"\[paimon-error:([A-Za-z0-9+/=]+)\]")
+
+
+class WorkerError(Exception):
+    """A PaimonError inside a Spark task; its text survives Spark and holds the whole error."""
+
+    def __init__(self, error: PaimonError) -> None:
+        encoded = base64.b64encode(dump_error(error)).decode()
+        super().__init__(f"{error.message} [paimon-error:{encoded}]")
+
+
+@contextlib.contextmanager
+def flying() -> Iterator[None]:
+    """Let a PaimonError leave a task in the form that survives Spark."""
+    try:
+        yield
+    except PaimonError as error:
+        raise WorkerError(error) from error
+
+
+def error_inside(failure: BaseException) -> PaimonError | None:
+    """Return the PaimonError a task of a failed Spark job raised, None if it was something else."""
+    for encoded in _MARK.findall(str(failure)):
+        try:
+            return load_error(base64.b64decode(encoded, validate=True))
+        except (FormatError, binascii.Error):
+            # Spark shortens long texts; another copy may be whole.
+            continue
+    return None

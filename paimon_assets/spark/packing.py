@@ -1,0 +1,166 @@
+"""Arrow batches as opaque bytes in Spark rows.
+
+Spark turns every Arrow column into rows and back whenever a batch crosses between Python and the
+JVM. Rows that only pass through (a shuffle, a read for the driver) therefore travel as bytes: one
+Spark row holds a whole batch, whatever its types, and is moved without being looked into.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pat
+
+from paimon_assets.engine.errors import InvalidInputError
+
+POSITION_COLUMN = "__paimon_position"
+"""BIGINT column of a DataFrame that says where each row stood in the input.
+
+It decides the order of rows with equal keys and sequences, and is not written.
+"""
+
+PACKED_BYTES = 8 * 1024 * 1024
+"""Wished upper limit of the bytes one Spark row carries."""
+
+_SPARK_NAMES: dict[pa.DataType, str] = {
+    pa.int32(): "int",
+    pa.int64(): "bigint",
+    pa.binary(): "binary",
+    pa.string(): "string",
+}
+
+Positions = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """A batch as it came out of a Spark row."""
+
+    position: int
+    """Position of its first row."""
+    batch: pa.RecordBatch
+
+
+def columns(**types: pa.DataType) -> pa.Schema:
+    """Return the Arrow schema of Spark rows we make ourselves: name → type."""
+    return pa.schema(types)
+
+
+def ddl(schema: pa.Schema) -> str:
+    """Return such a schema as Spark's `mapInArrow` wants it.
+
+    >>> ddl(columns(position=pa.int64(), rows=pa.binary()))
+    'position bigint, rows binary'
+    """
+    return ", ".join(f"{field.name} {_SPARK_NAMES[field.type]}" for field in schema)
+
+
+def pack(batch: pa.RecordBatch) -> bytes:
+    """Encode a batch without its schema."""
+    return batch.serialize().to_pybytes()
+
+
+def unpack(data: bytes, schema: pa.Schema) -> pa.RecordBatch:
+    """Undo `pack`."""
+    return pa.ipc.read_record_batch(pa.py_buffer(data), schema)
+
+
+def pieces(batch: pa.RecordBatch, limit_bytes: int = PACKED_BYTES) -> Iterator[pa.RecordBatch]:
+    """Yield a batch in slices of about `limit_bytes`; none for an empty batch."""
+    count = -(-batch.nbytes // limit_bytes) or 1
+    step = max(1, -(-batch.num_rows // count))
+    for start in range(0, batch.num_rows, step):
+        yield batch.slice(start, step)
+
+
+def chunks(batches: Iterable[pa.RecordBatch], limit_bytes: int) -> Iterator[list[pa.RecordBatch]]:
+    """Collect batches up to about `limit_bytes`, in order."""
+    waiting: list[pa.RecordBatch] = []
+    waiting_bytes = 0
+    for batch in batches:
+        waiting.append(batch)
+        waiting_bytes += batch.nbytes
+        if waiting_bytes >= limit_bytes:
+            yield waiting
+            waiting, waiting_bytes = [], 0
+    if waiting:
+        yield waiting
+
+
+def joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    """Copy batches of one schema into one."""
+    if len(batches) == 1:
+        return batches[0]
+    whole = pa.Table.from_batches(batches).combine_chunks().to_batches()
+    return whole[0] if whole else batches[0]
+
+
+def empty_batch(schema: pa.Schema) -> pa.RecordBatch:
+    """Return a batch without rows: it carries the schema to check."""
+    return pa.RecordBatch.from_pylist([], schema=schema)
+
+
+def without_dictionaries(schema: pa.Schema) -> pa.Schema:
+    """Return the schema with plain columns for dictionaries, which packed batches cannot carry."""
+    return pa.schema([field.with_type(_plain(field.type)) for field in schema])
+
+
+def _plain(arrow_type: Any) -> Any:
+    return arrow_type.value_type if pat.is_dictionary(arrow_type) else arrow_type
+
+
+def take_positions(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, Positions]:
+    """Split the position column off a batch.
+
+    Raises:
+        InvalidInputError: A row has no position.
+    """
+    column: Any = batch.column(POSITION_COLUMN)
+    if column.null_count:
+        raise InvalidInputError(
+            f"{column.null_count} rows have no position: column '{POSITION_COLUMN}' is null in "
+            "them, as after an outer join. Fill it, or drop the column.",
+            kind="row-position",
+            details={"rows": column.null_count},
+        )
+    positions = column.cast(pa.int64()).to_numpy(zero_copy_only=False)
+    return batch.drop_columns([POSITION_COLUMN]), positions
+
+
+def in_position_order(packed: Iterable[Packed]) -> Iterator[pa.RecordBatch]:
+    """Merge batches that hold a position column into the order of their positions.
+
+    Args:
+        packed: By the position of their first row; each batch is in order itself.
+
+    Returns:
+        The rows in order, without the position column.
+
+    Cost:
+        Batches that do not overlap pass untouched. Of overlapping ones the rows are held that may
+        still have to wait: everything, if the input was shuffled completely.
+    """
+    held: pa.RecordBatch | None = None
+    for piece in packed:
+        if held is None:
+            held = piece.batch
+            continue
+        positions = _positions(held)
+        ready = int(np.searchsorted(positions, piece.position, side="left"))
+        if ready:
+            yield take_positions(held.slice(0, ready))[0]
+        if ready == len(positions):
+            held = piece.batch
+        else:
+            both = joined([held.slice(ready), piece.batch])
+            held = both.take(pc.array_sort_indices(both.column(POSITION_COLUMN)))
+    if held is not None:
+        yield take_positions(held)[0]
+
+
+def _positions(batch: pa.RecordBatch) -> Positions:
+    return take_positions(batch)[1]

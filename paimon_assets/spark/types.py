@@ -1,0 +1,262 @@
+"""Paimon ⇄ Spark types, and batches in the Arrow types Spark takes.
+
+    BOOLEAN … DOUBLE, DECIMAL, DATE    their namesakes
+    CHAR, VARCHAR                      StringType
+    BINARY, VARBINARY, BLOB            BinaryType
+    TIME                               TimeType (Spark 4.1 and later)
+    TIMESTAMP                          TimestampNTZType
+    TIMESTAMP WITH LOCAL TIME ZONE     TimestampType
+    VARIANT                            VariantType
+    ARRAY, VECTOR                      ArrayType
+    MAP; MULTISET                      MapType; MapType to counts
+    ROW                                StructType
+
+Spark's timestamps have microseconds: of nine fraction digits the last three are cut off on the way
+into a DataFrame, as Paimon's own Spark connector does.
+Source: `org.apache.paimon.spark.SparkTypeUtils` and `org.apache.spark.sql.util.ArrowUtils`.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pat
+from pyspark.sql import types as st
+
+from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
+from paimon_assets.engine.spec.types import (
+    MAX_LENGTH,
+    ArrayType,
+    AtomicType,
+    DataField,
+    DataType,
+    MapType,
+    MultisetType,
+    RowType,
+    TypeRoot,
+    VectorType,
+)
+
+_PLAIN: dict[TypeRoot, type[st.DataType]] = {
+    TypeRoot.BOOLEAN: st.BooleanType,
+    TypeRoot.TINYINT: st.ByteType,
+    TypeRoot.SMALLINT: st.ShortType,
+    TypeRoot.INT: st.IntegerType,
+    TypeRoot.BIGINT: st.LongType,
+    TypeRoot.FLOAT: st.FloatType,
+    TypeRoot.DOUBLE: st.DoubleType,
+    TypeRoot.CHAR: st.StringType,
+    TypeRoot.VARCHAR: st.StringType,
+    TypeRoot.BINARY: st.BinaryType,
+    TypeRoot.VARBINARY: st.BinaryType,
+    TypeRoot.BLOB: st.BinaryType,
+    TypeRoot.DATE: st.DateType,
+    TypeRoot.TIMESTAMP: st.TimestampNTZType,
+    TypeRoot.TIMESTAMP_LTZ: st.TimestampType,
+    TypeRoot.VARIANT: st.VariantType,
+}
+_TIME: type[st.DataType] | None = getattr(st, "TimeType", None)
+"""Spark's time of day; the releases before 4.1 have none."""
+
+_MICROS = 6
+_FROM_SPARK: tuple[tuple[type[st.DataType], AtomicType], ...] = (
+    (st.BooleanType, AtomicType(root=TypeRoot.BOOLEAN)),
+    (st.ByteType, AtomicType(root=TypeRoot.TINYINT)),
+    (st.ShortType, AtomicType(root=TypeRoot.SMALLINT)),
+    (st.IntegerType, AtomicType(root=TypeRoot.INT)),
+    (st.LongType, AtomicType(root=TypeRoot.BIGINT)),
+    (st.FloatType, AtomicType(root=TypeRoot.FLOAT)),
+    (st.DoubleType, AtomicType(root=TypeRoot.DOUBLE)),
+    (st.StringType, AtomicType(root=TypeRoot.VARCHAR, length=MAX_LENGTH)),
+    (st.CharType, AtomicType(root=TypeRoot.VARCHAR, length=MAX_LENGTH)),
+    (st.VarcharType, AtomicType(root=TypeRoot.VARCHAR, length=MAX_LENGTH)),
+    (st.BinaryType, AtomicType(root=TypeRoot.VARBINARY, length=MAX_LENGTH)),
+    (st.DateType, AtomicType(root=TypeRoot.DATE)),
+    (st.TimestampNTZType, AtomicType(root=TypeRoot.TIMESTAMP, precision=_MICROS)),
+    (st.TimestampType, AtomicType(root=TypeRoot.TIMESTAMP_LTZ, precision=_MICROS)),
+    (st.VariantType, AtomicType(root=TypeRoot.VARIANT)),
+)
+_ARROW: dict[type[st.DataType], pa.DataType] = {
+    st.BooleanType: pa.bool_(),
+    st.ByteType: pa.int8(),
+    st.ShortType: pa.int16(),
+    st.IntegerType: pa.int32(),
+    st.LongType: pa.int64(),
+    st.FloatType: pa.float32(),
+    st.DoubleType: pa.float64(),
+    st.StringType: pa.string(),
+    st.CharType: pa.string(),
+    st.VarcharType: pa.string(),
+    st.BinaryType: pa.binary(),
+    st.DateType: pa.date32(),
+    st.TimestampNTZType: pa.timestamp("us"),
+    st.TimestampType: pa.timestamp("us", tz="UTC"),
+}
+_VARIANT = pa.struct(
+    [
+        pa.field("value", pa.binary(), nullable=False),
+        # Spark tells a variant from a struct by this mark.
+        pa.field("metadata", pa.binary(), nullable=False, metadata={"variant": "true"}),
+    ]
+)
+
+
+def to_spark_type(data_type: DataType, *, column: str) -> st.DataType:
+    """Return the Spark type of a Paimon type.
+
+    Args:
+        data_type: Any Paimon type; its own nullability belongs to the Spark field.
+        column: Where the type stands, for the message.
+
+    Raises:
+        UnsupportedFeatureError: TIME on a Spark without a time type; names the column.
+    """
+    match data_type:
+        case ArrayType(element=element) | VectorType(element=element):
+            return st.ArrayType(to_spark_type(element, column=column), element.nullable)
+        case MultisetType(element=element):
+            counts = st.IntegerType()
+            return st.MapType(
+                to_spark_type(element, column=column), counts, valueContainsNull=False
+            )
+        case MapType(key=key, value=value):
+            spark_key = to_spark_type(key, column=column)
+            return st.MapType(spark_key, to_spark_type(value, column=column), value.nullable)
+        case RowType(fields=fields):
+            return st.StructType([_to_spark_field(f, f"{column}.{f.name}") for f in fields])
+        case AtomicType(root=TypeRoot.DECIMAL, precision=precision, scale=scale):
+            return st.DecimalType(precision or 0, scale or 0)
+        case AtomicType(root=TypeRoot.TIME):
+            if _TIME is None:
+                raise UnsupportedFeatureError(
+                    f"Column '{column}' has the type {data_type}, and this Spark has no time of "
+                    "day; leave the column out of the read, or use Spark 4.1.",
+                    kind="spark-type",
+                    details={"column": column},
+                )
+            return _TIME()
+        case _:
+            return _PLAIN[data_type.root]()
+
+
+def to_spark_schema(fields: Sequence[DataField]) -> st.StructType:
+    """Return the Spark schema of some columns, in their order."""
+    return st.StructType([_to_spark_field(field, field.name) for field in fields])
+
+
+def _to_spark_field(field: DataField, column: str) -> st.StructField:
+    spark_type = to_spark_type(field.type, column=column)
+    return st.StructField(field.name, spark_type, field.type.nullable)
+
+
+def from_spark_type(spark_type: st.DataType, *, nullable: bool = True, column: str) -> DataType:
+    """Return the Paimon type of a Spark type; ids of nested fields count up per struct.
+
+    Raises:
+        InvalidInputError: Paimon has no such type (intervals, null); names the column.
+    """
+    match spark_type:
+        case st.DecimalType():
+            root, digits, scale = TypeRoot.DECIMAL, spark_type.precision, spark_type.scale
+            return AtomicType(root=root, precision=digits, scale=scale, nullable=nullable)
+        case st.ArrayType():
+            element = from_spark_type(
+                spark_type.elementType, nullable=spark_type.containsNull, column=column
+            )
+            return ArrayType(element=element, nullable=nullable)
+        case st.MapType():
+            key = from_spark_type(spark_type.keyType, nullable=False, column=column)
+            value = from_spark_type(
+                spark_type.valueType, nullable=spark_type.valueContainsNull, column=column
+            )
+            return MapType(key=key, value=value, nullable=nullable)
+        case st.StructType():
+            return RowType(fields=from_spark_schema(spark_type), nullable=nullable)
+        case _:
+            return _from_plain(spark_type, nullable=nullable, column=column)
+
+
+def _from_plain(spark_type: st.DataType, *, nullable: bool, column: str) -> AtomicType:
+    if _TIME is not None and isinstance(spark_type, _TIME):
+        digits: int = getattr(spark_type, "precision", _MICROS)
+        return AtomicType(root=TypeRoot.TIME, precision=digits, nullable=nullable)
+    for known, plain in _FROM_SPARK:
+        if isinstance(spark_type, known):
+            return AtomicType(
+                root=plain.root, length=plain.length, precision=plain.precision, nullable=nullable
+            )
+    raise InvalidInputError(
+        f"Column '{column}' has Spark's type {spark_type.simpleString()}, which Paimon does not "
+        "have; cast or drop the column first.",
+        kind="spark-type",
+        details={"column": column},
+    )
+
+
+def from_spark_schema(schema: st.StructType) -> tuple[DataField, ...]:
+    """Return the Paimon columns that hold a DataFrame's rows; ids count from 0."""
+    return tuple(
+        DataField(
+            id=position,
+            name=field.name,
+            type=from_spark_type(field.dataType, nullable=field.nullable, column=field.name),
+        )
+        for position, field in enumerate(schema.fields)
+    )
+
+
+def spark_arrow_type(spark_type: st.DataType) -> pa.DataType:
+    """Return the Arrow type in which Spark takes and gives a column of `spark_type`."""
+    match spark_type:
+        case st.DecimalType():
+            return pa.decimal128(spark_type.precision, spark_type.scale)
+        case st.ArrayType():
+            element = spark_arrow_type(spark_type.elementType)
+            return pa.list_(pa.field("element", element, nullable=spark_type.containsNull))
+        case st.MapType():
+            item: Any = pa.field(
+                "value",
+                spark_arrow_type(spark_type.valueType),
+                nullable=spark_type.valueContainsNull,
+            )
+            return pa.map_(spark_arrow_type(spark_type.keyType), item)
+        case st.StructType():
+            return pa.struct(list(spark_arrow_schema(spark_type)))
+        case st.VariantType():
+            return _VARIANT
+        case _ if _TIME is not None and isinstance(spark_type, _TIME):
+            return pa.time64("ns")
+        case _:
+            return _ARROW[type(spark_type)]
+
+
+def spark_arrow_schema(schema: st.StructType) -> pa.Schema:
+    """Return the Arrow schema in which Spark takes and gives rows of `schema`."""
+    return pa.schema(
+        [
+            pa.field(field.name, spark_arrow_type(field.dataType), nullable=field.nullable)
+            for field in schema.fields
+        ]
+    )
+
+
+def to_spark_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Return a batch in the Arrow types of `spark_arrow_schema`; columns are matched by position.
+
+    Timestamps are cut to microseconds: rounded down, or toward 1970 inside nested columns.
+    """
+    arrays = [
+        _to_spark_array(array, field.type)
+        for array, field in zip(batch.columns, schema, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _to_spark_array(array: "pa.Array[Any]", wanted: pa.DataType) -> "pa.Array[Any]":
+    have: Any = array.type
+    if have.equals(wanted):
+        return array
+    if pat.is_timestamp(have) and have.unit == "ns":
+        array = pc.floor_temporal(array, unit="microsecond")
+    return array.cast(wanted, safe=False)

@@ -1,0 +1,318 @@
+"""What runs inside Spark tasks: wire bytes → `engine.data.worker` → wire bytes.
+
+Every function here returns the function `mapInArrow` runs; it takes and gives Arrow batches.
+
+    route_rows       rows → (task, partition, bucket, position, packed rows), buckets hashed once
+    write_routed     those, sorted → one writer after another → answers
+    write_unrouted   rows of a table without buckets → answers
+    read_packed      splits → packed batches
+    read_rows        splits → rows
+
+An answer is one row: `result` or `error`, as bytes of `contract.wire`.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import chain, groupby
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyspark import TaskContext
+
+from paimon_assets.engine.codec.arrow_types import to_arrow_schema
+from paimon_assets.engine.contract.commit_message import WriteResult
+from paimon_assets.engine.contract.context import WriteContext
+from paimon_assets.engine.contract.wire import (
+    dump_error,
+    dump_write_result,
+    load_read_context,
+    load_split,
+    load_write_context,
+)
+from paimon_assets.engine.data import worker
+from paimon_assets.engine.data.write.input_check import InputCheck
+from paimon_assets.engine.data.write.row_key_extractor import Numbers, assign_buckets
+from paimon_assets.engine.errors import PaimonError, StorageError
+from paimon_assets.engine.fileio.opening import open_file_io
+from paimon_assets.spark.failure import flying
+from paimon_assets.spark.packing import (
+    POSITION_COLUMN,
+    Packed,
+    Positions,
+    chunks,
+    columns,
+    empty_batch,
+    in_position_order,
+    joined,
+    pack,
+    pieces,
+    take_positions,
+    unpack,
+)
+from paimon_assets.spark.shuffle import task_of
+from paimon_assets.spark.types import to_spark_batch
+
+ArrowMap = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+ROUTED_SCHEMA = columns(
+    task=pa.int32(),
+    partition=pa.binary(),
+    bucket=pa.int32(),
+    position=pa.int64(),
+    rows=pa.binary(),
+)
+PACKED_SCHEMA = columns(position=pa.int64(), rows=pa.binary())
+ANSWER_SCHEMA = columns(result=pa.binary(), error=pa.binary())
+SPLIT_SCHEMA = columns(slot=pa.int32(), split=pa.binary())
+_POSITION_FIELD = pa.field(POSITION_COLUMN, pa.int64(), nullable=False)
+
+ROWS_PER_TASK_BITS = 33
+"""As in `monotonically_increasing_id`: position = partition or chunk « 33 | row."""
+
+_CHUNK_BYTES = 32 * 1024 * 1024
+"""Rows routed at a time: enough for few and long pieces, little beside a writer's buffer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowSource:
+    """How the rows of one write reach its tasks."""
+
+    schema: pa.Schema
+    """Of the rows, with the position column if they have one."""
+    is_packed: bool
+    """Rows come as `PACKED_SCHEMA`, else as columns of a DataFrame."""
+
+    @property
+    def has_positions(self) -> bool:
+        """Whether rows say themselves where they stood in the input."""
+        return POSITION_COLUMN in self.schema.names
+
+    @property
+    def table_schema(self) -> pa.Schema:
+        """Of the rows as the table sees them."""
+        kept = [field for field in self.schema if field.name != POSITION_COLUMN]
+        return pa.schema(kept)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Routing:
+    """How rows are dealt to tasks."""
+
+    context: bytes
+    """Wire form of the WriteContext."""
+    source: RowSource
+    buckets: int
+    """Buckets of a partition."""
+    slots: tuple[int, ...]
+    """Task → the number Spark sends there (`shuffle.partition_slots`)."""
+
+
+def route_rows(routing: Routing) -> ArrowMap:
+    """Group rows by (partition, bucket), and address each group to the task that writes it."""
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with flying():
+            context = load_write_context(routing.context)
+            check = InputCheck(table=context.table, schema=context.schema)
+            for chunk in _positioned_chunks(batches, routing.source):
+                yield from _route(chunk, context, check, routing)
+
+    return run
+
+
+def _positioned_chunks(batches: Iterable[pa.RecordBatch], source: RowSource) -> Iterator[Packed]:
+    """Yield rows in larger chunks, each in the order of its positions."""
+    arriving = _unpacked(batches, source) if source.is_packed else _numbered(batches, source)
+    for chunk in arriving:
+        if not source.has_positions:
+            yield chunk
+        elif chunk.batch.num_rows:
+            yield _sorted_by_position(chunk.batch)
+
+
+def _unpacked(batches: Iterable[pa.RecordBatch], source: RowSource) -> Iterator[Packed]:
+    for batch in batches:
+        for position, data in zip(batch["position"], batch["rows"], strict=True):
+            yield Packed(position.as_py(), unpack(data.as_py(), source.schema))
+
+
+def _numbered(batches: Iterable[pa.RecordBatch], source: RowSource) -> Iterator[Packed]:
+    """Count the rows of this task from its place among the DataFrame's partitions."""
+    task = TaskContext.get()
+    position = (task.partitionId() if task else 0) << ROWS_PER_TASK_BITS
+    normal = (to_spark_batch(batch, source.schema) for batch in batches)
+    for waiting in chunks(normal, _CHUNK_BYTES):
+        rows = joined(waiting)
+        yield Packed(position, rows)
+        position += rows.num_rows
+
+
+def _sorted_by_position(rows: pa.RecordBatch) -> Packed:
+    positions = take_positions(rows)[1]
+    if (np.diff(positions) < 0).any():
+        rows = rows.take(np.argsort(positions, kind="stable"))
+    return Packed(int(positions.min()), rows)
+
+
+def _route(
+    chunk: Packed, context: WriteContext, check: InputCheck, routing: Routing
+) -> Iterator[pa.RecordBatch]:
+    """Yield one Spark row for each piece of each group; rows of a group keep their order."""
+    rows, positions = _split_positions(chunk, routing.source)
+    rows = check.conform(rows)
+    partitions, partition_ids, buckets = assign_buckets(context, rows)
+    if routing.source.has_positions:
+        rows = rows.append_column(_POSITION_FIELD, pa.array(positions))
+    for indices in _groups_of(partition_ids, buckets):
+        first = int(indices[0])
+        partition, bucket = partitions[int(partition_ids[first])], int(buckets[first])
+        group = rows if len(indices) == rows.num_rows else rows.take(indices)
+        task = task_of(partition, bucket, buckets=routing.buckets, tasks=len(routing.slots))
+        start = 0
+        for piece in pieces(group):
+            position = int(positions[indices[start]])
+            start += piece.num_rows
+            values = (routing.slots[task], partition, bucket, position, pack(piece))
+            yield _row(ROUTED_SCHEMA, *values)
+
+
+def _split_positions(chunk: Packed, source: RowSource) -> tuple[pa.RecordBatch, Positions]:
+    if source.has_positions:
+        return take_positions(chunk.batch)
+    end = chunk.position + chunk.batch.num_rows
+    return chunk.batch, np.arange(chunk.position, end, dtype=np.int64)
+
+
+def _groups_of(partition_ids: Numbers, buckets: Numbers) -> Iterator[npt.NDArray[np.int64]]:
+    """Yield the row numbers of every (partition, bucket), in order."""
+    if not len(buckets):
+        return
+    keys = partition_ids.astype(np.int64) * (int(buckets.max()) + 1) + buckets
+    # Two bytes are sorted by radix: linear.
+    order = np.argsort(keys.astype(np.uint16) if keys.max() < 2**16 else keys, kind="stable")
+    starts = np.flatnonzero(np.diff(keys[order])) + 1
+    yield from np.split(order, starts)
+
+
+def write_routed(context_bytes: bytes, source: RowSource) -> ArrowMap:
+    """Write what `route_rows` gave, one bucket after another.
+
+    It comes sorted by (partition, bucket, position).
+    """
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return _answering(batches, lambda: _write_groups(batches, context_bytes, source))
+
+    return run
+
+
+def _write_groups(
+    batches: Iterable[pa.RecordBatch], context_bytes: bytes, source: RowSource
+) -> Iterator[WriteResult]:
+    context = load_write_context(context_bytes)
+    file_io = open_file_io(context.file_io)
+    schema = to_arrow_schema(context.schema.fields)
+    if source.has_positions:
+        schema = schema.append(_POSITION_FIELD)
+    for (partition, bucket), group in groupby(_routed(batches), key=lambda item: item[0]):
+        packed = (Packed(position, unpack(data, schema)) for _, position, data in group)
+        rows = in_position_order(packed) if source.has_positions else (p.batch for p in packed)
+        yield worker.write_bucket(context, partition, bucket, rows, file_io)
+
+
+def _routed(
+    batches: Iterable[pa.RecordBatch],
+) -> Iterator[tuple[tuple[bytes, int], int, bytes]]:
+    """Yield ((partition, bucket), position, packed rows); a loop over pieces, not over rows."""
+    for batch in batches:
+        values = (batch["partition"], batch["bucket"], batch["position"], batch["rows"])
+        for partition, bucket, position, rows in zip(*values, strict=True):
+            yield (partition.as_py(), bucket.as_py()), position.as_py(), rows.as_py()
+
+
+def write_unrouted(context_bytes: bytes, source: RowSource) -> ArrowMap:
+    """Write rows into files of this task's own, for tables where any file may hold any row."""
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return _answering(batches, lambda: _write_all(batches, context_bytes, source))
+
+    return run
+
+
+def _write_all(
+    batches: Iterable[pa.RecordBatch], context_bytes: bytes, source: RowSource
+) -> Iterator[WriteResult]:
+    context = load_write_context(context_bytes)
+    plain = (
+        take_positions(chunk.batch)[0] if source.has_positions else chunk.batch
+        for chunk in _positioned_chunks(batches, source)
+    )
+    # A task without rows still hands over a schema to check.
+    rows = chain([empty_batch(source.table_schema)], plain)
+    yield worker.write_rows(context, rows, open_file_io(context.file_io))
+
+
+def read_packed(context_bytes: bytes) -> ArrowMap:
+    """Read splits into packed batches of the plan's own Arrow types; errors come as answers."""
+
+    def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in _read(batches, context_bytes):
+            for piece in pieces(batch):
+                yield _row(ANSWER_SCHEMA, pack(piece), None)
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return _with_errors(batches, lambda: read(batches))
+
+    return run
+
+
+def read_rows(context_bytes: bytes, schema: pa.Schema) -> ArrowMap:
+    """Read splits into the columns of a DataFrame of the Arrow schema `schema`."""
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with flying():
+            for batch in _read(batches, context_bytes):
+                yield to_spark_batch(batch, schema)
+
+    return run
+
+
+def _read(batches: Iterable[pa.RecordBatch], context_bytes: bytes) -> Iterator[pa.RecordBatch]:
+    context = load_read_context(context_bytes)
+    file_io = open_file_io(context.file_io)
+    for batch in batches:
+        for split in batch["split"]:
+            yield from worker.read_split(context, load_split(split.as_py()), file_io)
+
+
+def _answering(
+    batches: Iterable[pa.RecordBatch], work: Callable[[], Iterator[WriteResult]]
+) -> Iterator[pa.RecordBatch]:
+    def answers() -> Iterator[pa.RecordBatch]:
+        for result in work():
+            yield _row(ANSWER_SCHEMA, dump_write_result(result), None)
+
+    return _with_errors(batches, answers)
+
+
+def _with_errors(
+    batches: Iterable[pa.RecordBatch], work: Callable[[], Iterator[pa.RecordBatch]]
+) -> Iterator[pa.RecordBatch]:
+    """Yield what `work` yields, and its error as the last answer."""
+    with flying():
+        try:
+            yield from work()
+        except StorageError:
+            raise
+        except PaimonError as error:
+            yield _row(ANSWER_SCHEMA, None, dump_error(error))
+            # Spark gives up a Python worker that leaves input unread.
+            for _ in batches:
+                pass
+
+
+def _row(schema: pa.Schema, *values: Any) -> pa.RecordBatch:
+    arrays = [pa.array([value], field.type) for value, field in zip(values, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)

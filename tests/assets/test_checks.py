@@ -1,0 +1,138 @@
+"""Checks on tables: what passes, what fails, and what they show."""
+
+from typing import Any
+
+import dagster as dg
+import pyarrow as pa
+import pytest
+
+from paimon_assets.assets import (
+    CheckOptions,
+    PaimonCatalogResource,
+    paimon_asset,
+    row_count_check,
+    unique_key_check,
+)
+from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.schema import Schema
+from tests.assets.support import PLANES, failure_text, planes, run
+
+PAIRS = Schema.of({"a": "INT", "b": "STRING", "unread": "DOUBLE"})
+
+
+@paimon_asset("air.planes", PLANES)
+def some_planes() -> pa.Table:
+    return planes(("N1", 1, None), ("N2", 2, None), ("N2", 3, None))
+
+
+def pairs_asset(*rows: tuple[int | None, str | None]) -> dg.AssetsDefinition:
+    @paimon_asset("air.pairs", PAIRS)
+    def pairs() -> pa.Table:
+        left, right = zip(*rows, strict=True)
+        return pa.table(
+            {
+                "a": pa.array(left, pa.int32()),
+                "b": pa.array(right, pa.string()),
+                "unread": pa.nulls(len(rows), pa.float64()),
+            }
+        )
+
+    return pairs
+
+
+def evaluated(result: dg.ExecuteInProcessResult) -> tuple[dg.AssetCheckEvaluation, dict[str, Any]]:
+    """The one evaluation, and its metadata as plain values."""
+    [evaluation] = result.get_asset_check_evaluations()
+    metadata = {
+        name: value.records if isinstance(value, dg.TableMetadataValue) else value.value
+        for name, value in evaluation.metadata.items()
+    }
+    return evaluation, metadata
+
+
+def test_the_row_count_is_that_of_merged_rows(paimon: PaimonCatalogResource) -> None:
+    run(some_planes, paimon)
+    check = row_count_check(some_planes, 2)
+    evaluation, metadata = evaluated(run([some_planes, check], paimon))
+    assert evaluation.passed
+    assert (metadata["paimon/rows"], metadata["paimon/physical_rows"]) == (2, 4)
+    assert (evaluation.check_name, evaluation.asset_key) == ("row_count", some_planes.key)
+
+
+@pytest.mark.parametrize(("expected", "said"), [(5, "3 missing"), (1, "1 too many")])
+def test_a_wrong_row_count_says_by_how_much(
+    paimon: PaimonCatalogResource, expected: int, said: str
+) -> None:
+    check = row_count_check(some_planes, lambda: expected)
+    evaluation, metadata = evaluated(run([some_planes, check], paimon))
+    assert not evaluation.passed
+    assert said in (evaluation.description or "")
+    assert metadata["paimon/difference"] == 2 - expected
+
+
+def test_a_blocking_check_stops_what_lies_downstream(paimon: PaimonCatalogResource) -> None:
+    ran = []
+
+    @dg.asset(deps=[some_planes])
+    def downstream() -> None:
+        ran.append(1)
+
+    check = row_count_check(some_planes, 99, options=CheckOptions(blocking=True))
+    assert not run([some_planes, check, downstream], paimon).success
+    assert not ran
+    warned = CheckOptions(blocking=True, severity=dg.AssetCheckSeverity.WARN)
+    check = row_count_check(some_planes, 99, options=warned)
+    assert run([some_planes, check, downstream], paimon).success
+    assert ran
+
+
+def test_a_primary_key_is_unique_after_merging(paimon: PaimonCatalogResource) -> None:
+    evaluation, metadata = evaluated(run([some_planes, unique_key_check(some_planes)], paimon))
+    assert evaluation.passed
+    assert (metadata["paimon/rows"], metadata["paimon/duplicate_keys"]) == (2, 0)
+    assert metadata["paimon/key"] == "tailnum"
+
+
+def test_shared_keys_are_counted_and_shown_worst_first(paimon: PaimonCatalogResource) -> None:
+    pairs = pairs_asset((1, "x"), (1, "x"), (1, "y"), (None, "x"), (None, "x"), (None, "x"))
+    check = unique_key_check(pairs, ["a", "b"])
+    evaluation, metadata = evaluated(run([pairs, check], paimon))
+    assert not evaluation.passed
+    assert metadata["paimon/duplicate_keys"] == 2
+    assert metadata["paimon/rows_with_duplicate_keys"] == 5
+    assert [dict(record.data) for record in metadata["paimon/examples"]] == [
+        {"a": None, "b": "x", "rows": 3},
+        {"a": 1, "b": "x", "rows": 2},
+    ]
+
+
+def test_a_table_without_rows_passes(paimon: PaimonCatalogResource) -> None:
+    @paimon_asset("air.planes", PLANES)
+    def nothing() -> None: ...
+
+    checks = [row_count_check(nothing, 0), unique_key_check(nothing)]
+    result = run([nothing, *checks], paimon)
+    assert [evaluation.passed for evaluation in result.get_asset_check_evaluations()] == [True] * 2
+
+
+def test_a_check_without_key_says_what_to_name(paimon: PaimonCatalogResource) -> None:
+    pairs = pairs_asset((1, "x"))
+    text = failure_text(run([pairs, unique_key_check(pairs)], paimon))
+    assert "name the columns that must be unique" in text
+
+
+def test_a_check_runs_alone(paimon: PaimonCatalogResource) -> None:
+    run(some_planes, paimon)
+    check = row_count_check(some_planes, 2, options=CheckOptions(name="as_many_as_known"))
+    chosen = dg.AssetSelection.checks(dg.AssetCheckKey(some_planes.key, "as_many_as_known"))
+    result = run([some_planes, check], paimon, selection=chosen)
+    assert result.get_asset_materialization_events() == []
+    assert evaluated(result)[0].passed
+
+
+def test_a_check_needs_the_asset_of_a_table() -> None:
+    @dg.asset
+    def other() -> None: ...
+
+    with pytest.raises(InvalidInputError, match="'other' is not one Paimon table"):
+        row_count_check(other, 1)

@@ -1,0 +1,54 @@
+"""Engine errors at the Dagster boundary: try again, or stop and say why."""
+
+import dagster as dg
+import pytest
+
+from paimon_assets.assets.failures import MAX_RETRIES, dagster_failures
+from paimon_assets.engine.control.catalog import Identifier
+from paimon_assets.engine.errors import (
+    ERROR_CLASSES,
+    CommitConflictError,
+    CommitUnknownError,
+    InvalidInputError,
+    StorageError,
+)
+
+TABLE = Identifier("ods", "orders")
+AGAIN = {CommitConflictError, CommitUnknownError, StorageError}
+
+
+@pytest.mark.parametrize("error_class", AGAIN, ids=lambda cls: cls.__name__)
+def test_what_may_go_better_is_tried_again(error_class: type[StorageError]) -> None:
+    with pytest.raises(dg.RetryRequested) as caught, dagster_failures(TABLE, wait_seconds=5):
+        raise error_class("lost")
+    assert (caught.value.max_retries, caught.value.seconds_to_wait) == (MAX_RETRIES, 5)
+    assert isinstance(caught.value.__cause__, error_class)
+
+
+@pytest.mark.parametrize(
+    "error_class",
+    [cls for cls in ERROR_CLASSES.values() if cls not in AGAIN],
+    ids=lambda cls: cls.__name__,
+)
+def test_what_stays_wrong_fails_at_once(error_class: type[InvalidInputError]) -> None:
+    with pytest.raises(dg.Failure) as caught, dagster_failures(TABLE):
+        raise error_class("Column 'a' is wrong.", kind="k", details={"column": "a", "none": None})
+    failure = caught.value
+    assert failure.description == "Column 'a' is wrong. (table ods.orders)"
+    assert failure.allow_retries is False
+    assert {name: value.value for name, value in failure.metadata.items()} == {
+        "paimon/table": "ods.orders",
+        "paimon/error_kind": "k",
+        "paimon/column": "a",
+    }
+
+
+def test_a_table_named_in_the_message_is_not_named_twice() -> None:
+    with pytest.raises(dg.Failure) as caught, dagster_failures(TABLE):
+        raise InvalidInputError("Table ods.orders is wrong.")
+    assert caught.value.description == "Table ods.orders is wrong."
+
+
+def test_other_errors_pass_as_they_are() -> None:
+    with pytest.raises(KeyError), dagster_failures(TABLE):
+        raise KeyError("of the function")

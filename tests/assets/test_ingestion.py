@@ -1,0 +1,388 @@
+"""Files that land, exactly once each, whatever crashes between ledger and commit."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pyarrow as pa
+import pyarrow.csv as pacsv
+import pyarrow.orc as paorc
+import pyarrow.parquet as papq
+import pytest
+
+from paimon_assets.assets import (
+    FileSource,
+    IngestConfig,
+    PaimonCatalogResource,
+    file_ingestion_asset,
+)
+from paimon_assets.assets.ledger import SourceFile, load_ledger, property_of, write_ledger
+from paimon_assets.engine.control.filesystem_catalog import FilesystemCatalog
+from paimon_assets.engine.embedded import EmbeddedExecutor
+from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.schema import Schema
+from paimon_assets.engine.table.api import TableCatalog
+from paimon_assets.engine.table.table import Table
+from tests.assets.support import (
+    FailsOnce,
+    data_version_of,
+    failure_text,
+    metadata_of,
+    run,
+)
+
+EVENTS = Schema.of({"id": "BIGINT", "what": "STRING"})
+KEY = dg.AssetKey(["log", "events"])
+
+
+@pytest.fixture
+def landing(tmp_path: Path) -> Path:
+    folder = tmp_path / "landing"
+    folder.mkdir()
+    return folder
+
+
+def land(folder: Path, name: str, *ids: int) -> Path:
+    """A Parquet file of events lands by rename."""
+    rows = pa.table({"id": pa.array(ids, pa.int64()), "what": [f"e{number}" for number in ids]})
+    papq.write_table(rows, folder / f".{name}")
+    return (folder / f".{name}").rename(folder / name)
+
+
+def events(folder: Path, **options: Any) -> dg.AssetsDefinition:
+    source = options.pop("source", FileSource(folder=str(folder)))
+    return file_ingestion_asset("log.events", EVENTS, source=source, **options)
+
+
+def config(**fields: Any) -> dg.RunConfig:
+    return dg.RunConfig(ops={"log__events": IngestConfig(**fields)})
+
+
+def table_of(paimon: PaimonCatalogResource) -> Table:
+    return paimon.catalog().get_table("log.events")
+
+
+def ids_of(paimon: PaimonCatalogResource) -> list[int]:
+    """Ids in the order the table gives them."""
+    return [row["id"] for row in table_of(paimon).new_read_builder().to_arrow().to_pylist()]
+
+
+def test_files_are_taken_in_path_order_and_each_once(
+    landing: Path, paimon: PaimonCatalogResource
+) -> None:
+    land(landing, "b.parquet", 3, 4)
+    land(landing, "a.parquet", 2, 1)
+    asset = events(landing)
+    first = metadata_of(run(asset, paimon), KEY)
+    assert ids_of(paimon) == [2, 1, 3, 4]
+    assert (first["paimon/files_ingested"], first["paimon/rows_in"]) == (2, 4)
+    assert [record.data["file"] for record in first["paimon/files"]] == ["a.parquet", "b.parquet"]
+
+    land(landing, "0.parquet", 9)
+    second = metadata_of(run(asset, paimon), KEY)
+    assert ids_of(paimon) == [2, 1, 3, 4, 9]
+    assert (second["paimon/files_ingested"], second["paimon/files_in_ledger"]) == (1, 3)
+
+
+def test_without_a_new_file_nothing_is_committed_and_the_result_says_so(
+    landing: Path, paimon: PaimonCatalogResource
+) -> None:
+    land(landing, "a.parquet", 1)
+    run(events(landing), paimon)
+    result = run(events(landing), paimon)
+    shown = metadata_of(result, KEY)
+    assert "nothing was committed" in shown["paimon/note"]
+    assert (shown["paimon/files_ingested"], shown["paimon/rows_in"]) == (0, 0)
+    assert data_version_of(result, KEY) == "1"
+    assert [snapshot.id for snapshot in table_of(paimon).snapshots()] == [1]
+
+
+def test_an_empty_folder_makes_an_empty_table(landing: Path, paimon: PaimonCatalogResource) -> None:
+    assert run(events(landing), paimon).success
+    assert ids_of(paimon) == []
+    assert table_of(paimon).latest_snapshot() is None
+
+
+def test_hidden_empty_and_other_files_are_not_taken(
+    landing: Path, paimon: PaimonCatalogResource
+) -> None:
+    land(landing, "a.parquet", 1)
+    land(landing, "_b.parquet", 2)
+    (landing / "c.parquet").touch()
+    (landing / "notes.txt").write_text("no rows")
+    (landing / "d.parquet").mkdir()
+    assert run(events(landing), paimon).success
+    assert ids_of(paimon) == [1]
+
+
+def test_max_files_takes_the_first_and_leaves_the_rest(
+    landing: Path, paimon: PaimonCatalogResource
+) -> None:
+    for number in range(5):
+        land(landing, f"{number}.parquet", number)
+    shown = metadata_of(run(events(landing), paimon, run_config=config(max_files=2)), KEY)
+    assert (shown["paimon/files_ingested"], shown["paimon/files_left"]) == (2, 3)
+    assert ids_of(paimon) == [0, 1]
+    run(events(landing), paimon)
+    assert ids_of(paimon) == [0, 1, 2, 3, 4]
+
+
+def test_a_negative_max_files_is_refused_with_the_way_out(
+    landing: Path, paimon: PaimonCatalogResource
+) -> None:
+    text = failure_text(run(events(landing), paimon, run_config=config(max_files=-1)))
+    assert "give 0 for all new files" in text
+
+
+def test_a_dry_run_reports_and_writes_nothing(landing: Path, paimon: PaimonCatalogResource) -> None:
+    land(landing, "a.parquet", 1)
+    shown = metadata_of(run(events(landing), paimon, run_config=config(dry_run=True)), KEY)
+    assert "Dry run: 1 new files would be ingested" in shown["paimon/note"]
+    assert table_of(paimon).latest_snapshot() is None
+    assert table_of(paimon).file_io.list_directory(f"{table_of(paimon).path}/ingestion") == []
+
+
+@pytest.mark.parametrize("change", ["size", "time"])
+def test_a_file_that_changed_after_it_was_taken_is_named(
+    landing: Path, paimon: PaimonCatalogResource, change: str
+) -> None:
+    path = land(landing, "a.parquet", 1)
+    run(events(landing), paimon)
+    land(landing, "b.parquet", 2)
+    if change == "size":
+        land(landing, "a.parquet", 1, 5, 6)
+    else:
+        os.utime(path, (1, 1))
+    text = failure_text(run(events(landing), paimon))
+    assert "a.parquet in" in text
+    assert "changed after being ingested" in text
+    assert ids_of(paimon) == [1]
+
+
+def test_a_file_that_is_gone_does_not_matter(landing: Path, paimon: PaimonCatalogResource) -> None:
+    land(landing, "a.parquet", 1).unlink()
+    land(landing, "b.parquet", 2)
+    run(events(landing), paimon)
+    (landing / "b.parquet").unlink()
+    land(landing, "c.parquet", 3)
+    run(events(landing), paimon)
+    assert ids_of(paimon) == [2, 3]
+
+
+def test_a_crash_between_ledger_and_commit_loses_and_repeats_nothing(
+    landing: Path, paimon: PaimonCatalogResource
+) -> None:
+    land(landing, "a.parquet", 1)
+    run(events(landing), paimon)
+    land(landing, "b.parquet", 2)
+    table = table_of(paimon)
+    held = load_ledger(table, "log/events", table.latest_snapshot())
+    dead = held.with_files([SourceFile(name="b.parquet", size_bytes=1, modified_ms=1)])
+    write_ledger(table, dead)  # the run died here
+    assert run(events(landing), paimon).success
+    assert ids_of(paimon) == [1, 2]
+    assert run(events(landing), paimon).success
+    assert ids_of(paimon) == [1, 2]
+
+
+def test_a_step_that_fails_after_its_commit_takes_nothing_in_again(
+    landing: Path, warehouse: str
+) -> None:
+    file_io = FailsOnce(after_publish_of="/snapshot-1")
+
+    class Unreliable(PaimonCatalogResource):
+        def catalog(self) -> TableCatalog:
+            return TableCatalog(FilesystemCatalog(self.warehouse, file_io), file_io)
+
+    paimon = Unreliable(warehouse=warehouse, executor="embedded")
+    land(landing, "a.parquet", 1)
+    result = run(events(landing), paimon)
+    assert file_io.has_failed
+    assert result.success, failure_text(result)
+    shown = metadata_of(result, KEY)
+    assert (shown["paimon/already_committed"], shown["paimon/snapshot_id"]) == (True, 1)
+    assert ids_of(paimon) == [1]
+
+
+def test_of_two_runs_that_take_in_the_same_files_at_once_one_commits(
+    landing: Path, paimon: PaimonCatalogResource
+) -> None:
+    land(landing, "a.parquet", 1)
+    raced: list[int] = []
+
+    def race(frame: Any) -> Any:
+        if not raced:
+            raced.append(1)
+            assert run(events(landing), paimon).success
+        return frame
+
+    result = run(events(landing, transform=race), paimon)
+    assert result.success, failure_text(result)
+    assert ids_of(paimon) == [1]
+    assert metadata_of(result, KEY)["paimon/files_ingested"] == 0
+
+
+def test_other_commits_between_two_ingestions_do_not_hide_the_ledger(
+    landing: Path, paimon: PaimonCatalogResource
+) -> None:
+    land(landing, "a.parquet", 1)
+    run(events(landing), paimon)
+    for number in (50, 51):
+        rows = pa.table({"id": pa.array([number], pa.int64()), "what": ["by hand"]})
+        table_of(paimon).new_write_builder().write(rows, EmbeddedExecutor())
+    run(events(landing), paimon)
+    assert ids_of(paimon) == [1, 50, 51]
+
+
+def test_a_lost_ledger_is_an_error_and_not_a_second_ingestion(
+    landing: Path, paimon: PaimonCatalogResource
+) -> None:
+    land(landing, "a.parquet", 1)
+    run(events(landing), paimon)
+    rows = pa.table({"id": pa.array([50], pa.int64()), "what": ["by hand"]})
+    table_of(paimon).new_write_builder().write(rows, EmbeddedExecutor())
+    snapshots = Path(table_of(paimon).path) / "snapshot"
+    (snapshots / "snapshot-1").unlink()
+    (snapshots / "EARLIEST").write_text("2")
+    text = failure_text(run(events(landing), paimon))
+    assert "have expired" in text
+    assert ids_of(paimon) == [1, 50]
+
+
+def test_two_assets_may_feed_one_table_from_two_folders(
+    landing: Path, tmp_path: Path, paimon: PaimonCatalogResource
+) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    land(landing, "a.parquet", 1)
+    land(other, "a.parquet", 2)
+    run(events(landing), paimon)
+    second = events(other, key=["log", "events_of_others"])
+    assert run(second, paimon).success
+    assert ids_of(paimon) == [1, 2]
+
+
+def test_the_snapshot_names_its_ledger(landing: Path, paimon: PaimonCatalogResource) -> None:
+    land(landing, "a.parquet", 1)
+    result = run(events(landing), paimon)
+    snapshot = table_of(paimon).latest_snapshot()
+    assert snapshot is not None
+    assert snapshot.properties["dagster.run-id"] == result.run_id
+    name = snapshot.properties[property_of("log/events")]
+    assert (Path(table_of(paimon).path) / "ingestion" / name).exists()
+
+
+def test_a_run_may_read_another_folder(
+    landing: Path, tmp_path: Path, paimon: PaimonCatalogResource
+) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    land(other, "x.parquet", 7)
+    run(events(landing), paimon, run_config=config(source=str(other)))
+    assert ids_of(paimon) == [7]
+
+
+def test_the_folder_may_come_from_the_environment(
+    landing: Path, paimon: PaimonCatalogResource, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asset = events(landing, source=FileSource(folder=dg.EnvVar("LANDING_FOLDER")))
+    assert "'LANDING_FOLDER', which is not set" in failure_text(run(asset, paimon))
+    monkeypatch.setenv("LANDING_FOLDER", str(landing))
+    land(landing, "a.parquet", 1)
+    assert run(asset, paimon).success
+    assert ids_of(paimon) == [1]
+
+
+@pytest.mark.parametrize("file_format", ["csv", "json", "orc"])
+def test_other_formats_give_the_declared_types(
+    landing: Path, paimon: PaimonCatalogResource, file_format: Any
+) -> None:
+    rows = pa.table({"id": pa.array([1, 2], pa.int64()), "what": ["a", "07"]})
+    path = landing / f"a.{file_format}"
+    match file_format:
+        case "csv":
+            pacsv.write_csv(rows, path)
+        case "json":
+            path.write_text('{"id": 1, "what": "a"}\n{"id": 2, "what": "07"}\n')
+        case _:
+            paorc.write_table(rows, path)
+    source = FileSource(folder=str(landing), format=file_format)
+    result = run(events(landing, source=source), paimon)
+    assert result.success, failure_text(result)
+    assert table_of(paimon).new_read_builder().to_arrow().to_pylist() == rows.to_pylist()
+
+
+def test_a_file_with_other_columns_is_refused_by_name(
+    landing: Path, paimon: PaimonCatalogResource
+) -> None:
+    land(landing, "a.parquet", 1)
+    papq.write_table(pa.table({"id": [1], "who": ["x"]}), landing / "b.parquet")
+    text = failure_text(run(events(landing), paimon))
+    assert "b.parquet' has columns that are not expected (who) and lacks columns (what)" in text
+    assert table_of(paimon).latest_snapshot() is None
+
+
+def test_a_file_with_other_types_is_refused_by_name(
+    landing: Path, paimon: PaimonCatalogResource
+) -> None:
+    land(landing, "a.parquet", 1)
+    papq.write_table(pa.table({"id": ["1"], "what": ["x"]}), landing / "b.parquet")
+    text = failure_text(run(events(landing), paimon))
+    assert "b.parquet' holds column 'id' as string, files before it as int64" in text
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "csv"])
+def test_a_damaged_file_is_refused_by_name(
+    landing: Path, paimon: PaimonCatalogResource, file_format: Any
+) -> None:
+    (landing / f"bad.{file_format}").write_text("id,what\nx,y\n")
+    source = FileSource(folder=str(landing), format=file_format)
+    text = failure_text(run(events(landing, source=source), paimon))
+    assert f"bad.{file_format}' cannot be read as {file_format}" in text
+    assert table_of(paimon).latest_snapshot() is None
+
+
+def test_a_transform_maps_the_files_own_columns(
+    landing: Path, paimon: PaimonCatalogResource
+) -> None:
+    (landing / "a.csv").write_text("number,text\n1,a\n2,b\n")
+    source = FileSource(
+        folder=str(landing),
+        format="csv",
+        schema=Schema.of({"number": "BIGINT", "text": "STRING"}),
+    )
+
+    def rename(frame: pa.RecordBatchReader) -> pa.Table:
+        return frame.read_all().rename_columns(["id", "what"])
+
+    asset = events(landing, source=source, transform=rename)
+    result = run(asset, paimon)
+    assert result.success, failure_text(result)
+    assert ids_of(paimon) == [1, 2]
+
+
+def test_files_without_rows_are_taken_in_too(landing: Path, paimon: PaimonCatalogResource) -> None:
+    land(landing, "a.parquet")
+    run(events(landing), paimon)
+    shown = metadata_of(run(events(landing), paimon), KEY)
+    assert "all 1 known files are ingested" in shown["paimon/note"]
+
+
+def test_an_ingestion_asset_has_neither_partitions_nor_checks_inside(landing: Path) -> None:
+    with pytest.raises(InvalidInputError, match="cannot have partitions_def"):
+        events(landing, partitions_def=dg.DailyPartitionsDefinition("2013-01-01"))
+    with pytest.raises(InvalidInputError, match="cannot have check_specs"):
+        events(landing, check_specs=[dg.AssetCheckSpec("enough", asset=KEY)])
+
+
+def test_the_launchpad_refuses_unknown_configuration(landing: Path) -> None:
+    defs = dg.Definitions(
+        assets=[events(landing)],
+        resources={"paimon": PaimonCatalogResource(warehouse="x", executor="embedded")},
+        jobs=[dg.define_asset_job("ingest", selection="*")],
+    )
+    job = defs.resolve_job_def("ingest")
+    dg.validate_run_config(job, {"ops": {"log__events": {"config": {"dry_run": True}}}})
+    with pytest.raises(dg.DagsterInvalidConfigError, match="dryrun"):
+        dg.validate_run_config(job, {"ops": {"log__events": {"config": {"dryrun": True}}}})

@@ -1,0 +1,48 @@
+"""What is loaded when definitions load: neither Spark nor a frame library."""
+
+import subprocess
+import sys
+
+CODE = """
+import sys
+import dagster as dg
+from paimon_assets.assets import (
+    FileSource, PaimonCatalogResource, PaimonSparkResource, file_ingestion_asset,
+    new_files_sensor, paimon_asset, row_count_check, unique_key_check,
+)
+from paimon_assets.engine.spec.schema import Schema
+
+schema = Schema.of({"id": "BIGINT"}, primary_keys=["id"], options={"bucket": "1"})
+source = FileSource(folder=dg.EnvVar("NOT_SET"))
+events = file_ingestion_asset("log.events", schema, source=source)
+
+@paimon_asset("log.copies", schema, deps=[events])
+def copies(): ...
+
+defs = dg.Definitions(
+    assets=[events, copies],
+    asset_checks=[row_count_check(events, 1), unique_key_check(copies)],
+    sensors=[new_files_sensor(events, source=source)],
+    resources={"paimon": PaimonCatalogResource(
+        warehouse=dg.EnvVar("NOT_SET"), spark=PaimonSparkResource(driver_memory="1g"))},
+)
+dg.Definitions.validate_loadable(defs)
+loaded = {name.split(".")[0] for name in sys.modules}
+print(sorted(loaded & {"pyspark", "py4j", "pandas", "polars", "dagster_pyspark"}))
+"""
+
+
+def test_definitions_load_without_spark_frames_warehouse_or_variables() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", CODE], capture_output=True, text=True, check=False, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "[]"
+
+
+def test_importing_the_package_loads_no_module_of_it() -> None:
+    code = "import sys, paimon_assets.assets; print('dagster' in sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout.strip() == "False"

@@ -1,0 +1,166 @@
+"""The asset layer on Spark: the same rows, metadata and checks as in this process."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pyarrow as pa
+import pyarrow.parquet as papq
+import pytest
+from pyspark.sql import SparkSession
+
+from paimon_assets.assets import (
+    CheckOptions,
+    FileSource,
+    PaimonCatalogResource,
+    PaimonSparkResource,
+    file_ingestion_asset,
+    paimon_asset,
+    row_count_check,
+    unique_key_check,
+)
+from paimon_assets.engine.spec.schema import Schema
+from tests.assets.support import (
+    PLANES,
+    data_version_of,
+    failure_text,
+    metadata_of,
+    planes,
+    rows_of,
+    run,
+)
+
+pytestmark = pytest.mark.spark
+
+SPARK = PaimonSparkResource(master="local[2]", extra={"spark.sql.shuffle.partitions": "2"})
+ON_SPARK = CheckOptions(executor="spark")
+
+
+LIFECYCLE = """
+from pyspark.sql import SparkSession
+from paimon_assets.assets import PaimonSparkResource
+
+first, second = PaimonSparkResource(master="local[1]"), PaimonSparkResource(master="local[1]")
+assert SparkSession.getActiveSession() is None, "started at first use only"
+assert first.session() is second.session()
+first.stop()
+assert second.session().range(2).count() == 2, "somebody still uses it"
+second.stop()
+assert SparkSession.getActiveSession() is None, "stopped with its last user"
+"""
+
+
+@pytest.fixture
+def lake(warehouse: str, spark: SparkSession) -> PaimonCatalogResource:
+    """The catalog on Spark; the session was there before and is not the resource's to stop."""
+    assert spark.range(1).count() == 1
+    return PaimonCatalogResource(warehouse=warehouse, spark=SPARK)
+
+
+def test_frames_are_written_and_checked_by_spark(
+    lake: PaimonCatalogResource, spark: SparkSession
+) -> None:
+    first = planes(("N1", 1, "jet"), ("N2", 2, None))
+
+    @paimon_asset("air.planes", PLANES)
+    def some_planes(paimon: PaimonCatalogResource) -> Any:
+        return paimon.spark.spark_session.createDataFrame(first)
+
+    @paimon_asset("air.seats", Schema.of({"tailnum": "STRING", "seats": "INT"}), deps=[some_planes])
+    def seats(paimon: PaimonCatalogResource) -> Any:
+        read = paimon.catalog().get_table("air.planes").new_read_builder()
+        return paimon.spark_dataframe(read.with_columns(["tailnum", "seats"]))
+
+    checks = [
+        row_count_check(some_planes, 2, options=ON_SPARK),
+        unique_key_check(some_planes, options=ON_SPARK),
+    ]
+    result = run([some_planes, seats, *checks], lake)
+    assert result.success, failure_text(result)
+    assert [evaluation.passed for evaluation in result.get_asset_check_evaluations()] == [True] * 2
+    shown = metadata_of(result, some_planes.key)
+    assert (shown["paimon/rows_in"], shown["dagster/row_count"]) == (2, 2)
+    assert data_version_of(result, seats.key) == "1"
+    written = lake.catalog().get_table("air.seats")
+    assert rows_of(written) == first.select(["tailnum", "seats"]).to_pylist()
+    assert spark.range(1).count() == 1, "the session is not ours to stop"
+
+
+def test_duplicates_are_found_by_spark(lake: PaimonCatalogResource) -> None:
+    @paimon_asset("air.pairs", Schema.of({"a": "INT", "b": "STRING"}))
+    def pairs() -> pa.Table:
+        return pa.table({"a": pa.array([1, 1, 2], pa.int32()), "b": ["x", "x", None]})
+
+    result = run([pairs, unique_key_check(pairs, ["a", "b"], options=ON_SPARK)], lake)
+    [evaluation] = result.get_asset_check_evaluations()
+    found = {name: value.value for name, value in evaluation.metadata.items()}
+    assert (found["paimon/rows"], found["paimon/duplicate_keys"]) == (3, 1)
+    assert found["paimon/rows_with_duplicate_keys"] == 2
+    records = evaluation.metadata["paimon/examples"]
+    assert isinstance(records, dg.TableMetadataValue)
+    assert dict(records.records[0].data) == {"a": 1, "b": "x", "rows": 2}
+
+
+def test_files_are_ingested_by_spark_in_path_order(
+    lake: PaimonCatalogResource, tmp_path: Path
+) -> None:
+    folder = tmp_path / "landing"
+    folder.mkdir()
+    for number, name in enumerate(["a", "b", "c"]):
+        rows = pa.table({"id": pa.array([1], pa.int64()), "what": [f"state {number}"]})
+        papq.write_table(rows, folder / f"{name}.parquet")
+    schema = Schema.of(
+        {"id": "BIGINT", "what": "STRING"}, primary_keys=["id"], options={"bucket": "2"}
+    )
+    asset = file_ingestion_asset("log.events", schema, source=FileSource(folder=str(folder)))
+    result = run(asset, lake)
+    assert result.success, failure_text(result)
+    assert rows_of(lake.catalog().get_table("log.events")) == [{"id": 1, "what": "state 2"}]
+    again = run(asset, lake)
+    assert metadata_of(again, asset.key)["paimon/files_ingested"] == 0
+
+
+def test_a_spark_frame_is_refused_by_the_embedded_executor(
+    lake: PaimonCatalogResource,
+) -> None:
+    @paimon_asset("air.planes", PLANES, executor="embedded")
+    def some_planes(paimon: PaimonCatalogResource) -> Any:
+        return paimon.spark.session().createDataFrame(planes(("N1", 1, "jet")))
+
+    assert "Set executor='spark'" in failure_text(run(some_planes, lake))
+
+
+def test_rows_outside_the_partition_are_refused_on_spark(lake: PaimonCatalogResource) -> None:
+    keys = dg.StaticPartitionsDefinition(["jet", "prop"])
+
+    @paimon_asset("air.planes", PLANES, partitions_def=keys, partition_column="engine")
+    def some_planes(paimon: PaimonCatalogResource) -> Any:
+        rows = planes(("N1", 1, "jet"), ("N2", 2, None))
+        return paimon.spark.session().createDataFrame(rows)
+
+    text = failure_text(run(some_planes, lake, partition_key="jet"))
+    assert "column 'engine' holds None" in text
+
+
+def test_a_live_session_with_other_fixed_settings_is_refused(
+    warehouse: str, spark: SparkSession
+) -> None:
+    other = PaimonSparkResource(master="local[2]", driver_memory="765m")
+    lake = PaimonCatalogResource(warehouse=warehouse, spark=other)
+
+    @paimon_asset("air.planes", PLANES)
+    def some_planes() -> pa.Table:
+        return planes(("N1", 1, None))
+
+    text = failure_text(run(some_planes, lake))
+    assert "already running with other settings" in text
+    assert spark.range(1).count() == 1
+
+
+def test_a_session_a_resource_started_ends_with_its_last_user() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", LIFECYCLE], capture_output=True, text=True, check=False, timeout=300
+    )
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,106 @@
+"""The catalog and Spark resources: variables in every field, nothing secret in sight."""
+
+from typing import Any
+
+import dagster as dg
+import pytest
+
+from paimon_assets.assets import PaimonCatalogResource, PaimonSparkResource
+from paimon_assets.engine.embedded import EmbeddedExecutor
+from paimon_assets.engine.errors import InvalidInputError
+from tests.assets.support import failure_text, instance_beside
+
+
+def test_environment_variables_resolve_in_every_field(
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+    paimon: PaimonCatalogResource,
+) -> None:
+    values = {
+        "WAREHOUSE": str(tmp_path_factory.mktemp("wh")),
+        "EXECUTOR": "embedded",
+        "SECRET": "s3cret",
+        "MASTER": "local[1]",
+        "APP": "app",
+        "MEMORY": "3g",
+        "SETTING": "7",
+    }
+    for name, value in values.items():
+        monkeypatch.setenv(name, value)
+    seen: list[Any] = []
+
+    @dg.asset
+    def looks(lake: PaimonCatalogResource) -> None:
+        spark = lake.spark
+        seen.extend([lake.warehouse, lake.executor, lake.options, spark.master, spark.app_name])
+        seen.extend([spark.driver_memory, spark.extra, lake.catalog().list_databases()])
+        seen.append(isinstance(lake.new_executor(), EmbeddedExecutor))
+
+    lake = PaimonCatalogResource(
+        warehouse=dg.EnvVar("WAREHOUSE"),
+        executor=dg.EnvVar("EXECUTOR"),
+        options={"s3.secret-key": dg.EnvVar("SECRET")},
+        spark=PaimonSparkResource(
+            master=dg.EnvVar("MASTER"),
+            app_name=dg.EnvVar("APP"),
+            driver_memory=dg.EnvVar("MEMORY"),
+            extra={"spark.sql.shuffle.partitions": dg.EnvVar("SETTING")},
+        ),
+    )
+    with instance_beside(paimon) as instance:
+        assert dg.materialize([looks], resources={"lake": lake}, instance=instance).success
+    assert seen == [
+        values["WAREHOUSE"],
+        "embedded",
+        {"s3.secret-key": "s3cret"},
+        "local[1]",
+        "app",
+        "3g",
+        {"spark.sql.shuffle.partitions": "7"},
+        [],
+        True,
+    ]
+
+
+def test_no_value_of_an_option_is_shown() -> None:
+    spark = PaimonSparkResource(extra={"spark.hadoop.fs.s3a.secret.key": "hidden"})
+    lake = PaimonCatalogResource(
+        warehouse="/wh", options={"s3.secret-key": "hidden"}, executor="embedded", spark=spark
+    )
+    for shown in (repr(lake), str(lake), f"{lake}", repr(spark), str(spark)):
+        assert "hidden" not in shown
+    assert "s3.secret-key" in repr(lake)
+
+
+def test_the_mask_the_ui_shows_is_refused_as_a_value(paimon: PaimonCatalogResource) -> None:
+    @dg.asset
+    def looks(lake: PaimonCatalogResource) -> None:
+        lake.catalog()
+
+    lake = PaimonCatalogResource(
+        warehouse="/wh", options={"s3.secret-key": "********"}, executor="embedded"
+    )
+    with instance_beside(paimon) as instance:
+        result = dg.materialize(
+            [looks], resources={"lake": lake}, instance=instance, raise_on_error=False
+        )
+    assert "Remove the `resources:` section" in failure_text(result)
+
+
+def test_an_unknown_executor_is_refused_with_those_there_are(warehouse: str) -> None:
+    lake = PaimonCatalogResource(warehouse=warehouse, executor="flink")
+    with pytest.raises(InvalidInputError, match="'flink' is unknown; expected one of spark, emb"):
+        lake.new_executor()
+
+
+def test_without_spark_installed_the_message_says_what_to_install(
+    warehouse: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "paimon_assets.spark.session", None)
+    lake = PaimonCatalogResource(warehouse=warehouse)
+    with pytest.raises(InvalidInputError, match=r"install paimon-assets\[spark\]"):
+        lake.new_executor()
+
+
+def test_a_spark_resource_that_was_never_used_stops_nothing() -> None:
+    PaimonSparkResource().stop()

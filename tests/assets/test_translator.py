@@ -1,0 +1,48 @@
+"""Names of tables and of assets."""
+
+import dagster as dg
+import pytest
+
+from paimon_assets.assets.translator import (
+    asset_key_of,
+    group_of,
+    identifier_of,
+    identifier_of_key,
+    kinds_of,
+    pool_of,
+    uri_of,
+)
+from paimon_assets.engine.control.catalog import Identifier
+from paimon_assets.engine.errors import InvalidInputError
+
+
+@pytest.mark.parametrize("table", ["ods.orders", "ods.orders.v2", "o-d-s.Bestellungen"])
+def test_a_table_comes_back_from_its_asset_key(table: str) -> None:
+    assert str(identifier_of_key(asset_key_of(table))) == table
+    assert identifier_of(Identifier.parse(table)) == Identifier.parse(table)
+
+
+def test_prefixes_of_a_key_do_not_name_the_table() -> None:
+    assert str(identifier_of_key(dg.AssetKey(["lake", "ods", "orders"]))) == "ods.orders"
+
+
+def test_a_key_of_one_part_names_no_table() -> None:
+    with pytest.raises(InvalidInputError, match="'orders' names no table"):
+        identifier_of_key(dg.AssetKey("orders"))
+
+
+def test_the_pool_is_one_per_table() -> None:
+    assert pool_of("ods.orders") == "paimon/ods.orders"
+
+
+def test_a_group_has_only_characters_dagster_takes() -> None:
+    assert group_of("o-d s.orders") == "o_d_s"
+
+
+def test_kinds_say_who_computes() -> None:
+    assert kinds_of(None) == {"paimon", "spark"}
+    assert kinds_of("embedded") == {"paimon", "arrow"}
+
+
+def test_a_table_s_address_is_that_of_the_filesystem_catalog() -> None:
+    assert uri_of("s3://lake/wh/", "ods.orders") == "s3://lake/wh/ods.db/orders"

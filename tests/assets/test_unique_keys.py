@@ -1,0 +1,60 @@
+"""Duplicate keys, found by hashes and confirmed exactly, against counting them one by one."""
+
+from collections import Counter
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paimon_assets.assets import unique_keys
+from paimon_assets.assets.unique_keys import find_duplicates
+from paimon_assets.engine.embedded import EmbeddedExecutor
+from paimon_assets.engine.spec.schema import Schema
+from paimon_assets.engine.table.api import open_catalog
+from paimon_assets.engine.table.table import Table
+
+KEYED = Schema.of({"a": "INT", "b": "STRING"})
+keys = st.tuples(st.none() | st.integers(0, 3), st.none() | st.sampled_from(["", "x", "y"]))
+
+
+def table_with(warehouse: Path, rows: list[tuple[int | None, str | None]]) -> Table:
+    catalog = open_catalog(str(warehouse))
+    catalog.create_database("d", ignore_if_exists=True)
+    catalog.drop_table("d.t", ignore_if_missing=True)
+    table = catalog.create_table("d.t", KEYED)
+    left = pa.array([row[0] for row in rows], pa.int32())
+    right = pa.array([row[1] for row in rows], pa.string())
+    for start in range(0, len(rows), 5):
+        part = pa.table({"a": left[start : start + 5], "b": right[start : start + 5]})
+        table.new_write_builder().write(part, EmbeddedExecutor())
+    return table
+
+
+@given(rows=st.lists(keys, max_size=12), rows_a_pass=st.sampled_from([3, 1000]))
+def test_it_finds_what_a_count_finds(
+    tmp_path_factory: pytest.TempPathFactory,
+    rows: list[tuple[int | None, str | None]],
+    rows_a_pass: int,
+) -> None:
+    table = table_with(tmp_path_factory.mktemp("unique"), rows)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(unique_keys, "ROWS_A_PASS", rows_a_pass)
+        found = find_duplicates(table, ["a", "b"], EmbeddedExecutor(), len(rows))
+    shared = {key: count for key, count in Counter(rows).items() if count > 1}
+    assert (found.rows, found.keys, found.rows_of_keys) == (
+        len(rows),
+        len(shared),
+        sum(shared.values()),
+    )
+    assert {(e["a"], e["b"]): e["rows"] for e in found.examples} == shared
+
+
+def test_keys_that_only_share_a_hash_are_no_duplicates(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unique_keys, "_HASHES", 2)
+    table = table_with(tmp_path, [(number, "x") for number in range(9)])
+    found = find_duplicates(table, ["a"], EmbeddedExecutor(), 9)
+    assert (found.rows, found.keys, found.examples) == (9, 0, ())

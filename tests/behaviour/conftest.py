@@ -1,0 +1,55 @@
+"""Every test here runs once for each executor, and each way rows reach it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from paimon_assets.engine.codec.arrow_types import from_arrow_type
+from paimon_assets.engine.embedded import EmbeddedExecutor
+from paimon_assets.engine.spec.types import DataField
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Runner:
+    """An executor, and what it is given as rows."""
+
+    executor: Any
+    as_rows: Callable[[pa.Table], Any]
+
+
+def _as_dataframe(session: Any, table: pa.Table) -> Any:
+    """Return the rows as a DataFrame of the Spark types that stand for theirs."""
+    types = pytest.importorskip("paimon_assets.spark.types")
+    fields = [
+        DataField(id=number, name=field.name, type=from_arrow_type(field.type))
+        for number, field in enumerate(table.schema)
+    ]
+    spark_schema = types.to_spark_schema(fields)
+    arrow_schema = types.spark_arrow_schema(spark_schema)
+    batches = [types.to_spark_batch(batch, arrow_schema) for batch in table.to_batches()]
+    return session.createDataFrame(pa.Table.from_batches(batches, arrow_schema), spark_schema)
+
+
+@pytest.fixture(
+    params=[
+        "embedded",
+        pytest.param("spark", marks=pytest.mark.spark),
+        pytest.param("spark-dataframe", marks=pytest.mark.spark),
+    ]
+)
+def runner(request):
+    """Return one of the executors."""
+    kind, _, rows = request.param.partition("-")
+    if kind == "embedded":
+        executor: Any = EmbeddedExecutor(threads=2)
+    else:
+        session = request.getfixturevalue("spark")
+        executor_module = pytest.importorskip("paimon_assets.spark.executor")
+        executor = executor_module.SparkExecutor(session)
+    if rows == "dataframe":
+        return Runner(executor=executor, as_rows=partial(_as_dataframe, executor.session))
+    return Runner(executor=executor, as_rows=lambda table: table)

@@ -1,0 +1,258 @@
+"""What every executor does the same."""
+
+import datetime as dt
+from decimal import Decimal
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from paimon_assets.engine.errors import InvalidInputError, NotFoundError
+from paimon_assets.engine.spec.schema import Schema
+from paimon_assets.engine.spec.types import (
+    ArrayType,
+    DataField,
+    MapType,
+    RowType,
+    integer,
+    not_null,
+    string,
+)
+from tests.testkit.rows import plain_rows, rows_to_arrow
+
+ORDERS = {"id": "BIGINT", "day": "STRING", "amount": "INT"}
+ALL_TYPES = {
+    "flag": "BOOLEAN",
+    "tiny": "TINYINT",
+    "small": "SMALLINT",
+    "number": "INT",
+    "big": "BIGINT",
+    "real": "FLOAT",
+    "double": "DOUBLE",
+    "price": "DECIMAL(12, 2)",
+    "code": "CHAR(3)",
+    "text": "STRING",
+    "raw": "BYTES",
+    "day": "DATE",
+    "time": "TIME(3)",
+    "local": "TIMESTAMP(6)",
+    "instant": "TIMESTAMP(6) WITH LOCAL TIME ZONE",
+    "tags": ArrayType(element=string()),
+    "counts": MapType(key=not_null(string()), value=integer()),
+    "place": RowType(
+        fields=(
+            DataField(id=0, name="x", type=integer()),
+            DataField(id=1, name="y", type=string()),
+        )
+    ),
+}
+A_ROW = {
+    "flag": True,
+    "tiny": -128,
+    "small": 32767,
+    "number": -5,
+    "big": 2**62,
+    "real": 0.5,
+    "double": 0.1,
+    "price": Decimal("-12.30"),
+    "code": "abc",
+    "text": "ä\x01",
+    "raw": b"\x00\xff",
+    "day": dt.date(1969, 12, 31),
+    "time": dt.time(23, 59, 59, 999_000),
+    "local": dt.datetime(1969, 12, 31, 23, 59, 59, 999_999),
+    "instant": dt.datetime(2024, 2, 29, 1, 2, 3, 4, tzinfo=dt.UTC),
+    "tags": ["a", None, ""],
+    "counts": [("k", 1), ("l", None)],
+    "place": {"x": 1, "y": None},
+}
+NOTHING = dict.fromkeys(ALL_TYPES)
+
+
+def orders(*rows):
+    names = list(ORDERS)
+    return [dict(zip(names, row, strict=True)) for row in rows]
+
+
+def write(runner, table, rows, schema, **commit):
+    builder = table.new_write_builder()
+    if "user" in commit:
+        builder = builder.with_commit_user(commit["user"])
+    return builder.write(runner.as_rows(rows_to_arrow(rows, schema)), runner.executor)
+
+
+def read(runner, table, **how):
+    builder = table.new_read_builder().with_columns(how.get("columns"))
+    builder = builder.with_filter(how.get("where")).at_snapshot(how.get("snapshot"))
+    return builder.to_arrow(runner.executor)
+
+
+def data_files(warehouse):
+    return sorted(path for path in Path(warehouse).rglob("data-*") if path.is_file())
+
+
+@pytest.mark.parametrize("bucket", ["-1", "2"])
+def test_every_type_comes_back_as_it_was_written(runner, new_catalog, bucket):
+    options = {"bucket": bucket} | ({"bucket-key": "big"} if bucket == "2" else {})
+    schema = Schema.of(ALL_TYPES, options=options)
+    table = new_catalog.create_table("db.t", schema)
+    write(runner, table, [A_ROW, NOTHING], schema)
+    result = read(runner, table)
+    assert result.schema == table.new_read_builder().plan().arrow_schema
+    expected = rows_to_arrow([A_ROW, NOTHING], schema)
+    assert plain_rows(result, ALL_TYPES) == plain_rows(expected, ALL_TYPES)
+
+
+def test_appended_rows_add_up_over_commits_and_partitions(runner, new_catalog):
+    schema = Schema.of(ORDERS, partition_keys=["day"])
+    table = new_catalog.create_table("db.t", schema)
+    first = orders((1, "a", 10), (1, "a", 10), (2, "b/ä", 20), (3, None, 30))
+    second = orders((1, "a", 11))
+    write(runner, table, first, schema)
+    write(runner, table, second, schema)
+    assert plain_rows(read(runner, table), ORDERS) == plain_rows([*first, *second], ORDERS)
+
+
+@pytest.mark.parametrize(
+    ("partition_keys", "buckets"), [([], "1"), ([], "20"), (["day"], "1"), (["day"], "3")]
+)
+def test_the_last_row_of_a_key_wins(runner, new_catalog, partition_keys, buckets):
+    schema = Schema.of(
+        ORDERS,
+        partition_keys=partition_keys,
+        primary_keys=[*partition_keys, "id"],
+        options={"bucket": buckets},
+    )
+    table = new_catalog.create_table("db.t", schema)
+    rows = orders(*((n % 40, "ab"[n % 2], n) for n in range(500)))
+    write(runner, table, rows, schema)
+    write(runner, table, orders((1, "b", -1), (99, "a", -2)), schema)
+    expected = {row["id"]: row for row in [*rows, *orders((1, "b", -1), (99, "a", -2))]}
+    assert plain_rows(read(runner, table), ORDERS) == plain_rows(expected.values(), ORDERS)
+
+
+def test_rows_of_a_bucket_are_those_that_hash_to_it(runner, new_catalog, tmp_path):
+    schema = Schema.of(ORDERS, primary_keys=["id"], options={"bucket": "4"})
+    table = new_catalog.create_table("db.t", schema)
+    rows = orders(*((n, "x", n) for n in range(200)))
+    outcome = write(runner, table, rows, schema)
+    assert outcome.report.rows_in == outcome.report.rows_written == 200
+    files = table.live_files()
+    assert sorted({entry.bucket for entry in files}) == [0, 1, 2, 3]
+    for key in (0, 7, 199):
+        found = read(runner, table, where=f"id = {key}")
+        assert found["amount"].to_pylist() == [key]
+
+
+def test_of_equal_sequences_the_later_row_wins(runner, new_catalog):
+    schema = Schema.of(
+        ORDERS, primary_keys=["id"], options={"bucket": "2", "sequence.field": "amount"}
+    )
+    table = new_catalog.create_table("db.t", schema)
+    rows = orders(*((n % 10, f"row {n}", 5) for n in range(300)), (3, "lower", 4))
+    write(runner, table, rows, schema)
+    expected = {f"row {n}" for n in range(290, 300)}
+    assert set(read(runner, table)["day"].to_pylist()) == expected
+
+
+def test_a_padded_sequence_orders_updates_after_their_retractions(runner, new_catalog):
+    columns = {"id": "BIGINT", "second": "BIGINT", "kind": "STRING", "state": "STRING"}
+    schema = Schema.of(
+        columns,
+        primary_keys=["id"],
+        options={
+            "bucket": "2",
+            "sequence.field": "second",
+            "sequence.auto-padding": "row-kind-flag",
+            "rowkind.field": "kind",
+        },
+    )
+    table = new_catalog.create_table("db.t", schema)
+    rows = []
+    for key in range(50):
+        rows += [
+            {"id": key, "second": 2, "kind": "+U", "state": "new"},
+            {"id": key, "second": 2, "kind": "-U", "state": "old"},
+            {"id": key, "second": 1, "kind": "+I", "state": "old"},
+        ]
+        if key % 5 == 0:
+            rows.append({"id": key, "second": 3, "kind": "-D", "state": "new"})
+    write(runner, table, rows, schema)
+    result = read(runner, table)
+    assert sorted(result["id"].to_pylist()) == [key for key in range(50) if key % 5]
+    assert set(result["state"].to_pylist()) == {"new"}
+
+
+def test_columns_filters_and_snapshots_are_obeyed(runner, new_catalog):
+    schema = Schema.of(ORDERS, partition_keys=["day"])
+    table = new_catalog.create_table("db.t", schema)
+    write(runner, table, orders((1, "a", 10), (2, "b", 20)), schema)
+    write(runner, table, orders((3, "a", 30)), schema)
+    result = read(runner, table, columns=["amount", "id"], where="day = 'a' AND amount > 5")
+    assert result.schema.names == ["amount", "id"]
+    assert plain_rows(result, ["id", "amount"]) == [(1, 10), (3, 30)]
+    assert read(runner, table, snapshot=1).num_rows == 2
+
+
+def test_a_table_without_rows_reads_as_an_empty_table(runner, new_catalog):
+    table = new_catalog.create_table("db.t", Schema.of(ORDERS))
+    result = read(runner, table)
+    assert (result.num_rows, result.schema.names) == (0, list(ORDERS))
+
+
+@pytest.mark.parametrize("primary_keys", [[], ["id"]])
+def test_writing_no_rows_makes_no_snapshot(runner, new_catalog, primary_keys):
+    options = {"bucket": "2"} if primary_keys else {}
+    schema = Schema.of(ORDERS, primary_keys=primary_keys, options=options)
+    table = new_catalog.create_table("db.t", schema)
+    outcome = write(runner, table, [], schema)
+    assert (outcome.snapshot, outcome.report.rows_in) == (None, 0)
+    assert table.latest_snapshot() is None
+
+
+@pytest.mark.parametrize("primary_keys", [[], ["id"]])
+def test_rows_that_do_not_fit_are_refused_and_no_file_is_left(
+    runner, new_catalog, warehouse, primary_keys
+):
+    options = {"bucket": "4"} if primary_keys else {}
+    declared = Schema.of(
+        {**ORDERS, "amount": "INT NOT NULL"}, primary_keys=primary_keys, options=options
+    )
+    table = new_catalog.create_table("db.t", declared)
+    loose = Schema.of(ORDERS)
+    rows = orders(*((n, "x", n) for n in range(500)), (500, "x", None))
+    with pytest.raises(InvalidInputError, match="amount") as caught:
+        write(runner, table, rows, loose)
+    assert caught.value.kind == "input-null"
+    assert table.latest_snapshot() is None
+    assert data_files(warehouse) == []
+
+
+def test_a_wrong_column_is_named_before_anything_is_written(runner, new_catalog, warehouse):
+    schema = Schema.of(ORDERS, primary_keys=["id"], options={"bucket": "2"})
+    table = new_catalog.create_table("db.t", schema)
+    rows = runner.as_rows(pa.table({"id": [1], "day": ["a"], "amonut": [1]}))
+    with pytest.raises(InvalidInputError, match="amount") as caught:
+        table.new_write_builder().write(rows, runner.executor)
+    assert caught.value.kind == "input-columns"
+    assert data_files(warehouse) == []
+
+
+def test_a_missing_data_file_is_reported_as_such(runner, new_catalog, warehouse):
+    schema = Schema.of(ORDERS)
+    table = new_catalog.create_table("db.t", schema)
+    write(runner, table, orders((1, "a", 1)), schema)
+    data_files(warehouse)[0].unlink()
+    with pytest.raises(NotFoundError) as caught:
+        read(runner, table)
+    assert caught.value.kind == "file-not-found"
+
+
+def test_one_commit_user_writes_once(runner, new_catalog):
+    schema = Schema.of(ORDERS)
+    table = new_catalog.create_table("db.t", schema)
+    first = write(runner, table, orders((1, "a", 1)), schema, user="run-1")
+    again = write(runner, table, orders((1, "a", 1)), schema, user="run-1")
+    assert (first.was_already_committed, again.was_already_committed) == (False, True)
+    assert again.snapshot == first.snapshot
+    assert read(runner, table).num_rows == 1

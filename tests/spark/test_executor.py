@@ -1,0 +1,260 @@
+"""What only Spark can get wrong: order after a shuffle, tasks, types, failures."""
+
+import datetime as dt
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from paimon_assets.engine.contract.wire import dump_write_context
+from paimon_assets.engine.embedded import EmbeddedExecutor
+from paimon_assets.engine.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
+from paimon_assets.engine.spec.schema import Schema
+from tests.testkit.rows import plain_rows
+
+executor_module = pytest.importorskip("paimon_assets.spark.executor")
+fn = pytest.importorskip("pyspark.sql.functions")
+error_inside = pytest.importorskip("paimon_assets.spark.failure").error_inside
+POSITION = pytest.importorskip("paimon_assets.spark.packing").POSITION_COLUMN
+sources = pytest.importorskip("paimon_assets.spark.sources")
+
+pytestmark = pytest.mark.spark
+
+COLUMNS = {"id": "BIGINT", "part": "STRING", "value": "BIGINT"}
+
+
+@pytest.fixture
+def executor(spark):
+    return executor_module.SparkExecutor(spark)
+
+
+def create(catalog, *, buckets="3", partition_keys=(), columns=None, **options):
+    schema = Schema.of(
+        columns or COLUMNS,
+        partition_keys=partition_keys,
+        primary_keys=[*partition_keys, "id"],
+        options={"bucket": buckets, **options},
+    )
+    return catalog.create_table("db.t", schema)
+
+
+def changes(spark, rows, *, keys, partitions):
+    """Return many versions of few keys; `value` counts up in the order of the DataFrame."""
+    return spark.range(0, rows, 1, partitions).selectExpr(
+        f"id % {keys} as id", f"concat('p', id % {keys} % 3) as part", "id as value"
+    )
+
+
+@pytest.mark.parametrize("partition_keys", [[], ["part"]])
+@pytest.mark.parametrize("buckets", ["1", "5"])
+def test_rows_of_equal_sequence_merge_in_input_order_after_the_shuffle(
+    executor, spark, new_catalog, partition_keys, buckets
+):
+    columns = {**COLUMNS, "second": "BIGINT"}
+    table = create(
+        new_catalog,
+        buckets=buckets,
+        partition_keys=partition_keys,
+        columns=columns,
+        **{"sequence.field": "second"},
+    )
+    rows = changes(spark, 100_000, keys=70, partitions=13).withColumn("second", fn.lit(7))
+    table.new_write_builder().write(rows, executor)
+    result = table.new_read_builder().to_arrow()
+    assert sorted(result["value"].to_pylist()) == list(range(100_000 - 70, 100_000))
+
+
+def test_positions_restore_the_input_order_whatever_was_shuffled(executor, spark, new_catalog):
+    table = create(new_catalog, buckets="2")
+    rows = changes(spark, 50_000, keys=40, partitions=4)
+    positioned = rows.withColumn(POSITION, fn.col("value") * 3)
+    shuffled = positioned.repartition(7).sortWithinPartitions(fn.hash("value"))
+    table.new_write_builder().write(shuffled, executor)
+    result = table.new_read_builder().to_arrow()
+    assert result.schema.names == list(COLUMNS)
+    assert sorted(result["value"].to_pylist()) == list(range(50_000 - 40, 50_000))
+
+
+@pytest.mark.parametrize("rows_of_a_key", [1, 100])
+def test_arrow_rows_keep_their_order_over_batches(
+    executor, new_catalog, monkeypatch, rows_of_a_key
+):
+    monkeypatch.setattr(executor_module, "PACKED_BYTES", 1)
+    table = create(new_catalog, buckets="3")
+    keys = [key for key in range(30) for _ in range(rows_of_a_key)]
+    ids = [*keys, *reversed(keys), *keys]
+    rows = pa.table(
+        {
+            "id": ids,
+            "part": pa.array(["p"] * len(ids)).dictionary_encode(),
+            "value": range(len(ids)),
+        }
+    )
+    batches = rows.to_batches(max_chunksize=len(keys))
+    assert len(batches) == 3
+    table.new_write_builder().write(pa.Table.from_batches(batches).to_reader(), executor)
+    result = table.new_read_builder().to_arrow()
+    last = dict(zip(ids, range(len(ids)), strict=True))
+    assert dict(zip(result["id"].to_pylist(), result["value"].to_pylist(), strict=True)) == last
+
+
+def test_every_task_gets_its_own_bucket(executor, spark, new_catalog):
+    table = create(new_catalog, buckets="6")
+    context = table.new_write_builder().prepare()
+    frame, source = executor._source(changes(spark, 500, keys=500, partitions=2))
+    written = executor._routed(frame, source, context, dump_write_context(context))
+    tasks = [row.task for row in written.select(fn.spark_partition_id().alias("task")).collect()]
+    assert tasks == [0, 1, 2, 3, 4, 5]
+
+
+def test_every_bucket_is_written_by_one_task(executor, spark, new_catalog):
+    table = create(new_catalog, buckets="5", partition_keys=["part"])
+    table.new_write_builder().write(changes(spark, 3_000, keys=900, partitions=6), executor)
+    buckets = [(entry.partition, entry.bucket) for entry in table.live_files()]
+    assert len(buckets) == len(set(buckets)) == 15
+
+
+def test_spark_and_embedded_put_the_same_rows_into_the_same_buckets(executor, spark, new_catalog):
+    table = create(new_catalog, buckets="4", partition_keys=["part"])
+    rows = changes(spark, 2_000, keys=2_000, partitions=3)
+    table.new_write_builder().write(rows, executor)
+    spark_files = {(e.partition, e.bucket): e.file.row_count for e in table.live_files()}
+    new_catalog.drop_table("db.t")
+    table = create(new_catalog, buckets="4", partition_keys=["part"])
+    table.new_write_builder().write(rows.toArrow(), EmbeddedExecutor())
+    assert spark_files == {(e.partition, e.bucket): e.file.row_count for e in table.live_files()}
+
+
+def test_an_append_table_gets_the_files_of_each_task_without_a_shuffle(
+    executor, spark, new_catalog
+):
+    table = new_catalog.create_table("db.t", Schema.of(COLUMNS))
+    rows = changes(spark, 1_000, keys=1_000, partitions=4)
+    table.new_write_builder().write(rows, executor)
+    assert [entry.file.row_count for entry in table.live_files()] == [250] * 4
+
+
+def test_a_task_without_rows_writes_nothing(executor, spark, new_catalog):
+    table = new_catalog.create_table("db.t", Schema.of(COLUMNS))
+    rows = changes(spark, 10, keys=10, partitions=2).where("value < 3")
+    outcome = table.new_write_builder().write(rows, executor)
+    assert outcome.report.rows_written == 3
+    assert len(table.live_files()) == 1
+
+
+def test_a_dataframe_has_one_task_a_split_and_the_rows_in_split_order(executor, spark, new_catalog):
+    table = create(new_catalog, buckets="4", partition_keys=["part"])
+    table.new_write_builder().write(changes(spark, 600, keys=600, partitions=2), executor)
+    plan = table.new_read_builder().plan()
+    frame = executor.to_dataframe(plan.context, plan.splits)
+    counted = frame.groupBy(fn.spark_partition_id().alias("task")).count().orderBy("task")
+    assert [row["count"] for row in counted.collect()] == [s.row_count for s in plan.splits]
+    here = pa.Table.from_batches(executor.map_splits(plan.context, plan.splits))
+    assert here["value"].to_pylist() == [row.value for row in frame.collect()]
+    assert here.equals(table.new_read_builder().to_arrow())
+
+
+def test_a_dataframe_has_the_spark_types_of_the_table(executor, spark, new_catalog):
+    columns = {
+        "id": "BIGINT NOT NULL",
+        "local": "TIMESTAMP(9)",
+        "instant": "TIMESTAMP(3) WITH LOCAL TIME ZONE",
+        "price": "DECIMAL(9, 2)",
+        "code": "VARCHAR(3)",
+        "time": "TIME(3)",
+    }
+    table = create(new_catalog, columns=columns)
+    rows = pa.table(
+        {
+            "id": [1, 2],
+            "local": pa.array([1_500, -1], pa.timestamp("ns")),
+            "instant": pa.array([dt.datetime(2024, 1, 1, tzinfo=dt.UTC), None]),
+            "price": pa.array([None, None], pa.decimal128(9, 2)),
+            "code": ["abc", None],
+            "time": pa.array([dt.time(1, 2, 3), None], pa.time32("ms")),
+        }
+    )
+    table.new_write_builder().write(rows, executor)
+    exact = table.new_read_builder().to_arrow(executor)
+    assert plain_rows(exact, ["id", "local"]) == [(1, 1_500), (2, -1)]
+
+    plan = table.new_read_builder().plan()
+    frame = executor.to_dataframe(plan.context, plan.splits)
+    assert frame.schema.simpleString() == (
+        "struct<id:bigint,local:timestamp_ntz,instant:timestamp,price:decimal(9,2),code:string,"
+        "time:time(6)>"
+    )
+    assert [field.nullable for field in frame.schema.fields] == [False, *[True] * 5]
+    micros = frame.orderBy("id").toArrow()["local"].cast(pa.int64()).to_pylist()
+    assert micros == [1, -1]
+
+
+def test_an_empty_plan_is_an_empty_dataframe_with_the_schema(executor, new_catalog):
+    plan = create(new_catalog).new_read_builder().with_columns(["value", "id"]).plan()
+    frame = executor.to_dataframe(plan.context, plan.splits)
+    assert (frame.columns, frame.count()) == (["value", "id"], 0)
+
+
+def test_a_failed_write_leaves_no_files_of_any_task(executor, spark, new_catalog, warehouse):
+    schema = Schema.of({**COLUMNS, "value": "BIGINT NOT NULL"})
+    table = new_catalog.create_table("db.t", schema)
+    rows = changes(spark, 400, keys=400, partitions=4).withColumn(
+        "value", fn.when(fn.col("value") != 350, fn.col("value"))
+    )
+    with pytest.raises(InvalidInputError, match="value") as caught:
+        table.new_write_builder().write(rows, executor)
+    assert caught.value.kind == "input-null"
+    assert [path for path in Path(warehouse).rglob("data-*") if path.is_file()] == []
+
+
+def test_an_error_of_a_lazy_read_is_found_in_sparks_failure(
+    executor, spark, new_catalog, warehouse
+):
+    table = new_catalog.create_table("db.t", Schema.of(COLUMNS))
+    table.new_write_builder().write(changes(spark, 5, keys=5, partitions=1), executor)
+    plan = table.new_read_builder().plan()
+    for path in Path(warehouse).rglob("data-*"):
+        path.unlink()
+    frame = executor.to_dataframe(plan.context, plan.splits)
+    with pytest.raises(executor_module.PySparkException) as caught:
+        frame.collect()
+    assert isinstance(error_inside(caught.value), NotFoundError)
+    with pytest.raises(NotFoundError):
+        table.new_write_builder().write(frame, executor)
+
+
+def test_a_spark_type_that_paimon_lacks_is_named_with_its_column(executor, spark, new_catalog):
+    table = create(new_catalog)
+    rows = spark.sql("select 1L as id, 'p' as part, interval '1' day as value")
+    with pytest.raises(InvalidInputError, match=r"'value'.*interval day") as caught:
+        table.new_write_builder().write(rows, executor)
+    assert caught.value.kind == "spark-type"
+
+
+def test_a_table_that_needs_an_index_is_refused_before_a_job_starts(executor, spark, new_catalog):
+    table = create(new_catalog, buckets="-1")
+    with pytest.raises(UnsupportedFeatureError):
+        table.new_write_builder().write(changes(spark, 5, keys=5, partitions=1), executor)
+
+
+def test_large_var_types_and_another_zone_change_nothing(executor, spark, new_catalog):
+    columns = {"id": "BIGINT", "name": "STRING", "at": "TIMESTAMP(3) WITH LOCAL TIME ZONE"}
+    table = create(new_catalog, columns=columns)
+    settings = {
+        "spark.sql.session.timeZone": "America/New_York",
+        "spark.sql.execution.arrow.useLargeVarTypes": "true",
+    }
+    before = {key: spark.conf.get(key) for key in settings}
+    for key, value in settings.items():
+        spark.conf.set(key, value)
+    try:
+        rows = spark.sql("select 1L as id, 'ä' as name, timestamp'2024-06-01 00:00:00Z' as at")
+        table.new_write_builder().write(rows, executor)
+        plan = table.new_read_builder().plan()
+        frame = executor.to_dataframe(plan.context, plan.splits)
+        assert frame.selectExpr("unix_millis(at)", "name").first()[:] == (1_717_200_000_000, "ä")
+    finally:
+        for key, value in before.items():
+            spark.conf.set(key, value)
+    result = table.new_read_builder().to_arrow()
+    assert plain_rows(result, ["at", "name"]) == [(1_717_200_000_000_000_000, "ä")]

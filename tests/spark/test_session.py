@@ -1,0 +1,163 @@
+import os
+import subprocess
+import sys
+import tempfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from paimon_assets.engine.errors import InvalidInputError
+
+session_module = pytest.importorskip("paimon_assets.spark.session")
+SparkSettings = session_module.SparkSettings
+
+JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+
+
+def test_what_is_asked_for_wins_over_defaults():
+    settings = SparkSettings(
+        master="local[3]",
+        driver_memory="4g",
+        extra={"spark.ui.enabled": "true", JAVA_OPTIONS: "-Dmine=1"},
+    )
+    configuration = settings.configuration(warehouse="/w")
+    assert configuration["spark.master"] == "local[3]"
+    assert configuration["spark.driver.memory"] == "4g"
+    assert configuration["spark.ui.enabled"] == "true"
+    assert configuration[JAVA_OPTIONS].endswith(" -Dmine=1")
+    assert configuration["spark.sql.session.timeZone"] == "UTC"
+    assert configuration["spark.sql.warehouse.dir"] == "/w"
+
+
+@pytest.mark.parametrize(
+    ("master", "is_local", "is_connect"),
+    [
+        ("local", True, False),
+        ("local[*]", True, False),
+        ("local-cluster[2,1,1024]", False, False),
+        ("spark://host:7077", False, False),
+        ("sc://host:15002", False, True),
+    ],
+)
+def test_masters_are_told_apart(master, is_local, is_connect):
+    settings = SparkSettings(master=master)
+    assert (settings.is_local, settings.is_connect) == (is_local, is_connect)
+
+
+def test_a_cluster_keeps_its_own_address_and_partitions():
+    configuration = SparkSettings(master="yarn").configuration(warehouse="/w")
+    assert "spark.driver.host" not in configuration
+    assert "spark.sql.shuffle.partitions" not in configuration
+
+
+@pytest.mark.spark
+def test_asking_again_gives_the_live_session(spark):
+    assert session_module.get_session(SparkSettings(master="local[2]")) is spark
+
+
+@pytest.mark.spark
+def test_settings_that_can_change_are_changed(spark):
+    key = "spark.sql.shuffle.partitions"
+    before = spark.conf.get(key)
+    session_module.get_session(SparkSettings(master="local[2]", extra={key: "7"}))
+    assert spark.conf.get(key) == "7"
+    spark.conf.set(key, before)
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("spark")
+def test_settings_that_cannot_change_are_all_named():
+    asked = SparkSettings(
+        master="local[7]", driver_memory="9g", extra={"spark.executor.instances": "3"}
+    )
+    with pytest.raises(InvalidInputError) as caught:
+        session_module.get_session(asked)
+    assert caught.value.kind == "spark-session-settings"
+    for part in (
+        "local[2], asked for local[7]",
+        "asked for 9g",
+        "spark.executor.instances is unset",
+    ):
+        assert part in caught.value.message
+
+
+@pytest.mark.spark
+def test_workers_run_this_python_with_this_package_and_utc(spark):
+    def where(batches):
+        import pyarrow as pa
+
+        import paimon_assets
+
+        for _ in batches:
+            yield pa.RecordBatch.from_pydict({"a": [sys.executable], "b": [paimon_assets.__file__]})
+
+    (row,) = spark.range(1).mapInArrow(where, "a string, b string").collect()
+    assert row.a == sys.executable
+    assert Path(row.b).parent == Path(session_module.paimon_assets.__file__).parent
+    assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("spark")
+def test_starting_leaves_the_environment_as_it_was():
+    assert "PYSPARK_PYTHON" not in os.environ
+    assert "PYSPARK_DRIVER_PYTHON" not in os.environ
+
+
+def test_the_package_is_zipped_without_caches(tmp_path):
+    with zipfile.ZipFile(session_module.package_archive(tmp_path)) as package:
+        names = package.namelist()
+    assert "paimon_assets/__init__.py" in names
+    assert "paimon_assets/engine/data/worker.py" in names
+    assert not any("__pycache__" in name for name in names)
+
+
+@pytest.mark.spark
+def test_a_local_session_is_sent_nothing(spark):
+    before = set(Path(tempfile.gettempdir()).glob("paimon-assets-package-*"))
+    session_module.add_package(spark)
+    assert set(Path(tempfile.gettempdir()).glob("paimon-assets-package-*")) == before
+
+
+PROGRAM_OF_TWO_SESSIONS = """
+import os, signal
+from pyspark import SparkContext
+from paimon_assets.spark.session import SparkSettings, get_session, stop_session
+
+def heap(session):
+    return session.sparkContext._jvm.java.lang.Runtime.getRuntime().maxMemory() >> 20
+
+first = get_session(SparkSettings(master="local[1]", driver_memory="512m"))
+jvm = SparkContext._gateway.proc
+print(heap(first))
+stop_session()
+print(jvm.poll())
+second = get_session(SparkSettings(master="local[1]", driver_memory="640m"))
+print(heap(second))
+os.kill(SparkContext._gateway.proc.pid, signal.SIGKILL)
+SparkContext._gateway.proc.wait()
+third = get_session(SparkSettings(master="local[1]", driver_memory="512m"))
+print(third.range(5).count())
+if os.fork() == 0:
+    stop_session()
+    os._exit(0)
+os.wait()
+print(third.range(6).count())
+"""
+
+
+@pytest.mark.spark
+def test_a_stopped_or_killed_session_is_followed_by_a_new_one(tmp_path):
+    root = str(Path(__file__).resolve().parents[2])
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM_OF_TWO_SESSIONS],
+        capture_output=True,
+        check=False,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": root},
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["512", "0", "640", "5", "6"], done.stderr
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,154 @@
+import datetime as dt
+import json
+
+import pyarrow as pa
+import pyarrow.csv as pacsv
+import pyarrow.orc as paorc
+import pyarrow.parquet as papq
+import pytest
+
+from paimon_assets.engine.errors import FormatError, InvalidInputError, NotFoundError
+from paimon_assets.engine.spec.schema import Schema
+
+sources = pytest.importorskip("paimon_assets.spark.sources")
+executor_module = pytest.importorskip("paimon_assets.spark.executor")
+error_inside = pytest.importorskip("paimon_assets.spark.failure").error_inside
+fn = pytest.importorskip("pyspark.sql.functions")
+
+FORMATS = ["parquet", "csv", "json", "orc"]
+
+pytestmark = pytest.mark.spark
+
+
+def rows_of(number, count):
+    return pa.table(
+        {
+            "file": pa.array([number] * count, pa.int64()),
+            "row": pa.array(range(count), pa.int64()),
+            "text": pa.array([f"{number}/{row}" for row in range(count)], pa.string()),
+            "at": pa.array([dt.date(2024, 1, 1 + number % 28)] * count, pa.date32()),
+        }
+    )
+
+
+def write_file(path, table, file_format):
+    match file_format:
+        case "parquet":
+            papq.write_table(table, path, row_group_size=20)
+        case "csv":
+            pacsv.write_csv(table, path)
+        case "json":
+            lines = (json.dumps(row, default=str) for row in table.to_pylist())
+            path.write_text("\n".join(lines))
+        case _:
+            paorc.write_table(table, str(path))
+    return str(path)
+
+
+@pytest.fixture
+def files(tmp_path):
+    def write(file_format, counts):
+        return [
+            write_file(tmp_path / f"{len(counts) - n}.{file_format}", rows_of(n, c), file_format)
+            for n, c in enumerate(counts)
+        ]
+
+    return write
+
+
+def collected(frame):
+    return [(row.file, row.row, row.text) for row in frame.collect()]
+
+
+def computed_error(frame):
+    with pytest.raises(executor_module.PySparkException) as caught:
+        frame.collect()
+    return error_inside(caught.value)
+
+
+@pytest.mark.parametrize("file_format", FORMATS)
+def test_rows_come_in_the_order_of_the_paths_and_of_each_file(spark, files, file_format):
+    counts = [50, 1, 30, 7, 90, 3, 3, 3, 3, 3, 3, 3]
+    frame = sources.files_to_dataframe(spark, files(file_format, counts), file_format)
+    expected = [(n, row, f"{n}/{row}") for n, count in enumerate(counts) for row in range(count)]
+    assert collected(frame) == expected
+    shuffled = frame.repartition(5).orderBy(sources.POSITION_COLUMN)
+    assert collected(shuffled) == expected
+
+
+@pytest.mark.parametrize("file_format", FORMATS)
+def test_a_given_schema_decides_the_types(spark, files, file_format):
+    wanted = pa.schema(
+        [("row", pa.int32()), ("file", pa.int64()), ("text", pa.string()), ("at", pa.date32())]
+    )
+    if file_format in ("csv", "json"):
+        wanted = wanted.set(3, pa.field("at", pa.string()))
+    paths = files(file_format, [2, 2])
+    if file_format in ("csv", "json"):
+        wanted = pa.schema([wanted.field(name) for name in ("file", "row", "text", "at")])
+    frame = sources.files_to_dataframe(spark, paths, file_format, wanted)
+    assert frame.columns == [*wanted.names, sources.POSITION_COLUMN]
+    assert dict(frame.dtypes)["row"] == "int"
+    assert [row.row for row in frame.collect()] == [0, 1, 0, 1]
+
+
+def test_the_change_log_order_of_files_survives_any_shuffle_into_a_table(spark, files, new_catalog):
+    schema = Schema.of(
+        {"file": "BIGINT", "row": "BIGINT"}, primary_keys=["row"], options={"bucket": "3"}
+    )
+    table = new_catalog.create_table("db.t", schema)
+    frame = sources.files_to_dataframe(spark, files("csv", [40] * 9), "csv")
+    shuffled = frame.drop("text", "at").repartition(4, "text")
+    table.new_write_builder().write(shuffled, executor_module.SparkExecutor(spark))
+    result = table.new_read_builder().to_arrow()
+    assert set(result["file"].to_pylist()) == {8}
+    assert result.num_rows == 40
+
+
+def test_a_file_with_other_columns_is_named(spark, files, tmp_path):
+    paths = files("parquet", [2, 2])
+    odd = tmp_path / "odd.parquet"
+    papq.write_table(pa.table({"file": ["one"], "other": [1]}), odd)
+    error = computed_error(sources.files_to_dataframe(spark, [*paths, str(odd)], "parquet"))
+    assert isinstance(error, InvalidInputError)
+    assert error.kind == "file-schema"
+    assert error.details["path"] == str(odd)
+    assert "other int64" in error.message
+
+
+def test_a_value_that_does_not_parse_names_the_file(spark, tmp_path):
+    (tmp_path / "a.csv").write_text("id\n1\n")
+    (tmp_path / "b.csv").write_text("id\nx\n")
+    paths = [str(tmp_path / "a.csv"), str(tmp_path / "b.csv")]
+    error = computed_error(sources.files_to_dataframe(spark, paths, "csv"))
+    assert isinstance(error, FormatError)
+    assert error.details["path"] == paths[1]
+
+
+def test_a_missing_file_is_named(spark, files, tmp_path):
+    with pytest.raises(NotFoundError, match=r"absent\.csv"):
+        sources.files_to_dataframe(spark, [str(tmp_path / "absent.csv")], "csv")
+    paths = [*files("csv", [1]), str(tmp_path / "absent.csv")]
+    assert isinstance(
+        computed_error(sources.files_to_dataframe(spark, paths, "csv")), NotFoundError
+    )
+
+
+def test_a_damaged_file_is_named(spark, tmp_path):
+    (tmp_path / "a.parquet").write_bytes(b"PAR1 not really")
+    with pytest.raises(FormatError, match=r"a\.parquet"):
+        sources.files_to_dataframe(spark, [str(tmp_path / "a.parquet")], "parquet")
+
+
+def test_files_of_no_rows_are_read_as_no_rows(spark, files):
+    frame = sources.files_to_dataframe(spark, files("parquet", [0, 2, 0]), "parquet")
+    assert collected(frame) == [(1, 0, "1/0"), (1, 1, "1/1")]
+
+
+@pytest.mark.parametrize(
+    ("paths", "file_format", "kind"), [([], "csv", "no-files"), (["a.xls"], "xls", "file-format")]
+)
+def test_senseless_calls_are_refused(spark, paths, file_format, kind):
+    with pytest.raises(InvalidInputError) as caught:
+        sources.files_to_dataframe(spark, paths, file_format)
+    assert caught.value.kind == kind
