@@ -1,0 +1,49 @@
+# make help shows the targets. Every target builds .venv first if it has to (scripts/bootstrap.sh).
+.DEFAULT_GOAL := help
+SHELL := /bin/sh
+
+BIN := .venv/bin
+HOME_OF_DEMO := $(CURDIR)/.demo/dagster_home
+DEV_HOST ?= 127.0.0.1
+DEV_PORT ?= 3000
+ARGS ?=
+
+.PHONY: help setup demo dev test lint format bench interop interop-java clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: ## create .venv with the pinned packages; quick when nothing changed
+	@scripts/bootstrap.sh
+
+demo: setup ## a year of real flight changes into Paimon tables, on Spark, then a short report
+	@$(BIN)/python -m jobs.demo.run $(ARGS)
+
+dev: setup ## the Dagster UI on the demo's runs and tables (DEV_PORT=3000)
+	@$(BIN)/python -m jobs.demo.home
+	DAGSTER_HOME=$(HOME_OF_DEMO) $(BIN)/dagster dev -w workspace.yaml -h $(DEV_HOST) -p $(DEV_PORT)
+
+test: setup ## the whole test suite: unit, Spark, end to end (ARGS="-k name" passes options on)
+	@$(BIN)/python -m pytest $(ARGS)
+
+lint: setup ## ruff, mypy strict, import contracts
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: setup ## let ruff repair and format what it can
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+bench: setup ## measure against other engines and plain pyarrow; prints ratios
+	@$(BIN)/python -m tests.bench $(ARGS)
+
+interop: setup ## pypaimon reads our tables and we read its (own environment, fetched once)
+	@$(BIN)/python -m tests.interop $(ARGS)
+
+interop-java: setup ## Java Paimon reads our tables and we read its (needs Java and Maven Central)
+	@$(BIN)/python -m tests.interop java $(ARGS)
+
+clean: ## remove the demo's warehouse, runs and input; .venv stays
+	rm -rf .demo

@@ -1,0 +1,1 @@
+"""What this deployment runs, and when."""

@@ -1,0 +1,153 @@
+"""The end of `make demo`: each table read back and held against its expectation."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import dagster as dg
+import pandas as pd
+import pyarrow as pa
+from rich.box import SIMPLE_HEAD
+from rich.table import Table as Grid
+
+from jobs.demo import expectations
+from jobs.demo.home import LANDING
+from jobs.demo.landing import arrived_changes
+from jobs.demo.nycflights import read_planes, read_weather
+from paimon_assets.engine.table.api import TableCatalog
+from paimon_assets.engine.table.table import Table
+
+_NUMBERS = ("snapshot", "rows read", "rows after merge", "expected rows", "files", "seconds")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compared:
+    """One table of the demo after a run."""
+
+    name: str
+    snapshot_id: int
+    rows_read: int
+    """Rows that this run took in."""
+    rows: int
+    """Rows a reader gets, after the merge."""
+    expected_rows: int
+    files: int
+    seconds: float
+    """Of the step that writes the table."""
+    difference: str | None
+    """What is wrong; None if nothing is."""
+    verdict: str
+    """What a table that is right is praised for."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """How one table is judged."""
+
+    judge: Callable[[pa.Table], tuple[int, str | None]]
+    """From its rows to how many there must be, and what is wrong."""
+    verdict: str = "every value right"
+
+
+def comparisons(every: int) -> Mapping[str, Comparison]:
+    """Table of the demo → how to judge it, at a scale of every n-th flight."""
+    return {
+        "flights": _rows(lambda: expectations.expected_flights(every), expectations.KEY),
+        "flights_unpadded": _number(lambda: expectations.without_padding(arrived_changes(LANDING))),
+        "weather": _rows(_expected_weather, ["origin", "time_hour"]),
+        "planes": _rows(read_planes, ["tailnum"]),
+        "daily_delays": _rows(
+            lambda: expectations.expected_daily_delays(every), ["month", "day", "origin"]
+        ),
+    }
+
+
+def compare_tables(
+    catalog: TableCatalog,
+    result: dg.ExecuteInProcessResult,
+    seconds: Mapping[str, float],
+    *,
+    every: int,
+) -> list[Compared]:
+    """Read the tables that a run wrote, in this process, and judge them.
+
+    Args:
+        catalog: Of the tables.
+        result: Of the run.
+        seconds: Step key → how long it took; tables without a step are left out.
+        every: The scale of the run.
+    """
+    return [
+        _compare(catalog.get_table(f"demo.{name}"), _rows_in(result, step), seconds[step], how)
+        for name, how in comparisons(every).items()
+        if (step := f"demo__{name}") in seconds
+    ]
+
+
+def report_grid(compared: Sequence[Compared]) -> Grid:
+    """The short table at the end."""
+    grid = Grid(box=SIMPLE_HEAD)
+    grid.add_column("table", no_wrap=True)
+    for title in _NUMBERS:
+        grid.add_column(title, justify="right", no_wrap=True)
+    grid.add_column("", no_wrap=True)
+    for table in compared:
+        grid.add_row(
+            table.name,
+            str(table.snapshot_id),
+            f"{table.rows_read:,}",
+            f"{table.rows:,}",
+            f"{table.expected_rows:,}",
+            f"{table.files:,}",
+            f"{table.seconds:.1f}",
+            "[red]WRONG[/]" if table.difference else f"[green]{table.verdict}[/]",
+        )
+    return grid
+
+
+def _compare(table: Table, rows_in: int, seconds: float, how: Comparison) -> Compared:
+    rows = table.new_read_builder().to_arrow()
+    expected_rows, difference = how.judge(rows)
+    snapshot = table.latest_snapshot()
+    return Compared(
+        name=table.name,
+        snapshot_id=snapshot.id if snapshot else 0,
+        rows_read=rows_in,
+        rows=rows.num_rows,
+        expected_rows=expected_rows,
+        files=len(table.live_files()),
+        seconds=seconds,
+        difference=difference,
+        verdict=how.verdict,
+    )
+
+
+def _rows_in(result: dg.ExecuteInProcessResult, step: str) -> int:
+    """Rows the run's materialization says it took in; 0 if it wrote nothing."""
+    found = 0
+    for materialization in result.asset_materializations_for_node(step):
+        value = materialization.metadata.get("paimon/rows_in")
+        if isinstance(value, dg.IntMetadataValue):
+            found += value.value or 0
+    return found
+
+
+def _rows(expect: Callable[[], pd.DataFrame], key: Sequence[str]) -> Comparison:
+    def judge(actual: pa.Table) -> tuple[int, str | None]:
+        expected = expect()
+        return len(expected), expectations.difference(actual, expected, key)
+
+    return Comparison(judge=judge)
+
+
+def _number(expect: Callable[[], int]) -> Comparison:
+    def judge(actual: pa.Table) -> tuple[int, str | None]:
+        expected = expect()
+        if actual.num_rows == expected:
+            return expected, None
+        return expected, f"{actual.num_rows:,} rows instead of {expected:,}"
+
+    return Comparison(judge=judge, verdict="lossy, as computed")
+
+
+def _expected_weather() -> pd.DataFrame:
+    return read_weather().drop(columns=["year", "month", "day", "hour"])

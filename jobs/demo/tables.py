@@ -1,0 +1,227 @@
+"""The demo's assets: files that land, the tables they feed, and a summary of all.
+
+landing/flight_changes ─▶ demo/flights ──────────┐
+                       └▶ demo/flights_unpadded  ├─▶ demo/daily_delays
+landing/weather_reports ─▶ demo/weather ─────────┤
+                           demo/planes ──────────┘
+"""
+
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pandas as pd
+from pydantic import Field
+
+from jobs.demo.expectations import expected_flights
+from jobs.demo.home import LANDING
+from jobs.demo.landing import (
+    DEFAULT_FILES,
+    FLIGHTS_FOLDER,
+    WEATHER_FOLDER,
+    receive_changes,
+    receive_weather,
+    scale_of,
+)
+from jobs.demo.nycflights import read_planes
+from jobs.demo.schemas import DAILY_DELAYS, FLIGHTS, FLIGHTS_UNPADDED, PLANES, WEATHER
+from paimon_assets.assets import (
+    CheckOptions,
+    FileSource,
+    PaimonCatalogResource,
+    file_ingestion_asset,
+    paimon_asset,
+    row_count_check,
+    unique_key_check,
+)
+from paimon_assets.engine.errors import InvalidInputError
+from resources.paimon import warehouse_when_loaded
+
+WAREHOUSE = warehouse_when_loaded()
+CODE_VERSION = "1"
+CHANGES = FileSource(folder=str(LANDING / FLIGHTS_FOLDER))
+REPORTS = FileSource(folder=str(LANDING / WEATHER_FOLDER))
+
+
+class FlightChangesConfig(dg.Config):
+    """How much of the year arrives, and in how many files."""
+
+    every: int = Field(default=1, description="1 for all 336,776 flights, n for every n-th.")
+    files: int = Field(default=DEFAULT_FILES, description="Files the change log arrives in.")
+
+
+@dg.asset(
+    key=["landing", "flight_changes"],
+    group_name="landing",
+    kinds={"parquet", "pandas"},
+    code_version=CODE_VERSION,
+)
+def flight_changes(
+    context: dg.AssetExecutionContext, config: FlightChangesConfig
+) -> dg.MaterializeResult[None]:
+    """The change log of a booking system, derived from the flights of 2013, in Parquet files.
+
+    +I when scheduled, -U/+U at departure, -U/+U at landing, -D when cancelled. The operation time
+    has seconds and is shared by -U and +U. The files are out of order, inside and among themselves.
+    """
+    try:
+        received = receive_changes(LANDING, every=config.every, files=config.files)
+    except InvalidInputError as error:
+        raise dg.Failure(error.message, allow_retries=False) from error
+    return _received(context, received, config.files, LANDING / FLIGHTS_FOLDER)
+
+
+@dg.asset(
+    key=["landing", "weather_reports"],
+    group_name="landing",
+    kinds={"parquet", "pandas"},
+    code_version=CODE_VERSION,
+)
+def weather_reports(context: dg.AssetExecutionContext) -> dg.MaterializeResult[None]:
+    """The hourly weather of the three airports, a file per month."""
+    return _received(context, receive_weather(LANDING), 12, LANDING / WEATHER_FOLDER)
+
+
+def _received(
+    context: dg.AssetExecutionContext, new: list[Path], files: int, folder: Path
+) -> dg.MaterializeResult[None]:
+    context.log.info("%d of %d files are new in %s.", len(new), files, folder)
+    return dg.MaterializeResult(
+        metadata={
+            "files": files,
+            "new_files": len(new),
+            "new_bytes": sum(path.stat().st_size for path in new),
+            "folder": dg.MetadataValue.path(folder),
+        }
+    )
+
+
+flights = file_ingestion_asset(
+    "demo.flights",
+    FLIGHTS,
+    source=CHANGES,
+    warehouse=WAREHOUSE,
+    deps=[flight_changes],
+    code_version=CODE_VERSION,
+    description="Every flight that left New York in 2013, in its last state: the change log merged "
+    "by operation time, where +U beats the -U of its second (`sequence.auto-padding`).",
+)
+
+flights_unpadded = file_ingestion_asset(
+    "demo.flights_unpadded",
+    FLIGHTS_UNPADDED,
+    source=CHANGES,
+    warehouse=WAREHOUSE,
+    deps=[flight_changes],
+    code_version=CODE_VERSION,
+    description="The same files without padding, for comparison: where a -U arrived after its +U, "
+    "the flight is gone.",
+)
+
+weather = file_ingestion_asset(
+    "demo.weather",
+    WEATHER,
+    source=REPORTS,
+    warehouse=WAREHOUSE,
+    deps=[weather_reports],
+    code_version=CODE_VERSION,
+)
+
+
+@paimon_asset("demo.planes", PLANES, warehouse=WAREHOUSE, code_version=CODE_VERSION)
+def planes(context: dg.AssetExecutionContext, paimon: PaimonCatalogResource) -> pd.DataFrame | None:
+    """The planes, by tail number; the register never changes, so it is loaded once."""
+    if paimon.catalog().get_table("demo.planes").latest_snapshot() is not None:
+        context.log.info("The register of planes is loaded already.")
+        return None
+    return read_planes()
+
+
+_INPUTS = "paimon/inputs"
+_SUMMARY = """
+    SELECT f.month, f.day, f.origin,
+           count(*)                       AS flights,
+           count_if(f.status = 'diverted') AS diverted,
+           avg(f.dep_delay)               AS mean_dep_delay,
+           avg(f.arr_delay)               AS mean_arr_delay,
+           avg(2013 - p.year)             AS mean_plane_age,
+           avg(w.wind_speed)              AS mean_wind_speed
+    FROM {flights} f
+    LEFT JOIN {planes} p  ON p.tailnum = f.tailnum
+    LEFT JOIN {weather} w ON w.origin = f.origin AND w.time_hour = f.time_hour
+    GROUP BY f.month, f.day, f.origin
+"""
+_COLUMNS = {
+    "flights": [
+        "month",
+        "day",
+        "origin",
+        "time_hour",
+        "tailnum",
+        "status",
+        "dep_delay",
+        "arr_delay",
+    ],
+    "planes": ["tailnum", "year"],
+    "weather": ["origin", "time_hour", "wind_speed"],
+}
+
+
+@paimon_asset(
+    "demo.daily_delays",
+    DAILY_DELAYS,
+    executor="spark",
+    warehouse=WAREHOUSE,
+    deps=[flights, planes, weather],
+    code_version=CODE_VERSION,
+)
+def daily_delays(
+    context: dg.AssetExecutionContext, paimon: PaimonCatalogResource
+) -> dg.MaterializeResult[Any]:
+    """Flights, planes and weather joined by Spark into one row per day and airport.
+
+    Reads each table at one snapshot and remembers which; while none has a newer one there is
+    nothing to do.
+    """
+    tables = {name: paimon.catalog().get_table(f"demo.{name}") for name in _COLUMNS}
+    snapshots = {name: table.latest_snapshot() for name, table in tables.items()}
+    ids = {name: snapshot.id if snapshot else 0 for name, snapshot in snapshots.items()}
+    inputs = ", ".join(f"demo.{name} at snapshot {number}" for name, number in ids.items())
+    if _inputs_of_last_run(context) == inputs:
+        context.log.info("Still the same inputs (%s).", inputs)
+        return dg.MaterializeResult(metadata={_INPUTS: inputs})
+    frames = {
+        name: paimon.spark_dataframe(
+            table.new_read_builder().with_columns(_COLUMNS[name]).at_snapshot(ids[name])
+        )
+        for name, table in tables.items()
+    }
+    summary = paimon.spark.session().sql(_SUMMARY, **frames)
+    return dg.MaterializeResult(value=summary, metadata={_INPUTS: inputs})
+
+
+def _inputs_of_last_run(context: dg.AssetExecutionContext) -> str | None:
+    event = context.instance.get_latest_materialization_event(context.asset_key)
+    materialization = event.asset_materialization if event else None
+    value = materialization.metadata.get(_INPUTS) if materialization else None
+    return value.value if isinstance(value, dg.TextMetadataValue) else None
+
+
+def _expected_rows() -> int:
+    return len(expected_flights(scale_of(LANDING)))
+
+
+assets = [
+    flight_changes,
+    weather_reports,
+    flights,
+    flights_unpadded,
+    weather,
+    planes,
+    daily_delays,
+]
+
+checks = [
+    row_count_check(flights, _expected_rows, options=CheckOptions(blocking=True)),
+    unique_key_check(flights, options=CheckOptions(blocking=True)),
+]

