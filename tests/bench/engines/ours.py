@@ -1,0 +1,43 @@
+"""This engine, on the embedded executor, behind the calls of a benchmark."""
+
+from importlib.metadata import version
+
+import pyarrow as pa
+
+from paimon_assets.engine.embedded import EmbeddedExecutor
+from paimon_assets.engine.spec.schema import Schema
+from paimon_assets.engine.table.api import open_catalog
+
+
+class Peer:
+    """A warehouse of our own; tables are named `database.table`."""
+
+    def __init__(self, warehouse: str) -> None:
+        self._catalog = open_catalog(warehouse)
+
+    def version(self) -> str:
+        """Return name and version."""
+        return f"paimon-assets (embedded), pyarrow {version('pyarrow')}"
+
+    def create_table(
+        self,
+        table: str,
+        columns: dict[str, str],
+        primary_keys: list[str],
+        partition_keys: list[str],
+        options: dict[str, str],
+    ) -> None:
+        """Create a table and its database."""
+        schema = Schema.of(
+            columns, primary_keys=primary_keys, partition_keys=partition_keys, options=options
+        )
+        self._catalog.create_database(table.split(".", maxsplit=1)[0], ignore_if_exists=True)
+        self._catalog.create_table(table, schema)
+
+    def write(self, table: str, rows: pa.Table) -> None:
+        """Write rows as one commit."""
+        self._catalog.get_table(table).new_write_builder().write(rows, EmbeddedExecutor())
+
+    def read(self, table: str) -> pa.Table:
+        """Read the newest snapshot."""
+        return self._catalog.get_table(table).new_read_builder().to_arrow()

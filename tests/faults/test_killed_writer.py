@@ -1,0 +1,127 @@
+"""A writer killed at any moment leaves the table as it was, or as it should be; a rerun ends it."""
+
+import itertools
+import shutil
+import signal
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from paimon_assets.engine.embedded import EmbeddedExecutor
+from paimon_assets.engine.spec.schema import Schema
+from paimon_assets.engine.table.api import open_catalog, open_table
+from paimon_assets.engine.table.table import Table
+from tests.faults.writers import COMMIT_USER, SURVIVED, fork_server, write_until_killed
+from tests.testkit.model import ModelTable, Row
+from tests.testkit.rows import plain_rows, rows_to_arrow
+
+COLUMNS = {"part": "STRING", "id": "INT", "text": "STRING"}
+MOST_STEPS = 2000
+DEATHS = {-signal.SIGKILL, -signal.SIGXFSZ, SURVIVED}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scene:
+    """A table, the commits it has, and the one during which the writer dies."""
+
+    name: str
+    primary_keys: tuple[str, ...] = ()
+    partition_keys: tuple[str, ...] = ()
+    options: dict[str, str] = field(default_factory=dict)
+    commits_before: int = 1
+
+    @property
+    def schema(self) -> Schema:
+        return Schema.of(
+            COLUMNS,
+            primary_keys=self.primary_keys,
+            partition_keys=self.partition_keys,
+            options=self.options,
+        )
+
+
+SCENES = [
+    Scene(name="first commit of an append table", options={"bucket": "-1"}, commits_before=0),
+    Scene(name="append, partitioned", partition_keys=("part",), options={"bucket": "-1"}),
+    Scene(name="key", primary_keys=("id",), options={"bucket": "2"}),
+    Scene(
+        name="key, partitioned, manifests merged",
+        primary_keys=("part", "id"),
+        partition_keys=("part",),
+        options={"bucket": "1", "manifest.merge-min-count": "2"},
+        commits_before=3,
+    ),
+]
+
+
+def _rows(commit: int) -> list[Row]:
+    return [
+        {"part": "ab"[number % 2], "id": number + commit, "text": f"{commit}.{number}"}
+        for number in range(4)
+    ]
+
+
+def _read(table: Table, snapshot_id: int | None = None) -> list[tuple[Any, ...]]:
+    builder = table.new_read_builder()
+    if snapshot_id is not None:
+        builder = builder.at_snapshot(snapshot_id)
+    return plain_rows(builder.to_arrow(), COLUMNS)
+
+
+@pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.name)
+def test_a_writer_may_die_at_any_moment(scene: Scene, tmp_path: Path) -> None:
+    catalog = open_catalog(str(tmp_path / "template"))
+    catalog.create_database("d")
+    table = catalog.create_table("d.t", scene.schema)
+    model = ModelTable(scene.schema)
+    for commit in range(scene.commits_before):
+        rows = _rows(commit)
+        table.new_write_builder().write(rows_to_arrow(rows, scene.schema), EmbeddedExecutor())
+        model.write(rows)
+    before = plain_rows(model.rows(), COLUMNS)
+    new_rows = rows_to_arrow(_rows(scene.commits_before), scene.schema)
+    model.write(_rows(scene.commits_before))
+    after = plain_rows(model.rows(), COLUMNS)
+
+    context = fork_server()
+    seen = set()
+    for steps in itertools.count():
+        copy = tmp_path / f"copy-{steps}"
+        shutil.copytree(table.path, copy)
+        process = context.Process(target=write_until_killed, args=(str(copy), new_rows, steps))
+        process.start()
+        process.join()
+        if process.exitcode == 0:
+            break
+        assert process.exitcode in DEATHS
+        seen.add(_look_and_rerun(copy, scene, new_rows, before, after))
+        shutil.rmtree(copy)
+        assert steps < MOST_STEPS
+    # The loop saw deaths on both sides of the one moment at which the commit happens.
+    assert seen == {"not committed", "committed"}
+
+
+def _look_and_rerun(
+    directory: Path,
+    scene: Scene,
+    new_rows: Any,
+    before: list[tuple[Any, ...]],
+    after: list[tuple[Any, ...]],
+) -> str:
+    """Check what a death left, write again, check again; tell whether the commit had happened."""
+    table = open_table(str(directory))
+    if scene.commits_before:
+        assert _read(table, scene.commits_before) == before
+    latest = table.latest_snapshot()
+    committed = latest is not None and latest.id > scene.commits_before
+    assert _read(table) == (after if committed else before)
+
+    writer = table.new_write_builder().with_commit_user(COMMIT_USER)
+    outcome = writer.write(new_rows, EmbeddedExecutor())
+    assert outcome.was_already_committed == committed
+    assert outcome.snapshot is not None
+    assert outcome.snapshot.id == scene.commits_before + 1
+    assert _read(open_table(str(directory))) == after
+    return "committed" if committed else "not committed"

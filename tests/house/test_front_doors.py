@@ -1,0 +1,37 @@
+"""Importing a part loads no more than it needs. Linters cannot see this: parents are run first."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = ("dagster", "pyspark", "pandas", "polars")
+LIGHT_DOORS = {
+    "paimon_assets": (*HEAVY, "pyarrow", "numpy"),
+    "paimon_assets.engine": (*HEAVY, "pyarrow", "numpy"),
+    "paimon_assets.engine.spec.snapshot": (*HEAVY, "pyarrow", "numpy", "fastavro"),
+    "paimon_assets.engine.lsm.interval_partition": (*HEAVY, "pyarrow", "numpy", "fastavro"),
+    "paimon_assets.engine.data.worker": (
+        *HEAVY,
+        "paimon_assets.engine.control",
+        "paimon_assets.engine.table",
+    ),
+    "paimon_assets.engine.table.api": HEAVY,
+    "paimon_assets.spark.worker": (
+        *("dagster", "pandas", "polars"),
+        "paimon_assets.engine.control",
+        "paimon_assets.engine.table",
+    ),
+}
+"""Module → what must not be loaded after importing it in a fresh interpreter."""
+
+
+@pytest.mark.parametrize("module", sorted(LIGHT_DOORS))
+def test_a_front_door_is_light(module: str) -> None:
+    program = f"import sys, json, {module}; print(json.dumps(sorted(sys.modules)))"
+    done = subprocess.run(
+        [sys.executable, "-c", program], check=True, capture_output=True, text=True
+    )
+    loaded = set(json.loads(done.stdout.splitlines()[-1]))
+    assert loaded.isdisjoint(LIGHT_DOORS[module])

@@ -1,0 +1,52 @@
+"""Options are named once, in `spec/options.py`, and everybody reads them through that table."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from paimon_assets.engine.spec.options import ALL_OPTIONS, Option
+
+ROOT = Path(__file__).resolve().parents[2]
+ENGINE = ROOT / "paimon_assets" / "engine"
+KEYS = {key for option in ALL_OPTIONS for key in (option.key, *option.fallback_keys)}
+WORDS = {key for key in KEYS if "." not in key and "-" not in key}
+"""Keys that are words of their own, such as `bucket`: they also name columns of system tables."""
+
+
+@pytest.mark.parametrize("option", ALL_OPTIONS, ids=lambda option: option.key)
+def test_every_option_says_what_it_means(option: Option[object]) -> None:
+    assert option.description.endswith(".")
+    assert len(option.description) > len("Means.")
+
+
+def test_no_key_is_named_twice() -> None:
+    keys = [key for option in ALL_OPTIONS for key in (option.key, *option.fallback_keys)]
+    assert sorted(keys) == sorted(set(keys))
+
+
+def _literals(path: Path) -> Iterator[ast.Constant]:
+    """Yield the texts of a module, without the `kind` of errors: that is a name of its own."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    kinds = {
+        keyword.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        for keyword in node.keywords
+        if keyword.arg == "kind"
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and node not in kinds:
+            yield node
+
+
+def test_option_literals_stay_in_the_option_table() -> None:
+    found = [
+        f"{path.relative_to(ROOT)}:{node.lineno}: {node.value}"
+        for path in sorted(ENGINE.rglob("*.py"))
+        if path.name != "options.py"
+        for node in _literals(path)
+        if node.value in KEYS - WORDS
+    ]
+    assert found == []

@@ -1,0 +1,61 @@
+"""Files and functions stay small enough to be read at once; entry points hold no logic."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDERS = ("paimon_assets", "resources", "jobs", "tests")
+MAX_FILE_LINES = 500
+MAX_FUNCTION_LINES = 60
+MAX_LINES = {"resources": 400, "jobs": 600}
+"""Lines of the folders that hold choices, not logic; the demo is a program of its own."""
+
+
+def _sources(folder: str) -> Iterator[Path]:
+    yield from sorted((ROOT / folder).rglob("*.py"))
+
+
+def _all_sources() -> list[Path]:
+    return [path for folder in FOLDERS for path in _sources(folder)]
+
+
+def _line_count(path: Path) -> int:
+    return len(path.read_text(encoding="utf-8").splitlines())
+
+
+def test_no_file_is_longer_than_500_lines() -> None:
+    sizes = {str(path.relative_to(ROOT)): _line_count(path) for path in _all_sources()}
+    assert sizes, "no sources were found"
+    assert {name: size for name, size in sizes.items() if size > MAX_FILE_LINES} == {}
+
+
+def test_no_function_is_longer_than_60_lines() -> None:
+    long = {}
+    for path in _all_sources():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                lines = (node.end_lineno or node.lineno) - node.lineno + 1
+                if lines > MAX_FUNCTION_LINES:
+                    long[f"{path.relative_to(ROOT)}:{node.name}"] = lines
+    assert long == {}
+
+
+@pytest.mark.parametrize("folder", sorted(MAX_LINES))
+def test_entry_points_stay_thin(folder: str) -> None:
+    total = sum(_line_count(path) for path in _sources(folder) if "demo" not in path.parts)
+    assert total <= MAX_LINES[folder]
+
+
+@pytest.mark.parametrize("folder", ["resources", "jobs"])
+def test_entry_points_hold_no_classes(folder: str) -> None:
+    classes = [
+        f"{path.relative_to(ROOT)}:{node.name}"
+        for path in _sources(folder)
+        if "demo" not in path.parts
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ClassDef)
+    ]
+    assert classes == []

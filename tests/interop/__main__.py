@@ -1,0 +1,26 @@
+"""`make interop` and `make interop-java`: fetch the other implementations, then ask them.
+
+python -m tests.interop [java] [pytest options]
+"""
+
+import sys
+
+import pytest
+
+from tests.interop.environment import ROOT, java_jar, peer_python
+
+
+def main(arguments: list[str]) -> int:
+    """Run the interop tests, of Python peers or of Java, and return pytest's exit code."""
+    folder = ROOT / "tests" / "interop"
+    if arguments[:1] == ["java"]:
+        java_jar()
+        return int(pytest.main(["-m", "interop", str(folder / "java"), *arguments[1:]]))
+    peer_python()
+    return int(
+        pytest.main(["-m", "interop", str(folder), f"--ignore={folder / 'java'}", *arguments])
+    )
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

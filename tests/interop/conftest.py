@@ -1,0 +1,38 @@
+"""The peers as fixtures; scripts of the peers' environment are not collected here."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.interop.environment import HOME, ROOT, peer_python
+from tests.testkit.oracle import Oracle
+
+collect_ignore_glob = ["peers/*.py"]
+
+
+@pytest.fixture(scope="session")
+def shared_warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One warehouse that we and the peers read and write."""
+    return tmp_path_factory.mktemp("warehouse")
+
+
+def _peer(name: str, warehouse: Path, exchange: Path) -> Oracle:
+    if not HOME.exists():
+        pytest.skip("the peers' environment is absent; `make interop` creates it")
+    command = [str(peer_python()), "-m", "tests.interop.peers.serve", name, str(warehouse)]
+    return Oracle(command, exchange=exchange, working_directory=ROOT)
+
+
+@pytest.fixture(scope="session")
+def pypaimon(shared_warehouse: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Oracle]:
+    """Pure Python Paimon."""
+    with _peer("pypaimon", shared_warehouse, tmp_path_factory.mktemp("pypaimon")) as oracle:
+        yield oracle
+
+
+@pytest.fixture(scope="session")
+def rust(shared_warehouse: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Oracle]:
+    """Rust Paimon."""
+    with _peer("pypaimon-rust", shared_warehouse, tmp_path_factory.mktemp("rust")) as oracle:
+        yield oracle

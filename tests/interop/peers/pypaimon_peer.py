@@ -1,0 +1,66 @@
+"""pypaimon behind the few calls interop and bench need. Runs in the peers' environment."""
+
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pypaimon import CatalogFactory, Schema  # type: ignore[import-not-found]  # own environment
+from pypaimon.schema.data_types import (  # type: ignore[import-not-found]  # own environment
+    DataField,
+    DataTypeParser,
+    PyarrowFieldParser,
+)
+
+
+class Peer:
+    """A filesystem catalog of pypaimon; tables are named `database.table`."""
+
+    def __init__(self, warehouse: str) -> None:
+        Path(warehouse).mkdir(parents=True, exist_ok=True)
+        self._catalog = CatalogFactory.create({"warehouse": f"file://{warehouse}"})
+
+    def version(self) -> str:
+        """Return name and version."""
+        return f"pypaimon {version('pypaimon')}"
+
+    def create_table(
+        self,
+        table: str,
+        columns: dict[str, Any],
+        primary_keys: list[str],
+        partition_keys: list[str],
+        options: dict[str, str],
+    ) -> None:
+        """Create a table; columns are name → Paimon type, as in schema files."""
+        fields = [
+            DataField(index, name, DataTypeParser.parse_data_type(text))
+            for index, (name, text) in enumerate(columns.items())
+        ]
+        schema = Schema(
+            fields=fields,
+            partition_keys=partition_keys,
+            primary_keys=primary_keys,
+            options=options,
+        )
+        self._catalog.create_database(table.split(".", maxsplit=1)[0], True)
+        self._catalog.create_table(table, schema, False)
+
+    def write(self, table: str, rows: pa.Table) -> None:
+        """Write rows as one commit."""
+        opened = self._catalog.get_table(table)
+        target = PyarrowFieldParser.from_paimon_schema(opened.fields)
+        builder = opened.new_batch_write_builder()
+        write, commit = builder.new_write(), builder.new_commit()
+        write.write_arrow(rows.cast(target))
+        commit.commit(write.prepare_commit())
+        write.close()
+        commit.close()
+
+    def read(self, table: str, columns: list[str] | None = None) -> pa.Table:
+        """Read the newest snapshot."""
+        builder = self._catalog.get_table(table).new_read_builder()
+        if columns:
+            builder = builder.with_projection(columns)
+        table_read: pa.Table = builder.new_read().to_arrow(builder.new_scan().plan().splits())
+        return table_read

@@ -1,0 +1,104 @@
+"""pypaimon and pypaimon-rust: they write, we read; we write, they read; we take turns."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.interop import ours
+from tests.interop.cases import CASES, PADDED_CASES, TableCase
+from tests.testkit.model import ModelTable
+from tests.testkit.oracle import Oracle
+from tests.testkit.rows import plain_rows, rows_to_arrow
+
+pytestmark = pytest.mark.interop
+
+PEERS = ("pypaimon", "pypaimon-rust")
+
+
+@pytest.fixture(params=PEERS)
+def peer_name(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def peer(peer_name: str, request: pytest.FixtureRequest) -> Oracle:
+    oracle = request.getfixturevalue("rust" if peer_name == "pypaimon-rust" else "pypaimon")
+    assert isinstance(oracle, Oracle)
+    return oracle
+
+
+def _expected(case: TableCase) -> ModelTable:
+    model = ModelTable(case.schema)
+    for commit in case.commits:
+        model.write(commit)
+    return model
+
+
+def _create_by(peer: Oracle, table: str, case: TableCase) -> None:
+    peer.call(
+        "create",
+        table=table,
+        columns=dict(case.columns),
+        primary_keys=list(case.primary_keys),
+        partition_keys=list(case.partition_keys),
+        options={"file.format": "parquet", **case.options},
+    )
+
+
+@pytest.mark.parametrize("case", [*CASES, *PADDED_CASES], ids=str)
+def test_what_we_write_they_read(
+    case: TableCase, peer: Oracle, peer_name: str, shared_warehouse: Path
+) -> None:
+    if peer_name in case.not_read_by:
+        pytest.skip(f"{peer_name} is known to misread this table")
+    table = f"ours_for_{peer_name.replace('-', '_')}.{case.name}"
+    ours.create(shared_warehouse, table, case.schema)
+    for commit in case.commits:
+        ours.write(shared_warehouse, table, commit, case.schema)
+
+    rows = plain_rows(rows_to_arrow(_expected(case).rows(), case.schema), case.columns)
+    assert plain_rows(ours.read(shared_warehouse, table), case.columns) == rows
+    assert plain_rows(peer.read(table), case.columns) == rows
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_what_they_write_we_read(
+    case: TableCase, peer: Oracle, peer_name: str, shared_warehouse: Path
+) -> None:
+    if peer_name in case.not_created_by:
+        pytest.skip(f"{peer_name} cannot create this table")
+    table = f"by_{peer_name.replace('-', '_')}.{case.name}"
+    _create_by(peer, table, case)
+    for commit in case.commits:
+        peer.write(table, rows_to_arrow(commit, case.schema))
+
+    rows = plain_rows(rows_to_arrow(_expected(case).rows(), case.schema), case.columns)
+    assert plain_rows(ours.read(shared_warehouse, table), case.columns) == rows
+
+
+@pytest.mark.parametrize("we_start", [True, False], ids=["we start", "they start"])
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_writers_take_turns_on_one_table(
+    case: TableCase, peer: Oracle, peer_name: str, we_start: bool, shared_warehouse: Path
+) -> None:
+    if not we_start and peer_name in case.not_created_by:
+        pytest.skip(f"{peer_name} cannot create this table")
+    starter = "ours" if we_start else "theirs"
+    table = f"turns_{starter}_{peer_name.replace('-', '_')}.{case.name}"
+    if we_start:
+        ours.create(shared_warehouse, table, case.schema)
+    else:
+        _create_by(peer, table, case)
+    for number, commit in enumerate((*case.commits, *case.commits)):
+        if (number % 2 == 0) == we_start:
+            ours.write(shared_warehouse, table, commit, case.schema)
+        else:
+            peer.write(table, rows_to_arrow(commit, case.schema))
+
+    model = ModelTable(case.schema)
+    for commit in (*case.commits, *case.commits):
+        model.write(commit)
+    rows = plain_rows(rows_to_arrow(model.rows(), case.schema), case.columns)
+    assert plain_rows(ours.read(shared_warehouse, table), case.columns) == rows
+    if peer_name not in case.not_read_by:
+        assert plain_rows(peer.read(table), case.columns) == rows

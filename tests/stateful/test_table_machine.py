@@ -1,0 +1,145 @@
+"""A table does what a dict does, whatever is written and whenever it is read."""
+
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from paimon_assets.engine.embedded import EmbeddedExecutor
+from paimon_assets.engine.spec.schema import Schema
+from paimon_assets.engine.table.api import open_catalog, open_table
+from tests.testkit.model import ModelTable, Row
+from tests.testkit.rows import plain_rows, rows_to_arrow
+from tests.testkit.strategies import TEXTS, rows_of
+
+COLUMNS = {
+    "part": "STRING",
+    "id": "INT",
+    "op_time": "INT",
+    "kind": "STRING",
+    "amount": "DECIMAL(12, 2)",
+    "text": "STRING",
+    "at": "TIMESTAMP(6)",
+}
+PARTS = ["a", "b/ä", "c=1"]
+KINDS = ["+I", "-U", "+U", "-D"]
+PADDINGS = ["", "row-kind-flag", "second-to-micro", "row-kind-flag,second-to-micro"]
+
+_SETTINGS = settings(
+    max_examples=40,
+    stateful_step_count=12,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+
+
+@st.composite
+def _schemas(draw: st.DrawFn) -> Schema:
+    """Draw a table of one of all kinds this engine writes."""
+    partitioned = draw(st.booleans())
+    partition_keys = ["part"] if partitioned else []
+    if not draw(st.integers(0, 3)):
+        return Schema.of(COLUMNS, partition_keys=partition_keys, options={"bucket": "-1"})
+    options = {"bucket": str(draw(st.integers(1, 3)))}
+    if draw(st.booleans()):
+        options["rowkind.field"] = "kind"
+    if draw(st.booleans()):
+        options["sequence.field"] = "op_time"
+        if padding := draw(st.sampled_from(PADDINGS)):
+            options["sequence.auto-padding"] = padding
+            options["bucket"] = "1"  # the model knows no buckets
+    if draw(st.booleans()):
+        options[draw(st.sampled_from(["ignore-delete", "ignore-update-before"]))] = "true"
+    return Schema.of(
+        COLUMNS,
+        partition_keys=partition_keys,
+        primary_keys=[*partition_keys, "id"],
+        options=options,
+    )
+
+
+class TableMachine(RuleBasedStateMachine):
+    """Writes to a table and to a model; both must hold the same rows ever after."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._warehouse = Path(tempfile.mkdtemp(prefix="table-machine-"))
+
+    def teardown(self) -> None:
+        shutil.rmtree(self._warehouse, ignore_errors=True)
+
+    @initialize(schema=_schemas())
+    def create(self, schema: Schema) -> None:
+        catalog = open_catalog(str(self._warehouse))
+        catalog.create_database("d")
+        self._schema = schema
+        self._table = catalog.create_table("d.t", schema)
+        self._model = ModelTable(schema)
+        self._snapshot_ids: list[int] = []
+
+    @rule(data=st.data())
+    def write(self, data: st.DataObject) -> None:
+        padded = "sequence.auto-padding" in self._schema.options
+        op_times = st.integers(0, 5)
+        given: dict[str, st.SearchStrategy[Any]] = {
+            "part": st.sampled_from(PARTS),
+            "id": st.integers(0, 8),
+            "op_time": op_times if padded else st.none() | op_times,
+            "kind": st.sampled_from(KINDS),
+            "text": st.none() | TEXTS,
+        }
+        rows = data.draw(st.lists(rows_of(self._schema, given), max_size=12))
+        self._commit(rows)
+
+    @precondition(lambda self: self._model.version_count)
+    @rule()
+    def write_the_same_rows_again(self) -> None:
+        self._commit(self._model.rows())
+
+    @rule()
+    def reopen(self) -> None:
+        self._table = open_table(str(self._table.path))
+
+    @precondition(lambda self: self._model.version_count)
+    @rule(data=st.data())
+    def travel_in_time(self, data: st.DataObject) -> None:
+        version = data.draw(st.integers(1, self._model.version_count))
+        reader = self._table.new_read_builder().at_snapshot(self._snapshot_ids[version - 1])
+        self._agree(reader.to_arrow(), self._model.rows(version))
+
+    @rule(key=st.integers(0, 8), part=st.sampled_from(PARTS))
+    def filter(self, key: int, part: str) -> None:
+        where = f"id = {key} AND part = '{part}'"
+        found = self._table.new_read_builder().with_filter(where).to_arrow()
+        kept = [row for row in self._model.rows() if row["id"] == key and row["part"] == part]
+        self._agree(found, kept)
+
+    @invariant()
+    def table_and_model_hold_the_same_rows(self) -> None:
+        self._agree(self._table.new_read_builder().to_arrow(), self._model.rows())
+
+    def _commit(self, rows: list[Row]) -> None:
+        writer = self._table.new_write_builder()
+        outcome = writer.write(rows_to_arrow(rows, self._schema), EmbeddedExecutor(threads=1))
+        assert (outcome.snapshot is not None) == self._model.write(rows)
+        if outcome.snapshot is not None:
+            self._snapshot_ids.append(outcome.snapshot.id)
+
+    def _agree(self, found: Any, expected: list[Row]) -> None:
+        table = rows_to_arrow(expected, self._schema)
+        assert plain_rows(found, COLUMNS) == plain_rows(table, COLUMNS)
+
+
+def test_a_table_and_its_model_agree() -> None:
+    run_state_machine_as_test(TableMachine, settings=_SETTINGS)

@@ -1,0 +1,141 @@
+"""ModelTable: what a table must hold, said by a dict. The oracle of state machines and interop.
+
+It knows no files and no levels: among the records of one key the greatest
+(sequence values, padded number or else arrival) wins; of equal ones the later.
+
+The counter of a padded number belongs to a bucket, and every commit starts it anew after the
+bucket's largest *padded* number. So a record may lose to an earlier one of the same second, if the
+largest number of the bucket is of another second; the model follows the arithmetic there.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from paimon_assets.engine.spec.options import (
+    BUCKET,
+    IGNORE_DELETE,
+    IGNORE_UPDATE_BEFORE,
+    ROWKIND_FIELD,
+    SEQUENCE_AUTO_PADDING,
+    SEQUENCE_FIELD,
+    Options,
+    SequencePadding,
+)
+from paimon_assets.engine.spec.row_kind import RowKind, parse_row_kind
+from paimon_assets.engine.spec.schema import Schema
+
+Row = Mapping[str, Any]
+Order = tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Record:
+    order: Order
+    row: Row
+    is_add: bool
+
+
+@dataclass(slots=True)
+class ModelTable:
+    """A table as a person would keep it on paper: append, or deduplicate by key.
+
+    Args:
+        schema: The declared table; its options say how records of one key are ordered.
+    """
+
+    schema: Schema
+    _arrivals: int = 0
+    _largest: dict[tuple[Any, ...], int] = field(default_factory=dict)
+    """Partition → largest padded number."""
+    _appended: list[Row] = field(default_factory=list)
+    _by_key: dict[tuple[Any, ...], _Record] = field(default_factory=dict)
+    _versions: list[tuple[Row, ...]] = field(default_factory=list)
+
+    @property
+    def version_count(self) -> int:
+        """How many commits there were."""
+        return len(self._versions)
+
+    def write(self, rows: Iterable[Row]) -> bool:
+        """Commit rows; False if none of them had to be written.
+
+        Raises:
+            ValueError: The table pads by a counter and has several buckets in a partition.
+        """
+        options = Options(self.schema.options)
+        if _counts(options) and options.get(BUCKET) != 1:
+            raise ValueError("the model knows no buckets; padding by a counter needs bucket = 1")
+        kept = [row for row in rows if not self._is_ignored(row, options)]
+        counters = {partition: largest + 1 for partition, largest in self._largest.items()}
+        for row in kept:
+            self._arrivals += 1
+            if self.schema.primary_keys:
+                partition = tuple(row[name] for name in self.schema.partition_keys)
+                count = counters.get(partition, 0)
+                counters[partition] = count + 1
+                number = self._upsert(row, options, count)
+                self._largest[partition] = max(number, self._largest.get(partition, number))
+            else:
+                self._appended.append(row)
+        if kept:
+            self._versions.append(tuple(self._visible()))
+        return bool(kept)
+
+    def rows(self, version: int | None = None) -> list[Row]:
+        """Return the rows after commit number `version` (from 1); after the last by default."""
+        if version is None:
+            version = len(self._versions)
+        return list(self._versions[version - 1]) if version else []
+
+    def _visible(self) -> list[Row]:
+        if self.schema.primary_keys:
+            return [record.row for record in self._by_key.values() if record.is_add]
+        return list(self._appended)
+
+    def _kind(self, row: Row, options: Options) -> RowKind:
+        column = options.get(ROWKIND_FIELD)
+        return parse_row_kind(row[column]) if column else RowKind.INSERT
+
+    def _is_ignored(self, row: Row, options: Options) -> bool:
+        kind = self._kind(row, options)
+        if options.get(IGNORE_DELETE):
+            return not kind.is_add
+        return options.get(IGNORE_UPDATE_BEFORE) and kind is RowKind.UPDATE_BEFORE
+
+    def _upsert(self, row: Row, options: Options, count: int) -> int:
+        """Let a record compete for its key; return its padded number, or else its arrival."""
+        is_add = self._kind(row, options).is_add
+        names = options.get(SEQUENCE_FIELD)
+        steps = options.get(SEQUENCE_AUTO_PADDING)
+        number = _padded(row[names[0]], steps, count, is_add) if steps else self._arrivals
+        values = [_null_first(row[name]) for name in names]
+        record = _Record((*values, number, self._arrivals), row, is_add)
+        key = tuple(row[name] for name in self.schema.primary_keys)
+        best = self._by_key.get(key)
+        if best is None or record.order > best.order:
+            self._by_key[key] = record
+        return number
+
+
+def _counts(options: Options) -> bool:
+    """Whether padding uses the bucket's counter."""
+    steps = options.get(SEQUENCE_AUTO_PADDING)
+    return any(step is not SequencePadding.ROW_KIND_FLAG for step in steps)
+
+
+def _padded(value: int, steps: Sequence[SequencePadding], count: int, is_add: bool) -> int:
+    """Pad a whole number of seconds or milliseconds, step by step."""
+    for step in steps:
+        match step:
+            case SequencePadding.ROW_KIND_FLAG:
+                value = value * 2 + is_add
+            case SequencePadding.SECOND_TO_MICRO:
+                value = value * 1_000_000 + count % 1_000_000
+            case SequencePadding.MILLIS_TO_MICRO:
+                value = value * 1_000 + count % 1_000
+    return value
+
+
+def _null_first(value: Any) -> tuple[bool, Any]:
+    return (value is not None, value)
