@@ -1,0 +1,201 @@
+"""Arrow arrays ⇄ numpy, without copies where the layout allows, with nulls kept apart."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_assets.engine.codec.numpy_columns import from_numpy
+from paimon_assets.engine.data.casting.cast import Array
+
+Numbers = npt.NDArray[Any]
+Mask = npt.NDArray[np.bool_]
+
+_DTYPES = {
+    pa.int8(): np.int8,
+    pa.int16(): np.int16,
+    pa.int32(): np.int32,
+    pa.int64(): np.int64,
+    pa.float32(): np.float32,
+    pa.float64(): np.float64,
+    pa.date32(): np.int32,
+    pa.time32("ms"): np.int32,
+}
+
+
+def values_of(array: Array) -> Numbers:
+    """Return the values of a column of fixed width, sharing its memory; nulls hold anything.
+
+    Dates are days, times milliseconds, timestamps counts of their unit.
+    """
+    dtype = np.dtype(_DTYPES.get(array.type, np.int64))
+    data = array.buffers()[1]
+    if data is None or not len(array):
+        return np.empty(0, dtype)
+    return np.frombuffer(data, dtype, len(array), array.offset * dtype.itemsize)
+
+
+def with_nulls_as(values: Numbers, array: Array, filler: Any) -> Numbers:
+    """Return the values with `filler` where `array` is null."""
+    return values if not array.null_count else np.where(valid_rows(array), values, filler)
+
+
+def valid_rows(array: Array) -> Mask:
+    """Return which rows are not null."""
+    found: Mask = array.is_valid().to_numpy(zero_copy_only=False)
+    return found
+
+
+def column_of(
+    values: Numbers, arrow_type: Any, nulls_of: Array, more_nulls: Mask | None = None
+) -> Array:
+    """Return numbers as a column, sharing their memory.
+
+    Args:
+        values: One number a row, or (for decimals) one pair of 64-bit words a row.
+        arrow_type: Of the column; of the width of `values`.
+        nulls_of: A column; the result is null where it is.
+        more_nulls: Further rows to be null.
+    """
+    contiguous: Any = np.ascontiguousarray(values)
+    buffers = [validity_of(nulls_of, more_nulls), pa.py_buffer(contiguous)]
+    return pa.Array.from_buffers(arrow_type, len(values), buffers)
+
+
+def validity_of(nulls_of: Array, more_nulls: Mask | None = None) -> Any:
+    """Return a bitmap of the rows that are not null, or None if all are."""
+    if not nulls_of.null_count and (more_nulls is None or not more_nulls.any()):
+        return None
+    valid = valid_rows(nulls_of)
+    if more_nulls is not None:
+        valid = valid & ~more_nulls
+    packed: Any = np.packbits(valid, bitorder="little")
+    return pa.py_buffer(packed)
+
+
+def truth_of(column: Array) -> Mask:
+    """Return which rows of a column of booleans are true; null is not."""
+    known = column.fill_null(False) if column.null_count else column  # noqa: FBT003 - Arrow's order
+    found: Mask = known.to_numpy(zero_copy_only=False)
+    return found
+
+
+def equals(texts: Array, text: str) -> Array:
+    """Return which texts are `text`, as a column of booleans."""
+    return pc.equal(texts, pa.scalar(text))
+
+
+def mask_column(mask: Mask) -> Array:
+    """Return a numpy mask as an Arrow column of booleans."""
+    return from_numpy(mask)
+
+
+def rows_column(rows: Numbers) -> Array:
+    """Return row numbers as an Arrow column."""
+    return from_numpy(rows.astype(np.int64, copy=False))
+
+
+def replaced(texts: Array, rows: Mask, by: Array) -> Array:
+    """Return a column with the values of some rows replaced, in order."""
+    return pc.replace_with_mask(texts, mask_column(rows), by)
+
+
+def lengths_of(texts: Array) -> Numbers:
+    """Return the bytes of each text or binary, 0 for null."""
+    found: Numbers = values_of(pc.binary_length(texts))
+    return with_nulls_as(found, texts, 0)
+
+
+def bytes_of(texts: Array) -> npt.NDArray[np.uint8]:
+    """Return the bytes of a column of texts, one text after the other."""
+    buffers = texts.buffers()
+    if buffers[2] is None or not len(texts):
+        return np.empty(0, np.uint8)
+    bounds = np.frombuffer(buffers[1], np.int32, len(texts) + 1, texts.offset * 4)
+    start, end = int(bounds[0]), int(bounds[-1])
+    return np.frombuffer(buffers[2], np.uint8, end - start, start)
+
+
+def contains_byte(texts: Array, character: str) -> bool:
+    """Whether some text may contain an ASCII character; nulls may count."""
+    return bool((bytes_of(texts) == ord(character)).any())
+
+
+def has_letters(texts: Array, *, but: str = "") -> bool:
+    """Whether a text may hold ASCII letters other than some small ones."""
+    letters = bytes_of(texts) | 0x20
+    found = (letters >= ord("a")) & (letters <= ord("z"))
+    for allowed in but:
+        found &= letters != ord(allowed)
+    return bool(found.any())
+
+
+def without_ends(texts: Array, counts: Numbers) -> Array:
+    """Cut bytes off the ends of texts.
+
+    Args:
+        texts: A column of texts without nulls.
+        counts: How many bytes to cut off each, at most its length.
+
+    Cost:
+        Copies what is kept; a pass for every number of bytes up to the largest count.
+    """
+    if not counts.any():
+        return texts
+    data = bytes_of(texts)
+    ends = _bounds(lengths_of(texts))[1:]
+    kept = np.ones(len(data), dtype=bool)
+    for cut in range(1, int(counts.max(initial=0)) + 1):
+        kept[ends[counts >= cut] - cut] = False
+    return _texts(_bounds(lengths_of(texts) - counts), data[kept])
+
+
+def with_nulls_of(column: Array, nulls_of: Array) -> Array:
+    """Return a column of texts that is null where `nulls_of` is, sharing its memory."""
+    if not nulls_of.null_count:
+        return column
+    if column.offset:
+        return pc.if_else(nulls_of.is_valid(), column, pa.scalar(None, column.type))
+    buffers = [validity_of(nulls_of), *column.buffers()[1:]]
+    return pa.Array.from_buffers(column.type, len(column), buffers)
+
+
+def with_inserted(texts: Array, rows: Mask, at: Numbers | int, inserted: str) -> Array:
+    """Insert a text into some texts.
+
+    Args:
+        texts: A column of texts without nulls.
+        rows: Which texts get longer.
+        at: The byte before which to insert, for each of those or for all.
+        inserted: ASCII.
+    """
+    if not rows.any():
+        return texts
+    bounds = _bounds(lengths_of(texts) + rows * np.int32(len(inserted)))
+    starts = bounds[:-1] if rows.all() else bounds[:-1][rows]
+    data = np.empty(int(bounds[-1]), dtype=np.uint8)
+    old = np.ones(len(data), dtype=bool)
+    for place, character in enumerate(inserted.encode()):
+        places = starts + (at + place)
+        old[places] = False
+        data[places] = character
+    data[old] = bytes_of(texts)
+    return _texts(bounds, data)
+
+
+def _bounds(lengths: Numbers) -> npt.NDArray[np.int32]:
+    bounds = np.zeros(len(lengths) + 1, dtype=np.int32)
+    np.cumsum(lengths, dtype=np.int32, out=bounds[1:])
+    return bounds
+
+
+def _texts(bounds: npt.NDArray[np.int32], data: npt.NDArray[np.uint8]) -> Array:
+    """Return texts that begin and end there in the data, as a column without nulls."""
+    offsets: Any = bounds
+    content: Any = data
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(content)]
+    return pa.Array.from_buffers(pa.string(), len(bounds) - 1, buffers)

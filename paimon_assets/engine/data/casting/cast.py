@@ -1,0 +1,145 @@
+"""Cast: what a kernel is told besides its values, and how it refuses one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_assets.engine.codec.arrow_types import to_arrow_type
+from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.options import CastDialect
+from paimon_assets.engine.spec.types import AtomicType
+
+Array: TypeAlias = Any
+"""A `pa.Array` of some type; the stubs do not know what kernels return."""
+
+UTC = "UTC"
+CAST = "cast"
+"""`kind` of the errors about a value that cannot be cast."""
+
+_LONGEST_EXAMPLE = 60
+_TRIED_FIRST = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cast:
+    """One cast of one column."""
+
+    source: AtomicType
+    target: AtomicType
+    dialect: CastDialect
+    zone: str = UTC
+    """Where local times are local (`cast.time-zone`)."""
+
+    @property
+    def is_java(self) -> bool:
+        """Whether Java's rules hold, and not those of C++."""
+        return self.dialect is CastDialect.JAVA
+
+    @property
+    def arrow_type(self) -> pa.DataType:
+        """What a kernel returns."""
+        return to_arrow_type(self.target)
+
+    def error(self, value: object, reason: str = "") -> InvalidInputError:
+        """Return the error about a value, shown as an example."""
+        text = value if isinstance(value, str) else str(value)
+        if len(text) > _LONGEST_EXAMPLE:
+            text = f"{text[:_LONGEST_EXAMPLE]}…"
+        return InvalidInputError(
+            f"'{text}' of type {self.source} is no {self.target}"
+            f"{f': {reason}' if reason else ''} (cast dialect {self.dialect}).",
+            kind=CAST,
+            details={
+                "source_type": str(self.source),
+                "target_type": str(self.target),
+                "value": text,
+                "dialect": self.dialect.value,
+            },
+        )
+
+    def check(self, is_bad: Array | npt.NDArray[np.bool_], array: Array, reason: str = "") -> None:
+        """Raise if some value is bad.
+
+        Args:
+            is_bad: One boolean a row; null is good.
+            array: The values, for the example.
+            reason: What is wrong with them.
+
+        Raises:
+            InvalidInputError: Shows the first bad value.
+        """
+        if isinstance(is_bad, np.ndarray):
+            first = int(np.argmax(is_bad)) if len(is_bad) else 0
+            if not len(is_bad) or not is_bad[first]:
+                return
+        else:
+            first = pc.index(is_bad, pa.scalar(value=True)).as_py()
+            if first < 0:
+                return
+        raise self.error(_shown(array, first), reason)
+
+    def by_arrow(self, array: Array, arrow_type: Any = None, *, safe: bool = True) -> Array:
+        """Cast as Arrow does, to the target's type if no other is given.
+
+        Raises:
+            InvalidInputError: Arrow refuses a value; shows the first one.
+        """
+        wanted = self.arrow_type if arrow_type is None else arrow_type
+        return self.tried(array, lambda part: part.cast(wanted, safe=safe))
+
+    def tried(self, array: Array, do: Callable[[Array], Array], reason: str = "") -> Array:
+        """Return what an Arrow kernel makes of the values.
+
+        Raises:
+            InvalidInputError: It refuses a value; shows the first one.
+        """
+        try:
+            return do(array)
+        except pa.ArrowInvalid as error:
+            raise self.error(_shown(array, _first_refused(array, do)), reason) from error
+
+
+Kernel: TypeAlias = Callable[[Array, Cast], Array]
+"""Values of `cast.source` → values of `cast.target`, as many, with nulls where there were nulls."""
+
+
+def attempt(array: Array, arrow_type: Any) -> Array | None:
+    """Cast as Arrow does, or return None where Arrow refuses some value.
+
+    Arrow says of every value why it refuses it, which takes longer than casting: the first values
+    are tried alone.
+    """
+    if len(array) > _TRIED_FIRST and attempt(array.slice(0, _TRIED_FIRST), arrow_type) is None:
+        return None
+    try:
+        return array.cast(arrow_type)
+    except pa.ArrowInvalid:
+        return None
+
+
+def _first_refused(array: Array, do: Callable[[Array], object]) -> int:
+    """Return the first row that a cast refuses, given that it refuses some; halves the array."""
+    start, rows = 0, len(array)
+    while rows > 1:
+        half = rows // 2
+        try:
+            do(array.slice(start, half))
+        except pa.ArrowInvalid:
+            rows = half
+        else:
+            start, rows = start + half, rows - half
+    return start
+
+
+def _shown(array: Array, row: int) -> str:
+    value = array[row]
+    if pa.types.is_string(array.type):
+        return bytes(value.as_buffer()).decode(errors="backslashreplace")
+    return str(value.cast(pa.string()).as_py())

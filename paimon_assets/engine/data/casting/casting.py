@@ -1,0 +1,122 @@
+"""cast_array: which kernel casts a column."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from paimon_assets.engine.data.casting import (
+    decimals,
+    numbers,
+    parse_decimals,
+    parse_numbers,
+    parse_times,
+    real_decimals,
+    real_text,
+    texts,
+    time_text,
+    times,
+)
+from paimon_assets.engine.data.casting.cast import UTC, Array, Cast, Kernel
+from paimon_assets.engine.errors import UnsupportedFeatureError
+from paimon_assets.engine.spec.cast_rules import FLOAT_ROOTS, same_type
+from paimon_assets.engine.spec.options import CastDialect
+from paimon_assets.engine.spec.types import (
+    BINARY_ROOTS,
+    CHARACTER_ROOTS,
+    INTEGER_ROOTS,
+    TIMESTAMP_ROOTS,
+    AtomicType,
+    DataType,
+    TypeRoot,
+)
+
+_WHOLE, _REAL, _TEXT, _BYTES = INTEGER_ROOTS, FLOAT_ROOTS, CHARACTER_ROOTS, BINARY_ROOTS
+_NUMBER = _WHOLE | _REAL
+_BOOLEAN, _DECIMAL = {TypeRoot.BOOLEAN}, {TypeRoot.DECIMAL}
+_DATE, _TIME, _TIMESTAMP = {TypeRoot.DATE}, {TypeRoot.TIME}, TIMESTAMP_ROOTS
+_SECONDS = {TypeRoot.INT, TypeRoot.BIGINT}
+
+_RULES: tuple[tuple[Iterable[TypeRoot], Iterable[TypeRoot], Kernel], ...] = (
+    (_WHOLE, _WHOLE, numbers.whole_to_whole),
+    (_WHOLE, _REAL, numbers.number_to_real),
+    (_WHOLE, _BOOLEAN, numbers.number_to_boolean),
+    (_WHOLE, _DECIMAL, decimals.whole_to_decimal),
+    (_WHOLE, _TEXT, texts.fitted(numbers.whole_to_text)),
+    (_SECONDS, _TIMESTAMP, times.seconds_to_timestamp),
+    (_REAL, _WHOLE, numbers.real_to_whole),
+    (_REAL, _REAL, numbers.number_to_real),
+    (_REAL, _BOOLEAN, numbers.number_to_boolean),
+    (_REAL, _DECIMAL, real_decimals.real_to_decimal),
+    (_REAL, _TEXT, texts.fitted(real_text.real_to_text)),
+    (_BOOLEAN, _NUMBER, numbers.boolean_to_number),
+    (_BOOLEAN, _DECIMAL, decimals.boolean_to_decimal),
+    (_BOOLEAN, _TEXT, texts.fitted(numbers.boolean_to_text)),
+    (_DECIMAL, _WHOLE, decimals.decimal_to_whole),
+    (_DECIMAL, _REAL, decimals.decimal_to_real),
+    (_DECIMAL, _DECIMAL, decimals.decimal_to_decimal),
+    (_DECIMAL, _TEXT, texts.fitted(decimals.decimal_to_text)),
+    (_TEXT, _WHOLE, parse_numbers.text_to_whole),
+    (_TEXT, _REAL, parse_numbers.text_to_real),
+    (_TEXT, _BOOLEAN, parse_numbers.text_to_boolean),
+    (_TEXT, _DECIMAL, parse_decimals.text_to_decimal),
+    (_TEXT, _DATE, parse_times.text_to_date),
+    (_TEXT, _TIME, parse_times.text_to_time),
+    (_TEXT, _TIMESTAMP, parse_times.text_to_timestamp),
+    (_TEXT, _TEXT, texts.text_to_text),
+    (_TEXT, _BYTES, texts.text_to_bytes),
+    (_BYTES, _TEXT, texts.bytes_to_text),
+    (_BYTES, _BYTES, texts.bytes_to_bytes),
+    (_DATE, _TIMESTAMP, times.date_to_timestamp),
+    (_DATE, {TypeRoot.VARCHAR}, time_text.date_to_text),
+    (_TIME, _TIMESTAMP, times.time_to_timestamp),
+    (_TIME, {TypeRoot.VARCHAR}, time_text.time_to_text),
+    (_TIMESTAMP, _SECONDS, times.timestamp_to_seconds),
+    (_TIMESTAMP, _DATE, times.timestamp_to_date),
+    (_TIMESTAMP, _TIME, times.timestamp_to_time),
+    (_TIMESTAMP, _TIMESTAMP, times.timestamp_to_timestamp),
+    (_TIMESTAMP, {TypeRoot.VARCHAR}, time_text.timestamp_to_text),
+)
+
+KERNELS: Mapping[tuple[TypeRoot, TypeRoot], Kernel] = {
+    (source, target): kernel
+    for sources, targets, kernel in _RULES
+    for source in sources
+    for target in targets
+}
+"""(source, target) → kernel, for the pairs that `spec.cast_rules` allows."""
+
+
+def cast_array(
+    array: Array,
+    source: DataType,
+    target: DataType,
+    *,
+    dialect: CastDialect = CastDialect.JAVA,
+    zone: str = UTC,
+) -> Array:
+    """Cast a column of an atomic type to another.
+
+    Args:
+        array: Values in the Arrow type of `source` (`codec.arrow_types`), possibly a slice.
+        source: Its type; nullability does not matter, here and in `target`.
+        target: The type to return.
+        dialect: Whose rules hold.
+        zone: Where local times are local.
+
+    Returns:
+        As many values in the Arrow type of `target`; nulls stay null.
+
+    Raises:
+        InvalidInputError: A value that cannot be cast (kind `cast`); shows it and both types.
+        UnsupportedFeatureError: There is no such cast; names both types.
+    """
+    if same_type(source, target):
+        return array
+    kernel = KERNELS.get((source.root, target.root))
+    if kernel is None or not isinstance(source, AtomicType) or not isinstance(target, AtomicType):
+        raise UnsupportedFeatureError(
+            f"{source} cannot become {target}: there is no such cast.",
+            kind="cast-missing",
+            details={"source_type": str(source), "target_type": str(target)},
+        )
+    return kernel(array, Cast(source=source, target=target, dialect=dialect, zone=zone))
