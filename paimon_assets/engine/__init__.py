@@ -13,6 +13,6 @@
       └─ RecordBatch ──┼──────────────────────────────────┤
                        └───────── CommitMessage ◀─────────┘
 
-Floors import downwards only; rooms on one floor do not see each other. ARCHITECTURE.md has the index
-"concept → files".
+Floors import downwards only; rooms on one floor do not see each other. ARCHITECTURE.md has the
+index "concept → files".
 """

@@ -17,6 +17,7 @@ import pyarrow as pa
 from paimon_assets.engine.contract.commit_message import WriteResult
 from paimon_assets.engine.contract.context import ReadContext, WriteContext
 from paimon_assets.engine.contract.split import DataSplit
+from paimon_assets.engine.data.memory_pool import prefer_jemalloc
 from paimon_assets.engine.data.worker import read_split, write_rows
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.fileio.opening import open_file_io
@@ -24,7 +25,7 @@ from paimon_assets.engine.fileio.opening import open_file_io
 ArrowRows = pa.Table | pa.RecordBatchReader
 """What this executor takes as rows."""
 
-_BATCHES_AHEAD = 4
+_BATCHES_AHEAD = 2
 _STOP_POLL_SECONDS = 0.1
 
 
@@ -47,6 +48,7 @@ class EmbeddedExecutor:
 
     def __init__(self, threads: int | None = None) -> None:
         self._threads = threads or os.cpu_count() or 1
+        prefer_jemalloc()
 
     def map_splits(
         self, context: ReadContext, splits: Sequence[DataSplit]

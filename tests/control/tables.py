@@ -1,12 +1,14 @@
 """Tables of metadata only: real directories, data files that exist in name alone."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 from paimon_assets.engine.codec.binary_row import serialize_row
+from paimon_assets.engine.codec.index_manifest import write_index_manifest
+from paimon_assets.engine.codec.metadata_json import snapshot_to_json
 from paimon_assets.engine.contract.commit_message import CommitMessage, DataIncrement
 from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
 from paimon_assets.engine.control.file_store import FileStore
@@ -15,6 +17,13 @@ from paimon_assets.engine.control.schema_manager import SchemaManager
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.data_file import DataFileMeta
+from paimon_assets.engine.spec.index_file import (
+    DELETION_VECTORS_INDEX,
+    DeletionVectorMeta,
+    IndexFileMeta,
+    IndexManifestEntry,
+)
+from paimon_assets.engine.spec.manifest import FileKind
 from paimon_assets.engine.spec.paths import TablePaths
 from paimon_assets.engine.spec.schema import Schema
 from paimon_assets.engine.spec.snapshot import Snapshot
@@ -110,6 +119,27 @@ def live_names(store: FileStore) -> list[str]:
     if latest is None:
         return []
     return [entry.file.file_name for entry in FileStoreScan(store).live_files(latest)]
+
+
+def with_index(store: FileStore, *entries: IndexManifestEntry) -> Snapshot:
+    """Let the newest snapshot name an index manifest of these entries."""
+    made = newest(store)
+    name = f"index-manifest-{made.id}"
+    LocalFileIO().write_bytes(store.paths.manifest(name), write_index_manifest(entries))
+    indexed = replace(made, index_manifest=name)
+    LocalFileIO().replace(store.paths.snapshot(made.id), snapshot_to_json(indexed))
+    return indexed
+
+
+def vectors_of(
+    *vectors: DeletionVectorMeta, partition: bytes = EMPTY_ROW, bucket: int = 0, **file: Any
+) -> IndexManifestEntry:
+    """Return the entry of an index file of deletion vectors."""
+    known = {"file_name": f"index-{uuid4()}", "file_size": 100, "row_count": len(vectors)}
+    meta = IndexFileMeta(
+        **{"index_type": DELETION_VECTORS_INDEX, "deletion_vectors": vectors, **known, **file}
+    )
+    return IndexManifestEntry(kind=FileKind.ADD, partition=partition, bucket=bucket, file=meta)
 
 
 def manifest_files(store: FileStore) -> set[str]:

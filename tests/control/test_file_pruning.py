@@ -107,7 +107,8 @@ def _old_file() -> ManifestEntry:
     [
         (equal("renamed", 15), True),  # matched by id, not by name or position
         (equal("renamed", 1), False),
-        (equal("a", 99), True),  # the type changed: nothing is known
+        (equal("a", 2), True),
+        (equal("a", 99), False),  # a wider integer: the bounds are the same
         (equal("added", 1), False),  # the file has only nulls there
         (IsNull("added"), True),
         (IsNull("renamed"), False),
@@ -115,6 +116,14 @@ def _old_file() -> ManifestEntry:
 )
 def test_statistics_reach_the_read_schema_by_field_id(predicate, is_needed):
     assert _needed(NEW, predicate, [_old_file()], OLD) == (["old"] if is_needed else [])
+
+
+@pytest.mark.parametrize("changed", ["STRING", "SMALLINT", "DOUBLE", "DECIMAL(9, 2)"])
+def test_bounds_of_a_column_of_another_type_tell_nothing(changed):
+    read = _evolved(1, (0, "a", changed), (1, "renamed", "INT"))
+    literal = "99" if changed == "STRING" else 99
+    assert _needed(read, equal("a", literal), [_old_file()], OLD) == ["old"]
+    assert _needed(read, IsNull("a"), [_old_file()], OLD) == ["old"]  # a cast may make nulls
 
 
 FLOATS = _schema({"f": "DOUBLE"})
@@ -191,3 +200,24 @@ def test_a_combining_merge_engine_keeps_every_file_of_a_merged_bucket():
     # 1 + 9 = 10 is in no file.
     entries = [_keyed("a", (1, 1), (1, 1)), _keyed("b", (1, 1), (9, 9))]
     assert _needed(schema, equal("x", 10), entries) == ["a", "b"]
+
+
+def test_files_of_settled_levels_are_pruned_one_by_one():
+    schema = KEYED.with_dynamic_options({"deletion-vectors.enabled": "true"})
+    entries = [
+        _keyed("low", (1, 5), (1, 1), level=1),
+        _keyed("top", (1, 5), (9, 9), level=5),
+    ]
+    assert _needed(schema, equal("x", 1), entries) == ["low"]
+    combining = schema.with_dynamic_options({"merge-engine": "aggregation"})
+    assert _needed(combining, equal("x", 1), entries) == ["low"]
+
+
+def test_files_that_hold_columns_of_the_same_rows_are_kept_together():
+    entries = [
+        _x_file("old", 1, 1, first_row_id=0),
+        _x_file("update", 5, 5, first_row_id=0),
+        _x_file("alone", 1, 1, first_row_id=10),
+    ]
+    assert _needed(X, equal("x", 5), entries) == ["old", "update"]
+    assert _needed(X, equal("x", 7), entries) == ["old", "update"]

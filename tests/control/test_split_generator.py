@@ -159,3 +159,15 @@ def test_a_file_elsewhere_keeps_its_own_path():
     file: DataFileMeta = plain_file("f", external_path="s3://b/f")
     (split,) = _splits(APPEND, [entry(file=file)])
     assert split.path_of(file) == "s3://b/f"
+
+
+def test_files_that_hold_columns_of_the_same_rows_are_in_one_split():
+    entries = [
+        _plain("a", 90, first_row_id=0),
+        _plain("b", 90, first_row_id=10),
+        _plain("a2", 90, first_row_id=0),
+        _plain("c", 1),
+    ]
+    splits = _splits(APPEND, entries)
+    assert _names(splits) == [["a", "a2"], ["b", "c"]]
+    assert [split.raw_convertible for split in splits] == [False, True]

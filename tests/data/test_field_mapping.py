@@ -1,16 +1,19 @@
+import datetime as dt
 from dataclasses import replace
 
 import pyarrow as pa
 import pytest
 
 from paimon_assets.engine.codec.arrow_types import to_arrow_type
+from paimon_assets.engine.data.casting.columns import CastSettings
 from paimon_assets.engine.data.field_mapping import FieldMapping, file_schema_of
-from paimon_assets.engine.errors import FormatError, UnsupportedFeatureError
-from paimon_assets.engine.spec.predicate import And, CompareOp, Comparison, IsNull
+from paimon_assets.engine.errors import FormatError, InvalidInputError, UnsupportedFeatureError
+from paimon_assets.engine.spec.options import Options
+from paimon_assets.engine.spec.predicate import And, CompareOp, Comparison, In, IsNull, Or
 from paimon_assets.engine.spec.schema import Schema, first_table_schema
 from paimon_assets.engine.spec.special_fields import SEQUENCE_NUMBER
 from paimon_assets.engine.spec.type_text import parse_type
-from paimon_assets.engine.spec.types import DataField
+from paimon_assets.engine.spec.types import DataField, RowType
 
 PATH = "/t/bucket-0/data-1.parquet"
 
@@ -21,9 +24,11 @@ def fields(*columns):
     )
 
 
-def mapping(read, file, system=()):
+def mapping(read, file, system=(), **more):
     schema = replace(first_table_schema(Schema.of({"x": "INT"}), time_millis=0), id=3)
-    return FieldMapping.of(fields(*read), system, replace(schema, fields=fields(*file)), PATH)
+    return FieldMapping.of(
+        fields(*read), system, replace(schema, fields=fields(*file)), PATH, **more
+    )
 
 
 def test_columns_are_matched_by_id_and_read_by_the_files_names():
@@ -67,19 +72,88 @@ def test_widened_types_are_cast(file_type, read_type, value):
 
 
 @pytest.mark.parametrize(
-    ("file_type", "read_type"),
+    ("file_type", "read_type", "values", "wanted"),
     [
-        ("BIGINT", "INT"),
-        ("INT", "STRING"),
-        ("STRING", "VARCHAR(3)"),
-        ("TIMESTAMP(3)", "TIMESTAMP(6)"),
+        ("BIGINT", "INT", [2**32 + 7, None], [7, None]),
+        ("INT", "STRING", [7, None], ["7", None]),
+        ("STRING", "VARCHAR(3)", ["abcd", None], ["abc", None]),  # one Arrow type, two types
+        ("TIMESTAMP(6)", "TIMESTAMP(4)", [dt.datetime(1970, 1, 1, microsecond=123456)],
+         [dt.datetime(1970, 1, 1, microsecond=123400)]),
+        ("TIMESTAMP(3)", "TIMESTAMP(6)", [dt.datetime(1970, 1, 1)], [dt.datetime(1970, 1, 1)]),
+        ({"type": "ARRAY", "element": "INT"}, {"type": "ARRAY", "element": "STRING"},
+         [[7, None], None], [["7", None], None]),
+        ({"type": "MAP", "key": "STRING", "value": "INT"},
+         {"type": "MAP", "key": "STRING", "value": "BIGINT"}, [[("k", 7)], None],
+         [[("k", 7)], None]),
     ],
+)  # fmt: skip
+def test_changed_types_are_cast(file_type, read_type, values, wanted):
+    found = mapping([(0, "a", read_type)], [(0, "a", file_type)])
+    batch = pa.record_batch({"a": pa.array(values, to_arrow_type(parse_type(file_type)))})
+    result = found.apply(batch)
+    assert result.schema == found.arrow_schema
+    assert result.to_pydict() == {"a": wanted}
+
+
+def test_rows_are_cast_field_by_field_of_the_same_id():
+    held = row_type((5, "then", "INT"), (6, "dropped", "DATE"), (7, "kept", "STRING"))
+    wanted = row_type((7, "kept", "STRING"), (8, "added", "INT"), (5, "now", "STRING"))
+    read = DataField(id=0, name="r", type=wanted)
+    schema = replace(
+        first_table_schema(Schema.of({"x": "INT"}), time_millis=0),
+        fields=(DataField(id=0, name="r", type=held),),
+    )
+    found = FieldMapping.of([read], (), schema, PATH)
+    rows = [{"then": 7, "dropped": None, "kept": "k"}, None]
+    result = found.apply(pa.record_batch({"r": pa.array(rows, to_arrow_type(held))}))
+    assert result.to_pydict() == {"r": [{"kept": "k", "added": None, "now": "7"}, None]}
+
+
+def row_type(*columns):
+    return RowType(fields=fields(*columns))
+
+
+@pytest.mark.parametrize(
+    ("file_type", "read_type"),
+    [("DATE", "INT"), ("DECIMAL(5, 2)", "BOOLEAN"), ("DATE", "VARCHAR(3)"), ("BYTES", "BIGINT")],
 )
-def test_other_changes_of_type_are_refused_by_name(file_type, read_type):
+def test_changes_of_type_without_a_cast_are_refused_by_name(file_type, read_type):
     with pytest.raises(UnsupportedFeatureError) as caught:
         mapping([(0, "now", read_type)], [(0, "then", file_type)])
     for part in ("'now'", "'then'", file_type, read_type, PATH):
         assert part in caught.value.message
+
+
+def test_floating_point_becomes_boolean_unless_the_table_forbids_it():
+    read, file = [(0, "a", "BOOLEAN")], [(0, "a", "DOUBLE")]
+    batch = pa.record_batch({"a": [0.0, 2.5, None]})
+    assert mapping(read, file).apply(batch).to_pydict() == {"a": [False, True, None]}
+    with pytest.raises(UnsupportedFeatureError, match="DOUBLE cannot become BOOLEAN"):
+        mapping(read, file, casts=CastSettings(float_to_boolean=False))
+
+
+def test_casts_follow_the_dialect_and_zone_of_the_table():
+    batch = pa.record_batch({"a": [1e19]})
+    read, file = [(0, "a", "BIGINT")], [(0, "a", "DOUBLE")]
+    assert mapping(read, file).apply(batch).to_pydict() == {"a": [2**63 - 1]}
+    options = Options({"cast.dialect": "cpp", "cast.time-zone": "Asia/Tokyo"})
+    settings = CastSettings.of(options)
+    assert mapping(read, file, casts=settings).apply(batch).to_pydict() == {"a": [-(2**63)]}
+    instants = pa.record_batch({"a": pa.array([0], pa.timestamp("ms", tz="UTC"))})
+    zoned = [(0, "a", "TIMESTAMP(3) WITH LOCAL TIME ZONE")]
+    found = mapping([(0, "a", "STRING")], zoned, casts=settings)
+    assert found.apply(instants).to_pydict() == {"a": ["1970-01-01 09:00:00.000"]}
+
+
+def test_a_value_that_cannot_be_cast_is_shown_with_table_column_and_file():
+    found = mapping([(0, "now", "INT")], [(0, "then", "STRING")], table="db.t")
+    with pytest.raises(InvalidInputError) as caught:
+        found.apply(pa.record_batch({"then": ["1", "x1"]}))
+    assert caught.value.kind == "cast"
+    for part in ("'now'", "'then'", "'db.t'", PATH, "'x1'", "STRING", "INT"):
+        assert part in caught.value.message
+    assert caught.value.details["column"] == "now"
+    assert caught.value.details["table"] == "db.t"
 
 
 def test_arrow_types_of_one_paimon_type_become_the_usual_one():
@@ -126,14 +200,28 @@ def test_a_column_that_the_file_should_hold_is_missed_by_name():
 
 def test_predicates_are_pushed_down_under_the_files_names_where_types_agree():
     found = mapping(
-        [(0, "a", "INT"), (1, "b", "BIGINT"), (9, "young", "INT")],
+        [(0, "a", "INT"), (1, "b", "STRING"), (9, "young", "INT")],
         [(0, "old", "INT"), (1, "b", "INT")],
     )
     on_a = Comparison("a", CompareOp.EQ, 1)
-    both = And((on_a, Comparison("b", CompareOp.EQ, 1), IsNull("young")))
+    both = And((on_a, Comparison("b", CompareOp.EQ, "1"), IsNull("young")))
     assert found.file_predicate(both) == Comparison("old", CompareOp.EQ, 1)
     assert found.file_predicate(IsNull("young")) is None
+    assert found.file_predicate(IsNull("b")) is None
+    assert found.file_predicate(Or((on_a, IsNull("b")))) is None
     assert found.file_predicate(None) is None
+
+
+def test_predicates_on_widened_integers_are_pushed_down_where_the_literal_survives():
+    found = mapping([(0, "a", "BIGINT")], [(0, "old", "TINYINT")])
+    for kept in (Comparison("a", CompareOp.LT, -128), In("a", (1, None, 127)), IsNull("a")):
+        assert found.file_predicate(kept) == replace(kept, field="old")
+    for lost in (Comparison("a", CompareOp.LT, 128), In("a", (1, -129))):
+        assert found.file_predicate(lost) is None
+    both = Or((Comparison("a", CompareOp.EQ, 1), Comparison("a", CompareOp.EQ, 300)))
+    assert found.file_predicate(both) is None
+    narrowed = mapping([(0, "a", "TINYINT")], [(0, "old", "BIGINT")])
+    assert narrowed.file_predicate(Comparison("a", CompareOp.EQ, 1)) is None
 
 
 def test_a_schema_the_plan_does_not_carry_is_named():

@@ -7,12 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_assets.engine.data.key_order import sort_keys
-from paimon_assets.engine.data.merge.deduplicate import Deduplicate, adds, newest_rows
-from paimon_assets.engine.data.merge.function import merge_function_of
+from paimon_assets.engine.data.merge.deduplicate import Deduplicate, newest_rows
+from paimon_assets.engine.data.merge.records import Records, adds
 from paimon_assets.engine.data.merge.run_cursor import RunCursor, read_ahead
 from paimon_assets.engine.data.merge.sort_merge import MergePlan, merge_runs
-from paimon_assets.engine.errors import FormatError, UnsupportedFeatureError
-from paimon_assets.engine.spec.schema import Schema, first_table_schema
+from paimon_assets.engine.errors import FormatError
 
 PLAN = MergePlan(keys=("a", "b"), runs_by_age=True, columns=("a", "b", "v"))
 KEY = st.tuples(
@@ -130,16 +129,15 @@ def test_float_keys_are_cut_in_the_order_they_are_sorted_in():
 def test_deduplicate_keeps_the_newest_and_drops_what_it_retracts():
     by_key = sort_keys([pa.array([2, 1, 2, 1, 3])])
     kinds = np.array([0, 0, 3, 2, 1], dtype=np.int8)
+
+    def merged(function, kinds, **options):
+        records = Records(by_key=by_key, kinds=kinds, columns=(), column=lambda _: None)
+        rows = function.merge(records, **options)
+        return rows.newest.tolist(), None if rows.kinds is None else rows.kinds.tolist()
+
     assert newest_rows(by_key).tolist() == [3, 2, 4]
-    assert Deduplicate().select(by_key, None).tolist() == [3, 2, 4]
-    assert Deduplicate().select(by_key, kinds).tolist() == [3]
-    assert Deduplicate(ignore_retracts=True).select(by_key, kinds).tolist() == [3, 0]
+    assert merged(Deduplicate(), None) == ([3, 2, 4], None)
+    assert merged(Deduplicate(), kinds) == ([3], None)
+    assert merged(Deduplicate(), kinds, keep_retracts=True) == ([3, 2, 4], [2, 3, 1])
+    assert merged(Deduplicate(ignore_retracts=True), kinds) == ([3, 0], None)
     assert adds(np.arange(4, dtype=np.int8)).tolist() == [True, False, True, False]
-
-
-@pytest.mark.parametrize("engine", ["partial-update", "aggregation", "first-row"])
-def test_merge_engines_of_later_storeys_are_refused_by_name(engine):
-    declared = Schema.of({"id": "INT"}, primary_keys=["id"], options={"merge-engine": engine})
-    with pytest.raises(UnsupportedFeatureError, match=engine) as caught:
-        merge_function_of(first_table_schema(declared, time_millis=0), "db.t")
-    assert caught.value.details == {"table": "db.t", "merge_engine": engine}

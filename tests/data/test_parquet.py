@@ -92,7 +92,8 @@ def test_what_is_written_is_read_back_with_its_field_ids(tmp_path):
     )
     size = write(path, TABLE.cast(schema))
     assert size == path.stat().st_size
-    assert pq.read_table(path).drop_columns("f").equals(TABLE.drop_columns("f"))
+    found = pq.read_table(path).cast(TABLE.schema)  # timestamps beside nanoseconds are INT96
+    assert found.drop_columns("f").equals(TABLE.drop_columns("f"))
     physical = pq.ParquetFile(path).schema
     assert physical.column(3).physical_type == "INT64"
     assert "field_id=7" in str(physical)
@@ -132,8 +133,8 @@ def test_a_codec_that_does_not_exist_is_refused(tmp_path):
 def test_formats_that_are_not_there_are_refused_by_name(tmp_path):
     with pytest.raises(UnsupportedFeatureError, match="lance"):
         open_writer(FILE_IO, str(tmp_path / "a"), TABLE.schema, file_format="lance")
-    with pytest.raises(UnsupportedFeatureError, match="avro"):
-        open_reader(FILE_IO, str(tmp_path / "a.avro"), file_format="avro")
+    with pytest.raises(UnsupportedFeatureError, match="mosaic"):
+        open_reader(FILE_IO, str(tmp_path / "a.mosaic"), file_format="mosaic")
 
 
 def test_a_file_of_another_size_than_the_table_says_is_refused(two_groups):

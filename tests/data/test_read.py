@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from paimon_assets.engine.codec.arrow_types import to_arrow_schema
 from paimon_assets.engine.codec.binary_row import serialize_row
 from paimon_assets.engine.contract.context import ReadContext
-from paimon_assets.engine.contract.split import DataSplit, DeletionFile
+from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.data.read.split_read import read_split
 from paimon_assets.engine.errors import FormatError, NotFoundError, UnsupportedFeatureError
 from paimon_assets.engine.fileio.base import FileIOSpec
@@ -313,29 +313,46 @@ def refused(schema, split):
     return caught.value
 
 
-@pytest.mark.parametrize("engine", ["partial-update", "aggregation", "first-row"])
-def test_other_merge_engines_are_refused_by_name_where_rows_must_be_merged(tmp_path, engine):
-    schema = keyed(**{"merge-engine": engine})
-    file = write(tmp_path, 0, schema, [(0, ADD, row(1, "a"))], level=5)
-    assert engine in refused(schema, split_of(tmp_path, [file])).message
+def test_first_row_keeps_the_oldest_record_of_overlapping_files(tmp_path):
+    schema = keyed(**{"merge-engine": "first-row"})
+    files = [
+        write(tmp_path, 0, schema, [(0, ADD, row(1, "first"))], level=5),
+        write(tmp_path, 1, schema, [(2, ADD, row(1, "later")), (3, ADD, row(3, "added"))], level=4),
+    ]
+    found = read(context_of(schema), split_of(tmp_path, files))
+    assert found == [row(1, "first"), row(3, "added")]
+
+
+def test_a_function_that_is_not_computed_is_refused_where_rows_must_be_merged(tmp_path):
+    columns = {"id": "INT", "v": "BYTES", "ts": "INT"}
+    options = {"merge-engine": "aggregation", "fields.v.aggregate-function": "theta_sketch"}
+    schema = keyed(columns, **options)
+    file = write(tmp_path, 0, schema, [(0, ADD, row(1, b"a"))], level=5)
+    error = refused(schema, split_of(tmp_path, [file]))
+    assert error.details == {"table": "db.t", "column": "v", "function": "theta_sketch"}
     raw = split_of(tmp_path, [file], raw_convertible=True)
-    assert read(context_of(schema), raw) == [row(1, "a")]
+    assert read(context_of(schema), raw) == [row(1, b"a")]
+
+
+@pytest.mark.parametrize(
+    ("padding", "winner"), [("millis-to-micro", "older"), ("row-kind-flag", "newer")]
+)
+def test_equal_numbers_go_to_the_older_file_only_where_a_counter_wrapped(tmp_path, padding, winner):
+    schema = keyed(**{"sequence.field": "ts", "sequence.auto-padding": padding})
+    files = [
+        write(tmp_path, 0, schema, [(7, ADD, row(1, "older"))], creation_time=1),
+        write(tmp_path, 1, schema, [(7, ADD, row(1, "newer"))], creation_time=2),
+    ]
+    for order in (files, files[::-1]):
+        assert read(context_of(schema), split_of(tmp_path, order)) == [row(1, winner)]
 
 
 def test_what_is_not_read_is_refused_by_name(tmp_path):
     schema = keyed()
     file = write(tmp_path, 0, schema, [(0, ADD, row(1, "a"))])
-    vectors = (DeletionFile(path="/index/dv-1", offset=1, length=2),)
-    assert (
-        "/index/dv-1" in refused(schema, split_of(tmp_path, [file], deletion_files=vectors)).message
-    )
     assert refused(schema, split_of(tmp_path, [file], is_streaming=True)).kind == "streaming-split"
-    partial = write(tmp_path, 1, schema, [(0, ADD, row(1, "a"))], write_cols=("v",))
-    assert refused(schema, split_of(tmp_path, [partial])).kind == "data-evolution"
-    complete = replace(file, write_cols=("_ROW_ID", "ts", "v", "id"))
-    assert read(context_of(schema), split_of(tmp_path, [complete])) == [row(1, "a")]
-    other = replace(file, file_name="data-2.avro")
-    assert "avro" in refused(schema, split_of(tmp_path, [other])).message
+    other = replace(file, file_name="data-2.mosaic")
+    assert "mosaic" in refused(schema, split_of(tmp_path, [other])).message
 
 
 def test_a_missing_file_says_that_the_snapshot_may_have_expired(tmp_path):

@@ -333,7 +333,7 @@ def test_whichever_storage_call_fails_no_file_is_left(tmp_path, schema):
 @pytest.mark.parametrize(
     ("declared", "option"),
     [
-        ({"options": {"file.format": "orc"}}, "file.format"),
+        ({"options": {"file.format": "mosaic"}}, "file.format"),
         ({"options": {"row-tracking.enabled": "true"}}, "row-tracking.enabled"),
         ({"primary_keys": ["k"], "options": {"bucket": "-1"}}, "bucket"),
         ({"primary_keys": ["k"], "options": {"merge-engine": "first-row"}}, "merge-engine"),
@@ -373,3 +373,23 @@ def test_writing_does_not_import_pandas(tmp_path):
         """
     )
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+@pytest.mark.parametrize("keyed_table", [True, False])
+def test_memory_is_bounded_by_the_write_buffer_and_not_by_the_rows(tmp_path, keyed_table):
+    megabyte, batches, buffer = 2**20, 60, 6
+    options = {"write-buffer-size": f"{buffer} mb"}
+    schema = upserts(**options) if keyed_table else table_schema(KEYED, options=options)
+    base, peak = pa.total_allocated_bytes(), 0
+
+    def stream():
+        nonlocal peak
+        for number in range(batches):
+            yield rows_of(40_000, keys=10**9, seed=number).combine_chunks().to_batches()[0]
+            peak = max(peak, pa.total_allocated_bytes() - base)
+
+    report = write(tmp_path, schema, stream()).report
+    assert report.rows_in == batches * 40_000
+    batch_bytes = rows_of(40_000).nbytes
+    assert batches * batch_bytes > 8 * buffer * megabyte, "the test says nothing"
+    assert peak < 3 * buffer * megabyte

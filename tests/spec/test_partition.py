@@ -30,15 +30,16 @@ def test_the_escaped_form_is_java_s():
         ("BOOLEAN", True, "true", "true"),
         ("DECIMAL(5, 2)", Decimal("12.30"), "12.30", "12.30"),
         ("DOUBLE", 1.5, "1.5", "1.5"),
+        ("TIMESTAMP(0)", dt.datetime(1, 1, 1), "0001-01-01T00:00", "0001-01-01 00:00:00"),
         (
             "TIMESTAMP(3)",
-            dt.datetime(2024, 1, 1, 0, 0, 0, 123000),  # noqa: DTZ001 - TIMESTAMP has no zone
+            dt.datetime(2024, 1, 1, 0, 0, 0, 123000),
             "2024-01-01T00:00:00.123",
             "2024-01-01 00:00:00.123",
         ),
         (
             "TIMESTAMP(3)",
-            dt.datetime(2024, 1, 1),  # noqa: DTZ001 - TIMESTAMP has no zone
+            dt.datetime(2024, 1, 1),
             "2024-01-01T00:00",
             "2024-01-01 00:00:00.000",
         ),

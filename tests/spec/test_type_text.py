@@ -118,3 +118,28 @@ def test_types_print_as_people_write_them():
         "MAP<DECIMAL(10, 2), ARRAY<ROW<x STRING>>>"
     )
     assert str(timestamp(3)) == "TIMESTAMP(3)"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("array<int>", "ARRAY<INT>"),
+        ("ARRAY < DECIMAL(10, 2) NOT NULL > NOT NULL", "ARRAY<DECIMAL(10, 2) NOT NULL> NOT NULL"),
+        ("MAP<STRING, MAP<INT, ARRAY<DATE>>>", "MAP<STRING, MAP<INT, ARRAY<DATE>>>"),
+        ("MULTISET<VARCHAR(3)>", "MULTISET<VARCHAR(3)>"),
+        ("ROW<x INT, y ARRAY<STRING> NOT NULL>", "ROW<x INT, y ARRAY<STRING> NOT NULL>"),
+        ("ROW<`a, b>` INT, `c``d` ROW<e TIMESTAMP(3)>>", "ROW<a, b> INT, c`d ROW<e TIMESTAMP(3)>>"),
+    ],
+)
+def test_people_may_write_nested_types_as_one_text(text, shown):
+    assert str(parse_type(text)) == shown
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["ARRAY<>", "ARRAY<INT, INT>", "MAP<INT>", "ROW<x>", "ROW<>", "ARRAY<INT", "ARRAY<INT>>",
+     "LIST<INT>", "ARRAY<INT> NOT", "ROW<`x INT>", "MAP<INT>, <INT>"],
+)  # fmt: skip
+def test_a_malformed_nested_text_is_quoted(text):
+    with pytest.raises(FormatError, match="data type"):
+        parse_type(text)

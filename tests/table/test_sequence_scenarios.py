@@ -1,5 +1,7 @@
 """Merge scenarios M1-M8 of sequence padding: what survives, through whole tables."""
 
+from dataclasses import replace
+
 import pyarrow as pa
 import pytest
 
@@ -164,3 +166,16 @@ def test_descending_order_keeps_the_smallest(tmp_path):
     write(table, ("+I", 5, "five"), ("+I", 3, "three"), ("+I", 4, "four"))
     write(table, ("+I", 4, "four again"))
     assert values(table) == ["three"]
+
+
+def test_a_delete_counts_even_where_its_file_claims_to_hold_none(tmp_path):
+    table = sequence_table(tmp_path, None)
+    write(table, ("+I", 1, "a"), ("+I", 1, "b", 2))
+    write(table, ("-D", 2, "a"))
+    plan = table.new_read_builder().with_columns(["v"]).plan()
+    claimed = [
+        replace(split, data_files=tuple(replace(f, delete_row_count=0) for f in split.data_files))
+        for split in plan.splits
+    ]
+    read = pa.Table.from_batches(EmbeddedExecutor().map_splits(plan.context, claimed))
+    assert read.column("v").to_pylist() == ["b"]

@@ -200,9 +200,9 @@ TYPES = {
     "y": ("BYTES", [b"\x00\xff", None]),
     "day": ("DATE", [dt.date(1969, 12, 31), dt.date(9999, 12, 31)]),
     "t": ("TIME(3)", [dt.time(23, 59, 59, 999000), None]),
-    "ts0": ("TIMESTAMP(0)", [dt.datetime(1969, 12, 31, 23, 59, 59), None]),  # noqa: DTZ001
-    "ts3": ("TIMESTAMP(3)", [dt.datetime(2024, 1, 1, 1, 1, 1, 123000), None]),  # noqa: DTZ001
-    "ts6": ("TIMESTAMP(6)", [dt.datetime(1900, 1, 1, 0, 0, 0, 1), None]),  # noqa: DTZ001
+    "ts0": ("TIMESTAMP(0)", [dt.datetime(1969, 12, 31, 23, 59, 59), None]),
+    "ts3": ("TIMESTAMP(3)", [dt.datetime(2024, 1, 1, 1, 1, 1, 123000), None]),
+    "ts6": ("TIMESTAMP(6)", [dt.datetime(1900, 1, 1, 0, 0, 0, 1), None]),
     "ltz": (
         "TIMESTAMP(3) WITH LOCAL TIME ZONE",
         [dt.datetime(2024, 6, 1, 12, tzinfo=dt.UTC), None],
@@ -237,6 +237,35 @@ def test_values_of_every_type_come_back_as_they_went_in(catalog, keyed):
     assert read.to_pylist() == rows.to_pylist()
 
 
+def test_timestamps_beside_nanoseconds_keep_their_whole_range(catalog):
+    table = catalog.create_table(
+        "db.moments",
+        Schema.of(
+            {"k": "INT", "ns": "TIMESTAMP(9)", "us": "TIMESTAMP(6)", "s": "TIMESTAMP(0)"},
+            primary_keys=["k"],
+            options={"bucket": "1"},
+        ),
+    )
+    schema = table.new_read_builder().to_arrow().schema
+    rows = pa.table(
+        [
+            pa.array([1, 2], pa.int32()),
+            pa.array([-1, 123_456_789], pa.int64()).cast(pa.timestamp("ns")),
+            pa.array(
+                [dt.datetime(1, 1, 1), dt.datetime(9999, 12, 31, 23, 59, 59, 999_999)],
+                pa.timestamp("us"),
+            ),
+            pa.array([None, dt.datetime(9999, 12, 31)], pa.timestamp("s")),
+        ],
+        schema=schema,
+    )
+    write(table, rows)
+    write(table, rows)
+    assert table.new_read_builder().to_arrow() == rows
+    late = table.new_read_builder().with_columns(["k"]).with_filter("us > TIMESTAMP '2500-01-01'")
+    assert late.to_arrow().column("k").to_pylist() == [2]
+
+
 @pytest.mark.parametrize(
     ("type_text", "values"),
     [
@@ -245,7 +274,7 @@ def test_values_of_every_type_come_back_as_they_went_in(catalog, keyed):
         ("STRING", ["b", "", "a\uffff", "a😀", "aaaaaaaaab", "aaaaaaaaaa"]),
         ("DATE", [dt.date(1960, 1, 1), dt.date(2024, 1, 1)]),
         ("DECIMAL(30, 5)", [Decimal("-1.5"), Decimal("99999999999999999999.5")]),
-        ("TIMESTAMP(6)", [dt.datetime(1969, 1, 1, 0, 0, 0, 7), dt.datetime(2024, 1, 1)]),  # noqa: DTZ001
+        ("TIMESTAMP(6)", [dt.datetime(1969, 1, 1, 0, 0, 0, 7), dt.datetime(2024, 1, 1)]),
         ("BOOLEAN", [True, False]),
         ("DOUBLE", [1.5, -2.5, 0.0]),
         ("BYTES", [b"\xff", b"\x00", b"\x7f"]),

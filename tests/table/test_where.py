@@ -1,7 +1,9 @@
 from decimal import Decimal
 
+import pyarrow as pa
 import pytest
 
+from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.predicate import (
     And,
@@ -11,7 +13,9 @@ from paimon_assets.engine.spec.predicate import (
     IsNull,
     Or,
     StartsWith,
+    bind,
 )
+from paimon_assets.engine.spec.schema import Schema, first_table_schema
 from paimon_assets.engine.table.where import parse_where
 
 
@@ -28,6 +32,11 @@ from paimon_assets.engine.table.where import parse_where
         ("name like 'ab%'", StartsWith("name", "ab")),
         ('"Select" = true', Comparison("Select", CompareOp.EQ, literal=True)),
         ("active", Comparison("active", CompareOp.EQ, literal=True)),
+        ("(a) = (-(1))", Comparison("a", CompareOp.EQ, -1)),
+        (
+            "a = TIMESTAMP '2024-01-01 00:00:00'",
+            Comparison("a", CompareOp.EQ, "2024-01-01 00:00:00"),
+        ),
         (
             "not (a = 1 and b > 2)",
             Or((Comparison("a", CompareOp.NE, 1), Comparison("b", CompareOp.LE, 2))),
@@ -43,8 +52,25 @@ def test_a_filter_is_read_as_sql_means_it(text, expected):
 
 
 @pytest.mark.parametrize(
-    "text", ["", "a =", "a + 1 = 2", "a like '%x'", "f(a) = 1", "a = b", "select 1", "t.a = 1"]
-)
+    "text",
+    ["", "a =", "a + 1 = 2", "a like '%x'", "f(a) = 1", "a = b", "select 1", "t.a = 1",
+     "a not like 'x%'", "a like 'x%' escape '!'", "a ilike 'x%'", "a like any ('x%')",
+     "a between symmetric 2 and 1", "a = cast(1.5 as int)", "a = 1; a = 2"],
+)  # fmt: skip
 def test_what_is_not_a_filter_is_refused(text):
     with pytest.raises(InvalidInputError, match="filter"):
         parse_where(text)
+
+
+def test_like_is_for_texts():
+    schema = first_table_schema(Schema.of({"a": "INT"}), time_millis=0)
+    with pytest.raises(InvalidInputError, match="'a' is INT"):
+        bind(parse_where("a like '1%'"), schema)
+
+
+@pytest.mark.parametrize("text", ["f = 0.1", "f <= 0.1", "f >= 0.1", "f in (0.1)"])
+def test_a_float_column_holds_the_literal_it_was_written_with(new_catalog, text):
+    table = new_catalog.create_table("db.t", Schema.of({"f": "FLOAT"}))
+    rows = pa.table({"f": pa.array([0.1], pa.float32())})
+    table.new_write_builder().write(rows, EmbeddedExecutor())
+    assert table.new_read_builder().with_filter(text).to_arrow().num_rows == 1

@@ -13,13 +13,14 @@ import lzma
 import sys
 import zlib
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, Protocol
 
 import fastavro
 import pyarrow as pa
-from fastavro.schema import SchemaParseException
+from fastavro.schema import SchemaParseException, UnknownType
 
 from paimon_assets.engine.errors import FormatError
 
@@ -75,14 +76,23 @@ def read_container(data: bytes, path: str) -> Iterator[Record]:
     Raises:
         FormatError: No Avro file, an unknown codec, or cut or damaged bytes; names the path.
     """
-    try:
+    with _naming(path):
         yield from _records(data)
+
+
+@contextmanager
+def _naming(path: str) -> Iterator[None]:
+    """Turn what damaged bytes raise into errors that name the file."""
+    try:
+        yield
     except FormatError as error:
         raise _damaged(path, error.message) from error
     except (
         EOFError, IndexError, KeyError, ValueError, TypeError, OverflowError, MemoryError, OSError,
         zlib.error, zstd.ZstdError, lzma.LZMAError, pa.ArrowException, SchemaParseException,
     ) as error:  # fmt: skip
+        if isinstance(error, OSError) and error.errno is not None:
+            raise  # the storage failed; damaged bytes have no error number
         raise _damaged(path, f"{type(error).__name__}: {error}") from error
 
 
@@ -91,30 +101,129 @@ def _damaged(path: str, what: str) -> FormatError:
 
 
 def _records(data: bytes) -> Iterator[Record]:
-    if not data.startswith(MAGIC):
-        raise FormatError(f"it starts with {data[:4]!r}.")
-    source = io.BytesIO(data)
-    source.seek(len(MAGIC))
-    metadata: dict[str, bytes] = fastavro.schemaless_reader(source, _METADATA, None)  # type: ignore[assignment]
-    sync = _take(source, _SYNC_BYTES)
-    codec = metadata.get("avro.codec", b"null").decode()
-    decompress = _DECOMPRESS.get(codec)
-    if decompress is None:
-        raise FormatError(f"codec '{codec}' is unknown.")
-    schema = RecordSchema.of(metadata["avro.schema"])
-    while source.tell() < len(data):
-        count = _read_long(source)
-        payload = decompress(_take(source, _read_long(source)))
-        if _take(source, _SYNC_BYTES) != sync:
-            raise FormatError(f"no sync marker before byte {source.tell()}.")
-        yield from _decode_block(schema, count, payload)
+    blocks = _Blocks.of(io.BytesIO(data), len(data))
+    schema = RecordSchema.of(blocks.schema)
+    for count, payload in blocks.payloads():
+        yield from _decode_block(schema, None, count, payload)
 
 
-def _decode_block(schema: RecordSchema, count: int, payload: bytes) -> Sequence[Record]:
+class Source(Protocol):
+    """A file open for reading, such as `pyarrow.NativeFile`."""
+
+    def read(self, nbytes: int, /) -> bytes:
+        """Return the next bytes, fewer only at the end."""
+        ...
+
+    def seek(self, position: int, /) -> int:
+        """Go to a position from the beginning."""
+        ...
+
+    def tell(self) -> int:
+        """Return the position."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Blocks:
+    """The blocks of a container, behind its header."""
+
+    source: Any
+    size: int
+    """Bytes of the file."""
+    schema: bytes
+    codec: str
+    sync: bytes
+    start: int
+
+    @staticmethod
+    def of(source: Source, size: int) -> "_Blocks":
+        """Read the header."""
+        if (magic := source.read(len(MAGIC))) != MAGIC:
+            raise FormatError(f"it starts with {magic!r}.")
+        metadata: Any = fastavro.schemaless_reader(source, _METADATA, None)  # type: ignore[arg-type]
+        sync = _take(source, _SYNC_BYTES)
+        codec = metadata.get("avro.codec", b"null").decode()
+        if codec not in _DECOMPRESS:
+            raise FormatError(f"codec '{codec}' is unknown.")
+        return _Blocks(source, size, metadata["avro.schema"], codec, sync, source.tell())
+
+    def payloads(self) -> Iterator[tuple[int, bytes]]:
+        """Yield (number of records, their bytes) of each block."""
+        decompress = _DECOMPRESS[self.codec]
+        self.source.seek(self.start)
+        while self.source.tell() < self.size:
+            count = _read_long(self.source)
+            payload = _take(self.source, _read_long(self.source))
+            if _take(self.source, _SYNC_BYTES) != self.sync:
+                raise FormatError(f"no sync marker before byte {self.source.tell()}.")
+            yield count, decompress(payload)
+
+    def counts(self) -> Iterator[int]:
+        """Yield the number of records of each block without reading them."""
+        self.source.seek(self.start)
+        while self.source.tell() < self.size:
+            yield _read_long(self.source)
+            skipped = _read_long(self.source) + _SYNC_BYTES
+            self.source.seek(self.source.tell() + skipped)
+
+
+class Container:
+    """An open Avro file, read block by block: memory is that of one block.
+
+    Attributes:
+        schema: The record schema of its header, as JSON values.
+    """
+
+    def __init__(self, source: Source, size: int, path: str) -> None:
+        """Read the header of an open file.
+
+        Raises:
+            FormatError: No Avro file, or an unknown codec; names the path.
+        """
+        self._path = path
+        with _naming(path):
+            self._blocks = _Blocks.of(source, size)
+            self._writer = RecordSchema.of(self._blocks.schema)
+            self.schema: Any = json.loads(self._blocks.schema)
+
+    def row_count(self) -> int:
+        """Return the number of records. Cost: a small read for each block."""
+        with _naming(self._path):
+            return sum(self._blocks.counts())
+
+    def blocks(self, names: Sequence[str]) -> Iterator[Sequence[Record]]:
+        """Yield the records of each block, with some of their fields.
+
+        Args:
+            names: Fields to decode; the others are skipped.
+
+        Raises:
+            FormatError: Cut or damaged bytes; names the path.
+        """
+        wanted = self._projected(names)
+        with _naming(self._path):
+            for count, payload in self._blocks.payloads():
+                yield _decode_block(self._writer, wanted, count, payload)
+
+    def _projected(self, names: Sequence[str]) -> RecordSchema | None:
+        fields = [field for field in self.schema["fields"] if field["name"] in names]
+        try:
+            return RecordSchema.of(json.dumps({**self.schema, "fields": fields}).encode())
+        except (
+            SchemaParseException,
+            UnknownType,
+        ):  # a type defined in a field left out: decode all
+            return None
+
+
+def _decode_block(
+    schema: RecordSchema, wanted: RecordSchema | None, count: int, payload: bytes
+) -> Sequence[Record]:
     if count == 0:
         return []
     block = io.BytesIO(b"".join((_long(count), payload, b"\0")))
-    records: Any = fastavro.schemaless_reader(block, schema.block, None)
+    reader_schema = None if wanted is None else wanted.block
+    records: Any = fastavro.schemaless_reader(block, schema.block, reader_schema)
     if len(records) != count or block.read(1):
         raise FormatError(f"a block of {count} records does not end where it should.")
     return records  # type: ignore[no-any-return]
@@ -125,34 +234,48 @@ def write_container(schema: RecordSchema, records: Sequence[Record]) -> bytes:
 
     The sync marker is a digest of the content, so that equal input gives equal bytes.
     """
-    blocks = []
-    for start in range(0, len(records), _RECORDS_A_BLOCK):
-        part = records[start : start + _RECORDS_A_BLOCK]
-        encoded = io.BytesIO()
-        fastavro.schemaless_writer(encoded, schema.block, part, disable_tuple_notation=True)
-        payload = zstd.compress(encoded.getvalue()[len(_long(len(part))) : -1])
-        blocks.append((_long(len(part)) + _long(len(payload)), payload))
+    blocks = [
+        encode_block(schema, records[start : start + _RECORDS_A_BLOCK], zstd.compress)
+        for start in range(0, len(records), _RECORDS_A_BLOCK)
+    ]
     digest = hashlib.blake2b(schema.text, digest_size=_SYNC_BYTES)
-    for _, payload in blocks:
-        digest.update(payload)
+    for block in blocks:
+        digest.update(block)
     sync = digest.digest()
+    header = encode_header(schema, "zstandard", sync)
+    return b"".join((header, *(part for block in blocks for part in (block, sync))))
+
+
+def encode_header(schema: RecordSchema, codec: str, sync: bytes) -> bytes:
+    """Return the header of a container; `sync` (16 bytes) ends it, and every block after it."""
     metadata = io.BytesIO()
-    header = {"avro.schema": schema.text, "avro.codec": b"zstandard"}
+    header = {"avro.schema": schema.text, "avro.codec": codec.encode()}
     fastavro.schemaless_writer(metadata, _METADATA, header)
-    return b"".join((MAGIC, metadata.getvalue(), sync, *(p for b in blocks for p in (*b, sync))))
+    return b"".join((MAGIC, metadata.getvalue(), sync))
+
+
+def encode_block(
+    schema: RecordSchema, records: Sequence[Record], compress: Callable[[bytes], bytes]
+) -> bytes:
+    """Return a block of records, without the sync marker behind it."""
+    encoded = io.BytesIO()
+    fastavro.schemaless_writer(encoded, schema.block, records, disable_tuple_notation=True)
+    count = _long(len(records))
+    payload = compress(encoded.getvalue()[len(count) : -1])
+    return b"".join((count, _long(len(payload)), payload))
 
 
 _METADATA = fastavro.parse_schema({"type": "map", "values": "bytes"})
 
 
-def _take(source: io.BytesIO, count: int) -> bytes:
+def _take(source: Source, count: int) -> bytes:
     data = source.read(count) if count >= 0 else b""
     if len(data) != count:
         raise FormatError(f"it ends too early, {count} bytes were expected.")
     return data
 
 
-def _read_long(source: io.BytesIO) -> int:
+def _read_long(source: Source) -> int:
     value, shift = 0, 0
     while True:
         byte = _take(source, 1)[0]
@@ -189,6 +312,23 @@ def _unsnap(payload: bytes) -> bytes:
     if zlib.crc32(plain) != int.from_bytes(payload[-_CRC_BYTES:], "big"):
         raise FormatError("a snappy block fails its checksum.")
     return plain
+
+
+def compress_zstd(level: int) -> Callable[[bytes], bytes]:
+    """Return a compressor of codec zstandard."""
+    return lambda payload: zstd.compress(payload, level)
+
+
+def compress_snappy(payload: bytes) -> bytes:
+    """Compress for codec snappy."""
+    packed: bytes = pa.Codec("snappy").compress(payload, asbytes=True)
+    return packed + zlib.crc32(payload).to_bytes(_CRC_BYTES, "big")
+
+
+def deflate(payload: bytes) -> bytes:
+    """Compress for codec deflate."""
+    packer = zlib.compressobj(wbits=-15)
+    return packer.compress(payload) + packer.flush()
 
 
 _DECOMPRESS: dict[str, Callable[[bytes], bytes]] = {

@@ -1,105 +1,80 @@
 """Manifests and manifest lists ⇄ bytes: the records of `manifest-*` and `manifest-list-*`.
 
 Written as Avro with the exact schemas of Java Paimon 2.0, whose newest readers refuse any other
-field order. Read by name: fields an older version did not write are None. Old tables may hold ORC
-or Parquet manifests (`manifest.format`); the first bytes tell.
+field order. Reading: `codec.manifest_records`.
 Source: `org.apache.paimon.manifest.ManifestEntrySerializer`, `ManifestFileMetaSerializer`.
 """
 
 import datetime as dt
-import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable
 
-import pyarrow as pa
-import pyarrow.orc as orc
-import pyarrow.parquet as pq
-import pyarrow.types as pat
-
-from paimon_assets.engine.codec.avro import Record, RecordSchema, read_container, write_container
-from paimon_assets.engine.errors import FormatError
+from paimon_assets.engine.codec.avro import Record, write_container
+from paimon_assets.engine.codec.manifest_records import (
+    array,
+    built_records,
+    field,
+    nullable,
+    record,
+    record_schema,
+)
 from paimon_assets.engine.spec.data_file import DataFileMeta, FileSource
 from paimon_assets.engine.spec.manifest import FileKind, ManifestEntry, ManifestFileMeta
 from paimon_assets.engine.spec.stats import SimpleStats
 
-T = TypeVar("T")
 MANIFEST_VERSION = 2
 """`_VERSION` of the records of manifests and manifest lists."""
 
-_NAMESPACE = "org.apache.paimon.avro.generated"
-
-
-def _field(name: str, avro_type: Any) -> Record:
-    return {"name": name, "type": avro_type}
-
-
-def _nullable(name: str, avro_type: Any) -> Record:
-    return {"name": name, "type": ["null", avro_type], "default": None}
-
-
-def _array(items: Any) -> Record:
-    return {"type": "array", "items": items}
-
 
 def _stats(name: str) -> Record:
-    counts = _nullable("_NULL_COUNTS", _array(["null", "long"]))
-    fields = [_field("_MIN_VALUES", "bytes"), _field("_MAX_VALUES", "bytes"), counts]
-    return {"type": "record", "name": name, "fields": fields}
+    counts = nullable("_NULL_COUNTS", array(["null", "long"]))
+    return record(name, field("_MIN_VALUES", "bytes"), field("_MAX_VALUES", "bytes"), counts)
 
 
-def _record(*fields: Record) -> RecordSchema:
-    schema = {"type": "record", "name": "record", "namespace": _NAMESPACE, "fields": fields}
-    return RecordSchema.of(json.dumps(schema, separators=(",", ":")).encode())
-
-
-_FILE = {
-    "type": "record",
-    "name": "record__FILE",
-    "fields": [
-        _field("_FILE_NAME", "string"),
-        _field("_FILE_SIZE", "long"),
-        _field("_ROW_COUNT", "long"),
-        _field("_MIN_KEY", "bytes"),
-        _field("_MAX_KEY", "bytes"),
-        _field("_KEY_STATS", _stats("record__FILE__KEY_STATS")),
-        _field("_VALUE_STATS", _stats("record__FILE__VALUE_STATS")),
-        _field("_MIN_SEQUENCE_NUMBER", "long"),
-        _field("_MAX_SEQUENCE_NUMBER", "long"),
-        _field("_SCHEMA_ID", "long"),
-        _field("_LEVEL", "int"),
-        _field("_EXTRA_FILES", _array("string")),
-        _nullable("_CREATION_TIME", {"type": "long", "logicalType": "timestamp-millis"}),
-        _nullable("_DELETE_ROW_COUNT", "long"),
-        _nullable("_EMBEDDED_FILE_INDEX", "bytes"),
-        _nullable("_FILE_SOURCE", "int"),
-        _nullable("_VALUE_STATS_COLS", _array("string")),
-        _nullable("_EXTERNAL_PATH", "string"),
-        _nullable("_FIRST_ROW_ID", "long"),
-        _nullable("_WRITE_COLS", _array("string")),
-    ],
-}
-MANIFEST_SCHEMA = _record(
-    _field("_VERSION", "int"),
-    _field("_KIND", "int"),
-    _field("_PARTITION", "bytes"),
-    _field("_BUCKET", "int"),
-    _field("_TOTAL_BUCKETS", "int"),
-    _field("_FILE", _FILE),
+_FILE = record(
+    "record__FILE",
+    field("_FILE_NAME", "string"),
+    field("_FILE_SIZE", "long"),
+    field("_ROW_COUNT", "long"),
+    field("_MIN_KEY", "bytes"),
+    field("_MAX_KEY", "bytes"),
+    field("_KEY_STATS", _stats("record__FILE__KEY_STATS")),
+    field("_VALUE_STATS", _stats("record__FILE__VALUE_STATS")),
+    field("_MIN_SEQUENCE_NUMBER", "long"),
+    field("_MAX_SEQUENCE_NUMBER", "long"),
+    field("_SCHEMA_ID", "long"),
+    field("_LEVEL", "int"),
+    field("_EXTRA_FILES", array("string")),
+    nullable("_CREATION_TIME", {"type": "long", "logicalType": "timestamp-millis"}),
+    nullable("_DELETE_ROW_COUNT", "long"),
+    nullable("_EMBEDDED_FILE_INDEX", "bytes"),
+    nullable("_FILE_SOURCE", "int"),
+    nullable("_VALUE_STATS_COLS", array("string")),
+    nullable("_EXTERNAL_PATH", "string"),
+    nullable("_FIRST_ROW_ID", "long"),
+    nullable("_WRITE_COLS", array("string")),
 )
-MANIFEST_LIST_SCHEMA = _record(
-    _field("_VERSION", "int"),
-    _field("_FILE_NAME", "string"),
-    _field("_FILE_SIZE", "long"),
-    _field("_NUM_ADDED_FILES", "long"),
-    _field("_NUM_DELETED_FILES", "long"),
-    _field("_PARTITION_STATS", _stats("record__PARTITION_STATS")),
-    _field("_SCHEMA_ID", "long"),
-    _nullable("_MIN_BUCKET", "int"),
-    _nullable("_MAX_BUCKET", "int"),
-    _nullable("_MIN_LEVEL", "int"),
-    _nullable("_MAX_LEVEL", "int"),
-    _nullable("_MIN_ROW_ID", "long"),
-    _nullable("_MAX_ROW_ID", "long"),
+MANIFEST_SCHEMA = record_schema(
+    field("_VERSION", "int"),
+    field("_KIND", "int"),
+    field("_PARTITION", "bytes"),
+    field("_BUCKET", "int"),
+    field("_TOTAL_BUCKETS", "int"),
+    field("_FILE", _FILE),
+)
+MANIFEST_LIST_SCHEMA = record_schema(
+    field("_VERSION", "int"),
+    field("_FILE_NAME", "string"),
+    field("_FILE_SIZE", "long"),
+    field("_NUM_ADDED_FILES", "long"),
+    field("_NUM_DELETED_FILES", "long"),
+    field("_PARTITION_STATS", _stats("record__PARTITION_STATS")),
+    field("_SCHEMA_ID", "long"),
+    nullable("_MIN_BUCKET", "int"),
+    nullable("_MAX_BUCKET", "int"),
+    nullable("_MIN_LEVEL", "int"),
+    nullable("_MAX_LEVEL", "int"),
+    nullable("_MIN_ROW_ID", "long"),
+    nullable("_MAX_ROW_ID", "long"),
 )
 
 
@@ -120,7 +95,7 @@ def read_manifest(
     Cost:
         About 25 µs an entry.
     """
-    return list(_built(data, path, _entry, keep))
+    return list(built_records(data, path, _entry, version=MANIFEST_VERSION, keep=keep))
 
 
 def read_manifest_list(data: bytes, path: str) -> list[ManifestFileMeta]:
@@ -129,7 +104,7 @@ def read_manifest_list(data: bytes, path: str) -> list[ManifestFileMeta]:
     Raises:
         FormatError: Damaged bytes, a missing field or an unknown record version; names the path.
     """
-    return list(_built(data, path, _manifest_meta, None))
+    return list(built_records(data, path, _manifest_meta, version=MANIFEST_VERSION))
 
 
 def write_manifest(entries: Iterable[ManifestEntry]) -> bytes:
@@ -142,64 +117,13 @@ def write_manifest_list(metas: Iterable[ManifestFileMeta]) -> bytes:
     return write_container(MANIFEST_LIST_SCHEMA, [_meta_record(meta) for meta in metas])
 
 
-def _built(
-    data: bytes, path: str, build: Callable[[Record], T], keep: Callable[[Record], bool] | None
-) -> Iterator[T]:
-    for record in _records(data, path):
-        if record.get("_VERSION") != MANIFEST_VERSION:
-            raise FormatError(
-                f"{path}: unsupported manifest record version {record.get('_VERSION')}; this "
-                f"engine reads {MANIFEST_VERSION}.",
-                kind="manifest-version",
-                details={"path": path},
-            )
-        if keep is not None and not keep(record):
-            continue
-        try:
-            yield build(record)
-        except (KeyError, TypeError, ValueError) as error:
-            raise FormatError(
-                f"{path}: a manifest record is damaged ({error!r}).",
-                kind="manifest-record",
-                details={"path": path},
-            ) from error
-
-
-def _records(data: bytes, path: str) -> Iterable[Record]:
-    try:
-        if data.startswith(b"ORC"):
-            return _table_records(orc.ORCFile(pa.BufferReader(data)).read())
-        if data.startswith(b"PAR1"):
-            return _table_records(pq.read_table(pa.BufferReader(data)))
-    except (pa.ArrowException, OSError) as error:
-        raise FormatError(
-            f"{path}: damaged manifest, {error}", kind="manifest", details={"path": path}
-        ) from error
-    return read_container(data, path)
-
-
-def _table_records(table: pa.Table) -> Sequence[Record]:
-    """One dictionary a row: only old tables have such manifests, and small ones."""
-    schema = pa.schema([field.with_type(_with_millis(field.type)) for field in table.schema])
-    return table.cast(schema).to_pylist()
-
-
-def _with_millis(arrow_type: Any) -> Any:
-    # Python's datetime has no nanoseconds; manifests have none either.
-    if pat.is_timestamp(arrow_type):
-        return pa.timestamp("ms", tz=arrow_type.tz)
-    if pat.is_struct(arrow_type):
-        return pa.struct([field.with_type(_with_millis(field.type)) for field in arrow_type])
-    return arrow_type
-
-
-def _entry(record: Record) -> ManifestEntry:
+def _entry(raw: Record) -> ManifestEntry:
     return ManifestEntry(
-        kind=_FILE_KINDS[record["_KIND"]],
-        partition=record["_PARTITION"],
-        bucket=record["_BUCKET"],
-        total_buckets=record["_TOTAL_BUCKETS"],
-        file=_data_file(record["_FILE"]),
+        kind=_FILE_KINDS[raw["_KIND"]],
+        partition=raw["_PARTITION"],
+        bucket=raw["_BUCKET"],
+        total_buckets=raw["_TOTAL_BUCKETS"],
+        file=_data_file(raw["_FILE"]),
     )
 
 
@@ -210,20 +134,20 @@ _FILE_SOURCES: dict[int | None, FileSource | None] = {
 }
 
 
-def _data_file(record: Record) -> DataFileMeta:
-    get = record.get
+def _data_file(raw: Record) -> DataFileMeta:
+    get = raw.get
     return DataFileMeta(
-        file_name=record["_FILE_NAME"],
-        file_size=record["_FILE_SIZE"],
-        row_count=record["_ROW_COUNT"],
-        min_key=record["_MIN_KEY"],
-        max_key=record["_MAX_KEY"],
-        key_stats=_simple_stats(record["_KEY_STATS"]),
-        value_stats=_simple_stats(record["_VALUE_STATS"]),
-        min_sequence_number=record["_MIN_SEQUENCE_NUMBER"],
-        max_sequence_number=record["_MAX_SEQUENCE_NUMBER"],
-        schema_id=record["_SCHEMA_ID"],
-        level=record["_LEVEL"],
+        file_name=raw["_FILE_NAME"],
+        file_size=raw["_FILE_SIZE"],
+        row_count=raw["_ROW_COUNT"],
+        min_key=raw["_MIN_KEY"],
+        max_key=raw["_MAX_KEY"],
+        key_stats=_simple_stats(raw["_KEY_STATS"]),
+        value_stats=_simple_stats(raw["_VALUE_STATS"]),
+        min_sequence_number=raw["_MIN_SEQUENCE_NUMBER"],
+        max_sequence_number=raw["_MAX_SEQUENCE_NUMBER"],
+        schema_id=raw["_SCHEMA_ID"],
+        level=raw["_LEVEL"],
         extra_files=tuple(get("_EXTRA_FILES") or ()),
         creation_time=_millis(get("_CREATION_TIME")),
         delete_row_count=get("_DELETE_ROW_COUNT"),
@@ -240,11 +164,11 @@ def _optional_tuple(names: list[str] | None) -> tuple[str, ...] | None:
     return None if names is None else tuple(names)
 
 
-def _simple_stats(record: Record) -> SimpleStats:
+def _simple_stats(raw: Record) -> SimpleStats:
     return SimpleStats(
-        min_values=record["_MIN_VALUES"],
-        max_values=record["_MAX_VALUES"],
-        null_counts=tuple(record.get("_NULL_COUNTS") or ()),
+        min_values=raw["_MIN_VALUES"],
+        max_values=raw["_MAX_VALUES"],
+        null_counts=tuple(raw.get("_NULL_COUNTS") or ()),
     )
 
 
@@ -255,20 +179,20 @@ def _millis(value: int | dt.datetime | None) -> int | None:
     return value
 
 
-def _manifest_meta(record: Record) -> ManifestFileMeta:
+def _manifest_meta(raw: Record) -> ManifestFileMeta:
     return ManifestFileMeta(
-        file_name=record["_FILE_NAME"],
-        file_size=record["_FILE_SIZE"],
-        num_added_files=record["_NUM_ADDED_FILES"],
-        num_deleted_files=record["_NUM_DELETED_FILES"],
-        partition_stats=_simple_stats(record["_PARTITION_STATS"]),
-        schema_id=record["_SCHEMA_ID"],
-        min_bucket=record.get("_MIN_BUCKET"),
-        max_bucket=record.get("_MAX_BUCKET"),
-        min_level=record.get("_MIN_LEVEL"),
-        max_level=record.get("_MAX_LEVEL"),
-        min_row_id=record.get("_MIN_ROW_ID"),
-        max_row_id=record.get("_MAX_ROW_ID"),
+        file_name=raw["_FILE_NAME"],
+        file_size=raw["_FILE_SIZE"],
+        num_added_files=raw["_NUM_ADDED_FILES"],
+        num_deleted_files=raw["_NUM_DELETED_FILES"],
+        partition_stats=_simple_stats(raw["_PARTITION_STATS"]),
+        schema_id=raw["_SCHEMA_ID"],
+        min_bucket=raw.get("_MIN_BUCKET"),
+        max_bucket=raw.get("_MAX_BUCKET"),
+        min_level=raw.get("_MIN_LEVEL"),
+        max_level=raw.get("_MAX_LEVEL"),
+        min_row_id=raw.get("_MIN_ROW_ID"),
+        max_row_id=raw.get("_MAX_ROW_ID"),
     )
 
 

@@ -1,14 +1,13 @@
 """Which tables this engine reads and writes; the others are refused by name, before any work.
 
 Ignoring one of these features would not fail but return wrong rows.
-Source: paimon-format, "Features a first engine should detect and refuse".
 """
 
 from collections.abc import Iterable
 from typing import NoReturn
 
-from paimon_assets.engine.control.manifest_store import ManifestStore
 from paimon_assets.engine.errors import UnsupportedFeatureError
+from paimon_assets.engine.spec.cast_rules import first_retyped
 from paimon_assets.engine.spec.manifest import ManifestEntry
 from paimon_assets.engine.spec.options import (
     BRANCH,
@@ -16,27 +15,21 @@ from paimon_assets.engine.spec.options import (
     CHANGELOG_PRODUCER,
     DATA_EVOLUTION_ENABLED,
     DELETION_VECTORS_ENABLED,
-    MERGE_ENGINE,
     PK_CLUSTERING_OVERRIDE,
     QUERY_AUTH_ENABLED,
     ROW_TRACKING_ENABLED,
-    SCAN_FALLBACK_BRANCH,
     SCAN_PRIMARY_BRANCH,
     TABLE_TYPE,
     ChangelogProducer,
-    MergeEngine,
     Option,
 )
 from paimon_assets.engine.spec.schema import BucketMode, TableSchema
-from paimon_assets.engine.spec.snapshot import Snapshot
 from paimon_assets.engine.spec.types import DataType, TypeRoot, nested_fields
 
 POSTPONE_BUCKET = -2
-_DELETION_VECTORS = "DELETION_VECTORS"
 _PLAIN_TABLES = frozenset({"table", "materialized-table"})
 _UNREADABLE_ROOTS = frozenset({TypeRoot.BLOB, TypeRoot.VECTOR})
 _UNREADABLE_SWITCHES: tuple[tuple[Option[bool], str, str], ...] = (
-    (DATA_EVOLUTION_ENABLED, "data-evolution", "its files may hold some of the columns each"),
     (CHAIN_TABLE_ENABLED, "chain-table", "it is a chain table"),
     (QUERY_AUTH_ENABLED, "query-auth", "only its catalog knows which rows may be seen"),
 )
@@ -73,6 +66,8 @@ def check_readable(table: str, schema: TableSchema) -> None:
             _refuse(table, "read", "map-layout", f"a MAP column is stored in pieces ('{key}').")
     for field in schema.fields:
         root = _unreadable_root(field.type)
+        if root is TypeRoot.BLOB is field.type.root and options.get(DATA_EVOLUTION_ENABLED):
+            continue  # the values lie in blob files
         if root is not None:
             _refuse(table, "read", "column-type", f"column '{field.name}' is of type {root}.")
     if schema.has_primary_key:
@@ -81,48 +76,26 @@ def check_readable(table: str, schema: TableSchema) -> None:
 
 def _check_branches(table: str, schema: TableSchema) -> None:
     options = schema.typed_options
-    if options.get(BRANCH) != BRANCH.default:
-        _refuse(table, "read", "branch", f"it is branch '{options.get(BRANCH)}' of a table.")
-    for option in (SCAN_FALLBACK_BRANCH, SCAN_PRIMARY_BRANCH):
-        branch = options.get(option)
-        if branch:
-            _refuse(
-                table, "read", "branch", f"partitions come from branch '{branch}' "
-                f"('{option.key}')."
-            )  # fmt: skip
+    branch = options.get(SCAN_PRIMARY_BRANCH)
+    if branch:
+        _refuse(
+            table, "read", "branch", f"partitions come first from branch '{branch}' "
+            f"('{SCAN_PRIMARY_BRANCH.key}')."
+        )  # fmt: skip
 
 
 def _check_merging(table: str, schema: TableSchema) -> None:
     options = schema.typed_options
-    engine = options.get(MERGE_ENGINE)
-    if engine is not MergeEngine.DEDUPLICATE:
-        _refuse(table, "read", f"merge-engine-{engine}", f"its merge engine is {engine}.")
     if options.get(PK_CLUSTERING_OVERRIDE):
         _refuse(
             table, "read", "key-clustering", "its files are not in key order "
             "('pk-clustering-override')."
-        )  # fmt: skip
-    if options.get(DELETION_VECTORS_ENABLED):
-        _refuse(
-            table, "read", "deletion-vectors", "its deleted rows lie in deletion vectors "
-            "('deletion-vectors.enabled'), and new files count only after a compaction."
         )  # fmt: skip
 
 
 def _unreadable_root(data_type: DataType) -> TypeRoot | None:
     roots = [data_type.root, *(field.type.root for field in nested_fields(data_type))]
     return next((root for root in roots if root in _UNREADABLE_ROOTS), None)
-
-
-def check_snapshot(table: str, snapshot: Snapshot, manifests: ManifestStore) -> None:
-    """Refuse snapshots with deletion vectors, whatever the options say now.
-
-    Raises:
-        UnsupportedFeatureError: Names the snapshot.
-    """
-    name = snapshot.index_manifest
-    if name is not None and _DELETION_VECTORS in manifests.read_index_types(name):
-        _refuse(table, "read", "deletion-vectors", f"snapshot {snapshot.id} has deletion vectors.")
 
 
 def check_entries(table: str, entries: Iterable[ManifestEntry]) -> None:
@@ -137,11 +110,23 @@ def check_entries(table: str, entries: Iterable[ManifestEntry]) -> None:
                 table, "read", "postpone-bucket", f"file '{entry.file.file_name}' waits in "
                 "bucket-postpone for a compaction to give its rows a bucket."
             )  # fmt: skip
-        if entry.file.write_cols is not None and entry.file.first_row_id is not None:
-            _refuse(
-                table, "read", "data-evolution", f"file '{entry.file.file_name}' holds some of "
-                "the columns only."
-            )  # fmt: skip
+
+
+def check_key_types(table: str, schema: TableSchema, file_schema: TableSchema) -> None:
+    """Refuse files of primary-key tables that hold a key column in another type.
+
+    Such files are in the order of the old type, and lie in the buckets of its values.
+
+    Raises:
+        UnsupportedFeatureError: Names the column and both types.
+    """
+    column = first_retyped(schema.key_fields, file_schema.by_id)
+    if column is not None:
+        old = file_schema.by_id[column.id].type
+        _refuse(
+            table, "read", "key-type-change", f"key column '{column.name}' is {column.type}, but "
+            f"{old} in files of schema {file_schema.id}. Rewrite the table to read it."
+        )  # fmt: skip
 
 
 def check_writable(table: str, schema: TableSchema) -> None:
@@ -152,6 +137,13 @@ def check_writable(table: str, schema: TableSchema) -> None:
     """
     check_readable(table, schema)
     options = schema.typed_options
+    if options.get(BRANCH) != BRANCH.default:
+        _refuse(table, "write", "branch", f"it is branch '{options.get(BRANCH)}' of a table.")
+    if options.get(DATA_EVOLUTION_ENABLED):
+        _refuse(
+            table, "write", "data-evolution", "its files may hold some of the columns each "
+            "('data-evolution.enabled')."
+        )  # fmt: skip
     if options.get(ROW_TRACKING_ENABLED):
         _refuse(table, "write", "row-tracking", "its rows carry row ids ('row-tracking.enabled').")
     if options.get(DELETION_VECTORS_ENABLED):

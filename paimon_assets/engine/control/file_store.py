@@ -14,8 +14,8 @@ from paimon_assets.engine.control.schema_manager import SchemaManager
 from paimon_assets.engine.control.snapshot_manager import SnapshotManager
 from paimon_assets.engine.errors import NotFoundError
 from paimon_assets.engine.fileio.base import FileIO
-from paimon_assets.engine.spec.options import DATA_FILE_DIRECTORY
-from paimon_assets.engine.spec.paths import TablePaths
+from paimon_assets.engine.spec.options import BRANCH, DATA_FILE_DIRECTORY, Options
+from paimon_assets.engine.spec.paths import MAIN_BRANCH, TablePaths
 from paimon_assets.engine.spec.schema import TableSchema
 
 
@@ -45,14 +45,21 @@ class FileStore:
         Args:
             file_io: The storage.
             table_path: The table's directory.
-            options: Dynamic options, for this use only.
+            options: Dynamic options, for this use only; `branch` opens a branch.
             name: `database.table`, if it has one.
 
         Raises:
-            NotFoundError: There is no table.
+            NotFoundError: There is no table, or no such branch.
         """
         path = table_path.rstrip("/")
-        schema = SchemaManager(file_io, TablePaths(table=path)).latest()
+        branch = Options(options or {}).get(BRANCH)
+        schema = SchemaManager(file_io, TablePaths(table=path, branch=branch)).latest()
+        if schema is None and branch != MAIN_BRANCH:
+            raise NotFoundError(
+                f"Table '{name or path}' has no branch '{branch}'.",
+                kind="branch-not-found",
+                details={"table": name, "path": path, "branch": branch},
+            )
         if schema is None:
             raise NotFoundError(
                 (f"Table '{name}' does not exist" if name else "There is no table")
@@ -76,8 +83,12 @@ class FileStore:
     @cached_property
     def paths(self) -> TablePaths:
         """Where its files lie."""
-        directory = self.schema.typed_options.get(DATA_FILE_DIRECTORY)
-        return TablePaths(table=self.table_path, data_directory=directory)
+        options = self.schema.typed_options
+        return TablePaths(
+            table=self.table_path,
+            data_directory=options.get(DATA_FILE_DIRECTORY),
+            branch=options.get(BRANCH),
+        )
 
     @cached_property
     def schemas(self) -> SchemaManager:

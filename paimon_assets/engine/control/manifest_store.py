@@ -13,7 +13,7 @@ from threading import Lock
 from typing import Any
 from uuid import uuid4
 
-from paimon_assets.engine.codec.avro import read_container
+from paimon_assets.engine.codec.index_manifest import read_index_manifest
 from paimon_assets.engine.codec.manifest_avro import (
     read_manifest,
     read_manifest_list,
@@ -22,6 +22,7 @@ from paimon_assets.engine.codec.manifest_avro import (
 )
 from paimon_assets.engine.control.partition_values import PartitionValues
 from paimon_assets.engine.fileio.base import FileIO
+from paimon_assets.engine.spec.index_file import IndexManifestEntry, live_index_entries
 from paimon_assets.engine.spec.manifest import FileKind, ManifestEntry, ManifestFileMeta
 from paimon_assets.engine.spec.paths import TablePaths
 from paimon_assets.engine.spec.snapshot import Snapshot
@@ -171,16 +172,17 @@ class ManifestStore:
             if keep(entry.kind, entry.partition, entry.bucket, entry.total_buckets)
         ]
 
-    def read_index_types(self, name: str) -> frozenset[str]:
-        """Return the types of the index files an index manifest lists."""
+    def read_index(self, name: str) -> tuple[IndexManifestEntry, ...]:
+        """Read an index manifest, or take it from the cache; return its live entries."""
         key = self._key(name)
         found = self._cache.get(key)
         if found is None:
             path = self._paths.manifest(name)
-            records = read_container(self._file_io.read_bytes(path), path)
-            found = tuple({str(record["_INDEX_TYPE"]) for record in records})
-            self._cache.put(key, found, _META_BYTES)
-        return frozenset(found)
+            entries = read_index_manifest(self._file_io.read_bytes(path), path)
+            found = tuple(live_index_entries(entries))
+            vectors = sum(len(entry.file.deletion_vectors or ()) for entry in found)
+            self._cache.put(key, found, _META_BYTES * (1 + vectors // (len(found) or 1)))
+        return found
 
     def write(self, entries: Iterable[ManifestEntry], names: ManifestNames) -> ManifestFileMeta:
         """Write one manifest of at least one entry."""

@@ -5,36 +5,37 @@ Source: `org.apache.paimon.schema.SchemaEvolutionUtil`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+import os
+from collections import deque
+from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
 
-from paimon_assets.engine.codec.arrow_types import to_arrow_schema
-from paimon_assets.engine.errors import FormatError, UnsupportedFeatureError
-from paimon_assets.engine.spec.predicate import Predicate, only_on, renamed
-from paimon_assets.engine.spec.schema import TableSchema
-from paimon_assets.engine.spec.types import (
-    BINARY_ROOTS,
-    CHARACTER_ROOTS,
-    ArrayType,
-    AtomicType,
-    DataField,
-    DataType,
-    MapType,
-    MultisetType,
-    RowType,
-    TypeRoot,
-    VectorType,
+from paimon_assets.engine.codec.arrow_types import to_arrow_schema, to_arrow_type
+from paimon_assets.engine.data.casting.columns import CastSettings, cast_column
+from paimon_assets.engine.errors import FormatError, InvalidInputError, UnsupportedFeatureError
+from paimon_assets.engine.spec.cast_rules import (
+    cast_refusal,
+    holds_integer,
+    is_widened_integer,
+    same_type,
 )
-
-_WIDTHS = {
-    TypeRoot.TINYINT: 1,
-    TypeRoot.SMALLINT: 2,
-    TypeRoot.INT: 4,
-    TypeRoot.BIGINT: 8,
-}
+from paimon_assets.engine.spec.predicate import (
+    And,
+    Comparison,
+    In,
+    IsNull,
+    Or,
+    Predicate,
+    all_of,
+    conjuncts,
+    renamed,
+)
+from paimon_assets.engine.spec.schema import TableSchema
+from paimon_assets.engine.spec.types import DataField
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,11 +46,16 @@ class FieldMapping:
     """
 
     path: str
+    table: str = ""
+    """For messages."""
     fields: tuple[DataField, ...]
     sources: tuple[DataField | None, ...]
     """The file's column for each field; None where the file is older than the column."""
     arrow_schema: pa.Schema
     """Exactly what `apply` returns."""
+    casts: CastSettings = field(default_factory=CastSettings)
+    changed: frozenset[str] = frozenset()
+    """Fields whose type is another one in the file."""
 
     @staticmethod
     def of(
@@ -57,36 +63,66 @@ class FieldMapping:
         system_fields: Sequence[DataField],
         file_schema: TableSchema,
         path: str,
+        *,
+        table: str = "",
+        casts: CastSettings | None = None,
     ) -> FieldMapping:
         """Match `fields` to a file by id; `system_fields` are matched by name.
 
+        Args:
+            fields: Columns of the read schema.
+            system_fields: Columns that every file names alike.
+            file_schema: What the file was written with.
+            path: Of the file.
+            table: Name of the table, for messages.
+            casts: How the table casts columns whose type was changed.
+
         Raises:
-            UnsupportedFeatureError: A column has a type in the file that is not converted.
+            UnsupportedFeatureError: A column has a type in the file that cannot be cast.
         """
-        sources: list[DataField | None] = []
-        for field in fields:
-            source = file_schema.by_id.get(field.id)
-            if source is not None and not _is_readable_as(source.type, field.type):
-                raise UnsupportedFeatureError(
-                    f"Column '{field.name}' is {field.type}, but {source.type} in data file"
-                    f" '{path}' (column '{source.name}' of schema {file_schema.id}); this engine"
-                    " reads widened numbers, no other change of type.",
-                    kind="type-change",
-                    details={
-                        "column": field.name,
-                        "type": str(field.type),
-                        "file_type": str(source.type),
-                        "path": path,
-                    },
-                )
-            sources.append(source)
+        settings = casts or CastSettings()
+        sources = tuple(file_schema.by_id.get(wanted.id) for wanted in fields)
         every = (*fields, *system_fields)
-        return FieldMapping(
+        mapping = FieldMapping(
             path=path,
+            table=table,
             fields=every,
             sources=(*sources, *system_fields),
-            arrow_schema=to_arrow_schema([_nullable(field) for field in every]),
+            arrow_schema=to_arrow_schema([_nullable(wanted) for wanted in every]),
+            casts=settings,
+            changed=frozenset(
+                wanted.name
+                for wanted, source in zip(fields, sources, strict=True)
+                if source is not None and not same_type(source.type, wanted.type)
+            ),
         )
+        for wanted, source in zip(fields, sources, strict=True):
+            if source is not None:
+                mapping._check_cast(source, wanted, file_schema.id)
+        return mapping
+
+    def _check_cast(self, source: DataField, wanted: DataField, schema_id: int) -> None:
+        refusal = cast_refusal(
+            source.type, wanted.type, float_to_boolean=self.casts.float_to_boolean
+        )
+        if refusal is None:
+            return
+        raise UnsupportedFeatureError(
+            f"Column '{wanted.name}'{self._of_table} is {wanted.type}, but {source.type} in data"
+            f" file '{self.path}' (column '{source.name}' of schema {schema_id}): {refusal}.",
+            kind="type-change",
+            details={
+                "table": self.table,
+                "column": wanted.name,
+                "type": str(wanted.type),
+                "file_type": str(source.type),
+                "path": self.path,
+            },
+        )
+
+    @property
+    def _of_table(self) -> str:
+        return f" of table '{self.table}'" if self.table else ""
 
     @property
     def file_columns(self) -> tuple[str, ...]:
@@ -96,14 +132,17 @@ class FieldMapping:
     def file_predicate(self, predicate: Predicate | None) -> Predicate | None:
         """Weaken a predicate on `fields` to one on the file's own columns and types.
 
-        Conjuncts on columns that the file lacks or holds in another type are left out.
+        Conjuncts on columns that the file lacks are left out, and those on columns it holds in
+        another type, but for integers that were widened: they are compared with literals that the
+        file's type holds, too.
         """
-        names = {
-            field.name: source.name
-            for field, source in zip(self.fields, self.sources, strict=True)
-            if source is not None and _same_type(source.type, field.type)
+        held = {
+            wanted.name: (source, wanted)
+            for wanted, source in zip(self.fields, self.sources, strict=True)
+            if source is not None
         }
-        kept = only_on(predicate, names)
+        kept = all_of(part for part in conjuncts(predicate) if _is_pushable(part, held))
+        names = {name: source.name for name, (source, _) in held.items()}
         return None if kept is None else renamed(kept, names)
 
     def check_columns(self, present: Collection[str]) -> None:
@@ -121,6 +160,25 @@ class FieldMapping:
                 details={"path": self.path, "column": missing[0]},
             )
 
+    def apply_all(self, batches: Iterable[pa.RecordBatch]) -> Generator[pa.RecordBatch, None, None]:
+        """Apply to the batches of a file, in order; casts run in threads beside the decoding.
+
+        Cost:
+            Where something is cast, as many batches are held at once as there are cores.
+        """
+        if not self.changed:
+            yield from map(self.apply, batches)
+            return
+        workers = os.cpu_count() or 1
+        running: deque[Future[pa.RecordBatch]] = deque()
+        with ThreadPoolExecutor(workers, thread_name_prefix="paimon-cast") as pool:
+            for batch in batches:
+                running.append(pool.submit(self.apply, batch))
+                if len(running) > workers:
+                    yield running.popleft().result()
+            while running:
+                yield running.popleft().result()
+
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Turn a batch of the file's columns into one of `arrow_schema`.
 
@@ -130,29 +188,49 @@ class FieldMapping:
         Raises:
             FormatError: A value does not fit its column's type; names column and file.
         """
-        if batch.schema.equals(self.arrow_schema):
+        if not self.changed and batch.schema.equals(self.arrow_schema):
             return batch
         columns = []
-        for source, target in zip(self.sources, self.arrow_schema, strict=True):
+        for source, wanted, target in zip(
+            self.sources, self.fields, self.arrow_schema, strict=True
+        ):
             if source is None:
                 columns.append(pa.nulls(batch.num_rows, target.type))
+            elif wanted.name in self.changed:
+                columns.append(self._cast(batch.column(source.name), source, wanted))
             else:
-                columns.append(self._cast(batch.column(source.name), target))
+                columns.append(self._stored(batch.column(source.name), wanted, target.type))
         return pa.RecordBatch.from_arrays(columns, schema=self.arrow_schema)
 
-    def _cast(self, column: Any, target: pa.Field[Any]) -> Any:
-        if column.type.equals(target.type):
-            return column
+    def _stored(self, column: Any, wanted: DataField, arrow_type: Any) -> Any:
+        """Return a column of the file in the Arrow type of its Paimon type."""
         try:
             if isinstance(column, pa.DictionaryArray):
                 column = column.dictionary_decode()
-            return column if column.type.equals(target.type) else column.cast(target.type)
+            return column if column.type.equals(arrow_type) else column.cast(arrow_type)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             raise FormatError(
-                f"Column '{target.name}' of data file '{self.path}' holds Arrow type {column.type},"
-                f" which does not fit {target.type}: {error}",
+                f"Column '{wanted.name}' of data file '{self.path}' holds Arrow type {column.type},"
+                f" which does not fit {arrow_type}: {error}",
                 kind="column-type",
-                details={"path": self.path, "column": target.name},
+                details={"path": self.path, "column": wanted.name},
+            ) from error
+
+    def _cast(self, column: Any, source: DataField, wanted: DataField) -> Any:
+        stored = self._stored(column, wanted, to_arrow_type(source.type))
+        try:
+            return cast_column(stored, source.type, wanted.type, self.casts)
+        except InvalidInputError as error:
+            raise InvalidInputError(
+                f"Column '{wanted.name}'{self._of_table} cannot be read from data file"
+                f" '{self.path}', where it is '{source.name}': {error.message}",
+                kind=error.kind,
+                details={
+                    **error.details,
+                    "table": self.table,
+                    "column": wanted.name,
+                    "path": self.path,
+                },
             ) from error
 
 
@@ -178,39 +256,23 @@ def file_schema_of(schemas: Mapping[int, TableSchema], schema_id: int, path: str
     return schema
 
 
-def _is_readable_as(source: DataType, target: DataType) -> bool:
-    if _same_type(source, target):
+def _is_pushable(part: Predicate, held: Mapping[str, tuple[DataField, DataField]]) -> bool:
+    """Whether a part of a predicate passes the same rows before the file's columns are cast."""
+    if isinstance(part, And | Or):
+        return all(_is_pushable(child, held) for child in part.children)
+    if part.field not in held:
+        return False
+    source, wanted = (column.type for column in held[part.field])
+    if same_type(source, wanted):
         return True
-    widths = _WIDTHS.get(source.root), _WIDTHS.get(target.root)
-    if widths[0] is not None and widths[1] is not None:
-        return widths[0] < widths[1]
-    if source.root is TypeRoot.FLOAT:
-        return target.root is TypeRoot.DOUBLE
-    if isinstance(source, AtomicType) and isinstance(target, AtomicType):
-        variable = (CHARACTER_ROOTS - {TypeRoot.CHAR}) | (BINARY_ROOTS - {TypeRoot.BINARY})
-        if source.root is target.root and source.root in variable:
-            return (source.length or 0) <= (target.length or 0)
-    return False
-
-
-def _same_type(source: DataType, target: DataType) -> bool:
-    return _bare(source) == _bare(target)
-
-
-def _bare(data_type: DataType) -> DataType:
-    """Return the type without nullability, at any depth, and without nested descriptions."""
-    match data_type:
-        case ArrayType(element=element) | MultisetType(element=element):
-            data_type = replace(data_type, element=_bare(element))
-        case VectorType(element=element):
-            data_type = replace(data_type, element=_bare(element))
-        case MapType(key=key, value=value):
-            data_type = replace(data_type, key=_bare(key), value=_bare(value))
-        case RowType(fields=fields):
-            bare = tuple(
-                DataField(id=field.id, name=field.name, type=_bare(field.type)) for field in fields
-            )
-            data_type = replace(data_type, fields=bare)
+    if not is_widened_integer(source, wanted):
+        return False
+    match part:
+        case IsNull():
+            return True
+        case Comparison(literal=literal):
+            return holds_integer(source, literal)
+        case In(literals=literals):
+            return all(holds_integer(source, literal) for literal in literals)
         case _:
-            pass
-    return replace(data_type, nullable=True)
+            return False

@@ -21,6 +21,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_assets.engine.codec.numpy_columns import from_numpy, to_numpy
 from paimon_assets.engine.errors import UnsupportedFeatureError
 
 Column: TypeAlias = "pa.Array[Any] | pa.ChunkedArray[Any]"
@@ -148,7 +149,7 @@ def _then_words(
 ) -> npt.NDArray[Any]:
     if isinstance(column, np.ndarray):
         return column[rows]
-    indices: Any = pa.array(rows)
+    indices: Any = from_numpy(rows)
     taken = _plain(column).take(indices)
     words = order_words(taken)
     if not descending:
@@ -203,15 +204,15 @@ def _resolve_ties(arrays: Sequence[pa.Array[Any]], order: Order, starts: Flags) 
     mixed[groups[maybe_equal[differ]]] = True
     places = np.flatnonzero(mixed[groups])
     rows = order[places]
-    indices: Any = pa.array(rows)
-    columns = [pa.array(groups[places])]
+    indices: Any = from_numpy(rows)
+    columns = [from_numpy(groups[places])]
     for array in arrays:
         columns.extend(_comparable(array.take(indices)))
     table = pa.table(columns, names=[str(number) for number in range(len(columns))])
     keys: Any = [(name, "ascending") for name in table.column_names]
     inner = pc.sort_indices(table, sort_keys=keys)
     order = order.copy()
-    order[places] = rows[inner.to_numpy()]
+    order[places] = rows[to_numpy(inner)]
     starts = starts.copy()
     starts[maybe_equal] = _differ(arrays, order[maybe_equal - 1], order[maybe_equal])
     return KeyOrder(order=order, starts=starts)
@@ -220,7 +221,7 @@ def _resolve_ties(arrays: Sequence[pa.Array[Any]], order: Order, starts: Flags) 
 def _differ(arrays: Sequence[pa.Array[Any]], before: Order, after: Order) -> Flags:
     """Return whether the keys of `before[i]` and `after[i]` differ."""
     count = len(before)
-    rows = pa.array(np.concatenate([before, after]))
+    rows = from_numpy(np.concatenate([before, after]))
     result = np.zeros(count, dtype=np.bool_)
     for array in arrays:
         taken = array.take(rows)
@@ -229,7 +230,7 @@ def _differ(arrays: Sequence[pa.Array[Any]], before: Order, after: Order) -> Fla
                 result |= part.values[:count] != part.values[count:]
             continue
         unequal = pc.not_equal(taken[:count], taken[count:])
-        result |= unequal.fill_null(False).to_numpy(zero_copy_only=False)  # noqa: FBT003
+        result |= to_numpy(unequal.fill_null(False))  # noqa: FBT003
         if taken.null_count:
             valid = _valid(taken)
             result |= valid[:count] != valid[count:]
@@ -242,8 +243,8 @@ def _comparable(array: pa.Array[Any]) -> list[pa.Array[Any]]:
         if not array.null_count:
             return [array]
         empty: Any = pa.scalar(b"", pa.binary()).cast(array.type)
-        return [pa.array(_valid(array).astype(np.uint8)), array.fill_null(empty)]
-    return [pa.array(part.values) for part in _parts(array)[0]]
+        return [from_numpy(_valid(array).astype(np.uint8)), array.fill_null(empty)]
+    return [from_numpy(part.values) for part in _parts(array)[0]]
 
 
 def _pack(arrays: Sequence[pa.Array[Any]]) -> tuple[Words, int, bool]:
@@ -321,7 +322,7 @@ def _numbers(array: pa.Array[Any]) -> npt.NDArray[Any]:
     """Return fixed-width values as int64 or uint64 in key order; null slots hold anything."""
     data_type = array.type
     if pa.types.is_boolean(data_type):
-        return array.fill_null(False).to_numpy(zero_copy_only=False).astype(np.int64)  # noqa: FBT003
+        return to_numpy(array.fill_null(False)).astype(np.int64)  # noqa: FBT003
     if pa.types.is_floating(data_type):
         return float_words(_fixed(array, np.dtype(data_type.to_pandas_dtype())))
     if pa.types.is_unsigned_integer(data_type):
@@ -352,7 +353,7 @@ def _fixed(array: pa.Array[Any], dtype: np.dtype[Any], width: int = 1) -> npt.ND
 
 
 def _valid(array: pa.Array[Any]) -> Flags:
-    valid: Flags = array.is_valid().to_numpy(zero_copy_only=False)
+    valid: Flags = to_numpy(array.is_valid())
     return valid
 
 

@@ -6,5 +6,5 @@ Concept → files:
     snapshot, files     snapshot, data_file, stats, manifest, index_file
     filters             predicate, prune
     where things lie    partition, paths
-    rows                row_kind, sequence_padding
+    rows                row_kind, sequence_padding, merge_rules
 """

@@ -5,6 +5,7 @@ TIMESTAMP and TIMESTAMP_LTZ are *nanoseconds* since the epoch (a Python int has 
 is `decimal.Decimal`, CHAR/VARCHAR `str`, BINARY/VARBINARY `bytes`, the rest bool, int, float.
 """
 
+import ctypes
 import datetime as dt
 from decimal import Decimal, InvalidOperation
 
@@ -61,7 +62,9 @@ def _convert(value: Literal, root: TypeRoot) -> Internal:  # noqa: PLR0911 - one
         case TypeRoot.FLOAT | TypeRoot.DOUBLE:
             if isinstance(value, bool):
                 raise TypeError("a boolean is not a number")
-            return float(value)  # type: ignore[arg-type]  # because wrong types raise here
+            number = float(value)  # type: ignore[arg-type]  # because wrong types raise here
+            # What a FLOAT column stores for it, or 0.1 would be found nowhere.
+            return ctypes.c_float(number).value if root is TypeRoot.FLOAT else number
         case TypeRoot.DECIMAL:
             return value if isinstance(value, Decimal) else Decimal(str(value))
         case TypeRoot.DATE:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum, StrEnum
 from typing import Generic, TypeVar
+from zoneinfo import ZoneInfo
 
 from paimon_assets.engine.errors import InvalidInputError
 
@@ -129,6 +130,14 @@ def parse_duration_ms(text: str) -> int:
     return int(match[1]) * factor
 
 
+def parse_zone(text: str) -> str:
+    """Parse the name of a time zone, such as `Europe/Berlin`."""
+    try:
+        return ZoneInfo(text).key
+    except (OSError, ValueError, KeyError) as error:
+        raise ValueError("expected the name of a time zone, such as Europe/Berlin") from error
+
+
 def parse_names(text: str) -> tuple[str, ...]:
     """Parse a comma list of names; blanks around commas are trimmed, empty items dropped."""
     return tuple(name for item in text.split(",") if (name := item.strip()))
@@ -169,6 +178,13 @@ class SortOrder(StrEnum):
 
     ASCENDING = "ascending"
     DESCENDING = "descending"
+
+
+class CastDialect(StrEnum):
+    """Whose rules convert the values of a column whose type was changed."""
+
+    JAVA = "java"
+    CPP = "cpp"
 
 
 class BucketFunctionType(StrEnum):
@@ -352,12 +368,85 @@ def column_stats_mode(column: str) -> Option[str]:
     """`fields.<column>.stats-mode`: the statistics kept of one column; empty is the table's."""
     return Option(f"fields.{column}.stats-mode", str.lower, "", "Statistics of one column.")
 
+
+DELETION_VECTORS_MERGE_ON_READ = Option(
+    "deletion-vectors.merge-on-read",
+    parse_bool,
+    False,
+    "Whether batch reads of tables with deletion vectors see level-0 files too.",
+)
+INDEX_FILE_IN_DATA_DIRECTORY = Option(
+    "index-file-in-data-file-dir",
+    parse_bool,
+    False,
+    "Whether index files lie in the directory of their bucket.",
+)
 BRANCH = Option("branch", str, "main", "Branch to work on.")
 SCAN_FALLBACK_BRANCH = Option(
     "scan.fallback-branch", str, "", "Branch to take partitions from that main lacks."
 )
 SCAN_PRIMARY_BRANCH = Option(
     "scan.primary-branch", str, "", "Branch to take partitions from before main's."
+)
+PARTIAL_UPDATE_REMOVE_ON_DELETE = Option(
+    "partial-update.remove-record-on-delete",
+    parse_bool,
+    False,
+    "Whether a -D removes the whole row of a partial-update table.",
+)
+PARTIAL_UPDATE_REMOVE_ON_SEQUENCE_GROUP: Option[tuple[str, ...]] = Option(
+    "partial-update.remove-record-on-sequence-group",
+    parse_names,
+    (),
+    "Sequence fields of the groups whose -D removes the whole row.",
+)
+ORC_LEGACY_LTZ = Option(
+    "orc.timestamp-ltz.legacy.type",
+    parse_bool,
+    True,
+    "Whether instants in ORC files are shifted by the zone of the process, as old Java did.",
+)
+WRITE_ONLY = Option(
+    "write-only", parse_bool, False, "Whether another job compacts the table, and no writer does."
+)
+AGGREGATION_REMOVE_ON_DELETE = Option(
+    "aggregation.remove-record-on-delete",
+    parse_bool,
+    False,
+    "Whether a -D removes the whole row of an aggregation table.",
+)
+DEFAULT_AGGREGATE_FUNCTION = Option(
+    "fields.default-aggregate-function",
+    str,
+    "",
+    "Aggregate function of the columns that name none.",
+)
+
+
+def column_option(
+    column: str, name: str, parse: Callable[[str], T], default: T, description: str
+) -> Option[T]:
+    """`fields.<column>.<name>`: an option of one column."""
+    return Option(f"fields.{column}.{name}", parse, default, description)
+
+
+CAST_DIALECT = Option(
+    "cast.dialect",
+    parse_enum(CastDialect),
+    CastDialect.JAVA,
+    "Whose rules convert the values of a column whose type was changed: java or cpp.",
+)
+CAST_FLOAT_TO_BOOLEAN = Option(
+    "cast.float-to-boolean",
+    parse_bool,
+    True,
+    "Whether FLOAT and DOUBLE may become BOOLEAN (not zero); neither Java nor C++ does it.",
+)
+CAST_TIME_ZONE = Option(
+    "cast.time-zone",
+    parse_zone,
+    "UTC",
+    "Zone of casts between local times and TIMESTAMP WITH LOCAL TIME ZONE.",
 )
 
 ALL_OPTIONS: tuple[Option[object], ...] = tuple(

@@ -66,7 +66,7 @@ def value_text(value: Internal, data_type: DataType, *, legacy: bool) -> str | N
 def _timestamp_text(nanos: int, data_type: AtomicType, *, legacy: bool) -> str:
     seconds, fraction = divmod(nanos, 1_000_000_000)
     moment = dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(seconds=seconds)
-    day, clock = moment.strftime("%Y-%m-%d"), moment.strftime("%H:%M:%S")
+    day, clock = str(moment.date()), str(moment.time())
     digits = f"{fraction:09d}"
     if legacy:
         # Java's LocalDateTime.toString: seconds only if needed, fraction in groups of three.

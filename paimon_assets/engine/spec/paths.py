@@ -8,23 +8,36 @@ from dataclasses import dataclass
 SCHEMA_PREFIX = "schema-"
 SNAPSHOT_PREFIX = "snapshot-"
 TAG_PREFIX = "tag-"
+BRANCH_PREFIX = "branch-"
+MAIN_BRANCH = "main"
 LATEST = "LATEST"
 EARLIEST = "EARLIEST"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TablePaths:
-    """Paths of one table's main branch; plain strings, because storage may be remote."""
+    """Paths of one branch of a table; plain strings, because storage may be remote.
+
+    Schemas, snapshots and tags are a branch's own; data, manifests and indexes are shared.
+    """
 
     table: str
     """The table's directory, without a trailing slash."""
     data_directory: str = ""
     """`data-file.path-directory`, between the table and its partitions."""
+    branch: str = MAIN_BRANCH
+
+    @property
+    def branch_directory(self) -> str:
+        """Directory of what is the branch's own."""
+        if self.branch == MAIN_BRANCH:
+            return self.table
+        return f"{self.table}/branch/{BRANCH_PREFIX}{self.branch}"
 
     @property
     def schema_directory(self) -> str:
         """Directory of the schema files."""
-        return f"{self.table}/schema"
+        return f"{self.branch_directory}/schema"
 
     def schema(self, schema_id: int) -> str:
         """Path of one schema file."""
@@ -33,7 +46,7 @@ class TablePaths:
     @property
     def snapshot_directory(self) -> str:
         """Directory of the snapshot files and their hints."""
-        return f"{self.table}/snapshot"
+        return f"{self.branch_directory}/snapshot"
 
     def snapshot(self, snapshot_id: int) -> str:
         """Path of one snapshot file."""
@@ -42,7 +55,7 @@ class TablePaths:
     @property
     def tag_directory(self) -> str:
         """Directory of the tags."""
-        return f"{self.table}/tag"
+        return f"{self.branch_directory}/tag"
 
     def tag(self, name: str) -> str:
         """Path of one tag file."""

@@ -10,8 +10,10 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import assert_never
 
+from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.literals import Literal, to_internal
 from paimon_assets.engine.spec.schema import TableSchema
+from paimon_assets.engine.spec.types import CHARACTER_ROOTS
 
 
 class CompareOp(StrEnum):
@@ -167,8 +169,17 @@ def bind(predicate: Predicate, schema: TableSchema) -> Predicate:
             column = schema.column(field)
             bound = tuple(to_internal(literal, column.type, field) for literal in literals)
             return replace(predicate, literals=bound)
-        case IsNull(field=field) | StartsWith(field=field):
+        case IsNull(field=field):
             schema.column(field)
+            return predicate
+        case StartsWith(field=field):
+            column = schema.column(field)
+            if column.type.root not in CHARACTER_ROOTS:
+                raise InvalidInputError(
+                    f"Column '{field}' is {column.type}; LIKE takes texts only.",
+                    kind="literal",
+                    details={"column": field},
+                )
             return predicate
         case _:
             assert_never(predicate)

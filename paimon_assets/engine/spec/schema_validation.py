@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import NoReturn
 
 from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.merge_rules import merge_rules_of
 from paimon_assets.engine.spec.options import (
     BUCKET,
     BUCKET_KEY,
@@ -115,6 +116,8 @@ def _validate_merging(schema: TableSchema) -> None:
     if options.get(ROW_TRACKING_ENABLED) and (schema.has_primary_key or options.get(BUCKET) != -1):
         _refuse("Row tracking needs a table without primary key and with 'bucket' = -1.")
     _validate_sequence(schema, engine)
+    if schema.has_primary_key:
+        merge_rules_of(schema)
     row_kind = options.get(ROWKIND_FIELD)
     if row_kind:
         if row_kind not in schema.by_name:

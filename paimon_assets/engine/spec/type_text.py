@@ -1,6 +1,7 @@
 """DataType ⇄ the JSON form of Paimon's schema files.
 
 A type is a text (`"DECIMAL(10, 2) NOT NULL"`) or an object (`{"type": "ARRAY NOT NULL", …}`).
+People may write nested types as one text too (`"MAP<STRING, INT>"`), as `str` shows them.
 Source: `org.apache.paimon.types.DataTypeJsonParser`.
 """
 
@@ -32,6 +33,14 @@ _TEXT = re.compile(
     r"(?:\s*\(\s*(?P<a>\d+)\s*(?:,\s*(?P<b>\d+)\s*)?\))?"
     r"(?P<zone> WITH LOCAL TIME ZONE| WITHOUT TIME ZONE)?"
     r"(?P<nullability> NOT NULL| NULL)?$"
+)
+
+_NESTED = re.compile(
+    r"^(?P<root>[A-Za-z]+)\s*<(?P<inner>.*)>(?:\s+(?P<nullability>NOT\s+NULL|NULL))?$",
+    re.DOTALL | re.IGNORECASE,
+)
+_ROW_FIELD = re.compile(
+    r"^(?:`(?P<quoted>(?:[^`]|``)+)`|(?P<name>[^\s`<>]+))\s+(?P<type>.+)$", re.DOTALL
 )
 
 _PLAIN = {
@@ -66,7 +75,8 @@ def parse_type(json: Json) -> DataType:
     """Parse the JSON form of a type.
 
     Args:
-        json: A text such as `"INT NOT NULL"`, or an object for ARRAY, MAP, MULTISET, ROW, VECTOR.
+        json: A text such as `"INT NOT NULL"` or `"ROW<x INT, tags ARRAY<STRING>>"`, or an object
+            for ARRAY, MAP, MULTISET, ROW, VECTOR. Names in backquotes may hold any character.
 
     Raises:
         FormatError: An unknown or malformed type; the message quotes it.
@@ -77,7 +87,8 @@ def parse_type(json: Json) -> DataType:
     'ARRAY<INT>'
     """
     if isinstance(json, str):
-        return _parse_text(json)
+        nested = _NESTED.match(json.strip())
+        return _parse_text(json) if nested is None else _parse_nested(nested, json)
     if isinstance(json, Mapping):
         return _parse_object(json)
     raise FormatError(f"Not a data type: {json!r}.", kind="data-type")
@@ -113,6 +124,54 @@ def _parse_text(text: str) -> AtomicType:
         if precision <= MAX_TIMESTAMP_PRECISION:
             return AtomicType(root=root, precision=precision, nullable=nullable)
     raise FormatError(f"Unknown or malformed data type '{text}'.", kind="data-type")
+
+
+def _parse_nested(match: re.Match[str], text: str) -> DataType:
+    """Parse `ROOT<inner, …>`, whose inner parts may be nested again."""
+    nullable = not (match["nullability"] or "").upper().startswith("NOT")
+    root, parts = match["root"].upper(), _split(match["inner"], text)
+    match root, parts:
+        case "ARRAY", [element]:
+            return ArrayType(element=parse_type(element), nullable=nullable)
+        case "MULTISET", [element]:
+            return MultisetType(element=parse_type(element), nullable=nullable)
+        case "MAP", [key, value]:
+            return MapType(key=parse_type(key), value=parse_type(value), nullable=nullable)
+        case "VECTOR", [element, length] if length.isdecimal():
+            return VectorType(element=parse_type(element), length=int(length), nullable=nullable)
+        case "ROW", [_, *_]:
+            fields = (_parse_row_field(number, part, text) for number, part in enumerate(parts))
+            return RowType(fields=tuple(fields), nullable=nullable)
+        case _:
+            raise FormatError(f"Cannot parse data type '{text}'.", kind="data-type")
+
+
+def _parse_row_field(number: int, part: str, text: str) -> DataField:
+    match = _ROW_FIELD.match(part)
+    if match is None:
+        raise FormatError(
+            f"Cannot parse data type '{text}': '{part}' is not \"NAME TYPE\".", kind="data-type"
+        )
+    name = match["name"] if match["quoted"] is None else match["quoted"].replace("``", "`")
+    return DataField(id=number, name=name, type=parse_type(match["type"]))
+
+
+def _split(inner: str, text: str) -> list[str]:
+    """Split at the commas that stand in no brackets and no backquotes."""
+    parts, depth, start, quoted = [], 0, 0, False
+    for position, character in enumerate(inner):
+        quoted ^= character == "`"
+        if quoted:
+            continue
+        depth += (character in "<(") - (character in ">)")
+        if depth < 0:
+            break
+        if character == "," and not depth:
+            parts.append(inner[start:position].strip())
+            start = position + 1
+    if depth or quoted:
+        raise FormatError(f"Cannot parse data type '{text}': unbalanced.", kind="data-type")
+    return [*parts, inner[start:].strip()]
 
 
 def _parse_object(json: Mapping[str, Json]) -> DataType:

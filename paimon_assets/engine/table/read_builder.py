@@ -11,8 +11,7 @@ from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.contract.executor import Executor
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
-from paimon_assets.engine.control.scan.split_generator import SplitGenerator
+from paimon_assets.engine.control.scan.table_scan import scan_table
 from paimon_assets.engine.control.scan.time_travel import schema_at, travel_to
 from paimon_assets.engine.embedded import ArrowRows, EmbeddedExecutor
 from paimon_assets.engine.spec.predicate import Predicate, all_of, bind
@@ -94,23 +93,18 @@ class ReadBuilder:
         predicate = None if self.predicate is None else bind(self.predicate, store.schema)
         names = store.schema.field_names if self.columns is None else self.columns
         store.schema.columns(names)
-        splits: list[DataSplit] = []
-        if snapshot is not None:
-            entries = FileStoreScan(store).needed_files(snapshot, predicate)
-            splits = SplitGenerator(store).splits(snapshot.id, entries)
-        file_schema_ids = {file.schema_id for split in splits for file in split.data_files}
+        scan = scan_table(store, snapshot, predicate, moment_ms=self._moment_ms(snapshot))
         context = ReadContext(
             table=store.label,
             schema=store.schema,
             file_schemas=tuple(
-                store.schemas.schema(number)
-                for number in sorted(file_schema_ids - {store.schema.id})
+                schema for schema in scan.file_schemas if schema.id != store.schema.id
             ),
             columns=names,
             predicate=predicate,
             file_io=store.file_io.spec,
         )
-        return Plan(context=context, splits=tuple(splits), snapshot=snapshot)
+        return Plan(context=context, splits=scan.splits, snapshot=snapshot)
 
     def _travelled(self) -> tuple[FileStore, Snapshot | None]:
         """Return the store as its schema was, and the snapshot to read."""
@@ -123,6 +117,12 @@ class ReadBuilder:
             tag=self.tag,
         )
         return self.store.with_schema(schema_at(self.store, snapshot)), snapshot
+
+    def _moment_ms(self, snapshot: Snapshot | None) -> int | None:
+        """Return the time travelled to, for what has snapshots of its own; None is now."""
+        if self.snapshot_id is None and self.tag is None:
+            return self.timestamp_ms
+        return None if snapshot is None else snapshot.time_millis
 
     def to_reader(self, executor: Executor[ArrowRows] | None = None) -> pa.RecordBatchReader:
         """Plan, and read in bounded memory.

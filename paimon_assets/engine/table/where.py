@@ -87,7 +87,7 @@ def _predicate(node: exp.Expr) -> Predicate:  # noqa: PLR0911 - one a kind
             return _negate(_predicate(node.this), node)
         case exp.In() if node.expressions:
             return In(_column(node.this), tuple(_literal(item) for item in node.expressions))
-        case exp.Between():
+        case exp.Between() if not node.args.get("symmetric"):
             column = _column(node.this)
             low, high = _literal(node.args["low"]), _literal(node.args["high"])
             return And(
@@ -107,14 +107,17 @@ def _predicate(node: exp.Expr) -> Predicate:  # noqa: PLR0911 - one a kind
 
 def _comparison(node: exp.Binary) -> Predicate:
     op = _OPS[type(node)]
-    if isinstance(node.left, exp.Column):
-        return Comparison(_column(node.left), op, _literal(node.right))
-    if isinstance(node.right, exp.Column):
-        return Comparison(_column(node.right), _MIRRORED.get(op, op), _literal(node.left))
+    left, right = node.left.unnest(), node.right.unnest()
+    if isinstance(left, exp.Column):
+        return Comparison(_column(left), op, _literal(right))
+    if isinstance(right, exp.Column):
+        return Comparison(_column(right), _MIRRORED.get(op, op), _literal(left))
     _refuse(node)
 
 
 def _like(node: exp.Like) -> Predicate:
+    if node.args.get("negate"):
+        _refuse(node)
     pattern = _literal(node.expression)
     if isinstance(pattern, str) and pattern.endswith("%"):
         prefix = pattern[:-1]
@@ -146,6 +149,14 @@ def _column(node: exp.Expr) -> str:
     _refuse(node)
 
 
+def _is_text_of_time(node: exp.Cast) -> bool:
+    """Whether this is `DATE '…'` or the like: the column's own type parses the text."""
+    text = node.this
+    return isinstance(text, exp.Literal) and bool(
+        text.is_string and node.is_type(*exp.DataType.TEMPORAL_TYPES, exp.DataType.Type.TIME)
+    )
+
+
 def _literal(node: exp.Expr) -> Literal:
     match node:
         case exp.Neg():
@@ -161,7 +172,9 @@ def _literal(node: exp.Expr) -> Literal:
             return bool(node.this)
         case exp.Null():
             return None
-        case exp.Cast() if isinstance(node.this, exp.Literal):
+        case exp.Paren():
+            return _literal(node.this)
+        case exp.Cast() if _is_text_of_time(node):
             return _literal(node.this)
         case _:
             _refuse(node)

@@ -1,7 +1,7 @@
 """WriteBuilder: rows → data files → one snapshot."""
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -40,6 +40,7 @@ class WriteBuilder:
     commit_identifier: int = BATCH_COMMIT_IDENTIFIER
     properties: Mapping[str, str] = field(default_factory=dict)
     commit_empty: bool = False
+    last_check: Callable[[], None] | None = None
 
     def with_commit_user(self, user: str) -> "WriteBuilder":
         """Name the writer. Writing again under one (user, identifier) finds the first commit."""
@@ -56,6 +57,13 @@ class WriteBuilder:
     def with_empty_commits(self) -> "WriteBuilder":
         """Make a snapshot even if no row was written."""
         return replace(self, commit_empty=True)
+
+    def with_last_check(self, check: Callable[[], None]) -> "WriteBuilder":
+        """Call `check` when all rows are written and none is committed; what it raises undoes them.
+
+        It tells, for example, whether the source of the rows is still what it was.
+        """
+        return replace(self, last_check=check)
 
     def write(self, rows: RowsT, executor: Executor[RowsT]) -> WriteOutcome:
         """Write rows and commit them as one snapshot, once.
@@ -77,9 +85,19 @@ class WriteBuilder:
                 snapshot=committed, report=WriteReport(), was_already_committed=True
             )
         result = executor.map_rows(self.prepare(), rows)
+        self._check_last(result.messages)
         if not result.messages and not self.commit_empty:
             return WriteOutcome(snapshot=None, report=result.report)
         return WriteOutcome(snapshot=self.commit(result.messages), report=result.report)
+
+    def _check_last(self, messages: Sequence[CommitMessage]) -> None:
+        if self.last_check is None:
+            return
+        try:
+            self.last_check()
+        except BaseException:
+            self.abort(messages)
+            raise
 
     def find_committed(self) -> Snapshot | None:
         """Return the snapshot this user and identifier made before, if any."""

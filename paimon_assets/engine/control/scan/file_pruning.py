@@ -1,15 +1,17 @@
 """Which live files can be skipped, by the statistics of their keys and values.
 
 Statistics follow the schema of their file; they reach the read schema's columns by field id. A
-column that the file's schema lacks is null in the file; one whose type changed, or that has no
-statistics, is unknown.
+column that the file's schema lacks is null in the file; one whose type changed (other than to a
+wider integer), or that has no statistics, is unknown.
 
 Key statistics may always skip a file. Value statistics may skip a file only if no other file can
 hold a newer record of its keys:
 
     append table                              each file for itself
+    … of one range of row ids (joined)        all files
     bucket of one file, or files of one       each file for itself
-    level above 0 (they share no key)
+    level above 0 (they share no key), or
+    keys are settled above level 0
     any other bucket, merged                  all files or none
 
 Source: `org.apache.paimon.operation.KeyValueFileStoreScan`,
@@ -22,6 +24,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from paimon_assets.engine.codec.binary_row import deserialize_row
+from paimon_assets.engine.control.scan.visibility import needs_no_merge
+from paimon_assets.engine.spec.cast_rules import is_widened_integer, same_type
 from paimon_assets.engine.spec.data_file import DataFileMeta
 from paimon_assets.engine.spec.manifest import ManifestEntry
 from paimon_assets.engine.spec.options import MERGE_ENGINE, MergeEngine
@@ -36,9 +40,10 @@ from paimon_assets.engine.spec.predicate import (
     only_on,
 )
 from paimon_assets.engine.spec.prune import UNKNOWN, Bounds, may_match
+from paimon_assets.engine.spec.row_ranges import group_by_row_range
 from paimon_assets.engine.spec.schema import TableSchema
 from paimon_assets.engine.spec.stats import SimpleStats
-from paimon_assets.engine.spec.types import DataType, TypeRoot, not_null
+from paimon_assets.engine.spec.types import DataType, TypeRoot
 
 _HAS_NAN = frozenset({TypeRoot.FLOAT, TypeRoot.DOUBLE})
 
@@ -52,7 +57,7 @@ class _StatsLayout:
     types: tuple[DataType, ...]
     """Of the statistics' columns, in order."""
     positions: Mapping[str, int]
-    """Read column → position, where the type is the same."""
+    """Read column → position, where the type is the same or a wider integer."""
     absent: frozenset[str]
     """Read columns the file does not have."""
 
@@ -89,7 +94,12 @@ class FilePruning:
         if self._predicate is None:
             return list(entries)
         if not self._schema.has_primary_key:
-            return [entry for entry in entries if self._value_may_match(entry.file)]
+            joined = _joined_files(entries)
+            return [
+                entry
+                for entry in entries
+                if entry.file.file_name in joined or self._value_may_match(entry.file)
+            ]
         entries = [entry for entry in entries if self._key_may_match(entry.file)]
         if not fields_of(self._predicate) - set(self._schema.trimmed_primary_keys):
             return list(entries)
@@ -105,7 +115,8 @@ class FilePruning:
 
     def _needed_of_bucket(self, entries: list[ManifestEntry]) -> Iterable[ManifestEntry]:
         levels = {entry.file.level for entry in entries}
-        disjoint = len(entries) == 1 or (len(levels) == 1 and levels != {0})
+        one_level = len(entries) == 1 or (len(levels) == 1 and levels != {0})
+        disjoint = one_level or needs_no_merge(self._schema, [entry.file for entry in entries])
         if disjoint:
             return [entry for entry in entries if self._value_may_match(entry.file)]
         # A merge that combines values can make a row pass that is in no file.
@@ -147,7 +158,7 @@ class FilePruning:
         positions = {}
         for position, field in enumerate(fields):
             column = self._schema.by_id.get(field.id)
-            if column is not None and not_null(column.type) == not_null(field.type):
+            if column is not None and _keeps_statistics(field.type, column.type):
                 positions[column.name] = position
         absent = {column.name for column in self._schema.fields if column.id not in source.by_id}
         return _StatsLayout(tuple(field.type for field in fields), positions, frozenset(absent))
@@ -171,6 +182,18 @@ class FilePruning:
                 row_count=row_count,
             )
         return bounds
+
+
+def _keeps_statistics(source: DataType, target: DataType) -> bool:
+    """Whether bounds and null counts of a file's column are those of its values when read."""
+    return same_type(source, target) or is_widened_integer(source, target)
+
+
+def _joined_files(entries: Iterable[ManifestEntry]) -> frozenset[str]:
+    """Return the files that hold some columns of rows of which other files hold the rest."""
+    tracked = [entry.file for entry in entries if entry.file.first_row_id is not None]
+    groups = (group for group in group_by_row_range(tracked) if len(group) > 1)
+    return frozenset(file.file_name for group in groups for file in group)
 
 
 def _arity(row: bytes) -> int:

@@ -3,7 +3,7 @@
     manifests of the snapshot
       → those whose partition statistics may match
         → their entries: of wanted partitions, and (only ADDs) of wanted buckets
-          → live entries: ADDs that no DELETE names
+          → live entries: ADDs that no DELETE names, and that batch reads see
             → files whose key and value statistics may match
 
 DELETEs are never dropped by bucket or statistics: a dropped DELETE would bring a dead file back.
@@ -12,11 +12,17 @@ Source: `org.apache.paimon.operation.AbstractFileStoreScan`.
 
 from collections.abc import Callable, Iterable, Iterator
 
-from paimon_assets.engine.control.features import check_entries, check_readable, check_snapshot
+from paimon_assets.engine.control.features import (
+    check_entries,
+    check_key_types,
+    check_readable,
+)
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.manifest_store import KeepEntry
 from paimon_assets.engine.control.scan.bucket_pruning import BucketPruning
 from paimon_assets.engine.control.scan.file_pruning import FilePruning
+from paimon_assets.engine.control.scan.visibility import skips_level_0
+from paimon_assets.engine.spec.cast_rules import first_retyped
 from paimon_assets.engine.spec.manifest import (
     FileKind,
     ManifestEntry,
@@ -56,10 +62,22 @@ class FileStoreScan:
         """
         store = self._store
         check_readable(store.label, store.schema)
-        check_snapshot(store.label, snapshot, store.manifests)
         live = self._filtered_entries(snapshot, predicate)
+        if skips_level_0(store.schema):
+            live = [entry for entry in live if entry.file.level > 0]
         check_entries(store.label, live)
+        if store.schema.has_primary_key:
+            for schema_id in sorted({entry.file.schema_id for entry in live}):
+                check_key_types(store.label, store.schema, store.schemas.schema(schema_id))
         return FilePruning(store.schema, predicate, store.schemas.schema).needed(live)
+
+    def partitions(
+        self, snapshot: Snapshot, predicate: Predicate | None = None
+    ) -> frozenset[bytes]:
+        """Return the partitions that hold files and may match, whatever becomes of their rows."""
+        on_partition = only_on(predicate, self._store.schema.partition_keys)
+        live = self._filtered_entries(snapshot, on_partition)
+        return frozenset(entry.partition for entry in live)
 
     def _filtered_entries(
         self, snapshot: Snapshot, predicate: Predicate | None
@@ -68,6 +86,8 @@ class FileStoreScan:
         store = self._store
         partition_may_match = self._partition_filter(predicate)
         buckets = BucketPruning(store.schema, predicate)
+        if buckets.is_active and store.schema.id > 0 and self._has_other_bucket_keys():
+            buckets = BucketPruning(store.schema, None)
 
         def keep(kind: FileKind, partition: bytes, bucket: int, total_buckets: int) -> bool:
             if not partition_may_match(partition):
@@ -81,6 +101,13 @@ class FileStoreScan:
             if self._manifest_may_match(meta, predicate)
         ]
         return live_entries(self._entries(metas, keep if filtered else None))
+
+    def _has_other_bucket_keys(self) -> bool:
+        """Whether rows of older schemas may lie in the buckets of values of another type."""
+        store = self._store
+        keys = store.schema.columns(store.schema.bucket_keys)
+        older = (number for number in store.schemas.list_ids() if number < store.schema.id)
+        return any(first_retyped(keys, store.schemas.schema(number).by_id) for number in older)
 
     def _entries(
         self, metas: Iterable[ManifestFileMeta], keep: KeepEntry | None

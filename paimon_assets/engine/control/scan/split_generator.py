@@ -1,10 +1,12 @@
 """Entries → DataSplits: what is read together, and whether it must be merged.
 
-Append tables: files of a bucket, in order, packed up to the target size. Primary-key tables,
-bucket by bucket: if all files lie on one level above 0 and hold no deletes they share no key and
-are packed likewise; else the files are cut into sections that share no key, and whole sections are
-packed. A split of one file without deletes needs no merging.
-Source: `org.apache.paimon.table.source.MergeTreeSplitGenerator`, `AppendOnlySplitGenerator`.
+Append tables: files of a bucket, in order, packed up to the target size; files that hold columns of
+the same rows stay together. Primary-key tables, bucket by bucket: if no two files share a key and
+none holds deletes (`scan.visibility`) they are packed likewise; else the files are cut into
+sections that share no key, and whole sections are packed. A split of one file without deletes needs
+no merging.
+Source: `org.apache.paimon.table.source.MergeTreeSplitGenerator`, `AppendOnlySplitGenerator`,
+`DataEvolutionSplitGenerator`.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -13,10 +15,13 @@ from typing import Any, TypeVar
 from paimon_assets.engine.codec.binary_row import deserialize_row
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.scan.deletion_files import DeletionFiles
+from paimon_assets.engine.control.scan.visibility import has_deletes, needs_no_merge
 from paimon_assets.engine.lsm.interval_partition import interval_partition
 from paimon_assets.engine.spec.data_file import DataFileMeta
 from paimon_assets.engine.spec.manifest import ManifestEntry
 from paimon_assets.engine.spec.options import SPLIT_OPEN_FILE_COST, SPLIT_TARGET_SIZE
+from paimon_assets.engine.spec.row_ranges import group_by_row_range
 from paimon_assets.engine.spec.schema import BucketMode
 
 Item = TypeVar("Item")
@@ -53,13 +58,20 @@ class SplitGenerator:
         self._open_file_bytes = options.get(SPLIT_OPEN_FILE_COST)
         self._key_types = [field.type for field in store.schema.key_fields]
 
-    def splits(self, snapshot_id: int, entries: Iterable[ManifestEntry]) -> list[DataSplit]:
+    def splits(
+        self,
+        snapshot_id: int,
+        entries: Iterable[ManifestEntry],
+        deletions: DeletionFiles | None = None,
+    ) -> list[DataSplit]:
         """Return the splits of live entries; buckets in the order of their first file.
 
         Args:
             snapshot_id: For reports.
             entries: In manifest order.
+            deletions: The snapshot's deletion vectors (`scan.deletion_files`).
         """
+        vectors = deletions or {}
         buckets: dict[tuple[bytes, int], list[ManifestEntry]] = {}
         for entry in entries:
             buckets.setdefault((entry.partition, entry.bucket), []).append(entry)
@@ -68,6 +80,7 @@ class SplitGenerator:
             path = self._store.partitions.bucket_path(self._store.paths, partition, bucket)
             files = [entry.file for entry in members]
             for group, raw in self._groups(files):
+                found = [vectors.get((partition, bucket, file.file_name)) for file in group]
                 splits.append(
                     DataSplit(
                         snapshot_id=snapshot_id,
@@ -76,6 +89,7 @@ class SplitGenerator:
                         bucket_path=path,
                         total_buckets=members[0].total_buckets,
                         data_files=tuple(group),
+                        deletion_files=tuple(found) if any(found) else None,
                         raw_convertible=raw,
                     )
                 )
@@ -87,17 +101,22 @@ class SplitGenerator:
         if not schema.has_primary_key:
             if schema.bucket_mode is BucketMode.HASH_FIXED:
                 files = sorted(files, key=lambda file: file.min_sequence_number)
-            for group in self._packed(files):
-                yield group, True
+            yield from self._append_groups(files)
             return
-        levels = {file.level for file in files}
-        if len(levels) == 1 and 0 not in levels and not any(map(_has_deletes, files)):
+        if needs_no_merge(schema, files):
             for group in self._packed(files):
                 yield group, True
             return
         for sections in pack(self._sections(files), self._section_weight, self._target_bytes):
             group = [file for section in sections for file in section]
-            yield group, len(group) == 1 and not _has_deletes(group[0])
+            yield group, len(group) == 1 and not has_deletes(group[0])
+
+    def _append_groups(
+        self, files: Sequence[DataFileMeta]
+    ) -> Iterator[tuple[list[DataFileMeta], bool]]:
+        for ranges in pack(group_by_row_range(files), self._section_weight, self._target_bytes):
+            group = [file for row_range in ranges for file in row_range]
+            yield group, len(group) == len(ranges)
 
     def _packed(self, files: Iterable[DataFileMeta]) -> Iterator[list[DataFileMeta]]:
         return pack(
@@ -122,8 +141,3 @@ class SplitGenerator:
         """Decode a key; nulls, which only foreign writers put there, sort first."""
         values = deserialize_row(key, self._key_types)
         return tuple((value is not None, value) for value in values)
-
-
-def _has_deletes(file: DataFileMeta) -> bool:
-    """Whether a file surely holds deletes: a plan takes an unknown count as none."""
-    return bool(file.delete_row_count)

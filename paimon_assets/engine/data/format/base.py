@@ -10,6 +10,7 @@ from typing import Protocol, Self
 import pyarrow as pa
 
 from paimon_assets.engine.errors import UnsupportedFeatureError
+from paimon_assets.engine.spec.options import FILE_FORMAT
 from paimon_assets.engine.spec.predicate import Predicate
 
 
@@ -35,6 +36,14 @@ class FormatReader(Protocol):
         Raises:
             FormatError: The bytes are damaged; names the file.
             StorageError: The storage failed while reading.
+        """
+        ...
+
+    def row_ranges(self, predicate: Predicate | None) -> Sequence[tuple[int, int]]:
+        """Return which rows `batches` yields under a predicate.
+
+        Returns:
+            Positions `[start, stop)` in the file, ascending; together as many as the rows.
         """
         ...
 
@@ -76,9 +85,9 @@ class FormatWriter(Protocol):
 def unsupported_format(name: str, path: str) -> UnsupportedFeatureError:
     """Build the error for a file of a format that is not read or written."""
     return UnsupportedFeatureError(
-        f"Data file '{path}' has the format '{name or 'unknown'}'; this engine reads parquet and"
-        " orc and writes parquet. Set 'file.format' = 'parquet', or compact the table with an"
-        " engine that knows the format.",
+        f"Data file '{path}' has the format '{name or 'unknown'}'; this engine reads and writes"
+        f" parquet, orc and avro. Set '{FILE_FORMAT.key}' to one of them, or compact the table with"
+        " an engine that knows the format.",
         kind="file-format",
         details={"path": path, "format": name},
     )

@@ -1,19 +1,34 @@
 """Which format a data file has, and how to open it for reading or writing."""
 
+from collections.abc import Mapping, Sequence
+
 import pyarrow as pa
 
+from paimon_assets.engine.data.format.avro import AVRO_CODECS, AvroReader, AvroWriter
 from paimon_assets.engine.data.format.base import FormatReader, FormatWriter, unsupported_format
-from paimon_assets.engine.data.format.orc import OrcReader
+from paimon_assets.engine.data.format.blob import BlobReader
+from paimon_assets.engine.data.format.orc import ORC_CODECS, OrcReader, OrcWriter
 from paimon_assets.engine.data.format.parquet import ParquetReader, ParquetWriter
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.fileio.base import FileIO
+from paimon_assets.engine.spec.options import FILE_COMPRESSION
 
-_CODECS = {"zstd", "snappy", "gzip", "lz4", "brotli"}
+_CODECS: Mapping[str, frozenset[str]] = {
+    "parquet": frozenset({"zstd", "snappy", "gzip", "lz4", "brotli", "none"}),
+    "orc": ORC_CODECS,
+    "avro": AVRO_CODECS,
+}
+"""Format that is written → codecs it knows."""
 _UNCOMPRESSED = {"none", "uncompressed", ""}
 
 
 def open_reader(
-    file_io: FileIO, path: str, *, file_format: str, file_bytes: int | None = None
+    file_io: FileIO,
+    path: str,
+    *,
+    file_format: str,
+    file_bytes: int | None = None,
+    columns: Sequence[str] | None = None,
 ) -> FormatReader:
     """Open a data file.
 
@@ -22,6 +37,7 @@ def open_reader(
         path: Full path.
         file_format: The format's name, usually `DataFileMeta.file_format`.
         file_bytes: The size the table has noted; another size is an error.
+        columns: Names of the file's columns, for formats that do not store them.
 
     Raises:
         NotFoundError: There is no such file.
@@ -33,6 +49,10 @@ def open_reader(
             return ParquetReader(file_io, path, file_bytes=file_bytes)
         case "orc":
             return OrcReader(file_io, path, file_bytes=file_bytes)
+        case "avro":
+            return AvroReader(file_io, path, file_bytes=file_bytes)
+        case "blob" if columns is not None and len(columns) == 1:
+            return BlobReader(file_io, path, columns[0], file_bytes=file_bytes)
         case _:
             raise unsupported_format(file_format, path)
 
@@ -60,20 +80,21 @@ def open_writer(
         InvalidInputError: No such codec.
         UnsupportedFeatureError: The format is not written.
     """
-    if file_format != "parquet":
+    if file_format not in _CODECS:
         raise unsupported_format(file_format, path)
     codec = "none" if compression in _UNCOMPRESSED else compression
-    if codec not in _CODECS and codec != "none":
+    if codec not in _CODECS[file_format]:
         raise InvalidInputError(
-            f"Table option 'file.compression' has the value '{compression}'; expected one of"
-            f" {', '.join(sorted(_CODECS))} or none.",
+            f"Table option '{FILE_COMPRESSION.key}' has the value '{compression}'; files of format"
+            f" {file_format} take one of {', '.join(sorted(_CODECS[file_format]))}.",
             kind="option-value",
-            details={"option": "file.compression"},
+            details={"option": FILE_COMPRESSION.key},
         )
-    return ParquetWriter(
-        file_io,
-        path,
-        schema,
-        compression=codec,
-        compression_level=zstd_level if codec == "zstd" else None,
-    )
+    match file_format:
+        case "orc":
+            return OrcWriter(file_io, path, schema, compression=codec)
+        case "avro":
+            return AvroWriter(file_io, path, schema, compression=codec, zstd_level=zstd_level)
+        case _:
+            level = zstd_level if codec == "zstd" else None
+            return ParquetWriter(file_io, path, schema, compression=codec, compression_level=level)

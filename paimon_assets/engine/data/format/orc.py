@@ -1,7 +1,10 @@
-"""ORC data files through pyarrow; for reading.
+"""ORC data files through pyarrow.
 
-Source: `org.apache.paimon.format.orc`. TIME lies as milliseconds in an int, timestamps as
-nanoseconds; `data.field_mapping` turns both into the Arrow types of their columns.
+TIME lies as milliseconds in an int, timestamps as nanoseconds; `data.field_mapping` turns both into
+the Arrow types of their columns. Instants (TIMESTAMP WITH LOCAL TIME ZONE) are taken as they lie.
+Java, unless `orc.timestamp-ltz.legacy.type` is false, shifts them by the zone of the writing and
+again of the reading process; files of such writers read right here if their zone was UTC.
+Source: `org.apache.paimon.format.orc`.
 """
 
 from __future__ import annotations
@@ -11,10 +14,15 @@ from types import TracebackType
 from typing import Any, Self
 
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pat
 from pyarrow import orc
 
+from paimon_assets.engine.codec.arrow_values import UNIT_NANOS
 from paimon_assets.engine.data.format.named_errors import named_errors, open_data_file
+from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.fileio.base import FileIO
+from paimon_assets.engine.spec.options import FILE_FORMAT
 from paimon_assets.engine.spec.predicate import Predicate
 
 
@@ -50,12 +58,17 @@ class OrcReader:
         Nothing is pruned by `predicate`: pyarrow does not show ORC's statistics.
         """
         names = list(columns)
-        positions = [self._schema.get_field_index(name) for name in names]
+        # A stripe without columns would not keep its number of rows: decode one, and drop it.
+        positions = [self._schema.get_field_index(name) for name in names] or [0]
         with named_errors(self._path, "ORC"):
             for stripe in range(self._file.nstripes):
                 rows = self._file.read_stripe(stripe, columns=positions).select(names)
                 for start in range(0, rows.num_rows, batch_rows):
                     yield rows.slice(start, batch_rows)
+
+    def row_ranges(self, predicate: Predicate | None) -> Sequence[tuple[int, int]]:
+        """Return all rows; see `FormatReader`."""
+        return [(0, self._file.nrows)]
 
     def close(self) -> None:
         """Release the file."""
@@ -71,3 +84,113 @@ class OrcReader:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+class OrcWriter:
+    """One ORC file being written."""
+
+    def __init__(self, file_io: FileIO, path: str, schema: pa.Schema, *, compression: str) -> None:
+        """Create the file; `open_writer` of `data.format.formats` is the usual way here."""
+        self._stored = pa.schema([_stored_field(field) for field in schema])
+        self._sink = file_io.open_output(path)
+        self._size = 0
+        self._writer: Any = orc.ORCWriter(
+            self._sink,
+            compression=_CODECS[compression],  # type: ignore[arg-type]  # one of its names
+            stripe_size=_STRIPE_BYTES,
+        )
+
+    @property
+    def written_bytes(self) -> int:
+        """Bytes handed to the storage so far; rows of the open stripe do not count."""
+        return self._size if self._sink.closed else self._sink.tell()
+
+    def write(self, rows: pa.Table | pa.RecordBatch) -> None:
+        """Append rows.
+
+        Raises:
+            InvalidInputError: A timestamp that would not be read back right; names the column.
+        """
+        table = rows if isinstance(rows, pa.Table) else pa.Table.from_batches([rows])
+        for name, column in zip(table.column_names, table.columns, strict=True):
+            for chunk in column.chunks:
+                _refuse_timestamps(chunk, name)
+        self._writer.write(table.cast(self._stored))
+
+    def close(self) -> int:
+        """Write the footer and return the file's exact size in bytes."""
+        self._writer.write(self._stored.empty_table())  # without any row there would be no schema
+        self._writer.close()
+        self._size = self._sink.tell()
+        self._sink.close()
+        return self._size
+
+    def abort(self) -> None:
+        """Close the storage without a footer; the caller deletes the file."""
+        self._writer.is_open = False  # or it would write the footer when collected
+        self._sink.close()
+
+
+def _refuse_timestamps(values: Any, column: str) -> None:
+    """Refuse timestamps that pyarrow's ORC files do not hold so that every engine reads them.
+
+    It stores nanoseconds, and before 1970 fractions of milliseconds in a way Java does not read.
+    """
+    data_type = values.type
+    if pat.is_struct(data_type):
+        parts = values.flatten()
+    elif pat.is_map(data_type):
+        parts = [values.keys, values.items]
+    else:
+        parts = [values.flatten()] if pat.is_list(data_type) else []
+    for part in parts:
+        _refuse_timestamps(part, column)
+    if not pat.is_timestamp(data_type):
+        return
+    numbers = values.cast(pa.int64())
+    limits = pc.min_max(numbers)
+    low, high = limits["min"].as_py(), limits["max"].as_py()
+    if low is None:
+        return
+    largest = (2**63 - 1) // UNIT_NANOS[data_type.unit]
+    millisecond = 10**6 // UNIT_NANOS[data_type.unit]
+    reason = None
+    if not -largest <= low <= high <= largest:
+        reason = "outside the years 1678 to 2261"
+    elif low < 0 and millisecond > 1:
+        early = numbers.filter(pc.less(numbers, 0))
+        whole = pc.multiply(pc.divide(early, millisecond), millisecond)
+        if not pc.all(pc.equal(early, whole)).as_py():
+            reason = "before 1970 with fractions of a millisecond"
+    if reason is not None:
+        raise InvalidInputError(
+            f"Column '{column}' holds timestamps {reason}, which ORC files written here cannot"
+            f" hold. Set '{FILE_FORMAT.key}' to parquet.",
+            kind="orc-timestamp",
+            details={"column": column},
+        )
+
+
+def _stored_field(field: Any) -> Any:
+    return field.with_type(_stored_type(field.type)).remove_metadata()
+
+
+def _stored_type(arrow_type: Any) -> Any:
+    """Return the type ORC stores a type as: TIME, at any depth, is an int."""
+    if pat.is_time(arrow_type):
+        return pa.int32()
+    if pat.is_list(arrow_type):
+        return pa.list_(_stored_field(arrow_type.value_field))
+    if pat.is_struct(arrow_type):
+        return pa.struct([_stored_field(field) for field in arrow_type])
+    if pat.is_map(arrow_type):
+        key, item = arrow_type.key_field, arrow_type.item_field
+        return pa.map_(_stored_field(key), _stored_field(item))
+    return arrow_type
+
+
+_STRIPE_BYTES = 16 * 1024 * 1024
+"""Small enough that reading a stripe needs little memory."""
+_CODECS = {"none": "uncompressed", "zstd": "zstd", "snappy": "snappy", "lz4": "lz4", "gzip": "zlib"}
+ORC_CODECS = frozenset(_CODECS)
+"""Values of `file.compression` that ORC files know."""

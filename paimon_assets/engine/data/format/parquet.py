@@ -1,12 +1,15 @@
 """Parquet data files through pyarrow: row-group pruning, projection, batches; and writing.
 
-Source: paimon-format of `org.apache.paimon.format.parquet`; writer settings are those that every
-Paimon reader since 0.9 accepts: integer decimals, data pages of version 1, field ids.
+Source: `org.apache.paimon.format.parquet`; writer settings are those that every Paimon reader since
+0.9 accepts: integer decimals, data pages of version 1, field ids. Files with a TIMESTAMP(7..9)
+column store timestamps as INT96, because Java 1.4 takes INT64 nanoseconds for microseconds.
 """
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
 from types import TracebackType
 from typing import Any, Self
 
@@ -40,7 +43,8 @@ class ParquetReader:
         try:
             with named_errors(path, "Parquet"):
                 self._file = pq.ParquetFile(self._source, pre_buffer=False)
-                self._schema = self._file.schema_arrow
+                self._schema = _schema_as_written(self._file)
+                self._coarse = _coarse_int96_names(self._file, self._schema)
         except BaseException:
             self._source.close()
             raise
@@ -62,10 +66,26 @@ class ParquetReader:
             return
         names = list(columns)
         with named_errors(self._path, "Parquet"):
-            for batch in self._file.iter_batches(
-                batch_size=batch_rows, row_groups=groups, columns=names, use_threads=True
-            ):
+            for batch in self._decoded(names, groups, batch_rows):
                 yield batch if batch.schema.names == names else batch.select(names)
+
+    def _decoded(
+        self, names: list[str], groups: list[int], batch_rows: int
+    ) -> Iterator[pa.RecordBatch]:
+        """Decode columns; INT96 as nanoseconds, coarse ones as microseconds: they reach further."""
+        coarse = [name for name in names if name in self._coarse]
+        fine = [name for name in names if name not in self._coarse]
+        if not coarse:
+            yield from _batches(self._file, fine, groups, batch_rows)
+            return
+        micros = pq.ParquetFile(self._source, pre_buffer=False, coerce_int96_timestamp_unit="us")
+        parts = [_batches(micros, coarse, groups, batch_rows)]
+        if fine:
+            parts.append(_batches(self._file, fine, groups, batch_rows))
+        for batches in zip(*parts, strict=True):
+            arrays = [column for batch in batches for column in batch.columns]
+            fields = [field for batch in batches for field in batch.schema]
+            yield pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
 
     def matching_row_groups(self, predicate: Predicate | None) -> list[int]:
         """Return the row groups whose statistics do not rule out every row."""
@@ -88,6 +108,16 @@ class ParquetReader:
 
         return [group for group in everything if matches(group)]
 
+    def row_ranges(self, predicate: Predicate | None) -> Sequence[tuple[int, int]]:
+        """Return the rows of the row groups in which a row may pass; see `FormatReader`."""
+        metadata = self._file.metadata
+        sizes = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
+        ends = list(accumulate(sizes))
+        return [
+            (ends[group] - sizes[group], ends[group])
+            for group in self.matching_row_groups(predicate)
+        ]
+
     def _leaf_positions(self, names: frozenset[str]) -> dict[str, int]:
         leaves = self._file.schema
         paths = {leaves.column(number).path: number for number in range(len(leaves))}
@@ -107,6 +137,52 @@ class ParquetReader:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def _batches(
+    file: pq.ParquetFile, names: list[str], groups: list[int], batch_rows: int
+) -> Iterator[pa.RecordBatch]:
+    return file.iter_batches(
+        batch_size=batch_rows, row_groups=groups, columns=names, use_threads=True
+    )
+
+
+def _schema_as_written(file: pq.ParquetFile) -> pa.Schema:
+    """Return the columns with the timestamp units an Arrow writer noted; INT96 has none."""
+    schema = file.schema_arrow
+    noted = (file.metadata.metadata or {}).get(b"ARROW:schema")
+    if noted is None:
+        return schema
+    written = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(noted)))
+    for number, field in enumerate(schema):
+        if pa.types.is_timestamp(field.type) and field.name in written.names:
+            as_written = written.field(field.name).type
+            if pa.types.is_timestamp(as_written) and as_written.unit != field.type.unit:
+                kept = pa.timestamp(as_written.unit, field.type.tz)
+                schema = schema.set(number, field.with_type(kept))
+    return schema
+
+
+def _coarse_int96_names(file: pq.ParquetFile, schema: pa.Schema) -> frozenset[str]:
+    """Return the INT96 columns that were written from units coarser than nanoseconds."""
+    leaves = file.schema
+    int96 = {
+        leaves.column(number).path
+        for number in range(len(leaves))
+        if leaves.column(number).physical_type == "INT96"
+    }
+    return frozenset(
+        field.name
+        for field in schema
+        if field.name in int96 and pa.types.is_timestamp(field.type) and field.type.unit != "ns"
+    )
+
+
+def _has_nanoseconds(data_type: pa.DataType) -> bool:
+    if pa.types.is_timestamp(data_type):
+        return bool(data_type.unit == "ns")
+    fields = [data_type.field(number) for number in range(data_type.num_fields)]
+    return any(_has_nanoseconds(field.type) for field in fields)
 
 
 def _bounds(chunk: Any, data_type: pa.DataType, row_count: int) -> Bounds:
@@ -168,6 +244,9 @@ class ParquetWriter:
             "store_decimal_as_integer": True,
             "data_page_version": "1.0",
             "version": "2.6",
+            "use_deprecated_int96_timestamps": any(
+                _has_nanoseconds(field.type) for field in schema
+            ),
         }
         self._writer: pq.ParquetWriter | None = None
 

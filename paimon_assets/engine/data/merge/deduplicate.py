@@ -3,13 +3,13 @@
 Source: `org.apache.paimon.mergetree.compact.DeduplicateMergeFunction`.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from paimon_assets.engine.data.key_order import Flags, KeyOrder, Order
-from paimon_assets.engine.spec.row_kind import RowKind
+from paimon_assets.engine.data.merge.records import ChosenRows, Records, adds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,14 +19,18 @@ class Deduplicate:
     ignore_retracts: bool = False
     """`ignore-delete`: records that retract count as if they had never been written."""
 
-    def select(self, by_key: KeyOrder, kinds: npt.NDArray[np.int8] | None) -> Order:
-        """Return the newest row of each key, without those that retract."""
+    def needed(self, columns: Sequence[str]) -> tuple[str, ...]:
+        """Return the columns the merge looks at: none but those asked for."""
+        return tuple(columns)
+
+    def merge(self, records: Records, *, keep_retracts: bool = False) -> ChosenRows:
+        """Choose the newest record of each key. See `MergeFunction`."""
+        kinds, by_key = records.kinds, records.by_key
         if kinds is None:
-            return newest_rows(by_key)
+            return ChosenRows(newest_rows(by_key))
         if self.ignore_retracts:
-            return newest_rows(_only(by_key, adds(kinds[by_key.order])))
-        newest = newest_rows(by_key)
-        return newest[adds(kinds[newest])]
+            by_key = only(by_key, adds(kinds[by_key.order]))
+        return ChosenRows.of(newest_rows(by_key), kinds, keep_retracts=keep_retracts)
 
 
 def newest_rows(by_key: KeyOrder) -> Order:
@@ -39,14 +43,9 @@ def newest_rows(by_key: KeyOrder) -> Order:
     return by_key.order[last]
 
 
-def _only(by_key: KeyOrder, kept: Flags) -> KeyOrder:
+def only(by_key: KeyOrder, kept: Flags) -> KeyOrder:
+    """Return the places for which `kept` is true; keys without any are gone."""
     keys = np.cumsum(by_key.starts)[kept]
     starts = np.ones(len(keys), dtype=np.bool_)
     np.not_equal(keys[1:], keys[:-1], out=starts[1:])
     return KeyOrder(order=by_key.order[kept], starts=starts)
-
-
-def adds(kinds: npt.NDArray[np.int8]) -> Flags:
-    """Return True where a record adds its row (+I, +U) rather than retracting it (-U, -D)."""
-    result: Flags = (kinds == RowKind.INSERT) | (kinds == RowKind.UPDATE_AFTER)
-    return result

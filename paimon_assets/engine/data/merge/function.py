@@ -1,47 +1,70 @@
 """MergeFunction: how the records of one key become one row; and which one a table uses.
 
+    deduplicate, first-row         choose a record: one index for all columns
+    partial-update                 choose a record for each column
+    aggregation                    fold the values of each column
+
 Source: `org.apache.paimon.mergetree.compact.MergeFunction`.
 """
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from collections.abc import Sequence
+from typing import Protocol, assert_never
 
-import numpy as np
-import numpy.typing as npt
-
-from paimon_assets.engine.data.key_order import KeyOrder, Order
+from paimon_assets.engine.data.merge.aggregation import Aggregation
 from paimon_assets.engine.data.merge.deduplicate import Deduplicate
-from paimon_assets.engine.errors import UnsupportedFeatureError
-from paimon_assets.engine.spec.options import IGNORE_DELETE, MERGE_ENGINE, MergeEngine
+from paimon_assets.engine.data.merge.first_row import FirstRow
+from paimon_assets.engine.data.merge.partial_update import PartialUpdate
+from paimon_assets.engine.data.merge.records import MergedRows, Records
+from paimon_assets.engine.spec.merge_rules import merge_rules_of
+from paimon_assets.engine.spec.options import MergeEngine
 from paimon_assets.engine.spec.schema import TableSchema
 
 
 class MergeFunction(Protocol):
-    """Chooses the rows that stand for their keys."""
+    """Makes one row of the records of each key.
 
-    def select(self, by_key: KeyOrder, kinds: npt.NDArray[np.int8] | None) -> Order:
-        """Return the rows that remain, in key order.
+    A key of one record keeps that record as it is; so whoever has only such keys need not call.
+    """
+
+    def needed(self, columns: Sequence[str]) -> tuple[str, ...]:
+        """Return the columns that must be at hand to make `columns`: these first, then others."""
+        ...
+
+    def merge(self, records: Records, *, keep_retracts: bool = False) -> MergedRows:
+        """Merge the records of each key.
 
         Args:
-            by_key: Rows in key order, within a key from the oldest to the newest.
-            kinds: `_VALUE_KIND` of each row, by row number; None if no row retracts.
+            records: All records of the keys they have.
+            keep_retracts: Keep keys whose result retracts, as a data file must; a read drops them.
+
+        Raises:
+            InvalidInputError: A record retracts where the table's rules do not allow it.
         """
         ...
 
 
 def merge_function_of(schema: TableSchema, table: str) -> MergeFunction:
-    """Return the merge function of a table.
+    """Return the merge function of a primary-key table.
+
+    Args:
+        schema: Its options say how.
+        table: Its name, for messages.
 
     Raises:
-        UnsupportedFeatureError: The table's merge engine is not merged here; names it.
+        InvalidInputError: The options contradict each other or the columns.
+        UnsupportedFeatureError: An aggregate function is not computed here; names the column.
     """
-    engine: Any = schema.typed_options.get(MERGE_ENGINE)
-    if engine is MergeEngine.DEDUPLICATE:
-        return Deduplicate(ignore_retracts=schema.typed_options.get(IGNORE_DELETE))
-    raise UnsupportedFeatureError(
-        f"Table '{table}' has 'merge-engine' = '{engine}'; this engine merges 'deduplicate' only."
-        " Files that need no merging (after a full compaction) can be read.",
-        kind="merge-engine",
-        details={"table": table, "merge_engine": str(engine)},
-    )
+    rules = merge_rules_of(schema)
+    match rules.engine:
+        case MergeEngine.DEDUPLICATE:
+            return Deduplicate(ignore_retracts=rules.ignore_delete)
+        case MergeEngine.FIRST_ROW:
+            return FirstRow(table=table, ignore_retracts=rules.ignore_delete)
+        case MergeEngine.PARTIAL_UPDATE:
+            return PartialUpdate.of(rules, schema, table)
+        case MergeEngine.AGGREGATION:
+            return Aggregation.of(rules, schema, table)
+        case _:
+            assert_never(rules.engine)

@@ -2,7 +2,7 @@
 
     run 0  ▕████████▏██████ …   every round: the bound is the smallest last key of the batches at
     run 1  ▕███▏███████ …       hand; all rows up to it are cut off by binary search, put in key
-    run 2  ▕██████▏████ …       order at once (`data.key_order`), and one row a key is gathered.
+    run 2  ▕██████▏████ …       order at once (`data.key_order`), and merged to one row a key.
            └ bound
 
 Where one run alone has rows up to the bound they pass through untouched. While the rows of a round
@@ -20,11 +20,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from paimon_assets.engine.codec.numpy_columns import from_numpy, to_numpy
 from paimon_assets.engine.data.key_order import KeyOrder, order_within_groups, sort_keys
-from paimon_assets.engine.data.merge.deduplicate import adds
 from paimon_assets.engine.data.merge.function import MergeFunction
+from paimon_assets.engine.data.merge.records import MergedRows, Records, adds
 from paimon_assets.engine.data.merge.run_cursor import RunCursor, read_ahead
 from paimon_assets.engine.spec.special_fields import SEQUENCE_NUMBER, VALUE_KIND
 
@@ -46,7 +46,7 @@ class MergePlan:
     """Every record of a run is older than every one of the runs after it; then the order of the
     runs stands for sequence numbers and file ranks."""
     columns: tuple[str, ...]
-    """Columns to return."""
+    """Columns to return; batches hold them and those the function needs besides."""
 
 
 def merge_runs(
@@ -115,17 +115,21 @@ def _gather(
     if len(slices) == 1:
         rows = slices[0].select(list(plan.columns))
         if kinds is not None:
-            rows = rows.filter(pa.array(adds(kinds)))
+            rows = rows.filter(from_numpy(adds(kinds)))
         return _Gathering(rows.columns, plan.columns)
-    chosen = pa.array(function.select(_order(slices, plan), kinds))
-    columns = [
-        pool.submit(_take, [rows.column(name) for rows in slices], chosen) for name in plan.columns
-    ]
+    records = Records(
+        by_key=_order(slices, plan),
+        kinds=kinds,
+        columns=plan.columns,
+        column=lambda name: _joined(slices, name),
+    )
+    merged = function.merge(records)
+    columns = [pool.submit(_column, merged, slices, name) for name in plan.columns]
     return _Gathering(columns, plan.columns)
 
 
-def _take(parts: list[pa.Array[Any]], rows: Any) -> Any:
-    return pc.take(pa.concat_arrays(parts), rows, boundscheck=False)
+def _column(merged: MergedRows, slices: Sequence[pa.RecordBatch], name: str) -> pa.Array[Any]:
+    return merged.column(name, _joined(slices, name))
 
 
 def _kinds(slices: Sequence[pa.RecordBatch]) -> npt.NDArray[np.int8] | None:
@@ -151,4 +155,4 @@ def _joined(slices: Sequence[pa.RecordBatch], name: str) -> pa.Array[Any]:
 
 
 def _numbers(slices: Sequence[pa.RecordBatch], name: str) -> npt.NDArray[Any]:
-    return np.concatenate([rows.column(name).to_numpy() for rows in slices])
+    return np.concatenate([to_numpy(rows.column(name)) for rows in slices])

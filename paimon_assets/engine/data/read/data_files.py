@@ -1,25 +1,32 @@
 """FileRead: the data files of a split as batches of the read schema.
 
-file bytes ─▶ FormatReader (row groups, projection) ─▶ FieldMapping (ids, names, types)
+file bytes ─▶ FormatReader (row groups, projection) ─▶ live rows (deletion vector)
+    ─▶ FieldMapping (ids, names, types)
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Generator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import pyarrow as pa
 
+from paimon_assets.engine.codec.deletion_vector import DeletionVector
 from paimon_assets.engine.contract.context import ReadContext
-from paimon_assets.engine.contract.split import DataSplit
+from paimon_assets.engine.contract.split import DataSplit, DeletionFile
+from paimon_assets.engine.data.casting.columns import CastSettings
+from paimon_assets.engine.data.deletion import live_rows, read_deletion_vector
 from paimon_assets.engine.data.field_mapping import FieldMapping, file_schema_of
 from paimon_assets.engine.data.format.formats import open_reader
 from paimon_assets.engine.errors import UnsupportedFeatureError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.data_file import DataFileMeta
 from paimon_assets.engine.spec.predicate import Predicate
-from paimon_assets.engine.spec.types import DataField
+from paimon_assets.engine.spec.row_ranges import BLOB_FORMAT
+from paimon_assets.engine.spec.schema import TableSchema
+from paimon_assets.engine.spec.types import DataField, TypeRoot
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class FileRead:
     """What to read of a split's files."""
 
@@ -34,29 +41,90 @@ class FileRead:
     """Rules out stretches of a file; rows that remain are not filtered."""
     batch_rows: int
 
-    def batches(self, file: DataFileMeta) -> Iterator[pa.RecordBatch]:
-        """Yield a file's rows in file order; the file is open while the iterator lives."""
+    def batches(
+        self, file: DataFileMeta, *, with_deleted: bool = False
+    ) -> Generator[pa.RecordBatch, None, None]:
+        """Yield a file's rows in file order; the file is open while the iterator lives.
+
+        Args:
+            file: Which of the split's files.
+            with_deleted: Yield rows that its deletion vector deletes, too.
+        """
         path = self.split.path_of(file)
         mapping = self._mapping(file, path)
         with open_reader(
-            self.file_io, path, file_format=file.file_format, file_bytes=file.file_size
+            self.file_io,
+            path,
+            file_format=file.file_format,
+            file_bytes=file.file_size,
+            columns=file.write_cols,
         ) as reader:
+            self._check_blobs(file, reader.schema.names)
             mapping.check_columns(reader.schema.names)
-            for batch in reader.batches(
-                mapping.file_columns,
-                predicate=mapping.file_predicate(self.predicate),
-                batch_rows=self.batch_rows,
-            ):
-                yield mapping.apply(batch)
+            predicate = mapping.file_predicate(self.predicate)
+            decoded = reader.batches(
+                mapping.file_columns, predicate=predicate, batch_rows=self.batch_rows
+            )
+            vector = None if with_deleted else self.deletion_vector(file)
+            if vector is not None:
+                decoded = live_rows(decoded, [vector], reader.row_ranges(predicate))
+            yield from mapping.apply_all(decoded)
+
+    def deletion_vector(self, file: DataFileMeta) -> DeletionVector | None:
+        """Read which of a file's rows are deleted; None if none is."""
+        deletion = self._deletion_files.get(file.file_name)
+        if deletion is None:
+            return None
+        return read_deletion_vector(self.file_io, deletion, file)
+
+    @cached_property
+    def _deletion_files(self) -> Mapping[str, DeletionFile]:
+        deletions = self.split.deletion_files or ()
+        return {
+            file.file_name: deletion
+            for file, deletion in zip(self.split.data_files, deletions, strict=bool(deletions))
+            if deletion is not None
+        }
 
     def _mapping(self, file: DataFileMeta, path: str) -> FieldMapping:
         file_schema = file_schema_of(self.context.schemas_by_id, file.schema_id, path)
-        held = file.write_cols
-        if held is not None and not set(file_schema.field_names) <= set(held):
+        held = held_columns(file, file_schema)
+        return FieldMapping.of(
+            self.fields,
+            self.system_fields,
+            held,
+            path,
+            table=self.context.table,
+            casts=CastSettings.of(self.context.schema.typed_options),
+        )
+
+    def _check_blobs(self, file: DataFileMeta, present: Collection[str]) -> None:
+        """Refuse files that hold a BLOB column among others: as references, not as values."""
+        schema = self.context.schemas_by_id[file.schema_id]
+        inline = _blob_columns(schema) & set(present)
+        if inline and file.file_format != BLOB_FORMAT:
+            path = self.split.path_of(file)
             raise UnsupportedFeatureError(
-                f"Data file '{path}' holds only the columns {', '.join(held)}; this engine does not"
-                " read tables with data evolution.",
-                kind="data-evolution",
-                details={"table": self.context.table, "path": path},
+                f"Data file '{path}' holds column '{min(inline)}' of type BLOB as references to"
+                " other files; this engine reads values only.",
+                kind="blob-reference",
+                details={"table": self.context.table, "path": path, "column": min(inline)},
             )
-        return FieldMapping.of(self.fields, self.system_fields, file_schema, path)
+
+
+def held_columns(file: DataFileMeta, schema: TableSchema) -> TableSchema:
+    """Return a file's schema without the columns that lie in other files, or nowhere.
+
+    BLOB columns lie in files of their own. Physical columns of row tracking (`_ROW_ID`,
+    `_SEQUENCE_NUMBER`), which `write_cols` lists too, are not the table's.
+    """
+    held = set(schema.field_names if file.write_cols is None else file.write_cols)
+    if file.file_format != BLOB_FORMAT:
+        held -= _blob_columns(schema)
+    if held >= set(schema.field_names):
+        return schema
+    return replace(schema, fields=tuple(field for field in schema.fields if field.name in held))
+
+
+def _blob_columns(schema: TableSchema) -> set[str]:
+    return {field.name for field in schema.fields if field.type.root is TypeRoot.BLOB}

@@ -1,7 +1,7 @@
 """Read a split of a primary-key table whose files overlap: merge on read.
 
     interval_partition ─▶ sections of runs ─▶ per run: FileRead ─▶ key filter
-        ─▶ merge_runs (newest record of a key, retracted keys dropped) ─▶ RowStage
+        ─▶ merge_runs (the merge function of the table, retracted keys dropped) ─▶ RowStage
 
 Before the merge only predicates on key columns may drop rows: a filter on a value could drop the
 newest record of a key and let an older one through.
@@ -23,12 +23,16 @@ import pyarrow as pa
 from paimon_assets.engine.codec.binary_row import deserialize_row
 from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.contract.split import DataSplit
+from paimon_assets.engine.data.field_mapping import file_schema_of
 from paimon_assets.engine.data.merge.function import MergeFunction, merge_function_of
 from paimon_assets.engine.data.merge.sort_merge import FILE_RANK, MergePlan, merge_runs
 from paimon_assets.engine.data.read.data_files import FileRead
 from paimon_assets.engine.data.read.row_stage import RowStage
+from paimon_assets.engine.data.sequence import has_counter
+from paimon_assets.engine.errors import UnsupportedFeatureError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.lsm.interval_partition import interval_partition
+from paimon_assets.engine.spec.cast_rules import first_retyped
 from paimon_assets.engine.spec.data_file import DataFileMeta
 from paimon_assets.engine.spec.options import (
     READ_BATCH_SIZE,
@@ -37,12 +41,13 @@ from paimon_assets.engine.spec.options import (
     SortOrder,
 )
 from paimon_assets.engine.spec.predicate import Predicate, fields_of, only_on
+from paimon_assets.engine.spec.sequence_padding import padding_of
 from paimon_assets.engine.spec.special_fields import SEQUENCE_NUMBER, VALUE_KIND
 from paimon_assets.engine.spec.types import DataField
 
 Run = Sequence[DataFileMeta]
 
-_ROWS_AT_HAND = 262_144
+_ROWS_AT_HAND = 131_072
 """Rows decoded at a time over all runs of a section, so that many small runs need little memory."""
 _MIN_BATCH_ROWS = 8192
 
@@ -53,8 +58,12 @@ def read_merged(
     """Yield the merged rows of a split in key order.
 
     Raises:
-        UnsupportedFeatureError: The table's merge engine is not merged here.
+        InvalidInputError: Some record retracts where the table's rules do not allow it.
+        UnsupportedFeatureError: An aggregate function is not computed here, or a file is in the
+            order of a key of another type.
     """
+    for file in split.data_files:
+        _check_key_order(file, context)
     function = merge_function_of(context.schema, context.table)
     read = _MergeRead(context=context, split=split, file_io=file_io)
     for section in interval_partition(split.data_files, read.key_range):
@@ -73,7 +82,11 @@ class _MergeRead:
 
     @cached_property
     def file_ranks(self) -> Mapping[str, int]:
-        """File name → age, the newest largest: decides between equal sequence numbers."""
+        """File name → place in the order of age: decides between equal sequence numbers.
+
+        The newest file wins, except where numbers hold digits of a counter: only one that wrapped
+        makes equal numbers, and the record before the wrap was meant to be higher.
+        """
         aged = sorted(
             enumerate(self.split.data_files),
             key=lambda entry: (
@@ -83,7 +96,9 @@ class _MergeRead:
                 entry[0],
             ),
         )
-        return {file.file_name: rank for rank, (_, file) in enumerate(aged)}
+        padding = padding_of(self.context.schema)
+        sign = -1 if padding is not None and has_counter(padding) else 1
+        return {file.file_name: sign * rank for rank, (_, file) in enumerate(aged)}
 
     @cached_property
     def key_predicate(self) -> Predicate | None:
@@ -99,7 +114,8 @@ class _MergeRead:
     ) -> Iterator[pa.RecordBatch]:
         aged = sorted(runs, key=lambda run: max(file.max_sequence_number for file in run))
         plan = self._plan(aged)
-        read = self._file_read(aged, plan)
+        needed = function.needed(plan.columns) if len(aged) > 1 else plan.columns
+        read = self._file_read(aged, plan, needed)
         streams = [self._rows(run, read, plan) for run in aged]
         with closing(merge_runs(streams, plan, function, pool)) as merged:
             for batch in merged:
@@ -116,14 +132,15 @@ class _MergeRead:
             columns=tuple(field.name for field in self.stage.file_fields),
         )
 
-    def _file_read(self, runs: Sequence[Run], plan: MergePlan) -> FileRead:
-        """Decode the columns asked for and those compared, and no others."""
+    def _file_read(self, runs: Sequence[Run], plan: MergePlan, needed: Sequence[str]) -> FileRead:
+        """Decode the columns asked for and those the merge looks at, and no others."""
         schema = self.context.schema
         compared = {*plan.keys, *plan.sequence_fields} if len(runs) > 1 else set()
-        wanted = {*plan.columns, *compared, *fields_of(self.key_predicate)}
-        system: list[DataField] = [] if plan.runs_by_age else [SEQUENCE_NUMBER]
-        if any(file.delete_row_count != 0 for run in runs for file in run):
-            system.append(VALUE_KIND)
+        wanted = {*needed, *compared, *fields_of(self.key_predicate)}
+        # Always the row kind: some writers count no deletes for files that hold them.
+        system: list[DataField] = [VALUE_KIND]
+        if not plan.runs_by_age:
+            system.append(SEQUENCE_NUMBER)
         batch_rows = schema.typed_options.get(READ_BATCH_SIZE)
         return FileRead(
             context=self.context,
@@ -145,6 +162,22 @@ class _MergeRead:
                     rank = pa.repeat(self.file_ranks[file.file_name], kept.num_rows)
                     kept = kept.append_column(FILE_RANK, rank)
                 yield kept
+
+
+def _check_key_order(file: DataFileMeta, context: ReadContext) -> None:
+    held = file_schema_of(context.schemas_by_id, file.schema_id, file.file_name).by_id
+    column = first_retyped(context.schema.key_fields, held)
+    if column is not None:
+        raise UnsupportedFeatureError(
+            f"Key column '{column.name}' of table '{context.table}' is {column.type}, but data"
+            f" file '{file.file_name}' is in the order of {held[column.id].type}.",
+            kind="key-type-change",
+            details={
+                "table": context.table,
+                "column": column.name,
+                "path": file.file_name,
+            },
+        )
 
 
 def _runs_by_age(aged: Sequence[Run]) -> bool:

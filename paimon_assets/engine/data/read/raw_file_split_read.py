@@ -1,6 +1,6 @@
 """Read the files of a split one after the other: append tables, and buckets that need no merge.
 
-    FileRead ─▶ read ahead in a thread ─▶ RowStage
+    FileRead, or several joined ─▶ read ahead in a thread ─▶ RowStage
 
 Source: `org.apache.paimon.operation.RawFileSplitRead`.
 """
@@ -15,9 +15,11 @@ from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.data.merge.run_cursor import read_ahead
 from paimon_assets.engine.data.read.data_files import FileRead
+from paimon_assets.engine.data.read.joined_files import read_joined
 from paimon_assets.engine.data.read.row_stage import RowStage
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.options import READ_BATCH_SIZE
+from paimon_assets.engine.spec.row_ranges import group_by_row_range
 
 
 def read_raw(
@@ -39,5 +41,5 @@ def read_raw(
 
 
 def _batches(read: FileRead, split: DataSplit) -> Iterator[pa.RecordBatch]:
-    for file in split.data_files:
-        yield from read.batches(file)
+    for files in group_by_row_range(split.data_files):
+        yield from read.batches(files[0]) if len(files) == 1 else read_joined(read, files)

@@ -50,14 +50,6 @@ def _is_raw(context: ReadContext, split: DataSplit) -> bool:
 
 
 def _check_supported(context: ReadContext, split: DataSplit) -> None:
-    for deletion in split.deletion_files or ():
-        if deletion is not None:
-            raise UnsupportedFeatureError(
-                f"Table '{context.table}' has deletion vectors ('{deletion.path}'), which this"
-                " engine does not read yet. Compact the table fully with another engine first.",
-                kind="deletion-vectors",
-                details={"table": context.table, "path": deletion.path},
-            )
     if split.is_streaming:
         raise UnsupportedFeatureError(
             f"A streaming split of table '{context.table}' keeps the kinds of its rows; this engine"

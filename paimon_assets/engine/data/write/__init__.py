@@ -1,1 +1,13 @@
-"""..."""
+"""Rows in, data files and commit messages out.
+
+    batches → input_check → row_kinds → row_key_extractor → row_buffer → a writer per bucket → files
+
+Concept → files:
+    one call of a write          table_write
+    what is refused              write_support (tables), input_check (rows), row_kinds (kinds)
+    partition and bucket         row_key_extractor
+    memory, flushing             row_buffer
+    primary key: sort and merge  merge_tree_writer (numbers: data.sequence)
+    no key: as they come         append_only_writer
+    files and their metadata     rolling_file, file_schema, file_stats
+"""

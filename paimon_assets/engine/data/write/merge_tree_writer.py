@@ -3,21 +3,25 @@
     rows in order of arrival
       → _SEQUENCE_NUMBER (counter, or padded sequence field)
       → sort by key, then sequence fields, then number
-      → last row of each key
+      → merge function of the table: one row of each key, even if it retracts
       → one sorted run of files, each key once
 
 Source: `org.apache.paimon.mergetree.MergeTreeWriter`.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_assets.engine.codec.numpy_columns import from_numpy
-from paimon_assets.engine.data.key_order import order_within_groups, sort_keys
+from paimon_assets.engine.data.key_order import KeyOrder, order_within_groups, sort_keys
+from paimon_assets.engine.data.merge.deduplicate import Deduplicate, newest_rows
+from paimon_assets.engine.data.merge.function import MergeFunction
+from paimon_assets.engine.data.merge.local_merge import merge_sorted
+from paimon_assets.engine.data.merge.records import Records
 from paimon_assets.engine.data.sequence import Longs, WrapCounter, has_counter, pad
 from paimon_assets.engine.data.write.rolling_file import Chunk, RollingFile
 from paimon_assets.engine.data.write.row_buffer import RouteRows, Rows
@@ -34,6 +38,8 @@ class MergeTreeWriter:
 
     schema: TableSchema
     files: RollingFile
+    function: MergeFunction
+    """How rows of one key become one."""
     padding: PaddingConfig | None
     """How sequence numbers are made; None is the plain counter."""
     next_sequence: int
@@ -61,14 +67,35 @@ class MergeTreeWriter:
         first = self.next_sequence
         self.next_sequence += part.row_count
         padded = None if self.padding is None else self._padded(part, kinds, first, self.padding)
-        winners = self._winners(part, padded)
+        by_key = self._by_key(part, padded)
         factory = self.files.factory
         step = factory.rows_at_once(part.row_count, part.total_bytes)
-        for rows, table in part.ordered(winners, step):
+        for rows, table, row_kinds in self._merged(part, by_key, kinds, step):
             numbers = first + rows if padded is None else padded[rows]
-            self.files.write(self._chunk(table, numbers, kinds[rows], factory.arrow_schema))
+            self.files.write(self._chunk(table, numbers, row_kinds, factory.arrow_schema))
+            self.rows_written += len(rows)
         self.files.roll()
-        self.rows_written += len(winners)
+
+    def _merged(
+        self, part: RouteRows, by_key: KeyOrder, kinds: Kinds, step: int
+    ) -> Iterator[tuple[Rows, pa.Table, Kinds]]:
+        """Yield merged rows: the numbers of their newest records, the rows, their kinds."""
+        if isinstance(self.function, Deduplicate):
+            # The newest rows are gathered from the buffer itself, without a copy of its columns.
+            for rows, table in part.ordered(newest_rows(by_key), step):
+                yield rows, table, kinds[rows]
+            return
+        schema = part.source.rows.schema
+        columns = {name: _one_chunk(part.column(name)) for name in schema.names}
+        records = Records(
+            by_key=by_key, kinds=kinds, columns=schema.names, column=columns.__getitem__
+        )
+        for merged in merge_sorted(records, self.function, rows_at_once=step):
+            table = pa.Table.from_arrays(list(merged.columns), schema=schema)
+            row_kinds = merged.kinds
+            if row_kinds is None:
+                row_kinds = np.zeros(len(merged.newest), dtype=np.int8)
+            yield merged.newest, table, row_kinds
 
     def finish(self) -> tuple[DataFileMeta, ...]:
         """Return all files, oldest first."""
@@ -83,18 +110,15 @@ class MergeTreeWriter:
             self.sequence_wraps += self._wraps.count(values, counters, adds)
         return numbers
 
-    def _winners(self, part: RouteRows, padded: Longs | None) -> Rows:
-        """Return the last row of every key, in key order."""
+    def _by_key(self, part: RouteRows, padded: Longs | None) -> KeyOrder:
+        """Return the rows in key order, within a key from the oldest to the newest."""
         by_key = sort_keys([part.column(name) for name in self.schema.trimmed_primary_keys])
-        if by_key.starts.all():
-            return by_key.order
-        order: Rows = by_key.order
-        then = self._then(part, padded)
-        if then:
-            descending = self._sort_order is SortOrder.DESCENDING
-            order = order_within_groups(by_key, then, descending=descending)
-        last: npt.NDArray[np.bool_] = np.append(by_key.starts[1:], True)
-        return order[last]
+        then = [] if by_key.starts.all() else self._then(part, padded)
+        if not then:
+            return by_key
+        descending = self._sort_order is SortOrder.DESCENDING
+        order = order_within_groups(by_key, then, descending=descending)
+        return KeyOrder(order=order, starts=by_key.starts)
 
     @property
     def _sort_order(self) -> SortOrder:
@@ -125,3 +149,7 @@ class MergeTreeWriter:
             max_sequence_number=int(numbers.max()),
             delete_rows=int(np.count_nonzero(~is_add(kinds))),
         )
+
+
+def _one_chunk(column: Any) -> Any:
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column

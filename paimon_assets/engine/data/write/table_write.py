@@ -3,8 +3,9 @@
     batch → check → row kind → ignore → sequence field → route → buffer
     buffer full → largest routes → threads: sort, merge, encode → files → CommitMessages
 
-Memory: rows buffered and rows being encoded together stay below `write-buffer-size`; batches are
-kept, not copied, until they are encoded. If anything fails, every file of this call is deleted.
+Memory: rows buffered and rows being encoded together stay below `write-buffer-size`. Batches are
+kept, not copied, until their bucket is written; then texts are joined once and 131,072 rows a
+thread are gathered at a time. If anything fails, every file of this call is deleted.
 Source: `org.apache.paimon.table.sink.TableWriteImpl`.
 """
 
@@ -13,6 +14,7 @@ import os
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -27,6 +29,7 @@ from paimon_assets.engine.contract.commit_message import (
 )
 from paimon_assets.engine.contract.context import WriteContext
 from paimon_assets.engine.data.key_value import key_value_fields
+from paimon_assets.engine.data.merge.function import merge_function_of
 from paimon_assets.engine.data.sequence import field_to_long
 from paimon_assets.engine.data.write.append_only_writer import AppendOnlyWriter
 from paimon_assets.engine.data.write.input_check import InputCheck
@@ -289,6 +292,7 @@ class _TableWrite:
         return MergeTreeWriter(
             schema=schema,
             files=RollingFile(factory=self._factory, bucket_path=route.path, key_columns=keys),
+            function=merge_function_of(schema, self.context.table),
             padding=self._padding,
             next_sequence=route.next_sequence,
         )
@@ -327,11 +331,12 @@ class _TableWrite:
         """Delete every file of this call; nobody knows them yet."""
         for route in self._routes:
             for writer in route.writers:
-                writer.files.abort()
+                with suppress(PaimonError, OSError):  # the first error matters
+                    writer.files.abort()
         for path in self._factory.paths:
             try:
                 self.file_io.delete_file(path)
-            except PaimonError as error:  # the first error matters; this one leaves an orphan
+            except PaimonError as error:  # an orphan stays; it harms nobody
                 logger.warning("could not delete %s after a failed write: %s", path, error)
 
 

@@ -1,0 +1,157 @@
+"""Files of rows that are no part of a table: Parquet, ORC, Arrow, CSV and JSON → Arrow batches.
+
+    Parquet, ORC, Arrow   columns and types are the file's own
+    CSV                   with a header line; values are parsed as the types asked for
+    JSON                  one object a line; likewise
+
+Arrow's JSON reader takes no dates, times or bytes from texts, and timestamps in one notation only:
+these are read as texts and converted.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, assert_never
+
+import pyarrow as pa
+import pyarrow.types as pat
+from pyarrow import csv, json, orc, parquet
+
+from paimon_assets.engine.errors import FormatError, StorageError
+
+_BATCH_ROWS = 65_536
+
+_ARROW_ERRORS = (
+    pa.ArrowInvalid,
+    pa.ArrowTypeError,
+    pa.ArrowKeyError,
+    pa.ArrowNotImplementedError,
+)
+
+
+class RowFormat(StrEnum):
+    """A format of such files; the value is also their ending."""
+
+    PARQUET = "parquet"
+    ORC = "orc"
+    ARROW = "arrow"
+    CSV = "csv"
+    JSON = "json"
+
+    @property
+    def is_text(self) -> bool:
+        """Whether values are texts that must be parsed, so that types are ours to say."""
+        return self in (RowFormat.CSV, RowFormat.JSON)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowFile:
+    """An open file."""
+
+    schema: pa.Schema
+    """Its columns, without the metadata other libraries leave there."""
+    batches: Iterable[pa.RecordBatch]
+    """Its rows, once, decoded as they are consumed."""
+
+
+def open_rows(
+    file: pa.NativeFile,
+    row_format: RowFormat,
+    columns: pa.Schema | None = None,
+    *,
+    options: Mapping[str, Any] | None = None,
+) -> RowFile:
+    """Open a file of rows.
+
+    Args:
+        file: Open for reading, until the last batch was taken.
+        row_format: What it holds.
+        columns: Types that values of CSV and JSON files are parsed as, where names agree; other
+            columns get the types their values look like. A column a JSON file lacks is null.
+        options: Further `pyarrow.csv.ConvertOptions` of a CSV file.
+
+    Raises:
+        pa.ArrowException, OSError: Also while batches are taken; call it inside `naming`.
+
+    Cost:
+        A footer, or the first block of a text file; then one batch in memory.
+    """
+    source: Any = file  # the stubs do not know that pyarrow takes its own files
+    wanted = columns if columns is not None else pa.schema([])
+    match row_format:
+        case RowFormat.PARQUET:
+            # Pages carry checksums where Java wrote them; without a look, damage becomes values.
+            opened = parquet.ParquetFile(source, page_checksum_verification=True)
+            return _row_file(opened.schema_arrow, opened.iter_batches(batch_size=_BATCH_ROWS))
+        case RowFormat.ORC:
+            stripes = orc.ORCFile(source)
+            parts = (stripes.read_stripe(number) for number in range(stripes.nstripes))
+            return _row_file(stripes.schema, parts)
+        case RowFormat.ARROW:
+            blocks = pa.ipc.open_file(source)
+            parts = (blocks.get_batch(number) for number in range(blocks.num_record_batches))
+            return _row_file(blocks.schema, parts)
+        case RowFormat.CSV:
+            convert = csv.ConvertOptions(column_types=wanted, **(options or {}))
+            lines = csv.open_csv(source, convert_options=convert)
+            return _row_file(lines.schema, lines)
+        case RowFormat.JSON:
+            return _open_json(source, wanted)
+        case _:
+            assert_never(row_format)
+
+
+@contextmanager
+def naming(path: str, row_format: RowFormat) -> Iterator[None]:
+    """Turn what pyarrow raises while reading into one line that names the file.
+
+    Raises:
+        FormatError: The file is damaged, or a value does not fit; kind `source-file`.
+        StorageError: The storage failed.
+    """
+    try:
+        yield
+    except (*_ARROW_ERRORS, OSError) as error:
+        reason = " ".join(str(error).split())
+        message = f"'{path}' cannot be read as {row_format}: {reason}"
+        # pyarrow reports damaged pages as OSError too, but without an error number.
+        if isinstance(error, OSError) and error.errno is not None:
+            raise StorageError(message, details={"path": path}) from error
+        raise FormatError(message, kind="source-file", details={"path": path}) from error
+
+
+def _row_file(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> RowFile:
+    plain = (batch.replace_schema_metadata(None) for batch in batches)
+    return RowFile(schema=schema.remove_metadata(), batches=plain)
+
+
+def _open_json(source: Any, wanted: pa.Schema) -> RowFile:
+    readable = pa.schema([field.with_type(_as_read(field.type)) for field in wanted])
+    # The dataset reader would drop members that only later rows have; this one refuses them.
+    parsing = json.ParseOptions(explicit_schema=readable if readable.names else None)
+    objects = json.open_json(source, parse_options=parsing)
+    types = {field.name: field.type for field in wanted}
+    schema = pa.schema(
+        [field.with_type(types.get(field.name, field.type)) for field in objects.schema]
+    )
+
+    def converted() -> Iterator[pa.RecordBatch]:
+        for batch in objects:
+            columns = [_converted(batch.column(field.name), field.type) for field in schema]
+            yield pa.RecordBatch.from_arrays(columns, schema=schema)
+
+    return _row_file(schema, converted())
+
+
+def _converted(values: Any, arrow_type: Any) -> Any:
+    if values.type == arrow_type:
+        return values
+    if pat.is_timestamp(arrow_type) and arrow_type.unit in ("s", "ms"):
+        # A text may show more digits than the unit has; they must be zeros.
+        values = values.cast(pa.timestamp("us", arrow_type.tz))
+    return values.cast(arrow_type)
+
+
+def _as_read(arrow_type: Any) -> Any:
+    return pa.string() if pat.is_temporal(arrow_type) or pat.is_binary(arrow_type) else arrow_type

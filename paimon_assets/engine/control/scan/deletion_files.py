@@ -1,0 +1,68 @@
+"""Where the deletion vectors of a snapshot's data files lie.
+
+The vectors of a snapshot count whatever its table's options say now: a row once deleted stays so.
+Source: `org.apache.paimon.index.IndexFileHandler`, `IndexFilePathFactories`.
+"""
+
+from collections.abc import Container, Mapping
+
+from paimon_assets.engine.contract.split import DeletionFile
+from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.errors import FormatError
+from paimon_assets.engine.spec.index_file import DELETION_VECTORS_INDEX, IndexManifestEntry
+from paimon_assets.engine.spec.options import INDEX_FILE_IN_DATA_DIRECTORY
+from paimon_assets.engine.spec.snapshot import Snapshot
+
+DeletionFiles = Mapping[tuple[bytes, int, str], DeletionFile]
+"""(partition, bucket, data file name) → its deletion vector."""
+
+
+def deletion_files(
+    store: FileStore, snapshot: Snapshot, buckets: Container[tuple[bytes, int]]
+) -> DeletionFiles:
+    """Return the deletion vectors of a snapshot's data files in some buckets.
+
+    Args:
+        store: The table.
+        snapshot: What is read.
+        buckets: (partition, bucket) of the files that are read.
+
+    Raises:
+        FormatError: The index manifest is damaged, or gives a data file two vectors.
+
+    Cost:
+        One entry a vector of these buckets; the index manifest is decoded once a process.
+    """
+    found: dict[tuple[bytes, int, str], DeletionFile] = {}
+    if snapshot.index_manifest is None:
+        return found
+    for entry in store.manifests.read_index(snapshot.index_manifest):
+        is_wanted = (entry.partition, entry.bucket) in buckets
+        if entry.file.index_type != DELETION_VECTORS_INDEX or not is_wanted:
+            continue
+        path = _path_of(store, entry)
+        for vector in entry.file.deletion_vectors or ():
+            key = (entry.partition, entry.bucket, vector.data_file_name)
+            if key in found:
+                raise FormatError(
+                    f"Index manifest '{snapshot.index_manifest}' of table '{store.label}' gives"
+                    f" data file '{vector.data_file_name}' two deletion vectors.",
+                    kind="index-manifest",
+                    details={"table": store.label, "file": vector.data_file_name},
+                )
+            found[key] = DeletionFile(
+                path=path,
+                offset=vector.offset,
+                length=vector.length,
+                cardinality=vector.cardinality,
+            )
+    return found
+
+
+def _path_of(store: FileStore, entry: IndexManifestEntry) -> str:
+    if entry.file.external_path is not None:
+        return entry.file.external_path
+    if store.schema.typed_options.get(INDEX_FILE_IN_DATA_DIRECTORY):
+        directory = store.partitions.bucket_path(store.paths, entry.partition, entry.bucket)
+        return f"{directory}/{entry.file.file_name}"
+    return store.paths.index(entry.file.file_name)

@@ -1,0 +1,160 @@
+"""Snapshot and predicate → all that a reader needs: splits, and the schemas of their files.
+
+    main branch        its needed files
+    fallback branch    needed files of partitions that main does not hold (`scan.fallback-branch`)
+
+Both branches count schemas from 0. Where they differ, the fallback's schemas get numbers of their
+own in the splits, so that a reader needs to know of no branch.
+Source: `org.apache.paimon.table.FallbackReadFileStoreTable`.
+"""
+
+from dataclasses import dataclass, replace
+
+from paimon_assets.engine.contract.split import DataSplit
+from paimon_assets.engine.control.features import check_readable
+from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.scan.deletion_files import deletion_files
+from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
+from paimon_assets.engine.control.scan.split_generator import SplitGenerator
+from paimon_assets.engine.control.scan.time_travel import schema_at
+from paimon_assets.engine.errors import UnsupportedFeatureError
+from paimon_assets.engine.spec.options import BRANCH, SCAN_FALLBACK_BRANCH
+from paimon_assets.engine.spec.predicate import Predicate
+from paimon_assets.engine.spec.schema import TableSchema
+from paimon_assets.engine.spec.snapshot import Snapshot
+from paimon_assets.engine.spec.types import not_null
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableScan:
+    """What a scan found."""
+
+    splits: tuple[DataSplit, ...] = ()
+    file_schemas: tuple[TableSchema, ...] = ()
+    """Schemas of the splits' files, each id once."""
+
+
+def scan_table(
+    store: FileStore,
+    snapshot: Snapshot | None,
+    predicate: Predicate | None,
+    *,
+    moment_ms: int | None = None,
+) -> TableScan:
+    """Find what a read of a table needs.
+
+    Args:
+        store: The table, with the schema to read as.
+        snapshot: What to read; None if nothing was committed yet.
+        predicate: Bound to `store.schema`.
+        moment_ms: Epoch milliseconds of the fallback branch's newest snapshot that counts; None
+            is now.
+
+    Raises:
+        UnsupportedFeatureError: The table, a file or the fallback branch is not what is read here.
+    """
+    found = TableScan() if snapshot is None else _scan(store, snapshot, predicate)
+    branch = store.schema.typed_options.get(SCAN_FALLBACK_BRANCH)
+    if not branch:
+        return found
+    fallback = _opened(store, branch)
+    snapshots = fallback.snapshots
+    newest = snapshots.latest() if moment_ms is None else snapshots.at_timestamp(moment_ms)
+    if newest is None:
+        return found
+    if moment_ms is not None:
+        fallback = fallback.with_schema(schema_at(fallback, newest))
+    fallback = _read_as(fallback, store)
+    held = frozenset[bytes]()
+    if snapshot is not None:
+        held = FileStoreScan(store).partitions(snapshot, predicate)
+    others = _renumbered(_scan(fallback, newest, predicate, without=held), found, store)
+    return TableScan(
+        splits=found.splits + others.splits,
+        file_schemas=found.file_schemas + others.file_schemas,
+    )
+
+
+def _scan(
+    store: FileStore,
+    snapshot: Snapshot,
+    predicate: Predicate | None,
+    *,
+    without: frozenset[bytes] = frozenset(),
+) -> TableScan:
+    entries = FileStoreScan(store).needed_files(snapshot, predicate)
+    wanted = [entry for entry in entries if entry.partition not in without]
+    buckets = {(entry.partition, entry.bucket) for entry in wanted}
+    deletions = deletion_files(store, snapshot, buckets) if buckets else {}
+    splits = SplitGenerator(store).splits(snapshot.id, wanted, deletions)
+    ids = {file.schema_id for split in splits for file in split.data_files}
+    return TableScan(
+        splits=tuple(splits),
+        file_schemas=tuple(store.schemas.schema(number) for number in sorted(ids)),
+    )
+
+
+def _opened(store: FileStore, branch: str) -> FileStore:
+    return FileStore.open(
+        store.file_io,
+        store.table_path,
+        options={BRANCH.key: branch, SCAN_FALLBACK_BRANCH.key: ""},
+        name=f"{store.label}$branch_{branch}",
+    )
+
+
+def _read_as(fallback: FileStore, store: FileStore) -> FileStore:
+    """Return the fallback branch as its columns look from the main branch.
+
+    Raises:
+        UnsupportedFeatureError: The branches are not alike enough.
+    """
+    check_readable(fallback.label, fallback.schema)
+    difference = _difference(store.schema, fallback.schema)
+    if difference is not None:
+        raise UnsupportedFeatureError(
+            f"Cannot read table '{store.label}': its fallback branch, '{fallback.label}'"
+            f" ('{SCAN_FALLBACK_BRANCH.key}'), has {difference}.",
+            kind="unsupported-branch",
+            details={"table": store.label, "branch": fallback.label},
+        )
+    schema = store.schema
+    return fallback.with_schema(replace(fallback.schema, id=schema.id, fields=schema.fields))
+
+
+def _difference(main: TableSchema, fallback: TableSchema) -> str | None:
+    """Say why rows of the fallback branch cannot be read with the main branch's context."""
+    if main.partition_keys != fallback.partition_keys:
+        return f"the partition keys ({', '.join(fallback.partition_keys)})"
+    if main.primary_keys != fallback.primary_keys:
+        return f"the primary key ({', '.join(fallback.primary_keys)})"
+    if main.has_primary_key and _merging_options(main) != _merging_options(fallback):
+        return "a primary key and other options"
+    for column in main.fields:
+        by_id, by_name = fallback.by_id.get(column.id), fallback.by_name.get(column.name)
+        if by_id != by_name and not (by_id and by_name and by_id.id == by_name.id):
+            return f"another column '{column.name}'"
+    for name in main.partition_keys:
+        if not_null(main.by_name[name].type) != not_null(fallback.by_name[name].type):
+            return f"the type {fallback.by_name[name].type} for column '{name}'"
+    return None
+
+
+def _merging_options(schema: TableSchema) -> dict[str, str]:
+    branching = (BRANCH.key, SCAN_FALLBACK_BRANCH.key)
+    return {key: value for key, value in schema.options.items() if key not in branching}
+
+
+def _renumbered(scan: TableScan, beside: TableScan, store: FileStore) -> TableScan:
+    """Give the schemas of `scan` ids that those of `beside`, and of the reader, do not have."""
+    taken = (store.schema.id, *(schema.id for schema in beside.file_schemas))
+    offset = max(taken) + 1
+    return TableScan(
+        splits=tuple(_with_offset(split, offset) for split in scan.splits),
+        file_schemas=tuple(replace(schema, id=schema.id + offset) for schema in scan.file_schemas),
+    )
+
+
+def _with_offset(split: DataSplit, offset: int) -> DataSplit:
+    files = (replace(file, schema_id=file.schema_id + offset) for file in split.data_files)
+    return replace(split, data_files=tuple(files))

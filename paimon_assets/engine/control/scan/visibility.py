@@ -1,0 +1,46 @@
+"""Which files of a primary-key bucket a batch read sees, and whether they share keys.
+
+Where deletion vectors mark what newer files replace, or the first row of a key stays, a compaction
+settles each key before its file leaves level 0: above it every key is live once, and level 0 is
+not read.
+Source: `org.apache.paimon.CoreOptions.batchScanSkipLevel0`, `MergeTreeSplitGenerator`.
+"""
+
+from collections.abc import Collection
+
+from paimon_assets.engine.spec.data_file import DataFileMeta
+from paimon_assets.engine.spec.options import (
+    DELETION_VECTORS_ENABLED,
+    DELETION_VECTORS_MERGE_ON_READ,
+    MERGE_ENGINE,
+    MergeEngine,
+)
+from paimon_assets.engine.spec.schema import TableSchema
+
+
+def settles_keys(schema: TableSchema) -> bool:
+    """Whether above level 0 every key of a bucket is live in one file only."""
+    options = schema.typed_options
+    return schema.has_primary_key and (
+        options.get(DELETION_VECTORS_ENABLED) or options.get(MERGE_ENGINE) is MergeEngine.FIRST_ROW
+    )
+
+
+def skips_level_0(schema: TableSchema) -> bool:
+    """Whether files of level 0 wait for a compaction before batch reads see them."""
+    options = schema.typed_options
+    merges = options.get(DELETION_VECTORS_ENABLED) and options.get(DELETION_VECTORS_MERGE_ON_READ)
+    return settles_keys(schema) and not merges
+
+
+def needs_no_merge(schema: TableSchema, files: Collection[DataFileMeta]) -> bool:
+    """Whether a bucket's files may be read one after the other: no shared keys, no retractions."""
+    levels = {file.level for file in files}
+    if 0 in levels or any(map(has_deletes, files)):
+        return False
+    return len(levels) == 1 or settles_keys(schema)
+
+
+def has_deletes(file: DataFileMeta) -> bool:
+    """Whether a file surely holds deletes: a plan takes an unknown count as none."""
+    return bool(file.delete_row_count)

@@ -1,0 +1,98 @@
+"""Deleted rows of a data file, dropped by their position in the physical file.
+
+A position counts all rows of the file from 0, whatever stretches of it are decoded; so rows are
+dropped before any filter, and before columns are converted: a deleted value need not fit.
+Source: `org.apache.paimon.deletionvectors.ApplyDeletionVectorReader`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from paimon_assets.engine.codec.deletion_vector import FRAME_BYTES, DeletionVector, decode_vector
+from paimon_assets.engine.codec.numpy_columns import from_numpy
+from paimon_assets.engine.contract.split import DeletionFile
+from paimon_assets.engine.errors import FormatError, NotFoundError
+from paimon_assets.engine.fileio.base import FileIO
+from paimon_assets.engine.spec.data_file import DataFileMeta
+
+RowRange = tuple[int, int]
+"""Positions `[start, stop)` in a file."""
+
+
+def read_deletion_vector(
+    file_io: FileIO, deletion: DeletionFile, file: DataFileMeta
+) -> DeletionVector:
+    """Read the deletion vector of a data file. Cost: one read of its bytes.
+
+    Raises:
+        NotFoundError: The index file is gone; the snapshot that names it may have expired.
+        FormatError: The vector is damaged, or does not fit the file's rows.
+    """
+    try:
+        with file_io.open_input(deletion.path) as source:
+            source.seek(deletion.offset)
+            data = source.read(deletion.length + FRAME_BYTES)
+    except NotFoundError as error:
+        raise NotFoundError(
+            f"Index file '{deletion.path}' does not exist; it holds the deleted rows of data file"
+            f" '{file.file_name}'. The snapshot that names it may have expired. Plan the read"
+            " again.",
+            kind=error.kind,
+            details={"path": deletion.path},
+        ) from error
+    vector = decode_vector(data, deletion.path, length=deletion.length)
+    if deletion.cardinality is not None and len(vector) != deletion.cardinality:
+        raise _unfit(
+            deletion, f"it holds {len(vector)} rows, the table says {deletion.cardinality}"
+        )
+    if vector.last >= file.row_count:
+        raise _unfit(
+            deletion,
+            f"it deletes row {vector.last} of '{file.file_name}', which has {file.row_count} rows",
+        )
+    return vector
+
+
+def _unfit(deletion: DeletionFile, what: str) -> FormatError:
+    return FormatError(
+        f"{deletion.path}: wrong deletion vector, {what}.",
+        kind="deletion-vector",
+        details={"path": deletion.path},
+    )
+
+
+def live_rows(
+    batches: Iterable[pa.RecordBatch],
+    vectors: Sequence[DeletionVector],
+    row_ranges: Iterable[RowRange],
+) -> Iterator[pa.RecordBatch]:
+    """Drop deleted rows; batches may become empty.
+
+    Args:
+        batches: Rows in file order; batches may span several ranges.
+        vectors: Each row that one of them holds is deleted.
+        row_ranges: The positions the rows of all batches have together, ascending.
+    """
+    waiting = deque(row_ranges)
+    for batch in batches:
+        alive = np.ones(batch.num_rows, dtype=np.bool_)
+        done = 0
+        while done < batch.num_rows:
+            start, stop = waiting.popleft()
+            if stop - start > batch.num_rows - done:
+                waiting.appendleft((start + batch.num_rows - done, stop))
+                stop = start + batch.num_rows - done
+            for vector in vectors:
+                alive[done + _offsets(vector, start, stop)] = False
+            done += stop - start
+        yield batch if alive.all() else batch.filter(from_numpy(alive))
+
+
+def _offsets(vector: DeletionVector, start: int, stop: int) -> npt.NDArray[np.int64]:
+    return vector.positions(start, stop).astype(np.int64) - start

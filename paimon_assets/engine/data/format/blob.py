@@ -1,0 +1,165 @@
+"""Blob files: one BLOB column of some rows, each value a run of bytes.
+
+    entries   int32 LE magic · value · int64 LE bytes of the entry · int32 LE CRC32 of all before
+    index     differences of the entries' lengths as zig-zag varints; -1 is a null
+    end       int32 LE bytes of the index · byte version = 1
+
+Such a file does not name its column; the table's metadata does.
+Source: `org.apache.paimon.format.blob.BlobFormatWriter`.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
+from types import TracebackType
+from typing import NoReturn, Self
+
+import pyarrow as pa
+
+from paimon_assets.engine.data.format.named_errors import named_errors, open_data_file
+from paimon_assets.engine.errors import FormatError, UnsupportedFeatureError
+from paimon_assets.engine.fileio.base import FileIO
+from paimon_assets.engine.spec.predicate import Predicate
+
+MAGIC = struct.pack("<i", 1_481_511_375)
+_VERSION = 1
+_FOOTER = struct.Struct("<ib")
+_TAIL = struct.Struct("<qI")
+_FRAME_BYTES = len(MAGIC) + _TAIL.size
+_NULL, _PLACEHOLDER = -1, -2
+_BATCH_BYTES = 64 * 1024 * 1024
+"""About how many bytes of values a batch holds; a larger value stands alone."""
+
+
+class BlobReader:
+    """One open blob file."""
+
+    def __init__(
+        self, file_io: FileIO, path: str, column: str, *, file_bytes: int | None = None
+    ) -> None:
+        """Open the file and read its index; errors as `ParquetReader`."""
+        self._path = path
+        self._column = column
+        self._source = open_data_file(file_io, path, file_bytes)
+        try:
+            with named_errors(path, "blob"):
+                self._lengths = self._read_index()
+        except BaseException:
+            self._source.close()
+            raise
+        stored = (max(length, 0) for length in self._lengths)
+        self._offsets = list(accumulate(stored, initial=0))
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The one column."""
+        return pa.schema([pa.field(self._column, pa.large_binary())])
+
+    def batches(
+        self,
+        columns: Sequence[str],
+        *,
+        predicate: Predicate | None,
+        batch_rows: int,
+    ) -> Iterator[pa.RecordBatch]:
+        """Read values, in file order; see `FormatReader`. Nothing is pruned by `predicate`.
+
+        Cost:
+            One storage call a batch, and a step of Python a value: values are large.
+        """
+        start = 0
+        while start < len(self._lengths):
+            stop = self._batch_end(start, batch_rows)
+            with named_errors(self._path, "blob"):
+                values = self._read(start, stop) if columns else [None] * (stop - start)
+            rows = pa.record_batch([pa.array(values, pa.large_binary())], schema=self.schema)
+            yield rows.select(list(columns))
+            start = stop
+
+    def row_ranges(self, predicate: Predicate | None) -> Sequence[tuple[int, int]]:
+        """Return all rows; see `FormatReader`."""
+        return [(0, len(self._lengths))]
+
+    def _batch_end(self, start: int, batch_rows: int) -> int:
+        stop, limit = start + 1, self._offsets[start] + _BATCH_BYTES
+        last = min(start + batch_rows, len(self._lengths))
+        while stop < last and self._offsets[stop + 1] <= limit:
+            stop += 1
+        return stop
+
+    def _read(self, start: int, stop: int) -> list[bytes | None]:
+        begin = self._offsets[start]
+        self._source.seek(begin)
+        data = self._source.read(self._offsets[stop] - begin)
+        return [
+            self._value(data, self._offsets[row] - begin, self._lengths[row])
+            for row in range(start, stop)
+        ]
+
+    def _value(self, data: bytes, offset: int, length: int) -> bytes | None:
+        if length == _NULL:
+            return None
+        if length == _PLACEHOLDER:
+            raise UnsupportedFeatureError(
+                f"Blob file '{self._path}' updates some of its rows only; this engine reads blob"
+                " files that hold every row.",
+                kind="blob-placeholder",
+                details={"path": self._path},
+            )
+        end = offset + length
+        entry = data[offset : end - 4]
+        noted, checksum = _TAIL.unpack_from(data, end - _TAIL.size)
+        if not entry.startswith(MAGIC) or noted != length or checksum != zlib.crc32(entry):
+            self._damaged(f"the value at byte {offset} is not as it was written")
+        return entry[len(MAGIC) : -8]
+
+    def _read_index(self) -> list[int]:
+        size = self._source.size()
+        if size < _FOOTER.size:
+            self._damaged(f"it has {size} bytes")
+        self._source.seek(size - _FOOTER.size)
+        index_bytes, version = _FOOTER.unpack(self._source.read(_FOOTER.size))
+        end = size - _FOOTER.size
+        if version != _VERSION or not 0 <= index_bytes <= end:
+            self._damaged(f"it ends with version {version} and an index of {index_bytes} bytes")
+        self._source.seek(end - index_bytes)
+        lengths = list(accumulate(_varints(self._source.read(index_bytes))))
+        if any(length < _FRAME_BYTES and length not in (_NULL, _PLACEHOLDER) for length in lengths):
+            self._damaged("its index holds an impossible length")
+        if sum(max(length, 0) for length in lengths) != end - index_bytes:
+            self._damaged("its index does not add up to its size")
+        return lengths
+
+    def _damaged(self, what: str) -> NoReturn:
+        raise FormatError(
+            f"Data file '{self._path}' is damaged: {what}.", details={"path": self._path}
+        )
+
+    def close(self) -> None:
+        """Release the file."""
+        self._source.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _varints(data: bytes) -> Iterator[int]:
+    """Decode zig-zag varints: seven bits a byte, the smallest first."""
+    value, shift = 0, 0
+    for byte in data:
+        value |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:  # the high bit says that more bytes follow
+            yield (value >> 1) ^ -(value & 1)
+            value, shift = 0, 0

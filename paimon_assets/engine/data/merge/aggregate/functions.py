@@ -1,0 +1,140 @@
+"""Which function computes an aggregate: name → kernel, and what it does with retractions.
+
+A kernel makes one outcome for each group from the values of its records. Kernels of functions that
+choose a value return row numbers; the others return values.
+Source: `org.apache.paimon.mergetree.compact.aggregate.factory.FieldAggregatorFactory`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from paimon_assets.engine.data.merge.aggregate.bitmaps import united_bitmaps
+from paimon_assets.engine.data.merge.aggregate.lists import collected
+from paimon_assets.engine.data.merge.aggregate.maps import merged_maps, merged_maps_by_time
+from paimon_assets.engine.data.merge.aggregate.nested_rows import (
+    nested_partially_updated,
+    nested_updated,
+)
+from paimon_assets.engine.data.merge.aggregate.numbers import multiplied, summed
+from paimon_assets.engine.data.merge.aggregate.picks import (
+    first_non_null_value,
+    first_value,
+    key_value,
+    largest,
+    last_non_null_value,
+    last_value,
+    smallest,
+)
+from paimon_assets.engine.data.merge.aggregate.texts import listed
+from paimon_assets.engine.data.merge.records import Array, Outcome, Segments
+from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
+from paimon_assets.engine.spec.merge_rules import AggregateFunction, FieldAggregation
+
+Kernel = Callable[[Array, Segments], Outcome]
+
+_PLAIN: Mapping[AggregateFunction, Kernel] = {
+    AggregateFunction.MAX: largest,
+    AggregateFunction.MIN: smallest,
+    AggregateFunction.BOOL_AND: smallest,
+    AggregateFunction.BOOL_OR: largest,
+    AggregateFunction.LAST_VALUE: last_value,
+    AggregateFunction.LAST_NON_NULL_VALUE: last_non_null_value,
+    AggregateFunction.FIRST_VALUE: first_value,
+    AggregateFunction.FIRST_NON_NULL_VALUE: first_non_null_value,
+    AggregateFunction.MERGE_MAP: merged_maps,
+    AggregateFunction.PRIMARY_KEY: key_value,
+}
+_OF_COLUMN: Mapping[AggregateFunction, Callable[[Array, Segments, str], Array]] = {
+    AggregateFunction.SUM: summed,
+    AggregateFunction.PRODUCT: multiplied,
+    AggregateFunction.RBM32: united_bitmaps,
+}
+_OF_SETTINGS: Mapping[AggregateFunction, Callable[[Array, Segments, FieldAggregation], Array]] = {
+    AggregateFunction.LISTAGG: listed,
+    AggregateFunction.COLLECT: collected,
+    AggregateFunction.MERGE_MAP_WITH_KEYTIME: merged_maps_by_time,
+    AggregateFunction.NESTED_UPDATE: nested_updated,
+    AggregateFunction.NESTED_PARTIAL_UPDATE: nested_partially_updated,
+}
+_RETRACTABLE = frozenset(
+    {
+        AggregateFunction.SUM,
+        AggregateFunction.PRODUCT,
+        AggregateFunction.COLLECT,
+        AggregateFunction.MERGE_MAP,
+        AggregateFunction.NESTED_UPDATE,
+        AggregateFunction.LAST_VALUE,
+        AggregateFunction.LAST_NON_NULL_VALUE,
+        AggregateFunction.PRIMARY_KEY,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """The aggregate function of one column, ready to compute."""
+
+    settings: FieldAggregation
+    table: str
+    """For messages."""
+    _kernel: Kernel
+
+    @staticmethod
+    def of(settings: FieldAggregation, table: str) -> Aggregate:
+        """Find the kernel of a function.
+
+        Raises:
+            UnsupportedFeatureError: The function is not computed here; names the column.
+        """
+        function = settings.function
+        kernel: Kernel
+        if function in _PLAIN:
+            kernel = _PLAIN[function]
+        elif function in _OF_COLUMN:
+            of_column = _OF_COLUMN[function]
+
+            def kernel(values: Array, segments: Segments) -> Outcome:
+                return of_column(values, segments, settings.column)
+
+        elif function in _OF_SETTINGS:
+            of_settings = _OF_SETTINGS[function]
+
+            def kernel(values: Array, segments: Segments) -> Outcome:
+                return of_settings(values, segments, settings)
+
+        else:
+            raise UnsupportedFeatureError(
+                f"Column '{settings.column}' of table '{table}' has the aggregate function"
+                f" {function}, whose values only Java's library can merge. Files that need no"
+                " merging (after a full compaction) can be read.",
+                kind=f"aggregate-function-{function}",
+                details={"table": table, "column": settings.column, "function": function},
+            )
+        return Aggregate(settings, table, kernel)
+
+    def __call__(self, values: Array, segments: Segments) -> Outcome:
+        """Compute the outcome of each group.
+
+        Args:
+            values: The column, by row number.
+            segments: Which records make each group; groups without any give null.
+
+        Raises:
+            InvalidInputError: A record retracts, and the function cannot take anything back.
+        """
+        if segments.retracts is None or not segments.retracts.any():
+            return self._kernel(values, segments.without_retracts())
+        if self.settings.ignore_retract:
+            return self._kernel(values, segments.without_retracts())
+        if self.settings.function not in _RETRACTABLE:
+            column, function = self.settings.column, self.settings.function
+            raise InvalidInputError(
+                f"Column '{column}' of table '{self.table}' has the aggregate function {function},"
+                " which cannot take back the values of -U and -D records. Set"
+                f" 'fields.{column}.ignore-retract' to true to leave them out.",
+                kind="retraction",
+                details={"table": self.table, "column": column, "function": function},
+            )
+        return self._kernel(values, segments)

@@ -1,0 +1,230 @@
+"""Lists taken apart and put together again, and collect: the elements of a column's lists.
+
+    lists of many records ─▶ elements, each with its group and record ─▶ those that remain ─▶ lists
+
+Elements are compared through numbers: equal elements of any type, nested ones too, get equal codes.
+Source: `org.apache.paimon.mergetree.compact.aggregate.FieldCollectAgg`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.types as pat
+
+from paimon_assets.engine.codec.numpy_columns import from_numpy, to_numpy
+from paimon_assets.engine.data.key_order import Flags, Order, sort_keys
+from paimon_assets.engine.data.merge.aggregate.picks import later_than_retracts
+from paimon_assets.engine.data.merge.records import Array, Segments, is_valid, run_ends
+from paimon_assets.engine.spec.merge_rules import FieldAggregation
+
+
+@dataclass(frozen=True, slots=True)
+class Elements:
+    """The elements of a column's lists (or the entries of its maps), record by record."""
+
+    lists: Array
+    """The lists that are not null."""
+    records: Segments
+    """Their records."""
+    segments: Segments
+    """One item an element: its group and place; `rows` are places in `content`."""
+    record_of: Order
+    """Element → place of its record in `records`."""
+
+    @staticmethod
+    def of(values: Array, segments: Segments) -> Elements:
+        """Take the lists of a column apart; null lists have no elements."""
+        present = segments.valid(values)
+        lists: Any = values.take(from_numpy(present.rows))
+        ends: npt.NDArray[np.int64] = to_numpy(lists.offsets).astype(np.int64)
+        record_of = np.repeat(np.arange(len(lists)), np.diff(ends))
+        arrivals = present.arrived()[record_of] * len(record_of) + np.arange(len(record_of))
+        elements = Segments(
+            count=present.count,
+            groups=present.groups[record_of],
+            rows=np.arange(ends[0], ends[-1]) if len(lists) else np.empty(0, dtype=np.int64),
+            retracts=None if present.retracts is None else present.retracts[record_of],
+            arrivals=arrivals,
+        )
+        return Elements(lists, present, elements, record_of)
+
+    @property
+    def content(self) -> Array:
+        """All elements (of maps, the keys)."""
+        lists: Any = self.lists
+        content: Array = lists.keys if pat.is_map(lists.type) else lists.values
+        return content
+
+    @property
+    def known(self) -> Flags:
+        """Groups that have a list: some record adds one that is not null."""
+        known = np.zeros(self.records.count, dtype=np.bool_)
+        known[self.records.without_retracts().groups] = True
+        return known
+
+    def rebuilt(self, kept: Segments, content: Array | None = None) -> Array:
+        """Put elements into one list (or map) for each group.
+
+        Args:
+            kept: Those that remain, sorted by group.
+            content: What `kept.rows` are places in, if not the elements themselves.
+        """
+        lists: Any = self.lists
+        indices = from_numpy(kept.rows)
+        options: Any = {"type": lists.type, "mask": from_numpy(~self.known)}
+        parts: Any = [_offsets(kept.groups, kept.count)]
+        built: Array
+        if pat.is_map(lists.type):
+            parts += [lists.keys.take(indices), lists.items.take(indices)]
+            built = pa.MapArray.from_arrays(*parts, **options)
+        else:
+            parts.append((lists.values if content is None else content).take(indices))
+            built = pa.ListArray.from_arrays(*parts, **options)
+        return built
+
+
+def _offsets(groups: Order, count: int) -> Array:
+    ends = np.searchsorted(groups, np.arange(count + 1))
+    return from_numpy(ends.astype(np.int32))
+
+
+def nested_list(groups: Order, items: Array, count: int) -> Array:
+    """Return a list of items for each group, null for groups without any.
+
+    Args:
+        groups: Group of each item, ascending.
+        items: As many.
+        count: How many groups there are.
+    """
+    mask = np.ones(count, dtype=np.bool_)
+    mask[groups] = False
+    parts: Any = [_offsets(groups, count), items]
+    lists: Array = pa.ListArray.from_arrays(*parts, mask=from_numpy(mask))
+    return lists
+
+
+def codes(values: Array) -> Order:
+    """Return numbers that are equal where values are equal; nulls equal each other.
+
+    Maps are equal if their entries are, in order.
+    """
+    by_code = sort_keys(_comparable(values))
+    result = np.empty(len(values), dtype=np.int64)
+    result[by_code.order] = np.cumsum(by_code.starts) - 1
+    return result
+
+
+def joint_codes(columns: list[Array]) -> Order:
+    """Return numbers that are equal where the values of all columns are."""
+    return codes_of_numbers([codes(column) for column in columns])
+
+
+def codes_of_numbers(numbers: list[Order]) -> Order:
+    """Return numbers that are equal where all of `numbers` are, counting from first appearance."""
+    by_code = sort_keys([from_numpy(each) for each in numbers])
+    firsts = by_code.order[by_code.starts]
+    ranks = np.empty(len(firsts), dtype=np.int64)
+    ranks[np.argsort(firsts)] = np.arange(len(firsts))
+    result = np.empty(len(by_code.order), dtype=np.int64)
+    result[by_code.order] = ranks[np.cumsum(by_code.starts) - 1]
+    return result
+
+
+def _comparable(values: Any) -> list[Array]:
+    """Cut a column of any type into columns that have an order."""
+    valid = from_numpy(is_valid(values).astype(np.uint8))
+    if pat.is_struct(values.type):
+        return [valid, *(from_numpy(codes(child)) for child in values.flatten())]
+    if pat.is_fixed_size_list(values.type):
+        values = values.cast(pa.list_(values.type.value_field))
+    if pat.is_list(values.type) or pat.is_map(values.type):
+        is_map = pat.is_map(values.type)
+        parts = [values.keys, values.items] if is_map else [values.values]
+        # The codes of a list's elements, eight bytes each, compare as the list does.
+        inner = joint_codes(parts) if len(parts[0]) else np.empty(0, dtype=np.int64)
+        ends = to_numpy(values.offsets).astype(np.int64) * inner.itemsize
+        lengths = np.where(is_valid(values), np.diff(ends), 0)
+        buffers: Any = [None, pa.py_buffer(_packed_ends(lengths)), _packed(inner, ends, lengths)]
+        return [valid, pa.Array.from_buffers(pa.large_binary(), len(values), buffers)]
+    return [values]
+
+
+def _packed_ends(lengths: Order) -> Any:
+    return np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(lengths)])
+
+
+def _packed(inner: Order, ends: Order, lengths: Order) -> Any:
+    """Return the bytes of each list's codes, without those under nulls."""
+    count = lengths // inner.itemsize
+    starts = np.repeat(ends[:-1] // inner.itemsize - (np.cumsum(count) - count), count)
+    taken: Any = inner[starts + np.arange(int(count.sum()))]
+    return pa.py_buffer(taken)
+
+
+def first_of_each(groups: Order, items: Order) -> Flags:
+    """Return which items are the first of their group and number."""
+    ids = codes_of_numbers([groups, items])
+    first = np.ones(len(ids), dtype=np.bool_)
+    first[1:] = ids[1:] > np.maximum.accumulate(ids)[:-1]
+    return first
+
+
+def collected(values: Array, segments: Segments, settings: FieldAggregation) -> Array:
+    """Concatenate the lists of each group, in order of arrival.
+
+    A retracted element takes out one that equals it, the oldest; with `distinct` there is but one.
+    """
+    elements = Elements.of(values, segments.by_arrival())
+    inner = elements.segments
+    if inner.retracts is None and not settings.distinct:
+        return elements.rebuilt(inner)
+    same = codes_of_numbers([inner.groups, codes(elements.content)[inner.rows]])
+    if inner.retracts is not None and not settings.distinct:
+        return elements.rebuilt(inner.keep(_not_taken_out(same, inner.retracts)))
+    left = later_than_retracts(same, inner)
+    inner, same = inner.keep(left), same[left]
+    return elements.rebuilt(inner.keep(first_of_each(inner.groups, same)))
+
+
+def last_of_each(elements: Segments, same: Order, *ranks: npt.NDArray[Any]) -> Segments:
+    """Return the highest of equal elements, the last of several; each where its first one stands.
+
+    Args:
+        elements: Sorted by group.
+        same: Number of each element, equal for equal elements of one group.
+        ranks: What decides before the place, the least significant first.
+    """
+    same = codes_of_numbers([same])
+    order = np.lexsort((*ranks, same))
+    winners = order[run_ends(same[order])]
+    return Segments(
+        count=elements.count, groups=elements.groups[winners], rows=elements.rows[winners]
+    )
+
+
+def _not_taken_out(same: Order, retracts: Flags) -> Flags:
+    """Return which elements remain, if each that retracts takes out the oldest equal one.
+
+    Args:
+        same: Number of each element, equal for equal elements of one group.
+        retracts: Whether it retracts; all in order of arrival.
+    """
+    order = np.argsort(same, kind="stable")
+    steps = np.where(retracts[order], -1, 1)
+    starts = np.flatnonzero(np.diff(same[order], prepend=-1))
+    lengths = np.diff(np.append(starts, len(order)))
+    sums = np.cumsum(steps)
+    sums -= np.repeat(sums[starts] - steps[starts], lengths)
+    # Nothing can be taken out of nothing: what the sum falls below zero is made up for.
+    left = sums[starts + lengths - 1] - np.minimum(np.minimum.reduceat(sums, starts), 0)
+    added = np.cumsum(steps > 0)
+    totals = added[starts + lengths - 1]
+    remains = (steps > 0) & (np.repeat(totals - left, lengths) < added)
+    result = np.empty(len(order), dtype=np.bool_)
+    result[order] = remains
+    return result

@@ -1,0 +1,154 @@
+"""nested_update and nested_partial_update: a list of rows as a small table inside a column.
+
+Source: `org.apache.paimon.mergetree.compact.aggregate.FieldNestedUpdateAgg`,
+`FieldNestedPartialUpdateAgg`. Java leaves the order of keyed rows open; here a row stands where its
+key came first.
+"""
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from paimon_assets.engine.data.key_order import Order, sort_keys
+from paimon_assets.engine.data.merge.aggregate.lists import (
+    Elements,
+    codes,
+    codes_of_numbers,
+    joint_codes,
+    last_of_each,
+)
+from paimon_assets.engine.data.merge.aggregate.picks import later_than_retracts
+from paimon_assets.engine.data.merge.records import (
+    Array,
+    Segments,
+    gather,
+    is_valid,
+    run_ends,
+    run_starts,
+)
+from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.merge_rules import FieldAggregation, NestedKeyNulls
+
+
+def nested_updated(values: Array, segments: Segments, settings: FieldAggregation) -> Array:
+    """Collect nested rows; with a nested key, the newest row of each.
+
+    A retracted row takes out the rows of its nested key (without one: those equal to it).
+
+    Raises:
+        InvalidInputError: A nested key holds a null where the settings forbid it.
+    """
+    elements = Elements.of(values, segments)
+    content, inner = _whole_rows(elements, settings)
+    same = _same(content, inner, settings)
+    if settings.has_limit and inner.retracts is not None:
+        return elements.rebuilt(inner.keep(_limited(inner, same, content, settings)))
+    left = later_than_retracts(same, inner)
+    inner, same = inner.keep(left), same[left]
+    if settings.nested_key:
+        inner = last_of_each(inner, same, _ranks(content, settings)[inner.rows])
+    return elements.rebuilt(_first_of_group(inner, settings.count_limit))
+
+
+def nested_partially_updated(
+    values: Array, segments: Segments, settings: FieldAggregation
+) -> Array:
+    """Make one nested row of those with equal nested keys: the last value of each field.
+
+    Raises:
+        InvalidInputError: A nested key holds a null where the settings forbid it.
+    """
+    elements = Elements.of(values, segments)
+    content, inner = _whole_rows(elements, settings)
+    same = codes_of_numbers([inner.groups, _same(content, inner, settings)])
+    order = np.argsort(same, kind="stable")
+    ends = run_ends(same[order])
+    rows = Segments(count=len(ends), groups=same[order], rows=inner.rows[order])
+    columns = []
+    for column in content.flatten():
+        present = rows.valid(column)
+        columns.append(gather(column, present.pick(run_ends(present.groups))))
+    merged = pa.StructArray.from_arrays(columns, fields=list(content.type))
+    groups = inner.groups[order][ends]
+    kept = Segments(count=inner.count, groups=groups, rows=np.arange(len(groups)))
+    return elements.rebuilt(kept, merged)
+
+
+def _whole_rows(elements: Elements, settings: FieldAggregation) -> tuple[Any, Segments]:
+    """Return all nested rows, and which of them count: those that are there and have a key."""
+    content: Any = elements.content
+    inner = elements.segments.keep(is_valid(content)[elements.segments.rows])
+    if settings.nested_key_nulls is NestedKeyNulls.MERGE or not settings.nested_key:
+        return content, inner
+    whole = np.ones(len(content), dtype=np.bool_)
+    for name in settings.nested_key:
+        whole &= is_valid(_child(content, name))
+    whole = whole[inner.rows]
+    if settings.nested_key_nulls is NestedKeyNulls.ERROR and not whole.all():
+        raise InvalidInputError(
+            f"Column '{settings.column}' has nested rows whose key"
+            f" ({', '.join(settings.nested_key)}) holds a null, which"
+            f" 'fields.{settings.column}.nested-key-null-strategy' forbids.",
+            kind="nested-key-null",
+            details={"column": settings.column},
+        )
+    return content, inner.keep(whole)
+
+
+def _child(content: Any, name: str) -> Any:
+    return content.flatten()[content.type.get_field_index(name)]
+
+
+def _same(content: Any, inner: Segments, settings: FieldAggregation) -> Order:
+    """Return a number for each nested row, equal for those of one group that replace each other."""
+    if settings.nested_key:
+        identity = joint_codes([_child(content, name) for name in settings.nested_key])
+    elif inner.retracts is None:
+        return np.arange(len(inner.rows))
+    else:
+        identity = codes(content)
+    return codes_of_numbers([inner.groups, identity[inner.rows]])
+
+
+def _ranks(content: Any, settings: FieldAggregation) -> Order:
+    """Return a number for each nested row that grows with its nested sequence."""
+    if not settings.nested_sequence:
+        return np.zeros(len(content), dtype=np.int64)
+    by_rank = sort_keys([_child(content, name) for name in settings.nested_sequence])
+    ranks = np.empty(len(content), dtype=np.int64)
+    ranks[by_rank.order] = np.cumsum(by_rank.starts)
+    return ranks
+
+
+def _first_of_group(inner: Segments, limit: int) -> Segments:
+    starts = run_starts(inner.groups)
+    lengths = np.diff(np.append(starts, len(inner.groups)))
+    places = np.arange(len(inner.groups)) - np.repeat(starts, lengths)
+    return inner.keep(places < limit)
+
+
+def _limited(inner: Segments, same: Order, content: Any, settings: FieldAggregation) -> Order:
+    """Return the places of nested rows that remain if a limit and retractions are both at work.
+
+    Cost:
+        A Python loop over nested rows: what is retracted makes room again, so each row depends on
+        all before it. Only columns with `count-limit` in merges that retract come here.
+    """
+    retracts: Any = inner.retracts
+    ranks = _ranks(content, settings)[inner.rows]
+    kept: dict[int, list[int]] = {}
+    room: dict[int, int] = {}
+    for place in np.lexsort((inner.arrived(), inner.groups)).tolist():
+        group, there = int(inner.groups[place]), kept.setdefault(int(same[place]), [])
+        left = room.setdefault(group, settings.count_limit)
+        if retracts[place]:
+            room[group] = left + len(there)
+            there.clear()
+        elif settings.nested_key and there:
+            if ranks[place] >= ranks[there[0]]:
+                there[0] = place
+        elif left > 0:
+            room[group] = left - 1
+            there.append(place)
+    return np.array(sorted(place for places in kept.values() for place in places), dtype=np.int64)

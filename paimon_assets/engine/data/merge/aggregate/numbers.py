@@ -1,0 +1,311 @@
+"""sum and product, as exact as Java's: integers that overflow are errors, decimals become null.
+
+Whole columns are added in 64 bits (decimals in 128). Only groups that come near the limits of
+their type, found by a floating-point estimate, are added again number by number: there the order
+of the records decides. Floating-point numbers are always added in order, as rounding depends on it.
+Source: `org.apache.paimon.mergetree.compact.aggregate.FieldSumAgg`, `FieldProductAgg`.
+"""
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.types as pat
+
+from paimon_assets.engine.codec.numpy_columns import to_numpy
+from paimon_assets.engine.data.key_order import Flags, Order
+from paimon_assets.engine.data.merge.records import Array, Segments, run_starts
+from paimon_assets.engine.errors import InvalidInputError
+
+_STEPS_AT_ONCE = 32
+_MARGIN = 1 - 1e-6
+"""Estimates are trusted below this part of a limit."""
+_LIMB = np.int64(32)
+_LOW = np.int64(2**32 - 1)
+
+Number = Any
+"""An int (decimals: unscaled), or a numpy float."""
+First = Callable[[Number, int], Number | None]
+"""(the first number, its sign: -1 if it retracts) → what there is then."""
+Step = Callable[[Number, Number, int], Number | None]
+"""(what there is, the next number, its sign) → what there is then."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Groups:
+    """Numbers of the groups that have any, group by group."""
+
+    segments: Segments
+    numbers: npt.NDArray[Any]
+    """One item a record; decimals have two columns, low and high word."""
+    starts: Order
+
+    @property
+    def present(self) -> Order:
+        """The groups that have numbers."""
+        return self.segments.groups[self.starts]
+
+    @property
+    def lengths(self) -> Order:
+        """How many numbers each of them has."""
+        return np.diff(np.append(self.starts, len(self.numbers)))
+
+    @property
+    def signs(self) -> npt.NDArray[np.int64]:
+        """-1 for records that retract, else 1."""
+        retracts = self.segments.retracts
+        if retracts is None:
+            return np.ones(len(self.numbers), dtype=np.int64)
+        return np.where(retracts, np.int64(-1), np.int64(1))
+
+    def fold(self, group: int, first: First, step: Step) -> Number | None:
+        """Fold one group number by number; the result starts again from nothing after a null."""
+        part = slice(int(self.starts[group]), int(self.starts[group] + self.lengths[group]))
+        result: Number | None = None
+        numbers, signs = _integers(self.numbers[part]), self.signs[part].tolist()
+        for number, sign in zip(numbers, signs, strict=True):
+            result = first(number, sign) if result is None else step(result, number, sign)
+        return result
+
+
+def _integers(numbers: npt.NDArray[Any]) -> Iterable[Number]:
+    if numbers.ndim == 1:
+        return numbers.tolist() if numbers.dtype.kind == "i" else list(numbers)
+    return [(high << 64) + (low % 2**64) for low, high in numbers.tolist()]
+
+
+def _groups(values: Array, segments: Segments) -> _Groups:
+    present = segments.valid(values).by_arrival()
+    numbers = _words(values) if pat.is_decimal128(values.type) else to_numpy(values)
+    return _Groups(present, numbers[present.rows], run_starts(present.groups))
+
+
+def _words(values: Array) -> npt.NDArray[np.int64]:
+    data: Any = values.buffers()[1]
+    words = np.frombuffer(b"" if data is None else data, dtype=np.int64)
+    words = words[2 * values.offset : 2 * (values.offset + len(values))]
+    return words.reshape(-1, 2)
+
+
+def summed(values: Array, segments: Segments, column: str) -> Array:
+    """Add the values of each group; records that retract are subtracted; nulls do not count.
+
+    Raises:
+        InvalidInputError: A sum of integers does not fit the column's type; names the column.
+
+    Cost:
+        A few passes; a Python loop over the numbers of groups whose sum comes near the limit.
+    """
+    data_type: Any = values.type
+    groups = _groups(values, segments)
+    if not len(groups.numbers):
+        return pa.nulls(segments.count, data_type)  # type: ignore[no-any-return]  # an array
+    if pat.is_floating(data_type):
+        signed = groups.numbers * groups.signs.astype(groups.numbers.dtype)
+        return _scattered(_fold_left(np.add, signed, groups), groups, data_type)
+    if pat.is_decimal128(data_type):
+        return _decimal_sums(groups, data_type)
+    limit = 2 ** (data_type.bit_width - 1)
+    signed = groups.numbers.astype(np.int64) * groups.signs
+    totals = np.add.reduceat(signed, groups.starts)
+    bounds = np.add.reduceat(np.abs(signed.astype(np.float64)), groups.starts)
+    checked = _checked(-limit, limit - 1, column, "sum")
+
+    def first(number: int, sign: int) -> int:
+        return checked(sign * number)
+
+    def step(result: int, number: int, sign: int) -> int:
+        return checked(result + sign * number)
+
+    for group in np.flatnonzero(bounds >= limit * _MARGIN).tolist():
+        totals[group] = groups.fold(group, first, step)
+    return _scattered(totals.astype(groups.numbers.dtype), groups, data_type)
+
+
+def _checked(low: int, high: int, column: str, function: str) -> Callable[[int], int]:
+    def checked(number: int) -> int:
+        if low <= number <= high:
+            return number
+        raise InvalidInputError(
+            f"The {function} of column '{column}' reaches {number}, which its type cannot hold"
+            f" ({low} to {high}). Widen the column's type.",
+            kind="aggregate-overflow",
+            details={"column": column, "function": function},
+        )
+
+    return checked
+
+
+def _fold_left(ufunc: np.ufunc, numbers: npt.NDArray[Any], groups: _Groups) -> npt.NDArray[Any]:
+    """Fold floating-point numbers from left to right, each step rounded as in Java.
+
+    Cost:
+        A numpy step for each record of the longest group, at most `_STEPS_AT_ONCE`; groups that are
+        longer take one numpy call each.
+    """
+    starts, lengths = groups.starts, groups.lengths
+    with np.errstate(all="ignore"):
+        result = numbers[starts]
+        for step in range(1, min(_STEPS_AT_ONCE, int(lengths.max()))):
+            going = np.flatnonzero(lengths > step)
+            result[going] = ufunc(result[going], numbers[starts[going] + step])
+        for group in np.flatnonzero(lengths > _STEPS_AT_ONCE).tolist():
+            part = numbers[starts[group] : starts[group] + lengths[group]]
+            result[group] = ufunc.accumulate(part)[-1]
+    return result
+
+
+def _decimal_sums(groups: _Groups, data_type: Any) -> Array:
+    """Add 128-bit numbers as four limbs of 32 bits; a sum beyond the precision is null."""
+    limit = 10**data_type.precision
+    words, signs = groups.numbers, groups.signs
+    limbs = [words[:, 0] & _LOW, words[:, 0] >> _LIMB & _LOW, words[:, 1] & _LOW]
+    limbs.append(words[:, 1] >> _LIMB)
+    sums = [np.add.reduceat(limb * signs, groups.starts) for limb in limbs]
+    for low, high in ((0, 1), (1, 2), (2, 3)):
+        sums[high] += sums[low] >> _LIMB
+        sums[low] &= _LOW
+    totals = np.stack([sums[1] << _LIMB | sums[0], sums[3] << _LIMB | sums[2]], axis=1)
+    sizes = np.abs(words[:, 1] * 2.0**64 + words[:, 0].view(np.uint64).astype(np.float64))
+    bounds = np.add.reduceat(sizes, groups.starts)
+
+    def first(number: int, sign: int) -> int:
+        return sign * number
+
+    def step(result: int, number: int, sign: int) -> int | None:
+        total = result + sign * number
+        return total if -limit < total < limit else None
+
+    valid = np.ones(len(totals), dtype=np.bool_)
+    for group in np.flatnonzero(bounds >= limit * _MARGIN).tolist():
+        _store(totals, valid, group, groups.fold(group, first, step))
+    return _scattered(totals, groups, data_type, valid)
+
+
+def _store(totals: npt.NDArray[Any], valid: Flags, group: int, number: int | None) -> None:
+    valid[group] = number is not None
+    unscaled = number or 0
+    totals[group] = ((unscaled & 2**64 - 1) - ((unscaled & 2**63) << 1), unscaled >> 64)
+
+
+def multiplied(values: Array, segments: Segments, column: str) -> Array:
+    """Multiply the values of each group; records that retract divide; nulls do not count.
+
+    Raises:
+        InvalidInputError: A product of integers does not fit the column's type, or a division
+            fails as Java's does; names the column.
+
+    Cost:
+        A few passes; a Python loop over the numbers of every group if they are decimals or some
+        record retracts, else of groups whose product comes near the limit.
+    """
+    data_type: Any = values.type
+    groups = _groups(values, segments)
+    if not len(groups.numbers):
+        return pa.nulls(segments.count, data_type)  # type: ignore[no-any-return]  # an array
+    retracts = segments.retracts is not None and bool(segments.retracts.any())
+    if pat.is_floating(data_type) and not retracts:
+        products = _fold_left(np.multiply, groups.numbers, groups)
+        return _scattered(products, groups, data_type)
+    first, step = _product_steps(data_type, column)
+    products = groups.numbers[groups.starts]
+    valid = np.ones(len(products), dtype=np.bool_)
+    risky = np.arange(len(products))
+    if pat.is_integer(data_type) and not retracts:
+        limit = 2 ** (data_type.bit_width - 1)
+        wide = groups.numbers.astype(np.int64)
+        products = np.multiply.reduceat(wide, groups.starts).astype(products.dtype)
+        with np.errstate(over="ignore"):
+            sizes = np.maximum(np.abs(wide.astype(np.float64)), 1.0)
+            risky = np.flatnonzero(np.multiply.reduceat(sizes, groups.starts) >= limit * _MARGIN)
+    for group in risky.tolist():
+        product = groups.fold(group, first, step)
+        if products.ndim > 1:
+            _store(products, valid, group, product)
+        else:
+            valid[group] = product is not None
+            products[group] = 0 if product is None else product
+    return _scattered(products, groups, data_type, valid)
+
+
+def _product_steps(data_type: Any, column: str) -> tuple[First, Step]:
+    def first(number: Number, sign: int) -> Number | None:
+        return number if sign > 0 else None
+
+    def refuse(result: Number, number: Number) -> InvalidInputError:
+        return InvalidInputError(
+            f"The product of column '{column}' cannot retract {number} from {result}: the quotient"
+            f" has no exact value. Set 'fields.{column}.ignore-retract'.",
+            kind="aggregate-division",
+            details={"column": column},
+        )
+
+    def of_floats(result: Number, number: Number, sign: int) -> Number:
+        with np.errstate(all="ignore"):
+            return result * number if sign > 0 else result / number
+
+    if pat.is_floating(data_type):
+        return first, of_floats
+    if pat.is_integer(data_type):
+        limit = 2 ** (data_type.bit_width - 1)
+        checked = _checked(-limit, limit - 1, column, "product")
+
+        def of_integers(result: int, number: int, sign: int) -> int:
+            if sign > 0:
+                return checked(result * number)
+            if number == 0:
+                raise refuse(result, number)
+            return checked(_divided(result, number))
+
+        return first, of_integers
+    unit, largest = 10**data_type.scale, 10**data_type.precision
+
+    def of_decimals(result: int, number: int, sign: int) -> int | None:
+        if sign > 0:
+            product = _rounded(result * number, unit)
+        elif number == 0 or not _terminates(result, number):
+            raise refuse(result, number)
+        else:
+            product = _rounded(result * unit, number)
+        return product if -largest < product < largest else None
+
+    return first, of_decimals
+
+
+def _divided(number: int, divisor: int) -> int:
+    """Divide, cutting toward zero."""
+    quotient = abs(number) // abs(divisor)
+    return quotient if (number < 0) == (divisor < 0) else -quotient
+
+
+def _rounded(number: int, divisor: int) -> int:
+    """Divide, rounding half away from zero."""
+    quotient = (abs(number) + abs(divisor) // 2) // abs(divisor)
+    return quotient if (number < 0) == (divisor < 0) else -quotient
+
+
+def _terminates(number: int, divisor: int) -> bool:
+    """Whether a quotient has finitely many decimal digits."""
+    rest = abs(divisor) // math.gcd(number, divisor)
+    for prime in (2, 5):
+        while rest % prime == 0:
+            rest //= prime
+    return rest == 1
+
+
+def _scattered(
+    numbers: npt.NDArray[Any], groups: _Groups, data_type: Any, valid: Flags | None = None
+) -> Array:
+    """Return a value for every group, null for those without numbers."""
+    count = groups.segments.count
+    content = np.zeros((count, *numbers.shape[1:]), dtype=numbers.dtype)
+    content[groups.present] = numbers
+    known = np.zeros(count, dtype=np.bool_)
+    known[groups.present] = True if valid is None else valid
+    bits: Any = np.packbits(known, bitorder="little")
+    data: Any = np.ascontiguousarray(content)
+    return pa.Array.from_buffers(data_type, count, [pa.py_buffer(bits), pa.py_buffer(data)])

@@ -1,0 +1,81 @@
+"""Aggregation: every column of a key's records is folded by a function of its own.
+
+    records of a key, oldest first ─▶ per column: fields.<column>.aggregate-function ─▶ one row
+
+A record that stands alone is its key's row as it is, even if it retracts.
+Source: `org.apache.paimon.mergetree.compact.aggregate.AggregateMergeFunction`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from paimon_assets.engine.data.merge.aggregate.functions import Aggregate
+from paimon_assets.engine.data.merge.key_groups import KeyGroups
+from paimon_assets.engine.data.merge.records import Array, FoldedRows, Outcome, Records, run_ends
+from paimon_assets.engine.spec.merge_rules import MergeRules
+from paimon_assets.engine.spec.row_kind import RowKind
+from paimon_assets.engine.spec.schema import TableSchema
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Aggregation:
+    """The merge function of `merge-engine` = `aggregation`."""
+
+    aggregates: Mapping[str, Aggregate]
+    """Column → function, for every column."""
+    remove_on_delete: bool = False
+    """`aggregation.remove-record-on-delete`: a -D removes the row."""
+
+    @staticmethod
+    def of(rules: MergeRules, schema: TableSchema, table: str) -> Aggregation:
+        """Prepare the functions of a table's columns.
+
+        Raises:
+            UnsupportedFeatureError: A function is not computed here; names the column.
+        """
+        return Aggregation(
+            aggregates={
+                column.name: Aggregate.of(rules.aggregations[column.name], table)
+                for column in schema.fields
+            },
+            remove_on_delete=rules.remove_on_delete,
+        )
+
+    def needed(self, columns: Sequence[str]) -> tuple[str, ...]:
+        """Return the columns the merge looks at: none but those asked for."""
+        return tuple(columns)
+
+    def merge(self, records: Records, *, keep_retracts: bool = False) -> FoldedRows:
+        """Fold the records of each key. See `MergeFunction`.
+
+        Raises:
+            InvalidInputError: By `column`, if a function cannot retract, or overflows.
+        """
+        groups = KeyGroups.of(records)
+        if self.remove_on_delete and groups.kinds is not None:
+            groups = _from_last_delete(groups)
+        if not keep_retracts:
+            groups = groups.without_removed()
+        segments = groups.segments()
+
+        def fold(name: str, values: Array) -> Outcome:
+            return self.aggregates[name](values, segments)
+
+        return groups.folded(fold)
+
+
+def _from_last_delete(groups: KeyGroups) -> KeyGroups:
+    """Start each group anew at its last -D, which brings its own values; at its end, it is gone."""
+    if groups.kinds is None:
+        return groups
+    deletes = groups.kinds == RowKind.DELETE
+    last = groups.last(deletes)
+    ends = run_ends(groups.groups)
+    kinds = groups.kinds.copy()
+    kinds[last[last >= 0]] = RowKind.INSERT
+    kept = np.arange(len(kinds)) >= last[groups.groups]
+    return replace(groups, kinds=kinds).keep(kept).removed(deletes[ends])

@@ -1,0 +1,58 @@
+"""First row: the oldest record of a key wins, whatever comes after it.
+
+Source: `org.apache.paimon.mergetree.compact.FirstRowMergeFunction`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from paimon_assets.engine.data.key_order import Flags, KeyOrder
+from paimon_assets.engine.data.merge.deduplicate import only
+from paimon_assets.engine.data.merge.records import ChosenRows, Records, adds
+from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.options import IGNORE_DELETE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FirstRow:
+    """The merge function of `merge-engine` = `first-row`."""
+
+    table: str
+    """For messages."""
+    ignore_retracts: bool = False
+    """`ignore-delete`: records that retract count as if they had never been written."""
+
+    def needed(self, columns: Sequence[str]) -> tuple[str, ...]:
+        """Return the columns the merge looks at: none but those asked for."""
+        return tuple(columns)
+
+    def merge(self, records: Records, *, keep_retracts: bool = False) -> ChosenRows:
+        """Choose the oldest record of each key. See `MergeFunction`.
+
+        Raises:
+            InvalidInputError: One of several records of a key retracts, and `ignore-delete` is off.
+        """
+        by_key, kinds = records.by_key, records.kinds
+        if kinds is None:
+            return ChosenRows(by_key.order[by_key.starts])
+        added = adds(kinds[by_key.order])
+        if self.ignore_retracts:
+            by_key = only(by_key, added)
+        else:
+            self._refuse_retracts(by_key, added)
+        first = by_key.order[by_key.starts]
+        # A key of one record comes as it is; if that retracts, there is no row to read.
+        return ChosenRows.of(first, kinds, keep_retracts=keep_retracts)
+
+    def _refuse_retracts(self, by_key: KeyOrder, added: Flags) -> None:
+        followed = ~np.append(by_key.starts[1:], np.True_)
+        shared = ~by_key.starts | followed
+        if (shared & ~added).any():
+            raise InvalidInputError(
+                f"Table '{self.table}' has the merge engine first-row, which takes no -U and -D,"
+                f" but some of its records are. Set '{IGNORE_DELETE.key}' to true to skip them.",
+                kind="retraction",
+                details={"table": self.table},
+            )

@@ -1,0 +1,253 @@
+"""What merge functions work on: records in key order, groups of them, and gathered columns.
+
+A merge never moves records. It works on row numbers (positions in the columns as they were read)
+and on groups, numbers 0, 1, … of the keys being merged; values are gathered once, at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_assets.engine.codec.numpy_columns import from_numpy, to_numpy
+from paimon_assets.engine.data.key_order import Flags, KeyOrder, Order
+from paimon_assets.engine.spec.row_kind import RowKind
+
+Array: TypeAlias = "pa.Array[Any]"
+Kinds: TypeAlias = npt.NDArray[np.int8]
+
+NOTHING = -1
+"""In place of a row number: no row, so null."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Records:
+    """The records of some keys."""
+
+    by_key: KeyOrder
+    """Rows in key order, within a key from the oldest to the newest."""
+    kinds: Kinds | None
+    """`_VALUE_KIND` of each row, by row number; None if no row retracts."""
+    columns: Sequence[str]
+    """Columns that will be asked of the result."""
+    column: Callable[[str], Array]
+    """A column by name, by row number: one of `columns`, or one the function said it needs."""
+
+
+def adds(kinds: Kinds) -> Flags:
+    """Return True where a record adds its row (+I, +U) rather than retracting it (-U, -D)."""
+    result: Flags = (kinds == RowKind.INSERT) | (kinds == RowKind.UPDATE_AFTER)
+    return result
+
+
+def run_starts(groups: npt.NDArray[Any]) -> Order:
+    """Return where each run of equal numbers begins."""
+    starts = np.ones(len(groups), dtype=np.bool_)
+    np.not_equal(groups[1:], groups[:-1], out=starts[1:])
+    return np.flatnonzero(starts)
+
+
+def run_ends(groups: npt.NDArray[Any]) -> Order:
+    """Return the last place of each run of equal numbers."""
+    ends = np.ones(len(groups), dtype=np.bool_)
+    np.not_equal(groups[1:], groups[:-1], out=ends[:-1])
+    return np.flatnonzero(ends)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Segments:
+    """The records that make one column of some groups.
+
+    Attributes are parallel arrays, one item a record, group by group; within a group records come
+    in the order in which the column's function sees them. A group may be without records.
+    """
+
+    count: int
+    """How many groups there are."""
+    groups: Order
+    """Group of each record, ascending."""
+    rows: Order
+    """Row number of each record."""
+    retracts: Flags | None = None
+    """Whether a record takes back what it says; None if none does."""
+    arrivals: Order | None = None
+    """When records arrived, where that differs from their order; compared within a group."""
+    late: Flags | None = None
+    """Whether a record was put in front of what there was when it arrived; None if none was."""
+    seeds: Flags | None = None
+    """Whether a record is what there was before any other; None if none is."""
+
+    def keep(self, kept: Flags | Order) -> Segments:
+        """Return some of the records: a flag for each, or their places."""
+        return Segments(
+            count=self.count,
+            groups=self.groups[kept],
+            rows=self.rows[kept],
+            retracts=None if self.retracts is None else self.retracts[kept],
+            arrivals=None if self.arrivals is None else self.arrivals[kept],
+            late=None if self.late is None else self.late[kept],
+            seeds=None if self.seeds is None else self.seeds[kept],
+        )
+
+    def by_arrival(self) -> Segments:
+        """Return the records of each group in the order of their arrival."""
+        if self.arrivals is None:
+            return self
+        return self.keep(np.lexsort((self.arrivals, self.groups)))
+
+    def with_late(self) -> Iterator[tuple[int, list[int]]]:
+        """Yield groups that have late records, and their places in order of arrival.
+
+        For functions whose result depends on every step; a Python step for each such group.
+        """
+        if self.late is None:
+            return
+        lateness = np.zeros(self.count, dtype=np.bool_)
+        lateness[self.groups[self.late]] = True
+        places = np.flatnonzero(lateness[self.groups])
+        order = places[np.lexsort((self.arrived()[places], self.groups[places]))]
+        starts = run_starts(self.groups[order])
+        for part in np.split(order, starts[1:]) if len(order) else ():
+            yield int(self.groups[part[0]]), part.tolist()
+
+    def arrived(self) -> Order:
+        """Return a number for each record that grows with its arrival within the group."""
+        return np.arange(len(self.rows)) if self.arrivals is None else self.arrivals
+
+    def without_retracts(self) -> Segments:
+        """Return the records that add."""
+        return self if self.retracts is None else self.keep(~self.retracts).as_adds()
+
+    def as_adds(self) -> Segments:
+        """Return all records as if they added."""
+        return replace(self, retracts=None)
+
+    def valid(self, values: Array) -> Segments:
+        """Return the records whose value, found by row number, is not null."""
+        if not values.null_count:
+            return self
+        return self.keep(is_valid(values)[self.rows])
+
+    def pick(self, places: Order) -> Order:
+        """Return for each group the row of the record chosen, `NOTHING` where none was.
+
+        Args:
+            places: At most one record a group.
+        """
+        picked = np.full(self.count, NOTHING, dtype=np.int64)
+        picked[self.groups[places]] = self.rows[places]
+        return picked
+
+
+def is_valid(values: Array) -> Flags:
+    """Return which values are not null."""
+    valid: Flags = to_numpy(values.is_valid())
+    return valid
+
+
+def nullable_indices(rows: Order) -> Array:
+    """Return row numbers as Arrow indices, null for `NOTHING`."""
+    present = rows >= 0
+    if present.all():
+        return from_numpy(rows)
+    bits: Any = np.packbits(present, bitorder="little")
+    data: Any = np.where(present, rows, 0)
+    return pa.Array.from_buffers(pa.int64(), len(rows), [pa.py_buffer(bits), pa.py_buffer(data)])
+
+
+def gather(values: Array, rows: Order) -> Array:
+    """Take values by row number; `NOTHING` gives null."""
+    taken: Array = pc.take(values, nullable_indices(rows), boundscheck=False)
+    return taken
+
+
+class MergedRows(Protocol):
+    """The rows that stand for their keys, in key order; columns are made on demand."""
+
+    @property
+    def newest(self) -> Order:
+        """Row number of the record each row takes its sequence number from."""
+        ...
+
+    @property
+    def kinds(self) -> Kinds | None:
+        """`_VALUE_KIND` of each row; None if every row adds."""
+        ...
+
+    def column(self, name: str, values: Array) -> Array:
+        """Return one column of the rows.
+
+        Args:
+            name: Its name.
+            values: The column of all records, by row number.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class ChosenRows:
+    """Rows that are one record each, as it was read."""
+
+    newest: Order
+    kinds: Kinds | None = None
+
+    @staticmethod
+    def of(rows: Order, kinds: Kinds, *, keep_retracts: bool) -> ChosenRows:
+        """Choose rows, or those of them that add.
+
+        Args:
+            rows: Row numbers.
+            kinds: `_VALUE_KIND` by row number.
+            keep_retracts: Choose all.
+        """
+        chosen = kinds[rows]
+        return ChosenRows(rows, chosen) if keep_retracts else ChosenRows(rows[adds(chosen)])
+
+    @cached_property
+    def _indices(self) -> Array:
+        return from_numpy(self.newest)
+
+    def column(self, name: str, values: Array) -> Array:
+        """Gather a column."""
+        taken: Array = pc.take(values, self._indices, boundscheck=False)
+        return taken
+
+
+Outcome: TypeAlias = "Order | Array"
+"""What a column's function returns for each group: a row number (or `NOTHING`), or a value."""
+
+
+@dataclass(frozen=True)
+class FoldedRows:
+    """Rows of which some are one record as it was read, and others made of several.
+
+    `alone[i]` is the row number of row i, or `NOTHING` where it is the next of the groups.
+    """
+
+    newest: Order
+    kinds: Kinds | None
+    alone: Order
+    fold: Callable[[str, Array], Outcome]
+    """(column name, its values by row number) → the outcome for each group."""
+
+    def column(self, name: str, values: Array) -> Array:
+        """Fold a column's groups, and put them between the records that stand alone."""
+        folded = np.flatnonzero(self.alone < 0)
+        if not len(folded):
+            return gather(values, self.alone)
+        outcome = self.fold(name, values)
+        rows = self.alone.copy()
+        if isinstance(outcome, np.ndarray):
+            rows[folded] = outcome
+            return gather(values, rows)
+        if len(folded) == len(rows):
+            return outcome
+        rows[folded] = len(values) + np.arange(len(folded))
+        return gather(pa.concat_arrays([values, outcome]), rows)

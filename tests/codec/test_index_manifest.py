@@ -1,0 +1,126 @@
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paimon_assets.engine.codec.avro import RecordSchema, write_container
+from paimon_assets.engine.codec.index_manifest import (
+    INDEX_MANIFEST_SCHEMA,
+    read_index_manifest,
+    write_index_manifest,
+)
+from paimon_assets.engine.errors import FormatError
+from paimon_assets.engine.spec.index_file import (
+    DeletionVectorMeta,
+    GlobalIndexMeta,
+    IndexFileMeta,
+    IndexManifestEntry,
+    live_index_entries,
+)
+from paimon_assets.engine.spec.manifest import FileKind
+
+TABLES = Path(__file__).parents[3] / "shared" / "tables"
+LONGS = st.integers(0, 2**62)
+INTS = st.integers(0, 2**31 - 1)
+VECTORS = st.builds(
+    DeletionVectorMeta,
+    data_file_name=st.text(),
+    offset=INTS,
+    length=INTS,
+    cardinality=st.none() | LONGS,
+)
+GLOBAL = st.builds(
+    GlobalIndexMeta,
+    row_range_start=LONGS,
+    row_range_end=LONGS,
+    index_field_id=INTS,
+    extra_field_ids=st.none() | st.lists(INTS).map(tuple),
+    index_meta=st.none() | st.binary(),
+    source_meta=st.none() | st.binary(),
+)
+ENTRIES = st.builds(
+    IndexManifestEntry,
+    kind=st.sampled_from(FileKind),
+    partition=st.binary(),
+    bucket=INTS,
+    file=st.builds(
+        IndexFileMeta,
+        index_type=st.sampled_from(["DELETION_VECTORS", "HASH", "btree"]),
+        file_name=st.text(),
+        file_size=LONGS,
+        row_count=LONGS,
+        deletion_vectors=st.none() | st.lists(VECTORS).map(tuple),
+        external_path=st.none() | st.text(),
+        global_index=st.none() | GLOBAL,
+    ),
+)
+
+
+@given(st.lists(ENTRIES))
+def test_entries_survive(entries):
+    assert read_index_manifest(write_index_manifest(entries), "m") == entries
+
+
+def entry(name, kind=FileKind.ADD):
+    file = IndexFileMeta(index_type="HASH", file_name=name, file_size=8, row_count=2)
+    return IndexManifestEntry(kind=kind, partition=b"", bucket=0, file=file)
+
+
+def test_a_deleted_index_file_is_not_live():
+    entries = [entry("a"), entry("b"), entry("a", FileKind.DELETE)]
+    assert live_index_entries(entries) == [entry("b")]
+
+
+FIELDS = json.loads(INDEX_MANIFEST_SCHEMA.text)["fields"]
+
+
+def old_manifest(values):
+    """Write one record that has no other fields."""
+    fields = [field for field in FIELDS if field["name"] in values]
+    schema = {"type": "record", "name": "record", "fields": fields}
+    return write_container(RecordSchema.of(json.dumps(schema).encode()), [values])
+
+
+BASE = {
+    "_VERSION": 1,
+    "_KIND": 0,
+    "_PARTITION": b"p",
+    "_BUCKET": 3,
+    "_INDEX_TYPE": "HASH",
+    "_FILE_NAME": "index-1",
+    "_FILE_SIZE": 8,
+    "_ROW_COUNT": 2,
+}
+
+
+def test_a_record_of_before_deletion_vectors_is_read():
+    (found,) = read_index_manifest(old_manifest(BASE), "m")
+    assert found.file == IndexFileMeta(
+        index_type="HASH", file_name="index-1", file_size=8, row_count=2
+    )
+    assert (found.partition, found.bucket) == (b"p", 3)
+
+
+def test_another_version_is_refused():
+    with pytest.raises(FormatError, match="record version 2; this engine reads 1") as caught:
+        read_index_manifest(old_manifest({**BASE, "_VERSION": 2}), "m")
+    assert caught.value.kind == "manifest-version"
+
+
+def test_a_record_without_its_file_is_named():
+    short = {key: value for key, value in BASE.items() if key != "_FILE_NAME"}
+    with pytest.raises(FormatError, match="m: a manifest record is damaged"):
+        read_index_manifest(old_manifest(short), "m")
+
+
+@pytest.mark.skipif(not TABLES.exists(), reason="needs ../shared/tables, written by Java Paimon")
+def test_index_manifests_of_java_survive_in_every_format():
+    paths = sorted(TABLES.glob("**/manifest/index-manifest-*"))
+    for path in paths:
+        entries = read_index_manifest(path.read_bytes(), str(path))
+        assert entries
+        assert read_index_manifest(write_index_manifest(entries), "m") == entries
+    heads = {path.read_bytes()[:3] for path in paths}
+    assert heads == {b"Obj", b"ORC"}

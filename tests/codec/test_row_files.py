@@ -1,0 +1,114 @@
+import datetime as dt
+import json
+
+import pyarrow as pa
+import pyarrow.csv as pacsv
+import pyarrow.orc as paorc
+import pyarrow.parquet as papq
+import pytest
+
+from paimon_assets.engine.codec.row_files import RowFormat, naming, open_rows
+from paimon_assets.engine.errors import FormatError, StorageError
+
+ROWS = pa.table({"id": pa.array(range(100), pa.int64()), "text": [f"t{n}" for n in range(100)]})
+
+
+def write_arrow(rows, path):
+    with pa.ipc.new_file(str(path), rows.schema) as writer:
+        writer.write_table(rows, max_chunksize=30)
+
+
+WRITERS = {
+    RowFormat.PARQUET: lambda rows, path: papq.write_table(rows, path, row_group_size=30),
+    RowFormat.ORC: lambda rows, path: paorc.write_table(rows, str(path)),
+    RowFormat.ARROW: write_arrow,
+    RowFormat.CSV: pacsv.write_csv,
+    RowFormat.JSON: lambda rows, path: path.write_text(
+        "\n".join(json.dumps(row) for row in rows.to_pylist())
+    ),
+}
+
+
+def write(path, row_format, rows=ROWS):
+    WRITERS[row_format](rows, path)
+    return path
+
+
+def read(path, row_format, columns=None):
+    with naming(str(path), row_format), pa.OSFile(str(path), "rb") as file:
+        opened = open_rows(file, row_format, columns)
+        return pa.Table.from_batches(opened.batches, opened.schema)
+
+
+@pytest.mark.parametrize("row_format", list(RowFormat))
+def test_every_format_gives_its_rows_in_order_and_no_foreign_metadata(tmp_path, row_format):
+    marked = ROWS.replace_schema_metadata({"pandas": "{}"})
+    found = read(write(tmp_path / "rows", row_format, marked), row_format)
+    assert found.equals(ROWS)
+    assert found.schema.metadata is None
+
+
+@pytest.mark.parametrize("row_format", [RowFormat.CSV, RowFormat.JSON])
+def test_texts_are_parsed_as_the_types_asked_for(tmp_path, row_format):
+    columns = pa.schema(
+        {
+            "day": pa.date32(),
+            "at": pa.timestamp("ms"),
+            "seen": pa.timestamp("us", "UTC"),
+            "price": pa.decimal128(10, 2),
+        }
+    )
+    row = {
+        "day": "2024-02-29",
+        "at": "2024-01-01 00:00:00.001000",
+        "seen": "2024-01-01T01:00:00+01:00",
+        "price": "1.50",
+    }
+    path = tmp_path / "rows"
+    if row_format is RowFormat.JSON:
+        path.write_text(json.dumps(row))
+    else:
+        row["at"] = "2024-01-01 00:00:00.001"
+        path.write_text(f"{','.join(row)}\n{','.join(row.values())}\n")
+    (found,) = read(path, row_format, columns).to_pylist()
+    assert found["day"] == dt.date(2024, 2, 29)
+    assert found["at"] == dt.datetime(2024, 1, 1, 0, 0, 0, 1000)
+    assert found["seen"] == dt.datetime(2024, 1, 1, tzinfo=dt.UTC)
+    assert str(found["price"]) == "1.50"
+
+
+def test_a_json_member_that_only_later_rows_have_is_refused(tmp_path):
+    path = tmp_path / "rows.json"
+    rows = [{"id": number} for number in range(200_000)]
+    path.write_text("\n".join(map(json.dumps, [*rows, {"id": 1, "late": 2}])))
+    with pytest.raises(FormatError, match="unexpected field"):
+        read(path, RowFormat.JSON)
+
+
+@pytest.mark.parametrize("row_format", list(RowFormat))
+def test_a_damaged_file_is_named_in_one_line(tmp_path, row_format):
+    path = tmp_path / "damaged"
+    path.write_bytes(b'\x00"{[' * 20)
+    with pytest.raises(FormatError, match="damaged") as caught:
+        read(path, row_format, pa.schema({"id": pa.int64()})).column("id")
+    assert "\n" not in caught.value.message
+    assert caught.value.kind == "source-file"
+
+
+def test_damage_inside_a_page_is_found_by_its_checksum(tmp_path):
+    path = tmp_path / "pages.parquet"
+    papq.write_table(ROWS, path, compression="none", use_dictionary=False, write_page_checksum=True)
+    content = bytearray(path.read_bytes())
+    place = content.index(b"t50")
+    content[place : place + 3] = b"t99"
+    path.write_bytes(content)
+    with pytest.raises(FormatError, match=r"pages\.parquet"):
+        read(path, RowFormat.PARQUET)
+
+
+def test_a_failing_storage_is_no_damaged_file(tmp_path):
+    with (
+        pytest.raises(StorageError, match="gone"),
+        naming(str(tmp_path / "gone"), RowFormat.CSV),
+    ):
+        (tmp_path / "gone").read_bytes()

@@ -1,0 +1,296 @@
+"""Deleted rows never come back, whatever of a file is decoded; the oracle is a list of rows."""
+
+from dataclasses import replace
+
+import pyarrow as pa
+import pyarrow.orc as orc
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from paimon_assets.engine.codec.arrow_types import to_arrow_schema
+from paimon_assets.engine.codec.binary_row import serialize_row
+from paimon_assets.engine.codec.deletion_vector import DeletionVector, write_index_file
+from paimon_assets.engine.contract.context import ReadContext
+from paimon_assets.engine.contract.split import DataSplit, DeletionFile
+from paimon_assets.engine.data.deletion import live_rows
+from paimon_assets.engine.data.read.split_read import read_split
+from paimon_assets.engine.errors import FormatError, NotFoundError
+from paimon_assets.engine.fileio.base import FileIOSpec
+from paimon_assets.engine.fileio.local import LocalFileIO
+from paimon_assets.engine.spec.data_file import DataFileMeta
+from paimon_assets.engine.spec.predicate import CompareOp, Comparison, In, IsNull, any_of, bind
+from paimon_assets.engine.spec.schema import Schema, first_table_schema
+
+FILE_IO = LocalFileIO()
+EMPTY = serialize_row([], [])
+APPEND = first_table_schema(Schema.of({"a": "INT", "b": "STRING"}), time_millis=0)
+KEYED = first_table_schema(
+    Schema.of({"k": "INT", "v": "INT"}, primary_keys=["k"], options={"bucket": "1"}),
+    time_millis=0,
+)
+
+
+def context_of(schema, columns=None, predicate=None, **options):
+    return ReadContext(
+        table="db.t",
+        schema=schema.with_dynamic_options(options),
+        file_schemas=(),
+        columns=tuple(columns or schema.field_names),
+        predicate=None if predicate is None else bind(predicate, schema),
+        file_io=FileIOSpec(),
+    )
+
+
+def file_of(path, table, **meta):
+    return DataFileMeta(
+        file_name=path.name,
+        file_size=path.stat().st_size,
+        row_count=table.num_rows,
+        schema_id=0,
+        delete_row_count=0,
+        **meta,
+    )
+
+
+def written(directory, name, rows, *, rows_per_group=1000, file_format="parquet"):
+    """Write rows of the append table as one file."""
+    table = pa.Table.from_pylist(rows, schema=to_arrow_schema(APPEND.fields))
+    path = directory / f"{name}.{file_format}"
+    if file_format == "parquet":
+        pq.write_table(table, path, row_group_size=rows_per_group)
+    else:
+        orc.write_table(table, path, stripe_size=1)
+    return file_of(path, table)
+
+
+def keyed_file(directory, name, records, *, rows_per_group, level, kinds=None):
+    """Write {key: (sequence number, value)} as one file."""
+    keys = sorted(records)
+    table = pa.table(
+        {
+            "_KEY_k": pa.array(keys, pa.int32()),
+            "_SEQUENCE_NUMBER": pa.array([records[key][0] for key in keys], pa.int64()),
+            "_VALUE_KIND": pa.array([0] * len(keys), pa.int8()),
+            "k": pa.array(keys, pa.int32()),
+            "v": pa.array([records[key][1] for key in keys], pa.int32()),
+        }
+    )
+    path = directory / f"{name}.parquet"
+    pq.write_table(table, path, row_group_size=rows_per_group)
+    types = [field.type for field in KEYED.key_fields]
+    numbers = [records[key][0] for key in keys]
+    return file_of(
+        path,
+        table,
+        level=level,
+        min_key=serialize_row([keys[0]], types),
+        max_key=serialize_row([keys[-1]], types),
+        min_sequence_number=min(numbers),
+        max_sequence_number=max(numbers),
+    )
+
+
+def deletions_of(directory, deleted, *, bitmap64=False):
+    """Write {file: positions} as one index file; return a DeletionFile for each."""
+    vectors = {file.file_name: DeletionVector.of(rows) for file, rows in deleted}
+    data, metas = write_index_file(vectors, bitmap64=bitmap64)
+    path = directory / "index-1"
+    path.write_bytes(data)
+    return tuple(
+        DeletionFile(
+            path=str(path), offset=meta.offset, length=meta.length, cardinality=meta.cardinality
+        )
+        for meta in metas
+    )
+
+
+def split_of(directory, files, deletions=None, **more):
+    known = {"snapshot_id": 1, "partition": EMPTY, "bucket": 0, "bucket_path": str(directory)}
+    return DataSplit(**{**known, "data_files": tuple(files), "deletion_files": deletions, **more})
+
+
+def read(context, split):
+    batches = list(read_split(context, split, FILE_IO))
+    schema = to_arrow_schema(context.schema.columns(context.columns))
+    return pa.Table.from_batches(batches, schema=schema).to_pylist()
+
+
+@given(
+    st.lists(st.integers(0, 40), max_size=6),
+    st.lists(st.tuples(st.integers(0, 30), st.integers(0, 9)), max_size=6),
+    st.lists(st.sets(st.integers(0, 400)), max_size=3),
+)
+def test_rows_are_dropped_by_position_however_batches_and_ranges_are_cut(cuts, steps, deleted):
+    ranges, at = [], 0
+    for length, gap in steps:
+        ranges.append((at, at + length))
+        at += length + gap
+    rows = [row for start, stop in ranges for row in range(start, stop)]
+    batches, rest = [], rows
+    for cut in [*cuts, len(rows)]:
+        batches.append(pa.RecordBatch.from_pydict({"row": pa.array(rest[:cut], pa.int64())}))
+        rest = rest[cut:]
+    vectors = [DeletionVector.of(positions) for positions in deleted]
+    found = [row for batch in live_rows(batches, vectors, ranges) for row in batch["row"].tolist()]
+    assert found == [row for row in rows if not any(row in positions for positions in deleted)]
+
+
+def test_a_batch_without_columns_keeps_count_of_its_rows():
+    batch = pa.RecordBatch.from_pydict({"a": [1, 2, 3]}).select([])
+    (found,) = live_rows([batch], [DeletionVector.of([1])], [(0, 3)])
+    assert found.num_rows == 2
+
+
+VALUES = st.integers(-2, 25)
+LEAVES = st.one_of(
+    st.builds(Comparison, field=st.just("a"), op=st.sampled_from(CompareOp), literal=VALUES),
+    st.builds(
+        In, field=st.just("a"), literals=st.lists(VALUES, max_size=3).map(tuple),
+        negated=st.booleans(),
+    ),
+    st.builds(IsNull, field=st.sampled_from(["a", "b"]), negated=st.booleans()),
+)  # fmt: skip
+PREDICATES = LEAVES | st.lists(LEAVES, min_size=2, max_size=2).map(any_of)
+
+
+@st.composite
+def append_files(draw):
+    """Draw rows of a file, sorted so that row groups can be left out, and which of them go."""
+    values = sorted(draw(st.lists(st.integers(0, 22), min_size=4, max_size=30)))
+    nulls = draw(st.integers(0, 4))
+    rows = [
+        {"a": value, "b": None if number % 7 == 3 else str(number)}
+        for number, value in enumerate([*values, *[None] * nulls])
+    ]
+    deleted = draw(st.none() | st.sets(st.integers(0, len(rows) - 1), min_size=1))
+    return rows, deleted, draw(st.integers(1, 6))
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=120)
+@given(
+    st.lists(append_files(), min_size=1, max_size=3),
+    PREDICATES,
+    st.booleans(),
+    st.sampled_from(["parquet", "parquet", "orc"]),
+    st.sampled_from(["1", "3", "1000"]),
+    st.sampled_from([("a", "b"), ("b",), ("a",)]),
+)
+def test_deleted_rows_stay_deleted_whatever_is_pruned(
+    tmp_path, drawn, predicate, bitmap64, file_format, batch_rows, columns
+):
+    files = [
+        written(tmp_path, f"f{number}", rows, rows_per_group=size, file_format=file_format)
+        for number, (rows, _, size) in enumerate(drawn)
+    ]
+    deleted = [(file, gone) for file, (_, gone, _) in zip(files, drawn, strict=True)]
+    known = [(file, gone) for file, gone in deleted if gone is not None]
+    by_name = {
+        file.file_name: deletion
+        for (file, _), deletion in zip(
+            known, deletions_of(tmp_path, known, bitmap64=bitmap64), strict=True
+        )
+    }
+    split = split_of(tmp_path, files, tuple(by_name.get(file.file_name) for file in files))
+    alive = [
+        row
+        for rows, gone, _ in drawn
+        for position, row in enumerate(rows)
+        if position not in (gone or ())
+    ]
+    unfiltered = read(context_of(APPEND, **{"read.batch-size": batch_rows}), split)
+    assert unfiltered == alive
+    # Filters are proven elsewhere; here they must choose among the rows alive, and nothing else.
+    everything = split_of(tmp_path, [written(tmp_path, "alive", alive)]) if alive else None
+    context = context_of(APPEND, columns, predicate, **{"read.batch-size": batch_rows})
+    assert read(context, split) == (read(context, everything) if everything else [])
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=100)
+@given(
+    st.lists(
+        st.tuples(st.sets(st.integers(0, 40), min_size=1), st.sets(st.integers(0, 40))),
+        min_size=1,
+        max_size=4,
+    ),
+    st.integers(1, 9),
+    st.none() | st.integers(-1, 41),
+)
+@example([({1, 2}, set()), ({2}, {0})], 1, None)
+def test_a_deleted_record_does_not_take_part_in_a_merge(tmp_path, runs, rows_per_group, above):
+    files, deleted, best = [], [], {}
+    for number, (keys, positions) in enumerate(runs):
+        records = {key: (100 * number + key, 1000 * number + key) for key in keys}
+        file = keyed_file(
+            tmp_path, f"r{number}", records, rows_per_group=rows_per_group,
+            level=5 if number == 0 else 0,
+        )  # fmt: skip
+        gone = {position for position in positions if position < len(keys)}
+        files.append(file)
+        deleted.append((file, gone))
+        for position, key in enumerate(sorted(keys)):
+            if position not in gone:
+                best[key] = records[key][1]
+    split = split_of(tmp_path, files, deletions_of(tmp_path, deleted))
+    predicate = None
+    if above is not None:
+        predicate = Comparison(field="k", op=CompareOp.GT, literal=above)
+        best = {key: value for key, value in best.items() if key > above}
+    found = read(context_of(KEYED, predicate=predicate), split)
+    assert found == [{"k": key, "v": best[key]} for key in sorted(best)]
+
+
+def one_file(tmp_path, deleted):
+    file = written(tmp_path, "f", [{"a": number, "b": str(number)} for number in range(10)])
+    (deletion,) = deletions_of(tmp_path, [(file, deleted)])
+    return file, deletion
+
+
+def test_a_missing_index_file_says_that_the_snapshot_may_have_expired(tmp_path):
+    file, deletion = one_file(tmp_path, {1})
+    (tmp_path / "index-1").unlink()
+    with pytest.raises(NotFoundError, match="may have expired") as caught:
+        read(context_of(APPEND), split_of(tmp_path, [file], (deletion,)))
+    assert caught.value.kind == "file-not-found"
+
+
+@pytest.mark.parametrize("at", [1, 5, 20, -1])
+def test_a_damaged_vector_is_an_error_and_no_row_is_returned(tmp_path, at):
+    file, deletion = one_file(tmp_path, {1})
+    data = bytearray((tmp_path / "index-1").read_bytes())
+    data[at] ^= 0xFF
+    (tmp_path / "index-1").write_bytes(bytes(data))
+    with pytest.raises(FormatError, match="index-1: damaged deletion vector"):
+        next(read_split(context_of(APPEND), split_of(tmp_path, [file], (deletion,)), FILE_IO))
+
+
+def test_a_vector_that_does_not_fit_the_file_is_refused(tmp_path):
+    file, deletion = one_file(tmp_path, {10})
+    with pytest.raises(FormatError, match=r"deletes row 10 of 'f\.parquet', which has 10 rows"):
+        read(context_of(APPEND), split_of(tmp_path, [file], (deletion,)))
+    file, deletion = one_file(tmp_path, {1, 2})
+    wrong = replace(deletion, cardinality=3)
+    with pytest.raises(FormatError, match="it holds 2 rows, the table says 3"):
+        read(context_of(APPEND), split_of(tmp_path, [file], (wrong,)))
+    unknown = replace(deletion, cardinality=None)
+    assert len(read(context_of(APPEND), split_of(tmp_path, [file], (unknown,)))) == 8
+
+
+def test_row_groups_are_still_left_out(tmp_path):
+    file = written(
+        tmp_path, "f", [{"a": number, "b": "x"} for number in range(1000)], rows_per_group=100
+    )
+    (deletion,) = deletions_of(tmp_path, [(file, {0, 850, 851})])
+    # Damage the pages of the first row groups: a read that opened them would notice.
+    path = tmp_path / file.file_name
+    metadata = pq.ParquetFile(path).metadata
+    first = metadata.row_group(0).column(0).dictionary_page_offset
+    last = metadata.row_group(8).column(0).dictionary_page_offset
+    data = bytearray(path.read_bytes())
+    data[first:last] = b"\xff" * (last - first)
+    path.write_bytes(bytes(data))
+    predicate = Comparison(field="a", op=CompareOp.GE, literal=849)
+    context = context_of(APPEND, ["a"], predicate)
+    found = read(context, split_of(tmp_path, [file], (deletion,)))
+    assert [row["a"] for row in found] == [849, *range(852, 1000)]

@@ -1,0 +1,331 @@
+"""Data files of every format: what is written is read back, whatever the types."""
+
+import datetime as dt
+from decimal import Decimal
+from pathlib import Path
+
+import fastavro
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from paimon_assets.engine.codec.arrow_types import to_arrow_schema
+from paimon_assets.engine.data.field_mapping import FieldMapping
+from paimon_assets.engine.data.format.formats import open_reader, open_writer
+from paimon_assets.engine.embedded import EmbeddedExecutor
+from paimon_assets.engine.errors import (
+    FormatError,
+    InvalidInputError,
+    StorageError,
+    UnsupportedFeatureError,
+)
+from paimon_assets.engine.fileio.local import LocalFileIO
+from paimon_assets.engine.spec.schema import Schema, first_table_schema
+from paimon_assets.engine.table.api import open_catalog, open_table
+from tests.testkit.faulty_fileio import Fault, FaultyFileIO
+from tests.testkit.rows import plain_rows, rows_to_arrow
+from tests.testkit.strategies import rows_of, schemas
+
+FILE_IO = LocalFileIO()
+FORMATS = ["parquet", "orc", "avro"]
+SCHEMA = first_table_schema(
+    Schema.of(
+        {
+            "i": "TINYINT",
+            "s": "STRING NOT NULL",
+            "m": "DECIMAL(10, 2)",
+            "w": "DECIMAL(38, 3)",
+            "d": "DATE",
+            "t": "TIME(3)",
+            "x0": "TIMESTAMP(0)",
+            "x6": "TIMESTAMP(6)",
+            "z": "TIMESTAMP(3) WITH LOCAL TIME ZONE",
+            "b": "BYTES",
+            "l": {"type": "ARRAY", "element": {"type": "ARRAY", "element": "TIME(0)"}},
+            "texts": {"type": "MAP", "key": "STRING", "value": "DECIMAL(5, 1)"},
+            "days": {"type": "MAP", "key": "DATE", "value": "SMALLINT"},
+            "bag": {"type": "MULTISET", "element": "STRING"},
+            "r": {
+                "type": "ROW",
+                "fields": [
+                    {"id": 50, "name": "at", "type": "TIMESTAMP(3)"},
+                    {"id": 51, "name": "inner", "type": {"type": "ARRAY", "element": "INT"}},
+                ],
+            },
+        }
+    ),
+    time_millis=0,
+)
+AT = dt.datetime(2024, 5, 6, 7, 8, 9, 123000)
+FULL = {
+    "i": -3,
+    "s": "é",
+    "m": Decimal("-12345678.90"),
+    "w": Decimal("-12345678901234567890123456789012345.678"),
+    "d": dt.date(1969, 12, 31),
+    "t": dt.time(23, 59, 59, 999000),
+    "x0": AT.replace(microsecond=0),
+    "x6": AT.replace(microsecond=123456),
+    "z": AT.replace(tzinfo=dt.UTC),
+    "b": b"\x00\xff",
+    "l": [[dt.time(1), None], None, []],
+    "texts": [("a", Decimal("0.1")), ("b", None)],
+    "days": [(dt.date(2024, 1, 1), 7), (dt.date(1960, 1, 1), None)],
+    "bag": [("x", 2)],
+    "r": {"at": AT, "inner": [1, None]},
+}
+EMPTY = {**dict.fromkeys(FULL), "s": ""}
+ROWS = [FULL, EMPTY, {**FULL, "w": Decimal("0.001"), "l": [], "texts": [], "r": {"at": None}}]
+
+
+def written(path, file_format, schema, rows, **options):
+    arrow = pa.Table.from_pylist(rows, schema=to_arrow_schema(schema.fields))
+    writer = open_writer(FILE_IO, path, arrow.schema, file_format=file_format, **options)
+    writer.write(arrow)
+    assert writer.close() == writer.written_bytes == Path(path).stat().st_size
+    return arrow
+
+
+def read(path, file_format, schema, *, fields=None, batch_rows=2):
+    mapping = FieldMapping.of(fields or schema.fields, (), schema, path)
+    with open_reader(FILE_IO, path, file_format=file_format) as reader:
+        mapping.check_columns(reader.schema.names)
+        batches = list(reader.batches(mapping.file_columns, predicate=None, batch_rows=batch_rows))
+        assert all(batch.num_rows <= batch_rows for batch in batches)
+        ranges = reader.row_ranges(None)
+    assert sum(stop - start for start, stop in ranges) == sum(map(len, batches))
+    return pa.Table.from_batches([mapping.apply(batch) for batch in batches])
+
+
+@pytest.mark.parametrize("file_format", FORMATS)
+def test_all_types_survive_at_any_depth(tmp_path, file_format):
+    path = str(tmp_path / f"data-0.{file_format}")
+    arrow = written(path, file_format, SCHEMA, ROWS)
+    assert read(path, file_format, SCHEMA).to_pylist() == arrow.to_pylist()
+
+
+@pytest.mark.parametrize("file_format", FORMATS)
+def test_only_the_columns_asked_for_are_decoded(tmp_path, file_format):
+    path = str(tmp_path / f"data-0.{file_format}")
+    arrow = written(path, file_format, SCHEMA, ROWS)
+    names = ["r", "i"]
+    found = read(path, file_format, SCHEMA, fields=SCHEMA.columns(names))
+    assert found.to_pylist() == arrow.select(names).to_pylist()
+    with open_reader(FILE_IO, path, file_format=file_format) as reader:
+        counts = [len(batch) for batch in reader.batches([], predicate=None, batch_rows=2)]
+    assert counts == [2, 1]
+
+
+@pytest.mark.parametrize("file_format", FORMATS)
+def test_a_file_without_rows_is_a_file(tmp_path, file_format):
+    path = str(tmp_path / f"data-0.{file_format}")
+    writer = open_writer(FILE_IO, path, to_arrow_schema(SCHEMA.fields), file_format=file_format)
+    writer.close()
+    with open_reader(FILE_IO, path, file_format=file_format) as reader:
+        assert reader.schema.names == list(SCHEMA.field_names)
+        assert list(reader.batches(["i"], predicate=None, batch_rows=2)) == []
+
+
+@pytest.mark.parametrize(
+    ("file_format", "codec"),
+    [("orc", "none"), ("orc", "snappy"), ("orc", "gzip"), ("orc", "lz4")]
+    + [("avro", codec) for codec in ("none", "snappy", "gzip", "zstd")],
+)
+def test_codecs(tmp_path, file_format, codec):
+    path = str(tmp_path / f"data-0.{file_format}")
+    arrow = written(path, file_format, SCHEMA, ROWS, compression=codec)
+    assert read(path, file_format, SCHEMA).to_pylist() == arrow.to_pylist()
+
+
+def test_a_codec_the_format_does_not_know_is_refused(tmp_path):
+    schema = to_arrow_schema(SCHEMA.fields)
+    for file_format in ("orc", "avro"):
+        with pytest.raises(InvalidInputError, match=f"'brotli'; files of format {file_format}"):
+            open_writer(
+                FILE_IO,
+                str(tmp_path / "x"),
+                schema,
+                file_format=file_format,
+                compression="brotli",
+            )
+
+
+def test_avro_files_have_paimons_schema_and_inverse_timestamps(tmp_path):
+    path = str(tmp_path / "data-0.avro")
+    written(path, "avro", SCHEMA, ROWS)
+    with Path(path).open("rb") as file:
+        reader = fastavro.reader(file)
+        schema = reader.writer_schema
+        rows = list(reader)
+    assert schema["name"] == "org.apache.paimon.avro.generated.record"
+    types = {field["name"]: field["type"] for field in schema["fields"]}
+    assert types["s"] == "string"
+    assert types["x0"] == ["null", {"type": "long", "logicalType": "timestamp-millis"}]
+    assert types["z"] == ["null", {"type": "long", "logicalType": "local-timestamp-millis"}]
+    assert types["days"][1]["logicalType"] == "map"
+    assert types["r"][1]["name"].endswith("record_r")
+    assert rows[0]["m"] == FULL["m"]
+    assert rows[0]["texts"] == dict(FULL["texts"])
+    assert rows[1]["l"] is None
+
+
+def test_avro_decimals_of_any_length_are_read(tmp_path):
+    schema = {
+        "type": "record",
+        "name": "record",
+        "fields": [{"name": "w", "type": {"type": "bytes", "logicalType": "decimal",
+                                          "precision": 38, "scale": 3}}],
+    }  # fmt: skip
+    numbers = [0, 1, -1, 127, 128, -128, -129, 255, 10**38 - 1, 1 - 10**38]
+    path = tmp_path / "data-0.avro"
+    with path.open("wb") as file:
+        values = [{"w": Decimal((int(n < 0), tuple(map(int, str(abs(n)))), -3))} for n in numbers]
+        fastavro.writer(file, schema, values)
+    with open_reader(FILE_IO, str(path), file_format="avro") as reader:
+        (batch,) = reader.batches(["w"], predicate=None, batch_rows=100)
+    assert [int(value.scaleb(3)) for value in batch.column(0).to_pylist()[:8]] == numbers[:8]
+    assert batch.column(0).to_pylist() == [value["w"] for value in values]
+
+
+@pytest.mark.parametrize("file_format", ["orc", "avro"])
+@pytest.mark.parametrize("damage", ["cut", "flipped", "no header"])
+def test_damaged_files_are_named(tmp_path, file_format, damage):
+    path = tmp_path / f"data-7.{file_format}"
+    written(str(path), file_format, SCHEMA, [FULL] * 500)
+    content = bytearray(path.read_bytes())
+    match damage:
+        case "cut":
+            content = content[: len(content) // 2]
+        case "flipped":
+            # The middle of a file of equal rows is compressed content.
+            content[len(content) // 2] ^= 0xFF
+            content[len(content) // 2 + 1] ^= 0xFF
+        case _:
+            content[:4] = b"none"
+            content[-4:] = b"none"
+    path.write_bytes(content)
+    with pytest.raises(FormatError, match=rf"data-7\.{file_format}"):
+        read(str(path), file_format, SCHEMA)
+
+
+def test_an_avro_type_that_paimon_does_not_write_is_named(tmp_path):
+    path = tmp_path / "data-0.avro"
+    schema = {"type": "record", "name": "r", "fields": [{"name": "u", "type": ["int", "string"]}]}
+    with path.open("wb") as file:
+        fastavro.writer(file, schema, [{"u": 1}])
+    with pytest.raises(FormatError, match=r"data-0\.avro.*union"):
+        open_reader(FILE_IO, str(path), file_format="avro")
+
+
+@pytest.mark.parametrize("file_format", ["orc", "avro"])
+def test_an_aborted_file_has_no_end(tmp_path, file_format):
+    path = str(tmp_path / f"data-0.{file_format}")
+    arrow = pa.Table.from_pylist(ROWS, schema=to_arrow_schema(SCHEMA.fields))
+    writer = open_writer(FILE_IO, path, arrow.schema, file_format=file_format)
+    writer.write(arrow)
+    writer.abort()
+
+
+def new_table(path, declared, **options):
+    catalog = open_catalog(path)
+    catalog.create_database("d", ignore_if_exists=True)
+    return catalog.create_table(
+        "d.t",
+        Schema(
+            fields=declared.fields,
+            primary_keys=declared.primary_keys,
+            options={**declared.options, **options},
+        ),
+    )
+
+
+def has_early_fractions(rows):
+    """Whether a timestamp before 1970 has a fraction of a millisecond."""
+    units = {"us": 10**3, "ns": 10**6}
+    return any(
+        value is not None and value < 0 and value % units[column.type.unit]
+        for column in rows.columns
+        if pa.types.is_timestamp(column.type) and column.type.unit in units
+        for value in column.cast(pa.int64()).to_pylist()
+    )
+
+
+@pytest.mark.parametrize("file_format", ["orc", "avro"])
+@settings(max_examples=25)
+@given(data=st.data(), declared=schemas())
+def test_tables_of_other_formats_hold_what_was_written(
+    file_format, data, declared, tmp_path_factory
+):
+    too_fine = file_format == "avro" and any("(9)" in str(f.type) for f in declared.fields)
+    rows = data.draw(st.lists(rows_of(declared, {"id": st.integers(0, 3)}), max_size=6))
+    table = new_table(
+        str(tmp_path_factory.mktemp("formats")),
+        declared,
+        **{"file.format": file_format, "orc.timestamp-ltz.legacy.type": "false"},
+    )
+    arrow = rows_to_arrow(rows, declared)
+    if file_format == "orc" and has_early_fractions(arrow):
+        with pytest.raises(InvalidInputError, match="before 1970"):
+            table.new_write_builder().write(arrow, EmbeddedExecutor(threads=1))
+        return
+    if too_fine:
+        with pytest.raises(UnsupportedFeatureError, match="finer than files of format avro"):
+            table.new_write_builder().write(arrow, EmbeddedExecutor(threads=1))
+        return
+    table.new_write_builder().write(arrow, EmbeddedExecutor(threads=1))
+    expected = list({row["id"]: row for row in rows}.values()) if declared.primary_keys else rows
+    columns = [field.name for field in declared.fields]
+    found = table.new_read_builder().to_arrow()
+    assert plain_rows(found, columns) == plain_rows(rows_to_arrow(expected, declared), columns)
+    assert all(entry.file.file_name.endswith(file_format) for entry in table.live_files())
+
+
+def test_formats_may_be_mixed_in_one_table(tmp_path):
+    declared = Schema.of({"id": "INT", "v": "STRING"}, primary_keys=["id"], options={"bucket": "1"})
+    table = new_table(str(tmp_path), declared)
+    for number, file_format in enumerate(FORMATS):
+        rows = pa.table({"id": pa.array([0, number], pa.int32()), "v": [file_format, file_format]})
+        builder = open_table(table.path, {"file.format": file_format}).new_write_builder()
+        builder.write(rows.slice(1) if number == 0 else rows, EmbeddedExecutor(threads=1))
+    found = table.new_read_builder().to_arrow().sort_by("id").to_pylist()
+    assert found == [{"id": n, "v": v} for n, v in enumerate(["avro", "orc", "avro"])]
+
+
+def test_instants_in_orc_files_need_the_option_that_makes_them_instants(tmp_path):
+    declared = Schema.of({"z": "TIMESTAMP(3) WITH LOCAL TIME ZONE"}, options={"file.format": "orc"})
+    table = new_table(str(tmp_path), declared)
+    rows = pa.table({"z": pa.array([0], pa.timestamp("ms", tz="UTC"))})
+    with pytest.raises(UnsupportedFeatureError, match=r"'z'.*orc\.timestamp-ltz\.legacy\.type"):
+        table.new_write_builder().write(rows, EmbeddedExecutor())
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        (dt.datetime(1969, 1, 1, 0, 0, 0, 1), "before 1970"),
+        (dt.datetime(1600, 1, 1), "1678 to 2261"),
+        (dt.datetime(1969, 1, 1, 0, 0, 0, 1000), None),
+    ],
+)
+@pytest.mark.parametrize("nested", [False, True])
+def test_timestamps_that_orc_files_would_not_hold_are_refused(tmp_path, value, reason, nested):
+    element = pa.timestamp("us")
+    column = pa.array([[value], None], pa.list_(element)) if nested else pa.array([value], element)
+    rows = pa.table({"x": pa.StructArray.from_arrays([column], names=["inner"])})
+    writer = open_writer(FILE_IO, str(tmp_path / "x.orc"), rows.schema, file_format="orc")
+    if reason is None:
+        writer.write(rows)
+    else:
+        with pytest.raises(InvalidInputError, match=f"'x'.*{reason}"):
+            writer.write(rows)
+    writer.abort()
+
+
+@pytest.mark.parametrize("file_format", ["orc", "avro"])
+def test_whichever_storage_call_fails_is_told_as_such(tmp_path, file_format):
+    path = str(tmp_path / f"data-0.{file_format}")
+    written(path, file_format, SCHEMA, ROWS)
+    file_io = FaultyFileIO(FILE_IO, faults={0: Fault.FAIL})
+    with pytest.raises(StorageError):
+        open_reader(file_io, path, file_format=file_format)

@@ -1,0 +1,253 @@
+"""Data-evolution tables: columns of the same rows in several files; the oracle is a dict a row."""
+
+from dataclasses import replace
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from paimon_assets.engine.codec.arrow_types import to_arrow_schema
+from paimon_assets.engine.codec.binary_row import serialize_row
+from paimon_assets.engine.codec.deletion_vector import DeletionVector, write_index_file
+from paimon_assets.engine.contract.context import ReadContext
+from paimon_assets.engine.contract.split import DataSplit, DeletionFile
+from paimon_assets.engine.data.read.split_read import read_split
+from paimon_assets.engine.errors import FormatError, UnsupportedFeatureError
+from paimon_assets.engine.fileio.base import FileIOSpec
+from paimon_assets.engine.fileio.local import LocalFileIO
+from paimon_assets.engine.spec.data_file import DataFileMeta
+from paimon_assets.engine.spec.predicate import CompareOp, Comparison, bind
+from paimon_assets.engine.spec.schema import Schema, first_table_schema
+from tests.data.blob_files import file_bytes
+
+FILE_IO = LocalFileIO()
+EMPTY = serialize_row([], [])
+NAMES = ("a", "b", "c", "d")
+SCHEMA = first_table_schema(Schema.of(dict.fromkeys(NAMES, "INT")), time_millis=0)
+
+
+def written(directory, name, columns, *, first, sequence, rows_per_group=1000, **meta):
+    """Write some columns of rows `first` onwards as one file."""
+    table = pa.table({column: pa.array(values, pa.int32()) for column, values in columns.items()})
+    path = directory / f"{name}.parquet"
+    pq.write_table(table, path, row_group_size=rows_per_group)
+    known = {
+        "file_name": path.name,
+        "file_size": path.stat().st_size,
+        "row_count": table.num_rows,
+        "schema_id": SCHEMA.id,
+        "first_row_id": first,
+        "min_sequence_number": sequence,
+        "max_sequence_number": sequence,
+        "write_cols": tuple(columns),
+    }
+    return DataFileMeta(**{**known, **meta})
+
+
+def read(directory, files, *, columns=NAMES, predicate=None, schema=SCHEMA, **more):
+    options = {"read.batch-size": more.pop("batch_rows", "1000")}
+    context = ReadContext(
+        table="db.t",
+        schema=schema.with_dynamic_options(options),
+        file_schemas=more.pop("file_schemas", ()),
+        columns=tuple(columns),
+        predicate=None if predicate is None else bind(predicate, schema),
+        file_io=FileIOSpec(),
+    )
+    split = DataSplit(
+        snapshot_id=1,
+        partition=EMPTY,
+        bucket=0,
+        bucket_path=str(directory),
+        data_files=tuple(files),
+        **more,
+    )
+    batches = list(read_split(context, split, FILE_IO))
+    arrow_schema = to_arrow_schema(schema.columns(columns))
+    return pa.Table.from_batches(batches, schema=arrow_schema).to_pylist()
+
+
+@st.composite
+def histories(draw):
+    """Draw ranges of rows; of each, files of some columns in the order they were written."""
+    ranges, sequence = [], 0
+    for _ in range(draw(st.integers(1, 3))):
+        rows = draw(st.integers(1, 25))
+        steps = []
+        for _ in range(draw(st.integers(1, 4))):
+            sequence += 1
+            names = draw(st.lists(st.sampled_from(NAMES), min_size=1, unique=True))
+            steps.append((sequence, names, draw(st.integers(1, 9))))
+        deleted = draw(st.none() | st.sets(st.integers(0, rows - 1)))
+        ranges.append((rows, steps, deleted))
+    return ranges
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=120)
+@given(
+    histories(),
+    st.sampled_from(["1", "4", "1000"]),
+    st.lists(st.sampled_from(NAMES), min_size=1, unique=True),
+    st.none() | st.tuples(st.sampled_from(NAMES), st.integers(0, 5000)),
+    st.randoms(use_true_random=False),
+)
+def test_every_column_comes_from_the_newest_file_that_has_it(
+    tmp_path, history, batch_rows, columns, above, random
+):
+    files, deletions, expected, first = [], {}, [], 0
+    for number, (rows, steps, deleted) in enumerate(history):
+        model = [dict.fromkeys(NAMES) for _ in range(rows)]
+        for sequence, names, rows_per_group in steps:
+            values = {
+                name: [1000 * sequence + 10 * row + place for row in range(rows)]
+                for place, name in enumerate(names)
+            }
+            for name, column in values.items():
+                for row, value in enumerate(column):
+                    model[row][name] = value
+            files.append(
+                written(
+                    tmp_path, f"f{number}-{sequence}", values, first=first, sequence=sequence,
+                    rows_per_group=rows_per_group,
+                )
+            )  # fmt: skip
+        if deleted is not None:
+            deletions[files[-len(steps)].file_name] = deleted
+        first += rows
+        expected += [row for at, row in enumerate(model) if at not in (deleted or ())]
+    random.shuffle(files)
+    predicate = None
+    if above is not None:
+        name, bound = above
+        predicate = Comparison(field=name, op=CompareOp.GT, literal=bound)
+        expected = [row for row in expected if row[name] is not None and row[name] > bound]
+    found = read(
+        tmp_path, files, columns=columns, predicate=predicate, batch_rows=batch_rows,
+        deletion_files=tuple(vector_of(tmp_path, deletions, file) for file in files),
+    )  # fmt: skip
+    wanted = [{name: row[name] for name in columns} for row in expected]
+    assert sorted(found, key=repr) == sorted(wanted, key=repr)
+
+
+def vector_of(directory, deletions, file):
+    if file.file_name not in deletions:
+        return None
+    data, (meta,) = write_index_file({"f": DeletionVector.of(deletions[file.file_name])})
+    path = directory / f"index-{file.file_name}"
+    path.write_bytes(data)
+    return DeletionFile(path=str(path), offset=meta.offset, length=meta.length)
+
+
+def test_a_single_file_of_some_columns_has_nulls_for_the_rest(tmp_path):
+    file = written(tmp_path, "f", {"b": [1, 2]}, first=0, sequence=1)
+    assert read(tmp_path, [file], columns=["a", "b"]) == [{"a": None, "b": 1}, {"a": None, "b": 2}]
+
+
+def test_columns_that_no_file_has_are_null_in_every_row(tmp_path):
+    files = [
+        written(tmp_path, "f1", {"b": [1, 2]}, first=0, sequence=1),
+        written(tmp_path, "f2", {"c": [3, 4]}, first=0, sequence=2),
+    ]
+    assert read(tmp_path, files, columns=["a"]) == [{"a": None}, {"a": None}]
+
+
+def test_columns_are_found_by_id_after_a_rename(tmp_path):
+    renamed = replace(
+        SCHEMA, id=1, fields=tuple(replace(f, name={"a": "b", "b": "a"}.get(f.name, f.name))
+                                   for f in SCHEMA.fields),
+    )  # fmt: skip
+    files = [
+        written(tmp_path, "f1", {"a": [1], "b": [2]}, first=0, sequence=1),
+        written(tmp_path, "f2", {"b": [10]}, first=0, sequence=2, schema_id=1),
+    ]
+    found = read(tmp_path, files, columns=["a", "b"], schema=renamed, file_schemas=(SCHEMA,))
+    assert found == [{"a": 2, "b": 10}]
+
+
+def test_row_tracking_columns_of_a_compacted_file_are_not_the_tables(tmp_path):
+    columns = {"a": [1], "b": [2], "c": [3], "d": [4], "_ROW_ID": [7], "_SEQUENCE_NUMBER": [9]}
+    file = written(tmp_path, "f", columns, first=None, sequence=9)
+    assert read(tmp_path, [file]) == [{"a": 1, "b": 2, "c": 3, "d": 4}]
+
+
+@pytest.mark.parametrize(
+    ("first", "values"), [(0, [1, 2]), (1, [1, 2, 3])], ids=["fewer rows", "other rows"]
+)
+def test_files_that_overlap_in_part_are_refused(tmp_path, first, values):
+    files = [
+        written(tmp_path, "f1", {"a": [1, 2, 3]}, first=0, sequence=1),
+        written(tmp_path, "f2", {"b": values}, first=first, sequence=2),
+    ]
+    with pytest.raises(FormatError, match=r"f1\.parquet.*f2\.parquet.*same rows") as caught:
+        read(tmp_path, files)
+    assert caught.value.kind == "row-range"
+
+
+def test_a_file_with_fewer_rows_than_its_metadata_says_is_noticed(tmp_path):
+    short = written(tmp_path, "f2", {"b": [1, 2]}, first=0, sequence=2, row_count=3)
+    files = [written(tmp_path, "f1", {"a": [1, 2, 3]}, first=0, sequence=1), short]
+    with pytest.raises(FormatError, match="same rows"):
+        read(tmp_path, files)
+
+
+BLOBS = first_table_schema(Schema.of({"a": "INT", "b": "BLOB"}), time_millis=0)
+
+
+def blob_file(directory, name, values, *, first, sequence):
+    path = directory / f"{name}.blob"
+    path.write_bytes(file_bytes(values))
+    return DataFileMeta(
+        file_name=path.name, file_size=path.stat().st_size, row_count=len(values),
+        schema_id=0, first_row_id=first, min_sequence_number=sequence,
+        max_sequence_number=sequence, write_cols=("b",),
+    )  # fmt: skip
+
+
+def test_blob_files_follow_each_other_along_the_rows(tmp_path):
+    files = [
+        blob_file(tmp_path, "b2", [b"z"], first=2, sequence=1),
+        written(tmp_path, "a", {"a": [1, 2, 3]}, first=0, sequence=1, write_cols=None),
+        blob_file(tmp_path, "b1", [b"x", None], first=0, sequence=1),
+    ]
+    rows = [{"a": 1, "b": b"x"}, {"a": 2, "b": None}, {"a": 3, "b": b"z"}]
+    assert read(tmp_path, files, columns=["a", "b"], schema=BLOBS) == rows
+    assert read(tmp_path, files, columns=["b"], schema=BLOBS) == [{"b": r["b"]} for r in rows]
+    deleted = vector_of(tmp_path, {"a.parquet": {0, 1}}, files[1])
+    found = read(tmp_path, files, columns=["b"], schema=BLOBS, deletion_files=(None, deleted, None))
+    assert found == [{"b": b"z"}]
+
+
+def test_newer_blob_files_replace_older_ones(tmp_path):
+    files = [
+        written(tmp_path, "a", {"a": [1, 2]}, first=0, sequence=1),
+        blob_file(tmp_path, "b1", [b"old", b"old"], first=0, sequence=1),
+        blob_file(tmp_path, "b2", [b"new"], first=0, sequence=2),
+        blob_file(tmp_path, "b3", [b"newer"], first=1, sequence=2),
+    ]
+    found = read(tmp_path, files, columns=["b"], schema=BLOBS)
+    assert found == [{"b": b"new"}, {"b": b"newer"}]
+
+
+@pytest.mark.parametrize("first", [0, 2], ids=["overlap", "gap"])
+def test_blob_files_that_do_not_cover_the_rows_are_refused(tmp_path, first):
+    files = [
+        written(tmp_path, "a", {"a": [1, 2, 3]}, first=0, sequence=1),
+        blob_file(tmp_path, "b1", [b"x"], first=0, sequence=1),
+        blob_file(tmp_path, "b2", [b"y", b"z"], first=first, sequence=1),
+    ]
+    with pytest.raises(FormatError, match="same rows"):
+        read(tmp_path, files, columns=["a", "b"], schema=BLOBS)
+
+
+def test_a_blob_column_among_others_is_a_reference_and_refused(tmp_path):
+    table = pa.table({"a": pa.array([1], pa.int32()), "b": pa.array([b"where"], pa.binary())})
+    path = tmp_path / "f.parquet"
+    pq.write_table(table, path)
+    file = DataFileMeta(
+        file_name="f.parquet", file_size=path.stat().st_size, row_count=1, schema_id=0
+    )
+    with pytest.raises(UnsupportedFeatureError, match="as references") as caught:
+        read(tmp_path, [file], columns=["a"], schema=BLOBS)
+    assert caught.value.kind == "blob-reference"

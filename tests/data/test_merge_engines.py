@@ -1,0 +1,443 @@
+"""Columnar merge functions against merging record by record, for every engine and function."""
+
+from decimal import Decimal
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from pyroaring import BitMap
+
+from paimon_assets.engine.codec.arrow_types import to_arrow_type
+from paimon_assets.engine.data.key_order import sort_keys
+from paimon_assets.engine.data.merge.function import merge_function_of
+from paimon_assets.engine.data.merge.local_merge import merge_sorted
+from paimon_assets.engine.data.merge.records import Records
+from paimon_assets.engine.errors import FormatError, InvalidInputError, UnsupportedFeatureError
+from paimon_assets.engine.spec.merge_rules import AggregateFunction, merge_rules_of
+from paimon_assets.engine.spec.row_kind import RowKind
+from paimon_assets.engine.spec.schema import Schema, first_table_schema
+from tests.testkit.merge_model import MergeModel, NotRetractableError
+
+TEXTS = st.sampled_from([None, "", " ", "a", "b", "a,b", "b,,c", "é"])
+INTS = st.none() | st.integers(-3, 3)
+DOUBLES = st.none() | st.sampled_from([0.1, -0.5, 1e16, 1.0, -1e16])
+NESTED = st.none() | st.fixed_dictionaries(
+    {"id": st.none() | st.integers(0, 2), "v": INTS, "s": INTS}
+)
+NESTED_ROWS = st.none() | st.lists(NESTED, max_size=3)
+ROW = {
+    "type": "ROW",
+    "fields": [
+        {"id": 90 + position, "name": name, "type": "INT"}
+        for position, name in enumerate(("id", "v", "s"))
+    ],
+}
+NESTED_TYPE = {"type": "ARRAY", "element": ROW}
+TIMED_ROW = {
+    "type": "ROW",
+    "fields": [
+        {"id": 95, "name": "v", "type": "INT"},
+        {"id": 96, "name": "ts", "type": "STRING"},
+    ],
+}
+BITMAPS = st.none() | st.frozensets(st.integers(0, 70_000), max_size=3).map(
+    lambda numbers: BitMap(numbers).serialize()
+)
+DECIMALS = st.none() | st.integers(-999, 999).map(lambda unscaled: Decimal(unscaled) / 10)
+BIG = st.none() | st.integers(-(10**38) + 1, 10**38 - 1).map(
+    lambda unscaled: Decimal((int(unscaled < 0), tuple(map(int, str(abs(unscaled)))), -4))
+)
+
+AGGREGATED = {
+    "sum_int": ("INT", "sum", INTS, {}),
+    "sum_long": ("BIGINT", "sum", st.none() | st.integers(-(2**60), 2**60), {}),
+    "sum_decimal": ("DECIMAL(4, 1)", "sum", DECIMALS, {}),
+    "sum_wide": ("DECIMAL(38, 4)", "sum", BIG, {}),
+    "sum_double": ("DOUBLE", "sum", DOUBLES, {}),
+    "product_int": ("BIGINT", "product", st.none() | st.integers(1, 9), {}),
+    "product_decimal": ("DECIMAL(4, 1)", "product", DECIMALS, {"ignore-retract": "true"}),
+    "product_double": ("DOUBLE", "product", DOUBLES, {"ignore-retract": "true"}),
+    "max_text": ("STRING", "max", TEXTS, {"ignore-retract": "true"}),
+    "max_wide": ("DECIMAL(38, 4)", "max", BIG, {"ignore-retract": "true"}),
+    "min_double": ("DOUBLE", "min", DOUBLES, {"ignore-retract": "true"}),
+    "last": ("INT", "last_value", INTS, {}),
+    "last_known": ("INT", "last_non_null_value", INTS, {}),
+    "by_default": ("STRING", None, TEXTS, {}),
+    "first": ("INT", "first_value", INTS, {"ignore-retract": "true"}),
+    "first_known": ("INT", "first_not_null_value", INTS, {"ignore-retract": "true"}),
+    "texts": ("STRING", "listagg", TEXTS, {"ignore-retract": "true", "list-agg-delimiter": ";"}),
+    "pieces": ("STRING", "listagg", TEXTS, {"ignore-retract": "true", "distinct": "true"}),
+    "all_true": ("BOOLEAN", "bool_and", st.none() | st.booleans(), {"ignore-retract": "true"}),
+    "some_true": ("BOOLEAN", "bool_or", st.none() | st.booleans(), {"ignore-retract": "true"}),
+    "bag": ({"type": "ARRAY", "element": "INT"}, "collect", st.none() | st.lists(INTS, max_size=3),
+            {}),
+    "set": ({"type": "ARRAY", "element": "STRING"}, "collect",
+            st.none() | st.lists(TEXTS, max_size=3, unique=True), {"distinct": "true"}),
+    "set_of_rows": (NESTED_TYPE, "collect", st.none() | st.lists(NESTED, max_size=2,
+                    unique_by=repr), {"distinct": "true"}),
+    "map": ({"type": "MAP", "key": "STRING", "value": "INT"}, "merge_map",
+            st.none() | st.dictionaries(st.sampled_from("abc"), INTS, max_size=3), {}),
+    "timed": ({"type": "MAP", "key": "INT", "value": TIMED_ROW}, "merge_map_with_keytime",
+              st.none() | st.dictionaries(st.integers(0, 1), st.none() | st.fixed_dictionaries(
+                  {"v": INTS, "ts": st.sampled_from([None, "1", "2"])}), max_size=2),
+              {"ignore-retract": "true"}),
+    "rows": (NESTED_TYPE, "nested_update", NESTED_ROWS, {}),
+    "few_rows": (NESTED_TYPE, "nested_update", NESTED_ROWS, {"count-limit": "2"}),
+    "table": (NESTED_TYPE, "nested_update", NESTED_ROWS, {"nested-key": "id"}),
+    "small_table": (NESTED_TYPE, "nested_update", NESTED_ROWS,
+                    {"nested-key": "id", "count-limit": "2"}),
+    "ordered_table": (NESTED_TYPE, "nested_update", NESTED_ROWS,
+                      {"nested-key": "id", "nested-sequence-field": "s,v"}),
+    "strict_table": (NESTED_TYPE, "nested_update", NESTED_ROWS, {
+        "nested-key": "id,v", "nested-key-null-strategy": "ignore"}),
+    "merged_table": (NESTED_TYPE, "nested_partial_update", NESTED_ROWS,
+                     {"nested-key": "id", "ignore-retract": "true"}),
+    "bitmap": ("BYTES", "rbm32", BITMAPS, {"ignore-retract": "true"}),
+}  # fmt: skip
+"""Column → (type, function, values, options of the column)."""
+KINDS = st.sampled_from([RowKind.INSERT, RowKind.INSERT, *RowKind])
+
+
+def aggregated_schema(*names, **options):
+    columns, declared = {"k": "INT"}, {"merge-engine": "aggregation", **options}
+    for name in names or AGGREGATED:
+        data_type, function, _, extra = AGGREGATED[name]
+        columns[name] = data_type
+        if function:
+            declared[f"fields.{name}.aggregate-function"] = function
+        declared.update({f"fields.{name}.{key}": value for key, value in extra.items()})
+    return table_schema(columns, declared)
+
+
+def table_schema(columns, options):
+    declared = Schema.of(columns, primary_keys=["k"], options=options)
+    return first_table_schema(declared, time_millis=0)
+
+
+def records_of(schema, records):
+    """Records (kind, row), in order of arrival, as the merge functions take them."""
+    columns = {}
+    for field in schema.fields:
+        values = [row[field.name] for _, row in records]
+        if field.type.root == "MAP":
+            values = [value if value is None else list(value.items()) for value in values]
+        columns[field.name] = pa.array(values, to_arrow_type(field.type))
+    kinds = np.array([kind for kind, _ in records], dtype=np.int8)
+    return Records(
+        by_key=sort_keys([columns["k"]]),
+        kinds=kinds if kinds.any() else None,
+        columns=schema.field_names,
+        column=columns.__getitem__,
+    )
+
+
+def merged(schema, records, **options):
+    """Merge with the columnar functions: key → (kind, row)."""
+    given = records_of(schema, records)
+    rows = merge_function_of(schema, "d.t").merge(given, **options)
+    columns = {name: rows.column(name, given.column(name)) for name in schema.field_names}
+    assert all(
+        column.type == given.column(name).type and len(column) == len(rows.newest)
+        for name, column in columns.items()
+    )
+    for column in columns.values():
+        column.validate(full=True)
+    kinds = [0] * len(rows.newest) if rows.kinds is None else rows.kinds.tolist()
+    plain = pa.table(columns).to_pylist(maps_as_pydicts="strict")
+    return {row["k"]: (RowKind(kind), row) for kind, row in zip(kinds, plain, strict=True)}
+
+
+def expected(schema, records):
+    """Merge record by record: key → (kind, row)."""
+    model = MergeModel(merge_rules_of(schema), schema.fields)
+    keys = {}
+    for kind, row in records:
+        keys.setdefault(row["k"], []).append((kind, row))
+    found = {key: model.merge(members) for key, members in keys.items()}
+    return {key: record for key, record in found.items() if record is not None}
+
+
+def canonical(schema, result):
+    """Lists and maps whose order is left open, sorted."""
+    loose = {
+        name
+        for name, each in merge_rules_of(schema).aggregations.items()
+        if each.distinct or each.nested_key
+    }
+    return {
+        key: (kind, {name: _loose(name in loose, value) for name, value in row.items()})
+        for key, (kind, row) in result.items()
+    }
+
+
+def _loose(is_loose, value):
+    if isinstance(value, dict):
+        return sorted(value.items(), key=_sortable)
+    if isinstance(value, bytes):
+        return sorted(BitMap.deserialize(value))
+    if isinstance(value, str):
+        return value if value.strip() else None  # blank texts list nothing
+    return sorted(value, key=_sortable) if is_loose and isinstance(value, list) else value
+
+
+def _sortable(value):
+    return repr(sorted(value.items()) if isinstance(value, dict) else value)
+
+
+def check(schema, records):
+    """Both ways of merging must agree, on what is read and on what is written."""
+    try:
+        wanted = canonical(schema, expected(schema, records))
+    except NotRetractableError:
+        with pytest.raises(InvalidInputError, match="-U and"):
+            merged(schema, records, keep_retracts=True)
+        return
+    assert canonical(schema, merged(schema, records, keep_retracts=True)) == wanted
+    visible = {key: record for key, record in wanted.items() if record[0].is_add}
+    assert {key: row for key, (_, row) in canonical(schema, merged(schema, records)).items()} == {
+        key: row for key, (_, row) in visible.items()
+    }
+
+
+def records_strategy(values, kinds=KINDS):
+    row = st.fixed_dictionaries({"k": st.integers(0, 2), **values})
+    return st.lists(st.tuples(kinds, row), min_size=1, max_size=10)
+
+
+@pytest.mark.parametrize("column", AGGREGATED)
+@settings(max_examples=40)
+@given(data=st.data())
+def test_every_function_equals_folding_record_by_record(column, data):
+    schema = aggregated_schema(column)
+    check(schema, data.draw(records_strategy({column: AGGREGATED[column][2]})))
+
+
+@settings(max_examples=60)
+@given(
+    records_strategy({name: AGGREGATED[name][2] for name in ("sum_int", "last", "bag")}),
+    st.booleans(),
+)
+def test_a_delete_may_remove_the_whole_row(records, remove):
+    options = {"aggregation.remove-record-on-delete": str(remove).lower()}
+    schema = aggregated_schema("sum_int", "last", "bag", **options)
+    check(schema, records)
+
+
+PARTIAL = {"a": INTS, "b": INTS, "c": INTS, "d": INTS, "s": INTS, "t": INTS, "u": INTS}
+GROUPS = {"fields.s.sequence-group": "a", "fields.t,u.sequence-group": "b,c"}
+SUMMED = {"fields.a.aggregate-function": "sum", "fields.c.aggregate-function": "last_value"}
+REMOVING = "partial-update.remove-record-on-sequence-group"
+PARTIAL_OPTIONS = {
+    "plain": {},
+    "ignoring": {"ignore-delete": "true"},
+    "removing": {"partial-update.remove-record-on-delete": "true"},
+    "groups": GROUPS,
+    "groups ignoring": {**GROUPS, "ignore-delete": "true"},
+    "groups summing": {**GROUPS, **SUMMED},
+    "groups summing, ignoring": {**GROUPS, **SUMMED, "ignore-delete": "true"},
+    "the first group removing": {**GROUPS, **SUMMED, REMOVING: "s"},
+    "the second group removing": {**GROUPS, **SUMMED, REMOVING: "u"},
+    "both groups removing": {**GROUPS, **SUMMED, REMOVING: "t,s"},
+    "other functions": {
+        **GROUPS,
+        "fields.a.aggregate-function": "product",
+        "fields.a.ignore-retract": "true",
+        "fields.b.aggregate-function": "last_non_null_value",
+        "fields.c.aggregate-function": "max",
+    },
+    "a default": {**GROUPS, "fields.default-aggregate-function": "last_non_null_value"},
+}
+
+
+@pytest.mark.parametrize("name", PARTIAL_OPTIONS)
+@settings(max_examples=60)
+@given(records=records_strategy(PARTIAL), all_add=st.booleans())
+def test_partial_updates_equal_merging_record_by_record(name, records, all_add):
+    options = PARTIAL_OPTIONS[name]
+    schema = table_schema(
+        {"k": "INT", **dict.fromkeys(PARTIAL, "INT")},
+        {"merge-engine": "partial-update", **options},
+    )
+    if all_add:
+        records = [(RowKind.INSERT, row) for _, row in records]
+    check(schema, records)
+
+
+ORDERED = ["texts", "pieces", "bag", "rows", "table", "ordered_table", "map", "timed",
+           "merged_table", "last", "last_known", "first", "first_known", "sum_double",
+           "product_decimal"]  # fmt: skip
+
+
+RETRACTED = {name for name, (*_, extra) in AGGREGATED.items() if "ignore-retract" not in extra}
+ADDS = st.just(RowKind.INSERT)
+
+
+@pytest.mark.parametrize("column", ORDERED)
+@settings(max_examples=40)
+@given(data=st.data())
+def test_functions_inside_a_sequence_group_see_late_records_first(column, data):
+    data_type, function, values, extra = AGGREGATED[column]
+    if values is NESTED_ROWS:  # a record that seeds a row keeps what it has, nulls and repetitions
+        values = st.none() | st.lists(
+            NESTED.filter(bool), max_size=3, unique_by=lambda row: row["id"]
+        )
+    kinds = KINDS if column in RETRACTED or function.startswith("first") else ADDS
+    schema = table_schema(
+        {"k": "INT", "s": "INT", column: data_type},
+        {
+            "merge-engine": "partial-update",
+            "fields.s.sequence-group": column,
+            f"fields.{column}.aggregate-function": function,
+            **{f"fields.{column}.{key}": value for key, value in extra.items()},
+        },
+    )
+    check(schema, data.draw(records_strategy({"s": INTS, column: values}, kinds)))
+
+
+@given(records=records_strategy({"v": INTS}), ignore=st.booleans())
+def test_the_first_row_stays(records, ignore):
+    options = {"merge-engine": "first-row", "ignore-delete": str(ignore).lower()}
+    check(table_schema({"k": "INT", "v": "INT"}, options), records)
+
+
+@settings(max_examples=40)
+@given(
+    records_strategy({name: AGGREGATED[name][2] for name in ("sum_int", "bag")}),
+    st.integers(1, 4),
+)
+def test_slices_merge_as_the_whole_does(records, rows_at_once):
+    schema = aggregated_schema("sum_int", "bag")
+    given = records_of(schema, records)
+    function = merge_function_of(schema, "d.t")
+    parts = list(merge_sorted(given, function, rows_at_once=rows_at_once))
+    whole = function.merge(given, keep_retracts=True)
+    assert [row for part in parts for row in part.newest.tolist()] == whole.newest.tolist()
+    for position, name in enumerate(schema.field_names):
+        column = [value for part in parts for value in part.columns[position].to_pylist()]
+        assert column == whole.column(name, given.column(name)).to_pylist()
+
+
+def sums(data_type, *numbers, function="sum"):
+    """Aggregate the numbers of one key; a number in a list is retracted."""
+    schema = table_schema(
+        {"k": "INT", "v": data_type},
+        {"merge-engine": "aggregation", "fields.v.aggregate-function": function},
+    )
+    records = [
+        (RowKind.DELETE, {"k": 1, "v": number[0]})
+        if isinstance(number, list)
+        else (RowKind.INSERT, {"k": 1, "v": number})
+        for number in numbers
+    ]
+    return merged(schema, records)[1][1]["v"]
+
+
+@pytest.mark.parametrize(
+    ("data_type", "limit"),
+    [("TINYINT", 2**7), ("SMALLINT", 2**15), ("INT", 2**31), ("BIGINT", 2**63)],
+)
+def test_integers_that_overflow_are_errors_that_name_the_column(data_type, limit):
+    assert sums(data_type, limit - 2, 1) == limit - 1
+    assert sums(data_type, -limit + 1, [1]) == -limit
+    for numbers in ((limit - 1, 1), (limit - 1, 1, -1), (-limit, [1]), ([-limit], 0)):
+        with pytest.raises(InvalidInputError, match="column 'v'") as caught:
+            sums(data_type, *numbers)
+        assert caught.value.kind == "aggregate-overflow"
+    with pytest.raises(InvalidInputError, match="product of column 'v'"):
+        sums(data_type, limit // 2, 2, 0, function="product")
+    assert sums(data_type, -(limit // 2), 2, function="product") == -limit
+
+
+@example([Decimal("999.9"), Decimal("0.1"), Decimal("5.0")])
+@given(st.lists(DECIMALS, min_size=2, max_size=6))
+def test_a_decimal_sum_that_overflows_is_null_and_starts_again(numbers):
+    result = None
+    for number in (number for number in numbers if number is not None):
+        result = number if result is None else result + number
+        result = result if abs(result) < 1000 else None
+    assert sums("DECIMAL(4, 1)", *numbers) == result
+
+
+def test_floating_point_numbers_are_added_in_order():
+    numbers = [1e16, 1.0, 1.0, -1e16] + [0.1] * 50
+    total = 0.0
+    for number in numbers:
+        total += number
+    assert sums("DOUBLE", *numbers) == total
+    assert sums("FLOAT", 16777216.0, 1.0, 1.0) == 16777216.0
+
+
+def test_products_divide_what_is_retracted():
+    assert sums("INT", 7, 3, [2], function="product") == 10
+    assert sums("INT", -7, [2], function="product") == -3
+    assert sums("INT", [5], 7, function="product") == 7
+    assert sums("DOUBLE", 1.0, [0.0], function="product") == float("inf")
+    assert sums("DECIMAL(6, 2)", Decimal(3), [Decimal(8)], function="product") == Decimal("0.38")
+    for divisor in (0, 3):
+        with pytest.raises(InvalidInputError, match="no exact value"):
+            sums("DECIMAL(6, 2)", Decimal(1), [Decimal(divisor)], function="product")
+    with pytest.raises(InvalidInputError, match="no exact value"):
+        sums("INT", 1, [0], function="product")
+
+
+def test_nan_is_the_largest_number():
+    nan = float("nan")
+    assert str(sums("DOUBLE", 1.0, nan, 5.0, function="max")) == "nan"
+    assert sums("DOUBLE", nan, 2.0, 1.0, function="min") == 1.0
+
+
+@pytest.mark.parametrize("function", ["theta_sketch", "hll_sketch", "rbm64"])
+def test_functions_of_other_libraries_are_refused_by_name(function):
+    options = {"merge-engine": "aggregation", "fields.v.aggregate-function": function}
+    schema = table_schema({"k": "INT", "v": "BYTES"}, options)
+    with pytest.raises(UnsupportedFeatureError, match=f"Column 'v'.*{function}"):
+        merge_function_of(schema, "d.t")
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        AggregateFunction.MAX,
+        AggregateFunction.FIRST_VALUE,
+        AggregateFunction.BOOL_AND,
+        AggregateFunction.LISTAGG,
+    ],
+)
+def test_what_cannot_be_retracted_is_refused_with_the_way_out(function):
+    types = {"bool_and": "BOOLEAN", "listagg": "STRING"}
+    schema = table_schema(
+        {"k": "INT", "v": types.get(function, "INT")},
+        {"merge-engine": "aggregation", "fields.v.aggregate-function": function},
+    )
+    records = [(RowKind.INSERT, {"k": 1, "v": None}), (RowKind.DELETE, {"k": 1, "v": None})]
+    with pytest.raises(InvalidInputError, match=r"'v'.*'fields\.v\.ignore-retract'"):
+        merged(schema, records)
+    # A key of one record is not folded.
+    assert merged(schema, records[1:]) == {}
+
+
+def test_a_bitmap_that_is_none_names_its_column():
+    schema = table_schema(
+        {"k": "INT", "v": "BYTES"},
+        {"merge-engine": "aggregation", "fields.v.aggregate-function": "rbm32"},
+    )
+    records = [(RowKind.INSERT, {"k": 1, "v": b"no bitmap"})] * 2
+    with pytest.raises(FormatError, match=r"'v'.*no roaring bitmap"):
+        merged(schema, records)
+
+
+def test_a_nested_key_may_be_forbidden_to_be_null():
+    schema = table_schema(
+        {"k": "INT", "v": NESTED_TYPE},
+        {
+            "merge-engine": "aggregation",
+            "fields.v.aggregate-function": "nested_update",
+            "fields.v.nested-key": "id",
+            "fields.v.nested-key-null-strategy": "error",
+        },
+    )
+    row = {"k": 1, "v": [{"id": None, "v": 1, "s": 1}]}
+    with pytest.raises(InvalidInputError, match="nested-key-null-strategy"):
+        merged(schema, [(RowKind.INSERT, row), (RowKind.INSERT, row)])

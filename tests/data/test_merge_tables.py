@@ -1,0 +1,196 @@
+"""Tables of every merge engine, written in several commits and read, against plain merging."""
+
+import tempfile
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from paimon_assets.engine.codec.arrow_types import to_arrow_schema
+from paimon_assets.engine.embedded import EmbeddedExecutor
+from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
+from paimon_assets.engine.spec.merge_rules import merge_rules_of
+from paimon_assets.engine.spec.row_kind import RowKind, parse_row_kind
+from paimon_assets.engine.spec.schema import Schema
+from paimon_assets.engine.table.api import open_catalog
+from tests.testkit.merge_model import MergeModel, NotRetractableError
+
+INTS = st.none() | st.integers(-2, 2)
+COLUMNS = {
+    "k": "INT",
+    "op": "STRING",
+    "t": "INT",
+    "s": "INT",
+    "a": "INT",
+    "b": "STRING",
+    "c": {"type": "ARRAY", "element": "INT"},
+}
+SUM_AND_MORE = {
+    "merge-engine": "aggregation",
+    "fields.a.aggregate-function": "sum",
+    "fields.b.aggregate-function": "listagg",
+    "fields.b.ignore-retract": "true",
+    "fields.c.aggregate-function": "collect",
+}
+PARTIAL = {"merge-engine": "partial-update"}
+GROUPED = {
+    **PARTIAL,
+    "fields.s.sequence-group": "a,b,c",
+    "fields.c.aggregate-function": "collect",
+}
+ENGINES = {
+    "aggregation": SUM_AND_MORE,
+    "aggregation in order of t": {**SUM_AND_MORE, "sequence.field": "t"},
+    "aggregation, newest t first": {
+        **SUM_AND_MORE,
+        "sequence.field": "t",
+        "sequence.field.sort-order": "descending",
+    },
+    "partial update, deletes ignored": {**PARTIAL, "ignore-delete": "true"},
+    "partial update, deletes remove": {
+        **PARTIAL,
+        "partial-update.remove-record-on-delete": "true",
+        "sequence.field": "t",
+    },
+    "partial update, groups": GROUPED,
+    "partial update, group removes": {
+        **GROUPED,
+        "partial-update.remove-record-on-sequence-group": "s",
+    },
+}
+ROWS = st.lists(
+    st.fixed_dictionaries(
+        {
+            "k": st.integers(0, 4),
+            "op": st.sampled_from(["+I", "+I", "+U", "-U", "-D"]),
+            "t": INTS,
+            "s": INTS,
+            "a": INTS,
+            "b": st.none() | st.sampled_from(["x", "y"]),
+            "c": st.none() | st.lists(st.integers(0, 2), max_size=2),
+        }
+    ),
+    max_size=8,
+)
+
+
+def new_table(path, options):
+    catalog = open_catalog(path)
+    catalog.create_database("d", ignore_if_exists=True)
+    settled = {"bucket": "2", "rowkind.field": "op", "read.batch-size": "2", **options}
+    return catalog.create_table("d.t", Schema.of(COLUMNS, primary_keys=["k"], options=settled))
+
+
+def write(table, rows):
+    arrow = pa.Table.from_pylist(rows, schema=to_arrow_schema(table.schema.fields))
+    return table.new_write_builder().write(arrow, EmbeddedExecutor(threads=1))
+
+
+def read(table, columns=None):
+    builder = table.new_read_builder()
+    return (builder.with_columns(columns) if columns else builder).to_arrow().to_pylist()
+
+
+class PlainTable:
+    """Commits of a table as lists of merged records; what a read sees is merged from them."""
+
+    def __init__(self, schema):
+        self.schema = schema
+        self.rules = merge_rules_of(schema)
+        self.model = MergeModel(self.rules, schema.fields)
+        self.fields = [name for name in schema.options.get("sequence.field", "").split(",") if name]
+        self.descending = "sequence.field.sort-order" in schema.options
+        self.commits = []
+
+    def write(self, rows):
+        records = [(parse_row_kind(row["op"]), row) for row in rows]
+        if self.rules.ignore_delete:
+            records = [record for record in records if record[0].is_add]
+        self.commits.append(self._merged(records))
+
+    def rows(self):
+        found = self._merged([record for commit in self.commits for record in commit])
+        return [row for kind, row in found if kind.is_add]
+
+    def _merged(self, records):
+        keys = {}
+        for record in records:
+            keys.setdefault(record[1]["k"], []).append(record)
+        return [self.model.merge(sorted(keys[key], key=self._order)) for key in sorted(keys)]
+
+    def _order(self, record):
+        values = [record[1][name] for name in self.fields]
+        sign = -1 if self.descending else 1
+        return [(value is not None, sign * (value or 0)) for value in values]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@settings(max_examples=25)
+@given(commits=st.lists(ROWS, min_size=1, max_size=4), subset=st.sets(st.sampled_from("tsabc")))
+def test_a_table_holds_what_merging_its_commits_gives(engine, commits, subset):
+    with tempfile.TemporaryDirectory() as path:
+        table = new_table(path, ENGINES[engine])
+        plain = PlainTable(table.schema)
+        for rows in commits:
+            write(table, rows)
+            plain.write(rows)
+        expected = plain.rows()
+        assert sorted(read(table), key=lambda row: row["k"]) == expected
+        # Fewer columns change nothing, whatever orders or removes the rows.
+        columns = ["k", *sorted(subset)]
+        found = sorted(read(table, columns), key=lambda row: row["k"])
+        assert found == [{name: row[name] for name in columns} for row in expected]
+
+
+def test_a_delete_of_a_partial_update_table_is_refused_at_the_latest_when_read(tmp_path):
+    table = new_table(str(tmp_path), PARTIAL)
+    row = {"k": 1, "op": "+I", "t": 1, "s": 1, "a": 1, "b": None, "c": None}
+    with pytest.raises(InvalidInputError, match="partial-update") as caught:
+        write(table, [row, {**row, "op": "-D"}])
+    assert caught.value.kind == "retraction"
+    write(table, [row])
+    write(table, [{**row, "op": "-D"}])
+    with pytest.raises(InvalidInputError, match="ignore-delete"):
+        read(table)
+
+
+def test_first_row_tables_are_written_where_another_job_compacts(tmp_path):
+    table = new_table(str(tmp_path), {"merge-engine": "first-row"})
+    row = {"k": 1, "op": "+I", "t": 1, "s": 1, "a": 1, "b": None, "c": None}
+    with pytest.raises(UnsupportedFeatureError, match="write-only"):
+        write(table, [row])
+    waiting = open_catalog(str(tmp_path)).create_table(
+        "d.waiting",
+        Schema.of(
+            COLUMNS,
+            primary_keys=["k"],
+            options={"bucket": "1", "merge-engine": "first-row", "write-only": "true"},
+        ),
+    )
+    write(waiting, [{**row, "a": 7}, {**row, "a": 8}])
+    (entry,) = waiting.live_files()
+    assert entry.file.row_count == 1
+    # New rows are not seen before a compaction has compared them with the older ones.
+    assert read(waiting) == []
+
+
+@pytest.mark.parametrize("kind", [RowKind.UPDATE_AFTER, RowKind.DELETE])
+def test_the_kind_of_a_record_that_stands_alone_is_kept(tmp_path, kind):
+    table = new_table(str(tmp_path), SUM_AND_MORE)
+    row = {"k": 1, "op": kind.short_text, "t": 1, "s": 1, "a": 1, "b": None, "c": None}
+    write(table, [row])
+    (entry,) = table.live_files()
+    assert entry.file.delete_row_count == (0 if kind.is_add else 1)
+    assert read(table) == ([row] if kind.is_add else [])
+    if kind is RowKind.DELETE:
+        write(table, [{**row, "op": "+I", "a": 5}])
+        assert [found["a"] for found in read(table)] == [4]
+
+
+def test_the_model_knows_what_cannot_be_retracted(tmp_path):
+    options = {"merge-engine": "aggregation", "fields.a.aggregate-function": "max"}
+    plain = PlainTable(new_table(str(tmp_path), options).schema)
+    row = {"k": 1, "op": "+I", "t": 1, "s": 1, "a": 1, "b": None, "c": None}
+    with pytest.raises(NotRetractableError):
+        plain.write([row, {**row, "op": "-D"}])

@@ -1,0 +1,158 @@
+"""Tables whose column types were changed: what is read, with and without a filter on them."""
+
+import datetime as dt
+from dataclasses import replace
+from decimal import Decimal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from paimon_assets.engine.codec.arrow_types import to_arrow_type
+from paimon_assets.engine.codec.metadata_json import schema_to_json
+from paimon_assets.engine.embedded import EmbeddedExecutor
+from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
+from paimon_assets.engine.fileio.local import LocalFileIO
+from paimon_assets.engine.spec.paths import TablePaths
+from paimon_assets.engine.spec.predicate import CompareOp, Comparison, In, IsNull, equal
+from paimon_assets.engine.spec.schema import Schema
+from paimon_assets.engine.spec.type_text import parse_type
+
+EMBEDDED = EmbeddedExecutor()
+
+CHANGES = [
+    ("TINYINT", "BIGINT", [1, -128, None, 127], [1000, 127, None]),
+    ("INT", "SMALLINT", [65537, 2, None, -1], [1, 2, 32767]),
+    ("INT", "STRING", [10, 9, None, -3], ["10", "9", "x"]),
+    ("BIGINT", "DOUBLE", [10, 2**53 + 1, None], [10.0, 0.5]),
+    ("DOUBLE", "INT", [1.9, -1.9, None, 1e12], [1, -1, 2**31 - 1]),
+    ("STRING", "INT", ["10", "9", None, "+7"], [10, 9, 7]),
+    ("STRING", "DATE", ["2024-02-29", "1970-1-2", None], [dt.date(1970, 1, 2)]),
+    ("STRING", "BOOLEAN", ["yes", "F", None], [True, False]),
+    ("INT", "BOOLEAN", [0, 5, None], [True, False]),
+    ("DECIMAL(9, 4)", "DECIMAL(4, 2)", [Decimal("1.2349"), Decimal("123.0000"), None],
+     [Decimal("1.23")]),
+    ("TIMESTAMP(6)", "DATE", [dt.datetime(1969, 12, 31, 23), dt.datetime(2024, 1, 2, 3)],
+     [dt.date(1970, 1, 1), dt.date(2024, 1, 2)]),
+    ("STRING", "VARCHAR(2)", ["abc", "abd", None], ["ab", "x"]),
+    ("DATE", "STRING", [dt.date(2024, 1, 2), None], ["2024-01-02", "a"]),
+]  # fmt: skip
+"""(type before, type after, values written before, values written after)."""
+
+
+def changed(table, column, new_type):
+    """Publish the next schema of a table, in which a column has another type."""
+    old = table.schema
+    fields = tuple(
+        replace(field, type=parse_type(new_type)) if field.name == column else field
+        for field in old.fields
+    )
+    evolved = replace(old, id=old.id + 1, fields=fields)
+    paths = TablePaths(table=table.path)
+    assert LocalFileIO().publish(paths.schema(evolved.id), schema_to_json(evolved))
+
+
+def rows(old, values, start=0):
+    arrow_type = to_arrow_type(parse_type(old))
+    ids = pa.array(range(start, start + len(values)), pa.int32())
+    return pa.table({"id": ids, "c": pa.array(values, arrow_type)})
+
+
+def evolved_table(catalog, change, **declared):
+    before, after, old_values, new_values = change
+    schema = Schema.of({"id": "INT", "c": before}, **declared)
+    table = catalog.create_table("db.t", schema)
+    table.new_write_builder().write(rows(before, old_values), EMBEDDED)
+    changed(table, "c", after)
+    table = catalog.get_table("db.t")
+    table.new_write_builder().write(rows(after, new_values, start=100), EMBEDDED)
+    return table
+
+
+def predicates(values):
+    present = [value for value in dict.fromkeys(values) if value is not None]
+    yield from (IsNull("c"), IsNull("c", negated=True), In("c", tuple(present[:2])))
+    for value in present:
+        yield from (Comparison("c", op, value) for op in CompareOp)
+
+
+COMPARED = {
+    CompareOp.EQ: pc.equal, CompareOp.NE: pc.not_equal, CompareOp.LT: pc.less,
+    CompareOp.LE: pc.less_equal, CompareOp.GT: pc.greater, CompareOp.GE: pc.greater_equal,
+}  # fmt: skip
+
+
+def passing(rows_read, predicate):
+    """Filter rows after the cast, independently of the engine."""
+    column = rows_read["c"]
+    match predicate:
+        case IsNull(negated=negated):
+            return rows_read.filter(pc.is_valid(column) if negated else pc.is_null(column))
+        case In(literals=literals):
+            return rows_read.filter(pc.is_in(column, pa.array(literals, column.type)))
+        case _:
+            literal = pa.scalar(predicate.literal, column.type)
+            return rows_read.filter(COMPARED[predicate.op](column, literal))
+
+
+@pytest.mark.parametrize("keys", [{}, {"primary_keys": ["id"], "options": {"bucket": "1"}}],
+                         ids=["append", "keyed"])  # fmt: skip
+@pytest.mark.parametrize("change", CHANGES, ids=lambda change: f"{change[0]}->{change[1]}")
+def test_a_filter_on_a_changed_column_finds_the_rows_that_show_it(new_catalog, change, keys):
+    table = evolved_table(new_catalog, change, **keys)
+    everything = table.new_read_builder().to_arrow(EMBEDDED).sort_by("id")
+    assert everything.num_rows == len(change[2]) + len(change[3])
+    for predicate in predicates(everything["c"].to_pylist()):
+        found = table.new_read_builder().with_filter(predicate).to_arrow(EMBEDDED).sort_by("id")
+        assert found.equals(passing(everything, predicate)), predicate
+
+
+def test_a_filter_on_a_changed_bucket_key_finds_rows_in_the_buckets_of_the_old_type(new_catalog):
+    options = {"bucket": "7", "bucket-key": "c"}
+    change = ("INT", "BIGINT", [-3, -2, -1, 5], [-3, 5])
+    table = evolved_table(new_catalog, change, options=options)
+    for value, count in ((-3, 2), (-2, 1), (-1, 1), (5, 2)):
+        found = table.new_read_builder().with_filter(equal("c", value)).to_arrow(EMBEDDED)
+        assert found["c"].to_pylist() == [value] * count
+
+
+def test_a_changed_key_is_refused_by_name(new_catalog):
+    schema = Schema.of({"c": "INT", "v": "INT"}, primary_keys=["c"], options={"bucket": "1"})
+    table = new_catalog.create_table("db.t", schema)
+    arrow_schema = pa.schema([pa.field("c", pa.int32(), nullable=False), ("v", pa.int32())])
+    one_row = pa.table({"c": [1], "v": [1]}, schema=arrow_schema)
+    table.new_write_builder().write(one_row, EMBEDDED)
+    changed(table, "c", "STRING NOT NULL")
+    with pytest.raises(UnsupportedFeatureError, match=r"key column 'c' is STRING.*INT NOT NULL"):
+        new_catalog.get_table("db.t").new_read_builder().to_arrow(EMBEDDED)
+
+
+def test_a_merge_of_files_in_the_order_of_another_type_is_refused_by_name(new_catalog):
+    schema = Schema.of({"c": "INT", "v": "INT"}, primary_keys=["c"], options={"bucket": "1"})
+    table = new_catalog.create_table("db.t", schema)
+    arrow_schema = pa.schema([pa.field("c", pa.int32(), nullable=False), ("v", pa.int32())])
+    for value in (10, 9):
+        one_row = pa.table({"c": [value], "v": [1]}, schema=arrow_schema)
+        table.new_write_builder().write(one_row, EMBEDDED)
+    plan = table.new_read_builder().plan()
+    changed(table, "c", "STRING NOT NULL")
+    now = new_catalog.get_table("db.t").schema
+    context = replace(plan.context, schema=now, file_schemas=(table.schema,))
+    merged = [replace(split, raw_convertible=False) for split in plan.splits]
+    with pytest.raises(UnsupportedFeatureError, match=r"'c'.*STRING.*order of INT NOT NULL"):
+        list(EMBEDDED.map_splits(context, merged))
+
+
+def test_a_value_that_cannot_be_cast_fails_the_read_by_name(new_catalog):
+    table = evolved_table(new_catalog, ("STRING", "INT", ["1", "no number"], [2]))
+    with pytest.raises(InvalidInputError) as caught:
+        table.new_read_builder().to_arrow(EMBEDDED)
+    assert caught.value.kind == "cast"
+    for part in ("'c'", "db.t", "'no number'", ".parquet"):
+        assert part in caught.value.message
+
+
+def test_the_dialect_of_the_table_decides(new_catalog):
+    change = ("DOUBLE", "STRING", [1e7, 1.0], [])
+    table = evolved_table(new_catalog, change, options={"cast.dialect": "cpp"})
+    assert table.new_read_builder().to_arrow(EMBEDDED)["c"].to_pylist() == ["10000000", "1"]

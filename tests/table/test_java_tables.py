@@ -1,0 +1,138 @@
+"""Whole tables that Java Paimon 0.8 to 1.4 wrote, read to the last row, or refused by name."""
+
+import importlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from paimon_assets.engine.embedded import EmbeddedExecutor
+from paimon_assets.engine.errors import PaimonError
+from paimon_assets.engine.spec.predicate import equal
+from paimon_assets.engine.table.api import open_table
+
+TABLES = Path(__file__).parents[3] / "shared" / "tables"
+INDEX: dict[str, dict[str, Any]] = (
+    json.loads((TABLES / "index.json").read_text(encoding="utf-8")) if TABLES.exists() else {}
+)
+pytestmark = pytest.mark.skipif(not INDEX, reason="needs ../shared/tables, written by Java Paimon")
+
+REFUSED: dict[str, tuple[str, str]] = {}
+"""Table → (kind of the error, why); every other table must be read exactly."""
+
+
+def short(name: str) -> str:
+    """`parquet/pk_09.db/pk_09` → `parquet/pk_09`."""
+    directory, _, table = name.rpartition("/")
+    return f"{directory.rpartition('/')[0]}/{table}".removeprefix("/")
+
+
+def cases(*, refused: bool):
+    return [
+        pytest.param(name, id=short(name))
+        for name in sorted(INDEX)
+        if (short(name) in REFUSED) is refused
+    ]
+
+
+def plain(scalar: Any) -> Any:
+    """Return a value that compares by content: timestamps by instant, decimals by value."""
+    if not scalar.is_valid:
+        return None
+    data_type = scalar.type
+    if pa.types.is_timestamp(data_type):
+        unit = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}[data_type.unit]
+        return ("instant", data_type.tz is not None, scalar.value * unit)
+    if pa.types.is_decimal(data_type):
+        return ("decimal", scalar.as_py().normalize())
+    if pa.types.is_map(data_type):
+        pairs = [(plain(pair["key"]), plain(pair["value"])) for pair in scalar.values]
+        return tuple(sorted(pairs, key=repr))
+    if pa.types.is_list(data_type):
+        return tuple(plain(value) for value in scalar.values)
+    if pa.types.is_struct(data_type):
+        return tuple(plain(value) for value in scalar.values())
+    return scalar.as_py()
+
+
+def multiset(table: pa.Table, names: list[str]) -> list[str]:
+    columns = [[plain(value) for value in table.column(name)] for name in names]
+    return sorted(map(repr, zip(*columns, strict=True)))
+
+
+def read(name: str, **builder: Any) -> pa.Table:
+    reader = open_table(str(TABLES / name)).new_read_builder()
+    for method, argument in builder.items():
+        reader = getattr(reader, method)(argument)
+    return reader.to_arrow(EmbeddedExecutor(threads=2))
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("name", cases(refused=False))
+def test_spark_reads_the_same_rows(name, spark):
+    executor = importlib.import_module("paimon_assets.spark.executor").SparkExecutor(spark)
+    wanted = expected(name)
+    found = open_table(str(TABLES / name)).new_read_builder().to_arrow(executor)
+    assert multiset(found, wanted.column_names) == multiset(wanted, wanted.column_names)
+
+
+def expected(name: str) -> pa.Table:
+    return pq.ParquetFile(TABLES / INDEX[name]["expected"]).read()
+
+
+@pytest.mark.parametrize("name", cases(refused=False))
+def test_a_table_of_java_has_exactly_the_rows_java_reads(name):
+    found, wanted = read(name), expected(name)
+    assert found.column_names == wanted.column_names
+    assert found.num_rows == INDEX[name]["rows"]
+    assert multiset(found, wanted.column_names) == multiset(wanted, wanted.column_names)
+
+
+@pytest.mark.parametrize("name", cases(refused=False))
+def test_a_filter_on_a_value_of_a_table_of_java_finds_its_rows(name):
+    wanted = expected(name)
+    for column in wanted.column_names:
+        values = [value for value in wanted.column(column) if value.is_valid]
+        if not values or not _is_comparable(values[0].type):
+            continue
+        value = values[len(values) // 2].as_py()
+        found = read(name, with_filter=equal(column, value))
+        rows = [number for number, each in enumerate(wanted.column(column).to_pylist())
+                if each == value]  # fmt: skip
+        chosen = wanted.take(pa.array(rows))
+        assert multiset(found, wanted.column_names) == multiset(chosen, wanted.column_names)
+
+
+def _is_comparable(data_type: pa.DataType) -> bool:
+    return pa.types.is_integer(data_type) or pa.types.is_string(data_type)
+
+
+@pytest.mark.parametrize("name", cases(refused=True))
+def test_a_table_that_is_not_read_is_refused_by_name(name):
+    kind, _ = REFUSED[short(name)]
+    with pytest.raises(PaimonError) as caught:
+        read(name)
+    assert caught.value.kind == kind
+
+
+@pytest.mark.parametrize(
+    ("table", "columns"),
+    [
+        ("append_table_alter_table_with_cast_with_data_evolution", ["f6", "key1", "key0"]),
+        ("blob_append_table_alter_table_with_cast_with_data_evolution", ["f5", "key0", "f6"]),
+        ("blob_append_table_alter_table_with_cast_with_data_evolution", ["f5"]),
+        ("data_evolution_with_dense_stats", ["f3", "f0"]),
+        ("pk_09", ["f3"]),
+    ],
+)
+def test_some_columns_of_a_table_of_java_are_those_of_its_rows(table, columns):
+    name = f"parquet/{table}.db/{table}"
+    wanted = expected(name)
+    assert multiset(read(name, with_columns=columns), columns) == multiset(wanted, columns)
+
+
+def test_the_list_of_refused_tables_names_tables_that_exist():
+    assert set(REFUSED) <= {short(name) for name in INDEX}
