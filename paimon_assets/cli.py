@@ -3,25 +3,29 @@
 A TARGET is `database.table` in `--warehouse`, or a table directory.
 """
 
+import errno
 import importlib
 import json
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn, cast
+from typing import Any
 
 import click
 import pyarrow as pa
-import pyarrow.csv
-import pyarrow.dataset
-import pyarrow.parquet as pq
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table as Grid
+from rich.text import Text
 
+from paimon_assets.cli_files import json_value, read_files, write_file
+from paimon_assets.engine.codec.arrow_types import to_arrow_schema
+from paimon_assets.engine.codec.row_files import RowFormat
 from paimon_assets.engine.contract.executor import Executor
+from paimon_assets.engine.control.catalog import Identifier
 from paimon_assets.engine.embedded import ArrowRows, EmbeddedExecutor
 from paimon_assets.engine.errors import InvalidInputError, PaimonError
 from paimon_assets.engine.spec.schema import Schema
@@ -32,13 +36,8 @@ from paimon_assets.engine.table.system_tables import files_table, schemas_table,
 from paimon_assets.engine.table.table import Table
 
 _TERMINAL_ROWS = 50
-_FILE_FORMATS: Mapping[str, Callable[[], pyarrow.dataset.FileFormat]] = {
-    "parquet": pyarrow.dataset.ParquetFileFormat,
-    "csv": pyarrow.dataset.CsvFileFormat,
-    "json": pyarrow.dataset.JsonFileFormat,
-    "orc": pyarrow.dataset.OrcFileFormat,
-    "arrow": pyarrow.dataset.IpcFileFormat,
-}
+_WIDTH_OF_PIPES = 10_000
+"""Characters a line may have where no terminal bounds it: nothing is cut."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +60,7 @@ class Settings:
 
 
 class PaimonGroup(click.Group):
-    """Turns every `PaimonError` into one clear line and exit code 1."""
+    """Turns every `PaimonError`, and what the disk refuses, into one clear line and exit code 1."""
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command."""
@@ -69,6 +68,10 @@ class PaimonGroup(click.Group):
             return super().invoke(ctx)
         except PaimonError as error:
             raise click.ClickException(error.message) from error
+        except OSError as error:
+            if error.errno == errno.EPIPE:  # whoever read us has gone; click ends quietly
+                raise
+            raise click.ClickException(str(error)) from error
 
 
 def _key_values(_ctx: click.Context, _param: click.Parameter, items: tuple[str, ...]) -> Any:
@@ -103,16 +106,29 @@ def _executor_option(command: Callable[..., Any]) -> Callable[..., Any]:
         type=click.Choice(["embedded", "spark"]),
         default="embedded",
         show_default=True,
-        help="Who does the work; spark takes its master from SPARK_MASTER.",
+        help="Who does the work; spark takes its master from SPARK_MASTER, local[*] by default.",
     )(command)
 
 
 def _new_executor(name: str) -> Executor[ArrowRows]:
     if name == "embedded":
         return EmbeddedExecutor()
-    # By name, because pyspark is an extra that most commands do not need.
-    module = importlib.import_module("paimon_assets.spark.executor")
-    return cast("Executor[ArrowRows]", module.local_executor())
+    try:
+        # By name, because pyspark is an extra that most commands do not need.
+        session = importlib.import_module("paimon_assets.spark.session")
+        module = importlib.import_module("paimon_assets.spark.executor")
+    except ModuleNotFoundError as error:
+        raise InvalidInputError(
+            f"--executor spark needs the package '{error.name}': pip install "
+            "'paimon-assets[spark]', or use --executor embedded.",
+            kind="spark-missing",
+        ) from error
+    settings = session.SparkSettings(
+        master=os.environ.get("SPARK_MASTER") or "local[*]",
+        driver_memory=os.environ.get("SPARK_DRIVER_MEMORY") or None,
+    )
+    executor: Executor[ArrowRows] = module.SparkExecutor(session.get_session(settings))
+    return executor
 
 
 @main.command()
@@ -129,6 +145,7 @@ def create(settings: Settings, /, target: str, **arguments: Any) -> None:
     """Create TARGET, a database.table of the warehouse."""
     if settings.warehouse is None:
         raise InvalidInputError("Creating a table needs --warehouse.", kind="target")
+    identifier = Identifier.parse(target)
     schema = Schema.of(
         _columns(arguments["columns"], arguments["like"]),
         primary_keys=_names(arguments["primary_key"]),
@@ -137,8 +154,8 @@ def create(settings: Settings, /, target: str, **arguments: Any) -> None:
         comment=arguments["comment"],
     )
     catalog = open_catalog(settings.warehouse, settings.options)
-    catalog.create_database(target.partition(".")[0], ignore_if_exists=True)
-    table = catalog.create_table(target, schema, ignore_if_exists=arguments["if_not_exists"])
+    catalog.create_database(identifier.database, ignore_if_exists=True)
+    table = catalog.create_table(identifier, schema, ignore_if_exists=arguments["if_not_exists"])
     click.echo(f"{table.name} at {table.path}, schema {table.schema.id}")
 
 
@@ -149,12 +166,14 @@ def _names(text: str) -> list[str]:
 def _columns(declared: tuple[str, ...], like: str | None) -> dict[str, Any]:
     columns: dict[str, Any] = {}
     if like is not None:
-        for field in infer_schema(_dataset([like], None).schema):
+        for field in infer_schema(read_files([like], None).schema):
             columns[field.name] = field.type
     for text in declared:
         name, blank, type_text = text.strip().partition(" ")
         if not blank:
             raise InvalidInputError(f"'{text}' is not \"NAME TYPE\".", kind="column")
+        if name in columns:
+            raise InvalidInputError(f"Column '{name}' is given twice.", kind="column")
         columns[name] = type_text
     if not columns:
         raise InvalidInputError("Give --column or --like.", kind="column")
@@ -164,9 +183,7 @@ def _columns(declared: tuple[str, ...], like: str | None) -> dict[str, Any]:
 @main.command()
 @click.argument("target")
 @click.argument("files", nargs=-1, required=True, type=click.Path(exists=True))
-@click.option(
-    "--format", "file_format", type=click.Choice(sorted(_FILE_FORMATS)), help="Of the files."
-)
+@click.option("--format", "file_format", type=click.Choice(sorted(RowFormat)), help="Of the files.")
 @click.option("--commit-user", help="Name of the writer; writing again under it commits once.")
 @_executor_option
 @click.pass_obj
@@ -176,11 +193,9 @@ def write(settings: Settings, /, target: str, files: tuple[str, ...], **argument
     builder = table.new_write_builder()
     if arguments["commit_user"]:
         builder = builder.with_commit_user(arguments["commit_user"])
-    dataset = _dataset(list(files), arguments["file_format"])
+    given = read_files(files, arguments["file_format"], to_arrow_schema(table.schema.fields))
     with _progress("writing", None) as advance:
-        rows = pa.RecordBatchReader.from_batches(
-            dataset.schema, _counted(dataset.to_batches(), advance)
-        )
+        rows = pa.RecordBatchReader.from_batches(given.schema, _counted(given, advance))
         outcome = builder.write(rows, _new_executor(arguments["executor"]))
     if outcome.was_already_committed and outcome.snapshot is not None:
         click.echo(f"already committed as snapshot {outcome.snapshot.id}; nothing written")
@@ -195,27 +210,13 @@ def write(settings: Settings, /, target: str, files: tuple[str, ...], **argument
         click.echo(f"warning: {report.sequence_wraps} rows wrapped the padded sequence", err=True)
 
 
-def _dataset(files: list[str], file_format: str | None) -> pyarrow.dataset.Dataset:
-    chosen = file_format or Path(files[0]).suffix.lstrip(".").lower()
-    if chosen not in _FILE_FORMATS:
-        raise InvalidInputError(
-            f"Cannot tell the format of '{files[0]}'; give --format.", kind="input-format"
-        )
-    try:
-        return pyarrow.dataset.dataset(files, format=_FILE_FORMATS[chosen]())
-    except (pa.ArrowInvalid, OSError) as error:
-        raise InvalidInputError(
-            f"Cannot read {', '.join(files)} as {chosen}: {error}", kind="input-format"
-        ) from error
-
-
 @main.command()
 @click.argument("target")
 @click.option("--out", type=click.Path(), help="File ending in .parquet, .arrow, .csv or .json.")
 @click.option("--columns", default="", help="Comma list of columns.")
 @click.option("--where", help="Filter, such as \"dt = '2024-01-01' and v > 3\".")
 @click.option("--snapshot", type=int, help="Snapshot id to read; the newest by default.")
-@click.option("--limit", type=int, help="Rows at most.")
+@click.option("--limit", type=click.IntRange(min=0), help="Rows at most.")
 @_executor_option
 @click.pass_obj
 def read(settings: Settings, /, target: str, **arguments: Any) -> None:
@@ -226,17 +227,21 @@ def read(settings: Settings, /, target: str, **arguments: Any) -> None:
     out = arguments["out"]
     limit = arguments["limit"]
     if out is None:
-        _print_rows(plan.arrow_schema, _limited(batches, limit or _TERMINAL_ROWS + 1), limit)
+        most = _TERMINAL_ROWS if limit is None else limit
+        _print_rows(plan.arrow_schema, _limited(batches, most + 1), most)
         return
     total = sum(split.row_count for split in plan.splits)
     with _progress("reading", total) as advance:
         rows = _counted(_limited(batches, limit), advance)
-        count = _write_file(Path(out), plan.arrow_schema, rows)
+        count = write_file(Path(out), plan.arrow_schema, rows)
     click.echo(f"{count} rows in {out}")
 
 
 def _reading(table: Table, arguments: Mapping[str, Any]) -> ReadBuilder:
     columns = _names(arguments["columns"])
+    repeated = [name for name in columns if columns.count(name) > 1]
+    if repeated:
+        raise InvalidInputError(f"Column '{repeated[0]}' is asked for twice.", kind="column")
     builder = table.new_read_builder().with_columns(columns or None)
     builder = builder.with_filter(arguments["where"])
     if arguments["snapshot"] is not None:
@@ -254,58 +259,6 @@ def _limited(batches: Iterator[pa.RecordBatch], limit: int | None) -> Iterator[p
             return
         yield batch.slice(0, left)
         left -= batch.num_rows
-
-
-def _write_file(path: Path, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> int:
-    """Write batches to a new file beside `path`, and put it in place when it is whole."""
-    part = path.with_name(path.name + ".part")
-    try:
-        count = _write_part(path, part, schema, batches)
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
-    return count
-
-
-def _write_part(
-    path: Path, part: Path, schema: pa.Schema, batches: Iterator[pa.RecordBatch]
-) -> int:
-    count = 0
-    match path.suffix.lower():
-        case ".parquet":
-            with pq.ParquetWriter(part, schema, compression="zstd") as writer:
-                for batch in batches:
-                    writer.write_batch(batch)
-                    count += batch.num_rows
-        case ".arrow":
-            with pa.OSFile(str(part), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
-                for batch in batches:
-                    writer.write_batch(batch)
-                    count += batch.num_rows
-        case ".csv":
-            with pyarrow.csv.CSVWriter(part, schema) as writer:
-                for batch in batches:
-                    writer.write_batch(batch)
-                    count += batch.num_rows
-        case ".json":
-            with part.open("w", encoding="utf-8") as lines:
-                for batch in batches:
-                    # JSON lines have no columnar writer in Arrow; one Python object a row.
-                    lines.writelines(
-                        json.dumps(row, default=str, ensure_ascii=False) + "\n"
-                        for row in batch.to_pylist()
-                    )
-                    count += batch.num_rows
-        case suffix:
-            _refuse_suffix(path, suffix)
-    return count
-
-
-def _refuse_suffix(path: Path, suffix: str) -> NoReturn:
-    raise InvalidInputError(
-        f"Cannot write '{path}': '{suffix}' is none of .parquet, .arrow, .csv, .json.",
-        kind="output-format",
-    )
 
 
 @main.command()
@@ -326,8 +279,9 @@ def schema(settings: Settings, /, target: str, *, as_json: bool) -> None:
         primary = "primary" if field.name in newest.primary_keys else ""
         partition = "partition" if field.name in newest.partition_keys else ""
         key = " ".join(part for part in (primary, partition) if part)
-        grid.add_row(str(field.id), field.name, str(field.type), key, field.description or "")
-    Console().print(grid)
+        cells = (str(field.id), field.name, str(field.type), key, field.description or "")
+        grid.add_row(*map(Text, cells))
+    _print_grid(grid)
     for option, value in sorted(newest.options.items()):
         click.echo(f"{option} = {value}")
 
@@ -376,7 +330,7 @@ def plan(settings: Settings, /, target: str, **arguments: Any) -> None:
             str(split.file_bytes),
             "no" if split.raw_convertible else "yes",
         )
-    Console().print(grid)
+    _print_grid(grid)
     count = sum(len(split.data_files) for split in planned.splits)
     shown = "no snapshot" if planned.snapshot is None else f"snapshot {planned.snapshot.id}"
     click.echo(f"{shown}: {len(planned.splits)} splits, {count} files, planned in {millis:.0f} ms")
@@ -386,27 +340,31 @@ def _print_table(table: pa.Table, *, as_json: bool) -> None:
     if as_json:
         _print_json(table)
     else:
-        _print_rows(table.schema, iter(table.to_batches()), None)
+        _print_rows(table.schema, iter(table.to_batches()), table.num_rows)
 
 
 def _print_json(table: pa.Table) -> None:
-    click.echo(json.dumps(table.to_pylist(), default=str, indent=2, ensure_ascii=False))
+    click.echo(json.dumps(table.to_pylist(), default=json_value, indent=2, ensure_ascii=False))
 
 
-def _print_rows(schema: pa.Schema, batches: Iterator[pa.RecordBatch], limit: int | None) -> None:
+def _print_grid(grid: Grid) -> None:
+    Console(width=None if sys.stdout.isatty() else _WIDTH_OF_PIPES).print(grid)
+
+
+def _print_rows(schema: pa.Schema, batches: Iterator[pa.RecordBatch], most: int) -> None:
+    """Print `most` rows; one more among the batches tells that there are more."""
     grid = Grid()
     for name in schema.names:
-        grid.add_column(name)
-    shown = 0
-    most = limit or _TERMINAL_ROWS
+        grid.add_column(name, overflow="fold")
+    seen = 0
     for batch in batches:
-        for row in batch.slice(0, most - shown).to_pylist():
-            grid.add_row(*("" if value is None else str(value) for value in row.values()))
-        shown += min(batch.num_rows, most - shown)
-        if batch.num_rows and shown >= most:
-            break
-    Console(width=None if sys.stdout.isatty() else 200).print(grid)
-    click.echo(f"{shown} rows" + (" (use --limit or --out for more)" if shown >= most else ""))
+        for row in batch.slice(0, max(0, most - seen)).to_pylist():
+            # Text, because rich takes square brackets in a str for markup.
+            grid.add_row(*("" if value is None else Text(str(value)) for value in row.values()))
+        seen += batch.num_rows
+    _print_grid(grid)
+    shown = min(seen, most)
+    click.echo(f"{shown} rows" + (" (use --limit or --out for more)" if seen > most else ""))
 
 
 class _progress:  # noqa: N801 - used like a function

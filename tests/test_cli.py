@@ -1,4 +1,7 @@
+import datetime as dt
 import json
+from decimal import Decimal
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.csv
@@ -101,6 +104,11 @@ def test_columns_can_be_taken_from_a_file(run, rows_file):
         (["create", "t", "--column", "a INT"], "database.table"),
         (["create", "db.t", "--column", "a INTT"], "INTT"),
         (["create", "db.t", "--column", "a"], "NAME TYPE"),
+        (["create", "db.t", "--column", "a INT", "--column", "a STRING"], "twice"),
+        (["create", "db.t", "--column", "a ROW<x>"], "ROW<x>"),
+        (["create", "../db.t", "--column", "a INT"], "database name"),
+        (["create", "a/../../db.t", "--column", "a INT"], "must not hold a slash"),
+        (["create", "db./t", "--column", "a INT"], "must not hold a slash"),
     ],
 )
 def test_bad_input_is_one_clear_line_and_a_failure(run, arguments, message):
@@ -115,3 +123,152 @@ def test_a_bad_output_suffix_leaves_nothing(run, rows_file, tmp_path):
     run("write", "db.t", rows_file)
     assert ".xlsx" in run("read", "db.t", "--out", str(tmp_path / "o.xlsx"), code=1)
     assert not list(tmp_path.glob("o.xlsx*"))
+
+
+def test_what_is_refused_leaves_no_database(run, tmp_path):
+    run("create", "justone", "--column", "a INT", code=1)
+    assert not (tmp_path / "w").exists()
+
+
+def test_nested_types_are_written_as_they_are_shown(run):
+    nested = "tags MAP<STRING, ARRAY<ROW<x INT, y DECIMAL(5, 2)>>>"
+    run("create", "db.n", "--column", "id INT", "--column", nested)
+    assert nested.partition(" ")[2] in run("schema", "db.n")
+
+
+ROWS = {
+    "id": pa.array([1, 2], pa.int64()),
+    "price": pa.array([Decimal("1.50"), None], pa.decimal128(12, 2)),
+    "day": pa.array([dt.date(2024, 2, 29), dt.date(1969, 12, 31)], pa.date32()),
+    "at": pa.array([dt.datetime(2024, 1, 1, 0, 0, 0, 1000), None], pa.timestamp("ms")),
+    "seen": pa.array([dt.datetime(2024, 1, 1), dt.datetime(1999, 1, 1)], pa.timestamp("us", "UTC")),
+    "share": pa.array([0.5, None], pa.float64()),
+    "code": pa.array(["007", None], pa.string()),
+    "note": pa.array(["NA", ""], pa.string()),
+    "ok": pa.array([True, None], pa.bool_()),
+}
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "arrow", "csv", "json"])
+def test_what_was_read_into_a_file_can_be_written_to_a_table(run, tmp_path, suffix):
+    source = tmp_path / "rows.parquet"
+    pq.write_table(pa.table(ROWS), source)
+    for name in ("db.one", "db.two"):
+        run("create", name, "--like", str(source))
+    run("write", "db.one", str(source))
+    out = str(tmp_path / f"out.{suffix}")
+    run("read", "db.one", "--out", out)
+    run("write", "db.two", out)
+    final = tmp_path / "final.parquet"
+    run("read", "db.two", "--out", str(final))
+    assert pq.read_table(final).to_pylist() == pa.table(ROWS).to_pylist()
+
+
+def test_files_of_different_columns_are_refused_before_anything_is_written(
+    run, rows_file, tmp_path
+):
+    create(run)
+    for name, columns in (
+        ("fewer", {"id": [3]}),
+        ("more", {"id": [3], "name": ["c"], "extra": [1]}),
+        ("others", {"id": ["3"], "name": ["c"]}),
+    ):
+        other = tmp_path / f"{name}.parquet"
+        pq.write_table(pa.table(columns), other)
+        output = run("write", "db.t", rows_file, str(other), code=1)
+        assert f"{name}.parquet" in output
+        assert len(output.strip().splitlines()) == 1
+    assert "no snapshot" in run("plan", "db.t")
+
+
+@pytest.mark.parametrize("kept", [0.5, 0.98])
+def test_a_damaged_file_is_named_in_one_line_and_nothing_is_committed(
+    run, rows_file, tmp_path, kept
+):
+    create(run)
+    whole = Path(rows_file).read_bytes()
+    damaged = tmp_path / "damaged.parquet"
+    damaged.write_bytes(whole[: int(len(whole) * kept)])
+    output = run("write", "db.t", rows_file, str(damaged), code=1)
+    assert "damaged.parquet" in output
+    assert len(output.strip().splitlines()) == 1
+    assert "no snapshot" in run("plan", "db.t")
+
+
+def test_a_file_damaged_in_its_pages_is_named_too(run, tmp_path):
+    run("create", "db.n", "--column", "id BIGINT")
+    path = tmp_path / "pages.parquet"
+    pq.write_table(pa.table({"id": range(10_000)}), path, compression="none")
+    content = bytearray(path.read_bytes())
+    content[4:200] = b"\xff" * 196
+    path.write_bytes(content)
+    output = run("write", "db.n", str(path), code=1)
+    assert "pages.parquet" in output
+    assert len(output.strip().splitlines()) == 1
+    assert "no snapshot" in run("plan", "db.n")
+
+
+def test_a_value_of_a_text_file_that_does_not_fit_is_told_with_the_file(run, tmp_path):
+    create(run)
+    path = tmp_path / "rows.csv"
+    path.write_text("id,name\n1,a\nx,b\n")
+    output = run("write", "db.t", str(path), code=1)
+    assert "rows.csv" in output
+    assert "'x'" in output
+    assert len(output.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("out", "columns", "message"),
+    [
+        ("nowhere/o.csv", "id", "is no folder"),
+        ("o.csv", "id,tags", "tags"),
+        (".", "id", "none of"),
+    ],
+)
+def test_what_cannot_be_written_is_one_clear_line(run, tmp_path, out, columns, message):
+    run("create", "db.n", "--column", "id INT", "--column", "tags ARRAY<INT>")
+    output = run("read", "db.n", "--columns", columns, "--out", str(tmp_path / out), code=1)
+    assert message in output
+    assert len(output.strip().splitlines()) == 1
+
+
+def test_bytes_become_base64_in_json(run, tmp_path):
+    source = tmp_path / "rows.parquet"
+    pq.write_table(pa.table({"raw": [b"\x00\xff"]}), source)
+    run("create", "db.b", "--like", str(source))
+    run("write", "db.b", str(source))
+    run("read", "db.b", "--out", str(tmp_path / "o.json"))
+    assert json.loads((tmp_path / "o.json").read_text()) == {"raw": "AP8="}
+
+
+def test_the_terminal_says_whether_there_is_more(run, rows_file):
+    create(run)
+    run("write", "db.t", rows_file)
+    assert run("read", "db.t", "--limit", "2").endswith("2 rows\n")
+    assert "1 rows (use --limit" in run("read", "db.t", "--limit", "1")
+    assert "0 rows (use --limit" in run("read", "db.t", "--limit", "0")
+    assert "Invalid value" in run("read", "db.t", "--limit", "-1", code=2)
+
+
+def test_values_are_shown_as_they_are_and_never_cut(run, tmp_path):
+    text = "[bold]" + "x" * 500
+    path = tmp_path / "rows.parquet"
+    pq.write_table(pa.table({"id": [1], "name": [text]}), path)
+    create(run)
+    run("write", "db.t", str(path))
+    assert text in run("read", "db.t")
+
+
+def test_a_column_is_asked_for_once(run, rows_file):
+    create(run)
+    assert "twice" in run("read", "db.t", "--columns", "id,id", code=1)
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("spark")
+def test_spark_reads_and_writes_on_request(run, rows_file, monkeypatch):
+    monkeypatch.setenv("SPARK_MASTER", "local[2]")
+    create(run)
+    assert "2 written" in run("write", "db.t", rows_file, "--executor", "spark")
+    assert "│ b" in run("read", "db.t", "--executor", "spark", "--where", "id = 2")

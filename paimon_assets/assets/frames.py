@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pat
 
 from paimon_assets.engine.codec.arrow_types import to_arrow_type
 from paimon_assets.engine.embedded import EmbeddedExecutor
@@ -34,7 +36,8 @@ def to_rows(frame: Frame, executor: object, schema: TableSchema) -> Any:
 
     Arrow and Spark frames pass as they are; a RecordBatchReader, Dataset or Scanner is streamed. A
     pandas frame is converted column by column to the table's types, because it cannot tell an
-    integer with gaps from a float; a polars frame is converted by polars.
+    integer with gaps from a float, nor a day from its midnight; a polars frame is converted by
+    polars.
 
     Args:
         frame: What a person's function returned; not None.
@@ -99,7 +102,7 @@ def _from_series(name: str, column: Any, schema: TableSchema) -> Any:
     field = schema.by_name.get(name)
     wanted = to_arrow_type(field.type) if field is not None else None
     try:
-        return pa.Array.from_pandas(column, type=wanted)
+        return pa.Array.from_pandas(column) if wanted is None else _as_wanted(column, wanted)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
         shown = f" of type {field.type}" if field is not None else ""
         raise InvalidInputError(
@@ -108,3 +111,45 @@ def _from_series(name: str, column: Any, schema: TableSchema) -> Any:
             kind="frame-values",
             details={"column": name},
         ) from error
+
+
+def _as_wanted(column: Any, wanted: Any) -> Any:
+    """Convert a pandas column; where pandas' conversion would lose something, check or leave it.
+
+    What is left as pandas has it is refused by the writer, with a message of its own: times with a
+    zone for times without one, booleans for numbers.
+    """
+    if not (pat.is_primitive(wanted) or pat.is_decimal(wanted)):
+        return pa.Array.from_pandas(column, type=wanted)
+    natural: Any = pa.Array.from_pandas(column)
+    if pat.is_decimal(wanted) or pat.is_time(wanted):
+        return natural
+    if pat.is_timestamp(natural.type) and pat.is_date(wanted):
+        return _days(natural, wanted)
+    if pat.is_timestamp(natural.type) and pat.is_timestamp(wanted):
+        if (natural.type.tz is None) != (wanted.tz is None):
+            return natural
+    elif pat.is_boolean(natural.type) != pat.is_boolean(wanted):
+        return natural
+    elif pat.is_float64(natural.type) and pat.is_floating(wanted):
+        return _narrowed(natural, wanted)
+    return pa.Array.from_pandas(column, type=wanted)
+
+
+def _days(moments: Any, wanted: Any) -> Any:
+    """Return the days of moments at midnight; pandas has no dates."""
+    if moments.type.tz is not None:
+        return moments
+    days = moments.cast(wanted)
+    late = moments.filter(pc.not_equal(days.cast(moments.type), moments))
+    if len(late):
+        raise pa.ArrowInvalid(f"{late[0]} is no day, it has a time; take .dt.normalize() first")
+    return days
+
+
+def _narrowed(numbers: Any, wanted: Any) -> Any:
+    narrow = numbers.cast(wanted)
+    inexact = numbers.filter(pc.not_equal(narrow.cast(numbers.type), numbers))
+    if len(inexact):
+        raise pa.ArrowInvalid(f"{inexact[0]} would be rounded; take .astype('float32') first")
+    return narrow

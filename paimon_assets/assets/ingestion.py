@@ -219,7 +219,15 @@ def _check(config: IngestConfig) -> None:
 
 def _next_batch(config: IngestConfig, intake: _Intake, ledger: Ledger, file_io: FileIO) -> _Batch:
     folder = intake.source.folder_path(config.source)
-    pending = compare(intake.source.list_files(file_io, folder), ledger)
+    listed = intake.source.list_files(file_io, folder)
+    if config.source and not listed:
+        raise InvalidInputError(
+            f"The run's source '{folder}' holds no {intake.source.format} file to take in, or does "
+            "not exist; correct it, or leave it out for the asset's own folder.",
+            kind="source-folder",
+            details={"folder": folder},
+        )
+    pending = compare(listed, ledger)
     pending.refuse_changes(folder)
     taken = pending.new[: config.max_files or None]
     return _Batch(folder=folder, ledger=ledger, files=taken, left=len(pending.new) - len(taken))
@@ -276,6 +284,7 @@ def _write(
         .with_properties(snapshot_properties(context, intake.target.code_version))
         .with_properties({key: name})
         .with_empty_commits()  # files without rows are taken in too
+        .with_last_check(lambda: _refuse_changes_since(work, intake.source))
     )
     outcome = writer.write(rows, executor)
     if outcome.snapshot is None or outcome.snapshot.properties.get(key) != name:
@@ -285,6 +294,23 @@ def _write(
             kind="ingestion-conflict",
         )
     return outcome
+
+
+def _refuse_changes_since(work: _Work, source: FileSource) -> None:
+    """Refuse files that changed while they were read: their rows may be neither old nor new.
+
+    Files that are gone do not matter; they were read.
+    """
+    batch = work.batch
+    read = Ledger(source=batch.ledger.source, files=batch.files)
+    changed = compare(source.list_files(work.file_io, batch.folder), read).changed
+    if changed:
+        raise InvalidInputError(
+            f"{names_text(changed)} in '{batch.folder}' changed while being ingested; nothing was "
+            "committed. Land files by rename, so that they appear whole, and run again.",
+            kind="source-changed",
+            details={"folder": batch.folder, "files": len(changed)},
+        )
 
 
 def _frame(

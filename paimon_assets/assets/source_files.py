@@ -5,25 +5,23 @@ Empty files, and names that begin with `_` or `.`, are never taken.
 """
 
 import fnmatch
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import IO, Any, Literal, assert_never, cast
+from typing import Literal
 
 import dagster as dg
 import pyarrow as pa
-from pyarrow import csv, json, orc, parquet
 
 from paimon_assets.assets.ledger import SourceFile
 from paimon_assets.engine.codec.arrow_types import to_arrow_schema
-from paimon_assets.engine.errors import FormatError, InvalidInputError
+from paimon_assets.engine.codec.row_files import RowFormat, naming, open_rows
+from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.schema import Schema
 
 FileFormat = Literal["parquet", "orc", "csv", "json"]
 
 _HIDDEN = ("_", ".")
-_BATCH_ROWS = 131_072
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +40,7 @@ class FileSource:
     @property
     def is_text(self) -> bool:
         """Whether values are texts that must be parsed, so that types are ours to say."""
-        return self.format in ("csv", "json")
+        return RowFormat(self.format).is_text
 
     def folder_path(self, override: str = "") -> str:
         """Return the folder, or what a run gave in its place.
@@ -130,67 +128,18 @@ def read_files(
 
 
 def _schema_of(file_io: FileIO, path: str, source: FileSource) -> pa.Schema:
-    with _naming(path, source), file_io.open_input(path) as file:
-        match source.format:
-            case "parquet":
-                schema = parquet.read_schema(file)
-            case "orc":
-                schema = orc.ORCFile(file).schema
-            case "csv":
-                schema = csv.open_csv(_as_file(file)).schema
-            case "json":
-                schema = json.open_json(_as_file(file)).schema
-            case _:
-                assert_never(source.format)
-    return schema.remove_metadata()
+    row_format = RowFormat(source.format)
+    with naming(path, row_format), file_io.open_input(path) as file:
+        return open_rows(file, row_format).schema
 
 
 def _batches_of(
     file_io: FileIO, path: str, source: FileSource, schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
-    with _naming(path, source), file_io.open_input(path) as file:
-        for batch in _parsed(file, source.format, schema):
-            yield batch.select(schema.names).replace_schema_metadata(None)
-
-
-def _parsed(
-    file: pa.NativeFile, file_format: FileFormat, schema: pa.Schema
-) -> Iterable[pa.RecordBatch]:
-    """Yield a file's batches; texts are parsed as the schema's types."""
-    match file_format:
-        case "parquet":
-            return parquet.ParquetFile(file).iter_batches(batch_size=_BATCH_ROWS)
-        case "orc":
-            stripes = orc.ORCFile(file)
-            return (stripes.read_stripe(number) for number in range(stripes.nstripes))
-        case "csv":
-            types = {field.name: field.type for field in schema}
-            return csv.open_csv(
-                _as_file(file), convert_options=csv.ConvertOptions(column_types=types)
-            )
-        case "json":
-            parsing = json.ParseOptions(explicit_schema=schema)
-            return json.open_json(_as_file(file), parse_options=parsing)
-        case _:
-            assert_never(file_format)
-
-
-def _as_file(file: pa.NativeFile) -> IO[Any]:
-    # The stubs do not know that pyarrow takes its own files.
-    return cast("IO[Any]", file)
-
-
-@contextmanager
-def _naming(path: str, source: FileSource) -> Iterator[None]:
-    """Turn what is wrong with a file into an error that names it."""
-    try:
-        yield
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
-        raise FormatError(
-            f"'{path}' cannot be read as {source.format}: {error}",
-            kind="source-file",
-            details={"file": path},
-        ) from error
+    row_format = RowFormat(source.format)
+    with naming(path, row_format), file_io.open_input(path) as file:
+        for batch in open_rows(file, row_format, schema).batches:
+            yield batch.select(schema.names)
 
 
 def _compare_columns(path: str, found: Sequence[str], expected: Sequence[str]) -> None:

@@ -71,6 +71,10 @@ SparkRows = DataFrame | pa.Table | pa.RecordBatchReader
 """What this executor takes as rows. Arrow rows are sent from this process's memory."""
 
 
+_LOCAL_READ_BYTES = 32 * 1024 * 1024
+"""File bytes of one job of a read into this process."""
+
+
 class SparkExecutor:
     """Runs data-plane work as Spark jobs of one session, local, on a cluster or through Connect."""
 
@@ -85,14 +89,13 @@ class SparkExecutor:
         For results that this process consumes; for everything else there is `to_dataframe`.
 
         Cost:
-            At most two splits are in work, and their rows in memory, at a time.
+            A small Spark job for each 32 MB of files; two run, and their rows are held, at a time.
         """
         if not splits:
             return
         schema = to_arrow_schema(context.schema.columns(context.columns))
-        frame = self._split_frame(splits).mapInArrow(
-            read_packed(dump_read_context(context)), ddl(ANSWER_SCHEMA)
-        )
+        located = self._split_frame(splits, tasks_by_bytes(splits, _LOCAL_READ_BYTES))
+        frame = located.mapInArrow(read_packed(dump_read_context(context)), ddl(ANSWER_SCHEMA))
         with _typed_errors():
             for row in frame.toLocalIterator(prefetchPartitions=True):
                 if row.error is not None:
@@ -111,7 +114,7 @@ class SparkExecutor:
         if not splits:
             return self.session.createDataFrame([], schema)
         read = read_rows(dump_read_context(context), spark_arrow_schema(schema))
-        return self._split_frame(splits).mapInArrow(read, schema)
+        return self._split_frame(splits, range(len(splits))).mapInArrow(read, schema)
 
     def map_rows(self, context: WriteContext, rows: SparkRows) -> WriteResult:
         """Write rows on Spark; those of one bucket by one task, in the order of the input.
@@ -174,12 +177,29 @@ class SparkExecutor:
         table = pa.table({"position": positions, "rows": packed}, PACKED_SCHEMA)
         return self.session.createDataFrame(table), source
 
-    def _split_frame(self, splits: Sequence[DataSplit]) -> DataFrame:
-        """Return splits as rows of bytes, the i-th alone in the i-th Spark partition."""
-        slots = list(partition_slots(len(splits)))
-        wire = [dump_split(split) for split in splits]
-        table = pa.table({"slot": slots, "split": wire}, SPLIT_SCHEMA)
-        return self.session.createDataFrame(table).repartition(len(splits), "slot")
+    def _split_frame(self, splits: Sequence[DataSplit], tasks: Sequence[int]) -> DataFrame:
+        """Return splits as rows of bytes, in order, the i-th in Spark partition `tasks[i]`."""
+        count = tasks[-1] + 1
+        slots = partition_slots(count)
+        columns = {
+            "slot": [slots[task] for task in tasks],
+            "number": range(len(splits)),
+            "split": [dump_split(split) for split in splits],
+        }
+        frame = self.session.createDataFrame(pa.table(columns, SPLIT_SCHEMA))
+        return frame.repartition(count, "slot").sortWithinPartitions("number")
+
+
+def tasks_by_bytes(splits: Sequence[DataSplit], limit_bytes: int) -> list[int]:
+    """Number the tasks of splits: neighbours share one up to about `limit_bytes` of files."""
+    tasks = []
+    task, task_bytes = 0, 0
+    for split in splits:
+        if task_bytes and task_bytes + split.file_bytes > limit_bytes:
+            task, task_bytes = task + 1, 0
+        tasks.append(task)
+        task_bytes += split.file_bytes
+    return tasks
 
 
 def parallelism(session: SparkSession) -> int:

@@ -8,6 +8,7 @@ Source: https://spark.apache.org/docs/4.1.0/#downloading ("Java 17/21") and
 `org.apache.spark.launcher.JavaModuleOptions`.
 """
 
+import atexit
 import hashlib
 import logging
 import os
@@ -218,7 +219,9 @@ def _shim_home(runtime: JavaRuntime, cache: Path | None) -> Path:
         return _write_shim(root / name, script)
     except OSError as error:
         logger.debug("cannot write %s: %s; using a temporary directory", root, error)
-        return _write_shim(Path(tempfile.mkdtemp(prefix="paimon-assets-java-")), script)
+        home = Path(tempfile.mkdtemp(prefix="paimon-assets-java-"))
+        atexit.register(shutil.rmtree, home, ignore_errors=True)
+        return _write_shim(home, script)
 
 
 def _write_shim(home: Path, script: str) -> Path:

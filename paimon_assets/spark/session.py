@@ -71,6 +71,11 @@ class SparkSettings:
         """Whether Spark runs inside this machine, sharing its disk and its Python."""
         return _is_local(self.master)
 
+    @property
+    def shown_master(self) -> str:
+        """The master for messages: parameters of a Connect address may hold a token."""
+        return self.master.partition(";")[0]
+
     def asked(self) -> dict[str, str]:
         """Return what the person asked for, without our defaults."""
         wanted = {"spark.master": self.master, **self.extra}
@@ -125,7 +130,7 @@ def get_session(settings: SparkSettings | None = None) -> SparkSession:
 
     Raises:
         InvalidInputError: A live session differs in settings fixed at its start (kind
-            `spark-session-settings`, each is listed), no usable Java (see `find_java`), or packages
+            `spark-session-settings`, each is named), no usable Java (see `find_java`), or packages
             for Spark Connect are missing.
 
     Cost:
@@ -196,7 +201,7 @@ def package_archive(directory: Path) -> Path:
 def _start(settings: SparkSettings) -> SparkSession:
     _Owned.warehouse = Path(tempfile.mkdtemp(prefix="paimon-assets-spark-"))
     configuration = settings.configuration(warehouse=str(_Owned.warehouse))
-    logger.debug("starting Spark on %s", settings.master)
+    logger.debug("starting Spark on %s", settings.shown_master)
     builder = SparkSession.builder
     for key, value in configuration.items():
         builder = builder.config(key, value)
@@ -210,8 +215,9 @@ def _connect(settings: SparkSettings) -> SparkSession:
     owned = _Owned.connection
     if owned is not None and owned[0] != settings.master:
         raise InvalidInputError(
-            f"A Spark Connect session to {owned[0]} is open, and {settings.master} is asked for; "
-            "stop it first (stop_session).",
+            f"A Spark Connect session to {owned[0].partition(';')[0]} is open, and "
+            f"{settings.shown_master} is asked for (parameters are not shown); stop it first "
+            "(stop_session).",
             kind="spark-session-settings",
         )
     if owned is None:
@@ -219,7 +225,7 @@ def _connect(settings: SparkSettings) -> SparkSession:
             session = SparkSession.builder.remote(settings.master).getOrCreate()
         except PySparkImportError as error:
             raise InvalidInputError(
-                f"Spark Connect ({settings.master}) needs more packages: "
+                f"Spark Connect ({settings.shown_master}) needs more packages: "
                 f"pip install 'pyspark[connect]'. {error}",
                 kind="spark-connect",
             ) from error
@@ -268,6 +274,7 @@ def _agree(session: SparkSession, settings: SparkSettings) -> None:
     """Apply what can change, and refuse what cannot."""
     live = session.sparkContext.getConf()
     conflicts = []
+    shown = {"spark.master", "spark.driver.memory"} - settings.extra.keys()
     for key, value in settings.asked().items():
         if session.conf.isModifiable(key):
             session.conf.set(key, value)
@@ -275,7 +282,9 @@ def _agree(session: SparkSession, settings: SparkSettings) -> None:
         have = live.get(key)
         same = have == value or (key == _JAVA_OPTIONS and have is not None and value in have)
         if not same:
-            conflicts.append(f"{key} is {have or 'unset'}, asked for {value}")
+            # Values of settings we do not know may be secrets.
+            values = f" is {have or 'unset'}, asked for {value}" if key in shown else ""
+            conflicts.append(f"{key}{values}")
     if conflicts:
         raise InvalidInputError(
             "The Spark session of this process is already running with other settings: "
@@ -317,5 +326,8 @@ def _end_jvm() -> None:
         except TimeoutExpired:
             process.kill()
             process.wait()
-    SparkContext._gateway = None  # noqa: SLF001 - the next session starts its own
-    SparkContext._jvm = None  # noqa: SLF001 - as above
+    # What a stop in order forgets too; a JVM that was killed leaves it behind.
+    SparkContext._active_spark_context = None  # noqa: SLF001
+    SparkContext._gateway = None  # noqa: SLF001
+    SparkContext._jvm = None  # noqa: SLF001
+    SparkSession._instantiatedSession = None  # noqa: SLF001

@@ -7,22 +7,16 @@ change log in files keeps its order up to the merge.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
-from typing import Any, assert_never
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv as pacsv
-import pyarrow.json as pajson
-import pyarrow.orc as paorc
-import pyarrow.parquet as papq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import LongType, StructField, StructType
 
 from paimon_assets.engine.codec.arrow_types import from_arrow_type
+from paimon_assets.engine.codec.row_files import RowFormat, naming, open_rows
 from paimon_assets.engine.data.write.input_check import is_lossless_family
-from paimon_assets.engine.errors import FormatError, InvalidInputError
-from paimon_assets.engine.fileio.base import FileIO
+from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.fileio.opening import file_io_for
 from paimon_assets.engine.spec.types import DataField
 from paimon_assets.spark.executor import parallelism
@@ -35,25 +29,14 @@ ROWS_PER_FILE_BITS = 40
 """position = file « 40 | row."""
 
 _FILES_PER_CORE = 4
-_BATCH_ROWS = 65_536
 _TASK_SCHEMA = columns(slot=pa.int32(), first=pa.int64(), path=pa.string())
-
-
-class SourceFormat(StrEnum):
-    """Formats `files_to_dataframe` reads."""
-
-    PARQUET = "parquet"
-    CSV = "csv"
-    JSON = "json"
-    """One object a line."""
-    ORC = "orc"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Reading:
     """What a task must know to read its files."""
 
-    format: SourceFormat
+    format: RowFormat
     schema: pa.Schema
     """Of every file, as it lies there."""
     spark_schema: pa.Schema
@@ -77,7 +60,7 @@ def files_to_dataframe(
     Args:
         session: Which Spark.
         paths: Files, in the order that counts; plain paths or URIs, readable from every worker.
-        format: `parquet`, `csv` (with a header line), `json` (one object a line) or `orc`.
+        format: A `codec.row_files.RowFormat`.
         schema: Columns of the files; default: those of the first file. CSV and JSON values are
             parsed as its types; those of Parquet and ORC files are converted if nothing is lost.
         options: For the storage, as `open_catalog` takes them.
@@ -117,12 +100,12 @@ def files_to_dataframe(
     return files.mapInArrow(_read_files(reading), spark_schema)
 
 
-def _format_of(text: str) -> SourceFormat:
+def _format_of(text: str) -> RowFormat:
     try:
-        return SourceFormat(text.lower())
+        return RowFormat(text.lower())
     except ValueError as error:
         raise InvalidInputError(
-            f"Files of format '{text}' cannot be read; expected one of {', '.join(SourceFormat)}.",
+            f"Files of format '{text}' cannot be read; expected one of {', '.join(RowFormat)}.",
             kind="file-format",
         ) from error
 
@@ -169,16 +152,9 @@ def _positioned(path: str, first: int, reading: _Reading) -> Iterator[pa.RecordB
 def _guarded(path: str, reading: _Reading) -> Iterator[pa.RecordBatch]:
     """Yield a file's batches in the schema of all; what is wrong with it is said with its name."""
     file_io = file_io_for(path, reading.options)
-    try:
-        for batch in _batches(file_io, path, reading.format, reading.schema):
+    with naming(path, reading.format), file_io.open_input(path) as file:
+        for batch in open_rows(file, reading.format, reading.schema).batches:
             yield _conformed(path, batch, reading)
-    except (pa.ArrowInvalid, pa.ArrowKeyError, pa.ArrowNotImplementedError) as error:
-        raise FormatError(
-            f"File '{path}' cannot be read as {reading.format} with the columns "
-            f"{_shown(reading.schema)}: {error}",
-            kind="source-file",
-            details={"path": path},
-        ) from error
 
 
 def _conformed(path: str, batch: pa.RecordBatch, reading: _Reading) -> pa.RecordBatch:
@@ -204,59 +180,12 @@ def _shown(schema: pa.Schema) -> str:
     return ", ".join(f"{field.name} {field.type}" for field in schema)
 
 
-def _first_schema(path: str, format_: SourceFormat, options: Mapping[str, str]) -> pa.Schema:
-    file_io = file_io_for(path, options)
-    try:
-        with file_io.open_input(path) as opened:
-            file: Any = opened
-            match format_:
-                case SourceFormat.PARQUET:
-                    return papq.read_schema(file).remove_metadata()
-                case SourceFormat.ORC:
-                    return paorc.ORCFile(file).schema.remove_metadata()
-                case SourceFormat.CSV:
-                    return pacsv.open_csv(file).schema
-                case SourceFormat.JSON:
-                    return pajson.open_json(file).schema
-                case _:
-                    assert_never(format_)
-    except pa.ArrowInvalid as error:
-        raise FormatError(
-            f"File '{path}' cannot be read as {format_}: {error}",
-            kind="source-file",
-            details={"path": path},
-        ) from error
+def _first_schema(path: str, row_format: RowFormat, options: Mapping[str, str]) -> pa.Schema:
+    with naming(path, row_format), file_io_for(path, options).open_input(path) as file:
+        return open_rows(file, row_format).schema
 
 
 def _without_nulls(schema: pa.Schema) -> pa.Schema:
     """Read columns without a value in the first file as text: others may have values."""
     texts = [f.with_type(pa.string()) if pa.types.is_null(f.type) else f for f in schema]
     return pa.schema(texts)
-
-
-def _batches(
-    file_io: FileIO, path: str, format_: SourceFormat, schema: pa.Schema
-) -> Iterator[pa.RecordBatch]:
-    with file_io.open_input(path) as opened:
-        file: Any = opened
-        match format_:
-            case SourceFormat.PARQUET:
-                parquet = papq.ParquetFile(file)
-                yield from _unmarked(parquet.iter_batches(batch_size=_BATCH_ROWS))
-            case SourceFormat.ORC:
-                orc = paorc.ORCFile(file)
-                yield from _unmarked(orc.read_stripe(n) for n in range(orc.nstripes))
-            case SourceFormat.CSV:
-                types = {field.name: field.type for field in schema}
-                convert = pacsv.ConvertOptions(column_types=types)
-                yield from pacsv.open_csv(file, convert_options=convert)
-            case SourceFormat.JSON:
-                parse = pajson.ParseOptions(explicit_schema=schema)
-                yield from pajson.open_json(file, parse_options=parse)
-            case _:
-                assert_never(format_)
-
-
-def _unmarked(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Drop schema metadata (such as pandas'), which differs between files of equal columns."""
-    return (batch.replace_schema_metadata(None) for batch in batches)

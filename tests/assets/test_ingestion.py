@@ -160,6 +160,48 @@ def test_a_file_that_changed_after_it_was_taken_is_named(
     assert ids_of(paimon) == [1]
 
 
+def test_a_file_that_changes_while_it_is_read_commits_nothing(
+    landing: Path, paimon: PaimonCatalogResource
+) -> None:
+    land(landing, "a.parquet", 1)
+    file = land(landing, "b.parquet", 2)
+
+    def rewritten(rows: pa.RecordBatchReader) -> pa.Table:
+        table = rows.read_all()
+        land(landing, file.name, 2, 3, 4)
+        return table
+
+    result = run(events(landing, transform=rewritten), paimon)
+    assert "b.parquet" in failure_text(result)
+    assert "while being ingested" in failure_text(result)
+    table = paimon.catalog().get_table("log.events")
+    assert table.latest_snapshot() is None
+    assert not list(Path(table.path).rglob("data-*"))
+    again = metadata_of(run(events(landing), paimon), KEY)
+    assert again["paimon/rows_in"] == 4
+
+
+def test_a_run_is_told_that_the_folder_it_names_holds_nothing(
+    landing: Path, paimon: PaimonCatalogResource
+) -> None:
+    land(landing, "a.parquet", 1)
+    result = run(events(landing), paimon, run_config=config(source=str(landing / "typo")))
+    assert "typo" in failure_text(result)
+
+
+def test_a_file_damaged_in_its_pages_is_refused_by_name(
+    landing: Path, paimon: PaimonCatalogResource
+) -> None:
+    land(landing, "a.parquet", 1)
+    file = land(landing, "b.parquet", *range(10_000))
+    content = bytearray(file.read_bytes())
+    content[4:60] = b"\xff" * 56
+    file.write_bytes(content)
+    result = run(events(landing), paimon)
+    assert "b.parquet" in failure_text(result)
+    assert paimon.catalog().get_table("log.events").latest_snapshot() is None
+
+
 def test_a_file_that_is_gone_does_not_matter(landing: Path, paimon: PaimonCatalogResource) -> None:
     land(landing, "a.parquet", 1).unlink()
     land(landing, "b.parquet", 2)

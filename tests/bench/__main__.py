@@ -50,7 +50,11 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--steps", default=",".join(STEPS), help="with the writes they build on")
     parser.add_argument("--spark", action="store_true", help="measure the Spark executor too")
     parser.add_argument("--out", type=Path, help="also write all measurements as JSON")
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    unknown = [name for name in options.engines.split(",") if name not in ENGINES]
+    if unknown:
+        parser.error(f"unknown engines {unknown}; there are {', '.join(ENGINES)}")
+    return options
 
 
 def _measure(engine: str, step: str, scale: float, repetition: int) -> Measurement:

@@ -110,9 +110,13 @@ def _write(bench: Bench, kind: str, frame: DataFrame) -> None:
     bench.catalog.get_table(f"db.{kind}").new_write_builder().write(frame, bench.executor)
 
 
-def _read(bench: Bench, kind: str) -> tuple[Any, ...]:
+def _frame_of(bench: Bench, kind: str) -> DataFrame:
     plan = bench.catalog.get_table(f"db.{kind}").new_read_builder().plan()
-    return consume(bench.executor.to_dataframe(plan.context, plan.splits))
+    return bench.executor.to_dataframe(plan.context, plan.splits)
+
+
+def _read(bench: Bench, kind: str) -> tuple[Any, ...]:
+    return consume(_frame_of(bench, kind))
 
 
 def _write_step(bench: Bench, name: str, kind: str, source: str, scale: float) -> Step:
@@ -139,22 +143,26 @@ def _read_step(bench: Bench, name: str, kind: str, rows: int) -> Step:
     )
 
 
+def _upsert_step(bench: Bench, number: int, scale: float) -> Step:
+    frame, rows = bench.frame(f"pk{number}", scale)
+    return Step(
+        name=f"upsert {number}",
+        rows=rows,
+        seconds=timed(lambda: _write(bench, "pk", frame), 1),
+        spark_seconds=timed(lambda: bench.native_write(frame), 1),
+    )
+
+
 def measure(bench: Bench, scale: float) -> list[Step]:
     """Run all steps; each native read reads what the native write before it wrote."""
     steps = [_write_step(bench, "append write", "append", "append", scale)]
     steps.append(_read_step(bench, "append read", "append", steps[-1].rows))
     steps.append(_write_step(bench, "primary-key write", "pk", "pk0", scale))
     steps.append(_read_step(bench, "primary-key read, one run", "pk", steps[-1].rows))
-    for number in range(1, UPSERTS + 1):
-        frame, rows = bench.frame(f"pk{number}", scale)
-        steps.append(
-            Step(
-                name=f"upsert {number}",
-                rows=rows,
-                seconds=timed(lambda frame=frame: _write(bench, "pk", frame), 1),  # type: ignore[misc]  # default binds the loop's frame
-                spark_seconds=timed(lambda frame=frame: bench.native_write(frame), 1),  # type: ignore[misc]  # as above
-            )
-        )
+    steps.extend(_upsert_step(bench, number, scale) for number in range(1, UPSERTS + 1))
+    merged = _frame_of(bench, "pk")
+    bench.native_write(merged)
+    steps.append(_read_step(bench, "merged read, four runs", "pk", merged.count()))
     return steps
 
 

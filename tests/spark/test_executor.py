@@ -1,15 +1,20 @@
 """What only Spark can get wrong: order after a shuffle, tasks, types, failures."""
 
 import datetime as dt
+from itertools import pairwise
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.contract.wire import dump_write_context
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
 from paimon_assets.engine.spec.schema import Schema
+from tests.testkit.builders import data_file
 from tests.testkit.rows import plain_rows
 
 executor_module = pytest.importorskip("paimon_assets.spark.executor")
@@ -142,7 +147,11 @@ def test_a_task_without_rows_writes_nothing(executor, spark, new_catalog):
     assert len(table.live_files()) == 1
 
 
-def test_a_dataframe_has_one_task_a_split_and_the_rows_in_split_order(executor, spark, new_catalog):
+@pytest.mark.parametrize("local_read_bytes", [1, 2**20])
+def test_a_dataframe_has_one_task_a_split_and_the_rows_in_split_order(
+    executor, spark, new_catalog, monkeypatch, local_read_bytes
+):
+    monkeypatch.setattr(executor_module, "_LOCAL_READ_BYTES", local_read_bytes)
     table = create(new_catalog, buckets="4", partition_keys=["part"])
     table.new_write_builder().write(changes(spark, 600, keys=600, partitions=2), executor)
     plan = table.new_read_builder().plan()
@@ -152,6 +161,26 @@ def test_a_dataframe_has_one_task_a_split_and_the_rows_in_split_order(executor, 
     here = pa.Table.from_batches(executor.map_splits(plan.context, plan.splits))
     assert here["value"].to_pylist() == [row.value for row in frame.collect()]
     assert here.equals(table.new_read_builder().to_arrow())
+
+
+@given(st.lists(st.integers(0, 50), min_size=1, max_size=40), st.integers(1, 100))
+def test_neighbouring_splits_share_a_task_up_to_the_limit(sizes, limit):
+    splits = [
+        DataSplit(
+            snapshot_id=1,
+            partition=b"",
+            bucket=0,
+            bucket_path="",
+            data_files=(data_file(file_size=size),),
+        )
+        for size in sizes
+    ]
+    tasks = executor_module.tasks_by_bytes(splits, limit)
+    assert tasks[0] == 0
+    assert all(after - before in (0, 1) for before, after in pairwise(tasks))
+    for task in set(tasks):
+        shared = [size for size, owner in zip(sizes, tasks, strict=True) if owner == task]
+        assert sum(shared) <= limit or sum(shared[:-1]) == 0
 
 
 def test_a_dataframe_has_the_spark_types_of_the_table(executor, spark, new_catalog):

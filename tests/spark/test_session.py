@@ -1,4 +1,5 @@
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -77,9 +78,24 @@ def test_settings_that_cannot_change_are_all_named():
     for part in (
         "local[2], asked for local[7]",
         "asked for 9g",
-        "spark.executor.instances is unset",
+        "spark.executor.instances",
     ):
         assert part in caught.value.message
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("spark")
+def test_values_of_settings_that_differ_are_not_told_for_they_may_be_secrets():
+    setting = "spark.hadoop.fs.s3a.secret.key"
+    asked = SparkSettings(master="local[2]", extra={setting: "hunter2"})
+    with pytest.raises(InvalidInputError, match=re.escape(setting)) as caught:
+        session_module.get_session(asked)
+    assert "hunter2" not in str(caught.value)
+
+
+def test_the_token_of_a_connect_address_is_not_shown():
+    settings = SparkSettings(master="sc://host:443/;use_ssl=true;token=hunter2")
+    assert settings.shown_master == "sc://host:443/"
 
 
 @pytest.mark.spark

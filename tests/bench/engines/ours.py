@@ -14,6 +14,7 @@ class Peer:
 
     def __init__(self, warehouse: str) -> None:
         self._catalog = open_catalog(warehouse)
+        self._executor = EmbeddedExecutor()
 
     def version(self) -> str:
         """Return name and version."""
@@ -36,8 +37,8 @@ class Peer:
 
     def write(self, table: str, rows: pa.Table) -> None:
         """Write rows as one commit."""
-        self._catalog.get_table(table).new_write_builder().write(rows, EmbeddedExecutor())
+        self._catalog.get_table(table).new_write_builder().write(rows, self._executor)
 
     def read(self, table: str) -> pa.Table:
         """Read the newest snapshot."""
-        return self._catalog.get_table(table).new_read_builder().to_arrow()
+        return self._catalog.get_table(table).new_read_builder().to_arrow(self._executor)

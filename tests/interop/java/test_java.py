@@ -24,7 +24,7 @@ pytestmark = pytest.mark.interop
 PROGRAM = Path(__file__).with_name("PaimonPeer.java")
 DAY = dt.date(1970, 1, 1)
 NANOS_PER_MILLI = 1_000_000
-READABLE = [case for case in (*CASES, *PADDED_CASES) if "java" not in case.not_read_by]
+READABLE = [*CASES, *PADDED_CASES]
 
 
 @pytest.fixture(scope="module")
