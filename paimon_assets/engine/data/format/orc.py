@@ -14,11 +14,11 @@ from types import TracebackType
 from typing import Any, Self
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.types as pat
 from pyarrow import orc
 
 from paimon_assets.engine.codec.arrow_values import UNIT_NANOS
+from paimon_assets.engine.codec.numpy_columns import to_numpy
 from paimon_assets.engine.data.format.named_errors import named_errors, open_data_file
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.fileio.base import FileIO
@@ -147,20 +147,16 @@ def _refuse_timestamps(values: Any, column: str) -> None:
         _refuse_timestamps(part, column)
     if not pat.is_timestamp(data_type):
         return
-    numbers = values.cast(pa.int64())
-    limits = pc.min_max(numbers)
-    low, high = limits["min"].as_py(), limits["max"].as_py()
-    if low is None:
+    numbers = to_numpy(values.drop_null().cast(pa.int64()))
+    if not len(numbers):
         return
     largest = (2**63 - 1) // UNIT_NANOS[data_type.unit]
-    millisecond = 10**6 // UNIT_NANOS[data_type.unit]
     reason = None
-    if not -largest <= low <= high <= largest:
+    if not -largest <= int(numbers.min()) <= int(numbers.max()) <= largest:
         reason = "outside the years 1678 to 2261"
-    elif low < 0 and millisecond > 1:
-        early = numbers.filter(pc.less(numbers, 0))
-        whole = pc.multiply(pc.divide(early, millisecond), millisecond)
-        if not pc.all(pc.equal(early, whole)).as_py():
+    elif UNIT_NANOS[data_type.unit] < UNIT_NANOS["ms"]:
+        millisecond = UNIT_NANOS["ms"] // UNIT_NANOS[data_type.unit]
+        if (numbers[numbers < 0] % millisecond).any():
             reason = "before 1970 with fractions of a millisecond"
     if reason is not None:
         raise InvalidInputError(

@@ -1,1 +1,14 @@
-"""..."""
+"""Aggregate functions as kernels over whole columns.
+
+    values by row number + the records of each group (`Segments`) ─▶ a row or a value for each group
+
+Concept → files:
+    name → kernel, retraction    functions
+    last, first, largest         picks
+    sum, product                 numbers
+    listagg                      texts
+    collect                      lists
+    nested_update                nested_rows
+    merge_map                    maps
+    rbm32                        bitmaps
+"""
