@@ -153,3 +153,12 @@ def test_nan_equals_nothing():
     assert passing(Comparison("f", CompareOp.EQ, float("nan")), f=values) == [False, False, False]
     assert passing(Comparison("f", CompareOp.GT, 0.5), f=values) == [True, False, False]
     assert passing(Comparison("f", CompareOp.NE, 1.0), f=values) == [False, True, False]
+
+
+@pytest.mark.parametrize("zero", [0.0, -0.0])
+def test_in_compares_floating_point_as_equality_does(zero):
+    values = [0.0, -0.0, float("nan"), 1.0, None]
+    nan = float("nan")
+    assert passing(In("f", (zero, nan)), f=values) == [True, True, False, False, False]
+    negated = In("f", (zero, nan), negated=True)
+    assert passing(negated, f=values) == [False, False, True, True, False]

@@ -328,3 +328,42 @@ def test_many_splits_are_read_in_order_and_closing_early_is_fine(catalog):
     reader.close()
     ids = table.new_read_builder().to_arrow(EmbeddedExecutor(threads=3))["id"].to_pylist()
     assert ids == sorted(ids)
+
+
+@pytest.mark.parametrize("type_text", ["FLOAT", "DOUBLE"])
+def test_zeros_of_both_signs_and_nan_are_keys_of_their_own(catalog, type_text):
+    table = catalog.create_table(
+        "db.keyed",
+        Schema.of(
+            {"f": type_text, "k": "INT", "v": "INT"},
+            primary_keys=["f", "k"],
+            options={"bucket": "1", "target-file-size": "1 b", "write-buffer-size": "1 b"},
+        ),
+    )
+    arrow = table.new_read_builder().to_arrow().schema.field("f").type
+    floats = [1.0, float("nan"), -0.0, 0.0, float("-inf"), float("inf"), -1.0]
+    keys = [(number, k) for number in floats for k in (2, 1)]
+    for step in range(3):
+        for number, k in keys:
+            write(
+                table,
+                {
+                    "f": pa.array([number], arrow),
+                    "k": pa.array([k], pa.int32()),
+                    "v": pa.array([step], pa.int32()),
+                },
+            )
+    found = table.new_read_builder().to_arrow().to_pylist()
+    assert sorted((repr(row["f"]), row["k"]) for row in found) == sorted(
+        (repr(number), k) for number, k in keys
+    )
+    assert {row["v"] for row in found} == {2}
+
+
+def test_a_filter_on_seconds_finds_a_row_group_of_one_value(catalog):
+    table = catalog.create_table("db.seconds", Schema.of({"at": "TIMESTAMP(0)"}))
+    moment = dt.datetime(2024, 1, 1)
+    write(table, {"at": pa.array([moment], pa.timestamp("s"))})
+    for where in ("at = '2024-01-01'", "at <= '2024-01-01'", "at IN ('2024-01-01')"):
+        found = table.new_read_builder().with_filter(where).to_arrow()
+        assert found["at"].to_pylist() == [moment], where

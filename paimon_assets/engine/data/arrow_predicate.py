@@ -10,6 +10,7 @@ NaN out, so any other rule would make pruning drop rows.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias, assert_never
 
@@ -146,4 +147,10 @@ def _value_set(literals: list[Any], field: DataField, arrow_type: Any) -> Any:
             kept.append(to_scalar(literal, field.type).cast(arrow_type))
         except (pa.ArrowInvalid, InvalidInputError):
             continue
-    return pa.array([scalar.as_py() for scalar in kept], arrow_type)
+    plain = [scalar.as_py() for scalar in kept]
+    if pa.types.is_floating(arrow_type):
+        # is_in compares bits: NaN with NaN, and the zeros apart.
+        plain = [value for value in plain if not math.isnan(value)]
+        if 0.0 in plain:
+            plain += [0.0, -0.0]
+    return pa.array(plain, arrow_type)

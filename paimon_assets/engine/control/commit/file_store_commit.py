@@ -17,7 +17,7 @@ import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from paimon_assets.engine.codec.binary_row import deserialize_row
+from paimon_assets.engine.codec.key_range import key_range
 from paimon_assets.engine.codec.metadata_json import snapshot_to_json
 from paimon_assets.engine.contract.commit_message import CommitMessage
 from paimon_assets.engine.control.clock import Clock, SystemClock
@@ -223,10 +223,7 @@ class FileStoreCommit:
         if not self._store.schema.has_primary_key:
             return None
         types = [column.type for column in self._store.schema.key_fields]
-        return lambda file: (
-            deserialize_row(file.min_key, types),
-            deserialize_row(file.max_key, types),
-        )
+        return lambda file: key_range(file, types)
 
     def _prepared(
         self, request: CommitRequest, latest: Snapshot | None, written: _Written

@@ -10,9 +10,9 @@ Source: `org.apache.paimon.table.source.MergeTreeSplitGenerator`, `AppendOnlySpl
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from paimon_assets.engine.codec.binary_row import deserialize_row
+from paimon_assets.engine.codec.key_range import ComparableKey, key_range
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.scan.deletion_files import DeletionFiles
@@ -134,10 +134,5 @@ class SplitGenerator:
     def _section_weight(self, section: list[DataFileMeta]) -> int:
         return max(sum(file.file_size for file in section), self._open_file_bytes)
 
-    def _key_range(self, file: DataFileMeta) -> tuple[Any, Any]:
-        return self._comparable(file.min_key), self._comparable(file.max_key)
-
-    def _comparable(self, key: bytes) -> tuple[Any, ...]:
-        """Decode a key; nulls, which only foreign writers put there, sort first."""
-        values = deserialize_row(key, self._key_types)
-        return tuple((value is not None, value) for value in values)
+    def _key_range(self, file: DataFileMeta) -> tuple[ComparableKey, ComparableKey]:
+        return key_range(file, self._key_types)

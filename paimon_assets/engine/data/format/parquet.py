@@ -101,8 +101,9 @@ class ParquetReader:
             def bounds_of(name: str) -> Bounds:
                 if name not in leaves:
                     return UNKNOWN
-                field = self._schema.field(name)
-                return _bounds(row_group.column(leaves[name]), field.type, row_group.num_rows)
+                # As stored, not as written: Parquet keeps seconds as milliseconds.
+                stored = self._file.schema_arrow.field(name).type
+                return _bounds(row_group.column(leaves[name]), stored, row_group.num_rows)
 
             return may_match(predicate, bounds_of)
 

@@ -16,11 +16,10 @@ from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
 
 import pyarrow as pa
 
-from paimon_assets.engine.codec.binary_row import deserialize_row
+from paimon_assets.engine.codec.key_range import ComparableKey, key_range
 from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.data.field_mapping import file_schema_of
@@ -105,9 +104,9 @@ class _MergeRead:
         schema = self.context.schema
         return only_on(self.context.predicate, schema.trimmed_primary_keys)
 
-    def key_range(self, file: DataFileMeta) -> tuple[Any, Any]:
+    def key_range(self, file: DataFileMeta) -> tuple[ComparableKey, ComparableKey]:
         types = [field.type for field in self.context.schema.key_fields]
-        return deserialize_row(file.min_key, types), deserialize_row(file.max_key, types)
+        return key_range(file, types)
 
     def section(
         self, runs: Sequence[Run], function: MergeFunction, pool: ThreadPoolExecutor
