@@ -1,7 +1,8 @@
 """ModelTable: what a table must hold, said by a dict. The oracle of state machines and interop.
 
 It knows no files and no levels: among the records of one key the greatest
-(sequence values, padded number or else arrival) wins; of equal ones the later.
+(sequence values, padded number or else arrival) wins; of equal ones the later, but where the
+padding holds a counter the earlier: only a counter that came round makes equal numbers there.
 
 The counter of a padded number belongs to a bucket, and every commit starts it anew after the
 bucket's largest *padded* number. So a record may lose to an earlier one of the same second, if the
@@ -110,7 +111,8 @@ class ModelTable:
         steps = options.get(SEQUENCE_AUTO_PADDING)
         number = _padded(row[names[0]], steps, count, is_add) if steps else self._arrivals
         values = [_null_first(row[name]) for name in names]
-        record = _Record((*values, number, self._arrivals), row, is_add)
+        arrival = -self._arrivals if _counts(options) else self._arrivals
+        record = _Record((*values, number, arrival), row, is_add)
         key = tuple(row[name] for name in self.schema.primary_keys)
         best = self._by_key.get(key)
         if best is None or record.order > best.order:
