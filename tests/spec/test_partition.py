@@ -1,5 +1,8 @@
+import csv
 import datetime as dt
+from ctypes import c_float
 from decimal import Decimal
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -63,3 +66,21 @@ def test_bucket_directories_follow_the_partition():
     paths = TablePaths(table="/w/db.db/t", data_directory="data")
     assert paths.bucket("a=1/b=2", 3) == "/w/db.db/t/data/a=1/b=2/bucket-3"
     assert TablePaths(table="/w/t").bucket("", -2) == "/w/t/bucket-postpone"
+
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "cast_vectors.csv"
+
+
+def float_vectors():
+    with GOLDEN.open(encoding="utf-8", newline="") as lines:
+        return [
+            (row["src_type"], row["input"], row["expected_java"].strip("'"))
+            for row in csv.DictReader(lines)
+            if row["src_type"] in ("FLOAT", "DOUBLE") and row["dst_type"] == "STRING"
+        ]
+
+
+@pytest.mark.parametrize(("root", "text", "expected"), float_vectors())
+def test_floats_become_the_directory_texts_java_writes(root, text, expected):
+    value = c_float(float(text)).value if root == "FLOAT" else float(text)
+    assert value_text(value, parse_type(root), legacy=True) == expected

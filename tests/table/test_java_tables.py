@@ -1,4 +1,4 @@
-"""Whole tables that Java Paimon 0.8 to 1.4 wrote, read to the last row, or refused by name."""
+"""Whole tables that Java Paimon 0.8 to 1.4 wrote, read to the last row."""
 
 import importlib
 import json
@@ -10,7 +10,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.errors import PaimonError
 from paimon_assets.engine.spec.predicate import equal
 from paimon_assets.engine.table.api import open_table
 
@@ -20,9 +19,6 @@ INDEX: dict[str, dict[str, Any]] = (
 )
 pytestmark = pytest.mark.skipif(not INDEX, reason="needs ../shared/tables, written by Java Paimon")
 
-REFUSED: dict[str, tuple[str, str]] = {}
-"""Table → (kind of the error, why); every other table must be read exactly."""
-
 
 def short(name: str) -> str:
     """`parquet/pk_09.db/pk_09` → `parquet/pk_09`."""
@@ -30,12 +26,8 @@ def short(name: str) -> str:
     return f"{directory.rpartition('/')[0]}/{table}".removeprefix("/")
 
 
-def cases(*, refused: bool):
-    return [
-        pytest.param(name, id=short(name))
-        for name in sorted(INDEX)
-        if (short(name) in REFUSED) is refused
-    ]
+def cases():
+    return [pytest.param(name, id=short(name)) for name in sorted(INDEX)]
 
 
 def plain(scalar: Any) -> Any:
@@ -71,7 +63,7 @@ def read(name: str, **builder: Any) -> pa.Table:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("name", cases(refused=False))
+@pytest.mark.parametrize("name", cases())
 def test_spark_reads_the_same_rows(name, spark):
     executor = importlib.import_module("paimon_assets.spark.executor").SparkExecutor(spark)
     wanted = expected(name)
@@ -83,7 +75,7 @@ def expected(name: str) -> pa.Table:
     return pq.ParquetFile(TABLES / INDEX[name]["expected"]).read()
 
 
-@pytest.mark.parametrize("name", cases(refused=False))
+@pytest.mark.parametrize("name", cases())
 def test_a_table_of_java_has_exactly_the_rows_java_reads(name):
     found, wanted = read(name), expected(name)
     assert found.column_names == wanted.column_names
@@ -91,7 +83,7 @@ def test_a_table_of_java_has_exactly_the_rows_java_reads(name):
     assert multiset(found, wanted.column_names) == multiset(wanted, wanted.column_names)
 
 
-@pytest.mark.parametrize("name", cases(refused=False))
+@pytest.mark.parametrize("name", cases())
 def test_a_filter_on_a_value_of_a_table_of_java_finds_its_rows(name):
     wanted = expected(name)
     for column in wanted.column_names:
@@ -110,14 +102,6 @@ def _is_comparable(data_type: pa.DataType) -> bool:
     return pa.types.is_integer(data_type) or pa.types.is_string(data_type)
 
 
-@pytest.mark.parametrize("name", cases(refused=True))
-def test_a_table_that_is_not_read_is_refused_by_name(name):
-    kind, _ = REFUSED[short(name)]
-    with pytest.raises(PaimonError) as caught:
-        read(name)
-    assert caught.value.kind == kind
-
-
 @pytest.mark.parametrize(
     ("table", "columns"),
     [
@@ -132,7 +116,3 @@ def test_some_columns_of_a_table_of_java_are_those_of_its_rows(table, columns):
     name = f"parquet/{table}.db/{table}"
     wanted = expected(name)
     assert multiset(read(name, with_columns=columns), columns) == multiset(wanted, columns)
-
-
-def test_the_list_of_refused_tables_names_tables_that_exist():
-    assert set(REFUSED) <= {short(name) for name in INDEX}

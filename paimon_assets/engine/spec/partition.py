@@ -4,8 +4,10 @@ Source: `org.apache.paimon.utils.PartitionPathUtils`.
 """
 
 import datetime as dt
+import math
 import re
 from collections.abc import Mapping, Sequence
+from ctypes import c_float
 from decimal import Decimal
 
 from paimon_assets.engine.errors import InvalidInputError
@@ -50,7 +52,7 @@ def value_text(value: Internal, data_type: DataType, *, legacy: bool) -> str | N
         case TypeRoot.DECIMAL if isinstance(value, Decimal):
             return f"{value:f}"
         case TypeRoot.FLOAT | TypeRoot.DOUBLE:
-            return repr(float(value))
+            return java_float_text(float(value), single=data_type.root is TypeRoot.FLOAT)
         case TypeRoot.BINARY | TypeRoot.VARBINARY:
             if legacy or not isinstance(value, bytes):
                 raise InvalidInputError(
@@ -76,6 +78,35 @@ def _timestamp_text(nanos: int, data_type: AtomicType, *, legacy: bool) -> str:
         return f"{day}T{clock[:5] if clock.endswith(':00') else clock}"
     precision = data_type.precision or 0
     return f"{day} {clock}" + (f".{digits[:precision]}" if precision else "")
+
+
+def java_float_text(value: float, *, single: bool) -> str:
+    """Write a FLOAT or DOUBLE as Java's `toString`: other engines look for that directory.
+
+    >>> [java_float_text(number, single=False) for number in (0.1, 1e7, 1e-4, -0.0)]
+    ['0.1', '1.0E7', '1.0E-4', '-0.0']
+    >>> java_float_text(c_float(0.1).value, single=True)
+    '0.1'
+    """
+    if math.isnan(value) or math.isinf(value):
+        return {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[str(value)]
+    sign, digits, exponent = Decimal(_shortest(value) if single else repr(value)).as_tuple()
+    text = "".join(map(str, digits)).rstrip("0") or "0"
+    point = len(digits) + int(exponent)
+    lead = "-" if sign else ""
+    if text == "0":
+        return f"{lead}0.0"
+    if -3 < point <= 7:
+        if point <= 0:
+            return f"{lead}0.{'0' * -point}{text}"
+        return f"{lead}{text[:point].ljust(point, '0')}.{text[point:] or '0'}"
+    return f"{lead}{text[0]}.{text[1:] or '0'}E{point - 1}"
+
+
+def _shortest(value: float) -> str:
+    """Return the fewest digits that still mean the same FLOAT."""
+    texts = (f"{value:.{digits}g}" for digits in range(1, 10))
+    return next((text for text in texts if c_float(float(text)).value == value), repr(value))
 
 
 def partition_path(
