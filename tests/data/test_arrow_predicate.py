@@ -1,5 +1,3 @@
-import operator
-
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -18,6 +16,7 @@ from paimon_assets.engine.spec.predicate import (
     bind,
 )
 from paimon_assets.engine.spec.schema import Schema, first_table_schema
+from tests.testkit.predicate_truth import truth
 
 SCHEMA = first_table_schema(
     Schema.of(
@@ -48,14 +47,6 @@ def passing(predicate, **columns):
     return mask.to_pylist()
 
 
-OPERATORS = {
-    CompareOp.EQ: operator.eq,
-    CompareOp.NE: operator.ne,
-    CompareOp.LT: operator.lt,
-    CompareOp.LE: operator.le,
-    CompareOp.GT: operator.gt,
-    CompareOp.GE: operator.ge,
-}
 NUMBER = st.none() | st.integers(-2, 2)
 TEXT = st.none() | st.sampled_from(["", "a", "ab", "b"])
 LEAF = st.one_of(
@@ -77,32 +68,6 @@ PREDICATE = st.recursive(
     ),
     max_leaves=6,
 )
-
-
-def truth(predicate, row):
-    """SQL's answer for one row: True, False or None."""
-    match predicate:
-        case And(children=children):
-            answers = [truth(child, row) for child in children]
-            return False if False in answers else None if None in answers else True
-        case Or(children=children):
-            answers = [truth(child, row) for child in children]
-            return True if True in answers else None if None in answers else False
-        case IsNull(field=name, negated=negated):
-            return (row[name] is None) != negated
-        case Comparison(field=name, op=op, literal=literal):
-            unknown = row[name] is None or literal is None
-            return None if unknown else OPERATORS[op](row[name], literal)
-        case StartsWith(field=name, prefix=prefix):
-            return None if row[name] is None else row[name].startswith(prefix)
-        case In(field=name, literals=literals, negated=negated):
-            if row[name] is None:
-                return None
-            if row[name] in literals:
-                return not negated
-            return None if None in literals else negated
-        case _:
-            raise AssertionError(predicate)
 
 
 @given(PREDICATE, st.lists(st.tuples(NUMBER, TEXT), max_size=8))

@@ -17,6 +17,7 @@ from paimon_assets.engine.spec.predicate import (
 )
 from paimon_assets.engine.spec.prune import UNKNOWN, Bounds, exactly, may_match
 from paimon_assets.engine.spec.schema import Schema, first_table_schema
+from tests.testkit.predicate_truth import truth
 
 values = st.integers(-3, 3) | st.none()
 leaves = st.one_of(
@@ -31,39 +32,6 @@ predicates = st.recursive(
     ),
     max_leaves=6,
 )
-
-
-def passes(predicate, row):
-    """True, False or None (unknown), as SQL says."""
-    match predicate:
-        case And(children=children):
-            answers = [passes(child, row) for child in children]
-            return False if False in answers else None if None in answers else True
-        case Or(children=children):
-            answers = [passes(child, row) for child in children]
-            return True if True in answers else None if None in answers else False
-        case IsNull(field=field, negated=negated):
-            return (row[field] is None) != negated
-        case In(field=field, literals=literals, negated=negated):
-            if row[field] is None:
-                return None
-            if row[field] in literals:
-                return not negated
-            return None if None in literals else negated
-        case Comparison(field=field, op=op, literal=literal):
-            value = row[field]
-            if value is None or literal is None:
-                return None
-            return {
-                "=": value == literal,
-                "<>": value != literal,
-                "<": value < literal,
-                "<=": value <= literal,
-                ">": value > literal,
-                ">=": value >= literal,
-            }[op.value]
-        case _:
-            raise AssertionError(predicate)
 
 
 def bounds(rows, field):
@@ -81,7 +49,7 @@ rows_strategy = st.lists(st.fixed_dictionaries({"a": values, "b": values}), min_
 
 @given(predicates, rows_strategy)
 def test_a_file_with_a_passing_row_is_never_skipped(predicate, rows):
-    if any(passes(predicate, row) for row in rows):
+    if any(truth(predicate, row) for row in rows):
         assert may_match(predicate, lambda field: bounds(rows, field))
         assert may_match(predicate, lambda field: UNKNOWN)
 
@@ -89,7 +57,7 @@ def test_a_file_with_a_passing_row_is_never_skipped(predicate, rows):
 @given(leaves, values)
 def test_a_single_known_value_is_decided_exactly(leaf, value):
     row = {"a": value, "b": value}
-    assert may_match(leaf, lambda field: exactly(value)) == (passes(leaf, row) is True)
+    assert may_match(leaf, lambda field: exactly(value)) == (truth(leaf, row) is True)
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import pyarrow as pa
 
@@ -26,6 +25,7 @@ from paimon_assets.engine.codec.avro import (
     encode_header,
 )
 from paimon_assets.engine.data.format.avro_types import avro_record, shape_of
+from paimon_assets.engine.data.format.base import OpenFile
 from paimon_assets.engine.data.format.named_errors import named_errors, open_data_file
 from paimon_assets.engine.errors import FormatError
 from paimon_assets.engine.fileio.base import FileIO
@@ -35,7 +35,7 @@ _BLOCK_ROWS = 4096
 _SYNC_BYTES = 16
 
 
-class AvroReader:
+class AvroReader(OpenFile):
     """One open Avro file."""
 
     def __init__(self, file_io: FileIO, path: str, *, file_bytes: int | None = None) -> None:
@@ -95,21 +95,6 @@ class AvroReader:
         """Return all rows; see `FormatReader`. Cost: a small read for each block."""
         with named_errors(self._path, "Avro"):
             return [(0, self._container.row_count())]
-
-    def close(self) -> None:
-        """Release the file."""
-        self._source.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 class AvroWriter:

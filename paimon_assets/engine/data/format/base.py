@@ -61,6 +61,27 @@ class FormatReader(Protocol):
     ) -> None: ...
 
 
+class OpenFile:
+    """The end of every reader's file: close it, or use the reader as a context manager."""
+
+    _source: pa.NativeFile
+
+    def close(self) -> None:
+        """Release the file."""
+        self._source.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
 class FormatWriter(Protocol):
     """One data file being written."""
 

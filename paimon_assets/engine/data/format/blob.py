@@ -14,11 +14,11 @@ import struct
 import zlib
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
-from types import TracebackType
-from typing import NoReturn, Self
+from typing import NoReturn
 
 import pyarrow as pa
 
+from paimon_assets.engine.data.format.base import OpenFile
 from paimon_assets.engine.data.format.named_errors import named_errors, open_data_file
 from paimon_assets.engine.errors import FormatError, UnsupportedFeatureError
 from paimon_assets.engine.fileio.base import FileIO
@@ -34,7 +34,7 @@ _BATCH_BYTES = 64 * 1024 * 1024
 """About how many bytes of values a batch holds; a larger value stands alone."""
 
 
-class BlobReader:
+class BlobReader(OpenFile):
     """One open blob file."""
 
     def __init__(
@@ -137,21 +137,6 @@ class BlobReader:
         raise FormatError(
             f"Data file '{self._path}' is damaged: {what}.", details={"path": self._path}
         )
-
-    def close(self) -> None:
-        """Release the file."""
-        self._source.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def _varints(data: bytes) -> Iterator[int]:

@@ -10,8 +10,7 @@ Source: `org.apache.paimon.format.orc`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.types as pat
@@ -19,6 +18,7 @@ from pyarrow import orc
 
 from paimon_assets.engine.codec.arrow_values import UNIT_NANOS
 from paimon_assets.engine.codec.numpy_columns import to_numpy
+from paimon_assets.engine.data.format.base import OpenFile
 from paimon_assets.engine.data.format.named_errors import named_errors, open_data_file
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.fileio.base import FileIO
@@ -26,7 +26,7 @@ from paimon_assets.engine.spec.options import FILE_FORMAT
 from paimon_assets.engine.spec.predicate import Predicate
 
 
-class OrcReader:
+class OrcReader(OpenFile):
     """One open ORC file."""
 
     def __init__(self, file_io: FileIO, path: str, *, file_bytes: int | None = None) -> None:
@@ -69,21 +69,6 @@ class OrcReader:
     def row_ranges(self, predicate: Predicate | None) -> Sequence[tuple[int, int]]:
         """Return all rows; see `FormatReader`."""
         return [(0, self._file.nrows)]
-
-    def close(self) -> None:
-        """Release the file."""
-        self._source.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 class OrcWriter:

@@ -10,13 +10,13 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from paimon_assets.engine.codec.arrow_values import UNIT_NANOS
+from paimon_assets.engine.data.format.base import OpenFile
 from paimon_assets.engine.data.format.dictionary_choice import dictionary_columns
 from paimon_assets.engine.data.format.named_errors import named_errors, open_data_file
 from paimon_assets.engine.fileio.base import FileIO
@@ -28,7 +28,7 @@ ROW_GROUP_ROWS = 131_072
 the encodings work."""
 
 
-class ParquetReader:
+class ParquetReader(OpenFile):
     """One open Parquet file."""
 
     def __init__(self, file_io: FileIO, path: str, *, file_bytes: int | None = None) -> None:
@@ -123,21 +123,6 @@ class ParquetReader:
         leaves = self._file.schema
         paths = {leaves.column(number).path: number for number in range(len(leaves))}
         return {name: paths[name] for name in names if name in paths}
-
-    def close(self) -> None:
-        """Release the file."""
-        self._source.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def _batches(

@@ -1,0 +1,53 @@
+"""What SQL says of a predicate and one row: the model that pruning and filters are held against."""
+
+import operator
+from collections.abc import Mapping
+from typing import Any
+
+from paimon_assets.engine.spec.predicate import (
+    And,
+    CompareOp,
+    Comparison,
+    In,
+    IsNull,
+    Or,
+    Predicate,
+    StartsWith,
+)
+
+_OPERATORS = {
+    CompareOp.EQ: operator.eq,
+    CompareOp.NE: operator.ne,
+    CompareOp.LT: operator.lt,
+    CompareOp.LE: operator.le,
+    CompareOp.GT: operator.gt,
+    CompareOp.GE: operator.ge,
+}
+
+
+def truth(predicate: Predicate, row: Mapping[str, Any]) -> bool | None:
+    """Return SQL's answer for one row: True, False or None (unknown)."""
+    match predicate:
+        case And(children=children):
+            answers = [truth(child, row) for child in children]
+            return False if False in answers else None if None in answers else True
+        case Or(children=children):
+            answers = [truth(child, row) for child in children]
+            return True if True in answers else None if None in answers else False
+        case IsNull(field=name, negated=negated):
+            return (row[name] is None) != negated
+        case _:
+            value = row[predicate.field]
+            return None if value is None else _leaf_truth(predicate, value)
+
+
+def _leaf_truth(predicate: Comparison | In | StartsWith, value: Any) -> bool | None:
+    match predicate:
+        case Comparison(op=op, literal=literal):
+            return None if literal is None else bool(_OPERATORS[op](value, literal))
+        case StartsWith(prefix=prefix):
+            return bool(value.startswith(prefix))
+        case In(literals=literals, negated=negated):
+            if value in literals:
+                return not negated
+            return None if None in literals else negated
