@@ -8,7 +8,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from queue import Full, Queue
 
@@ -17,8 +17,9 @@ import pyarrow as pa
 from paimon_assets.engine.contract.commit_message import WriteResult
 from paimon_assets.engine.contract.context import ReadContext, WriteContext
 from paimon_assets.engine.contract.split import DataSplit
+from paimon_assets.engine.contract.tasks import TaskBatch
 from paimon_assets.engine.data.memory_pool import prefer_jemalloc
-from paimon_assets.engine.data.worker import read_split, write_rows
+from paimon_assets.engine.data.worker import read_split, run_task, write_rows
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.fileio.opening import open_file_io
 
@@ -64,6 +65,36 @@ class EmbeddedExecutor:
     def map_rows(self, context: WriteContext, rows: ArrowRows) -> WriteResult:
         """Write rows in this process; see `contract.executor`."""
         return write_rows(context, batches_of(rows), open_file_io(context.file_io))
+
+    def map_tasks(self, batch: TaskBatch) -> Iterator[tuple[int, bytes]]:
+        """Run tasks by threads, the costliest first; see `contract.executor`."""
+        file_io = open_file_io(batch.file_io)
+        costs = batch.costs
+        order = sorted(range(len(costs)), key=lambda number: -costs[number])
+        failure: Exception | None = None
+        with ThreadPoolExecutor(self._threads, thread_name_prefix="task") as pool:
+            futures = {
+                pool.submit(run_task, batch.name, batch.shared, batch.payloads[number], file_io): (
+                    number
+                )
+                for number in order
+            }
+            try:
+                for future in as_completed(futures):
+                    if future.cancelled():
+                        continue
+                    error = future.exception()
+                    if error is None:
+                        yield futures[future], future.result()
+                    elif not isinstance(error, Exception):
+                        raise error
+                    elif failure is None:
+                        failure = error
+                        pool.shutdown(wait=False, cancel_futures=True)
+            finally:
+                pool.shutdown(wait=True, cancel_futures=True)
+        if failure is not None:
+            raise failure
 
 
 def batches_of(rows: ArrowRows) -> Iterator[pa.RecordBatch]:

@@ -9,6 +9,7 @@ commit messages. Files of failed or repeated attempts are named by no message an
 """
 
 import contextlib
+import heapq
 import logging
 from collections.abc import Iterator, Sequence
 
@@ -21,13 +22,14 @@ from paimon_assets.engine.codec.arrow_types import to_arrow_schema
 from paimon_assets.engine.contract.commit_message import WriteResult
 from paimon_assets.engine.contract.context import ReadContext, WriteContext
 from paimon_assets.engine.contract.split import DataSplit
+from paimon_assets.engine.contract.tasks import TaskBatch
 from paimon_assets.engine.contract.wire import (
     dump_read_context,
     dump_split,
     dump_write_context,
     load_error,
-    load_write_result,
 )
+from paimon_assets.engine.contract.wire_messages import load_write_result
 from paimon_assets.engine.control.commit.abort import abort
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.data.write.input_check import InputCheck
@@ -56,11 +58,14 @@ from paimon_assets.spark.worker import (
     ROUTED_SCHEMA,
     ROWS_PER_TASK_BITS,
     SPLIT_SCHEMA,
+    TASK_ANSWER_SCHEMA,
+    TASK_SCHEMA,
     Routing,
     RowSource,
     read_packed,
     read_rows,
     route_rows,
+    run_tasks,
     write_routed,
     write_unrouted,
 )
@@ -71,6 +76,8 @@ SparkRows = DataFrame | pa.Table | pa.RecordBatchReader
 """What this executor takes as rows. Arrow rows are sent from this process's memory."""
 
 
+_TASK_WAVES = 8
+"""Spark tasks for each core that a batch of tasks is dealt to: small enough to end together."""
 _LOCAL_READ_BYTES = 32 * 1024 * 1024
 """File bytes of one job of a read into this process."""
 
@@ -139,6 +146,30 @@ class SparkExecutor:
             answers = written.collect()
         return _result(context, answers)
 
+    def map_tasks(self, batch: TaskBatch) -> Iterator[tuple[int, bytes]]:
+        """Run tasks on Spark, dealt by cost; see `contract.executor`."""
+        if not batch.payloads:
+            return
+        tasks = dealt(batch.costs, _TASK_WAVES * parallelism(self.session))
+        count = max(tasks) + 1
+        slots = partition_slots(count)
+        columns = {
+            "slot": [slots[task] for task in tasks],
+            "number": range(len(tasks)),
+            "payload": batch.payloads,
+        }
+        frame = self.session.createDataFrame(pa.table(columns, TASK_SCHEMA))
+        run = run_tasks(batch.name, batch.shared, batch.file_io)
+        ran = frame.repartition(count, "slot").mapInArrow(run, ddl(TASK_ANSWER_SCHEMA))
+        with _typed_errors():
+            answers = ran.collect()
+        for answer in answers:
+            if answer.error is None:
+                yield answer.number, bytes(answer.result)
+        for answer in answers:
+            if answer.error is not None:
+                raise load_error(bytes(answer.error))
+
     def _routed(
         self, frame: DataFrame, source: RowSource, context: WriteContext, context_bytes: bytes
     ) -> DataFrame:
@@ -188,6 +219,21 @@ class SparkExecutor:
         }
         frame = self.session.createDataFrame(pa.table(columns, SPLIT_SCHEMA))
         return frame.repartition(count, "slot").sortWithinPartitions("number")
+
+
+def dealt(costs: Sequence[int], tasks: int) -> list[int]:
+    """Deal pieces of work to at most `tasks` Spark tasks: the costliest first, to the least busy.
+
+    >>> dealt([1, 5, 1, 3], 2)
+    [1, 0, 1, 1]
+    """
+    busy = [(0, task) for task in range(min(tasks, len(costs)))]
+    given = [0] * len(costs)
+    for number in sorted(range(len(costs)), key=lambda number: -costs[number]):
+        load, task = heapq.heappop(busy)
+        given[number] = task
+        heapq.heappush(busy, (load + costs[number], task))
+    return given
 
 
 def tasks_by_bytes(splits: Sequence[DataSplit], limit_bytes: int) -> list[int]:

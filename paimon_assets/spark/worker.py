@@ -7,6 +7,7 @@ Every function here returns the function `mapInArrow` runs; it takes and gives A
     write_unrouted   rows of a table without buckets → answers
     read_packed      splits → packed batches
     read_rows        splits → rows
+    run_tasks        tasks of any kind → their results
 
 An answer is one row: `result` or `error`, as bytes of `contract.wire`.
 """
@@ -26,15 +27,16 @@ from paimon_assets.engine.contract.commit_message import WriteResult
 from paimon_assets.engine.contract.context import WriteContext
 from paimon_assets.engine.contract.wire import (
     dump_error,
-    dump_write_result,
     load_read_context,
     load_split,
     load_write_context,
 )
+from paimon_assets.engine.contract.wire_messages import dump_write_result
 from paimon_assets.engine.data import worker
 from paimon_assets.engine.data.write.input_check import InputCheck
 from paimon_assets.engine.data.write.row_key_extractor import Numbers, assign_buckets
 from paimon_assets.engine.errors import PaimonError, StorageError
+from paimon_assets.engine.fileio.base import FileIOSpec
 from paimon_assets.engine.fileio.opening import open_file_io
 from paimon_assets.spark.failure import flying
 from paimon_assets.spark.packing import (
@@ -66,6 +68,8 @@ ROUTED_SCHEMA = columns(
 PACKED_SCHEMA = columns(position=pa.int64(), rows=pa.binary())
 ANSWER_SCHEMA = columns(result=pa.binary(), error=pa.binary())
 SPLIT_SCHEMA = columns(slot=pa.int32(), number=pa.int32(), split=pa.binary())
+TASK_SCHEMA = columns(slot=pa.int32(), number=pa.int32(), payload=pa.binary())
+TASK_ANSWER_SCHEMA = columns(number=pa.int32(), result=pa.binary(), error=pa.binary())
 _POSITION_FIELD = pa.field(POSITION_COLUMN, pa.int64(), nullable=False)
 
 ROWS_PER_TASK_BITS = 33
@@ -285,6 +289,30 @@ def _read(batches: Iterable[pa.RecordBatch], context_bytes: bytes) -> Iterator[p
     for batch in batches:
         for split in batch["split"]:
             yield from worker.read_split(context, load_split(split.as_py()), file_io)
+
+
+def run_tasks(name: str, shared: bytes, file_io: FileIOSpec) -> ArrowMap:
+    """Run tasks one after another, each with an answer of its own; an error ends them."""
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with flying():
+            storage = open_file_io(file_io)
+            failed = False
+            for batch in batches:
+                for number, payload in zip(batch["number"], batch["payload"], strict=True):
+                    if failed:  # Spark gives up a Python worker that leaves input unread.
+                        continue
+                    try:
+                        result = worker.run_task(name, shared, payload.as_py(), storage)
+                    except StorageError:
+                        raise
+                    except PaimonError as error:
+                        failed = True
+                        yield _row(TASK_ANSWER_SCHEMA, number.as_py(), None, dump_error(error))
+                    else:
+                        yield _row(TASK_ANSWER_SCHEMA, number.as_py(), result, None)
+
+    return run
 
 
 def _answering(

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from paimon_assets.engine.codec.binary_row import row_bytes, row_values
 from paimon_assets.engine.codec.data_file_row import FILE_ROW_TYPES, file_to_row
 from paimon_assets.engine.codec.java_stream import DataInput, DataOutput
-from paimon_assets.engine.contract import wire
+from paimon_assets.engine.contract import wire, wire_messages, wire_predicate
 from paimon_assets.engine.contract.commit_message import (
     CommitMessage,
     CompactIncrement,
@@ -286,18 +286,18 @@ reports = st.builds(
 
 @given(st.builds(WriteResult, messages=st.lists(messages, max_size=2).map(tuple), report=reports))
 def test_every_write_result_survives(result):
-    assert wire.load_write_result(wire.dump_write_result(result)) == result
+    assert wire_messages.load_write_result(wire_messages.dump_write_result(result)) == result
 
 
 @given(predicates)
 def test_literals_keep_their_exact_types(predicate):
-    loaded = wire.load_predicate(wire.dump_predicate(predicate))
+    loaded = wire_predicate.load_predicate(wire_predicate.dump_predicate(predicate))
     assert exact(loaded) == exact(predicate)
 
 
 def test_a_decimal_keeps_its_digits():
     predicate = Comparison("price", CompareOp.EQ, Decimal("1.50"))
-    loaded = wire.load_predicate(wire.dump_predicate(predicate))
+    loaded = wire_predicate.load_predicate(wire_predicate.dump_predicate(predicate))
     assert isinstance(loaded, Comparison)
     assert str(loaded.literal) == "1.50"
 
@@ -305,8 +305,10 @@ def test_a_decimal_keeps_its_digits():
 def test_a_predicate_must_be_bound_before_it_travels():
     raw = Comparison("day", CompareOp.EQ, dt.date(2024, 1, 1))
     with pytest.raises(InvalidInputError, match="bind"):
-        wire.dump_predicate(raw)
-    assert wire.load_predicate(wire.dump_predicate(bind(raw, SCHEMA))) == bind(raw, SCHEMA)
+        wire_predicate.dump_predicate(raw)
+    assert wire_predicate.load_predicate(wire_predicate.dump_predicate(bind(raw, SCHEMA))) == bind(
+        raw, SCHEMA
+    )
 
 
 @given(
@@ -327,7 +329,7 @@ def test_another_version_or_another_value_is_refused():
     with pytest.raises(FormatError, match="same version"):
         wire.load_error(data.replace(b'"version":1', b'"version":2'))
     with pytest.raises(FormatError, match="Expected a predicate"):
-        wire.load_predicate(data)
+        wire_predicate.load_predicate(data)
 
 
 @pytest.mark.parametrize(
@@ -335,9 +337,9 @@ def test_another_version_or_another_value_is_refused():
     [
         wire.load_read_context,
         wire.load_write_context,
-        wire.load_write_result,
+        wire_messages.load_write_result,
         wire.load_error,
-        wire.load_predicate,
+        wire_predicate.load_predicate,
     ],
 )
 @given(data=st.data())

@@ -10,8 +10,9 @@ import pyarrow as pa
 
 from paimon_assets.engine.contract.commit_message import WriteResult
 from paimon_assets.engine.contract.context import WriteContext
+from paimon_assets.engine.contract.tasks import TaskBatch
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.data.worker import write_rows
+from paimon_assets.engine.data.worker import run_task, write_rows
 from paimon_assets.engine.embedded import EmbeddedExecutor, batches_of
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.fileio.local import LocalFileIO
@@ -42,6 +43,10 @@ class OneStorageExecutor:
 
     def map_rows(self, context: WriteContext, rows: pa.Table) -> WriteResult:
         return write_rows(context, batches_of(rows), self._file_io)
+
+    def map_tasks(self, batch: TaskBatch) -> Iterator[tuple[int, bytes]]:
+        for number, payload in enumerate(batch.payloads):
+            yield number, run_task(batch.name, batch.shared, payload, self._file_io)
 
 
 def write_until_killed(table_path: str, rows: pa.Table, steps: int) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from paimon_assets.engine.spec.data_file import DataFileMeta
+from paimon_assets.engine.spec.index_file import IndexFileMeta
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,6 +17,10 @@ class DataIncrement:
     new_files: tuple[DataFileMeta, ...] = ()
     deleted_files: tuple[DataFileMeta, ...] = ()
     changelog_files: tuple[DataFileMeta, ...] = ()
+    new_index_files: tuple[IndexFileMeta, ...] = ()
+    """Deletion vectors and hash indexes that become live."""
+    deleted_index_files: tuple[IndexFileMeta, ...] = ()
+    """Index files that are live no more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +30,8 @@ class CompactIncrement:
     compact_before: tuple[DataFileMeta, ...] = ()
     compact_after: tuple[DataFileMeta, ...] = ()
     changelog_files: tuple[DataFileMeta, ...] = ()
+    new_index_files: tuple[IndexFileMeta, ...] = ()
+    deleted_index_files: tuple[IndexFileMeta, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

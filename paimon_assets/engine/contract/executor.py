@@ -11,6 +11,7 @@ import pyarrow as pa
 from paimon_assets.engine.contract.commit_message import WriteResult
 from paimon_assets.engine.contract.context import ReadContext, WriteContext
 from paimon_assets.engine.contract.split import DataSplit
+from paimon_assets.engine.contract.tasks import TaskBatch
 
 RowsT_contra = TypeVar("RowsT_contra", contravariant=True)
 """What the executor takes as rows: a RecordBatchReader here, also a Spark DataFrame there."""
@@ -37,5 +38,13 @@ class Executor(Protocol[RowsT_contra]):
 
         `rows` holds the table's columns by name, in any order; they are checked before a file is
         written (`InvalidInputError`).
+        """
+        ...
+
+    def map_tasks(self, batch: TaskBatch) -> Iterator[tuple[int, bytes]]:
+        """Run tasks and yield (number of the task, its result) as they finish, in any order.
+
+        Of a batch that fails, the tasks that were running finish and are yielded too, then the
+        first error is raised: the caller knows what to undo.
         """
         ...

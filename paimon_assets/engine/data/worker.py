@@ -1,6 +1,6 @@
 """The data plane's door: what an executor calls, in this process or on a Spark worker."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import pyarrow as pa
 
@@ -9,7 +9,14 @@ from paimon_assets.engine.contract.context import ReadContext, WriteContext
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.data.read import split_read
 from paimon_assets.engine.data.write import table_write
+from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.fileio.base import FileIO
+
+Task = Callable[[bytes, bytes, FileIO], bytes]
+"""(shared, payload, storage) → result; see `contract.tasks`."""
+
+TASKS: Mapping[str, Task] = {}
+"""Name → task."""
 
 
 def read_split(context: ReadContext, split: DataSplit, file_io: FileIO) -> Iterator[pa.RecordBatch]:
@@ -36,3 +43,19 @@ def write_bucket(
 ) -> WriteResult:
     """Write rows that all belong to one bucket of one partition, in the order given."""
     return table_write.write_bucket(context, partition, bucket, rows, file_io)
+
+
+def run_task(name: str, shared: bytes, payload: bytes, file_io: FileIO) -> bytes:
+    """Run one task of a `TaskBatch`.
+
+    Raises:
+        InvalidInputError: There is no task of this name; driver and workers differ in version.
+    """
+    task = TASKS.get(name)
+    if task is None:
+        raise InvalidInputError(
+            f"There is no task '{name}'; driver and workers must run the same version of "
+            "paimon-assets.",
+            kind="task",
+        )
+    return task(shared, payload, file_io)
