@@ -165,3 +165,33 @@ def test_a_nan_partition_makes_bounds_unknown_not_wrong():
     bounds = values.bounds(stats, 2)["p"]
     assert bounds.minimum is None
     assert not bounds.all_null
+
+
+def test_many_manifests_are_read_in_order_whatever_is_in_the_cache(tmp_path):
+    store = _store(tmp_path)
+    names = ManifestNames("u")
+    files = [data_file(file_name=f"data-{number}") for number in range(40)]
+    metas = [store.write([entry(partition=_partition(1, "a"), file=f)], names) for f in files]
+    cold = _store(tmp_path)
+    for known in (metas[7], metas[8], metas[39]):
+        cold.read(known)
+    found = cold.read_all([*metas, metas[0]])
+    assert [item.file.file_name for item in found] == [f.file_name for f in [*files, files[0]]]
+
+
+def test_a_reader_of_many_manifests_may_stop_early(tmp_path):
+    store = _store(tmp_path)
+    names = ManifestNames("u")
+    metas = [
+        store.write(
+            [entry(partition=_partition(1, "a"), file=data_file(file_name=f"d-{n}"))], names
+        )
+        for n in range(40)
+    ]
+    calls = FaultyFileIO(LocalFileIO())
+    cold = ManifestStore(
+        calls, TablePaths(table=str(tmp_path)), PartitionValues(PARTITIONED),
+        cache=ManifestCache(10**9),
+    )  # fmt: skip
+    assert next(iter(cold.read_all(metas))).file.file_name == "d-0"
+    assert len(calls.calls) < len(metas)

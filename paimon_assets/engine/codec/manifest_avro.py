@@ -19,7 +19,7 @@ from paimon_assets.engine.codec.manifest_records import (
 )
 from paimon_assets.engine.spec.data_file import DataFileMeta, FileSource
 from paimon_assets.engine.spec.manifest import FileKind, ManifestEntry, ManifestFileMeta
-from paimon_assets.engine.spec.stats import SimpleStats
+from paimon_assets.engine.spec.stats import EMPTY_ROW, EMPTY_STATS, SimpleStats
 
 MANIFEST_VERSION = 2
 """`_VERSION` of the records of manifests and manifest lists."""
@@ -165,6 +165,8 @@ def _optional_tuple(names: list[str] | None) -> tuple[str, ...] | None:
 
 
 def _simple_stats(raw: Record) -> SimpleStats:
+    if raw["_MAX_VALUES"] == EMPTY_ROW and not raw.get("_NULL_COUNTS"):
+        return EMPTY_STATS
     return SimpleStats(
         min_values=raw["_MIN_VALUES"],
         max_values=raw["_MAX_VALUES"],

@@ -7,13 +7,18 @@ Source: `org.apache.paimon.manifest.ManifestFile`, `ManifestList`.
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from itertools import islice
 from threading import Lock
 from typing import Any
 from uuid import uuid4
 
-from paimon_assets.engine.codec.index_manifest import read_index_manifest
+from paimon_assets.engine.codec.index_manifest import (
+    read_index_manifest,
+    write_index_manifest,
+)
 from paimon_assets.engine.codec.manifest_avro import (
     read_manifest,
     read_manifest_list,
@@ -35,6 +40,8 @@ _ENTRY_BYTES = 1300
 _META_BYTES = 700
 _LARGE_MANIFEST_ENTRIES = 20_000
 """Larger manifests are filtered before objects are built, if the caller has a filter."""
+_FETCHES_AT_ONCE = 8
+"""Manifests fetched at once: what a plan waits for on an object store."""
 
 
 class ManifestCache:
@@ -107,6 +114,10 @@ class ManifestNames:
         """Name the next manifest list."""
         return self._next("manifest-list")
 
+    def index_manifest(self) -> str:
+        """Name the next index manifest."""
+        return self._next("index-manifest")
+
     def _next(self, prefix: str) -> str:
         name = f"{prefix}-{self.unique}-{len(self.issued)}"
         self.issued.append(name)
@@ -154,11 +165,16 @@ class ManifestStore:
             keep: Which entries are wanted; large manifests that are not in the cache are filtered
                 before entries are built, and then not kept.
         """
+        return self._read(meta, keep, None)
+
+    def _read(
+        self, meta: ManifestFileMeta, keep: KeepEntry | None, data: bytes | None
+    ) -> Sequence[ManifestEntry]:
         key = self._key(meta.file_name)
         found: Sequence[ManifestEntry] | None = self._cache.get(key)
         if found is None:
             path = self._paths.manifest(meta.file_name)
-            data = self._file_io.read_bytes(path)
+            data = self._file_io.read_bytes(path) if data is None else data
             if keep is not None and _entry_count(meta) > _LARGE_MANIFEST_ENTRIES:
                 return read_manifest(data, path, _on_record(keep))
             entries = tuple(read_manifest(data, path))
@@ -172,6 +188,38 @@ class ManifestStore:
             if keep(entry.kind, entry.partition, entry.bucket, entry.total_buckets)
         ]
 
+    def read_all(
+        self, metas: Sequence[ManifestFileMeta], keep: KeepEntry | None = None
+    ) -> Iterator[ManifestEntry]:
+        """Yield the entries of many manifests, in order; the next ones are fetched meanwhile.
+
+        Args:
+            metas: From manifest lists.
+            keep: As for `read`.
+        """
+        missing = [meta for meta in metas if self._cache.get(self._key(meta.file_name)) is None]
+        if len(missing) < _FETCHES_AT_ONCE:
+            for meta in metas:
+                yield from self.read(meta, keep)
+            return
+        with ThreadPoolExecutor(_FETCHES_AT_ONCE, thread_name_prefix="manifest") as pool:
+            names = iter([meta.file_name for meta in missing])
+            ahead: dict[str, Future[bytes]] = {}
+
+            def fetch(count: int) -> None:
+                for name in islice(names, count):
+                    ahead[name] = pool.submit(self._file_io.read_bytes, self._paths.manifest(name))
+
+            fetch(2 * _FETCHES_AT_ONCE)
+            try:
+                for meta in metas:
+                    fetched = ahead.pop(meta.file_name, None)
+                    data = None if fetched is None else fetched.result()
+                    fetch(0 if fetched is None else 1)
+                    yield from self._read(meta, keep, data)
+            finally:
+                pool.shutdown(cancel_futures=True)
+
     def read_index(self, name: str) -> tuple[IndexManifestEntry, ...]:
         """Read an index manifest, or take it from the cache; return its live entries."""
         key = self._key(name)
@@ -180,9 +228,16 @@ class ManifestStore:
             path = self._paths.manifest(name)
             entries = read_index_manifest(self._file_io.read_bytes(path), path)
             found = tuple(live_index_entries(entries))
-            vectors = sum(len(entry.file.deletion_vectors or ()) for entry in found)
-            self._cache.put(key, found, _META_BYTES * (1 + vectors // (len(found) or 1)))
+            self._cache.put(key, found, _index_entry_bytes(found))
         return found
+
+    def write_index(self, entries: Iterable[IndexManifestEntry], names: ManifestNames) -> str:
+        """Write an index manifest; return its file name."""
+        items = tuple(entries)
+        name = names.index_manifest()
+        self._file_io.write_bytes(self._paths.manifest(name), write_index_manifest(items))
+        self._cache.put(self._key(name), items, _index_entry_bytes(items))
+        return name
 
     def write(self, entries: Iterable[ManifestEntry], names: ManifestNames) -> ManifestFileMeta:
         """Write one manifest of at least one entry."""
@@ -228,6 +283,11 @@ class ManifestStore:
 
     def _key(self, name: str) -> tuple[str, str]:
         return (self._file_io.spec.scheme, self._paths.manifest(name))
+
+
+def _index_entry_bytes(entries: Sequence[IndexManifestEntry]) -> int:
+    vectors = sum(len(entry.file.deletion_vectors or ()) for entry in entries)
+    return _META_BYTES * (1 + vectors // (len(entries) or 1))
 
 
 def _entry_count(meta: ManifestFileMeta) -> int:

@@ -10,15 +10,15 @@ DELETEs are never dropped by bucket or statistics: a dropped DELETE would bring 
 Source: `org.apache.paimon.operation.AbstractFileStoreScan`.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 
+from paimon_assets.engine.control.collector import without_collector
 from paimon_assets.engine.control.features import (
     check_entries,
     check_key_types,
     check_readable,
 )
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.control.manifest_store import KeepEntry
 from paimon_assets.engine.control.scan.bucket_pruning import BucketPruning
 from paimon_assets.engine.control.scan.file_pruning import FilePruning
 from paimon_assets.engine.control.scan.visibility import skips_level_0
@@ -46,7 +46,9 @@ class FileStoreScan:
         Cost:
             O(n) for n entries; manifests already in the cache are not decoded.
         """
-        return live_entries(self._entries(self._store.manifests.manifests_of(snapshot), None))
+        manifests = self._store.manifests
+        with without_collector():
+            return live_entries(manifests.read_all(manifests.manifests_of(snapshot)))
 
     def needed_files(
         self, snapshot: Snapshot, predicate: Predicate | None = None
@@ -100,7 +102,8 @@ class FileStoreScan:
             for meta in store.manifests.manifests_of(snapshot)
             if self._manifest_may_match(meta, predicate)
         ]
-        return live_entries(self._entries(metas, keep if filtered else None))
+        with without_collector():
+            return live_entries(store.manifests.read_all(metas, keep if filtered else None))
 
     def _has_other_bucket_keys(self) -> bool:
         """Whether rows of older schemas may lie in the buckets of values of another type."""
@@ -108,12 +111,6 @@ class FileStoreScan:
         keys = store.schema.columns(store.schema.bucket_keys)
         older = (number for number in store.schemas.list_ids() if number < store.schema.id)
         return any(first_retyped(keys, store.schemas.schema(number).by_id) for number in older)
-
-    def _entries(
-        self, metas: Iterable[ManifestFileMeta], keep: KeepEntry | None
-    ) -> Iterator[ManifestEntry]:
-        for meta in metas:
-            yield from self._store.manifests.read(meta, keep)
 
     def _manifest_may_match(self, meta: ManifestFileMeta, predicate: Predicate | None) -> bool:
         on_partition = only_on(predicate, self._store.schema.partition_keys)

@@ -11,6 +11,7 @@ Source: `org.apache.paimon.table.FallbackReadFileStoreTable`.
 from dataclasses import dataclass, replace
 
 from paimon_assets.engine.contract.split import DataSplit
+from paimon_assets.engine.control.collector import without_collector
 from paimon_assets.engine.control.features import check_readable
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.scan.deletion_files import deletion_files
@@ -75,6 +76,7 @@ def scan_table(
     )
 
 
+@without_collector()
 def _scan(
     store: FileStore,
     snapshot: Snapshot,
