@@ -5,8 +5,9 @@ storage that is atomic (`fileio.atomic` lists them). Messages name paths, never 
 may be credentials; therefore the texts of SDK errors stay in the exception chain.
 """
 
+import datetime as dt
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any, Protocol
 
@@ -32,6 +33,8 @@ from paimon_assets.engine.fileio.base import FileIOSpec, FileStatus
 _MEMORY_LOCK = threading.Lock()
 _RENAMING_SCHEMES = frozenset({"hdfs", "viewfs"})
 _MARKER = ".directory"
+_MODIFIED_KEYS = ("mtime", "LastModified", "last_modified", "updated", "created")
+"""What fsspec filesystems call the time of the last change."""
 
 
 class Publisher(Protocol):
@@ -113,6 +116,22 @@ class ProcessLocked:
             return self._put(path, data)
 
 
+def modified_ms(info: Mapping[str, Any]) -> int:
+    """Return when an fsspec filesystem says that a file changed, in epoch milliseconds; 0 if not.
+
+    >>> modified_ms({"LastModified": dt.datetime(1970, 1, 1, 0, 0, 1, tzinfo=dt.UTC)})
+    1000
+    >>> modified_ms({"updated": "1970-01-01T00:00:02Z"}), modified_ms({"mtime": 3.0, "size": 1})
+    (2000, 3000)
+    """
+    told = next((info[key] for key in _MODIFIED_KEYS if info.get(key) is not None), 0)
+    if isinstance(told, str):
+        told = dt.datetime.fromisoformat(told)
+    if isinstance(told, dt.datetime):
+        told = (told if told.tzinfo else told.replace(tzinfo=dt.UTC)).timestamp()
+    return int(told * 1000)
+
+
 class ArrowFileIO:
     """FileIO over a pyarrow filesystem; opened by `fileio.opening`.
 
@@ -146,9 +165,13 @@ class ArrowFileIO:
         return self._spec
 
     def read_bytes(self, path: str) -> bytes:
-        """Read a whole file."""
-        with self._errors(path), self._filesystem.open_input_file(self._inner(path)) as file:
-            return bytes(file.read())
+        """Read a whole file, in one request where that can be: nobody replaces it in between."""
+        inner = self._inner(path)
+        with self._errors(path):
+            if self._backend is not None:
+                return bytes(self._backend.cat_file(inner))
+            with self._filesystem.open_input_file(inner) as file:
+                return bytes(file.read())
 
     def open_input(self, path: str) -> pa.NativeFile:
         """Open a file for random access; the caller closes it."""
@@ -215,21 +238,40 @@ class ArrowFileIO:
 
     def list_directory(self, path: str) -> list[FileStatus]:
         """List a directory, not its subdirectories; empty if it does not exist."""
-        selector = pafs.FileSelector(self._inner(path), allow_not_found=True)
+        inner, base = self._inner(path).rstrip("/"), path.rstrip("/")
         with self._errors(path):
-            infos = self._filesystem.get_file_info(selector)
-        base = path.rstrip("/")
+            found = self._entries(inner)
         statuses = [
-            FileStatus(
-                path=f"{base}/{info.base_name}",
-                size=int(info.size or 0),
-                is_directory=info.type is pafs.FileType.Directory,
-                modified_ms=(info.mtime_ns or 0) // 1_000_000,
-            )
-            for info in infos
-            if info.base_name != _MARKER
+            FileStatus(path=f"{base}/{name}", size=size, is_directory=is_dir, modified_ms=modified)
+            for name, size, is_dir, modified in found
+            if name != _MARKER
         ]
         return sorted(statuses, key=lambda status: status.path)
+
+    def _entries(self, inner: str) -> list[tuple[str, int, bool, int]]:
+        """Return (name, bytes, whether it is a directory, epoch milliseconds) of each entry."""
+        if self._backend is not None:
+            # One listing: a question first and a listing then may tell of different moments.
+            try:
+                listed = self._backend.ls(inner, detail=True)
+            except FileNotFoundError:
+                return []
+            return [
+                (name, int(info.get("size") or 0), info["type"] == "directory", modified_ms(info))
+                for info in listed
+                if (name := info["name"].rstrip("/").rpartition("/")[2])
+                and info["name"].strip("/") != inner.strip("/")
+            ]
+        infos = self._filesystem.get_file_info(pafs.FileSelector(inner, allow_not_found=True))
+        return [
+            (
+                info.base_name,
+                int(info.size or 0),
+                info.type is pafs.FileType.Directory,
+                (info.mtime_ns or 0) // 1_000_000,
+            )
+            for info in infos
+        ]
 
     def make_directory(self, path: str) -> None:
         """Create a directory and its parents; fine if it exists.

@@ -1,0 +1,124 @@
+"""Tables on an S3 server, over HTTP."""
+
+import multiprocessing
+from concurrent.futures import ThreadPoolExecutor
+
+import pyarrow as pa
+import pytest
+
+from paimon_assets.engine.embedded import EmbeddedExecutor
+from paimon_assets.engine.errors import NotFoundError, PaimonError
+from paimon_assets.engine.fileio.opening import file_io_for
+from paimon_assets.engine.spec.schema import Schema
+from paimon_assets.engine.table.api import open_catalog, open_table
+from tests.testkit.s3_server import ACCESS_KEY, BUCKET, SECRET_KEY, s3_server
+
+WAREHOUSE = f"s3://{BUCKET}/warehouse"
+WRITERS, COMMITS = 3, 3
+KEYED = Schema.of(
+    {"id": "BIGINT", "day": "STRING", "v": "STRING"},
+    primary_keys=["id", "day"],
+    partition_keys=["day"],
+    options={"bucket": "2", "commit.max-retries": "100", "commit.max-retry-wait": "20 ms"},
+)
+
+
+@pytest.fixture(scope="module")
+def options():
+    """Return the options of a running server."""
+    with s3_server() as found:
+        yield found
+
+
+@pytest.fixture
+def catalog(options, request):
+    """Return a catalog in a directory of the test's own."""
+    catalog = open_catalog(f"{WAREHOUSE}/{request.node.name}", options)
+    catalog.create_database("db")
+    return catalog
+
+
+def _rows(*rows):
+    return pa.Table.from_pylist([dict(zip(("id", "day", "v"), row, strict=True)) for row in rows])
+
+
+def _write(table, rows):
+    return table.new_write_builder().write(rows, EmbeddedExecutor())
+
+
+def test_upserts_reads_and_time_travel(catalog):
+    table = catalog.create_table("db.t", KEYED)
+    _write(table, _rows((1, "a", "old"), (2, "b", "kept")))
+    _write(table, _rows((1, "a", "new")))
+    read = table.new_read_builder()
+    assert read.to_arrow().sort_by("id").to_pylist() == [
+        {"id": 1, "day": "a", "v": "new"},
+        {"id": 2, "day": "b", "v": "kept"},
+    ]
+    assert read.with_filter("day = 'a'").at_snapshot(1).to_arrow()["v"].to_pylist() == ["old"]
+    assert catalog.list_tables("db") == ["t"]
+
+
+def test_a_dropped_table_is_gone_with_its_files(catalog, options):
+    table = catalog.create_table("db.t", KEYED)
+    _write(table, _rows((1, "a", "x")))
+    catalog.drop_table("db.t")
+    assert catalog.list_tables("db") == []
+    assert file_io_for(WAREHOUSE, options).list_directory(table.path) == []
+
+
+def test_of_many_that_publish_one_name_one_wins(options):
+    path = f"{WAREHOUSE}/published"
+
+    def publish(number):
+        return file_io_for(WAREHOUSE, options).publish(path, b"%d" % number)
+
+    with ThreadPoolExecutor(8) as pool:
+        won = list(pool.map(publish, range(8)))
+    assert sum(won) == 1
+    assert file_io_for(WAREHOUSE, options).read_bytes(path) == b"%d" % won.index(True)
+
+
+def _commit_many(path, options, writer):
+    for number in range(COMMITS):
+        table = open_table(path, options)
+        builder = table.new_write_builder().with_commit_user(f"writer-{writer}")
+        rows = _rows((number, str(writer), "mine"), (-1, "shared", str(writer)))
+        builder.with_commit_identifier(number).write(rows, EmbeddedExecutor())
+
+
+def test_processes_that_commit_at_once_lose_nothing(catalog, options):
+    table = catalog.create_table("db.t", KEYED)
+    context = multiprocessing.get_context("spawn")
+    processes = [
+        context.Process(target=_commit_many, args=(table.path, options, writer))
+        for writer in range(WRITERS)
+    ]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(120)
+    assert [process.exitcode for process in processes] == [0] * WRITERS
+    snapshots = table.snapshots()
+    assert [snapshot.id for snapshot in snapshots] == list(range(1, WRITERS * COMMITS + 1))
+    rows = table.new_read_builder().with_filter("day <> 'shared'").to_arrow()
+    assert sorted(zip(rows["day"].to_pylist(), rows["id"].to_pylist(), strict=True)) == [
+        (str(writer), number) for writer in range(WRITERS) for number in range(COMMITS)
+    ]
+    shared = table.new_read_builder().with_filter("day = 'shared'").to_arrow()
+    assert shared.num_rows == 1
+
+
+def test_what_is_missing_is_named(options):
+    path = f"{WAREHOUSE}/absent"
+    with pytest.raises(NotFoundError, match="absent"):
+        file_io_for(WAREHOUSE, options).read_bytes(path)
+
+
+def test_no_secret_is_told_when_the_storage_fails(options):
+    wrong = {**options, "s3.endpoint": "http://127.0.0.1:9"}
+    with pytest.raises(PaimonError) as failure:
+        open_catalog(WAREHOUSE, wrong).create_database("db")
+    told = f"{failure.value!r} {failure.value.details} {failure.value.__cause__!r}"
+    assert SECRET_KEY not in told
+    assert ACCESS_KEY not in told
