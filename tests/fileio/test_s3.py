@@ -11,7 +11,7 @@ from paimon_assets.engine.errors import NotFoundError, PaimonError
 from paimon_assets.engine.fileio.opening import file_io_for
 from paimon_assets.engine.spec.schema import Schema
 from paimon_assets.engine.table.api import open_catalog, open_table
-from tests.testkit.s3_server import ACCESS_KEY, BUCKET, SECRET_KEY, s3_server
+from tests.testkit.s3_server import ACCESS_KEY, BUCKET, SECRET_KEY, boto3_client, s3_server
 
 WAREHOUSE = f"s3://{BUCKET}/warehouse"
 WRITERS, COMMITS = 3, 3
@@ -77,6 +77,23 @@ def test_of_many_that_publish_one_name_one_wins(options):
         won = list(pool.map(publish, range(8)))
     assert sum(won) == 1
     assert file_io_for(WAREHOUSE, options).read_bytes(path) == b"%d" % won.index(True)
+
+
+def test_files_of_other_processes_are_seen_at_once(options):
+    path = f"{WAREHOUSE}/seen"
+    ours, others = file_io_for(WAREHOUSE, options), boto3_client(options)
+    assert ours.list_directory(path) == []
+    assert not ours.exists(f"{path}/a")
+    others.put_object(Bucket=BUCKET, Key="warehouse/seen/a", Body=b"1")
+    assert [status.name for status in ours.list_directory(path)] == ["a"]
+    others.put_object(Bucket=BUCKET, Key="warehouse/seen/b", Body=b"22")
+    listed = ours.list_directory(path)
+    assert [(status.name, status.size) for status in listed] == [("a", 1), ("b", 2)]
+    assert all(status.modified_ms > 0 for status in listed)
+    assert ours.read_bytes(f"{path}/b") == b"22"
+    others.put_object(Bucket=BUCKET, Key="warehouse/seen/b", Body=b"333")
+    assert ours.read_bytes(f"{path}/b") == b"333"
+    assert ours.file_size(f"{path}/b") == 3
 
 
 def _commit_many(path, options, writer):

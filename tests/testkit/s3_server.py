@@ -8,10 +8,9 @@ import socket
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 BUCKET = "lake"
@@ -51,8 +50,9 @@ def s3_server() -> Iterator[dict[str, str]]:
     )  # fmt: skip
     try:
         _wait_for(port, process)
-        _create_bucket(port)
-        yield storage_options(port)
+        options = storage_options(port)
+        boto3_client(options).create_bucket(Bucket=BUCKET)
+        yield options
     finally:
         process.kill()
         process.wait()
@@ -68,14 +68,17 @@ def _wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
     raise RuntimeError("the S3 server did not start")
 
 
-def _create_bucket(port: int) -> None:
-    scope = f"{ACCESS_KEY}/20260101/us-east-1/s3/aws4_request"
-    request = urllib.request.Request(
-        f"http://127.0.0.1:{port}/{BUCKET}",
-        method="PUT",
-        headers={"Authorization": f"AWS4-HMAC-SHA256 Credential={scope}"},
+def boto3_client(options: dict[str, str]) -> Any:
+    """Return another client of the same server."""
+    import boto3
+
+    return boto3.client(
+        "s3",
+        endpoint_url=options["s3.endpoint"],
+        aws_access_key_id=ACCESS_KEY,
+        aws_secret_access_key=SECRET_KEY,
+        region_name=options["s3.region"],
     )
-    urllib.request.urlopen(request, timeout=30).close()  # noqa: S310
 
 
 if __name__ == "__main__":

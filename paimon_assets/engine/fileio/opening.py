@@ -70,7 +70,9 @@ def open_file_io(spec: FileIOSpec) -> FileIO:
         return LocalFileIO()
     if spec.scheme in _HDFS:
         return ArrowFileIO(_guarded(spec, lambda: _open_hdfs(spec)), spec)
-    backend = _guarded(spec, lambda: fsspec.filesystem(spec.scheme, **_arguments(spec)))
+    # A listing kept from before would hide the files other processes have written since.
+    arguments = {**_arguments(spec), "use_listings_cache": False}
+    backend = _guarded(spec, lambda: fsspec.filesystem(spec.scheme, **arguments))
     handler = pafs.FSSpecHandler(backend)  # type: ignore[abstract]  # because the stubs are wrong
     return ArrowFileIO(pafs.PyFileSystem(handler), spec, backend=backend)
 
