@@ -24,7 +24,7 @@ dev: setup ## the Dagster UI on the demo's runs and tables (DEV_PORT=3000)
 	DAGSTER_HOME=$(HOME_OF_DEMO) $(BIN)/dagster dev -w workspace.yaml -h $(DEV_HOST) -p $(DEV_PORT)
 
 test: setup ## the whole test suite: unit, Spark, end to end (ARGS="-k name" passes options on)
-	@$(BIN)/python -m pytest $(ARGS)
+	@$(BIN)/python -m pytest -n auto --dist loadgroup $(ARGS)
 
 lint: setup ## ruff, mypy strict, import contracts
 	$(BIN)/ruff check
@@ -42,7 +42,7 @@ bench: setup ## measure against other engines and plain pyarrow; prints ratios
 interop: setup ## pypaimon reads our tables and we read its (own environment, fetched once)
 	@$(BIN)/python -m tests.interop $(ARGS)
 
-interop-java: setup ## Java Paimon reads our tables and we read its (needs Java and Maven Central)
+interop-java: setup ## Java Paimon and we take turns on the same tables (needs a JDK and Maven Central)
 	@$(BIN)/python -m tests.interop java $(ARGS)
 
 clean: ## remove the demo's warehouse, runs and input; .venv stays

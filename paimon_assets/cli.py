@@ -9,8 +9,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,41 +21,32 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from paimon_assets.cli_files import json_value, read_files, write_file
+from paimon_assets.cli_history import HISTORY_COMMANDS
+from paimon_assets.cli_rows import ROW_COMMANDS
+from paimon_assets.cli_settings import Settings
 from paimon_assets.engine.codec.arrow_types import to_arrow_schema
 from paimon_assets.engine.codec.row_files import RowFormat
 from paimon_assets.engine.contract.executor import Executor
 from paimon_assets.engine.control.catalog import Identifier
 from paimon_assets.engine.embedded import ArrowRows, EmbeddedExecutor
 from paimon_assets.engine.errors import InvalidInputError, PaimonError
+from paimon_assets.engine.spec.scan_options import (
+    INCREMENTAL_BETWEEN,
+    INCREMENTAL_BETWEEN_SCAN_MODE,
+    SCAN_SNAPSHOT_ID,
+    SCAN_TAG_NAME,
+    SCAN_TIMESTAMP,
+    IncrementalMode,
+)
 from paimon_assets.engine.spec.schema import Schema
-from paimon_assets.engine.table.api import open_catalog, open_table
+from paimon_assets.engine.table.api import open_catalog
 from paimon_assets.engine.table.read_builder import ReadBuilder
 from paimon_assets.engine.table.schema_inference import infer_schema
-from paimon_assets.engine.table.system_tables import files_table, schemas_table, snapshots_table
 from paimon_assets.engine.table.table import Table
 
 _TERMINAL_ROWS = 50
 _WIDTH_OF_PIPES = 10_000
 """Characters a line may have where no terminal bounds it: nothing is cut."""
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """Options that stand before the command's name."""
-
-    warehouse: str | None
-    options: Mapping[str, str]
-
-    def table(self, target: str) -> Table:
-        """Open TARGET."""
-        if self.warehouse is not None and "/" not in target:
-            return open_catalog(self.warehouse, self.options).get_table(target)
-        if "/" in target or Path(target).is_dir():
-            return open_table(target, self.options)
-        raise InvalidInputError(
-            f"'{target}' is no directory; give --warehouse to name a table in a catalog.",
-            kind="target",
-        )
 
 
 class PaimonGroup(click.Group):
@@ -210,31 +200,84 @@ def write(settings: Settings, /, target: str, files: tuple[str, ...], **argument
         click.echo(f"warning: {report.sequence_wraps} rows wrapped the padded sequence", err=True)
 
 
+def _moment_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that say which rows of a table's history are read."""
+    for option in reversed(
+        [
+            click.option("--snapshot", type=int, help="Snapshot id; the newest by default."),
+            click.option("--tag", help="Tag to read."),
+            click.option("--timestamp", help="Time to read, such as '2024-01-31 12:00:00' (UTC)."),
+            click.option("--between", help="Two snapshots or tags, 'A,B': what changed after A."),
+            click.option(
+                "--mode",
+                type=click.Choice([mode.value for mode in IncrementalMode]),
+                help="How --between looks.",
+            ),
+            click.option(
+                "--option",
+                "dynamic",
+                multiple=True,
+                callback=_key_values,
+                help="KEY=VALUE of the table for this read; may be repeated.",
+            ),
+        ]
+    ):
+        command = option(command)
+    return command
+
+
 @main.command()
 @click.argument("target")
 @click.option("--out", type=click.Path(), help="File ending in .parquet, .arrow, .csv or .json.")
 @click.option("--columns", default="", help="Comma list of columns.")
 @click.option("--where", help="Filter, such as \"dt = '2024-01-01' and v > 3\".")
-@click.option("--snapshot", type=int, help="Snapshot id to read; the newest by default.")
+@_moment_options
+@click.option("--row-kinds", is_flag=True, help="Show what retracts too, and the kind of rows.")
 @click.option("--limit", type=click.IntRange(min=0), help="Rows at most.")
 @_executor_option
 @click.pass_obj
 def read(settings: Settings, /, target: str, **arguments: Any) -> None:
-    """Read TARGET to the terminal or to a file."""
-    builder = _reading(settings.table(target), arguments)
-    plan = builder.plan()
-    batches = _new_executor(arguments["executor"]).map_splits(plan.context, plan.splits)
+    """Read TARGET, or a system table such as TARGET$files, to the terminal or to a file."""
+    executor = _new_executor(arguments["executor"])
+    system = settings.system_table(target, _moment(arguments))
+    if system is not None:
+        _refuse_for_system_tables(arguments)
+        reader, total = system.to_reader(executor), None
+    else:
+        builder = _reading(settings.table(target), arguments)
+        plan = builder.plan()
+        reader = builder.read(plan, executor)
+        total = sum(split.row_count for split in plan.splits)
     out = arguments["out"]
     limit = arguments["limit"]
     if out is None:
         most = _TERMINAL_ROWS if limit is None else limit
-        _print_rows(plan.arrow_schema, _limited(batches, most + 1), most)
+        _print_rows(reader.schema, _limited(reader, most + 1), most)
         return
-    total = sum(split.row_count for split in plan.splits)
     with _progress("reading", total) as advance:
-        rows = _counted(_limited(batches, limit), advance)
-        count = write_file(Path(out), plan.arrow_schema, rows)
+        rows = _counted(_limited(reader, limit), advance)
+        count = write_file(Path(out), reader.schema, rows)
     click.echo(f"{count} rows in {out}")
+
+
+def _refuse_for_system_tables(arguments: Mapping[str, Any]) -> None:
+    given = [name for name in ("columns", "where", "row_kinds") if arguments[name]]
+    if given:
+        option = given[0].replace("_", "-")
+        raise InvalidInputError(f"A system table is read whole; leave out --{option}.", kind="cli")
+
+
+def _moment(arguments: Mapping[str, Any]) -> dict[str, str]:
+    """Return the table options that the options of a command mean."""
+    given = {
+        SCAN_SNAPSHOT_ID.key: arguments["snapshot"],
+        SCAN_TAG_NAME.key: arguments["tag"],
+        SCAN_TIMESTAMP.key: arguments["timestamp"],
+        INCREMENTAL_BETWEEN.key: arguments["between"],
+        INCREMENTAL_BETWEEN_SCAN_MODE.key: arguments["mode"],
+    }
+    options = {key: str(value) for key, value in given.items() if value is not None}
+    return {**arguments["dynamic"], **options}
 
 
 def _reading(table: Table, arguments: Mapping[str, Any]) -> ReadBuilder:
@@ -243,13 +286,11 @@ def _reading(table: Table, arguments: Mapping[str, Any]) -> ReadBuilder:
     if repeated:
         raise InvalidInputError(f"Column '{repeated[0]}' is asked for twice.", kind="column")
     builder = table.new_read_builder().with_columns(columns or None)
-    builder = builder.with_filter(arguments["where"])
-    if arguments["snapshot"] is not None:
-        builder = builder.at_snapshot(arguments["snapshot"])
-    return builder
+    builder = builder.with_filter(arguments["where"]).with_options(_moment(arguments))
+    return builder.with_row_kinds() if arguments.get("row_kinds") else builder
 
 
-def _limited(batches: Iterator[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:
+def _limited(batches: Iterable[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:
     left = limit
     for batch in batches:
         if left is None:
@@ -269,7 +310,7 @@ def schema(settings: Settings, /, target: str, *, as_json: bool) -> None:
     """Print the columns, keys and options of TARGET."""
     table = settings.table(target)
     if as_json:
-        _print_json(schemas_table(table))
+        _print_json(table.system_table("schemas").to_arrow())
         return
     newest = table.schema
     grid = Grid(title=f"{table.name}, schema {newest.id}")
@@ -292,7 +333,7 @@ def schema(settings: Settings, /, target: str, *, as_json: bool) -> None:
 @click.pass_obj
 def snapshots(settings: Settings, /, target: str, *, as_json: bool) -> None:
     """List the snapshots of TARGET."""
-    _print_table(snapshots_table(settings.table(target)), as_json=as_json)
+    _print_table(settings.table(target).system_table("snapshots").to_arrow(), as_json=as_json)
 
 
 @main.command()
@@ -302,15 +343,16 @@ def snapshots(settings: Settings, /, target: str, *, as_json: bool) -> None:
 @click.pass_obj
 def files(settings: Settings, /, target: str, *, snapshot: int | None, as_json: bool) -> None:
     """List the live data files of TARGET."""
-    table = settings.table(target)
-    _print_table(files_table(table, table.snapshot(snapshot)), as_json=as_json)
+    moment = {} if snapshot is None else {SCAN_SNAPSHOT_ID.key: str(snapshot)}
+    table = settings.table(target, moment)
+    _print_table(table.system_table("files").to_arrow(), as_json=as_json)
 
 
 @main.command()
 @click.argument("target")
 @click.option("--columns", default="", help="Comma list of columns.")
 @click.option("--where", help="Filter, as in read.")
-@click.option("--snapshot", type=int, help="Snapshot id; the newest by default.")
+@_moment_options
 @click.pass_obj
 def plan(settings: Settings, /, target: str, **arguments: Any) -> None:
     """Show which splits and files a read of TARGET would open."""
@@ -325,15 +367,19 @@ def plan(settings: Settings, /, target: str, **arguments: Any) -> None:
         grid.add_row(
             str(number),
             split.bucket_path.removeprefix(table.path).lstrip("/"),
-            str(len(split.data_files)),
+            str(len(split.before_files) + len(split.data_files)),
             str(split.row_count),
             str(split.file_bytes),
             "no" if split.raw_convertible else "yes",
         )
     _print_grid(grid)
-    count = sum(len(split.data_files) for split in planned.splits)
+    count = sum(len(split.before_files) + len(split.data_files) for split in planned.splits)
     shown = "no snapshot" if planned.snapshot is None else f"snapshot {planned.snapshot.id}"
     click.echo(f"{shown}: {len(planned.splits)} splits, {count} files, planned in {millis:.0f} ms")
+
+
+for _command in (*HISTORY_COMMANDS, *ROW_COMMANDS):
+    main.add_command(_command)
 
 
 def _print_table(table: pa.Table, *, as_json: bool) -> None:

@@ -27,6 +27,13 @@ def pytest_configure(config):
         config.addinivalue_line("filterwarnings", ignored)
 
 
+def pytest_collection_modifyitems(items):
+    """Keep the tests of a file together, and those of the one SparkSession, where workers share."""
+    for item in items:
+        group = "spark" if item.get_closest_marker("spark") else str(item.path)
+        item.add_marker(pytest.mark.xdist_group(group))
+
+
 @pytest.fixture
 def warehouse(tmp_path):
     """Path of an empty warehouse directory."""

@@ -8,20 +8,24 @@ import os
 import threading
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed
-from dataclasses import dataclass, field
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
 from queue import Full, Queue
 
 import pyarrow as pa
 
+from paimon_assets.engine.codec.arrow_types import to_arrow_schema
+from paimon_assets.engine.contract.clustering import ClusterOrder
 from paimon_assets.engine.contract.commit_message import WriteResult
 from paimon_assets.engine.contract.context import ReadContext, WriteContext
 from paimon_assets.engine.contract.split import DataSplit
-from paimon_assets.engine.contract.tasks import TaskBatch
+from paimon_assets.engine.contract.tasks import TaskBatch, as_ended
+from paimon_assets.engine.data.compact.cluster import clustered
 from paimon_assets.engine.data.memory_pool import prefer_jemalloc
 from paimon_assets.engine.data.worker import read_split, run_task, write_rows
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.fileio.opening import open_file_io
+from paimon_assets.engine.spec.options import WRITE_BUFFER_SIZE
 
 ArrowRows = pa.Table | pa.RecordBatchReader
 """What this executor takes as rows."""
@@ -62,9 +66,43 @@ class EmbeddedExecutor:
             return
         yield from _read_ahead(context, splits, file_io, self._threads)
 
+    def row_schema(self, rows: ArrowRows) -> pa.Schema:
+        """Return the schema of rows; see `contract.executor`."""
+        return rows.schema
+
     def map_rows(self, context: WriteContext, rows: ArrowRows) -> WriteResult:
         """Write rows in this process; see `contract.executor`."""
         return write_rows(context, batches_of(rows), open_file_io(context.file_io))
+
+    def rewrite(
+        self, read: ReadContext, splits: Sequence[DataSplit], write: WriteContext
+    ) -> WriteResult:
+        """Read and write in this process; see `contract.executor`."""
+        schema = to_arrow_schema(read.fields)
+        rows = pa.RecordBatchReader.from_batches(schema, self.map_splits(read, splits))
+        return self.map_rows(write, rows)
+
+    def cluster(
+        self,
+        read: ReadContext,
+        splits: Sequence[DataSplit],
+        write: WriteContext,
+        order: ClusterOrder,
+    ) -> WriteResult:
+        """Sort in this process, on local disk beyond the write buffer; see `contract.executor`."""
+
+        def rows(columns: tuple[str, ...] | None) -> Iterator[pa.RecordBatch]:
+            chosen = read if columns is None else replace(read, columns=columns)
+            return self.map_splits(chosen, splits)
+
+        batches = clustered(
+            rows,
+            order,
+            row_count=sum(split.row_count for split in splits),
+            memory_bytes=write.schema.typed_options.get(WRITE_BUFFER_SIZE),
+        )
+        schema = to_arrow_schema(read.fields)
+        return self.map_rows(write, pa.RecordBatchReader.from_batches(schema, batches))
 
     def map_tasks(self, batch: TaskBatch) -> Iterator[tuple[int, bytes]]:
         """Run tasks by threads, the costliest first; see `contract.executor`."""
@@ -72,7 +110,8 @@ class EmbeddedExecutor:
         costs = batch.costs
         order = sorted(range(len(costs)), key=lambda number: -costs[number])
         failure: Exception | None = None
-        with ThreadPoolExecutor(self._threads, thread_name_prefix="task") as pool:
+        threads = batch.at_a_time(self._threads)
+        with ThreadPoolExecutor(threads, thread_name_prefix="task") as pool:
             futures = {
                 pool.submit(run_task, batch.name, batch.shared, batch.payloads[number], file_io): (
                     number
@@ -80,7 +119,7 @@ class EmbeddedExecutor:
                 for number in order
             }
             try:
-                for future in as_completed(futures):
+                for future in as_ended(futures):
                     if future.cancelled():
                         continue
                     error = future.exception()

@@ -8,17 +8,16 @@ Rows never pass through the driver on the way into or out of a DataFrame; it get
 commit messages. Files of failed or repeated attempts are named by no message and stay orphans.
 """
 
-import contextlib
-import heapq
 import logging
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
-from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # ships no types
-from pyspark.errors import PySparkAttributeError, PySparkException
+from pyspark.errors import PySparkAttributeError
 from pyspark.sql import DataFrame, Row, SparkSession
 
 from paimon_assets.engine.codec.arrow_types import to_arrow_schema
+from paimon_assets.engine.contract.clustering import ClusterOrder
 from paimon_assets.engine.contract.commit_message import WriteResult
 from paimon_assets.engine.contract.context import ReadContext, WriteContext
 from paimon_assets.engine.contract.split import DataSplit
@@ -33,12 +32,21 @@ from paimon_assets.engine.contract.wire_messages import load_write_result
 from paimon_assets.engine.control.commit.abort import abort
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.data.write.input_check import InputCheck
-from paimon_assets.engine.data.write.row_key_extractor import refuse_unroutable
-from paimon_assets.engine.errors import StorageError
+from paimon_assets.engine.data.write.partition_index import BucketRule
+from paimon_assets.engine.data.write.row_key_extractor import (
+    default_buckets,
+    has_hashed_buckets,
+    refuse_unroutable,
+)
+from paimon_assets.engine.embedded import EmbeddedExecutor
+from paimon_assets.engine.errors import StorageError, UnsupportedFeatureError
 from paimon_assets.engine.fileio.opening import open_file_io
-from paimon_assets.engine.spec.options import BUCKET
-from paimon_assets.engine.spec.schema import BucketMode
-from paimon_assets.spark.failure import error_inside
+from paimon_assets.engine.spec.options import TARGET_FILE_SIZE
+from paimon_assets.engine.spec.schema import BucketMode, TableSchema
+from paimon_assets.engine.spec.write_options import DYNAMIC_BUCKET_ASSIGNERS
+from paimon_assets.spark.cluster import in_order
+from paimon_assets.spark.failure import typed_errors
+from paimon_assets.spark.native_read import read_natively
 from paimon_assets.spark.packing import (
     PACKED_BYTES,
     chunks,
@@ -51,6 +59,7 @@ from paimon_assets.spark.packing import (
     without_dictionaries,
 )
 from paimon_assets.spark.shuffle import partition_slots, write_tasks
+from paimon_assets.spark.task_jobs import run_jobs
 from paimon_assets.spark.types import from_spark_schema, spark_arrow_schema, to_spark_schema
 from paimon_assets.spark.worker import (
     ANSWER_SCHEMA,
@@ -58,14 +67,13 @@ from paimon_assets.spark.worker import (
     ROUTED_SCHEMA,
     ROWS_PER_TASK_BITS,
     SPLIT_SCHEMA,
-    TASK_ANSWER_SCHEMA,
-    TASK_SCHEMA,
     Routing,
     RowSource,
+    assign_routed,
+    place_routed,
     read_packed,
     read_rows,
     route_rows,
-    run_tasks,
     write_routed,
     write_unrouted,
 )
@@ -76,8 +84,7 @@ SparkRows = DataFrame | pa.Table | pa.RecordBatchReader
 """What this executor takes as rows. Arrow rows are sent from this process's memory."""
 
 
-_TASK_WAVES = 8
-"""Spark tasks for each core that a batch of tasks is dealt to: small enough to end together."""
+_TARGET_WITHOUT_KEY = 256 * 1024 * 1024
 _LOCAL_READ_BYTES = 32 * 1024 * 1024
 """File bytes of one job of a read into this process."""
 
@@ -100,28 +107,41 @@ class SparkExecutor:
         """
         if not splits:
             return
-        schema = to_arrow_schema(context.schema.columns(context.columns))
+        schema = to_arrow_schema(context.fields)
         located = self._split_frame(splits, tasks_by_bytes(splits, _LOCAL_READ_BYTES))
         frame = located.mapInArrow(read_packed(dump_read_context(context)), ddl(ANSWER_SCHEMA))
-        with _typed_errors():
+        with typed_errors():
             for row in frame.toLocalIterator(prefetchPartitions=True):
                 if row.error is not None:
                     raise load_error(bytes(row.error))
                 yield unpack(bytes(row.result), schema)
 
     def to_dataframe(self, context: ReadContext, splits: Sequence[DataSplit]) -> DataFrame:
-        """Return the rows of splits as a lazy DataFrame, one task a split.
+        """Return the rows of splits as a lazy DataFrame, in no order.
 
-        An error of the data plane fails the Spark job that reads; `failure.error_inside` finds it.
+        Spark's own reader reads the files it reads as this engine does (`native_read`); each of the
+        other splits is read by one task. An error of the data plane fails the Spark job that reads;
+        `failure.error_inside` finds it.
 
         Raises:
             UnsupportedFeatureError: A column has a type this Spark does not have.
         """
-        schema = to_spark_schema(context.schema.columns(context.columns))
+        schema = to_spark_schema(context.fields)
         if not splits:
             return self.session.createDataFrame([], schema)
+        native, left = read_natively(self.session, context, splits)
+        if native is not None and not left:
+            return native
         read = read_rows(dump_read_context(context), spark_arrow_schema(schema))
-        return self._split_frame(splits, range(len(splits))).mapInArrow(read, schema)
+        frame = self._split_frame(left, range(len(left))).mapInArrow(read, schema)
+        return frame if native is None else native.union(frame)
+
+    def row_schema(self, rows: SparkRows) -> pa.Schema:
+        """Return the Arrow schema of rows; see `contract.executor`."""
+        if not isinstance(rows, DataFrame):
+            return rows.schema
+        schema = spark_arrow_schema(rows.schema)
+        return RowSource(schema=schema, is_packed=False).table_schema
 
     def map_rows(self, context: WriteContext, rows: SparkRows) -> WriteResult:
         """Write rows on Spark; those of one bucket by one task, in the order of the input.
@@ -142,53 +162,76 @@ class SparkExecutor:
             written = frame.mapInArrow(write_unrouted(context_bytes, source), ddl(ANSWER_SCHEMA))
         else:
             written = self._routed(frame, source, context, context_bytes)
-        with _typed_errors():
+        with typed_errors():
             answers = written.collect()
         return _result(context, answers)
 
+    def rewrite(
+        self, read: ReadContext, splits: Sequence[DataSplit], write: WriteContext
+    ) -> WriteResult:
+        """Read and write as one Spark job; see `contract.executor`.
+
+        Columns of types Spark does not have make the rows pass through this process.
+        """
+        try:
+            frame = self.to_dataframe(read, splits)
+        except UnsupportedFeatureError:
+            schema = to_arrow_schema(read.fields)
+            rows = pa.RecordBatchReader.from_batches(schema, self.map_splits(read, splits))
+            return self.map_rows(write, rows)
+        return self.map_rows(write, frame)
+
+    def cluster(
+        self,
+        read: ReadContext,
+        splits: Sequence[DataSplit],
+        write: WriteContext,
+        order: ClusterOrder,
+    ) -> WriteResult:
+        """Shuffle rows into ranges of about a file each; see `contract.executor`.
+
+        Columns of types Spark does not have are sorted in this process.
+        """
+        try:
+            frame = self.to_dataframe(read, splits)
+        except UnsupportedFeatureError:
+            return EmbeddedExecutor().cluster(read, splits, write, order)
+        target = write.schema.typed_options.get(TARGET_FILE_SIZE) or _TARGET_WITHOUT_KEY
+        parts = max(1, sum(split.file_bytes for split in splits) // target)
+        rows = sum(split.row_count for split in splits)
+        return self.map_rows(write, in_order(frame, order, row_count=rows, parts=parts))
+
     def map_tasks(self, batch: TaskBatch) -> Iterator[tuple[int, bytes]]:
-        """Run tasks on Spark, dealt by cost; see `contract.executor`."""
-        if not batch.payloads:
-            return
-        tasks = dealt(batch.costs, _TASK_WAVES * parallelism(self.session))
-        count = max(tasks) + 1
-        slots = partition_slots(count)
-        columns = {
-            "slot": [slots[task] for task in tasks],
-            "number": range(len(tasks)),
-            "payload": batch.payloads,
-        }
-        frame = self.session.createDataFrame(pa.table(columns, TASK_SCHEMA))
-        run = run_tasks(batch.name, batch.shared, batch.file_io)
-        ran = frame.repartition(count, "slot").mapInArrow(run, ddl(TASK_ANSWER_SCHEMA))
-        with _typed_errors():
-            answers = ran.collect()
-        for answer in answers:
-            if answer.error is None:
-                yield answer.number, bytes(answer.result)
-        for answer in answers:
-            if answer.error is not None:
-                raise load_error(bytes(answer.error))
+        """Run tasks as a few Spark jobs side by side; see `contract.executor`."""
+        yield from run_jobs(self.session, batch, cores=batch.at_a_time(parallelism(self.session)))
 
     def _routed(
         self, frame: DataFrame, source: RowSource, context: WriteContext, context_bytes: bytes
     ) -> DataFrame:
-        buckets = context.schema.typed_options.get(BUCKET)
-        tasks = write_tasks(
-            buckets,
-            parallelism=parallelism(self.session),
-            partitioned=bool(context.schema.partition_keys),
-        )
+        schema, cores = context.schema, parallelism(self.session)
+        crossing = schema.bucket_mode is BucketMode.KEY_DYNAMIC
+        assigned = crossing or schema.bucket_mode is BucketMode.HASH_DYNAMIC
+        limit = schema.typed_options.get(DYNAMIC_BUCKET_ASSIGNERS) if assigned else 0
+        groups = groups_of(schema, limit or cores)
+        by_partition = bool(schema.partition_keys) and not crossing
+        tasks = write_tasks(groups, parallelism=cores, partitioned=by_partition)
+        tasks = min(tasks, limit or tasks)
         routing = Routing(
-            context=context_bytes, source=source, buckets=buckets, slots=partition_slots(tasks)
+            context=context_bytes, source=source, buckets=groups, slots=partition_slots(tasks)
         )
+        routed = _dealt(frame.mapInArrow(route_rows(routing), ddl(ROUTED_SCHEMA)), tasks)
+        if assigned:
+            # How many buckets there will be is only known then: they are dealt to all cores.
+            tasks = write_tasks(1, parallelism=cores, partitioned=True)
+            routing = replace(routing, buckets=1, slots=partition_slots(tasks))
+            assign = assign_routed(routing)
+            if crossing:
+                plain = RowSource(schema=to_arrow_schema(schema.fields), is_packed=True)
+                routing = replace(routing, source=plain)
+                assign, source = place_routed(routing, source, groups), plain
+            routed = _dealt(routed.mapInArrow(assign, ddl(ROUTED_SCHEMA)), tasks)
         logger.debug("writing %s by %d tasks", context.table, tasks)
-        return (
-            frame.mapInArrow(route_rows(routing), ddl(ROUTED_SCHEMA))
-            .repartition(tasks, "task")
-            .sortWithinPartitions("partition", "bucket", "position")
-            .mapInArrow(write_routed(context_bytes, source), ddl(ANSWER_SCHEMA))
-        )
+        return routed.mapInArrow(write_routed(context_bytes, source), ddl(ANSWER_SCHEMA))
 
     def _source(self, rows: SparkRows) -> tuple[DataFrame, RowSource]:
         if isinstance(rows, DataFrame):
@@ -221,19 +264,16 @@ class SparkExecutor:
         return frame.repartition(count, "slot").sortWithinPartitions("number")
 
 
-def dealt(costs: Sequence[int], tasks: int) -> list[int]:
-    """Deal pieces of work to at most `tasks` Spark tasks: the costliest first, to the least busy.
+def groups_of(schema: TableSchema, cores: int) -> int:
+    """Return in how many groups the rows of a partition (or all rows) are dealt to tasks."""
+    if schema.bucket_mode is BucketMode.HASH_DYNAMIC:
+        return BucketRule.of(schema).assigners
+    return default_buckets(schema) if has_hashed_buckets(schema) else cores
 
-    >>> dealt([1, 5, 1, 3], 2)
-    [1, 0, 1, 1]
-    """
-    busy = [(0, task) for task in range(min(tasks, len(costs)))]
-    given = [0] * len(costs)
-    for number in sorted(range(len(costs)), key=lambda number: -costs[number]):
-        load, task = heapq.heappop(busy)
-        given[number] = task
-        heapq.heappush(busy, (load + costs[number], task))
-    return given
+
+def _dealt(routed: DataFrame, tasks: int) -> DataFrame:
+    """Bring every group of routed rows to its task, in order."""
+    return routed.repartition(tasks, "task").sortWithinPartitions("partition", "bucket", "position")
 
 
 def tasks_by_bytes(splits: Sequence[DataSplit], limit_bytes: int) -> list[int]:
@@ -255,18 +295,6 @@ def parallelism(session: SparkSession) -> int:
     except PySparkAttributeError:
         # A Connect client does not know the cluster.
         return max(1, int(session.conf.get("spark.sql.shuffle.partitions") or 1))
-
-
-@contextlib.contextmanager
-def _typed_errors() -> Iterator[None]:
-    """Turn the failure of a Spark job back into the PaimonError that caused it, if one did."""
-    try:
-        yield
-    except (PySparkException, Py4JError) as failure:
-        error = error_inside(failure)
-        if error is None:
-            raise
-        raise error from failure
 
 
 def _result(context: WriteContext, answers: Sequence[Row]) -> WriteResult:

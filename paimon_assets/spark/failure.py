@@ -11,10 +11,17 @@ import contextlib
 import re
 from collections.abc import Iterator
 
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # ships no types
+from pyspark.errors import PySparkException
+
 from paimon_assets.engine.contract.wire import dump_error, load_error
-from paimon_assets.engine.errors import FormatError, PaimonError
+from paimon_assets.engine.errors import FormatError, NotFoundError, PaimonError
 
 _MARK = re.compile(r"\[paimon-error:([A-Za-z0-9+/=]+)\]")
+
+_MISSING_FILE = re.compile(
+    r"\[FAILED_READ_FILE\.FILE_NOT_EXIST\] Encountered error while reading file (.+?)\. File does"
+)
 
 
 class WorkerError(Exception):
@@ -35,11 +42,33 @@ def flying() -> Iterator[None]:
 
 
 def error_inside(failure: BaseException) -> PaimonError | None:
-    """Return the PaimonError a task of a failed Spark job raised, None if it was something else."""
-    for encoded in _MARK.findall(str(failure)):
+    """Return the PaimonError of a failed Spark job, None if it was something else.
+
+    A data file that Spark's own reader finds missing is the engine's error, too.
+    """
+    text = str(failure)
+    for encoded in _MARK.findall(text):
         try:
             return load_error(base64.b64decode(encoded, validate=True))
         except (FormatError, binascii.Error):
             # Spark shortens long texts; another copy may be whole.
             continue
-    return None
+    missing = _MISSING_FILE.search(text)
+    if missing is None:
+        return None
+    path = missing.group(1)
+    return NotFoundError(
+        f"File '{path}' does not exist.", kind="file-not-found", details={"path": path}
+    )
+
+
+@contextlib.contextmanager
+def typed_errors() -> Iterator[None]:
+    """Turn the failure of a Spark job back into the PaimonError that caused it, if one did."""
+    try:
+        yield
+    except (PySparkException, Py4JError) as failure:
+        error = error_inside(failure)
+        if error is None:
+            raise
+        raise error from failure

@@ -27,6 +27,7 @@ from pyspark.sql import SparkSession
 
 import paimon_assets
 from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.spark.data_source import register
 from paimon_assets.spark.java import find_java
 
 logger = logging.getLogger(__name__)
@@ -207,6 +208,7 @@ def _start(settings: SparkSettings) -> SparkSession:
         builder = builder.config(key, value)
     with _environment(_launch_variables()):
         session = builder.getOrCreate()
+    register(session)
     _Owned.session, _Owned.process_id = session, os.getpid()
     return session
 
@@ -231,6 +233,7 @@ def _connect(settings: SparkSettings) -> SparkSession:
             ) from error
         for key, value in _SQL_DEFAULTS.items():
             session.conf.set(key, value)
+        register(session)
         _Owned.connection = (settings.master, session)
     else:
         session = owned[1]

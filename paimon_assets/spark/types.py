@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pat
 from pyspark.sql import types as st
 
+from paimon_assets.engine.codec.arrow_types import from_arrow_type
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.spec.types import (
     MAX_LENGTH,
@@ -203,6 +204,20 @@ def from_spark_schema(schema: st.StructType) -> tuple[DataField, ...]:
             type=from_spark_type(field.dataType, nullable=field.nullable, column=field.name),
         )
         for position, field in enumerate(schema.fields)
+    )
+
+
+def arrow_to_spark_schema(schema: pa.Schema) -> st.StructType:
+    """Return the Spark schema that holds rows of an Arrow schema."""
+    return to_spark_schema(
+        [
+            DataField(
+                id=number,
+                name=field.name,
+                type=from_arrow_type(field.type, nullable=field.nullable),
+            )
+            for number, field in enumerate(schema)
+        ]
     )
 
 

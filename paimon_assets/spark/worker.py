@@ -3,10 +3,13 @@
 Every function here returns the function `mapInArrow` runs; it takes and gives Arrow batches.
 
     route_rows       rows → (task, partition, bucket, position, packed rows), buckets hashed once
+    assign_routed    those of assigners of dynamic buckets → the same for writers
+    place_routed     those of assigners of keys that may change partition → the same for writers
     write_routed     those, sorted → one writer after another → answers
     write_unrouted   rows of a table without buckets → answers
     read_packed      splits → packed batches
     read_rows        splits → rows
+    read_split_rows  one split → rows
     run_tasks        tasks of any kind → their results
 
 An answer is one row: `result` or `error`, as bytes of `contract.wire`.
@@ -33,11 +36,25 @@ from paimon_assets.engine.contract.wire import (
 )
 from paimon_assets.engine.contract.wire_messages import dump_write_result
 from paimon_assets.engine.data import worker
+from paimon_assets.engine.data.write.bucket_assigner import (
+    HashBucketAssigner,
+    assigners_of,
+    key_assigners_of,
+    writers_of,
+)
 from paimon_assets.engine.data.write.input_check import InputCheck
-from paimon_assets.engine.data.write.row_key_extractor import Numbers, assign_buckets
+from paimon_assets.engine.data.write.key_assigner import KeyAssigner
+from paimon_assets.engine.data.write.row_key_extractor import (
+    Numbers,
+    assign_buckets,
+    has_hashed_buckets,
+)
+from paimon_assets.engine.data.write.row_kinds import Kinds, kept_rows, row_kinds, with_kinds
 from paimon_assets.engine.errors import PaimonError, StorageError
 from paimon_assets.engine.fileio.base import FileIOSpec
 from paimon_assets.engine.fileio.opening import open_file_io
+from paimon_assets.engine.spec.paths import POSTPONE_BUCKET
+from paimon_assets.engine.spec.schema import BucketMode, TableSchema
 from paimon_assets.spark.failure import flying
 from paimon_assets.spark.packing import (
     POSITION_COLUMN,
@@ -68,7 +85,7 @@ ROUTED_SCHEMA = columns(
 PACKED_SCHEMA = columns(position=pa.int64(), rows=pa.binary())
 ANSWER_SCHEMA = columns(result=pa.binary(), error=pa.binary())
 SPLIT_SCHEMA = columns(slot=pa.int32(), number=pa.int32(), split=pa.binary())
-TASK_SCHEMA = columns(slot=pa.int32(), number=pa.int32(), payload=pa.binary())
+TASK_SCHEMA = columns(number=pa.int32(), payload=pa.binary())
 TASK_ANSWER_SCHEMA = columns(number=pa.int32(), result=pa.binary(), error=pa.binary())
 _POSITION_FIELD = pa.field(POSITION_COLUMN, pa.int64(), nullable=False)
 
@@ -108,7 +125,7 @@ class Routing:
     """Wire form of the WriteContext."""
     source: RowSource
     buckets: int
-    """Buckets of a partition."""
+    """Buckets of a partition; of dynamic ones, as many as are filled side by side."""
     slots: tuple[int, ...]
     """Task → the number Spark sends there (`shuffle.partition_slots`)."""
 
@@ -166,7 +183,26 @@ def _route(
     """Yield one Spark row for each piece of each group; rows of a group keep their order."""
     rows, positions = _split_positions(chunk, routing.source)
     rows = check.conform(rows)
-    partitions, partition_ids, buckets = assign_buckets(context, rows)
+    match context.schema.bucket_mode:
+        case BucketMode.HASH_DYNAMIC:
+            places = assigners_of(context, rows)
+        case BucketMode.KEY_DYNAMIC:
+            places = key_assigners_of(context, rows, routing.buckets)
+        case BucketMode.POSTPONE if not has_hashed_buckets(context.schema):
+            places = writers_of(context, rows, routing.buckets)
+        case _:
+            places = assign_buckets(context, rows)
+    yield from _dealt(rows, positions, places, routing)
+
+
+def _dealt(
+    rows: pa.RecordBatch,
+    positions: Positions,
+    places: tuple[list[bytes], Numbers, Numbers],
+    routing: Routing,
+) -> Iterator[pa.RecordBatch]:
+    """Yield rows by (partition, bucket), as `assign_buckets` tells them, for the task of each."""
+    partitions, partition_ids, buckets = places
     if routing.source.has_positions:
         rows = rows.append_column(_POSITION_FIELD, pa.array(positions))
     for indices in _groups_of(partition_ids, buckets):
@@ -200,6 +236,79 @@ def _groups_of(partition_ids: Numbers, buckets: Numbers) -> Iterator[npt.NDArray
     yield from np.split(order, starts)
 
 
+def assign_routed(routing: Routing) -> ArrowMap:
+    """Give rows their dynamic bucket, and address them to the tasks that write those.
+
+    They come from `route_rows`, whose buckets are assigners here, sorted by (partition, assigner,
+    position): one index at a time is in memory.
+    """
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with flying():
+            context = load_write_context(routing.context)
+            file_io = open_file_io(context.file_io)
+            schema = _table_schema(context, routing.source)
+            for _, group in groupby(_routed(batches), key=lambda item: item[0]):
+                assigner = HashBucketAssigner(context=context, file_io=file_io)
+                for _, position, data in group:
+                    chunk = Packed(position, unpack(data, schema))
+                    rows, positions = _split_positions(chunk, routing.source)
+                    found = assigner.assign(rows)
+                    places = (found.partitions, found.partition_ids, found.buckets)
+                    yield from _dealt(rows, positions, places, routing)
+
+    return run
+
+
+def place_routed(routing: Routing, source: RowSource, assigners: int) -> ArrowMap:
+    """Give rows whose keys may change partition their place, and address them to its writer.
+
+    They come from `route_rows`, all of a key to one assigner, sorted by (assigner, position).
+
+    Args:
+        routing: To the writers; they get rows in order, `with_kinds`.
+        source: Of the rows that come.
+        assigners: How many share the keys.
+    """
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with flying():
+            context = load_write_context(routing.context)
+            file_io = open_file_io(context.file_io)
+            schema = _table_schema(context, source)
+            for (_, number), group in groupby(_routed(batches), key=lambda item: item[0]):
+                assigner = KeyAssigner(context=context, assigner=number, assigners=assigners)
+                assigner.load(worker.known_keys(context, file_io))
+                position = 0
+                for rows in _ordered(group, schema, source):
+                    placed = assigner.assign(*_kept(rows, context.schema))
+                    said = with_kinds(placed.rows, placed.kinds)
+                    end = position + said.num_rows
+                    positions = np.arange(position, end, dtype=np.int64)
+                    places = (placed.partitions, placed.partition_ids, placed.buckets)
+                    yield from _dealt(said, positions, places, routing)
+                    position = end
+
+    return run
+
+
+def _kept(rows: pa.RecordBatch, schema: TableSchema) -> tuple[pa.RecordBatch, Kinds | None]:
+    """Return the rows that the table does not ignore, and their kinds."""
+    kinds = row_kinds(rows, schema)
+    kept = kept_rows(kinds, schema)
+    if kept is None or kinds is None:
+        return rows, kinds
+    return rows.filter(pa.array(kept)), kinds[kept]
+
+
+def _ordered(
+    group: Iterable[tuple[object, int, bytes]], schema: pa.Schema, source: RowSource
+) -> Iterator[pa.RecordBatch]:
+    """Unpack routed rows, in the order of the input, without positions."""
+    packed = (Packed(position, unpack(data, schema)) for _, position, data in group)
+    return in_position_order(packed) if source.has_positions else (p.batch for p in packed)
+
+
 def write_routed(context_bytes: bytes, source: RowSource) -> ArrowMap:
     """Write what `route_rows` gave, one bucket after another.
 
@@ -217,13 +326,21 @@ def _write_groups(
 ) -> Iterator[WriteResult]:
     context = load_write_context(context_bytes)
     file_io = open_file_io(context.file_io)
-    schema = to_arrow_schema(context.schema.fields)
-    if source.has_positions:
-        schema = schema.append(_POSITION_FIELD)
-    for (partition, bucket), group in groupby(_routed(batches), key=lambda item: item[0]):
-        packed = (Packed(position, unpack(data, schema)) for _, position, data in group)
-        rows = in_position_order(packed) if source.has_positions else (p.batch for p in packed)
+    schema = _table_schema(context, source)
+    if context.schema.bucket_mode is BucketMode.KEY_DYNAMIC:
+        schema = with_kinds(empty_batch(schema), np.empty(0, dtype=np.int8)).schema
+    postponed = context.schema.bucket_mode is BucketMode.POSTPONE
+    waits = postponed and not has_hashed_buckets(context.schema)
+    for (partition, number), group in groupby(_routed(batches), key=lambda item: item[0]):
+        bucket = POSTPONE_BUCKET if waits else number
+        rows = _ordered(group, schema, source)
         yield worker.write_bucket(context, partition, bucket, rows, file_io)
+
+
+def _table_schema(context: WriteContext, source: RowSource) -> pa.Schema:
+    """Return the Arrow schema of routed rows."""
+    schema = to_arrow_schema(context.schema.fields)
+    return schema.append(_POSITION_FIELD) if source.has_positions else schema
 
 
 def _routed(
@@ -289,6 +406,17 @@ def _read(batches: Iterable[pa.RecordBatch], context_bytes: bytes) -> Iterator[p
     for batch in batches:
         for split in batch["split"]:
             yield from worker.read_split(context, load_split(split.as_py()), file_io)
+
+
+def read_split_rows(
+    context_bytes: bytes, split_bytes: bytes, schema: pa.Schema
+) -> Iterator[pa.RecordBatch]:
+    """Read one split into batches of the Arrow schema `schema`, as `read_rows` does."""
+    with flying():
+        context = load_read_context(context_bytes)
+        file_io = open_file_io(context.file_io)
+        for batch in worker.read_split(context, load_split(split_bytes), file_io):
+            yield to_spark_batch(batch, schema)
 
 
 def run_tasks(name: str, shared: bytes, file_io: FileIOSpec) -> ArrowMap:

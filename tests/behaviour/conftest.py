@@ -19,6 +19,8 @@ class Runner:
 
     executor: Any
     as_rows: Callable[[pa.Table], Any]
+    frames: Callable[..., list[Any]] = lambda *_, **__: []
+    """(read, table, how) → the same read as DataFrames, each made another way."""
 
 
 def _as_dataframe(session: Any, table: pa.Table) -> Any:
@@ -32,6 +34,19 @@ def _as_dataframe(session: Any, table: pa.Table) -> Any:
     arrow_schema = types.spark_arrow_schema(spark_schema)
     batches = [types.to_spark_batch(batch, arrow_schema) for batch in table.to_batches()]
     return session.createDataFrame(pa.Table.from_batches(batches, arrow_schema), spark_schema)
+
+
+def _as_frames(executor: Any, read: Any, table: Any, **how: Any) -> list[Any]:
+    """Return a read as `to_dataframe` gives it, and as `format("paimon_assets")` does."""
+    plan = read.plan()
+    options = {"scan.snapshot-id": how["snapshot"]} if "snapshot" in how else {}
+    if "where" not in how:  # Spark filters by columns the read returns.
+        options["columns"] = ",".join(plan.context.columns)
+    loaded = executor.session.read.format("paimon_assets").options(**options).load(table.path)
+    return [
+        executor.to_dataframe(plan.context, plan.splits),
+        loaded.where(how.get("where", "true")).select(*plan.context.columns),
+    ]
 
 
 @pytest.fixture(
@@ -51,5 +66,9 @@ def runner(request):
         executor_module = pytest.importorskip("paimon_assets.spark.executor")
         executor = executor_module.SparkExecutor(session)
     if rows == "dataframe":
-        return Runner(executor=executor, as_rows=partial(_as_dataframe, executor.session))
+        return Runner(
+            executor=executor,
+            as_rows=partial(_as_dataframe, executor.session),
+            frames=partial(_as_frames, executor),
+        )
     return Runner(executor=executor, as_rows=lambda table: table)

@@ -7,7 +7,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from paimon_assets.engine.contract.tasks import TaskBatch
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError
+from paimon_assets.engine.fileio.base import FileIOSpec
 from paimon_assets.engine.spec.schema import Schema
 from paimon_assets.engine.spec.types import (
     ArrayType,
@@ -83,8 +85,14 @@ def write(runner, table, rows, schema, **commit):
 
 def read(runner, table, **how):
     builder = table.new_read_builder().with_columns(how.get("columns"))
-    builder = builder.with_filter(how.get("where")).at_snapshot(how.get("snapshot"))
-    return builder.to_arrow(runner.executor)
+    builder = builder.with_filter(how.get("where"))
+    if "snapshot" in how:
+        builder = builder.at_snapshot(how["snapshot"])
+    result = builder.to_arrow(runner.executor)
+    for frame in runner.frames(builder, table, **how):
+        names = result.schema.names
+        assert plain_rows(frame.toArrow(), names) == plain_rows(result, names)
+    return result
 
 
 def data_files(warehouse):
@@ -256,3 +264,35 @@ def test_one_commit_user_writes_once(runner, new_catalog):
     assert (first.was_already_committed, again.was_already_committed) == (False, True)
     assert again.snapshot == first.snapshot
     assert read(runner, table).num_rows == 1
+
+
+@pytest.mark.parametrize("keyed", [True, False])
+def test_compactions_merge_and_tell_their_progress(runner, new_catalog, keyed):
+    declared = Schema.of(
+        ORDERS,
+        primary_keys=["id"] if keyed else [],
+        options={"bucket": "3", "bucket-key": "id"},
+    )
+    table = new_catalog.create_table("db.orders", declared)
+    for number in range(5):
+        rows = [{"id": key, "day": "d", "amount": number} for key in range(30)]
+        table.new_write_builder().write(
+            runner.as_rows(rows_to_arrow(rows, declared)), runner.executor
+        )
+    before = plain_rows(table.new_read_builder().to_arrow(), ORDERS)
+    seen = []
+    outcome = table.new_compaction_builder().run(runner.executor, on_progress=seen.append)
+    assert (outcome.files_before, outcome.files_after) == (15, 3)
+    assert [(step.tasks_done, step.tasks) for step in seen] == [(1, 3), (2, 3), (3, 3)]
+    assert seen[-1].seconds_left == 0
+    assert plain_rows(table.new_read_builder().to_arrow(), ORDERS) == before
+
+
+def test_a_batch_of_tasks_raises_the_error_of_a_task(runner):
+    batch = TaskBatch(name="no-such-task", payloads=(b"", b"", b""), file_io=FileIOSpec())
+    with pytest.raises(InvalidInputError) as raised:
+        list(runner.executor.map_tasks(batch))
+    assert raised.value.kind == "task"
+    assert (
+        list(runner.executor.map_tasks(TaskBatch(name="", payloads=(), file_io=FileIOSpec()))) == []
+    )

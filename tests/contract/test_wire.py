@@ -1,4 +1,5 @@
 import datetime as dt
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 
@@ -191,13 +192,21 @@ def test_older_versions_are_read(version):
     assert found.bucket_path == "/b"
 
 
+def test_a_split_may_be_the_difference_between_two_states():
+    before = (data_file(file_name="old-0.parquet"), data_file(file_name="old-1.parquet"))
+    vectors = (DeletionFile(path="dv", offset=1, length=9, cardinality=2), None)
+    split = replace(SPLIT, before_files=before, before_deletion_files=vectors)
+    assert wire.load_split(wire.dump_split(split)) == split
+    assert split.row_count == 30
+
+
 def test_what_is_not_read_is_refused_by_name():
     with pytest.raises(UnsupportedFeatureError, match="version 9"):
         wire.load_split(as_version(SPLIT, 9))
     with pytest.raises(UnsupportedFeatureError, match="version 1 "):
         wire.load_split(bytes(7) + b"\x05" + bytes(40))
     with pytest.raises(UnsupportedFeatureError, match="before-files"):
-        wire.load_split(as_version(SPLIT, 8, before=(data_file(),)))
+        wire.load_split(as_version(replace(SPLIT, is_streaming=True), 8, before=(data_file(),)))
     with pytest.raises(UnsupportedFeatureError, match="SPLIT_V1"):
         wire.load_split(b"SPLIT_V1" + bytes(40))
 
@@ -261,6 +270,17 @@ def test_every_write_context_survives(states, buckets):
         schema=SCHEMA,
         bucket_states=tuple(states),
         partition_buckets=tuple(buckets),
+        file_io=FILE_IO,
+    )
+    assert wire.load_write_context(wire.dump_write_context(context)) == context
+
+
+def test_the_partitions_a_writer_may_write_survive():
+    context = WriteContext(
+        table="t",
+        table_path="/t",
+        schema=SCHEMA,
+        partitions=IsNull("a"),
         file_io=FILE_IO,
     )
     assert wire.load_write_context(wire.dump_write_context(context)) == context

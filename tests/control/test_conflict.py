@@ -9,7 +9,7 @@ from paimon_assets.engine.contract.commit_message import (
     CompactIncrement,
     DataIncrement,
 )
-from paimon_assets.engine.control.commit.changes import entries_of
+from paimon_assets.engine.control.commit.changes import changes_of
 from paimon_assets.engine.control.commit.conflict import (
     check_bucket_counts,
     check_conflicts,
@@ -19,7 +19,6 @@ from paimon_assets.engine.control.commit.retry import RetryPolicy
 from paimon_assets.engine.errors import (
     CommitConflictError,
     InvalidInputError,
-    UnsupportedFeatureError,
 )
 from paimon_assets.engine.spec.data_file import DataFileMeta
 from paimon_assets.engine.spec.manifest import FileKind, ManifestEntry
@@ -144,7 +143,7 @@ _CHANGES = {
     ],
 )
 def test_a_snapshot_s_kind_says_which_changes_it_holds(change, kind, kinds):
-    entries = entries_of([_CHANGES[change]], kind, default_buckets=7)
+    entries = changes_of([_CHANGES[change]], kind, default_buckets=7).entries
     assert [one.kind for one in entries] == kinds
     assert {(one.partition, one.bucket) for one in entries} == {(b"p", 1)}
     assert {one.total_buckets for one in entries} == {7 if change == "deleted" else 4}
@@ -161,16 +160,12 @@ def test_a_snapshot_s_kind_says_which_changes_it_holds(change, kind, kinds):
 )
 def test_changes_a_snapshot_would_drop_are_refused(change, kind):
     with pytest.raises(InvalidInputError, match="would drop"):
-        entries_of([_CHANGES[change]], kind, default_buckets=7)
+        changes_of([_CHANGES[change]], kind, default_buckets=7)
 
 
-def test_changelogs_and_statistics_are_not_committed():
-    changelog = DataIncrement(changelog_files=(FILE,))
-    message = CommitMessage(partition=b"", bucket=0, total_buckets=1, data_increment=changelog)
-    with pytest.raises(UnsupportedFeatureError, match="changelog"):
-        entries_of([message], CommitKind.APPEND, default_buckets=1)
-    with pytest.raises(UnsupportedFeatureError, match="statistics"):
-        entries_of([_CHANGES["new"]], CommitKind.ANALYZE, default_buckets=1)
+def test_statistics_are_no_messages():
+    with pytest.raises(InvalidInputError, match="statistics"):
+        changes_of([_CHANGES["new"]], CommitKind.ANALYZE, default_buckets=1)
 
 
 @given(st.integers(1, 200), st.floats(0, 1, exclude_max=True))
@@ -181,8 +176,18 @@ def test_waits_double_up_to_a_ceiling_and_are_never_nothing(lost, fraction):
     assert ceiling / 2 <= wait <= ceiling
 
 
+def test_patience_ends_by_number_or_by_time():
+    policy = RetryPolicy(max_retries=2, min_wait_ms=1, max_wait_ms=1, timeout_ms=500)
+    assert [policy.is_over(lost, 499) for lost in (1, 2, 3)] == [False, False, True]
+    assert policy.is_over(1, 500)
+
+
 def test_the_policy_comes_from_the_table_options():
-    options = {"commit.max-retries": "3", "commit.min-retry-wait": "2 s"}
+    options = {
+        "commit.max-retries": "3",
+        "commit.min-retry-wait": "2 s",
+        "commit.timeout": "1 min",
+    }
     assert RetryPolicy.of(Options(options)) == RetryPolicy(
-        max_retries=3, min_wait_ms=2000, max_wait_ms=10_000
+        max_retries=3, min_wait_ms=2000, max_wait_ms=10_000, timeout_ms=60_000
     )

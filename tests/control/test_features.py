@@ -43,13 +43,7 @@ def test_what_would_be_read_wrongly_is_refused_by_name(declared, options, kind):
     ("declared", "options", "kind"),
     [
         (PLAIN, {"row-tracking.enabled": "true"}, "unsupported-row-tracking"),
-        (PLAIN, {"deletion-vectors.enabled": "true"}, "unsupported-deletion-vectors"),
-        (KEY, {"deletion-vectors.enabled": "true"}, "unsupported-deletion-vectors"),
         (PLAIN, {"data-evolution.enabled": "true"}, "unsupported-data-evolution"),
-        (PLAIN, {"branch": "test"}, "unsupported-branch"),
-        (KEY, {"changelog-producer": "input"}, "unsupported-changelog-producer-input"),
-        (KEY, {"bucket": "-1"}, "unsupported-bucket-mode-dynamic"),
-        (KEY, {"bucket": "-2"}, "unsupported-bucket-mode-postpone"),
     ],
 )
 def test_what_would_be_damaged_is_not_written(declared, options, kind):

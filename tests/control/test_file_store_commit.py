@@ -308,6 +308,37 @@ def test_an_unknown_outcome_deletes_nothing_and_a_rerun_finds_out(tmp_path, done
     assert live_names(table) == ["mine"]
 
 
+@pytest.mark.parametrize("done", [False, True])
+def test_a_publish_whose_answer_is_lost_is_tried_again(tmp_path, done):
+    table = new_store(tmp_path)
+
+    class _Stuttering(LocalFileIO):
+        """Loses two answers in a row, and does not tell what is there in between."""
+
+        lost = 0
+        is_dark = False
+
+        def publish(self, path: str, data: bytes) -> bool:
+            self.is_dark = self.lost < 2
+            if not self.is_dark:
+                return super().publish(path, data)
+            self.lost += 1
+            if done:
+                super().publish(path, data)
+            raise CommitUnknownError("timeout")
+
+        def read_bytes(self, path: str) -> bytes:
+            if self.is_dark:
+                raise StorageError("timeout")
+            return super().read_bytes(path)
+
+    file_io = _Stuttering()
+    made = _commit_as(FileStore.open(file_io, table.table_path), "me", message(plain_file("a")))
+    assert (file_io.lost, made.id) == (2, 1)
+    assert live_names(table) == ["a"]
+    assert manifest_files(table) == referenced_manifests(table)
+
+
 def test_an_unknown_outcome_whose_name_another_took_was_a_lost_race(tmp_path):
     table = new_store(tmp_path)
 

@@ -132,7 +132,7 @@ def _buckets(store: FileStore, predicate: Predicate | None) -> list[str]:
     # These files have no key statistics, so that only bucket pruning is seen.
     bound = bind(predicate, store.schema)
     scan = FileStoreScan(store)
-    pruned = scan._filtered_entries(newest(store), bound)
+    pruned = scan._filtered_entries(store.manifests.manifests_of(newest(store)), bound)
     return [entry.file.file_name for entry in pruned]
 
 

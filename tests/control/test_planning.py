@@ -1,16 +1,29 @@
+from uuid import uuid4
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from paimon_assets.engine.contract.context import BucketState
+from paimon_assets.engine.control import planning
+from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.planning import partition_buckets, writer_state
+from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
 from paimon_assets.engine.fileio.local import LocalFileIO
+from paimon_assets.engine.spec.manifest import ManifestEntry
+from paimon_assets.engine.spec.schema import Schema
 from paimon_assets.engine.spec.snapshot import CommitKind
 from paimon_assets.engine.spec.stats import EMPTY_ROW
 from tests.control.tables import (
     APPEND,
     KEYED,
+    FixedClock,
     commit,
+    key,
     keyed_file,
     message,
     new_store,
+    newest,
     plain_file,
 )
 from tests.testkit.faulty_fileio import FaultyFileIO
@@ -60,13 +73,30 @@ def test_later_snapshots_are_added_without_reading_earlier_ones(tmp_path):
     assert file_io.count("read_bytes") < 20
 
 
-def test_deleted_files_count_no_more(tmp_path):
+def test_a_bucket_whose_files_are_gone_starts_anew(tmp_path):
     store = new_store(tmp_path, KEYED)
-    _write(store, 0, 5)
-    newest = _write(store, 0, 50)
+    old = _write(store, 0, 5)
+    newer = _write(store, 0, 50)
     assert _largest(store) == {0: 50}
-    _write(store, 0, 7, on={"deleted": [newest]}, kind=CommitKind.OVERWRITE)
-    assert _largest(store) == {0: 7}
+    third = _write(store, 0, 7, on={"deleted": [newer]}, kind=CommitKind.OVERWRITE)
+    assert _largest(store) == {0: 50}  # a number of a file that went is not given again
+    _write(store, 0, 8, on={"deleted": [old, third]}, kind=CommitKind.OVERWRITE)
+    assert _largest(store) == {0: 8}
+
+
+def test_later_deletes_are_applied_without_reading_earlier_snapshots(tmp_path):
+    store = new_store(tmp_path, KEYED)
+    files = [_write(store, 0, number) for number in range(20)]
+    _largest(store)
+    file_io = FaultyFileIO(LocalFileIO())
+    again = FileStore.open(file_io, store.table_path)
+    for file in files:
+        _write(again, 1, 99, on={"deleted": []})
+        commit(again, message(deleted=[file], total_buckets=2), kind=CommitKind.OVERWRITE)
+        before = file_io.count("read_bytes")
+        assert _largest(again)[1] == 99
+        assert file_io.count("read_bytes") - before < 6
+    assert _largest(again) == {1: 99}
 
 
 def test_a_table_made_again_starts_anew(tmp_path):
@@ -117,3 +147,66 @@ def test_the_state_is_of_the_snapshot_asked_for(tmp_path):
     assert _largest(store) == {0: 9}
     state = writer_state(store, first)
     assert [one.max_sequence_number for one in state.bucket_states] == [1]
+
+
+_STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["append", "delete", "overwrite", "truncate"]),
+        st.integers(0, 1),
+        st.integers(0, 2),
+        st.integers(0, 50),
+    ),
+    max_size=12,
+)
+
+
+@settings(max_examples=25, deadline=None)
+@given(_STEPS)
+def test_what_is_kept_is_what_a_fresh_look_finds(tmp_path_factory, steps):
+    schema = Schema.of(
+        {"p": "BIGINT", "a": "BIGINT"},
+        primary_keys=["p", "a"],
+        partition_keys=["p"],
+        options={"bucket": "3"},
+    )
+    store = new_store(tmp_path_factory.mktemp("kept"), schema)
+    for kind, partition, bucket, largest in steps:
+        row = key(partition)
+        file = keyed_file(0, 9, max_sequence_number=largest)
+        total = 3 + largest % 2 if kind == "overwrite" else _count_of(store, row)
+        new = message(file, partition=row, bucket=bucket, total_buckets=total)
+        live = [] if store.snapshots.latest() is None else _live(store)
+        if kind == "append":
+            commit(store, new)
+        elif kind == "delete" and live:
+            gone = live[largest % len(live)]
+            where = {"partition": gone.partition, "bucket": gone.bucket}
+            total = gone.total_buckets
+            deleting = message(deleted=[gone.file], total_buckets=total, **where)
+            commit(store, deleting, kind=CommitKind.OVERWRITE)
+        else:
+            replaced = frozenset({row}) if kind == "overwrite" else None
+            FileStoreCommit(store, clock=FixedClock()).overwrite(
+                [new] if kind == "overwrite" else [],
+                commit_user=str(uuid4()),
+                commit_identifier=1,
+                partitions=replaced,
+            )
+        kept = writer_state(store, newest(store))
+        planning._KEPT.clear()
+        fresh = writer_state(store, newest(store))
+        assert dict(kept.total_buckets) == dict(fresh.total_buckets)
+        known = {(s.partition, s.bucket): s.max_sequence_number for s in kept.bucket_states}
+        right = {(s.partition, s.bucket): s.max_sequence_number for s in fresh.bucket_states}
+        assert known.keys() == right.keys()
+        assert all(known[bucket] >= right[bucket] for bucket in right)
+
+
+def _live(store: FileStore) -> list[ManifestEntry]:
+    return FileStoreScan(store).live_files(newest(store))
+
+
+def _count_of(store: FileStore, partition: bytes) -> int:
+    return planning.partition_buckets(store, store.snapshots.latest(), [partition]).get(
+        partition, 3
+    )

@@ -1,10 +1,26 @@
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+
 import pytest
 
 from paimon_assets.engine.control.schema_manager import SchemaManager
-from paimon_assets.engine.errors import AlreadyExistsError, InvalidInputError, NotFoundError
+from paimon_assets.engine.errors import (
+    AlreadyExistsError,
+    CommitConflictError,
+    CommitUnknownError,
+    InvalidInputError,
+    NotFoundError,
+)
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.paths import TablePaths
 from paimon_assets.engine.spec.schema import Schema
+from paimon_assets.engine.spec.schema_change import (
+    add_column,
+    drop_column,
+    rename_column,
+    set_option,
+)
+from tests.control.tables import commit, message, new_store, plain_file
 from tests.testkit.faulty_fileio import FaultyFileIO
 
 SCHEMA = Schema.of({"a": "INT", "b": "STRING"}, primary_keys=["a"], options={"bucket": "1"})
@@ -73,3 +89,135 @@ def test_a_schema_is_read_once(paths):
     manager = SchemaManager(file_io, paths)
     assert manager.schema(0) is manager.schema(0)
     assert file_io.count("read_bytes") == 1
+
+
+def _manager(paths, file_io=None):
+    manager = SchemaManager(file_io or LocalFileIO(), paths)
+    if not manager.list_ids():
+        manager.create(SCHEMA, time_millis=7)
+    return manager
+
+
+def test_changes_make_one_schema(paths):
+    manager = _manager(paths)
+    new = manager.commit_changes([add_column("c", "INT"), rename_column("b", "x")], time_millis=8)
+    assert (new.id, new.time_millis, new.field_names) == (1, 8, ("a", "x", "c"))
+    assert SchemaManager(LocalFileIO(), paths).latest() == new
+    assert manager.list_ids() == [0, 1]
+
+
+def test_refused_changes_leave_no_schema(paths):
+    manager = _manager(paths)
+    with pytest.raises(InvalidInputError):
+        manager.commit_changes([add_column("c", "INT"), drop_column("a")], time_millis=8)
+    assert manager.list_ids() == [0]
+
+
+def test_changes_that_change_nothing_make_no_schema(paths):
+    manager = _manager(paths)
+    assert manager.commit_changes([], time_millis=8).id == 0
+    assert manager.commit_changes([set_option("bucket", "1")], time_millis=8).id == 0
+    assert manager.list_ids() == [0]
+
+
+def test_what_would_come_is_seen_without_writing(paths):
+    manager = _manager(paths)
+    assert manager.evolved([add_column("c", "INT")], time_millis=8).id == 1
+    assert manager.list_ids() == [0]
+
+
+def test_there_must_be_a_table_to_change(paths):
+    manager = SchemaManager(LocalFileIO(), paths)
+    with pytest.raises(NotFoundError, match="does not exist"):
+        manager.commit_changes([add_column("c", "INT")], time_millis=8)
+
+
+def test_the_loser_of_a_race_changes_what_the_winner_made(paths):
+    _manager(paths)
+    barrier = Barrier(8)
+
+    def change(number):
+        manager = SchemaManager(LocalFileIO(), paths)
+        barrier.wait()
+        return manager.commit_changes([add_column(f"c{number}", "INT")], time_millis=number)
+
+    with ThreadPoolExecutor(8) as threads:
+        made = list(threads.map(change, range(8)))
+    manager = SchemaManager(LocalFileIO(), paths)
+    last = manager.latest()
+    assert sorted(schema.id for schema in made) == list(range(1, 9))
+    assert sorted(last.field_names) == sorted(["a", "b", *(f"c{n}" for n in range(8))])
+    assert len({field.id for field in last.fields}) == 10
+    assert last.highest_field_id == 9
+    for schema in made:
+        assert len(manager.schema(schema.id).fields) == 2 + schema.id
+
+
+class _Overtaking(FaultyFileIO):
+    """Lets another change win, each time a schema is about to be published."""
+
+    def __init__(self, paths, changes):
+        super().__init__(LocalFileIO())
+        self.other, self.changes = SchemaManager(LocalFileIO(), paths), list(changes)
+
+    def publish(self, path, data):
+        if self.changes:
+            self.other.commit_changes([self.changes.pop(0)], time_millis=9)
+        return super().publish(path, data)
+
+
+def test_a_change_that_another_made_impossible_is_refused(paths):
+    _manager(paths)
+    manager = SchemaManager(_Overtaking(paths, [drop_column("b")]), paths)
+    with pytest.raises(NotFoundError, match="Column 'b' does not exist"):
+        manager.commit_changes([rename_column("b", "x")], time_millis=8)
+    assert manager.list_ids() == [0, 1]
+
+
+def test_a_change_judged_on_another_schema_is_a_conflict(paths):
+    base = _manager(paths).latest()
+    manager = SchemaManager(_Overtaking(paths, [add_column("c", "INT")]), paths)
+    with pytest.raises(CommitConflictError, match="at schema 1 now") as caught:
+        manager.commit_changes([drop_column("b")], time_millis=8, base=base)
+    assert caught.value.kind == "schema-conflict"
+    assert manager.list_ids() == [0, 1]
+
+
+def test_who_always_loses_gives_up(paths):
+    _manager(paths)
+    others = [set_option("write-only", str(n % 2 == 0).lower()) for n in range(200)]
+    manager = SchemaManager(_Overtaking(paths, others), paths)
+    with pytest.raises(CommitConflictError, match="100 times"):
+        manager.commit_changes([drop_column("b")], time_millis=8)
+
+
+class _Deaf(FaultyFileIO):
+    """Loses the answer of every publish, done or not."""
+
+    def __init__(self, *, publishes):
+        super().__init__(LocalFileIO())
+        self.publishes = publishes
+
+    def publish(self, path, data):
+        if self.publishes:
+            super().publish(path, data)
+        raise CommitUnknownError("no answer")
+
+
+def test_a_lost_answer_is_found_out(paths):
+    _manager(paths)
+    manager = SchemaManager(_Deaf(publishes=True), paths)
+    assert manager.commit_changes([drop_column("b")], time_millis=8).id == 1
+    with pytest.raises(CommitUnknownError):
+        SchemaManager(_Deaf(publishes=False), paths).commit_changes(
+            [add_column("c", "INT")], time_millis=8
+        )
+    assert manager.list_ids() == [0, 1]
+
+
+def test_some_changes_are_refused_once_something_is_stored(tmp_path):
+    store = new_store(tmp_path)
+    store.schemas.commit_changes([set_option("type", "table")], time_millis=8)
+    commit(store, message(plain_file()))
+    with pytest.raises(InvalidInputError, match="the table has been written to"):
+        store.schemas.commit_changes([set_option("merge-engine", "first-row")], time_millis=8)

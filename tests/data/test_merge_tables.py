@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from paimon_assets.engine.codec.arrow_types import to_arrow_schema
 from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
+from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.merge_rules import merge_rules_of
 from paimon_assets.engine.spec.row_kind import RowKind, parse_row_kind
 from paimon_assets.engine.spec.schema import Schema
@@ -155,24 +155,19 @@ def test_a_delete_of_a_partial_update_table_is_refused_at_the_latest_when_read(t
         read(table)
 
 
-def test_first_row_tables_are_written_where_another_job_compacts(tmp_path):
-    table = new_table(str(tmp_path), {"merge-engine": "first-row"})
+def test_rows_of_first_row_tables_are_seen_once_compacted(tmp_path):
+    waiting = new_table(str(tmp_path), {"merge-engine": "first-row"})
     row = {"k": 1, "op": "+I", "t": 1, "s": 1, "a": 1, "b": None, "c": None}
-    with pytest.raises(UnsupportedFeatureError, match="write-only"):
-        write(table, [row])
-    waiting = open_catalog(str(tmp_path)).create_table(
-        "d.waiting",
-        Schema.of(
-            COLUMNS,
-            primary_keys=["k"],
-            options={"bucket": "1", "merge-engine": "first-row", "write-only": "true"},
-        ),
-    )
     write(waiting, [{**row, "a": 7}, {**row, "a": 8}])
     (entry,) = waiting.live_files()
     assert entry.file.row_count == 1
     # New rows are not seen before a compaction has compared them with the older ones.
     assert read(waiting) == []
+    waiting.new_compaction_builder().run()
+    assert read(waiting) == [{**row, "a": 7}]
+    write(waiting, [{**row, "a": 9}])
+    waiting.new_compaction_builder().run()
+    assert read(waiting) == [{**row, "a": 7}]
 
 
 @pytest.mark.parametrize("kind", [RowKind.UPDATE_AFTER, RowKind.DELETE])

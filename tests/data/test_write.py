@@ -335,22 +335,10 @@ def test_whichever_storage_call_fails_no_file_is_left(tmp_path, schema):
     [
         ({"options": {"file.format": "mosaic"}}, "file.format"),
         ({"options": {"row-tracking.enabled": "true"}}, "row-tracking.enabled"),
-        ({"primary_keys": ["k"], "options": {"bucket": "-1"}}, "bucket"),
-        ({"primary_keys": ["k"], "options": {"merge-engine": "first-row"}}, "merge-engine"),
-        ({"primary_keys": ["k"], "options": {"changelog-producer": "input"}}, "changelog-producer"),
-        (
-            {"primary_keys": ["k"], "options": {"deletion-vectors.enabled": "true"}},
-            "deletion-vectors.enabled",
-        ),
     ],
 )
 def test_what_is_not_written_is_refused_by_its_option(tmp_path, declared, option):
-    options = (
-        {"bucket": "1", **declared["options"]}
-        if "primary_keys" in declared
-        else (declared["options"])
-    )
-    schema = table_schema(KEYED, **{**declared, "options": options})
+    schema = table_schema(KEYED, **declared)
     with pytest.raises(UnsupportedFeatureError) as raised:
         write(tmp_path, schema, rows_of(1))
     assert f"'{option}'" in str(raised.value)

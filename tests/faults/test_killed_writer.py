@@ -11,9 +11,10 @@ import pytest
 
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.spec.schema import Schema
+from paimon_assets.engine.spec.snapshot import Snapshot
 from paimon_assets.engine.table.api import open_catalog, open_table
 from paimon_assets.engine.table.table import Table
-from tests.faults.writers import COMMIT_USER, SURVIVED, fork_server, write_until_killed
+from tests.faults.writers import SURVIVED, Deed, fork_server, perform, write_until_killed
 from tests.testkit.model import ModelTable, Row
 from tests.testkit.rows import plain_rows, rows_to_arrow
 
@@ -31,6 +32,7 @@ class Scene:
     partition_keys: tuple[str, ...] = ()
     options: dict[str, str] = field(default_factory=dict)
     commits_before: int = 1
+    deed: Deed = Deed.WRITE
 
     @property
     def schema(self) -> Schema:
@@ -52,6 +54,19 @@ SCENES = [
         partition_keys=("part",),
         options={"bucket": "1", "manifest.merge-min-count": "2"},
         commits_before=3,
+    ),
+    Scene(
+        name="overwrite of a partition",
+        primary_keys=("part", "id"),
+        partition_keys=("part",),
+        options={"bucket": "1"},
+        deed=Deed.OVERWRITE,
+    ),
+    Scene(
+        name="data, changelog and index files",
+        primary_keys=("id",),
+        options={"bucket": "1"},
+        deed=Deed.WRITE_ALL_KINDS,
     ),
 ]
 
@@ -81,16 +96,24 @@ def test_a_writer_may_die_at_any_moment(scene: Scene, tmp_path: Path) -> None:
         table.new_write_builder().write(rows_to_arrow(rows, scene.schema), EmbeddedExecutor())
         model.write(rows)
     before = plain_rows(model.rows(), COLUMNS)
-    new_rows = rows_to_arrow(_rows(scene.commits_before), scene.schema)
-    model.write(_rows(scene.commits_before))
-    after = plain_rows(model.rows(), COLUMNS)
+    rows = _rows(scene.commits_before)
+    if scene.deed is Deed.OVERWRITE:
+        rows = [row for row in rows if row["part"] == "a"]
+        others = (row for row in model.rows() if row["part"] != "a")
+        after = plain_rows([*others, *rows], COLUMNS)
+    else:
+        model.write(rows)
+        after = plain_rows(model.rows(), COLUMNS)
+    new_rows = rows_to_arrow(rows, scene.schema)
 
     context = fork_server()
     seen = set()
     for steps in itertools.count():
         copy = tmp_path / f"copy-{steps}"
         shutil.copytree(table.path, copy)
-        process = context.Process(target=write_until_killed, args=(str(copy), new_rows, steps))
+        process = context.Process(
+            target=write_until_killed, args=(str(copy), scene.deed, new_rows, steps)
+        )
         process.start()
         process.join()
         if process.exitcode == 0:
@@ -118,10 +141,23 @@ def _look_and_rerun(
     committed = latest is not None and latest.id > scene.commits_before
     assert _read(table) == (after if committed else before)
 
-    writer = table.new_write_builder().with_commit_user(COMMIT_USER)
-    outcome = writer.write(new_rows, EmbeddedExecutor())
+    outcome = perform(table, scene.deed, new_rows)
     assert outcome.was_already_committed == committed
     assert outcome.snapshot is not None
     assert outcome.snapshot.id == scene.commits_before + 1
     assert _read(open_table(str(directory))) == after
+    for snapshot in table.snapshots():
+        _check_other_files(table, snapshot)
     return "committed" if committed else "not committed"
+
+
+def _check_other_files(table: Table, snapshot: Snapshot) -> None:
+    """Every index and changelog file a snapshot names is there."""
+    store, root = table._store, Path(table.path)
+    if snapshot.index_manifest is not None:
+        for entry in store.manifests.read_index(snapshot.index_manifest):
+            assert (root / "index" / entry.file.file_name).read_bytes() == b"hash"
+    if snapshot.changelog_manifest_list is not None:
+        for meta in store.manifests.read_list(snapshot.changelog_manifest_list):
+            for changed in store.manifests.read(meta):
+                assert Path(table.file_path(changed)).read_bytes() == b"rows"

@@ -2,22 +2,29 @@
 
 import multiprocessing
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from enum import StrEnum
 from multiprocessing.context import ForkServerContext
 from multiprocessing.synchronize import Barrier
+from uuid import uuid4
 
 import pyarrow as pa
 
 from paimon_assets.engine.contract.commit_message import WriteResult
-from paimon_assets.engine.contract.context import WriteContext
+from paimon_assets.engine.contract.context import ReadContext, WriteContext
+from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.contract.tasks import TaskBatch
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.data.worker import run_task, write_rows
+from paimon_assets.engine.data.worker import read_split, run_task, write_rows
+from paimon_assets.engine.data.write.row_key_extractor import bucket_path
 from paimon_assets.engine.embedded import EmbeddedExecutor, batches_of
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.fileio.local import LocalFileIO
+from paimon_assets.engine.spec.index_file import HASH_INDEX, IndexFileMeta
 from paimon_assets.engine.table.api import open_table
 from paimon_assets.engine.table.table import Table
+from paimon_assets.engine.table.write_builder import WriteOutcome
 from tests.faults.killing_file_io import Countdown, KillingFileIO, plain_directory
 
 COMMIT_USER = "mortal"
@@ -36,30 +43,79 @@ class OneStorageExecutor:
     """The embedded executor, on a storage that was opened before."""
 
     def __init__(self, file_io: FileIO) -> None:
-        self._file_io = file_io
+        self.file_io = file_io
 
-    def map_splits(self, context: object, splits: object) -> Iterator[pa.RecordBatch]:
-        raise NotImplementedError("these processes only write")
+    def map_splits(
+        self, context: ReadContext, splits: Sequence[DataSplit]
+    ) -> Iterator[pa.RecordBatch]:
+        for split in splits:
+            yield from read_split(context, split, self.file_io)
+
+    def row_schema(self, rows: pa.Table) -> pa.Schema:
+        return rows.schema
 
     def map_rows(self, context: WriteContext, rows: pa.Table) -> WriteResult:
-        return write_rows(context, batches_of(rows), self._file_io)
+        return write_rows(context, batches_of(rows), self.file_io)
+
+    def rewrite(
+        self, read: ReadContext, splits: Sequence[DataSplit], write: WriteContext
+    ) -> WriteResult:
+        return self.map_rows(write, pa.Table.from_batches(self.map_splits(read, splits)))
 
     def map_tasks(self, batch: TaskBatch) -> Iterator[tuple[int, bytes]]:
         for number, payload in enumerate(batch.payloads):
-            yield number, run_task(batch.name, batch.shared, payload, self._file_io)
+            yield number, run_task(batch.name, batch.shared, payload, self.file_io)
 
 
-def write_until_killed(table_path: str, rows: pa.Table, steps: int) -> None:
-    """Write and commit, and be killed after `steps` moments; return if there were fewer.
+class Deed(StrEnum):
+    """What a mortal writer does to a table."""
+
+    WRITE = "write"
+    OVERWRITE = "overwrite"
+    WRITE_ALL_KINDS = "write all kinds"
+    """With a changelog file and a hash index beside the data files."""
+
+
+class AllKindsExecutor(OneStorageExecutor):
+    """Also writes a changelog file and an index file for the first bucket it writes."""
+
+    def map_rows(self, context: WriteContext, rows: pa.Table) -> WriteResult:
+        result = super().map_rows(context, rows)
+        first, *others = result.messages
+        data = first.data_increment.new_files[0]
+        changelog = replace(data, file_name=f"changelog-{uuid4()}-0.parquet")
+        index = IndexFileMeta(
+            index_type=HASH_INDEX, file_name=f"index-{uuid4()}-0", file_size=4, row_count=1
+        )
+        directory = bucket_path(context, first.partition, first.bucket)
+        self.file_io.write_bytes(f"{directory}/{changelog.file_name}", b"rows")
+        self.file_io.write_bytes(f"{context.table_path}/index/{index.file_name}", b"hash")
+        increment = replace(
+            first.data_increment, changelog_files=(changelog,), new_index_files=(index,)
+        )
+        amended = replace(first, data_increment=increment)
+        return replace(result, messages=(amended, *others))
+
+
+def perform(table: Table, deed: Deed, rows: pa.Table) -> WriteOutcome:
+    """Do a deed as the mortal writer."""
+    writer = table.new_write_builder().with_commit_user(COMMIT_USER)
+    if deed is Deed.OVERWRITE:
+        writer = writer.with_dynamic_overwrite()
+    if deed is Deed.WRITE_ALL_KINDS:
+        return writer.write(rows, AllKindsExecutor(table.file_io))
+    return writer.write(rows, OneStorageExecutor(table.file_io))
+
+
+def write_until_killed(table_path: str, deed: Deed, rows: pa.Table, steps: int) -> None:
+    """Do a deed, and be killed after `steps` moments; return if there were fewer.
 
     Exits with `SURVIVED` if it was to die at its next write, and wrote nothing more.
     """
     countdown = Countdown(steps)
-    file_io = KillingFileIO(LocalFileIO(), countdown)
-    table = Table(FileStore.open(file_io, table_path))
+    table = Table(FileStore.open(KillingFileIO(LocalFileIO(), countdown), table_path))
     countdown.watch(plain_directory(table_path))
-    writer = table.new_write_builder().with_commit_user(COMMIT_USER)
-    writer.write(rows, OneStorageExecutor(file_io))
+    perform(table, deed, rows)
     if countdown.is_over:
         sys.exit(SURVIVED)
 

@@ -64,6 +64,51 @@ def test_a_refused_conditional_put_surely_did_nothing():
         ConditionalPut(_Answering(PermissionError("SECRET")))("/t/snapshot-1", b"{}")
 
 
+class _Store(MemoryFileSystem):  # type: ignore[misc]  # because fsspec has no types
+    """An object store of its own, which obeys a condition or ignores it."""
+
+    cachable = False
+    protocol = "test-store"
+
+    def __init__(self, *, obeys: bool) -> None:
+        super().__init__()
+        self.obeys = obeys
+        self.store: dict[str, bytes] = {}
+        self.puts = 0
+
+    def pipe_file(self, path, value, mode="overwrite", **kwargs):
+        self.puts += 1
+        if self.obeys and mode == "create" and path in self.store:
+            raise _ClientError("PreconditionFailed")
+        self.store[path] = value
+
+    def rm_file(self, path):
+        del self.store[path]
+
+    def __hash__(self):
+        return id(self)
+
+    def __eq__(self, other):
+        return self is other
+
+
+def test_a_store_is_asked_once_whether_it_obeys_conditions():
+    store = _Store(obeys=True)
+    for number in (1, 2):
+        assert ConditionalPut(store)(f"/t/snapshot-{number}", b"{}") is True
+    assert ConditionalPut(store)("/t/snapshot-2", b"[]") is False
+    assert store.store == {"/t/snapshot-1": b"{}", "/t/snapshot-2": b"{}"}
+    assert store.puts == 2 + 3
+
+
+def test_a_store_that_ignores_conditions_is_refused():
+    store = _Store(obeys=False)
+    with pytest.raises(UnsupportedFeatureError, match="If-None-Match") as caught:
+        ConditionalPut(store)("/t/snapshot-1", b"{}")
+    assert caught.value.kind == "no-atomic-publish"
+    assert store.store == {}
+
+
 class _RefusingRename(FSSpecHandler):
     """A rename that fails if the target exists, as on HDFS; `lost` loses its answer."""
 

@@ -19,6 +19,8 @@ from tests.testkit.rows import plain_rows
 
 executor_module = pytest.importorskip("paimon_assets.spark.executor")
 fn = pytest.importorskip("pyspark.sql.functions")
+PySparkException = pytest.importorskip("pyspark.errors").PySparkException
+NATIVE_READ = pytest.importorskip("paimon_assets.spark.native_read").NATIVE_READ
 error_inside = pytest.importorskip("paimon_assets.spark.failure").error_inside
 POSITION = pytest.importorskip("paimon_assets.spark.packing").POSITION_COLUMN
 sources = pytest.importorskip("paimon_assets.spark.sources")
@@ -31,6 +33,14 @@ COLUMNS = {"id": "BIGINT", "part": "STRING", "value": "BIGINT"}
 @pytest.fixture
 def executor(spark):
     return executor_module.SparkExecutor(spark)
+
+
+@pytest.fixture
+def engine_reads(spark):
+    """Let the engine read files that Spark could read itself."""
+    spark.conf.set(NATIVE_READ, "false")
+    yield
+    spark.conf.unset(NATIVE_READ)
 
 
 def create(catalog, *, buckets="3", partition_keys=(), columns=None, **options):
@@ -147,6 +157,7 @@ def test_a_task_without_rows_writes_nothing(executor, spark, new_catalog):
     assert len(table.live_files()) == 1
 
 
+@pytest.mark.usefixtures("engine_reads")
 @pytest.mark.parametrize("local_read_bytes", [1, 2**20])
 def test_a_dataframe_has_one_task_a_split_and_the_rows_in_split_order(
     executor, spark, new_catalog, monkeypatch, local_read_bytes
@@ -245,7 +256,7 @@ def test_an_error_of_a_lazy_read_is_found_in_sparks_failure(
     for path in Path(warehouse).rglob("data-*"):
         path.unlink()
     frame = executor.to_dataframe(plan.context, plan.splits)
-    with pytest.raises(executor_module.PySparkException) as caught:
+    with pytest.raises(PySparkException) as caught:
         frame.collect()
     assert isinstance(error_inside(caught.value), NotFoundError)
     with pytest.raises(NotFoundError):
@@ -260,9 +271,12 @@ def test_a_spark_type_that_paimon_lacks_is_named_with_its_column(executor, spark
     assert caught.value.kind == "spark-type"
 
 
-def test_a_table_that_needs_an_index_is_refused_before_a_job_starts(executor, spark, new_catalog):
-    table = create(new_catalog, buckets="-1")
-    with pytest.raises(UnsupportedFeatureError):
+def test_a_table_whose_rows_find_no_bucket_is_refused_before_a_job_starts(
+    executor, spark, new_catalog
+):
+    keys = {"primary_keys": ["id"], "partition_keys": ["part"], "options": {"bucket": "2"}}
+    table = new_catalog.create_table("db.t", Schema.of(COLUMNS, **keys))
+    with pytest.raises(UnsupportedFeatureError, match="part"):
         table.new_write_builder().write(changes(spark, 5, keys=5, partitions=1), executor)
 
 

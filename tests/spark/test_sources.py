@@ -14,6 +14,7 @@ sources = pytest.importorskip("paimon_assets.spark.sources")
 executor_module = pytest.importorskip("paimon_assets.spark.executor")
 error_inside = pytest.importorskip("paimon_assets.spark.failure").error_inside
 fn = pytest.importorskip("pyspark.sql.functions")
+PySparkException = pytest.importorskip("pyspark.errors").PySparkException
 
 FORMATS = ["parquet", "csv", "json", "orc"]
 
@@ -61,7 +62,7 @@ def collected(frame):
 
 
 def computed_error(frame):
-    with pytest.raises(executor_module.PySparkException) as caught:
+    with pytest.raises(PySparkException) as caught:
         frame.collect()
     return error_inside(caught.value)
 

@@ -19,6 +19,7 @@ from hypothesis.stateful import (
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.spec.schema import Schema
 from paimon_assets.engine.table.api import open_catalog, open_table
+from paimon_assets.engine.table.write_builder import WriteBuilder, WriteOutcome
 from tests.testkit.model import ModelTable, Row
 from tests.testkit.rows import plain_rows, rows_to_arrow
 from tests.testkit.strategies import TEXTS, rows_of
@@ -90,17 +91,42 @@ class TableMachine(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def write(self, data: st.DataObject) -> None:
+        self._commit(self._draw_rows(data, PARTS))
+
+    @rule(data=st.data())
+    def overwrite_the_partitions_of_the_rows(self, data: st.DataObject) -> None:
+        rows = self._draw_rows(data, PARTS)
+        outcome = self._write(self._table.new_write_builder().with_dynamic_overwrite(), rows)
+        assert (outcome.snapshot is not None) == self._model.overwrite(rows, None)
+        self._remember(outcome)
+
+    @rule(data=st.data(), part=st.sampled_from(PARTS))
+    def overwrite_one_partition(self, data: st.DataObject, part: str) -> None:
+        partitioned = bool(self._schema.partition_keys)
+        spec = {"part": part} if partitioned else {}
+        rows = self._draw_rows(data, [part])
+        outcome = self._write(self._table.new_write_builder().with_overwrite(spec), rows)
+        self._model.overwrite(rows, lambda row: row["part"] == part or not partitioned)
+        self._remember(outcome)
+
+    @precondition(lambda self: self._schema.partition_keys)
+    @rule(parts=st.sets(st.sampled_from(PARTS), min_size=1))
+    def drop_partitions(self, parts: set[str]) -> None:
+        made = self._table.drop_partitions([{"part": part} for part in sorted(parts)])
+        self._model.overwrite([], lambda row: row["part"] in parts)
+        self._snapshot_ids.append(made.id)
+
+    def _draw_rows(self, data: st.DataObject, parts: list[str]) -> list[Row]:
         padded = "sequence.auto-padding" in self._schema.options
         op_times = st.integers(0, 5)
         given: dict[str, st.SearchStrategy[Any]] = {
-            "part": st.sampled_from(PARTS),
+            "part": st.sampled_from(parts),
             "id": st.integers(0, 8),
             "op_time": op_times if padded else st.none() | op_times,
             "kind": st.sampled_from(KINDS),
             "text": st.none() | TEXTS,
         }
-        rows = data.draw(st.lists(rows_of(self._schema, given), max_size=12))
-        self._commit(rows)
+        return data.draw(st.lists(rows_of(self._schema, given), max_size=12))
 
     @precondition(lambda self: self._model.version_count)
     @rule()
@@ -130,9 +156,14 @@ class TableMachine(RuleBasedStateMachine):
         self._agree(self._table.new_read_builder().to_arrow(), self._model.rows())
 
     def _commit(self, rows: list[Row]) -> None:
-        writer = self._table.new_write_builder()
-        outcome = writer.write(rows_to_arrow(rows, self._schema), EmbeddedExecutor(threads=1))
+        outcome = self._write(self._table.new_write_builder(), rows)
         assert (outcome.snapshot is not None) == self._model.write(rows)
+        self._remember(outcome)
+
+    def _write(self, writer: WriteBuilder, rows: list[Row]) -> WriteOutcome:
+        return writer.write(rows_to_arrow(rows, self._schema), EmbeddedExecutor(threads=1))
+
+    def _remember(self, outcome: WriteOutcome) -> None:
         if outcome.snapshot is not None:
             self._snapshot_ids.append(outcome.snapshot.id)
 

@@ -14,7 +14,6 @@ from paimon_assets.engine.errors import (
 )
 from paimon_assets.engine.spec.schema import Schema
 from paimon_assets.engine.table.api import open_table
-from paimon_assets.engine.table.system_tables import files_table, schemas_table, snapshots_table
 
 EXECUTOR = EmbeddedExecutor()
 
@@ -307,17 +306,6 @@ def test_any_partition_value_comes_back(catalog, value):
     assert table.new_read_builder().with_columns(["dt"]).to_arrow()["dt"].to_pylist() == [value]
     files = [str(path) for path in Path(table.path).rglob("*.parquet")]
     assert all(path.startswith(table.path + "/dt=") for path in files)
-
-
-def test_system_tables_tell_of_snapshots_files_and_schemas(catalog):
-    table = keyed_table(catalog)
-    write(table, {"id": [1, 2], "dt": ["x", "y"], "name": ["a", "b"]})
-    snapshots = snapshots_table(table).to_pylist()
-    assert [row["commit_kind"] for row in snapshots] == ["APPEND"]
-    files = files_table(table, None).to_pylist()
-    assert sorted(row["partition"] for row in files) == ["{dt=x}", "{dt=y}"]
-    assert all(Path(row["file_path"]).stat().st_size == row["file_size_in_bytes"] for row in files)
-    assert schemas_table(table).to_pylist()[0]["primary_keys"] == '["id", "dt"]'
 
 
 def test_many_splits_are_read_in_order_and_closing_early_is_fine(catalog):

@@ -9,7 +9,7 @@ bucket's largest *padded* number. So a record may lose to an earlier one of the 
 largest number of the bucket is of another second; the model follows the arithmetic there.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -68,20 +68,47 @@ class ModelTable:
         if _counts(options) and options.get(BUCKET) != 1:
             raise ValueError("the model knows no buckets; padding by a counter needs bucket = 1")
         kept = [row for row in rows if not self._is_ignored(row, options)]
+        self._take(kept, options)
+        if kept:
+            self._versions.append(tuple(self._visible()))
+        return bool(kept)
+
+    def overwrite(self, rows: Iterable[Row], replaced: Callable[[Row], bool] | None) -> bool:
+        """Commit rows in the place of others; False if nothing had to be done.
+
+        Args:
+            rows: The new ones.
+            replaced: Row → whether its partition is; None means the partitions of `rows`.
+        """
+        options = Options(self.schema.options)
+        kept = [row for row in rows if not self._is_ignored(row, options)]
+        if replaced is None and not kept:
+            return False
+        partitions = {self._partition(row) for row in kept}
+        goes = replaced or (lambda row: self._partition(row) in partitions)
+        self._appended = [row for row in self._appended if not goes(row)]
+        self._by_key = {key: r for key, r in self._by_key.items() if not goes(r.row)}
+        kept_partitions = {self._partition(record.row) for record in self._by_key.values()}
+        self._largest = {p: n for p, n in self._largest.items() if p in kept_partitions}
+        self._take(kept, options)
+        self._versions.append(tuple(self._visible()))
+        return True
+
+    def _partition(self, row: Row) -> tuple[Any, ...]:
+        return tuple(row[name] for name in self.schema.partition_keys)
+
+    def _take(self, kept: Iterable[Row], options: Options) -> None:
         counters = {partition: largest + 1 for partition, largest in self._largest.items()}
         for row in kept:
             self._arrivals += 1
             if self.schema.primary_keys:
-                partition = tuple(row[name] for name in self.schema.partition_keys)
+                partition = self._partition(row)
                 count = counters.get(partition, 0)
                 counters[partition] = count + 1
                 number = self._upsert(row, options, count)
                 self._largest[partition] = max(number, self._largest.get(partition, number))
             else:
                 self._appended.append(row)
-        if kept:
-            self._versions.append(tuple(self._visible()))
-        return bool(kept)
 
     def rows(self, version: int | None = None) -> list[Row]:
         """Return the rows after commit number `version` (from 1); after the last by default."""

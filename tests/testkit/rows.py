@@ -7,11 +7,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_assets.engine.codec.arrow_types import to_arrow_schema
-from paimon_assets.engine.spec.schema import Schema
+from paimon_assets.engine.spec.schema import Schema, TableSchema
 from tests.testkit.model import Row
 
 
-def rows_to_arrow(rows: Iterable[Row], schema: Schema) -> pa.Table:
+def rows_to_arrow(rows: Iterable[Row], schema: Schema | TableSchema) -> pa.Table:
     """Build a table of the schema's Arrow types from dicts of Python values.
 
     Timestamps may be ints: nanoseconds, which a datetime cannot hold.

@@ -4,6 +4,7 @@ Concept → files:
     what to read        split (DataSplit), context (ReadContext)
     what to write       context (WriteContext)
     what was written    commit_message (CommitMessage, WriteReport)
+    other work          tasks (TaskBatch), compact_task (CompactTask)
     as bytes            wire
     who does it         executor (Executor)
 """

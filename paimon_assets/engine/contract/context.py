@@ -6,9 +6,13 @@ A worker gets everything by value: it asks no catalog, snapshot, manifest or sch
 from dataclasses import dataclass
 from functools import cached_property
 
+from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.fileio.base import FileIOSpec
+from paimon_assets.engine.spec.index_file import IndexFileMeta
 from paimon_assets.engine.spec.predicate import Predicate
 from paimon_assets.engine.spec.schema import TableSchema
+from paimon_assets.engine.spec.special_fields import ROW_KIND, read_fields
+from paimon_assets.engine.spec.types import DataField
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,10 +26,20 @@ class ReadContext:
     file_schemas: tuple[TableSchema, ...]
     """Every schema the plan's files were written with; `schema` itself may be among them."""
     columns: tuple[str, ...]
-    """Names of the columns to return, in order."""
+    """Names of the columns to return, in order; system columns (`special_fields`) among them."""
     predicate: Predicate | None = None
     """Bound (`spec.predicate.bind`); only rows for which it is true are returned."""
     file_io: FileIOSpec
+
+    @cached_property
+    def fields(self) -> tuple[DataField, ...]:
+        """The columns to return."""
+        return read_fields(self.schema, self.columns)
+
+    @property
+    def keeps_kinds(self) -> bool:
+        """Whether rows that retract are returned too: then their kind is."""
+        return ROW_KIND in self.fields
 
     @cached_property
     def schemas_by_id(self) -> dict[int, TableSchema]:
@@ -43,6 +57,25 @@ class BucketState:
     """Largest number of the bucket's live files; a writer continues at the next one."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HashIndexState:
+    """The live hash index of one dynamic bucket: which keys it holds."""
+
+    partition: bytes
+    bucket: int
+    path: str
+    file: IndexFileMeta
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyRead:
+    """How to read the keys a table holds, for tables whose keys may change partition."""
+
+    context: ReadContext
+    """Of the key columns without partition columns."""
+    splits: tuple[DataSplit, ...]
+
+
 @dataclass(frozen=True, kw_only=True)
 class WriteContext:
     """How to write rows into one table."""
@@ -56,12 +89,26 @@ class WriteContext:
     """Existing buckets of a primary-key or bucketed table; absent buckets are new."""
     partition_buckets: tuple[tuple[bytes, int], ...] = ()
     """(partition, total buckets) of partitions whose bucket count differs from the option."""
+    hash_indexes: tuple[HashIndexState, ...] = ()
+    """Indexes of dynamic buckets; buckets without one hold no keys."""
+    key_read: KeyRead | None = None
+    """Where keys may change partition: those there are; None if there are none."""
+    partitions: Predicate | None = None
+    """Bound, over partition columns: rows of other partitions are refused; None takes all."""
     file_io: FileIOSpec
 
     @cached_property
     def states_by_bucket(self) -> dict[tuple[bytes, int], BucketState]:
         """(partition, bucket) → state."""
         return {(state.partition, state.bucket): state for state in self.bucket_states}
+
+    @cached_property
+    def indexes_by_partition(self) -> dict[bytes, dict[int, HashIndexState]]:
+        """Partition → bucket → its hash index."""
+        found: dict[bytes, dict[int, HashIndexState]] = {}
+        for state in self.hash_indexes:
+            found.setdefault(state.partition, {})[state.bucket] = state
+        return found
 
     @cached_property
     def buckets_by_partition(self) -> dict[bytes, int]:

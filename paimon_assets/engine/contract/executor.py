@@ -4,10 +4,11 @@ Every executor passes the same behaviour suite (`tests/behaviour`).
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeVar, runtime_checkable
 
 import pyarrow as pa
 
+from paimon_assets.engine.contract.clustering import ClusterOrder
 from paimon_assets.engine.contract.commit_message import WriteResult
 from paimon_assets.engine.contract.context import ReadContext, WriteContext
 from paimon_assets.engine.contract.split import DataSplit
@@ -33,6 +34,10 @@ class Executor(Protocol[RowsT_contra]):
         """
         ...
 
+    def row_schema(self, rows: RowsT_contra) -> pa.Schema:
+        """Return the Arrow schema of rows, without reading one."""
+        ...
+
     def map_rows(self, context: WriteContext, rows: RowsT_contra) -> WriteResult:
         """Write rows into data files, in their order wherever keys and sequences are equal.
 
@@ -46,5 +51,43 @@ class Executor(Protocol[RowsT_contra]):
 
         Of a batch that fails, the tasks that were running finish and are yielded too, then the
         first error is raised: the caller knows what to undo.
+        """
+        ...
+
+
+@runtime_checkable
+class ClusteringExecutor(Protocol):
+    """An executor that brings the rows of a partition into another order."""
+
+    def cluster(
+        self,
+        read: ReadContext,
+        splits: Sequence[DataSplit],
+        write: WriteContext,
+        order: ClusterOrder,
+    ) -> WriteResult:
+        """Read splits of one partition and write their rows in another order.
+
+        Args:
+            read: All columns of the table.
+            splits: Of a table without primary key and without buckets.
+            write: How to write them.
+            order: What to sort by; files follow each other in it.
+        """
+        ...
+
+
+class RewritingExecutor(Protocol):
+    """An executor that copies rows of one plan into files of another."""
+
+    def rewrite(
+        self, read: ReadContext, splits: Sequence[DataSplit], write: WriteContext
+    ) -> WriteResult:
+        """Read splits and write their rows; they do not pass through the caller's memory.
+
+        Args:
+            read: All columns of the table.
+            splits: What to read.
+            write: Where to; it may be another bucket count of the same table.
         """
         ...

@@ -37,10 +37,19 @@ class DataSplit:
     data_files: tuple[DataFileMeta, ...]
     deletion_files: tuple[DeletionFile | None, ...] | None = None
     """As long as `data_files`, or None if no file has deletions."""
+    before_files: tuple[DataFileMeta, ...] = ()
+    """Files of an older state: the split is then the difference from them to `data_files`."""
+    before_deletion_files: tuple[DeletionFile | None, ...] | None = None
+    """As long as `before_files`; not None, be it empty, makes the split a difference."""
     is_streaming: bool = False
     """Keep row kinds; neither merge nor drop deletes."""
     raw_convertible: bool = False
     """Files may be read one after the other, without merging."""
+
+    @property
+    def is_difference(self) -> bool:
+        """Whether the split is read as what differs between two states."""
+        return bool(self.before_files) or self.before_deletion_files is not None
 
     def path_of(self, file: DataFileMeta) -> str:
         """Return the full path of one of the split's files."""
@@ -49,9 +58,9 @@ class DataSplit:
     @property
     def row_count(self) -> int:
         """Physical rows of all files."""
-        return sum(file.row_count for file in self.data_files)
+        return sum(file.row_count for file in (*self.before_files, *self.data_files))
 
     @property
     def file_bytes(self) -> int:
         """Bytes of all files."""
-        return sum(file.file_size for file in self.data_files)
+        return sum(file.file_size for file in (*self.before_files, *self.data_files))

@@ -11,7 +11,13 @@ import base64
 from collections.abc import Sequence
 
 from paimon_assets.engine.codec.java_stream import DataInput, DataOutput
-from paimon_assets.engine.contract.context import BucketState, ReadContext, WriteContext
+from paimon_assets.engine.contract.context import (
+    BucketState,
+    HashIndexState,
+    KeyRead,
+    ReadContext,
+    WriteContext,
+)
 from paimon_assets.engine.contract.split import DataSplit, DeletionFile
 from paimon_assets.engine.contract.wire_frame import (
     FILE_ARITY,
@@ -28,6 +34,7 @@ from paimon_assets.engine.contract.wire_frame import (
     write_files,
     write_optional_int,
 )
+from paimon_assets.engine.contract.wire_messages import index_json, index_of
 from paimon_assets.engine.contract.wire_predicate import predicate_json, predicate_of
 from paimon_assets.engine.errors import (
     ERROR_CLASSES,
@@ -55,8 +62,8 @@ def dump_split(split: DataSplit) -> bytes:
     out.write_int(split.bucket)
     out.write_utf(split.bucket_path)
     write_optional_int(out, split.total_buckets)
-    write_files(out, ())
-    _write_deletions(out, None)
+    write_files(out, split.before_files)
+    _write_deletions(out, split.before_deletion_files)
     write_files(out, split.data_files)
     _write_deletions(out, split.deletion_files)
     out.write_boolean(split.is_streaming)
@@ -69,8 +76,8 @@ def load_split(data: bytes) -> DataSplit:
 
     Raises:
         FormatError: Damaged bytes.
-        UnsupportedFeatureError: Version 1, a version above 8, another kind of split, or a split
-            that carries files of before a compaction.
+        UnsupportedFeatureError: Version 1, a version above 8, another kind of split, or a
+            streaming split that carries files of before a compaction.
     """
     source = DataInput(data)
     version = _split_version(source)
@@ -79,18 +86,14 @@ def load_split(data: bytes) -> DataSplit:
     bucket = source.read_int()
     bucket_path = source.read_utf()
     total_buckets = read_optional_int(source) if version >= _TOTAL_BUCKETS_SINCE else None
-    if read_files(source, _FILE_ARITY[version]) or _read_deletions(source, version):
-        raise UnsupportedFeatureError(
-            f"The split of bucket {bucket} of snapshot {snapshot_id} carries files of before a "
-            "compaction (before-files of a streaming diff); they are not read.",
-            kind="split-before-files",
-        )
     split = DataSplit(
         snapshot_id=snapshot_id,
         partition=partition,
         bucket=bucket,
         bucket_path=bucket_path,
         total_buckets=total_buckets,
+        before_files=read_files(source, _FILE_ARITY[version]),
+        before_deletion_files=_read_deletions(source, version),
         data_files=read_files(source, _FILE_ARITY[version]),
         deletion_files=_read_deletions(source, version),
         is_streaming=source.read_boolean(),
@@ -98,6 +101,12 @@ def load_split(data: bytes) -> DataSplit:
     )
     if not source.at_end():
         raise FormatError("Bytes are left behind a split.", kind="wire")
+    if split.is_streaming and split.before_files:
+        raise UnsupportedFeatureError(
+            f"The split of bucket {bucket} of snapshot {snapshot_id} carries files of before a "
+            "compaction (before-files of a streaming diff); they are not read.",
+            kind="split-before-files",
+        )
     return split
 
 
@@ -197,6 +206,12 @@ def dump_write_context(context: WriteContext) -> bytes:
         "partitionBuckets": [
             [base64_text(partition), buckets] for partition, buckets in context.partition_buckets
         ],
+        "hashIndexes": [
+            [base64_text(state.partition), state.bucket, state.path, index_json(state.file)]
+            for state in context.hash_indexes
+        ],
+        "keyRead": None if context.key_read is None else _key_read_json(context.key_read),
+        "partitions": None if context.partitions is None else predicate_json(context.partitions),
         "fileIO": file_io_json(context.file_io),
     }
     return header("write-context", members).to_bytes()
@@ -210,6 +225,7 @@ def load_write_context(data: bytes) -> WriteContext:
     """
     members, _ = open_header(data, "write-context")
     try:
+        partitions = members["partitions"]
         return WriteContext(
             table=members["table"],
             table_path=members["tablePath"],
@@ -224,10 +240,33 @@ def load_write_context(data: bytes) -> WriteContext:
                 (base64.b64decode(partition), buckets)
                 for partition, buckets in members["partitionBuckets"]
             ),
+            hash_indexes=tuple(
+                HashIndexState(
+                    partition=base64.b64decode(partition),
+                    bucket=bucket,
+                    path=path,
+                    file=index_of(file),
+                )
+                for partition, bucket, path, file in members["hashIndexes"]
+            ),
+            key_read=None if members["keyRead"] is None else _key_read_of(*members["keyRead"]),
+            partitions=None if partitions is None else predicate_of(partitions),
             file_io=file_io_of(members["fileIO"]),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise damaged("write-context", error) from error
+
+
+def _key_read_json(keys: KeyRead) -> tuple[str, list[str]]:
+    splits = [base64_text(dump_split(split)) for split in keys.splits]
+    return base64_text(dump_read_context(keys.context)), splits
+
+
+def _key_read_of(context: str, splits: Sequence[str]) -> KeyRead:
+    return KeyRead(
+        context=load_read_context(base64.b64decode(context)),
+        splits=tuple(load_split(base64.b64decode(split)) for split in splits),
+    )
 
 
 def dump_error(error: PaimonError) -> bytes:

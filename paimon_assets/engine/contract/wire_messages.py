@@ -109,17 +109,18 @@ def _read_message(source: DataInput) -> CommitMessage:
 
 
 def _write_indexes(out: DataOutput, indexes: Sequence[IndexFileMeta]) -> None:
-    out.write_bytes(json.dumps([_index_json(index) for index in indexes]).encode())
+    out.write_bytes(json.dumps([index_json(index) for index in indexes]).encode())
 
 
 def _read_indexes(source: DataInput) -> tuple[IndexFileMeta, ...]:
     try:
-        return tuple(_index_of(json_) for json_ in json.loads(source.read_bytes()))
+        return tuple(index_of(json_) for json_ in json.loads(source.read_bytes()))
     except (KeyError, TypeError, ValueError) as error:
         raise damaged("write-result", error) from error
 
 
-def _index_json(index: IndexFileMeta) -> dict[str, Any]:
+def index_json(index: IndexFileMeta) -> dict[str, Any]:
+    """Return an index file as JSON."""
     vectors, covers = index.deletion_vectors, index.global_index
     return {
         "type": index.index_type,
@@ -134,7 +135,8 @@ def _index_json(index: IndexFileMeta) -> dict[str, Any]:
     }
 
 
-def _index_of(json_: dict[str, Any]) -> IndexFileMeta:
+def index_of(json_: dict[str, Any]) -> IndexFileMeta:
+    """Undo `index_json`."""
     vectors, covers = json_["vectors"], json_["global"]
     return IndexFileMeta(
         index_type=json_["type"],

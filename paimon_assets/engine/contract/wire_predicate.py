@@ -49,9 +49,9 @@ def predicate_json(predicate: Predicate) -> dict[str, Any]:
         case Or(children=children):
             return {"is": "or", "of": [predicate_json(child) for child in children]}
         case Comparison(field=field, op=op, literal=literal):
-            return {"is": "compare", "field": field, "op": op.value, "to": _literal_json(literal)}
+            return {"is": "compare", "field": field, "op": op.value, "to": literal_json(literal)}
         case In(field=field, literals=literals, negated=negated):
-            texts = [_literal_json(literal) for literal in literals]
+            texts = [literal_json(literal) for literal in literals]
             return {"is": "in", "field": field, "of": texts, "not": negated}
         case IsNull(field=field, negated=negated):
             return {"is": "null", "field": field, "not": negated}
@@ -69,9 +69,9 @@ def predicate_of(json_: Mapping[str, Any]) -> Predicate:
         case "or":
             return Or(tuple(map(predicate_of, json_["of"])))
         case "compare":
-            return Comparison(json_["field"], CompareOp(json_["op"]), _literal(json_["to"]))
+            return Comparison(json_["field"], CompareOp(json_["op"]), literal_of(json_["to"]))
         case "in":
-            return In(json_["field"], tuple(map(_literal, json_["of"])), json_["not"])
+            return In(json_["field"], tuple(map(literal_of, json_["of"])), json_["not"])
         case "null":
             return IsNull(json_["field"], json_["not"])
         case "prefix":
@@ -80,7 +80,7 @@ def predicate_of(json_: Mapping[str, Any]) -> Predicate:
             raise ValueError(f"unknown predicate '{other}'")
 
 
-def _literal_json(literal: Any) -> list[Any]:
+def literal_json(literal: Any) -> list[Any]:
     """Return [type, value]; floats as hexadecimal text, which is exact and knows NaN."""
     match literal:
         case None | bool() | int() | str():
@@ -97,7 +97,8 @@ def _literal_json(literal: Any) -> list[Any]:
             )
 
 
-def _literal(json_: Sequence[Any]) -> Any:
+def literal_of(json_: Sequence[Any]) -> Any:
+    """Undo `literal_json`."""
     kind, value = json_
     match kind:
         case "plain":

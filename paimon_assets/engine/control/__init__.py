@@ -5,10 +5,12 @@ Concept → files:
     one table's metadata    file_store (FileStore), schema_manager, snapshot_manager,
                             partition_values, manifest_store (and its cache)
     what is refused         features
-    reading                 scan/ (time_travel, file_store_scan, bucket_pruning, file_pruning,
-                            split_generator)
+    reading                 scan/ (time_travel, incremental, file_store_scan, …)
+    a table's history       tag_manager, branch_manager, consumer_manager, changelog_manager,
+                            rollback
     before writing          planning (sequence numbers, bucket counts), commit_history
-    committing              commit/ (file_store_commit, changes, conflict, retry, abort),
+    committing              commit/ (file_store_commit, overwrite, checks, retry, abort, …),
                             manifest_merge
+    compacting              compact/ (plan, keyed, append, affected)
     time as an argument     clock
 """

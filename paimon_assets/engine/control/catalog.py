@@ -1,10 +1,12 @@
 """Identifier, and the Catalog protocol: databases and tables by name."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, Self
 
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.schema import Schema, TableSchema
+from paimon_assets.engine.spec.schema_change import SchemaChange
 
 
 def check_name(kind: str, name: str) -> str:
@@ -116,6 +118,14 @@ class Catalog(Protocol):
 
         Returns:
             The schema the table has now: with `ignore_if_exists`, perhaps another's.
+        """
+        ...
+
+    def alter_table(self, identifier: Identifier, changes: Sequence[SchemaChange]) -> TableSchema:
+        """Apply changes to a table's schema, all or none; see `SchemaManager.commit_changes`.
+
+        Returns:
+            The schema the table has now.
         """
         ...
 

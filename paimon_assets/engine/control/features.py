@@ -10,23 +10,19 @@ from paimon_assets.engine.errors import UnsupportedFeatureError
 from paimon_assets.engine.spec.cast_rules import first_retyped
 from paimon_assets.engine.spec.manifest import ManifestEntry
 from paimon_assets.engine.spec.options import (
-    BRANCH,
     CHAIN_TABLE_ENABLED,
-    CHANGELOG_PRODUCER,
     DATA_EVOLUTION_ENABLED,
-    DELETION_VECTORS_ENABLED,
     PK_CLUSTERING_OVERRIDE,
     QUERY_AUTH_ENABLED,
     ROW_TRACKING_ENABLED,
     SCAN_PRIMARY_BRANCH,
     TABLE_TYPE,
-    ChangelogProducer,
     Option,
 )
+from paimon_assets.engine.spec.paths import POSTPONE_BUCKET
 from paimon_assets.engine.spec.schema import BucketMode, TableSchema
 from paimon_assets.engine.spec.types import DataType, TypeRoot, nested_fields
 
-POSTPONE_BUCKET = -2
 _PLAIN_TABLES = frozenset({"table", "materialized-table"})
 _UNREADABLE_ROOTS = frozenset({TypeRoot.BLOB, TypeRoot.VECTOR})
 _UNREADABLE_SWITCHES: tuple[tuple[Option[bool], str, str], ...] = (
@@ -98,18 +94,25 @@ def _unreadable_root(data_type: DataType) -> TypeRoot | None:
     return next((root for root in roots if root in _UNREADABLE_ROOTS), None)
 
 
-def check_entries(table: str, entries: Iterable[ManifestEntry]) -> None:
-    """Refuse live files that a reader must not take as they are.
+def visible_entries(
+    table: str, schema: TableSchema, entries: Iterable[ManifestEntry]
+) -> list[ManifestEntry]:
+    """Return live files without those that wait for a compaction to give their rows a bucket.
 
     Raises:
-        UnsupportedFeatureError: Names a file.
+        UnsupportedFeatureError: Files wait, but the table does not say it postpones buckets; names
+            one of them.
     """
+    found = []
     for entry in entries:
-        if entry.bucket == POSTPONE_BUCKET:
+        if entry.bucket != POSTPONE_BUCKET:
+            found.append(entry)
+        elif schema.bucket_mode is not BucketMode.POSTPONE:
             _refuse(
                 table, "read", "postpone-bucket", f"file '{entry.file.file_name}' waits in "
                 "bucket-postpone for a compaction to give its rows a bucket."
             )  # fmt: skip
+    return found
 
 
 def check_key_types(table: str, schema: TableSchema, file_schema: TableSchema) -> None:
@@ -137,8 +140,6 @@ def check_writable(table: str, schema: TableSchema) -> None:
     """
     check_readable(table, schema)
     options = schema.typed_options
-    if options.get(BRANCH) != BRANCH.default:
-        _refuse(table, "write", "branch", f"it is branch '{options.get(BRANCH)}' of a table.")
     if options.get(DATA_EVOLUTION_ENABLED):
         _refuse(
             table, "write", "data-evolution", "its files may hold some of the columns each "
@@ -146,18 +147,3 @@ def check_writable(table: str, schema: TableSchema) -> None:
         )  # fmt: skip
     if options.get(ROW_TRACKING_ENABLED):
         _refuse(table, "write", "row-tracking", "its rows carry row ids ('row-tracking.enabled').")
-    if options.get(DELETION_VECTORS_ENABLED):
-        _refuse(
-            table, "write", "deletion-vectors", "it keeps deletion vectors "
-            "('deletion-vectors.enabled')."
-        )  # fmt: skip
-    if options.get(CHANGELOG_PRODUCER) is ChangelogProducer.INPUT:
-        _refuse(
-            table, "write", "changelog-producer-input", "each write must also write changelog "
-            "files ('changelog-producer' = input)."
-        )  # fmt: skip
-    if schema.has_primary_key and schema.bucket_mode is not BucketMode.HASH_FIXED:
-        _refuse(
-            table, "write", f"bucket-mode-{schema.bucket_mode}", "its rows find their bucket "
-            f"by the mode '{schema.bucket_mode}'; set 'bucket' to 1 or more."
-        )  # fmt: skip

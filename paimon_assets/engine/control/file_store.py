@@ -8,10 +8,14 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Self
 
+from paimon_assets.engine.control.branch_manager import BranchManager
+from paimon_assets.engine.control.changelog_manager import ChangelogManager
+from paimon_assets.engine.control.consumer_manager import ConsumerManager
 from paimon_assets.engine.control.manifest_store import ManifestStore
 from paimon_assets.engine.control.partition_values import PartitionValues
 from paimon_assets.engine.control.schema_manager import SchemaManager
 from paimon_assets.engine.control.snapshot_manager import SnapshotManager
+from paimon_assets.engine.control.tag_manager import TagManager
 from paimon_assets.engine.errors import NotFoundError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.options import BRANCH, DATA_FILE_DIRECTORY, Options
@@ -75,6 +79,31 @@ class FileStore:
         """Return the same table as another of its schemas shows it."""
         return replace(self, schema=schema)
 
+    @cached_property
+    def dynamic_options(self) -> dict[str, str]:
+        """The options that are not the stored schema's own."""
+        stored = self.schemas.schema(self.schema.id).options
+        return {
+            key: value for key, value in self.schema.options.items() if stored.get(key) != value
+        }
+
+    def with_options(self, options: Mapping[str, str]) -> Self:
+        """Return the same table with further dynamic options; `branch` opens another branch.
+
+        Raises:
+            NotFoundError: There is no such branch.
+        """
+        branch = options.get(BRANCH.key, self.paths.branch)
+        if branch == self.paths.branch:
+            return self.with_schema(self.schema.with_dynamic_options(options))
+        main = self.label.removesuffix(f"$branch_{self.paths.branch}")
+        return self.open(
+            self.file_io,
+            self.table_path,
+            options={**self.dynamic_options, **options},
+            name=main if branch == MAIN_BRANCH else f"{main}$branch_{branch}",
+        )
+
     @property
     def label(self) -> str:
         """What messages call the table."""
@@ -99,6 +128,26 @@ class FileStore:
     def snapshots(self) -> SnapshotManager:
         """Its snapshots."""
         return SnapshotManager(self.file_io, self.paths)
+
+    @cached_property
+    def changelogs(self) -> ChangelogManager:
+        """Its changelogs that outlived their snapshots."""
+        return ChangelogManager(self.file_io, self.paths)
+
+    @cached_property
+    def tags(self) -> TagManager:
+        """Its tags."""
+        return TagManager(self.file_io, self.paths)
+
+    @cached_property
+    def branches(self) -> BranchManager:
+        """Its branches."""
+        return BranchManager(self.file_io, self.paths)
+
+    @cached_property
+    def consumers(self) -> ConsumerManager:
+        """How far its readers have come."""
+        return ConsumerManager(self.file_io, self.paths)
 
     @cached_property
     def partitions(self) -> PartitionValues:

@@ -6,6 +6,8 @@ A database is a directory; a table exists if its `schema/` holds a `schema-N`.
 Source: `org.apache.paimon.catalog.FileSystemCatalog`.
 """
 
+from collections.abc import Sequence
+
 from paimon_assets.engine.control.catalog import Identifier, check_name
 from paimon_assets.engine.control.clock import Clock, SystemClock
 from paimon_assets.engine.control.schema_manager import SchemaManager
@@ -13,6 +15,7 @@ from paimon_assets.engine.errors import AlreadyExistsError, InvalidInputError, N
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.paths import TablePaths
 from paimon_assets.engine.spec.schema import Schema, TableSchema
+from paimon_assets.engine.spec.schema_change import SchemaChange
 
 _SUFFIX = ".db"
 
@@ -104,6 +107,12 @@ class FilesystemCatalog:
         if existing is not None and ignore_if_exists:
             return existing
         raise _taken(identifier)
+
+    def alter_table(self, identifier: Identifier, changes: Sequence[SchemaChange]) -> TableSchema:
+        """Apply changes to a table's schema, all or none."""
+        self.load_schema(identifier)
+        schemas = self._schemas(self.get_table_location(identifier))
+        return schemas.commit_changes(changes, time_millis=self._clock.now_millis())
 
     def drop_table(self, identifier: Identifier, *, ignore_if_missing: bool = False) -> None:
         """Drop a table with all its files."""

@@ -1,8 +1,8 @@
 """What a writer must know of the table before it writes: sequence numbers and bucket counts.
 
 Both come from the live files of the newest snapshot. A process keeps the answer for each table and
-adds the files of later snapshots to it, as long as those only add; so the cost of a small commit
-does not grow with the table.
+applies what later snapshots add and delete to it; so the cost of a small commit does not grow with
+the table.
 """
 
 from collections import OrderedDict
@@ -23,30 +23,75 @@ _STEPS_AHEAD = 64
 
 
 @dataclass(slots=True)
+class _Bucket:
+    max_sequence_number: int = -1
+    """Of its live files at least; a file that went may have held it."""
+    files: int = 0
+
+
+@dataclass(slots=True)
+class _Partition:
+    total_buckets: int | None = None
+    files: int = 0
+
+
+@dataclass(slots=True)
 class _LiveBuckets:
     snapshot: Snapshot | None = None
-    states: dict[tuple[bytes, int], BucketState] = field(default_factory=dict)
-    total_buckets: dict[bytes, int] = field(default_factory=dict)
+    buckets: dict[tuple[bytes, int], _Bucket] = field(default_factory=dict)
+    partitions: dict[bytes, _Partition] = field(default_factory=dict)
     lock: Lock = field(default_factory=Lock)
 
     def restart(self) -> None:
         """Forget everything."""
         self.snapshot = None
-        self.states.clear()
-        self.total_buckets.clear()
+        self.buckets.clear()
+        self.partitions.clear()
 
-    def add(self, entries: Iterable[ManifestEntry]) -> None:
-        """Take in live files."""
+    def add(self, entry: ManifestEntry) -> None:
+        """Take in a live file."""
+        bucket = self.buckets.setdefault((entry.partition, entry.bucket), _Bucket())
+        bucket.files += 1
+        bucket.max_sequence_number = max(bucket.max_sequence_number, entry.file.max_sequence_number)
+        partition = self.partitions.setdefault(entry.partition, _Partition())
+        partition.files += 1
+        if entry.total_buckets > 0:
+            partition.total_buckets = entry.total_buckets
+
+    def delete(self, entry: ManifestEntry) -> bool:
+        """Let a file go; False if none can be there, so that all that is known may be wrong."""
+        key = (entry.partition, entry.bucket)
+        bucket, partition = self.buckets.get(key), self.partitions.get(entry.partition)
+        if bucket is None or partition is None:
+            return False
+        bucket.files -= 1
+        partition.files -= 1
+        if not bucket.files:
+            del self.buckets[key]
+        if not partition.files:
+            del self.partitions[entry.partition]
+        return True
+
+    def fixed_buckets(self, partitions: Iterable[bytes] | None = None) -> dict[bytes, int]:
+        """Return the fixed bucket counts of some partitions; of all for None."""
+        found = {}
+        for partition in self.partitions if partitions is None else partitions:
+            known = self.partitions.get(partition)
+            if known is not None and known.total_buckets is not None:
+                found[partition] = known.total_buckets
+        return found
+
+    def apply(self, entries: Iterable[ManifestEntry]) -> bool:
+        """Take in what one snapshot changes; False if it does not fit what is known."""
+        added: list[ManifestEntry] = []
         for entry in entries:
-            key = (entry.partition, entry.bucket)
-            known = self.states.get(key)
-            largest = entry.file.max_sequence_number
-            if known is None or known.max_sequence_number < largest:
-                self.states[key] = BucketState(
-                    partition=entry.partition, bucket=entry.bucket, max_sequence_number=largest
-                )
-            if entry.total_buckets > 0:
-                self.total_buckets[entry.partition] = entry.total_buckets
+            if entry.kind is FileKind.ADD:
+                added.append(entry)
+            elif not self.delete(entry):
+                return False
+        for entry in added:
+            self.add(entry)
+        return True
 
 
 _KEPT: OrderedDict[tuple[str, str], _LiveBuckets] = OrderedDict()
@@ -75,7 +120,7 @@ def writer_state(store: FileStore, snapshot: Snapshot | None) -> WriterState:
         snapshot: The newest one, None if nothing was committed yet.
 
     Cost:
-        O(live files) the first time in a process, or after files were deleted; else O(new files).
+        O(live files) the first time in a process; else O(changed files).
     """
     if snapshot is None or store.schema.bucket_mode is BucketMode.BUCKET_UNAWARE:
         return WriterState()
@@ -83,8 +128,15 @@ def writer_state(store: FileStore, snapshot: Snapshot | None) -> WriterState:
     with kept.lock:
         _bring_up_to(kept, store, snapshot)
         return WriterState(
-            bucket_states=tuple(kept.states.values()),
-            total_buckets=tuple(kept.total_buckets.items()),
+            bucket_states=tuple(
+                BucketState(
+                    partition=partition,
+                    bucket=number,
+                    max_sequence_number=bucket.max_sequence_number,
+                )
+                for (partition, number), bucket in kept.buckets.items()
+            ),
+            total_buckets=tuple(kept.fixed_buckets().items()),
         )
 
 
@@ -97,15 +149,11 @@ def partition_buckets(
     kept = _kept(store)
     with kept.lock:
         _bring_up_to(kept, store, snapshot)
-        return {
-            partition: kept.total_buckets[partition]
-            for partition in partitions
-            if partition in kept.total_buckets
-        }
+        return kept.fixed_buckets(partitions)
 
 
 def _kept(store: FileStore) -> _LiveBuckets:
-    key = (store.file_io.spec.scheme, store.table_path)
+    key = (store.file_io.spec.scheme, store.paths.snapshot_directory)
     with _LOCK:
         kept = _KEPT.setdefault(key, _LiveBuckets())
         _KEPT.move_to_end(key)
@@ -118,11 +166,11 @@ def _bring_up_to(kept: _LiveBuckets, store: FileStore, snapshot: Snapshot) -> No
     if _is_same(kept.snapshot, snapshot):
         return
     steps = _steps(kept.snapshot, store, snapshot)
-    additions = None if steps is None else _additions(store, steps)
-    if additions is None:
+    # All are read before the first is applied: a storage that fails leaves what is known whole.
+    deltas = None if steps is None else [_delta(store, step) for step in steps]
+    if deltas is None or not all(map(kept.apply, deltas)):
         kept.restart()
-        additions = FileStoreScan(store).live_files(snapshot)
-    kept.add(additions)
+        kept.apply(FileStoreScan(store).live_files(snapshot))
     kept.snapshot = snapshot
 
 
@@ -147,13 +195,6 @@ def _steps(kept: Snapshot | None, store: FileStore, snapshot: Snapshot) -> list[
     return [*known, snapshot] if len(known) == len(between) else None
 
 
-def _additions(store: FileStore, steps: Iterable[Snapshot]) -> list[ManifestEntry] | None:
-    """Return the files the snapshots added, None if they also deleted some."""
-    added: list[ManifestEntry] = []
-    for step in steps:
-        metas = store.manifests.read_list(step.delta_manifest_list)
-        if any(meta.num_deleted_files for meta in metas):
-            return None
-        for meta in metas:
-            added.extend(store.manifests.read(meta))
-    return added if all(entry.kind is FileKind.ADD for entry in added) else None
+def _delta(store: FileStore, snapshot: Snapshot) -> list[ManifestEntry]:
+    manifests = store.manifests
+    return list(manifests.read_all(manifests.read_list(snapshot.delta_manifest_list)))

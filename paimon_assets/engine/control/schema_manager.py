@@ -3,12 +3,29 @@
 Source: `org.apache.paimon.schema.SchemaManager`.
 """
 
+import logging
+from collections.abc import Sequence
+
 from paimon_assets.engine.codec.metadata_json import schema_from_json, schema_to_json
-from paimon_assets.engine.errors import AlreadyExistsError, NotFoundError
+from paimon_assets.engine.control.snapshot_manager import SnapshotManager
+from paimon_assets.engine.errors import (
+    AlreadyExistsError,
+    CommitConflictError,
+    CommitUnknownError,
+    NotFoundError,
+    StorageError,
+)
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.paths import SCHEMA_PREFIX, TablePaths
 from paimon_assets.engine.spec.schema import Schema, TableSchema, first_table_schema
+from paimon_assets.engine.spec.schema_change import SchemaChange
+from paimon_assets.engine.spec.schema_evolution import apply_changes, changes_nothing
 from paimon_assets.engine.spec.schema_validation import validate_schema
+
+logger = logging.getLogger(__name__)
+
+_MOST_TRIES = 100
+"""Of one change, while others change the schema too; each lost try means that another's was won."""
 
 
 class SchemaManager:
@@ -46,11 +63,7 @@ class SchemaManager:
             NotFoundError: The known schema is gone: the table was dropped meanwhile.
         """
         if not self._file_io.exists(self._paths.schema(known)):
-            raise NotFoundError(
-                f"Table '{self._paths.table}' was dropped: its schema {known} is gone.",
-                kind="table-not-found",
-                details={"path": self._paths.table},
-            )
+            raise self._missing(f"was dropped: its schema {known} is gone")
         while self._file_io.exists(self._paths.schema(known + 1)):
             known += 1
         return known
@@ -85,3 +98,84 @@ class SchemaManager:
                 details={"path": self._paths.table},
             )
         return first
+
+    def evolved(self, changes: Sequence[SchemaChange], *, time_millis: int) -> TableSchema:
+        """Return what `commit_changes` would make of the newest schema; writes nothing.
+
+        Raises:
+            NotFoundError: There is no table.
+            InvalidInputError: A change is refused (`spec.schema_evolution`).
+        """
+        newest = self.latest()
+        if newest is None:
+            raise self._missing("does not exist")
+        snapshots = SnapshotManager(self._file_io, self._paths)
+        has_snapshots = snapshots.latest() is not None
+        return apply_changes(newest, changes, has_snapshots=has_snapshots, time_millis=time_millis)
+
+    def commit_changes(
+        self,
+        changes: Sequence[SchemaChange],
+        *,
+        time_millis: int,
+        base: TableSchema | None = None,
+    ) -> TableSchema:
+        """Publish one schema with all changes applied to the newest, or none.
+
+        Who loses a race against another change applies its own to what the other made.
+
+        Args:
+            changes: In the order to apply them.
+            time_millis: When; epoch milliseconds.
+            base: The schema the changes were judged on; None takes whatever is the newest.
+
+        Returns:
+            The new schema; the newest, if the changes change nothing.
+
+        Raises:
+            NotFoundError: There is no table.
+            InvalidInputError: A change is refused; nothing was written.
+            CommitConflictError: The newest schema is not `base`, or others were faster too often.
+            CommitUnknownError: The storage's answer was lost; look at the newest schema first.
+        """
+        for _ in range(_MOST_TRIES):
+            new = self.evolved(changes, time_millis=time_millis)
+            newest = self.schema(new.id - 1)
+            if base is not None and newest.id != base.id:
+                raise self._conflict(
+                    f"is at schema {newest.id} now, and the changes were judged on {base.id}"
+                )
+            if changes_nothing(newest, new):
+                return newest
+            if self._published(new):
+                return new
+            logger.warning("table %s: lost the race for schema %d", self._paths.table, new.id)
+        raise self._conflict(f"was changed by others {_MOST_TRIES} times meanwhile")
+
+    def _published(self, new: TableSchema) -> bool:
+        """Publish a schema; whether it is ours that has the id now."""
+        path, data = self._paths.schema(new.id), schema_to_json(new)
+        try:
+            return self._file_io.publish(path, data)
+        except CommitUnknownError:
+            try:
+                stored = self._file_io.read_bytes(path)
+            except (NotFoundError, StorageError):
+                stored = b""
+            if stored == data:
+                return True
+            raise
+
+    def _missing(self, what: str) -> NotFoundError:
+        return NotFoundError(
+            f"Table '{self._paths.table}' {what}.",
+            kind="table-not-found",
+            details={"path": self._paths.table},
+        )
+
+    def _conflict(self, what: str) -> CommitConflictError:
+        return CommitConflictError(
+            f"Table '{self._paths.table}' {what}; look at it and change it again.",
+            kind="schema-conflict",
+            details={"path": self._paths.table},
+        )

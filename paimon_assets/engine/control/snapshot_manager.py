@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 from paimon_assets.engine.codec.metadata_json import snapshot_from_json
 from paimon_assets.engine.control.commit_history import CommitHistory
+from paimon_assets.engine.control.numbered_files import numbered_files
 from paimon_assets.engine.errors import NotFoundError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.paths import EARLIEST, LATEST, SNAPSHOT_PREFIX, TablePaths
@@ -85,12 +86,7 @@ class SnapshotManager:
 
     def list_ids(self) -> list[int]:
         """Return the ids of all snapshots, ascending. Cost: one listing."""
-        return sorted(
-            int(number)
-            for status in self._file_io.list_directory(self._paths.snapshot_directory)
-            if (number := status.name.removeprefix(SNAPSHOT_PREFIX)).isdecimal()
-            and status.name.startswith(SNAPSHOT_PREFIX)
-        )
+        return numbered_files(self._file_io, self._paths.snapshot_directory, SNAPSHOT_PREFIX)
 
     def at_timestamp(self, timestamp_ms: int) -> Snapshot | None:
         """Return the newest snapshot committed at or before a time, None if all are younger.
@@ -116,6 +112,29 @@ class SnapshotManager:
                 best, low = candidate, middle + 1
             else:
                 high = middle - 1
+        return best
+
+    def at_watermark(self, watermark: int) -> Snapshot | None:
+        """Return the first snapshot whose watermark is not below one, None if there is none.
+
+        Args:
+            watermark: Epoch milliseconds of event time.
+
+        Cost:
+            O(log n) snapshots read: a table's watermark never goes back.
+        """
+        latest = self.latest()
+        if latest is None or not _reaches(latest, watermark):
+            return None
+        low, high = self.earliest_id() or latest.id, latest.id - 1
+        best = latest
+        while low <= high:
+            middle = (low + high) // 2
+            candidate = self.snapshot_or_none(middle)
+            if candidate is None or not _reaches(candidate, watermark):
+                low = middle + 1
+            else:
+                best, high = candidate, middle - 1
         return best
 
     def latest_of_user(self, commit_user: str) -> Snapshot | None:
@@ -148,6 +167,24 @@ class SnapshotManager:
         newest = latest or self.latest()
         return self._history.find(newest, commit_user, commit_identifier, frozenset(kinds))
 
+    def delete_after(self, snapshot_id: int) -> tuple[int, ...]:
+        """Delete all later snapshots, newest first, and return their ids.
+
+        The hint goes first: a reader that believed it would find nothing. Whatever the moment of a
+        crash, the snapshots left are without a gap that was not there before.
+        """
+        later = [number for number in reversed(self.list_ids()) if number > snapshot_id]
+        if later:
+            self._file_io.delete_file(f"{self._paths.snapshot_directory}/{LATEST}")
+        for number in later:
+            self._file_io.delete_file(self._paths.snapshot(number))
+        return tuple(later)
+
+    def write_earliest_hint(self, snapshot_id: int) -> None:
+        """Tell the next reader which snapshot is the oldest."""
+        path = f"{self._paths.snapshot_directory}/{EARLIEST}"
+        self._file_io.replace(path, str(snapshot_id).encode())
+
     def write_latest_hint(self, snapshot_id: int) -> None:
         """Tell the next reader where to look first."""
         path = f"{self._paths.snapshot_directory}/{LATEST}"
@@ -176,3 +213,7 @@ class SnapshotManager:
     def _range_text(self) -> str:
         ids = self.list_ids()
         return f"snapshots {ids[0]} to {ids[-1]}" if ids else "no snapshots"
+
+
+def _reaches(snapshot: Snapshot, watermark: int) -> bool:
+    return snapshot.watermark is not None and snapshot.watermark >= watermark

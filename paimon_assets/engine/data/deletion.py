@@ -23,6 +23,8 @@ from paimon_assets.engine.spec.data_file import DataFileMeta
 
 RowRange = tuple[int, int]
 """Positions `[start, stop)` in a file."""
+POSITION = "_POSITION"
+"""Column of the positions of rows, where a reader was asked for it."""
 
 
 def read_deletion_vector(
@@ -92,6 +94,28 @@ def live_rows(
                 alive[done + _offsets(vector, start, stop)] = False
             done += stop - start
         yield batch if alive.all() else batch.filter(from_numpy(alive))
+
+
+def numbered(
+    batches: Iterable[pa.RecordBatch], row_ranges: Iterable[RowRange]
+) -> Iterator[pa.RecordBatch]:
+    """Add a column `POSITION`.
+
+    Args:
+        batches: Rows in file order; batches may span several ranges.
+        row_ranges: The positions the rows of all batches have together, ascending.
+    """
+    waiting = deque(row_ranges)
+    for batch in batches:
+        parts, missing = [np.empty(0, dtype=np.int64)], batch.num_rows
+        while missing:
+            start, stop = waiting.popleft()
+            if stop - start > missing:
+                waiting.appendleft((start + missing, stop))
+                stop = start + missing
+            parts.append(np.arange(start, stop, dtype=np.int64))
+            missing -= stop - start
+        yield batch.append_column(POSITION, from_numpy(np.concatenate(parts)))
 
 
 def _offsets(vector: DeletionVector, start: int, stop: int) -> npt.NDArray[np.int64]:

@@ -13,8 +13,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pat
 
 from paimon_assets.engine.codec.arrow_types import to_arrow_schema, to_arrow_type
+from paimon_assets.engine.codec.arrow_values import UNIT_NANOS
 from paimon_assets.engine.data.casting.columns import CastSettings, cast_column
 from paimon_assets.engine.errors import FormatError, InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.spec.cast_rules import (
@@ -35,7 +38,7 @@ from paimon_assets.engine.spec.predicate import (
     renamed,
 )
 from paimon_assets.engine.spec.schema import TableSchema
-from paimon_assets.engine.spec.types import DataField
+from paimon_assets.engine.spec.types import TIMESTAMP_ROOTS, DataField
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +59,8 @@ class FieldMapping:
     casts: CastSettings = field(default_factory=CastSettings)
     changed: frozenset[str] = frozenset()
     """Fields whose type is another one in the file."""
+    cuts_times: bool = False
+    """Cut timestamps that are finer than their column, as files of others may hold them."""
 
     @staticmethod
     def of(
@@ -129,17 +134,22 @@ class FieldMapping:
         """Names of the file's columns to decode, each once."""
         return tuple(dict.fromkeys(source.name for source in self.sources if source))
 
+    @property
+    def file_fields(self) -> tuple[DataField, ...]:
+        """The file's columns to decode, as its schema declares them."""
+        return tuple({source.name: source for source in self.sources if source}.values())
+
     def file_predicate(self, predicate: Predicate | None) -> Predicate | None:
         """Weaken a predicate on `fields` to one on the file's own columns and types.
 
         Conjuncts on columns that the file lacks are left out, and those on columns it holds in
         another type, but for integers that were widened: they are compared with literals that the
-        file's type holds, too.
+        file's type holds, too. Timestamps that are cut after reading are not compared before.
         """
         held = {
             wanted.name: (source, wanted)
             for wanted, source in zip(self.fields, self.sources, strict=True)
-            if source is not None
+            if source is not None and not (self.cuts_times and wanted.type.root in TIMESTAMP_ROOTS)
         }
         kept = all_of(part for part in conjuncts(predicate) if _is_pushable(part, held))
         names = {name: source.name for name, (source, _) in held.items()}
@@ -207,7 +217,11 @@ class FieldMapping:
         try:
             if isinstance(column, pa.DictionaryArray):
                 column = column.dictionary_decode()
-            return column if column.type.equals(arrow_type) else column.cast(arrow_type)
+            if column.type.equals(arrow_type):
+                return column
+            if self.cuts_times:
+                column = _coarsened(column, arrow_type)
+            return column.cast(arrow_type)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             raise FormatError(
                 f"Column '{wanted.name}' of data file '{self.path}' holds Arrow type {column.type},"
@@ -254,6 +268,18 @@ def file_schema_of(schemas: Mapping[int, TableSchema], schema_id: int, path: str
             details={"path": path, "schema_id": schema_id},
         )
     return schema
+
+
+def _coarsened(column: Any, arrow_type: Any) -> Any:
+    """Cut timestamps that are finer than their column."""
+    if not pat.is_timestamp(column.type) or not pat.is_timestamp(arrow_type):
+        return column
+    if UNIT_NANOS[column.type.unit] >= UNIT_NANOS[arrow_type.unit]:
+        return column
+    return pc.floor_temporal(column, unit=_UNIT_NAMES[arrow_type.unit])
+
+
+_UNIT_NAMES: Mapping[str, Any] = {"s": "second", "ms": "millisecond", "us": "microsecond"}
 
 
 def _is_pushable(part: Predicate, held: Mapping[str, tuple[DataField, DataField]]) -> bool:

@@ -4,18 +4,38 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import pyarrow as pa
 
+from paimon_assets.engine.contract.analyze_task import ANALYZE_TASK
 from paimon_assets.engine.contract.commit_message import WriteResult
+from paimon_assets.engine.contract.compact_task import COMPACT_TASK
 from paimon_assets.engine.contract.context import ReadContext, WriteContext
+from paimon_assets.engine.contract.footer_task import FOOTER_TASK
+from paimon_assets.engine.contract.overflow_task import OVERFLOW_TASK
+from paimon_assets.engine.contract.postpone_task import POSTPONE_TASK
+from paimon_assets.engine.contract.row_change_task import ROW_CHANGE_TASK
 from paimon_assets.engine.contract.split import DataSplit
+from paimon_assets.engine.data.analyze import analyze_split
+from paimon_assets.engine.data.compact.compact import compact
+from paimon_assets.engine.data.compact.postponed import place_waiting
+from paimon_assets.engine.data.footer import read_footers
+from paimon_assets.engine.data.overflow import judge_file
 from paimon_assets.engine.data.read import split_read
+from paimon_assets.engine.data.row_change.row_change import change_rows
 from paimon_assets.engine.data.write import table_write
+from paimon_assets.engine.data.write.key_assigner import KnownKeys
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.fileio.base import FileIO
 
 Task = Callable[[bytes, bytes, FileIO], bytes]
 """(shared, payload, storage) → result; see `contract.tasks`."""
 
-TASKS: Mapping[str, Task] = {}
+TASKS: Mapping[str, Task] = {
+    ANALYZE_TASK: analyze_split,
+    COMPACT_TASK: compact,
+    FOOTER_TASK: read_footers,
+    OVERFLOW_TASK: judge_file,
+    POSTPONE_TASK: place_waiting,
+    ROW_CHANGE_TASK: change_rows,
+}
 """Name → task."""
 
 
@@ -31,7 +51,15 @@ def write_rows(
 
     At least one batch must come, be it empty: it carries the schema to check.
     """
-    return table_write.write_rows(context, rows, file_io)
+    return table_write.write_rows(context, rows, file_io, known_keys(context, file_io))
+
+
+def known_keys(context: WriteContext, file_io: FileIO) -> Iterator[KnownKeys]:
+    """Yield the keys a table holds and where they lie, if keys may change partition."""
+    if context.key_read is not None:
+        for split in context.key_read.splits:
+            for batch in read_split(context.key_read.context, split, file_io):
+                yield split.partition, split.bucket, batch
 
 
 def write_bucket(

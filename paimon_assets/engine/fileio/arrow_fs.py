@@ -31,6 +31,8 @@ from paimon_assets.engine.fileio.atomic import (
 from paimon_assets.engine.fileio.base import FileIOSpec, FileStatus
 
 _MEMORY_LOCK = threading.Lock()
+_PROVEN: set[Any] = set()
+"""Filesystems of fsspec whose store was seen to refuse a put of a name that was taken."""
 _RENAMING_SCHEMES = frozenset({"hdfs", "viewfs"})
 _MARKER = ".directory"
 _MODIFIED_KEYS = ("mtime", "LastModified", "last_modified", "updated", "created")
@@ -46,13 +48,19 @@ class Publisher(Protocol):
 
 
 class ConditionalPut:
-    """Publish through fsspec's `pipe_file(mode="create")`, a conditional put on object stores."""
+    """Publish through fsspec's `pipe_file(mode="create")`, a conditional put on object stores.
+
+    A store that is only compatible may take the condition and ignore it; then of two commits one
+    would be lost without a word. So each filesystem of a process is asked once: the second put of a
+    probe must be refused.
+    """
 
     def __init__(self, filesystem: Any) -> None:
         self._filesystem = filesystem
 
     def __call__(self, path: str, data: bytes) -> bool:
         """Put the object unless there is one; errors other than "taken" leave it open."""
+        self._prove(path)
         try:
             self._filesystem.pipe_file(path, data, mode="create")
         except Exception as error:
@@ -65,6 +73,37 @@ class ConditionalPut:
                 details={"path": path},
             ) from error
         return True
+
+    def _prove(self, path: str) -> None:
+        """Raise if the store ignores conditions; a store that fails will fail the put as well."""
+        if self._filesystem in _PROVEN:
+            return
+        parent, _, name = path.rpartition("/")
+        probe = f"{parent}/{temporary_name(name)}"
+        try:
+            self._filesystem.pipe_file(probe, b"probe", mode="create")
+        except Exception:  # noqa: BLE001 - the put that matters comes next, and tells
+            return
+        try:
+            self._filesystem.pipe_file(probe, b"probe", mode="create")
+        except Exception as error:
+            if not is_taken(error):
+                raise StorageError(
+                    f"The storage did not tell whether it keeps '{probe}' from being replaced "
+                    f"({type(error).__name__}); nothing was published.",
+                    kind="publish",
+                ) from error
+            _PROVEN.add(self._filesystem)
+        else:
+            raise UnsupportedFeatureError(
+                f"The storage of '{path}' ignores the condition of a conditional put (If-None-Match"
+                "), so concurrent commits could be lost. Tables on it can be read only.",
+                kind="no-atomic-publish",
+                details={"path": path},
+            )
+        finally:
+            with suppress(Exception):  # an orphan; it harms nobody
+                self._filesystem.rm_file(probe)
 
 
 class RenameNoReplace:

@@ -16,6 +16,9 @@ local disk, NFS               temporary file, then a hard link,      one winner 
 any other                     none                                   `UnsupportedFeatureError`
 ============================  =====================================  ==============================
 
+A store that takes a condition but ignores it would lose commits; so before the first conditional
+put of a process the store is asked to refuse a second put of one name (`arrow_fs.ConditionalPut`).
+
 A published file survives the death of its writer at any point. It is not flushed to the platter:
 neither are the data files it names, so after a power failure the last commits of a local table may
 be gone or damaged (the same holds for Paimon's own local storage).

@@ -2,4 +2,8 @@
 
 Concept → files:
     sections and sorted runs    interval_partition
+    levels of a bucket          levels
+    which runs to compact       universal_compaction
+    rewrite or move a file      compact_steps
+    which append files          append_compaction
 """

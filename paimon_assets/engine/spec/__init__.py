@@ -3,8 +3,8 @@
 Concept → files:
     types               types, type_text, literals
     table schema        schema, schema_validation, special_fields, options
-    snapshot, files     snapshot, data_file, stats, manifest, index_file
+    snapshot, files     snapshot, tag, data_file, stats, manifest, index_file
     filters             predicate, prune
     where things lie    partition, paths
-    rows                row_kind, sequence_padding, merge_rules
+    rows                row_kind, sequence_padding, merge_rules, lookup
 """

@@ -61,4 +61,6 @@ class DataFileMeta:
         return parts[-1].lower() if len(parts) > 1 else ""
 
 
+INDEX_SUFFIX = ".index"
+"""Behind a data file's name: the name of a file index that is a file of its own."""
 COMPRESSION_SUFFIXES = frozenset({"gz", "bz2", "deflate", "snappy", "lz4", "zst"})

@@ -5,154 +5,40 @@ are kept and written back (other engines wrote them).
 Source: `org.apache.paimon.CoreOptions`.
 """
 
-import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from enum import Enum, StrEnum
-from typing import Generic, TypeVar
-from zoneinfo import ZoneInfo
+from collections.abc import Callable
+from enum import StrEnum
+from typing import TypeVar
 
-from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec import (
+    compaction_options,
+    file_options,
+    maintenance_options,
+    scan_options,
+    write_options,
+)
+from paimon_assets.engine.spec.option import (
+    Option,
+    Options,
+    parse_bool,
+    parse_duration_ms,
+    parse_enum,
+    parse_memory,
+    parse_names,
+    parse_zone,
+)
+
+__all__ = [  # beside the options below
+    "Option",
+    "Options",
+    "parse_bool",
+    "parse_duration_ms",
+    "parse_enum",
+    "parse_memory",
+    "parse_names",
+    "parse_zone",
+]
 
 T = TypeVar("T")
-E = TypeVar("E", bound=Enum)
-
-
-@dataclass(frozen=True, slots=True)
-class Option(Generic[T]):
-    """One typed table option."""
-
-    key: str
-    parse: Callable[[str], T]
-    default: T
-    description: str
-    fallback_keys: tuple[str, ...] = ()
-
-
-class Options:
-    """Typed view of a table's option texts."""
-
-    __slots__ = ("values",)
-
-    def __init__(self, values: Mapping[str, str]) -> None:
-        self.values = values
-
-    def text(self, option: Option[T]) -> str | None:
-        """Return the stored text of `option`, looking at its fallback keys too."""
-        for key in (option.key, *option.fallback_keys):
-            if key in self.values:
-                return self.values[key]
-        return None
-
-    def has(self, option: Option[T]) -> bool:
-        """Whether the table sets `option` itself."""
-        return self.text(option) is not None
-
-    def get(self, option: Option[T]) -> T:
-        """Return the value of `option`, or its default.
-
-        Raises:
-            InvalidInputError: The stored text does not parse; names the option and the text.
-        """
-        text = self.text(option)
-        if text is None:
-            return option.default
-        try:
-            return option.parse(text)
-        except (ValueError, InvalidInputError) as error:
-            raise InvalidInputError(
-                f"Table option '{option.key}' has the value '{text}': {error}",
-                kind="option-value",
-                details={"option": option.key},
-            ) from error
-
-
-def parse_bool(text: str) -> bool:
-    """Parse `true` or `false` in any letter case."""
-    match text.strip().lower():
-        case "true":
-            return True
-        case "false":
-            return False
-        case _:
-            raise ValueError("expected true or false")
-
-
-_MEMORY = re.compile(r"^\s*(\d+)\s*([a-z]*)\s*$", re.IGNORECASE)
-_MEMORY_UNITS: dict[str, int] = {
-    unit: 1024**power
-    for power, units in enumerate(
-        [
-            ("", "b", "bytes"),
-            ("k", "kb", "kibibytes"),
-            ("m", "mb", "mebibytes"),
-            ("g", "gb", "gibibytes"),
-            ("t", "tb", "tebibytes"),
-        ]
-    )
-    for unit in units
-}
-
-
-def parse_memory(text: str) -> int:
-    """Parse a memory size such as `128 mb` into bytes.
-
-    >>> parse_memory("128 mb"), parse_memory("1g"), parse_memory("100")
-    (134217728, 1073741824, 100)
-    """
-    match = _MEMORY.match(text)
-    factor = _MEMORY_UNITS.get(match[2].lower()) if match else None
-    if match is None or factor is None:
-        raise ValueError("expected a size such as '128 mb'")
-    return int(match[1]) * factor
-
-
-_DURATION = re.compile(r"^\s*(\d+)\s*([a-zµ]*)\s*$", re.IGNORECASE)
-_DURATION_MILLIS = {
-    "ms": 1, "milli": 1, "millis": 1, "millisecond": 1, "milliseconds": 1, "": 1,
-    "s": 1000, "sec": 1000, "secs": 1000, "second": 1000, "seconds": 1000,
-    "m": 60_000, "min": 60_000, "mins": 60_000, "minute": 60_000, "minutes": 60_000,
-    "h": 3_600_000, "hour": 3_600_000, "hours": 3_600_000,
-    "d": 86_400_000, "day": 86_400_000, "days": 86_400_000,
-}  # fmt: skip
-
-
-def parse_duration_ms(text: str) -> int:
-    """Parse a duration such as `10 s` or `1 h` into milliseconds.
-
-    >>> parse_duration_ms("10 s"), parse_duration_ms("1 h")
-    (10000, 3600000)
-    """
-    match = _DURATION.match(text)
-    factor = _DURATION_MILLIS.get(match[2].lower()) if match else None
-    if match is None or factor is None:
-        raise ValueError("expected a duration such as '10 s'")
-    return int(match[1]) * factor
-
-
-def parse_zone(text: str) -> str:
-    """Parse the name of a time zone, such as `Europe/Berlin`."""
-    try:
-        return ZoneInfo(text).key
-    except (OSError, ValueError, KeyError) as error:
-        raise ValueError("expected the name of a time zone, such as Europe/Berlin") from error
-
-
-def parse_names(text: str) -> tuple[str, ...]:
-    """Parse a comma list of names; blanks around commas are trimmed, empty items dropped."""
-    return tuple(name for item in text.split(",") if (name := item.strip()))
-
-
-def parse_enum(enum: type[E]) -> Callable[[str], E]:
-    """Return a parser that accepts the enum's values in any letter case."""
-
-    def parse(text: str) -> E:
-        for member in enum:
-            if str(member.value).lower() == text.strip().lower():
-                return member
-        raise ValueError(f"expected one of {', '.join(str(member.value) for member in enum)}")
-
-    return parse
 
 
 class MergeEngine(StrEnum):
@@ -263,7 +149,7 @@ MERGE_ENGINE = Option(
     "merge-engine",
     parse_enum(MergeEngine),
     MergeEngine.DEDUPLICATE,
-    "How records of one key become one row.",
+    "How records of one key become one row; of first-row, new rows are seen once compacted.",
 )
 SEQUENCE_FIELD: Option[tuple[str, ...]] = Option(
     "sequence.field", parse_names, (), "Columns compared, in order, before the sequence number."
@@ -311,7 +197,11 @@ CHANGELOG_PRODUCER = Option(
     "Who writes changelog files.",
 )
 DELETION_VECTORS_ENABLED = Option(
-    "deletion-vectors.enabled", parse_bool, False, "Mark deleted rows instead of rewriting files."
+    "deletion-vectors.enabled",
+    parse_bool,
+    False,
+    "Mark deleted rows instead of rewriting files; of keyed tables, new rows are seen once"
+    " compacted.",
 )
 ROW_TRACKING_ENABLED = Option("row-tracking.enabled", parse_bool, False, "Rows carry row ids.")
 DATA_EVOLUTION_ENABLED = Option(
@@ -348,6 +238,27 @@ COMMIT_MIN_RETRY_WAIT = Option(
 )
 COMMIT_MAX_RETRY_WAIT = Option(
     "commit.max-retry-wait", parse_duration_ms, 10_000, "Longest wait after a lost commit race."
+)
+COMMIT_TIMEOUT: Option[int | None] = Option(
+    "commit.timeout", parse_duration_ms, None, "Time after which a commit is not tried again."
+)
+COMMIT_STRICT_MODE_LAST_SAFE_SNAPSHOT: Option[int | None] = Option(
+    "commit.strict-mode.last-safe-snapshot",
+    int,
+    None,
+    "Newest snapshot after which no other user may have compacted or overwritten what is changed.",
+)
+DYNAMIC_PARTITION_OVERWRITE = Option(
+    "dynamic-partition-overwrite",
+    parse_bool,
+    True,
+    "Whether an overwrite replaces only the partitions that its rows lie in.",
+)
+OVERWRITE_UPGRADE = Option(
+    "overwrite-upgrade",
+    parse_bool,
+    True,
+    "Whether files of an overwrite that share no key go to the highest level at once.",
 )
 STATS_MODE = Option(
     "metadata.stats-mode", str.lower, "truncate(16)", "none, counts, truncate(n) or full."
@@ -430,6 +341,27 @@ def column_option(
     return Option(f"fields.{column}.{name}", parse, default, description)
 
 
+DELETION_VECTORS_MODIFIABLE = Option(
+    "deletion-vectors.modifiable", parse_bool, False, "Whether deletion vectors may be switched."
+)
+NULL_TO_NOT_NULL_DISABLED = Option(
+    "alter-column-null-to-not-null.disabled",
+    parse_bool,
+    True,
+    "Whether nullable columns must stay nullable.",
+)
+EXPLICIT_CASTS_DISABLED = Option(
+    "disable-explicit-type-casting",
+    parse_bool,
+    False,
+    "Whether a type may only change to one that loses nothing.",
+)
+ADD_COLUMN_BEFORE_PARTITION = Option(
+    "add-column-before-partition",
+    parse_bool,
+    False,
+    "Whether new columns go before the partition columns, not to the end.",
+)
 CAST_DIALECT = Option(
     "cast.dialect",
     parse_enum(CastDialect),
@@ -448,8 +380,23 @@ CAST_TIME_ZONE = Option(
     "UTC",
     "Zone of casts between local times and TIMESTAMP WITH LOCAL TIME ZONE.",
 )
+DATA_FILE_EXTERNAL_PATHS: Option[tuple[str, ...]] = Option(
+    "data-file.external-paths",
+    parse_names,
+    (),
+    "Directories outside the table that its own data files may lie in.",
+)
 
 ALL_OPTIONS: tuple[Option[object], ...] = tuple(
-    value for value in list(globals().values()) if isinstance(value, Option)
+    value
+    for value in (
+        *list(globals().values()),
+        *vars(compaction_options).values(),
+        *vars(file_options).values(),
+        *vars(maintenance_options).values(),
+        *vars(scan_options).values(),
+        *vars(write_options).values(),
+    )
+    if isinstance(value, Option)
 )
 """Every option above, in order; the documentation is generated from it."""

@@ -3,6 +3,8 @@
 Concept → files:
     catalogs and tables     api, table
     reading                 read_builder, where
-    writing                 write_builder
-    a table as Arrow        system_tables (snapshots, files, schemas)
+    writing                 write_builder; table_commit (emptying)
+    changing rows           row_change (delete, update, merge), merge_source
+    compacting              compaction
+    what a table tells      system
 """

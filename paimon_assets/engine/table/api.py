@@ -5,15 +5,19 @@
 >>> table.new_read_builder().with_filter("price > 3").to_arrow()      # doctest: +SKIP
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from paimon_assets.engine.control.catalog import Catalog, Identifier
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.filesystem_catalog import FilesystemCatalog
+from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.fileio.opening import file_io_for
 from paimon_assets.engine.spec.schema import Schema
+from paimon_assets.engine.spec.schema_change import SchemaChange
+from paimon_assets.engine.table.system.system_table import SystemTable
 from paimon_assets.engine.table.table import Table
+from paimon_assets.engine.table.table_name import TableName
 
 
 class TableCatalog:
@@ -53,6 +57,7 @@ class TableCatalog:
             AlreadyExistsError: The table exists and `ignore_if_exists` is not set.
         """
         name = _identifier(identifier)
+        TableName.refuse_parts(name)
         self._catalog.create_table(name, schema, ignore_if_exists=ignore_if_exists)
         return self.get_table(name)
 
@@ -66,14 +71,59 @@ class TableCatalog:
             options: Dynamic options, for this use of the table only.
         """
         name = _identifier(identifier)
-        path = self._catalog.get_table_location(name)
-        return Table(FileStore.open(self._file_io, path, options=options, name=str(name)))
+        parts = TableName.parse(name)
+        if parts.system is not None:
+            raise InvalidInputError(
+                f"'{name}' is a system table, not one of rows of its own; open it by"
+                " get_system_table.",
+                kind="system-table",
+                details={"table": str(name)},
+            )
+        return self._opened(parts, options)
+
+    def get_system_table(
+        self, identifier: str | Identifier, *, options: Mapping[str, str] | None = None
+    ) -> SystemTable:
+        """Open a system table, such as `database.table$files` or `database.table$branch_b$files`.
+
+        Args:
+            identifier: Which.
+            options: Dynamic options, such as a moment to look at.
+
+        Raises:
+            InvalidInputError: The name is none of a system table.
+            NotFoundError: No such table, branch or system table.
+        """
+        name = _identifier(identifier)
+        parts = TableName.parse(name)
+        if parts.system is None:
+            raise InvalidInputError(
+                f"'{name}' names no system table; write database.table$name.", kind="name"
+            )
+        return self._opened(parts, options).system_table(parts.system)
+
+    def _opened(self, parts: TableName, options: Mapping[str, str] | None) -> Table:
+        path = self._catalog.get_table_location(parts.table)
+        store = FileStore.open(self._file_io, path, options=options, name=str(parts.table))
+        table = Table(store)
+        return table if parts.branch is None else table.at_branch(parts.branch)
 
     def table_exists(self, identifier: str | Identifier) -> bool:
         """Whether a table of this name exists."""
         name = _identifier(identifier)
         databases = self._catalog.list_databases()
         return name.database in databases and name.table in self.list_tables(name.database)
+
+    def alter_table(self, identifier: str | Identifier, changes: Sequence[SchemaChange]) -> Table:
+        """Change a table's schema, all changes or none, and open it anew.
+
+        Raises:
+            InvalidInputError: A change is refused; nothing was changed.
+            CommitConflictError: Others changed the schema too often meanwhile.
+        """
+        name = _identifier(identifier)
+        self._catalog.alter_table(name, changes)
+        return self.get_table(name)
 
     def drop_table(self, identifier: str | Identifier, *, ignore_if_missing: bool = False) -> None:
         """Drop a table with all its files."""

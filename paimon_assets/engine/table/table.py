@@ -1,12 +1,51 @@
 """Table: one Paimon table, as a person holds it. Delegates everything."""
 
+import datetime as dt
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from paimon_assets.engine.contract.executor import RewritingExecutor
+from paimon_assets.engine.contract.tasks import TaskRunner
+from paimon_assets.engine.control.branch_manager import BranchManager
+from paimon_assets.engine.control.clock import Clock, SystemClock
+from paimon_assets.engine.control.commit.partition_filter import PartitionSpec
+from paimon_assets.engine.control.consumer_manager import ConsumerManager
 from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.maintenance.tag_files import DeletedTag, delete_tag
+from paimon_assets.engine.control.rollback import (
+    Rollback,
+    rollback_to_snapshot,
+    rollback_to_tag,
+)
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
+from paimon_assets.engine.control.tag_manager import TagManager
+from paimon_assets.engine.errors import NotFoundError
 from paimon_assets.engine.fileio.base import FileIO
+from paimon_assets.engine.spec.literals import Internal
 from paimon_assets.engine.spec.manifest import ManifestEntry
+from paimon_assets.engine.spec.options import BRANCH
 from paimon_assets.engine.spec.schema import TableSchema
+from paimon_assets.engine.spec.schema_change import SchemaChange
 from paimon_assets.engine.spec.snapshot import Snapshot
+from paimon_assets.engine.spec.tag import Tag
+from paimon_assets.engine.table.analyze import AnalyzeOutcome, analyze
+from paimon_assets.engine.table.compaction import CompactionBuilder
+from paimon_assets.engine.table.maintenance import Maintenance
 from paimon_assets.engine.table.read_builder import ReadBuilder
+from paimon_assets.engine.table.rescale import rescale
+from paimon_assets.engine.table.row_change import RowChangeBuilder
+from paimon_assets.engine.table.schema_changes import (
+    ExecutorChoice,
+    OnOverflow,
+    SchemaChangePlan,
+    change_made_since,
+    change_schema,
+    plan_schema_changes,
+)
+from paimon_assets.engine.table.segments import Segments
+from paimon_assets.engine.table.staged_batch import drop_staged
+from paimon_assets.engine.table.system.system_table import SystemTable
+from paimon_assets.engine.table.table_commit import drop_partitions, truncate
+from paimon_assets.engine.table.table_shape import TableShape, table_shape
 from paimon_assets.engine.table.write_builder import WriteBuilder
 
 
@@ -44,6 +83,204 @@ class Table:
         """Begin to describe a write."""
         return WriteBuilder(store=self._store)
 
+    def new_compaction_builder(self) -> CompactionBuilder:
+        """Begin to describe a compaction."""
+        return CompactionBuilder(store=self._store)
+
+    def new_row_change_builder(self) -> RowChangeBuilder:
+        """Begin to describe a deletion or an update of rows."""
+        return RowChangeBuilder(store=self._store)
+
+    def maintenance(self) -> Maintenance:
+        """Return what keeps the table healthy: expiring and cleaning."""
+        return Maintenance(store=self._store)
+
+    def analyze(
+        self,
+        *,
+        columns: Iterable[str] | None = None,
+        executor: TaskRunner | None = None,
+        commit_user: str | None = None,
+    ) -> AnalyzeOutcome:
+        """Compute and commit statistics of the rows; see `table.analyze.analyze`."""
+        return analyze(self._store, columns=columns, executor=executor, commit_user=commit_user)
+
+    def delete_tag(self, name: str) -> DeletedTag:
+        """Delete a tag, with the files that only it kept; see `control.maintenance.tag_files`.
+
+        Raises:
+            NotFoundError: There is no tag of this name.
+        """
+        return delete_tag(self._store, name)
+
+    def alter(self, changes: Sequence[SchemaChange], *, clock: Clock | None = None) -> "Table":
+        """Change the schema, all changes or none, and return the table as it is then.
+
+        Stored values are not looked at; see `plan_alter` and `alter_checked`. Readers and writers
+        opened before go on with the schema they were opened with.
+
+        Args:
+            changes: In the order to apply them; see `spec.schema_change`.
+            clock: Says when; the system's by default.
+
+        Raises:
+            InvalidInputError: A change is refused; nothing was changed.
+            CommitConflictError: Others changed the schema too often meanwhile.
+        """
+        time_millis = (clock or SystemClock()).now_millis()
+        self._store.schemas.commit_changes(changes, time_millis=time_millis)
+        return self.reopened()
+
+    def plan_alter(
+        self, changes: Sequence[SchemaChange], *, executor: ExecutorChoice = None
+    ) -> SchemaChangePlan:
+        """Say what `alter` would change, and which stored values would be lost; changes nothing.
+
+        Raises:
+            InvalidInputError: A change is refused.
+        """
+        return plan_schema_changes(self._store, changes, executor=executor)
+
+    def alter_checked(
+        self,
+        changes: Sequence[SchemaChange],
+        *,
+        on_overflow: OnOverflow = OnOverflow.REFUSE,
+        executor: ExecutorChoice = None,
+        judged: Callable[[SchemaChangePlan], None] | None = None,
+    ) -> SchemaChangePlan:
+        """Change the schema, unless stored values would be lost; return what was changed.
+
+        `judged` is called with the plan, before it is refused or made.
+
+        Raises:
+            InvalidInputError: A change is refused, or loses values (kind `schema-overflow`).
+            CommitConflictError: Others were faster too often.
+        """
+        return change_schema(
+            self._store, changes, on_overflow=on_overflow, executor=executor, judged=judged
+        )
+
+    def change_made_since(
+        self, changes: Sequence[SchemaChange], since_millis: int
+    ) -> TableSchema | None:
+        """Return the schema these changes made at or after a time, if they were made then."""
+        return change_made_since(self._store, changes, since_millis)
+
+    def reopened(self) -> "Table":
+        """Return the table with its newest schema, and the dynamic options it was opened with."""
+        store = self._store
+        stored = store.schemas.schema(store.schema.id).options
+        dynamic = {k: v for k, v in store.schema.options.items() if stored.get(k) != v}
+        return Table(
+            FileStore.open(store.file_io, store.table_path, options=dynamic, name=store.name)
+        )
+
+    def truncate(self) -> Snapshot:
+        """Empty the table in one snapshot; older snapshots keep their rows until they expire."""
+        return truncate(self._store)
+
+    def drop_partitions(self, specs: Sequence[PartitionSpec]) -> Snapshot:
+        """Empty the partitions that match one of some specs; see `table_commit`."""
+        return drop_partitions(self._store, specs)
+
+    def segments(self) -> Segments:
+        """Return the table's segments: files of others that it reads where they lie."""
+        return Segments(store=self._store)
+
+    def copy(self, options: Mapping[str, str]) -> "Table":
+        """Return the table with further dynamic options, such as a moment to read; see `branch`.
+
+        Raises:
+            NotFoundError: The options name a branch that does not exist.
+        """
+        return Table(self._store.with_options(options))
+
+    def at_branch(self, name: str) -> "Table":
+        """Return a branch of the table, to read and to write.
+
+        Raises:
+            NotFoundError: There is no such branch.
+        """
+        return self.copy({BRANCH.key: name})
+
+    def system_table(self, kind: str) -> SystemTable:
+        """Return what a system table (`files`, `audit_log`, …) tells of the table.
+
+        Raises:
+            NotFoundError: There is none of this name.
+        """
+        return SystemTable.of(self._store, kind)
+
+    @property
+    def tags(self) -> TagManager:
+        """Names of snapshots, which keep them."""
+        return self._store.tags
+
+    @property
+    def branches(self) -> BranchManager:
+        """Branches made from this one."""
+        return self._store.branches
+
+    @property
+    def consumers(self) -> ConsumerManager:
+        """How far readers have come (`ReadBuilder.with_consumer`)."""
+        return self._store.consumers
+
+    def drop_audited(self, *, before_millis: int) -> list[str]:
+        """Drop the branches of batches kept out before a time, return their names."""
+        return drop_staged(self._store, before_millis=before_millis)
+
+    def create_tag(
+        self,
+        name: str,
+        snapshot_id: int | None = None,
+        *,
+        time_retained: dt.timedelta | None = None,
+        ignore_if_exists: bool = False,
+    ) -> Tag:
+        """Give a snapshot a name; the newest by default. See `TagManager.create`.
+
+        Raises:
+            NotFoundError: No such snapshot, or the table has none yet.
+        """
+        snapshot = self.snapshot(snapshot_id)
+        if snapshot is None:
+            raise NotFoundError(
+                f"Table '{self.name}' has no snapshot to tag yet.",
+                kind="snapshot-not-found",
+                details={"table": self.name},
+            )
+        return self.tags.create(
+            name, snapshot, time_retained=time_retained, ignore_if_exists=ignore_if_exists
+        )
+
+    def rollback_to(self, target: int | str) -> Rollback:
+        """Undo everything after a snapshot; files of what was undone stay as orphans.
+
+        Args:
+            target: Id of a snapshot, or name of a tag.
+
+        Raises:
+            NotFoundError: No such snapshot or tag; nothing was changed.
+        """
+        if isinstance(target, int):
+            return rollback_to_snapshot(self._store, target)
+        return rollback_to_tag(self._store, target)
+
+    def rescale(
+        self,
+        executor: RewritingExecutor,
+        *,
+        buckets: int | None = None,
+        partition: PartitionSpec | None = None,
+        commit_user: str | None = None,
+    ) -> Snapshot | None:
+        """Give partitions another bucket count; see `table.rescale.rescale`."""
+        return rescale(
+            self._store, executor, buckets=buckets, partition=partition, commit_user=commit_user
+        )
+
     def latest_snapshot(self) -> Snapshot | None:
         """Return the newest snapshot, None if nothing was committed yet."""
         return self._store.snapshots.latest()
@@ -74,6 +311,10 @@ class Table:
         chosen = snapshot or self.latest_snapshot()
         return [] if chosen is None else FileStoreScan(self._store).live_files(chosen)
 
+    def shape(self, snapshot: Snapshot | None = None) -> TableShape:
+        """Return the sorted runs of a snapshot's buckets (of the newest), from metadata alone."""
+        return table_shape(self._store, snapshot or self.latest_snapshot())
+
     def file_path(self, entry: ManifestEntry) -> str:
         """Return the full path of a live file."""
         if entry.file.external_path is not None:
@@ -86,3 +327,8 @@ class Table:
     def partition_text(self, partition: bytes) -> dict[str, str]:
         """Return a partition's columns and values as people read them."""
         return dict(self._store.partitions.spec(partition))
+
+    def partition_values(self, partition: bytes) -> dict[str, Internal]:
+        """Return a partition's columns and internal values (`spec.literals`)."""
+        values = self._store.partitions.values(partition)
+        return dict(zip(self.schema.partition_keys, values, strict=True))

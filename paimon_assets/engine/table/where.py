@@ -1,7 +1,10 @@
-"""A filter as people write it (`price > 3 AND dt IN ('2024-01-01')`) → Predicate.
+"""Filters and values as people write them → Predicate, Expression.
 
-sqlglot parses; only comparisons of a column with a literal, IN, BETWEEN, IS NULL, LIKE 'prefix%',
-AND, OR and NOT are taken.
+    price > 3 AND dt IN ('2024-01-01')     comparisons of a column with a literal, IN, BETWEEN,
+                                           IS NULL, LIKE 'prefix%', AND, OR, NOT
+    coalesce(price, 0) * 1.1               columns, literals, + - * /, ||, coalesce, round
+
+sqlglot parses; nothing else is taken.
 """
 
 from decimal import Decimal
@@ -11,6 +14,14 @@ import sqlglot
 from sqlglot import expressions as exp
 
 from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.expression import (
+    ColumnValue,
+    Expression,
+    LiteralValue,
+    Operation,
+    Operator,
+    SourceValue,
+)
 from paimon_assets.engine.spec.literals import Literal
 from paimon_assets.engine.spec.predicate import (
     And,
@@ -64,6 +75,72 @@ IsNull(field='b', negated=True)))
     except sqlglot.errors.SqlglotError as error:
         raise InvalidInputError(f"Cannot parse the filter '{text}'.", kind="where") from error
     return _predicate(tree)
+
+
+def parse_expression(text: str) -> Expression:
+    """Parse the value of an update; it is not bound to a schema yet.
+
+    Raises:
+        InvalidInputError: Not an expression this engine computes; quotes the part.
+
+    >>> parse_expression("price * 2")
+    Operation(operator=<Operator.MULTIPLY: '*'>, operands=(ColumnValue(name='price'), \
+LiteralValue(value=2)))
+    """
+    try:
+        tree = sqlglot.parse_one(text)
+    except sqlglot.errors.SqlglotError as error:
+        raise InvalidInputError(
+            f"Cannot parse the expression '{text}'.", kind="expression"
+        ) from error
+    return _expression(tree)
+
+
+_SOURCE = "source"
+"""How expressions name the rows that are merged into a table: `source.price`."""
+_OPERATORS = {
+    exp.Add: Operator.ADD,
+    exp.Sub: Operator.SUBTRACT,
+    exp.Mul: Operator.MULTIPLY,
+    exp.Div: Operator.DIVIDE,
+    exp.DPipe: Operator.CONCAT,
+}
+
+
+def _expression(node: exp.Expr) -> Expression:
+    match node:
+        case exp.Paren():
+            return _expression(node.this)
+        case exp.Column() if not node.table:
+            return ColumnValue(node.name)
+        case exp.Column() if node.table == _SOURCE:
+            return SourceValue(node.name)
+        case exp.Coalesce():
+            parts = tuple(map(_expression, (node.this, *node.expressions)))
+            return Operation(Operator.COALESCE, parts)
+        case exp.Round():
+            digits = node.args.get("decimals")
+            given = LiteralValue(0) if digits is None else _expression(digits)
+            if isinstance(given, LiteralValue) and isinstance(given.value, int):
+                return Operation(Operator.ROUND, (_expression(node.this), given))
+            raise _refused_value(node)
+        case exp.Binary() if type(node) in _OPERATORS:
+            sides = (_expression(node.left), _expression(node.right))
+            return Operation(_OPERATORS[type(node)], sides)
+        case exp.Neg() if not isinstance(node.this, exp.Literal):
+            return Operation(Operator.SUBTRACT, (LiteralValue(0), _expression(node.this)))
+        case exp.Neg() | exp.Literal() | exp.Boolean() | exp.Null() | exp.Cast():
+            return LiteralValue(_literal(node))
+        case _:
+            raise _refused_value(node)
+
+
+def _refused_value(node: exp.Expr) -> InvalidInputError:
+    return InvalidInputError(
+        f"The expression part '{node.sql()}' is not supported; use columns, literals, + - * /, "
+        "||, COALESCE, ROUND.",
+        kind="expression",
+    )
 
 
 def _refuse(node: exp.Expr) -> NoReturn:

@@ -1,9 +1,11 @@
 """Messages → snapshot.
 
 Concept → files:
-    the optimistic loop         file_store_commit
-    messages → entries          changes
-    what may not be combined    conflict (pure)
-    when to try again           retry
-    giving up                   abort
+    the optimistic loop          file_store_commit, request
+    messages → changes           changes
+    what an overwrite replaces   overwrite, partition_filter
+    what may not be combined     checks, strict_mode; conflict, index_files (pure)
+    manifests and lists          commit_files
+    when to try again            retry
+    giving up                    abort
 """

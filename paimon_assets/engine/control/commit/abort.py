@@ -7,7 +7,10 @@ from collections.abc import Iterable, Iterator
 
 from paimon_assets.engine.contract.commit_message import CommitMessage
 from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.scan.deletion_files import index_path
 from paimon_assets.engine.spec.data_file import DataFileMeta
+from paimon_assets.engine.spec.index_file import IndexManifestEntry
+from paimon_assets.engine.spec.manifest import FileKind
 
 
 def abort(store: FileStore, messages: Iterable[CommitMessage]) -> int:
@@ -22,19 +25,36 @@ def abort(store: FileStore, messages: Iterable[CommitMessage]) -> int:
     Raises:
         StorageError: A file could not be deleted; the rest was not tried.
     """
+    return _delete(store, (path for message in messages for path in _made_by(store, message)))
+
+
+def delete_changelogs(store: FileStore, messages: Iterable[CommitMessage]) -> int:
+    """Delete the changelog files of a write that was committed without them, as overwrites are.
+
+    Returns, raises:
+        As `abort`.
+    """
+    paths = (
+        path
+        for message in messages
+        for file in (
+            *message.data_increment.changelog_files,
+            *message.compact_increment.changelog_files,
+        )
+        for path in _paths_of(store, message, file)
+    )
+    return _delete(store, paths)
+
+
+def _delete(store: FileStore, paths: Iterable[str]) -> int:
     count = 0
-    for message in messages:
-        directory = store.partitions.bucket_path(store.paths, message.partition, message.bucket)
-        for file in _made_by(message):
-            if file.external_path is not None:
-                continue
-            for name in (file.file_name, *file.extra_files):
-                store.file_io.delete_file(f"{directory}/{name}")
-                count += 1
+    for path in paths:
+        store.file_io.delete_file(path)
+        count += 1
     return count
 
 
-def _made_by(message: CommitMessage) -> Iterator[DataFileMeta]:
+def _made_by(store: FileStore, message: CommitMessage) -> Iterator[str]:
     data, compact = message.data_increment, message.compact_increment
     before = {file.file_name for file in (*data.deleted_files, *compact.compact_before)}
     for file in (
@@ -44,4 +64,18 @@ def _made_by(message: CommitMessage) -> Iterator[DataFileMeta]:
         *compact.changelog_files,
     ):
         if file.file_name not in before:
-            yield file
+            yield from _paths_of(store, message, file)
+    for index in (*data.new_index_files, *compact.new_index_files):
+        if index.external_path is None:
+            entry = IndexManifestEntry(
+                kind=FileKind.ADD, partition=message.partition, bucket=message.bucket, file=index
+            )
+            yield index_path(store, entry)
+
+
+def _paths_of(store: FileStore, message: CommitMessage, file: DataFileMeta) -> Iterator[str]:
+    if file.external_path is not None:
+        return
+    directory = store.partitions.bucket_path(store.paths, message.partition, message.bucket)
+    for name in (file.file_name, *file.extra_files):
+        yield f"{directory}/{name}"

@@ -1,87 +1,151 @@
-"""Messages → the manifest entries of one snapshot.
+"""Messages → what one snapshot changes.
 
 Which parts of a message a snapshot holds depends on its kind:
 
-    APPEND      new files
-    OVERWRITE   deleted files, then new files
-    COMPACT     files before the compaction deleted, files after it added
+    APPEND      files written, their changelog, new hash indexes
+    OVERWRITE   files deleted and written, their changelog, index files
+    COMPACT     files before the compaction deleted, those after it added; its changelog and
+                index files
+
+Source: `org.apache.paimon.operation.commit.ManifestEntryChanges`.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
-from paimon_assets.engine.contract.commit_message import CommitMessage
-from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
+from paimon_assets.engine.contract.commit_message import (
+    CommitMessage,
+    CompactIncrement,
+    DataIncrement,
+)
+from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.data_file import DataFileMeta
+from paimon_assets.engine.spec.index_file import DELETION_VECTORS_INDEX, IndexManifestEntry
 from paimon_assets.engine.spec.manifest import FileKind, ManifestEntry
 from paimon_assets.engine.spec.snapshot import CommitKind
 
 
-def entries_of(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitChanges:
+    """What one snapshot changes."""
+
+    entries: tuple[ManifestEntry, ...] = ()
+    """Data files."""
+    changelog: tuple[ManifestEntry, ...] = ()
+    """Changelog files, all added."""
+    index: tuple[IndexManifestEntry, ...] = ()
+    """Index files."""
+
+    @property
+    def partitions(self) -> frozenset[bytes]:
+        """The partitions whose data or index files change."""
+        data = {entry.partition for entry in self.entries}
+        return frozenset(data | {entry.partition for entry in self.index})
+
+    @property
+    def buckets(self) -> frozenset[tuple[bytes, int]]:
+        """The (partition, bucket) whose data or index files change."""
+        data = {(entry.partition, entry.bucket) for entry in self.entries}
+        return frozenset(data | {(entry.partition, entry.bucket) for entry in self.index})
+
+    @property
+    def row_change(self) -> int:
+        """Physical rows that come, less those that go."""
+        return sum(
+            entry.file.row_count if entry.kind is FileKind.ADD else -entry.file.row_count
+            for entry in self.entries
+        )
+
+
+def changes_of(
     messages: Iterable[CommitMessage], kind: CommitKind, *, default_buckets: int
-) -> tuple[ManifestEntry, ...]:
-    """Return what messages change, in their order.
+) -> CommitChanges:
+    """Return what messages change, in their order; deleted files before added ones.
 
     Args:
         messages: Of one write or compaction.
-        kind: Of the snapshot to be.
+        kind: Of the snapshot to be: APPEND, OVERWRITE or COMPACT.
         default_buckets: The table's `bucket`, for messages that do not tell theirs.
 
     Raises:
-        InvalidInputError: A message holds changes that a snapshot of this kind would drop.
-        UnsupportedFeatureError: A message holds changelog files, or the kind is ANALYZE.
+        InvalidInputError: Kind `commit-kind`; a message holds changes that a snapshot of this kind
+            would drop.
     """
     entries: list[ManifestEntry] = []
+    changelog: list[ManifestEntry] = []
+    index: list[IndexManifestEntry] = []
     for message in messages:
         _check_kind(message, kind)
-        buckets = default_buckets if message.total_buckets is None else message.total_buckets
-        for file_kind, file in _changes(message, kind):
-            entries.append(
-                ManifestEntry(
-                    kind=file_kind,
-                    partition=message.partition,
-                    bucket=message.bucket,
-                    total_buckets=buckets,
-                    file=file,
-                )
+        compacts = kind is CommitKind.COMPACT
+        increment = message.compact_increment if compacts else message.data_increment
+        deleted, added = _files(increment)
+        entries += _entries(message, FileKind.DELETE, deleted, default_buckets)
+        entries += _entries(message, FileKind.ADD, added, default_buckets)
+        changelog += _entries(message, FileKind.ADD, increment.changelog_files, default_buckets)
+        index += _index_entries(message, increment)
+    return CommitChanges(entries=tuple(entries), changelog=tuple(changelog), index=tuple(index))
+
+
+def _files(
+    increment: DataIncrement | CompactIncrement,
+) -> tuple[tuple[DataFileMeta, ...], tuple[DataFileMeta, ...]]:
+    """Return (deleted files, added files)."""
+    if isinstance(increment, CompactIncrement):
+        return increment.compact_before, increment.compact_after
+    return increment.deleted_files, increment.new_files
+
+
+def _entries(
+    message: CommitMessage, kind: FileKind, files: Iterable[DataFileMeta], default_buckets: int
+) -> Iterator[ManifestEntry]:
+    buckets = default_buckets if message.total_buckets is None else message.total_buckets
+    for file in files:
+        yield ManifestEntry(
+            kind=kind,
+            partition=message.partition,
+            bucket=message.bucket,
+            total_buckets=buckets,
+            file=file,
+        )
+
+
+def _index_entries(
+    message: CommitMessage, increment: DataIncrement | CompactIncrement
+) -> Iterator[IndexManifestEntry]:
+    for kind, files in (
+        (FileKind.DELETE, increment.deleted_index_files),
+        (FileKind.ADD, increment.new_index_files),
+    ):
+        for file in files:
+            yield IndexManifestEntry(
+                kind=kind, partition=message.partition, bucket=message.bucket, file=file
             )
-    return tuple(entries)
-
-
-def _changes(message: CommitMessage, kind: CommitKind) -> Iterator[tuple[FileKind, DataFileMeta]]:
-    deleted: Sequence[DataFileMeta] = message.data_increment.deleted_files
-    added: Sequence[DataFileMeta] = message.data_increment.new_files
-    if kind is CommitKind.COMPACT:
-        deleted = message.compact_increment.compact_before
-        added = message.compact_increment.compact_after
-    for file in deleted:
-        yield FileKind.DELETE, file
-    for file in added:
-        yield FileKind.ADD, file
 
 
 def _check_kind(message: CommitMessage, kind: CommitKind) -> None:
     data, compact = message.data_increment, message.compact_increment
-    if data.changelog_files or compact.changelog_files:
-        raise UnsupportedFeatureError(
-            "A commit message holds changelog files, which this engine does not commit.",
-            kind="unsupported-changelog",
-        )
     if kind is CommitKind.ANALYZE:
-        raise UnsupportedFeatureError(
-            "This engine does not commit statistics.", kind="unsupported-analyze"
+        raise InvalidInputError(
+            "A snapshot of kind ANALYZE holds statistics, no files; see `commit_statistics`.",
+            kind="commit-kind",
         )
-    compacts = bool(compact.compact_before or compact.compact_after)
-    writes = bool(data.new_files or data.deleted_files)
-    if kind is CommitKind.COMPACT and writes:
+    if kind is CommitKind.COMPACT and data != DataIncrement():
         raise _dropped("newly written files", kind)
-    if kind is not CommitKind.COMPACT and compacts:
+    if kind is not CommitKind.COMPACT and compact != CompactIncrement():
         raise _dropped("compacted files", kind)
     if kind is CommitKind.APPEND and data.deleted_files:
         raise _dropped("deleted files", kind)
+    index = (*data.new_index_files, *data.deleted_index_files)
+    if kind is CommitKind.APPEND and any(
+        file.index_type == DELETION_VECTORS_INDEX for file in index
+    ):
+        raise _dropped("deletion vectors", kind)
 
 
 def _dropped(what: str, kind: CommitKind) -> InvalidInputError:
     return InvalidInputError(
-        f"A commit message holds {what}, which a snapshot of kind {kind} would drop.",
+        f"A commit message holds {what}, which a snapshot of kind {kind} would drop or hide from "
+        "streaming readers; commit it as the kind it is (OVERWRITE for deletes, COMPACT for "
+        "compactions).",
         kind="commit-kind",
     )

@@ -79,7 +79,7 @@ def check_conflicts(
             raise _conflict("file-added-twice", entry, "is live already")
     if key_range is not None:
         remaining = [entry for identifier, entry in live.items() if identifier not in deleted]
-        _check_key_ranges([*remaining, *added.values()], key_range)
+        _check_key_ranges(remaining, added.values(), key_range)
 
 
 def _identifiers(
@@ -95,12 +95,18 @@ def _identifiers(
     return found
 
 
-def _check_key_ranges(entries: Iterable[ManifestEntry], key_range: KeyRange) -> None:
+def _check_key_ranges(
+    remaining: Iterable[ManifestEntry], added: Iterable[ManifestEntry], key_range: KeyRange
+) -> None:
     """Files of one level above 0 are one sorted run, so they share no key."""
     runs: dict[tuple[bytes, int, int], list[ManifestEntry]] = {}
-    for entry in entries:
+    for entry in added:
         if entry.file.level > 0:
             runs.setdefault((entry.partition, entry.bucket, entry.file.level), []).append(entry)
+    for entry in remaining:
+        run = runs.get((entry.partition, entry.bucket, entry.file.level))
+        if run is not None:
+            run.append(entry)
     for run in runs.values():
         ranged = sorted(
             ((*key_range(entry.file), entry) for entry in run), key=lambda item: item[:2]

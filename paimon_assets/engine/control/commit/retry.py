@@ -11,6 +11,7 @@ from paimon_assets.engine.spec.options import (
     COMMIT_MAX_RETRIES,
     COMMIT_MAX_RETRY_WAIT,
     COMMIT_MIN_RETRY_WAIT,
+    COMMIT_TIMEOUT,
     Options,
 )
 
@@ -25,6 +26,8 @@ class RetryPolicy:
     """Tries after the first one."""
     min_wait_ms: int
     max_wait_ms: int
+    timeout_ms: int | None = None
+    """Nothing is tried again later than this after the first try."""
 
     @classmethod
     def of(cls, options: Options) -> Self:
@@ -33,7 +36,18 @@ class RetryPolicy:
             max_retries=options.get(COMMIT_MAX_RETRIES),
             min_wait_ms=options.get(COMMIT_MIN_RETRY_WAIT),
             max_wait_ms=options.get(COMMIT_MAX_RETRY_WAIT),
+            timeout_ms=options.get(COMMIT_TIMEOUT),
         )
+
+    def is_over(self, lost: int, elapsed_ms: float) -> bool:
+        """Whether a commit gives up.
+
+        Args:
+            lost: Races lost so far.
+            elapsed_ms: Since the first try.
+        """
+        late = self.timeout_ms is not None and elapsed_ms >= self.timeout_ms
+        return late or lost > self.max_retries
 
     def wait_ms(self, lost: int, random: Callable[[], float]) -> float:
         """Return how long to wait.

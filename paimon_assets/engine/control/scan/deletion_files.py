@@ -40,7 +40,7 @@ def deletion_files(
         is_wanted = (entry.partition, entry.bucket) in buckets
         if entry.file.index_type != DELETION_VECTORS_INDEX or not is_wanted:
             continue
-        path = _path_of(store, entry)
+        path = index_path(store, entry)
         for vector in entry.file.deletion_vectors or ():
             key = (entry.partition, entry.bucket, vector.data_file_name)
             if key in found:
@@ -59,7 +59,8 @@ def deletion_files(
     return found
 
 
-def _path_of(store: FileStore, entry: IndexManifestEntry) -> str:
+def index_path(store: FileStore, entry: IndexManifestEntry) -> str:
+    """Return the path of an index file."""
     if entry.file.external_path is not None:
         return entry.file.external_path
     if store.schema.typed_options.get(INDEX_FILE_IN_DATA_DIRECTORY):

@@ -1,4 +1,4 @@
-"""Which live files can be skipped, by the statistics of their keys and values.
+"""Which live files can be skipped, by the statistics of their keys and values, and by indexes.
 
 Statistics follow the schema of their file; they reach the read schema's columns by field id. A
 column that the file's schema lacks is null in the file; one whose type changed (other than to a
@@ -14,6 +14,7 @@ hold a newer record of its keys:
     keys are settled above level 0
     any other bucket, merged                  all files or none
 
+A file index that lies in the manifest counts as value statistics do.
 Source: `org.apache.paimon.operation.KeyValueFileStoreScan`,
 `org.apache.paimon.stats.SimpleStatsEvolution`.
 """
@@ -24,9 +25,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from paimon_assets.engine.codec.binary_row import deserialize_row
+from paimon_assets.engine.codec.file_index_predicate import has_passing_rows
 from paimon_assets.engine.control.scan.visibility import needs_no_merge
 from paimon_assets.engine.spec.cast_rules import is_widened_integer, same_type
 from paimon_assets.engine.spec.data_file import DataFileMeta
+from paimon_assets.engine.spec.file_options import FILE_INDEX_READ_ENABLED
 from paimon_assets.engine.spec.manifest import ManifestEntry
 from paimon_assets.engine.spec.options import MERGE_ENGINE, MergeEngine
 from paimon_assets.engine.spec.predicate import (
@@ -38,6 +41,7 @@ from paimon_assets.engine.spec.predicate import (
     Predicate,
     fields_of,
     only_on,
+    renamed,
 )
 from paimon_assets.engine.spec.prune import UNKNOWN, Bounds, may_match
 from paimon_assets.engine.spec.row_ranges import group_by_row_range
@@ -81,6 +85,7 @@ class FilePruning:
         self._schema_of = schema_of
         self._predicate = predicate
         self._key_predicate = only_on(predicate, schema.trimmed_primary_keys)
+        self._looks_at_indexes = schema.typed_options.get(FILE_INDEX_READ_ENABLED)
         self._vague = _columns_where_nan_passes(predicate, schema)
         self._layouts: dict[tuple[int, _Group, _Group], _StatsLayout] = {}
         self._key_layouts: dict[int, _StatsLayout] = {}
@@ -149,7 +154,24 @@ class FilePruning:
             layout = self._layout(source, source.field_names if names is None else names)
             self._layouts[key] = layout
         bounds = self._bounds(layout, file.value_stats, file.row_count)
-        return may_match(self._predicate, lambda column: bounds.get(column, UNKNOWN))
+        matches = may_match(self._predicate, lambda column: bounds.get(column, UNKNOWN))
+        return matches and self._index_may_match(file)
+
+    def _index_may_match(self, file: DataFileMeta) -> bool:
+        """Ask the file index, if it lies in the manifest; others are the reader's to open."""
+        if file.embedded_index is None or not self._looks_at_indexes:
+            return True
+        source = self._schema_of(file.schema_id)
+        held = {
+            column.name: source.by_id[column.id]
+            for column in self._schema.fields
+            if column.id in source.by_id and same_type(source.by_id[column.id].type, column.type)
+        }
+        predicate = only_on(self._predicate, held)
+        if predicate is None:
+            return True
+        predicate = renamed(predicate, {name: field.name for name, field in held.items()})
+        return has_passing_rows(file.embedded_index, predicate, source.by_name, file.file_name)
 
     def _layout(self, source: TableSchema, names: Sequence[str]) -> _StatsLayout:
         fields = [source.by_name[name] for name in names if name in source.by_name]

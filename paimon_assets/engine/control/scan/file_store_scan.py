@@ -10,13 +10,13 @@ DELETEs are never dropped by bucket or statistics: a dropped DELETE would bring 
 Source: `org.apache.paimon.operation.AbstractFileStoreScan`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from paimon_assets.engine.control.collector import without_collector
 from paimon_assets.engine.control.features import (
-    check_entries,
     check_key_types,
     check_readable,
+    visible_entries,
 )
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.scan.bucket_pruning import BucketPruning
@@ -51,38 +51,63 @@ class FileStoreScan:
             return live_entries(manifests.read_all(manifests.manifests_of(snapshot)))
 
     def needed_files(
-        self, snapshot: Snapshot, predicate: Predicate | None = None
+        self, snapshot: Snapshot, predicate: Predicate | None = None, *, min_level: int = 0
     ) -> list[ManifestEntry]:
         """Return the files a read of the rows that pass a predicate needs, in manifest order.
 
         Args:
             snapshot: What to read.
             predicate: Bound to `store.schema`; None needs everything.
+            min_level: Leave out files below this level.
 
         Raises:
             UnsupportedFeatureError: The table, or a file needed, is not what this engine reads.
         """
         store = self._store
         check_readable(store.label, store.schema)
-        live = self._filtered_entries(snapshot, predicate)
-        if skips_level_0(store.schema):
-            live = [entry for entry in live if entry.file.level > 0]
-        check_entries(store.label, live)
+        lowest = max(min_level, 1) if skips_level_0(store.schema) else min_level
+        metas = store.manifests.manifests_of(snapshot)
+        live = self._filtered_entries(metas, predicate)
+        return self._needed([entry for entry in live if entry.file.level >= lowest], predicate)
+
+    def added_files(
+        self, manifest_lists: Iterable[str], predicate: Predicate | None = None
+    ) -> list[ManifestEntry]:
+        """Return the files that lists of single snapshots add, in order, whatever became of them.
+
+        Args:
+            manifest_lists: Delta or changelog lists, oldest first.
+            predicate: Bound to `store.schema`; leaves out files that hold no row that passes.
+
+        Raises:
+            UnsupportedFeatureError: As for `needed_files`.
+        """
+        check_readable(self._store.label, self._store.schema)
+        manifests = self._store.manifests
+        metas = [meta for name in manifest_lists for meta in manifests.read_list(name)]
+        return self._needed(self._filtered_entries(metas, predicate), predicate)
+
+    def _needed(
+        self, entries: list[ManifestEntry], predicate: Predicate | None
+    ) -> list[ManifestEntry]:
+        store = self._store
+        entries = visible_entries(store.label, store.schema, entries)
         if store.schema.has_primary_key:
-            for schema_id in sorted({entry.file.schema_id for entry in live}):
+            for schema_id in sorted({entry.file.schema_id for entry in entries}):
                 check_key_types(store.label, store.schema, store.schemas.schema(schema_id))
-        return FilePruning(store.schema, predicate, store.schemas.schema).needed(live)
+        return FilePruning(store.schema, predicate, store.schemas.schema).needed(entries)
 
     def partitions(
         self, snapshot: Snapshot, predicate: Predicate | None = None
     ) -> frozenset[bytes]:
         """Return the partitions that hold files and may match, whatever becomes of their rows."""
         on_partition = only_on(predicate, self._store.schema.partition_keys)
-        live = self._filtered_entries(snapshot, on_partition)
+        metas = self._store.manifests.manifests_of(snapshot)
+        live = self._filtered_entries(metas, on_partition)
         return frozenset(entry.partition for entry in live)
 
     def _filtered_entries(
-        self, snapshot: Snapshot, predicate: Predicate | None
+        self, metas: Iterable[ManifestFileMeta], predicate: Predicate | None
     ) -> list[ManifestEntry]:
         """Return the live entries of wanted partitions and buckets."""
         store = self._store
@@ -97,13 +122,9 @@ class FileStoreScan:
             return kind is FileKind.DELETE or buckets.may_match(bucket, total_buckets)
 
         filtered = predicate is not None and (buckets.is_active or bool(store.partitions.fields))
-        metas = [
-            meta
-            for meta in store.manifests.manifests_of(snapshot)
-            if self._manifest_may_match(meta, predicate)
-        ]
+        wanted = [meta for meta in metas if self._manifest_may_match(meta, predicate)]
         with without_collector():
-            return live_entries(store.manifests.read_all(metas, keep if filtered else None))
+            return live_entries(store.manifests.read_all(wanted, keep if filtered else None))
 
     def _has_other_bucket_keys(self) -> bool:
         """Whether rows of older schemas may lie in the buckets of values of another type."""

@@ -48,6 +48,16 @@ def pack(
         yield packed
 
 
+def by_bucket(
+    entries: Iterable[ManifestEntry],
+) -> dict[tuple[bytes, int], list[ManifestEntry]]:
+    """Group entries by (partition, bucket), in the order of the first of each."""
+    buckets: dict[tuple[bytes, int], list[ManifestEntry]] = {}
+    for entry in entries:
+        buckets.setdefault((entry.partition, entry.bucket), []).append(entry)
+    return buckets
+
+
 class SplitGenerator:
     """Groups the files of a plan; `store.schema` and its options decide how."""
 
@@ -63,6 +73,8 @@ class SplitGenerator:
         snapshot_id: int,
         entries: Iterable[ManifestEntry],
         deletions: DeletionFiles | None = None,
+        *,
+        is_streaming: bool = False,
     ) -> list[DataSplit]:
         """Return the splits of live entries; buckets in the order of their first file.
 
@@ -70,16 +82,15 @@ class SplitGenerator:
             snapshot_id: For reports.
             entries: In manifest order.
             deletions: The snapshot's deletion vectors (`scan.deletion_files`).
+            is_streaming: Every record counts: files stay in the order given and are not merged.
         """
         vectors = deletions or {}
-        buckets: dict[tuple[bytes, int], list[ManifestEntry]] = {}
-        for entry in entries:
-            buckets.setdefault((entry.partition, entry.bucket), []).append(entry)
         splits = []
-        for (partition, bucket), members in buckets.items():
+        for (partition, bucket), members in by_bucket(entries).items():
             path = self._store.partitions.bucket_path(self._store.paths, partition, bucket)
             files = [entry.file for entry in members]
-            for group, raw in self._groups(files):
+            streamed = ((group, False) for group in self._packed(files))
+            for group, raw in streamed if is_streaming else self._groups(files):
                 found = [vectors.get((partition, bucket, file.file_name)) for file in group]
                 splits.append(
                     DataSplit(
@@ -90,6 +101,7 @@ class SplitGenerator:
                         total_buckets=members[0].total_buckets,
                         data_files=tuple(group),
                         deletion_files=tuple(found) if any(found) else None,
+                        is_streaming=is_streaming,
                         raw_convertible=raw,
                     )
                 )

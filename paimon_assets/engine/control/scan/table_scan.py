@@ -8,6 +8,7 @@ own in the splits, so that a reader needs to know of no branch.
 Source: `org.apache.paimon.table.FallbackReadFileStoreTable`.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from paimon_assets.engine.contract.split import DataSplit
@@ -16,6 +17,7 @@ from paimon_assets.engine.control.features import check_readable
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.scan.deletion_files import deletion_files
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
+from paimon_assets.engine.control.scan.segment_scan import check_unchanged, text_entries
 from paimon_assets.engine.control.scan.split_generator import SplitGenerator
 from paimon_assets.engine.control.scan.time_travel import schema_at
 from paimon_assets.engine.errors import UnsupportedFeatureError
@@ -41,6 +43,7 @@ def scan_table(
     predicate: Predicate | None,
     *,
     moment_ms: int | None = None,
+    min_level: int = 0,
 ) -> TableScan:
     """Find what a read of a table needs.
 
@@ -50,11 +53,14 @@ def scan_table(
         predicate: Bound to `store.schema`.
         moment_ms: Epoch milliseconds of the fallback branch's newest snapshot that counts; None
             is now.
+        min_level: Leave out files below this level.
 
     Raises:
         UnsupportedFeatureError: The table, a file or the fallback branch is not what is read here.
     """
-    found = TableScan() if snapshot is None else _scan(store, snapshot, predicate)
+    found = TableScan()
+    if snapshot is not None:
+        found = _scan(store, snapshot, predicate, min_level=min_level)
     branch = store.schema.typed_options.get(SCAN_FALLBACK_BRANCH)
     if not branch:
         return found
@@ -69,7 +75,8 @@ def scan_table(
     held = frozenset[bytes]()
     if snapshot is not None:
         held = FileStoreScan(store).partitions(snapshot, predicate)
-    others = _renumbered(_scan(fallback, newest, predicate, without=held), found, store)
+    lacking = _scan(fallback, newest, predicate, without=held, min_level=min_level)
+    others = _renumbered(lacking, found, store)
     return TableScan(
         splits=found.splits + others.splits,
         file_schemas=found.file_schemas + others.file_schemas,
@@ -83,17 +90,24 @@ def _scan(
     predicate: Predicate | None,
     *,
     without: frozenset[bytes] = frozenset(),
+    min_level: int = 0,
 ) -> TableScan:
-    entries = FileStoreScan(store).needed_files(snapshot, predicate)
-    wanted = [entry for entry in entries if entry.partition not in without]
+    entries = FileStoreScan(store).needed_files(snapshot, predicate, min_level=min_level)
+    found = (*entries, *text_entries(store, snapshot, predicate))
+    wanted = [entry for entry in found if entry.partition not in without]
+    check_unchanged(store, wanted)
     buckets = {(entry.partition, entry.bucket) for entry in wanted}
     deletions = deletion_files(store, snapshot, buckets) if buckets else {}
     splits = SplitGenerator(store).splits(snapshot.id, wanted, deletions)
-    ids = {file.schema_id for split in splits for file in split.data_files}
-    return TableScan(
-        splits=tuple(splits),
-        file_schemas=tuple(store.schemas.schema(number) for number in sorted(ids)),
-    )
+    return scan_of(store, splits)
+
+
+def scan_of(store: FileStore, splits: Iterable[DataSplit]) -> TableScan:
+    """Return splits with the schemas of their files."""
+    found = tuple(splits)
+    files = (file for split in found for file in (*split.before_files, *split.data_files))
+    ids = sorted({file.schema_id for file in files})
+    return TableScan(splits=found, file_schemas=tuple(map(store.schemas.schema, ids)))
 
 
 def _opened(store: FileStore, branch: str) -> FileStore:

@@ -1,14 +1,116 @@
-"""Time travel: id, tag or timestamp → snapshot.
+"""Time travel: what a table's options, or a caller, say of a moment → snapshot.
+
+    scan.snapshot-id, scan.tag-name, scan.timestamp(-millis), scan.watermark, scan.version
+    scan.mode            must fit the others; alone: the newest, or the newest compacted snapshot
 
 Time travel reads with the snapshot's own schema; a plain read uses the newest one.
-Source: `org.apache.paimon.table.source.snapshot.TimeTravelUtil`.
+Source: `org.apache.paimon.table.source.snapshot.TimeTravelUtil`, `CoreOptions.startupMode`.
 """
 
-from paimon_assets.engine.codec.metadata_json import snapshot_from_json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.errors import InvalidInputError, NotFoundError
+from paimon_assets.engine.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
+from paimon_assets.engine.spec.option import Option, Options
+from paimon_assets.engine.spec.scan_options import (
+    INCREMENTAL_BETWEEN,
+    INCREMENTAL_BETWEEN_TIMESTAMP,
+    SCAN_MODE,
+    SCAN_SNAPSHOT_ID,
+    SCAN_TAG_NAME,
+    SCAN_TIMESTAMP,
+    SCAN_TIMESTAMP_MILLIS,
+    SCAN_VERSION,
+    SCAN_WATERMARK,
+    ScanMode,
+)
 from paimon_assets.engine.spec.schema import TableSchema
-from paimon_assets.engine.spec.snapshot import Snapshot
+from paimon_assets.engine.spec.snapshot import CommitKind, Snapshot
+
+_INCREMENTAL: tuple[Option[Any], ...] = (INCREMENTAL_BETWEEN, INCREMENTAL_BETWEEN_TIMESTAMP)
+_TIMES: tuple[Option[Any], ...] = (SCAN_TIMESTAMP, SCAN_TIMESTAMP_MILLIS)
+_VERSIONS: tuple[Option[Any], ...] = (SCAN_SNAPSHOT_ID, SCAN_TAG_NAME, SCAN_WATERMARK, SCAN_VERSION)
+_NEEDED: Mapping[ScanMode, tuple[Option[Any], ...]] = {
+    ScanMode.LATEST_FULL: (),
+    ScanMode.FULL: (),
+    ScanMode.LATEST: (),
+    ScanMode.COMPACTED_FULL: (),
+    ScanMode.FROM_TIMESTAMP: _TIMES,
+    ScanMode.FROM_SNAPSHOT: _VERSIONS,
+    ScanMode.FROM_SNAPSHOT_FULL: (SCAN_SNAPSHOT_ID,),
+    ScanMode.INCREMENTAL: _INCREMENTAL,
+}
+"""Mode → the options of which it needs one, and takes no other."""
+_WATERMARK_PREFIX = "watermark-"
+
+
+def moment_keys() -> frozenset[str]:
+    """Return the keys of all options that say what state, or what changes, to read."""
+    every = (*_VERSIONS, *_TIMES, *_INCREMENTAL, SCAN_MODE)
+    return frozenset(key for option in every for key in (option.key, *option.fallback_keys))
+
+
+def moment_options(store: FileStore) -> Options:
+    """Return the options that name a moment: the dynamic ones, or else those the table stores."""
+    keys = moment_keys()
+    dynamic = {key: value for key, value in store.dynamic_options.items() if key in keys}
+    return Options(dynamic) if dynamic else store.schema.typed_options
+
+
+def check_moment(store: FileStore) -> None:
+    """Refuse options of time travel that contradict each other, or that are not obeyed.
+
+    Raises:
+        InvalidInputError: Names the options.
+        UnsupportedFeatureError: Names the mode.
+    """
+    options = moment_options(store)
+    given = [option for option in (*_VERSIONS, *_TIMES, *_INCREMENTAL) if options.has(option)]
+    if len(given) > 1:
+        raise _contradiction(store, f"only one of {_keys(given)} can be obeyed at a time")
+    mode = options.get(SCAN_MODE)
+    if mode is ScanMode.DEFAULT:
+        return
+    if mode not in _NEEDED:
+        raise UnsupportedFeatureError(
+            f"Table '{store.label}' is to be read by '{SCAN_MODE.key}' = {mode}, which this engine"
+            " does not do.",
+            kind="unsupported-scan-mode",
+            details={"table": store.label, "mode": str(mode)},
+        )
+    needed = _NEEDED[mode]
+    if not given and needed:
+        raise _contradiction(store, f"'{SCAN_MODE.key}' = {mode} needs one of {_keys(needed)}")
+    if given and given[0] not in needed:
+        raise _contradiction(store, f"'{SCAN_MODE.key}' = {mode} does not go with {_keys(given)}")
+
+
+def travel_by_options(store: FileStore) -> Snapshot | None:
+    """Return the snapshot the table's options mean; None if they name no moment.
+
+    Raises:
+        InvalidInputError: The options contradict each other.
+        NotFoundError: No such snapshot or tag; names the table.
+    """
+    check_moment(store)
+    options = moment_options(store)
+    if options.get(SCAN_MODE) is ScanMode.COMPACTED_FULL:
+        return _newest_compacted(store)
+    version = options.get(SCAN_VERSION)
+    if version is not None:
+        return _of_version(store, version)
+    timestamp_ms = options.get(SCAN_TIMESTAMP_MILLIS)
+    moments = {
+        "snapshot_id": options.get(SCAN_SNAPSHOT_ID),
+        "timestamp_ms": options.get(SCAN_TIMESTAMP) if timestamp_ms is None else timestamp_ms,
+        "watermark": options.get(SCAN_WATERMARK),
+    }
+    tag = options.get(SCAN_TAG_NAME)
+    given = {name: value for name, value in moments.items() if value is not None}
+    if tag is None and not given:
+        return None
+    return travel_to(store, tag=tag, **given)
 
 
 def travel_to(
@@ -16,6 +118,7 @@ def travel_to(
     *,
     snapshot_id: int | None = None,
     timestamp_ms: int | None = None,
+    watermark: int | None = None,
     tag: str | None = None,
 ) -> Snapshot:
     """Return the snapshot that exactly one of the arguments means.
@@ -24,33 +127,61 @@ def travel_to(
         store: The table.
         snapshot_id: Id of a snapshot.
         timestamp_ms: Epoch milliseconds: the newest snapshot committed at or before.
+        watermark: Event time: the first snapshot whose watermark is not below.
         tag: Name of a tag; its snapshot may have expired.
 
     Raises:
         InvalidInputError: Not exactly one argument is given.
         NotFoundError: No such snapshot or tag; names the table.
     """
-    given = [value for value in (snapshot_id, timestamp_ms, tag) if value is not None]
-    if len(given) != 1:
+    ways = (snapshot_id, timestamp_ms, watermark, tag)
+    if sum(way is not None for way in ways) != 1:
         raise InvalidInputError(
-            "Time travel needs exactly one of snapshot id, timestamp and tag.", kind="time-travel"
+            "Time travel needs exactly one of snapshot id, timestamp, watermark and tag.",
+            kind="time-travel",
         )
     if snapshot_id is not None:
         return store.snapshots.snapshot(snapshot_id)
     if tag is not None:
-        return _tagged(store, tag)
-    return _at(store, given[0] if isinstance(given[0], int) else 0)
+        return store.tags.get(tag).snapshot
+    if watermark is not None:
+        return _at_watermark(store, watermark)
+    return _at(store, timestamp_ms or 0)
 
 
 def schema_at(store: FileStore, snapshot: Snapshot) -> TableSchema:
     """Return the schema to read a snapshot of the past as, with the store's dynamic options."""
-    newest = store.schemas.schema(store.schema.id)
-    dynamic = {
-        key: value
-        for key, value in store.schema.options.items()
-        if newest.options.get(key) != value
-    }
-    return store.schemas.schema(snapshot.schema_id).with_dynamic_options(dynamic)
+    schema = store.schemas.schema(snapshot.schema_id)
+    return schema.with_dynamic_options(store.dynamic_options)
+
+
+def _of_version(store: FileStore, version: str) -> Snapshot:
+    if store.tags.get_or_none(version) is not None:
+        return travel_to(store, tag=version)
+    watermark = version.removeprefix(_WATERMARK_PREFIX)
+    if watermark != version and watermark.lstrip("-").isdecimal():
+        return travel_to(store, watermark=int(watermark))
+    if version.isdecimal():
+        return travel_to(store, snapshot_id=int(version))
+    raise NotFoundError(
+        f"Table '{store.label}' has no version '{version}': no tag is called so, and it is neither"
+        f" a snapshot id nor '{_WATERMARK_PREFIX}' and a number.",
+        kind="tag-not-found",
+        details={"table": store.label, "version": version},
+    )
+
+
+def _newest_compacted(store: FileStore) -> Snapshot | None:
+    """Return the newest snapshot of a compaction, else the newest of all."""
+    newest = store.snapshots.latest()
+    earliest = store.snapshots.earliest_id()
+    if newest is None or earliest is None:
+        return None
+    for snapshot_id in range(newest.id, earliest - 1, -1):
+        found = store.snapshots.snapshot_or_none(snapshot_id)
+        if found is not None and found.commit_kind is CommitKind.COMPACT:
+            return found
+    return newest
 
 
 def _at(store: FileStore, timestamp_ms: int) -> Snapshot:
@@ -71,16 +202,27 @@ def _at(store: FileStore, timestamp_ms: int) -> Snapshot:
     return found
 
 
-def _tagged(store: FileStore, tag: str) -> Snapshot:
-    if not tag.strip() or "/" in tag:
-        raise InvalidInputError(f"{tag!r} is no name of a tag.", kind="name")
-    path = store.paths.tag(tag)
-    try:
-        data = store.file_io.read_bytes(path)
-    except NotFoundError as error:
+def _at_watermark(store: FileStore, watermark: int) -> Snapshot:
+    found = store.snapshots.at_watermark(watermark)
+    if found is None:
+        newest = store.snapshots.latest()
+        there_is = "it has no snapshots" if newest is None else f"the newest is {newest.watermark}"
         raise NotFoundError(
-            f"Table '{store.label}' has no tag '{tag}'.",
-            kind="tag-not-found",
-            details={"table": store.label, "tag": tag},
-        ) from error
-    return snapshot_from_json(data, path)
+            f"Table '{store.label}' has no snapshot with a watermark of {watermark} or later;"
+            f" {there_is}.",
+            kind="snapshot-not-found",
+            details={"table": store.label, "watermark": watermark},
+        )
+    return found
+
+
+def _keys(options: Sequence[Option[Any]]) -> str:
+    return ", ".join(f"'{option.key}'" for option in options)
+
+
+def _contradiction(store: FileStore, what: str) -> InvalidInputError:
+    return InvalidInputError(
+        f"Table '{store.label}' cannot be read: {what}.",
+        kind="time-travel",
+        details={"table": store.label},
+    )

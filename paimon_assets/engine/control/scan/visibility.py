@@ -10,9 +10,11 @@ from collections.abc import Collection
 
 from paimon_assets.engine.spec.data_file import DataFileMeta
 from paimon_assets.engine.spec.options import (
+    COMPACTION_TRIGGER,
     DELETION_VECTORS_ENABLED,
     DELETION_VECTORS_MERGE_ON_READ,
     MERGE_ENGINE,
+    NUM_LEVELS,
     MergeEngine,
 )
 from paimon_assets.engine.spec.schema import TableSchema
@@ -31,6 +33,19 @@ def skips_level_0(schema: TableSchema) -> bool:
     options = schema.typed_options
     merges = options.get(DELETION_VECTORS_ENABLED) and options.get(DELETION_VECTORS_MERGE_ON_READ)
     return settles_keys(schema) and not merges
+
+
+def top_level(schema: TableSchema) -> int:
+    """Return the lowest level whose files can be read without merging.
+
+    Source: `org.apache.paimon.table.system.ReadOptimizedTable`.
+    """
+    if not schema.has_primary_key:
+        return 0
+    if settles_keys(schema):
+        return 1
+    options = schema.typed_options
+    return (options.get(NUM_LEVELS) or options.get(COMPACTION_TRIGGER) + 1) - 1
 
 
 def needs_no_merge(schema: TableSchema, files: Collection[DataFileMeta]) -> bool:

@@ -7,11 +7,19 @@ import pyarrow as pa
 from paimon_assets.engine.data.format.avro import AVRO_CODECS, AvroReader, AvroWriter
 from paimon_assets.engine.data.format.base import FormatReader, FormatWriter, unsupported_format
 from paimon_assets.engine.data.format.blob import BlobReader
+from paimon_assets.engine.data.format.csv import CsvReader
+from paimon_assets.engine.data.format.json import JsonReader
 from paimon_assets.engine.data.format.orc import ORC_CODECS, OrcReader, OrcWriter
 from paimon_assets.engine.data.format.parquet import ParquetReader, ParquetWriter
+from paimon_assets.engine.data.format.text import TextReader
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.fileio.base import FileIO
-from paimon_assets.engine.spec.options import FILE_COMPRESSION
+from paimon_assets.engine.spec.options import (
+    FILE_COMPRESSION,
+    FILE_COMPRESSION_ZSTD_LEVEL,
+    Options,
+)
+from paimon_assets.engine.spec.types import DataField
 
 _CODECS: Mapping[str, frozenset[str]] = {
     "parquet": frozenset({"zstd", "snappy", "gzip", "lz4", "brotli", "none"}),
@@ -29,6 +37,7 @@ def open_reader(
     file_format: str,
     file_bytes: int | None = None,
     columns: Sequence[str] | None = None,
+    declared: Sequence[DataField] | None = None,
 ) -> FormatReader:
     """Open a data file.
 
@@ -38,6 +47,8 @@ def open_reader(
         file_format: The format's name, usually `DataFileMeta.file_format`.
         file_bytes: The size the table has noted; another size is an error.
         columns: Names of the file's columns, for formats that do not store them.
+        declared: The table's columns, for text formats of foreign files: these are read by the
+            rules of segments, which are not those of tables that are kept as text.
 
     Raises:
         NotFoundError: There is no such file.
@@ -53,6 +64,12 @@ def open_reader(
             return AvroReader(file_io, path, file_bytes=file_bytes)
         case "blob" if columns is not None and len(columns) == 1:
             return BlobReader(file_io, path, columns[0], file_bytes=file_bytes)
+        case "csv" if declared is not None:
+            return CsvReader(file_io, path, declared, file_bytes=file_bytes)
+        case "json" if declared is not None:
+            return JsonReader(file_io, path, declared, file_bytes=file_bytes)
+        case "text" if declared is not None:
+            return TextReader(file_io, path, file_bytes=file_bytes)
         case _:
             raise unsupported_format(file_format, path)
 
@@ -64,7 +81,7 @@ def open_writer(
     *,
     file_format: str = "parquet",
     compression: str = "zstd",
-    zstd_level: int = 1,
+    options: Options | None = None,
 ) -> FormatWriter:
     """Create a data file.
 
@@ -74,7 +91,7 @@ def open_writer(
         schema: What will be written; field ids ride in the fields' `PARQUET:field_id` metadata.
         file_format: `file.format` of the table.
         compression: `file.compression` of the table.
-        zstd_level: `file.compression.zstd-level` of the table.
+        options: Of the table: level of zstd, sizes of pages and stripes, dictionaries.
 
     Raises:
         InvalidInputError: No such codec.
@@ -90,11 +107,12 @@ def open_writer(
             kind="option-value",
             details={"option": FILE_COMPRESSION.key},
         )
+    settings = options or Options({})
     match file_format:
         case "orc":
-            return OrcWriter(file_io, path, schema, compression=codec)
+            return OrcWriter(file_io, path, schema, compression=codec, options=settings)
         case "avro":
-            return AvroWriter(file_io, path, schema, compression=codec, zstd_level=zstd_level)
+            level = settings.get(FILE_COMPRESSION_ZSTD_LEVEL)
+            return AvroWriter(file_io, path, schema, compression=codec, zstd_level=level)
         case _:
-            level = zstd_level if codec == "zstd" else None
-            return ParquetWriter(file_io, path, schema, compression=codec, compression_level=level)
+            return ParquetWriter(file_io, path, schema, compression=codec, options=settings)

@@ -22,7 +22,13 @@ from paimon_assets.engine.data.format.base import OpenFile
 from paimon_assets.engine.data.format.named_errors import named_errors, open_data_file
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.fileio.base import FileIO
-from paimon_assets.engine.spec.options import FILE_FORMAT
+from paimon_assets.engine.spec.file_options import (
+    FILE_BLOCK_SIZE,
+    ORC_DICTIONARY_THRESHOLD,
+    ORC_ROW_INDEX_STRIDE,
+    ORC_STRIPE_SIZE,
+)
+from paimon_assets.engine.spec.options import FILE_FORMAT, Options
 from paimon_assets.engine.spec.predicate import Predicate
 
 
@@ -74,7 +80,15 @@ class OrcReader(OpenFile):
 class OrcWriter:
     """One ORC file being written."""
 
-    def __init__(self, file_io: FileIO, path: str, schema: pa.Schema, *, compression: str) -> None:
+    def __init__(
+        self,
+        file_io: FileIO,
+        path: str,
+        schema: pa.Schema,
+        *,
+        compression: str,
+        options: Options,
+    ) -> None:
         """Create the file; `open_writer` of `data.format.formats` is the usual way here."""
         self._stored = pa.schema([_stored_field(field) for field in schema])
         self._sink = file_io.open_output(path)
@@ -82,7 +96,9 @@ class OrcWriter:
         self._writer: Any = orc.ORCWriter(
             self._sink,
             compression=_CODECS[compression],  # type: ignore[arg-type]  # one of its names
-            stripe_size=_STRIPE_BYTES,
+            stripe_size=options.get(FILE_BLOCK_SIZE) or options.get(ORC_STRIPE_SIZE),
+            row_index_stride=options.get(ORC_ROW_INDEX_STRIDE),
+            dictionary_key_size_threshold=options.get(ORC_DICTIONARY_THRESHOLD),
         )
 
     @property
@@ -170,8 +186,6 @@ def _stored_type(arrow_type: Any) -> Any:
     return arrow_type
 
 
-_STRIPE_BYTES = 16 * 1024 * 1024
-"""Small enough that reading a stripe needs little memory."""
 _CODECS = {"none": "uncompressed", "zstd": "zstd", "snappy": "snappy", "lz4": "lz4", "gzip": "zlib"}
 ORC_CODECS = frozenset(_CODECS)
 """Values of `file.compression` that ORC files know."""

@@ -8,7 +8,7 @@ column store timestamps as INT96, because Java 1.4 takes INT64 nanoseconds for m
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import Any
 
@@ -20,12 +20,23 @@ from paimon_assets.engine.data.format.base import OpenFile
 from paimon_assets.engine.data.format.dictionary_choice import dictionary_columns
 from paimon_assets.engine.data.format.named_errors import named_errors, open_data_file
 from paimon_assets.engine.fileio.base import FileIO
+from paimon_assets.engine.spec.file_options import (
+    FILE_BLOCK_SIZE,
+    PARQUET_BLOCK_SIZE,
+    PARQUET_ENABLE_DICTIONARY,
+    PARQUET_PAGE_SIZE,
+)
+from paimon_assets.engine.spec.options import FILE_COMPRESSION_ZSTD_LEVEL, Options
 from paimon_assets.engine.spec.predicate import Predicate, fields_of
 from paimon_assets.engine.spec.prune import UNKNOWN, Bounds, may_match
 
 ROW_GROUP_ROWS = 131_072
 """Rows of a row group we write: small enough that a key lookup decodes little, large enough that
 the encodings work."""
+
+_WHOLE_GROUP_BYTES = 16 * 1024 * 1024
+_PIECE_BYTES = 2 * 1024 * 1024
+"""Of one column."""
 
 
 class ParquetReader(OpenFile):
@@ -42,7 +53,7 @@ class ParquetReader(OpenFile):
         self._source = open_data_file(file_io, path, file_bytes)
         try:
             with named_errors(path, "Parquet"):
-                self._file = pq.ParquetFile(self._source, pre_buffer=False)
+                self._file = _opened(self._source)
                 self._schema = _schema_as_written(self._file)
                 self._coarse = _coarse_int96_names(self._file, self._schema)
         except BaseException:
@@ -119,10 +130,48 @@ class ParquetReader(OpenFile):
             for group in self.matching_row_groups(predicate)
         ]
 
+    def column_bounds(self, name: str) -> Bounds:
+        """Return what the footer's statistics say of one column in the whole file."""
+        metadata = self._file.metadata
+        leaf = self._leaf_positions(frozenset({name})).get(name)
+        if leaf is None:
+            return UNKNOWN
+        stored = self._file.schema_arrow.field(name).type
+        groups = (metadata.row_group(number) for number in range(metadata.num_row_groups))
+        return _joined(_bounds(group.column(leaf), stored, group.num_rows) for group in groups)
+
+    def int96_columns(self) -> frozenset[str]:
+        """Return the columns whose type does not tell whether a timestamp is an instant."""
+        leaves = self._file.schema
+        columns = (leaves.column(number) for number in range(len(leaves)))
+        return frozenset(leaf.path for leaf in columns if leaf.physical_type == "INT96")
+
     def _leaf_positions(self, names: frozenset[str]) -> dict[str, int]:
         leaves = self._file.schema
         paths = {leaves.column(number).path: number for number in range(len(leaves))}
         return {name: paths[name] for name in names if name in paths}
+
+
+def _opened(source: pa.NativeFile) -> pq.ParquetFile:
+    """Open a file; columns of large row groups are read piece by piece, those of small ones whole.
+
+    A merge holds the columns it reads of one row group of each run.
+    """
+    file = pq.ParquetFile(source, pre_buffer=False)
+    metadata = file.metadata
+    largest = max(
+        (_stored_bytes(metadata.row_group(group)) for group in range(metadata.num_row_groups)),
+        default=0,
+    )
+    if largest <= _WHOLE_GROUP_BYTES:
+        return file
+    return pq.ParquetFile(source, metadata=metadata, pre_buffer=False, buffer_size=_PIECE_BYTES)
+
+
+def _stored_bytes(row_group: Any) -> int:
+    return sum(
+        row_group.column(number).total_compressed_size for number in range(row_group.num_columns)
+    )
 
 
 def _batches(
@@ -187,6 +236,23 @@ def _bounds(chunk: Any, data_type: pa.DataType, row_count: int) -> Bounds:
     )
 
 
+def _joined(parts: Iterable[Bounds]) -> Bounds:
+    """Return the bounds of several row groups together; what one does not tell is unknown."""
+    known = [part for part in parts if part.row_count != 0]
+    if any(part.row_count is None for part in known):
+        return UNKNOWN
+    values = [part for part in known if part.null_count != part.row_count]
+    lows = [part.minimum for part in values]
+    highs = [part.maximum for part in values]
+    nulls = [part.null_count for part in known]
+    return Bounds(
+        minimum=None if not lows or None in lows else min(lows),
+        maximum=None if not highs or None in highs else max(highs),
+        null_count=None if None in nulls else sum(count for count in nulls if count),
+        row_count=sum(part.row_count or 0 for part in known),
+    )
+
+
 def _internal(value: Any, raw: Any, data_type: Any) -> Any:
     """Turn a statistics value into an internal value of `spec.literals`; None if unsure."""
     types = pa.types
@@ -218,7 +284,7 @@ class ParquetWriter:
         schema: pa.Schema,
         *,
         compression: str,
-        compression_level: int | None,
+        options: Options,
     ) -> None:
         """Create the file; `open_writer` of `data.format.formats` is the usual way here."""
         self._sink = file_io.open_output(path)
@@ -226,7 +292,10 @@ class ParquetWriter:
         self._schema = schema
         self._options: dict[str, Any] = {
             "compression": compression,
-            "compression_level": compression_level,
+            "compression_level": options.get(FILE_COMPRESSION_ZSTD_LEVEL)
+            if compression == "zstd"
+            else None,
+            "data_page_size": options.get(PARQUET_PAGE_SIZE),
             "store_decimal_as_integer": True,
             "data_page_version": "1.0",
             "version": "2.6",
@@ -234,16 +303,19 @@ class ParquetWriter:
                 _has_nanoseconds(field.type) for field in schema
             ),
         }
+        self._dictionaries = options.get(PARQUET_ENABLE_DICTIONARY)
+        self._group_bytes = options.get(FILE_BLOCK_SIZE) or options.get(PARQUET_BLOCK_SIZE)
         self._writer: pq.ParquetWriter | None = None
 
     def _opened(self, first_rows: pa.Table) -> pq.ParquetWriter:
         """Open the encoder; the first rows decide which columns get dictionaries."""
         if self._writer is None:
+            dictionaries = dictionary_columns(first_rows) if self._dictionaries else False
             self._writer = pq.ParquetWriter(
                 self._sink,
                 self._schema,
                 **self._options,
-                use_dictionary=dictionary_columns(first_rows),  # type: ignore[arg-type]  # a list
+                use_dictionary=dictionaries,  # type: ignore[arg-type]  # a list
             )
         return self._writer
 
@@ -259,7 +331,9 @@ class ParquetWriter:
         """
         table = rows if isinstance(rows, pa.Table) else pa.Table.from_batches([rows])
         if table.num_rows:
-            self._opened(table).write_table(table, row_group_size=ROW_GROUP_ROWS)
+            fitting = self._group_bytes * table.num_rows // max(1, table.nbytes)
+            rows_of_group = max(1, min(ROW_GROUP_ROWS, fitting))
+            self._opened(table).write_table(table, row_group_size=rows_of_group)
 
     def close(self) -> int:
         """Write the footer and return the file's exact size in bytes."""

@@ -10,4 +10,5 @@ Concept → files:
     fold every column                aggregation, aggregate/
     last non-null, sequence groups   partial_update, sequence_groups
     what they all work on            records, key_groups
+    which rows are equal             equal_rows
 """

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,14 +23,17 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_assets.engine.codec.numpy_columns import from_numpy, to_numpy
-from paimon_assets.engine.data.key_order import KeyOrder, order_within_groups, sort_keys
+from paimon_assets.engine.data.key_order import Flags, KeyOrder, order_within_groups, sort_keys
+from paimon_assets.engine.data.merge.deduplicate import only
 from paimon_assets.engine.data.merge.function import MergeFunction
-from paimon_assets.engine.data.merge.records import MergedRows, Records, adds
+from paimon_assets.engine.data.merge.records import MergedRows, Records, adds, run_starts
 from paimon_assets.engine.data.merge.run_cursor import RunCursor, read_ahead
 from paimon_assets.engine.spec.special_fields import SEQUENCE_NUMBER, VALUE_KIND
 
 FILE_RANK = "_FILE_RANK"
 """Column of the age of a row's file (larger is newer), in runs that are not ordered by age."""
+FILE_LEVEL = "_FILE_LEVEL"
+"""Column of the level of a row's file, where levels above 0 hold whole rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,8 +49,13 @@ class MergePlan:
     runs_by_age: bool
     """Every record of a run is older than every one of the runs after it; then the order of the
     runs stands for sequence numbers and file ranks."""
+    whole_above_0: bool = False
+    """What lies above level 0 holds what is below it already (`spec.lookup`): of a key's records
+    there only that of the lowest level counts. Batches hold `FILE_LEVEL` then."""
     columns: tuple[str, ...]
     """Columns to return; batches hold them and those the function needs besides."""
+    keeps_retracts: bool = False
+    """Return `_VALUE_KIND` too, last, and keys whose row retracts."""
 
 
 def merge_runs(
@@ -64,28 +73,47 @@ def merge_runs(
         function: How records of one key become one row.
         pool: Decodes ahead and gathers columns; needs no more threads than there are cores.
     """
-    streams = [read_ahead(run, pool) for run in runs]
-    try:
-        cursors = [RunCursor(stream, plan.keys) for stream in streams]
-        waiting: _Gathering | None = None
-        while active := [cursor for cursor in cursors if cursor.batch is not None]:
-            started = _gather(_next_slices(active), plan, function, pool)
+    waiting: _Gathering | None = None
+    with closing(key_ranges(runs, plan.keys, pool)) as ranges:
+        for slices in ranges:
+            started = _gather([rows for _, rows in slices], plan, function, pool)
             if waiting is not None:
                 yield from waiting.result()
             waiting = started
         if waiting is not None:
             yield from waiting.result()
+
+
+def key_ranges(
+    runs: Sequence[Iterator[pa.RecordBatch]], keys: Sequence[str], pool: ThreadPoolExecutor
+) -> Generator[list[tuple[int, pa.RecordBatch]], None, None]:
+    """Cut sorted runs into ranges of whole keys, in key order.
+
+    Args:
+        runs: Batches of sorted, unique keys.
+        keys: Key columns.
+        pool: Decodes ahead.
+
+    Yields:
+        (number of the run, its rows of the range), runs in their order, none of them empty.
+    """
+    streams = [read_ahead(run, pool) for run in runs]
+    try:
+        cursors = [RunCursor(stream, keys) for stream in streams]
+        while active := [entry for entry in enumerate(cursors) if entry[1].batch is not None]:
+            yield _next_slices(active)
     finally:
         for stream in streams:
             stream.close()
 
 
-def _next_slices(active: Sequence[RunCursor]) -> list[pa.RecordBatch]:
+def _next_slices(active: Sequence[tuple[int, RunCursor]]) -> list[tuple[int, pa.RecordBatch]]:
     if len(active) == 1:
-        return [active[0].take_all()]
-    bound = min(cursor.last_key() for cursor in active)
-    slices = [cursor.take_up_to(bound) for cursor in active]
-    return [rows for rows in slices if rows.num_rows]
+        number, only_run = active[0]
+        return [(number, only_run.take_all())]
+    bound = min(cursor.last_key() for _, cursor in active)
+    slices = [(number, cursor.take_up_to(bound)) for number, cursor in active]
+    return [(number, rows) for number, rows in slices if rows.num_rows]
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,48 +139,86 @@ def _gather(
     function: MergeFunction,
     pool: ThreadPoolExecutor,
 ) -> _Gathering:
-    kinds = _kinds(slices)
+    kinds = _kinds(slices, plan)
     if len(slices) == 1:
-        rows = slices[0].select(list(plan.columns))
-        if kinds is not None:
+        names = (*plan.columns, VALUE_KIND.name) if plan.keeps_retracts else plan.columns
+        rows = slices[0].select(list(names))
+        if kinds is not None and not plan.keeps_retracts:
             rows = rows.filter(from_numpy(adds(kinds)))
-        return _Gathering(rows.columns, plan.columns)
+        return _Gathering(rows.columns, names)
     records = Records(
-        by_key=_order(slices, plan),
+        by_key=counting_order(slices, plan),
         kinds=kinds,
         columns=plan.columns,
-        column=lambda name: _joined(slices, name),
+        column=lambda name: joined(slices, name),
     )
-    merged = function.merge(records)
-    columns = [pool.submit(_column, merged, slices, name) for name in plan.columns]
-    return _Gathering(columns, plan.columns)
+    merged = function.merge(records, keep_retracts=plan.keeps_retracts)
+    columns: list[Any] = [pool.submit(_column, merged, slices, name) for name in plan.columns]
+    if not plan.keeps_retracts:
+        return _Gathering(columns, plan.columns)
+    return _Gathering([*columns, _kinds_of(merged)], (*plan.columns, VALUE_KIND.name))
+
+
+def _kinds_of(merged: MergedRows) -> pa.Array[Any]:
+    kinds = np.zeros(len(merged.newest), np.int8) if merged.kinds is None else merged.kinds
+    return from_numpy(kinds.astype(np.int8, copy=False))
 
 
 def _column(merged: MergedRows, slices: Sequence[pa.RecordBatch], name: str) -> pa.Array[Any]:
-    return merged.column(name, _joined(slices, name))
+    return merged.column(name, joined(slices, name))
 
 
-def _kinds(slices: Sequence[pa.RecordBatch]) -> npt.NDArray[np.int8] | None:
+def _kinds(slices: Sequence[pa.RecordBatch], plan: MergePlan) -> npt.NDArray[np.int8] | None:
     if VALUE_KIND.name not in slices[0].schema.names:
         return None
-    kinds: npt.NDArray[np.int8] = _numbers(slices, VALUE_KIND.name)
-    return None if adds(kinds).all() else kinds
+    kinds: npt.NDArray[np.int8] = numbers(slices, VALUE_KIND.name)
+    return None if adds(kinds).all() and not plan.keeps_retracts else kinds
 
 
-def _order(slices: Sequence[pa.RecordBatch], plan: MergePlan) -> KeyOrder:
-    by_key = sort_keys([_joined(slices, name) for name in plan.keys])
+def counting_order(slices: Sequence[pa.RecordBatch], plan: MergePlan) -> KeyOrder:
+    """Return the rows of a range that count, in key order; see `MergePlan.whole_above_0`."""
+    by_key = record_order(slices, plan)
+    if not plan.whole_above_0:
+        return by_key
+    levels = numbers(slices, FILE_LEVEL)
+    chosen = lowest_of_each_key(by_key, levels, levels > 0)
+    return by_key if chosen.all() else only(by_key, chosen)
+
+
+def lowest_of_each_key(by_key: KeyOrder, levels: npt.NDArray[Any], candidates: Flags) -> Flags:
+    """Return which places count: all but the candidates that are not the lowest of their key.
+
+    Args:
+        by_key: Records in key order.
+        levels: Level of each record, by row number.
+        candidates: Records of which one a key may count, by row number.
+    """
+    counts = np.ones(len(by_key.order), dtype=np.bool_)
+    places = np.flatnonzero(candidates[by_key.order])
+    keys = np.cumsum(by_key.starts)[places]
+    in_order = np.lexsort((levels[by_key.order][places], keys))
+    counts[places] = False
+    counts[places[in_order[run_starts(keys[in_order])]]] = True
+    return counts
+
+
+def record_order(slices: Sequence[pa.RecordBatch], plan: MergePlan) -> KeyOrder:
+    """Return the rows of a range in key order, within a key from the oldest to the newest."""
+    by_key = sort_keys([joined(slices, name) for name in plan.keys])
     if plan.runs_by_age and not plan.sequence_fields:
         return by_key
-    then: list[Any] = [_joined(slices, name) for name in plan.sequence_fields]
+    then: list[Any] = [joined(slices, name) for name in plan.sequence_fields]
     if not plan.runs_by_age:
-        then += [_numbers(slices, name) for name in (SEQUENCE_NUMBER.name, FILE_RANK)]
+        then += [numbers(slices, name) for name in (SEQUENCE_NUMBER.name, FILE_RANK)]
     order = order_within_groups(by_key, then, descending=plan.descending)
     return KeyOrder(order=order, starts=by_key.starts)
 
 
-def _joined(slices: Sequence[pa.RecordBatch], name: str) -> pa.Array[Any]:
+def joined(slices: Sequence[pa.RecordBatch], name: str) -> pa.Array[Any]:
+    """Return one column of the rows of a range."""
     return pa.concat_arrays([rows.column(name) for rows in slices])
 
 
-def _numbers(slices: Sequence[pa.RecordBatch], name: str) -> npt.NDArray[Any]:
+def numbers(slices: Sequence[pa.RecordBatch], name: str) -> npt.NDArray[Any]:
+    """Return one column of numbers without nulls."""
     return np.concatenate([to_numpy(rows.column(name)) for rows in slices])

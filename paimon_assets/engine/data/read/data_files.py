@@ -1,25 +1,35 @@
 """FileRead: the data files of a split as batches of the read schema.
 
-file bytes ─▶ FormatReader (row groups, projection) ─▶ live rows (deletion vector)
-    ─▶ FieldMapping (ids, names, types)
+file index (may a row pass?) ─▶ file bytes ─▶ FormatReader (row groups, projection)
+    ─▶ live rows (deletion vector) ─▶ FieldMapping (ids, names, types)
 """
 
-from collections.abc import Collection, Generator, Mapping
+from collections import deque
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import pyarrow as pa
 
 from paimon_assets.engine.codec.deletion_vector import DeletionVector
+from paimon_assets.engine.codec.file_index_predicate import has_passing_rows
 from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.contract.split import DataSplit, DeletionFile
 from paimon_assets.engine.data.casting.columns import CastSettings
-from paimon_assets.engine.data.deletion import live_rows, read_deletion_vector
+from paimon_assets.engine.data.deletion import (
+    POSITION,
+    live_rows,
+    numbered,
+    read_deletion_vector,
+)
 from paimon_assets.engine.data.field_mapping import FieldMapping, file_schema_of
 from paimon_assets.engine.data.format.formats import open_reader
+from paimon_assets.engine.data.read.file_index_read import read_file_index
 from paimon_assets.engine.errors import UnsupportedFeatureError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.data_file import DataFileMeta
+from paimon_assets.engine.spec.file_options import FILE_INDEX_READ_ENABLED
 from paimon_assets.engine.spec.predicate import Predicate
 from paimon_assets.engine.spec.row_ranges import BLOB_FORMAT
 from paimon_assets.engine.spec.schema import TableSchema
@@ -42,22 +52,26 @@ class FileRead:
     batch_rows: int
 
     def batches(
-        self, file: DataFileMeta, *, with_deleted: bool = False
+        self, file: DataFileMeta, *, with_deleted: bool = False, with_positions: bool = False
     ) -> Generator[pa.RecordBatch, None, None]:
         """Yield a file's rows in file order; the file is open while the iterator lives.
 
         Args:
             file: Which of the split's files.
             with_deleted: Yield rows that its deletion vector deletes, too.
+            with_positions: Add a column `POSITION`: where each row stands in the file.
         """
         path = self.split.path_of(file)
         mapping = self._mapping(file, path)
+        if not self._may_match(file, mapping):
+            return
         with open_reader(
             self.file_io,
             path,
             file_format=file.file_format,
             file_bytes=file.file_size,
             columns=file.write_cols,
+            declared=None if file.external_path is None else mapping.file_fields,
         ) as reader:
             self._check_blobs(file, reader.schema.names)
             mapping.check_columns(reader.schema.names)
@@ -65,10 +79,13 @@ class FileRead:
             decoded = reader.batches(
                 mapping.file_columns, predicate=predicate, batch_rows=self.batch_rows
             )
+            if with_positions:
+                decoded = numbered(decoded, reader.row_ranges(predicate))
             vector = None if with_deleted else self.deletion_vector(file)
             if vector is not None:
                 decoded = live_rows(decoded, [vector], reader.row_ranges(predicate))
-            yield from mapping.apply_all(decoded)
+            mapped = _mapped_numbered if with_positions else FieldMapping.apply_all
+            yield from mapped(mapping, decoded)
 
     def deletion_vector(self, file: DataFileMeta) -> DeletionVector | None:
         """Read which of a file's rows are deleted; None if none is."""
@@ -76,6 +93,17 @@ class FileRead:
         if deletion is None:
             return None
         return read_deletion_vector(self.file_io, deletion, file)
+
+    def _may_match(self, file: DataFileMeta, mapping: FieldMapping) -> bool:
+        """Whether the file's index leaves rows that may pass."""
+        predicate = mapping.file_predicate(self.predicate)
+        if predicate is None or not self.context.schema.typed_options.get(FILE_INDEX_READ_ENABLED):
+            return True
+        found = read_file_index(self.file_io, self.split, file)
+        if found is None:
+            return True
+        columns = self.context.schemas_by_id[file.schema_id].by_name
+        return has_passing_rows(found.data, predicate, columns, found.path)
 
     @cached_property
     def _deletion_files(self) -> Mapping[str, DeletionFile]:
@@ -89,7 +117,7 @@ class FileRead:
     def _mapping(self, file: DataFileMeta, path: str) -> FieldMapping:
         file_schema = file_schema_of(self.context.schemas_by_id, file.schema_id, path)
         held = held_columns(file, file_schema)
-        return FieldMapping.of(
+        mapping = FieldMapping.of(
             self.fields,
             self.system_fields,
             held,
@@ -97,6 +125,7 @@ class FileRead:
             table=self.context.table,
             casts=CastSettings.of(self.context.schema.typed_options),
         )
+        return replace(mapping, cuts_times=file.external_path is not None)
 
     def _check_blobs(self, file: DataFileMeta, present: Collection[str]) -> None:
         """Refuse files that hold a BLOB column among others: as references, not as values."""
@@ -110,6 +139,21 @@ class FileRead:
                 kind="blob-reference",
                 details={"table": self.context.table, "path": path, "column": min(inline)},
             )
+
+
+def _mapped_numbered(
+    mapping: FieldMapping, decoded: Iterable[pa.RecordBatch]
+) -> Generator[pa.RecordBatch, None, None]:
+    """Map the columns of batches that hold positions, which stay beside them."""
+    positions: deque[pa.Array[Any]] = deque()
+
+    def without_positions() -> Iterator[pa.RecordBatch]:
+        for batch in decoded:
+            positions.append(batch.column(POSITION))
+            yield batch.drop_columns([POSITION])
+
+    for batch in mapping.apply_all(without_positions()):
+        yield batch.append_column(POSITION, positions.popleft())
 
 
 def held_columns(file: DataFileMeta, schema: TableSchema) -> TableSchema:

@@ -17,7 +17,7 @@ from typing import NoReturn
 
 import pyarrow as pa
 
-from paimon_assets.engine.data.deletion import live_rows
+from paimon_assets.engine.data.deletion import live_rows, numbered
 from paimon_assets.engine.data.field_mapping import file_schema_of
 from paimon_assets.engine.data.read.data_files import FileRead, held_columns
 from paimon_assets.engine.errors import FormatError
@@ -54,13 +54,14 @@ class _Source:
 
 
 def read_joined(
-    read: FileRead, files: Sequence[DataFileMeta]
+    read: FileRead, files: Sequence[DataFileMeta], *, with_positions: bool = False
 ) -> Generator[pa.RecordBatch, None, None]:
     """Yield the rows of a range as batches of `read.fields`, in row order.
 
     Args:
         read: What to read; its predicate is not used.
         files: Those of one range (`spec.row_ranges`), at least one.
+        with_positions: Add a column `POSITION`: where each row stands in the range.
 
     Raises:
         FormatError: The files are not of the same rows.
@@ -79,7 +80,11 @@ def read_joined(
             opened.enter_context(closing(_rows_of(read, sources[number], fields)))
             for number, fields in columns.items()
         ]
-        joined = (_side_by_side(rows, names) for rows in _aligned(streams, read, files))
+        joined: Iterator[pa.RecordBatch] = (
+            _side_by_side(rows, names) for rows in _aligned(streams, read, files)
+        )
+        if with_positions:
+            joined = numbered(joined, [(0, range_rows[1])])
         yield from live_rows(joined, vectors, [(0, range_rows[1])]) if vectors else joined
 
 

@@ -24,7 +24,12 @@ from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.data.field_mapping import file_schema_of
 from paimon_assets.engine.data.merge.function import MergeFunction, merge_function_of
-from paimon_assets.engine.data.merge.sort_merge import FILE_RANK, MergePlan, merge_runs
+from paimon_assets.engine.data.merge.sort_merge import (
+    FILE_LEVEL,
+    FILE_RANK,
+    MergePlan,
+    merge_runs,
+)
 from paimon_assets.engine.data.read.data_files import FileRead
 from paimon_assets.engine.data.read.row_stage import RowStage
 from paimon_assets.engine.data.sequence import has_counter
@@ -33,6 +38,7 @@ from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.lsm.interval_partition import interval_partition
 from paimon_assets.engine.spec.cast_rules import first_retyped
 from paimon_assets.engine.spec.data_file import DataFileMeta
+from paimon_assets.engine.spec.lookup import LookupStrategy
 from paimon_assets.engine.spec.options import (
     READ_BATCH_SIZE,
     SEQUENCE_FIELD,
@@ -40,6 +46,7 @@ from paimon_assets.engine.spec.options import (
     SortOrder,
 )
 from paimon_assets.engine.spec.predicate import Predicate, fields_of, only_on
+from paimon_assets.engine.spec.schema import TableSchema
 from paimon_assets.engine.spec.sequence_padding import padding_of
 from paimon_assets.engine.spec.special_fields import SEQUENCE_NUMBER, VALUE_KIND
 from paimon_assets.engine.spec.types import DataField
@@ -62,7 +69,7 @@ def read_merged(
             order of a key of another type.
     """
     for file in split.data_files:
-        _check_key_order(file, context)
+        check_key_order(file, context)
     function = merge_function_of(context.schema, context.table)
     read = _MergeRead(context=context, split=split, file_io=file_io)
     for section in interval_partition(split.data_files, read.key_range):
@@ -81,23 +88,7 @@ class _MergeRead:
 
     @cached_property
     def file_ranks(self) -> Mapping[str, int]:
-        """File name → place in the order of age: decides between equal sequence numbers.
-
-        The newest file wins, except where numbers hold digits of a counter: only one that wrapped
-        makes equal numbers, and the record before the wrap was meant to be higher.
-        """
-        aged = sorted(
-            enumerate(self.split.data_files),
-            key=lambda entry: (
-                -entry[1].level,
-                entry[1].creation_time or 0,
-                entry[1].max_sequence_number,
-                entry[0],
-            ),
-        )
-        padding = padding_of(self.context.schema)
-        sign = -1 if padding is not None and has_counter(padding) else 1
-        return {file.file_name: sign * rank for rank, (_, file) in enumerate(aged)}
+        return file_ranks(self.split.data_files, self.context.schema)
 
     @cached_property
     def key_predicate(self) -> Predicate | None:
@@ -127,8 +118,10 @@ class _MergeRead:
             keys=schema.trimmed_primary_keys,
             sequence_fields=options.get(SEQUENCE_FIELD) if len(aged) > 1 else (),
             descending=options.get(SEQUENCE_SORT_ORDER) is SortOrder.DESCENDING,
-            runs_by_age=_runs_by_age(aged),
+            runs_by_age=runs_by_age(aged),
+            whole_above_0=LookupStrategy.of(schema).merges_whole_rows,
             columns=tuple(field.name for field in self.stage.file_fields),
+            keeps_retracts=self.context.keeps_kinds,
         )
 
     def _file_read(self, runs: Sequence[Run], plan: MergePlan, needed: Sequence[str]) -> FileRead:
@@ -160,10 +153,38 @@ class _MergeRead:
                 if not plan.runs_by_age:
                     rank = pa.repeat(self.file_ranks[file.file_name], kept.num_rows)
                     kept = kept.append_column(FILE_RANK, rank)
+                if plan.whole_above_0:
+                    level = pa.repeat(file.level, kept.num_rows)
+                    kept = kept.append_column(FILE_LEVEL, level)
                 yield kept
 
 
-def _check_key_order(file: DataFileMeta, context: ReadContext) -> None:
+def file_ranks(files: Sequence[DataFileMeta], schema: TableSchema) -> Mapping[str, int]:
+    """Return file name → place in the order of age: decides between equal sequence numbers.
+
+    The newest file wins, except where numbers hold digits of a counter: only one that wrapped
+    makes equal numbers, and the record before the wrap was meant to be higher.
+    """
+    aged = sorted(
+        enumerate(files),
+        key=lambda entry: (
+            -entry[1].level,
+            entry[1].creation_time or 0,
+            entry[1].max_sequence_number,
+            entry[0],
+        ),
+    )
+    padding = padding_of(schema)
+    sign = -1 if padding is not None and has_counter(padding) else 1
+    return {file.file_name: sign * rank for rank, (_, file) in enumerate(aged)}
+
+
+def check_key_order(file: DataFileMeta, context: ReadContext) -> None:
+    """Refuse a file that is in the order of a key of another type.
+
+    Raises:
+        UnsupportedFeatureError: Names the column and the file.
+    """
     held = file_schema_of(context.schemas_by_id, file.schema_id, file.file_name).by_id
     column = first_retyped(context.schema.key_fields, held)
     if column is not None:
@@ -179,7 +200,7 @@ def _check_key_order(file: DataFileMeta, context: ReadContext) -> None:
         )
 
 
-def _runs_by_age(aged: Sequence[Run]) -> bool:
+def runs_by_age(aged: Sequence[Run]) -> bool:
     """Whether every record of a run has a smaller sequence number than those of the next run."""
     ranges = [
         (

@@ -5,7 +5,7 @@
 Source: `org.apache.paimon.operation.RawFileSplitRead`.
 """
 
-from collections.abc import Generator, Iterator
+from collections.abc import Collection, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
@@ -17,9 +17,11 @@ from paimon_assets.engine.data.merge.run_cursor import read_ahead
 from paimon_assets.engine.data.read.data_files import FileRead
 from paimon_assets.engine.data.read.joined_files import read_joined
 from paimon_assets.engine.data.read.row_stage import RowStage
+from paimon_assets.engine.data.read.row_tracking import read_tracked
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.options import READ_BATCH_SIZE
 from paimon_assets.engine.spec.row_ranges import group_by_row_range
+from paimon_assets.engine.spec.special_fields import TRACKING_FIELDS, VALUE_KIND
 
 
 def read_raw(
@@ -27,19 +29,28 @@ def read_raw(
 ) -> Generator[pa.RecordBatch, None, None]:
     """Yield the rows of all files, in the order of the split and of the files."""
     stage = RowStage(context=context, partition=split.partition)
+    has_key = context.schema.has_primary_key
     read = FileRead(
         context=context,
         split=split,
         file_io=file_io,
         fields=stage.file_fields,
+        system_fields=(VALUE_KIND,) if context.keeps_kinds and has_key else (),
         predicate=context.predicate,
         batch_rows=context.schema.typed_options.get(READ_BATCH_SIZE),
     )
-    with closing(read_ahead(_batches(read, split), pool)) as batches:
+    tracking = {field.name for field in TRACKING_FIELDS} & set(context.columns)
+    tracking -= set(context.schema.field_names)
+    with closing(read_ahead(_batches(read, split, tracking), pool)) as batches:
         for batch in batches:
             yield stage.apply(batch)
 
 
-def _batches(read: FileRead, split: DataSplit) -> Iterator[pa.RecordBatch]:
+def _batches(
+    read: FileRead, split: DataSplit, tracking: Collection[str]
+) -> Iterator[pa.RecordBatch]:
     for files in group_by_row_range(split.data_files):
+        if tracking:
+            yield from read_tracked(read, files, tracking)
+            continue
         yield from read.batches(files[0]) if len(files) == 1 else read_joined(read, files)

@@ -1,6 +1,8 @@
 """RowStage: the last step of every read, from columns as read to the columns asked for.
 
 columns of the files ─▶ + partition columns ─▶ predicate ─▶ projection = context.columns
+
+Rows carry their kind in `_VALUE_KIND` where it is at hand; without it every row adds.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from paimon_assets.engine.codec.arrow_types import to_arrow_schema, to_arrow_type
@@ -18,7 +21,21 @@ from paimon_assets.engine.codec.binary_row import deserialize_row
 from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.data.arrow_predicate import passing_rows
 from paimon_assets.engine.spec.predicate import Predicate, fields_of
+from paimon_assets.engine.spec.row_kind import SHORT_TEXTS, RowKind
+from paimon_assets.engine.spec.special_fields import ROW_KIND, VALUE_KIND
 from paimon_assets.engine.spec.types import DataField
+
+_OFFSETS: Any = np.arange(0, 2 * len(RowKind) + 1, 2, dtype=np.int32)
+_TEXTS: pa.Array[Any] = pa.Array.from_buffers(
+    pa.string(),
+    len(RowKind),
+    [
+        None,
+        pa.py_buffer(_OFFSETS),
+        pa.py_buffer("".join(SHORT_TEXTS[kind] for kind in sorted(RowKind)).encode()),
+    ],
+)
+"""The texts of kinds, two characters each, by the number of the kind; without loading pandas."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +72,7 @@ class RowStage:
     @cached_property
     def arrow_schema(self) -> pa.Schema:
         """The schema of the result."""
-        return to_arrow_schema(self.context.schema.columns(self.context.columns))
+        return to_arrow_schema(self.context.fields)
 
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Turn a batch of (at least) `file_fields` into the rows and columns of the result."""
@@ -80,5 +97,13 @@ class RowStage:
         return None if mask.true_count == len(mask) else mask
 
     def _column(self, batch: pa.RecordBatch, name: str) -> Any:
+        if name == ROW_KIND.name and self.context.keeps_kinds:
+            return _kind_texts(batch)
         constant = self.constants.get(name)
         return batch.column(name) if constant is None else pa.repeat(constant, batch.num_rows)
+
+
+def _kind_texts(batch: pa.RecordBatch) -> Any:
+    if VALUE_KIND.name not in batch.schema.names:
+        return pa.repeat(_TEXTS[RowKind.INSERT], batch.num_rows)
+    return _TEXTS.take(batch.column(VALUE_KIND.name))

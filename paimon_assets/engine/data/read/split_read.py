@@ -1,13 +1,15 @@
 """Read one split: choose between reading files as they are and merging them.
 
     append table, or nothing to merge   read_raw      files one after the other
+    streaming: every record counts      read_raw      the same, with their kinds
     primary-key table                   read_merged   newest record of each key
+    before-files                        read_diff     what differs between two states
 
 Source: `org.apache.paimon.table.source.splitread`.
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
@@ -15,10 +17,16 @@ import pyarrow as pa
 
 from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.contract.split import DataSplit
+from paimon_assets.engine.data.read.diff_split_read import read_diff
 from paimon_assets.engine.data.read.merge_file_split_read import read_merged
 from paimon_assets.engine.data.read.raw_file_split_read import read_raw
 from paimon_assets.engine.errors import UnsupportedFeatureError
 from paimon_assets.engine.fileio.base import FileIO
+from paimon_assets.engine.spec.special_fields import ROW_KIND
+
+Read = Callable[
+    [ReadContext, DataSplit, FileIO, ThreadPoolExecutor], Generator[pa.RecordBatch, None, None]
+]
 
 
 def read_split(context: ReadContext, split: DataSplit, file_io: FileIO) -> Iterator[pa.RecordBatch]:
@@ -34,26 +42,31 @@ def read_split(context: ReadContext, split: DataSplit, file_io: FileIO) -> Itera
         UnsupportedFeatureError: The split needs what this engine does not do; names it.
     """
     _check_supported(context, split)
-    read = read_raw if _is_raw(context, split) else read_merged
     with (
         ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="paimon-read") as pool,
-        closing(read(context, split, file_io, pool)) as batches,
+        closing(_chosen(context, split)(context, split, file_io, pool)) as batches,
     ):
         yield from (batch for batch in batches if batch.num_rows)
 
 
+def _chosen(context: ReadContext, split: DataSplit) -> Read:
+    if split.is_difference:
+        return read_diff
+    return read_raw if _is_raw(context, split) else read_merged
+
+
 def _is_raw(context: ReadContext, split: DataSplit) -> bool:
-    if not context.schema.has_primary_key:
+    if not context.schema.has_primary_key or split.is_streaming:
         return True
     # A file that may hold retractions must be merged even alone, or they would come out as rows.
     return split.raw_convertible and all(file.delete_row_count == 0 for file in split.data_files)
 
 
 def _check_supported(context: ReadContext, split: DataSplit) -> None:
-    if split.is_streaming:
+    if split.is_streaming and context.schema.has_primary_key and not context.keeps_kinds:
         raise UnsupportedFeatureError(
-            f"A streaming split of table '{context.table}' keeps the kinds of its rows; this engine"
-            " reads batch splits.",
+            f"A streaming split of table '{context.table}' keeps the kinds of its rows; ask for"
+            f" the column '{ROW_KIND.name}' to read it.",
             kind="streaming-split",
             details={"table": context.table},
         )

@@ -40,3 +40,11 @@ class AppendOnlyWriter:
     def finish(self) -> tuple[DataFileMeta, ...]:
         """Finish and return all files, oldest first."""
         return self.files.finish()
+
+    def finish_changelog(self) -> tuple[DataFileMeta, ...]:
+        """Return no files: appended rows are their own changelog."""
+        return ()
+
+    def abort(self) -> None:
+        """Close the current file unfinished."""
+        self.files.abort()

@@ -19,6 +19,10 @@ import pyarrow.types as pat
 from paimon_assets.engine.codec.arrow_values import internals
 from paimon_assets.engine.codec.binary_row import serialize_row
 from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.file_options import (
+    STATS_KEEP_FIRST_COLUMNS,
+    STATS_MODE_PER_LEVEL,
+)
 from paimon_assets.engine.spec.literals import Internal
 from paimon_assets.engine.spec.options import STATS_MODE, Options, column_stats_mode
 from paimon_assets.engine.spec.stats import EMPTY_STATS, SimpleStats
@@ -50,6 +54,7 @@ class StatsMode:
 
 
 FULL = StatsMode(kind=StatsKind.FULL)
+_NONE = StatsMode(kind=StatsKind.NONE)
 
 
 def parse_stats_mode(text: str) -> StatsMode:
@@ -75,13 +80,22 @@ def parse_stats_mode(text: str) -> StatsMode:
     return StatsMode(kind=StatsKind(plain))
 
 
-def stats_modes(fields: Sequence[DataField], options: Options) -> tuple[StatsMode, ...]:
-    """Return the mode of each column: its own option, else the table's."""
-    default = options.get(STATS_MODE)
-    return tuple(
-        parse_stats_mode(options.get(column_stats_mode(column.name)) or default)
-        for column in fields
-    )
+def stats_modes(
+    fields: Sequence[DataField], options: Options, level: int = 0
+) -> tuple[StatsMode, ...]:
+    """Return the mode of each column: its own option, else the level's, else the table's.
+
+    Source: `org.apache.paimon.utils.StatsCollectorFactories`.
+    """
+    per_level = options.get(STATS_MODE_PER_LEVEL)
+    default = parse_stats_mode(per_level.get(level, options.get(STATS_MODE)))
+    first = options.get(STATS_KEEP_FIRST_COLUMNS)
+    modes = []
+    for number, column in enumerate(fields):
+        own = options.get(column_stats_mode(column.name))
+        kept = default if first < 0 or number < first else _NONE
+        modes.append(parse_stats_mode(own) if own else kept)
+    return tuple(modes)
 
 
 @dataclass(slots=True)
@@ -99,6 +113,13 @@ class _ColumnStats:
         high = internals(pa.repeat(extremes["max"], 1), column.type)[0]
         self.minimum = low if self.minimum is None else min(self.minimum, low)
         self.maximum = high if self.maximum is None else max(self.maximum, high)
+
+
+def stored_bounds(low: Internal, high: Internal, mode: StatsMode) -> tuple[Internal, Internal]:
+    """Return what is kept of a column's smallest and largest value, None where unknown."""
+    if low is None or high is None or mode.kind in (StatsKind.NONE, StatsKind.COUNTS):
+        return None, None
+    return _bounds(_ColumnStats(minimum=low, maximum=high), mode)
 
 
 @dataclass(slots=True)
@@ -136,15 +157,30 @@ class StatsCollector:
             seen.add(column, pc.min_max(values))
 
     def finish(self) -> SimpleStats:
-        """Return the statistics of all rows seen."""
-        if not self.fields:
+        """Return the statistics of all rows seen, one place for each column."""
+        return self._finished(range(len(self.fields)))
+
+    def finish_dense(self, *, dense: bool) -> tuple[SimpleStats, tuple[str, ...] | None]:
+        """Return the statistics, and the columns they describe; None is all of them.
+
+        Args:
+            dense: Leave out columns of which nothing is known (`metadata.stats-dense-store`).
+        """
+        known = [number for number, seen in enumerate(self._seen) if not seen.unknown]
+        if not dense or len(known) == len(self.fields):
+            return self.finish(), None
+        return self._finished(known), tuple(self.fields[number].name for number in known)
+
+    def _finished(self, numbers: Sequence[int]) -> SimpleStats:
+        if not numbers:
             return EMPTY_STATS
-        bounds = [_bounds(seen, mode) for mode, seen in zip(self.modes, self._seen, strict=True)]
-        types = [column.type for column in self.fields]
+        seen = [self._seen[number] for number in numbers]
+        bounds = [_bounds(self._seen[number], self.modes[number]) for number in numbers]
+        types = [self.fields[number].type for number in numbers]
         return SimpleStats(
             min_values=serialize_row([low for low, _ in bounds], types),
             max_values=serialize_row([high for _, high in bounds], types),
-            null_counts=tuple(None if seen.unknown else seen.nulls for seen in self._seen),
+            null_counts=tuple(None if each.unknown else each.nulls for each in seen),
         )
 
 

@@ -1,6 +1,6 @@
 """Incoming batches against the table's schema, before anything is written.
 
-    batch as given → columns by name → exact Arrow types → nulls, lengths → the table's batch
+    batch as given → columns by name → exact Arrow types → nulls, lengths → defaults → the table's
 
 Conversions lose nothing or are refused: integers of any width that fit, larger string and binary
 layouts, dictionaries, timestamp and time units, decimals, floats to wider floats, columns of nulls.
@@ -8,6 +8,7 @@ A batch that has the table's types already is passed on without a copy.
 """
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
@@ -19,7 +20,9 @@ import pyarrow.types as pat
 from paimon_assets.engine.codec.arrow_types import to_arrow_schema
 from paimon_assets.engine.codec.numpy_columns import to_numpy
 from paimon_assets.engine.data.sequence import first_failing
+from paimon_assets.engine.data.write.column_defaults import column_defaults
 from paimon_assets.engine.errors import Detail, InvalidInputError
+from paimon_assets.engine.spec.file_options import WRITE_MERGE_SCHEMA
 from paimon_assets.engine.spec.schema import TableSchema
 from paimon_assets.engine.spec.types import (
     BINARY_ROOTS,
@@ -48,11 +51,21 @@ class InputCheck:
     schema: TableSchema
     rows_seen: int = 0
     _target: pa.Schema = field(init=False)
+    _defaults: Mapping[str, Any] = field(init=False)
+    _optional: frozenset[str] = field(init=False)
+    """Columns that rows need not have."""
     _accepted: pa.Schema | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         """Prepare the Arrow schema every batch is brought to."""
         self._target = to_arrow_schema(self.schema.fields)
+        self._defaults = column_defaults(self.schema, self.table)
+        merging = self.schema.typed_options.get(WRITE_MERGE_SCHEMA)
+        self._optional = frozenset(
+            field.name
+            for field in self.schema.fields
+            if field.name in self._defaults or (merging and field.type.nullable)
+        )
 
     def conform(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the batch with the table's columns, in its order and Arrow types.
@@ -65,8 +78,14 @@ class InputCheck:
             self._accepted = batch.schema
         columns = []
         for column, arrow in zip(self.schema.fields, self._target, strict=True):
+            default = self._defaults.get(column.name)
+            if column.name not in batch.schema.names:
+                columns.append(_absent(batch.num_rows, default, arrow.type))
+                continue
             values = self._converted(batch.column(column.name), arrow.type, column)
             self._check_values(values, column)
+            if default is not None and values.null_count:
+                values = pc.coalesce(values, default)
             columns.append(values)
         self.rows_seen += batch.num_rows
         return pa.RecordBatch.from_arrays(columns, schema=self._target)
@@ -87,12 +106,20 @@ class InputCheck:
 
     def _check_names(self, given: pa.Schema) -> None:
         repeated = [name for name, count in Counter(given.names).items() if count > 1]
-        missing = [name for name in self.schema.field_names if name not in given.names]
+        missing = [
+            name
+            for name in self.schema.field_names
+            if name not in given.names and name not in self._optional
+        ]
         extra = [name for name in given.names if name not in self.schema.by_name]
+        unknown = (
+            "the rows have columns the table does not have; drop or rename them, or set"
+            f" '{WRITE_MERGE_SCHEMA.key}' to true to add them"
+        )
         for names, problem in (
             (repeated, "the rows have columns that occur twice"),
             (missing, "the rows lack columns of the table; give nulls where nothing is known"),
-            (extra, "the rows have columns the table does not have; drop or rename them"),
+            (extra, unknown),
         ):
             if names:
                 self._refuse(f"{problem}: {', '.join(names)}.", "input-columns", names[0])
@@ -174,6 +201,11 @@ class InputCheck:
                 length=longest,
                 row=self.rows_seen + bad,
             )
+
+
+def _absent(count: int, default: Any, arrow_type: Any) -> Any:
+    """Return a column the rows do not have."""
+    return pa.nulls(count, arrow_type) if default is None else pa.repeat(default, count)
 
 
 def _maximum(lengths: Any) -> int:

@@ -5,6 +5,7 @@
       → sort by key, then sequence fields, then number
       → merge function of the table: one row of each key, even if it retracts
       → one sorted run of files, each key once
+    with changelog-producer = input, also every row, sorted but not merged, in changelog files
 
 Source: `org.apache.paimon.mergetree.MergeTreeWriter`.
 """
@@ -38,6 +39,8 @@ class MergeTreeWriter:
 
     schema: TableSchema
     files: RollingFile
+    changelog: RollingFile | None = None
+    """Takes every row as it came; None if the table keeps no changelog of its input."""
     function: MergeFunction
     """How rows of one key become one."""
     padding: PaddingConfig | None
@@ -68,13 +71,30 @@ class MergeTreeWriter:
         self.next_sequence += part.row_count
         padded = None if self.padding is None else self._padded(part, kinds, first, self.padding)
         by_key = self._by_key(part, padded)
+        if self.changelog is not None:
+            self._log(self.changelog, part, by_key, first if padded is None else padded)
         factory = self.files.factory
         step = factory.rows_at_once(part.row_count, part.total_bytes)
         for rows, table, row_kinds in self._merged(part, by_key, kinds, step):
             numbers = first + rows if padded is None else padded[rows]
-            self.files.write(self._chunk(table, numbers, row_kinds, factory.arrow_schema))
+            self.files.write(
+                key_value_chunk(self.schema, table, numbers, row_kinds, factory.arrow_schema)
+            )
             self.rows_written += len(rows)
         self.files.roll()
+
+    def _log(
+        self, changelog: RollingFile, part: RouteRows, by_key: KeyOrder, numbers: int | Longs
+    ) -> None:
+        """Write every row of a flush, by key and from the oldest to the newest."""
+        factory, kinds = changelog.factory, part.kinds()
+        step = factory.rows_at_once(part.row_count, part.total_bytes)
+        for rows, table in part.ordered(by_key.order, step):
+            own = numbers + rows if isinstance(numbers, int) else numbers[rows]
+            changelog.write(
+                key_value_chunk(self.schema, table, own, kinds[rows], factory.arrow_schema)
+            )
+        changelog.roll()
 
     def _merged(
         self, part: RouteRows, by_key: KeyOrder, kinds: Kinds, step: int
@@ -98,8 +118,18 @@ class MergeTreeWriter:
             yield merged.newest, table, row_kinds
 
     def finish(self) -> tuple[DataFileMeta, ...]:
-        """Return all files, oldest first."""
+        """Return all data files, oldest first."""
         return self.files.finish()
+
+    def finish_changelog(self) -> tuple[DataFileMeta, ...]:
+        """Return all changelog files, oldest first."""
+        return () if self.changelog is None else self.changelog.finish()
+
+    def abort(self) -> None:
+        """Close open files unfinished."""
+        self.files.abort()
+        if self.changelog is not None:
+            self.changelog.abort()
 
     def _padded(self, part: RouteRows, kinds: Kinds, first: int, padding: PaddingConfig) -> Longs:
         """Return the padded sequence numbers, and count those that wrapped."""
@@ -140,15 +170,27 @@ class MergeTreeWriter:
             then.append(np.arange(len(padded), 0, -1))
         return then
 
-    def _chunk(self, rows: pa.Table, numbers: Longs, kinds: Kinds, schema: pa.Schema) -> Chunk:
-        keys: list[Any] = [rows.column(name) for name in self.schema.trimmed_primary_keys]
-        columns = [*keys, from_numpy(numbers), from_numpy(kinds), *rows.columns]
-        return Chunk(
-            rows=pa.Table.from_arrays(columns, schema=schema),
-            min_sequence_number=int(numbers.min()),
-            max_sequence_number=int(numbers.max()),
-            delete_rows=int(np.count_nonzero(~is_add(kinds))),
-        )
+
+def key_value_chunk(
+    schema: TableSchema, rows: pa.Table, numbers: Longs, kinds: Kinds, file_schema: pa.Schema
+) -> Chunk:
+    """Lay rows out as in the files of a primary-key table.
+
+    Args:
+        schema: The table.
+        rows: In the table's columns; at least one.
+        numbers: Row → `_SEQUENCE_NUMBER`.
+        kinds: Row → `_VALUE_KIND`.
+        file_schema: Of the files.
+    """
+    keys: list[Any] = [rows.column(name) for name in schema.trimmed_primary_keys]
+    columns = [*keys, from_numpy(numbers), from_numpy(kinds), *rows.columns]
+    return Chunk(
+        rows=pa.Table.from_arrays(columns, schema=file_schema),
+        min_sequence_number=int(numbers.min()),
+        max_sequence_number=int(numbers.max()),
+        delete_rows=int(np.count_nonzero(~is_add(kinds))),
+    )
 
 
 def _one_chunk(column: Any) -> Any:

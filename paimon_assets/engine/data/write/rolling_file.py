@@ -14,14 +14,20 @@ import pyarrow as pa
 from paimon_assets.engine.codec.binary_row import serialize_columns
 from paimon_assets.engine.data.format.base import FormatWriter
 from paimon_assets.engine.data.format.formats import open_writer
+from paimon_assets.engine.data.write.file_index_writer import FileIndexPlan, FileIndexWriter
 from paimon_assets.engine.data.write.file_schema import file_schema
 from paimon_assets.engine.data.write.file_stats import FULL, StatsCollector, stats_modes
 from paimon_assets.engine.fileio.base import FileIO
-from paimon_assets.engine.spec.data_file import DataFileMeta, FileSource
+from paimon_assets.engine.spec.data_file import INDEX_SUFFIX, DataFileMeta, FileSource
+from paimon_assets.engine.spec.file_options import (
+    FILE_COMPRESSION_PER_LEVEL,
+    FILE_FORMAT_PER_LEVEL,
+    FILE_INDEX_IN_MANIFEST_THRESHOLD,
+    STATS_DENSE_STORE,
+)
 from paimon_assets.engine.spec.options import (
     DATA_FILE_PREFIX,
     FILE_COMPRESSION,
-    FILE_COMPRESSION_ZSTD_LEVEL,
     FILE_FORMAT,
     TARGET_FILE_SIZE,
 )
@@ -55,31 +61,55 @@ class FileFactory:
     file_io: FileIO
     columns: tuple[DataField, ...]
     """Columns of the files, in order."""
+    level: int = 0
+    """Level of the files; it may have a format, a codec and statistics of its own."""
+    file_source: FileSource = FileSource.APPEND
     clock: Callable[[], int] = local_wall_clock_ms
     new_uuid: Callable[[], str] = new_uuid
     paths: list[str] = field(default_factory=list)
     """Every path that was created; whoever gives up deletes them."""
     arrow_schema: pa.Schema = field(init=False)
     target_bytes: int = field(init=False)
+    file_format: str = field(init=False)
+    indexes: FileIndexPlan = field(init=False)
 
     def __post_init__(self) -> None:
-        """Derive the Arrow schema and the rolling size."""
+        """Derive the Arrow schema, the rolling size, the format and the indexes."""
+        options = self.schema.typed_options
         self.arrow_schema = file_schema(self.columns)
+        per_level = options.get(FILE_FORMAT_PER_LEVEL)
+        self.file_format = per_level.get(self.level, options.get(FILE_FORMAT))
+        self.indexes = FileIndexPlan.of(self.schema)
         default = _TARGET_WITH_KEY if self.schema.has_primary_key else _TARGET_WITHOUT_KEY
         self.target_bytes = self.schema.typed_options.get(TARGET_FILE_SIZE) or default
 
     def open(self, path: str) -> FormatWriter:
         """Create a data file, and note that it exists."""
         options = self.schema.typed_options
+        per_level = options.get(FILE_COMPRESSION_PER_LEVEL)
         self.paths.append(path)
         return open_writer(
             self.file_io,
             path,
             self.arrow_schema,
-            file_format=options.get(FILE_FORMAT),
-            compression=options.get(FILE_COMPRESSION),
-            zstd_level=options.get(FILE_COMPRESSION_ZSTD_LEVEL),
+            file_format=self.file_format,
+            compression=per_level.get(self.level, options.get(FILE_COMPRESSION)),
+            options=options,
         )
+
+    def store_index(self, data_path: str, index: bytes) -> str | None:
+        """Write a file index beside its data file, if it is too large for a manifest.
+
+        Returns:
+            The file's name; None if the index belongs into the manifest.
+        """
+        if len(index) <= self.schema.typed_options.get(FILE_INDEX_IN_MANIFEST_THRESHOLD):
+            return None
+        path = data_path + INDEX_SUFFIX
+        self.paths.append(path)
+        with self.file_io.open_output(path) as sink:
+            sink.write(index)
+        return path.rpartition("/")[2]
 
     def rows_at_once(self, row_count: int, total_bytes: int) -> int:
         """Return how many rows to encode before looking at the file's size again."""
@@ -146,18 +176,23 @@ class RollingFile:
             self._current = None
 
     def _open(self) -> "_OpenFile":
-        schema, options = self.factory.schema, self.factory.schema.typed_options
-        prefix, extension = options.get(DATA_FILE_PREFIX), options.get(FILE_FORMAT)
-        name = f"{prefix}{self._identity}-{self._opened}.{extension}"
+        factory = self.factory
+        schema, options = factory.schema, factory.schema.typed_options
+        prefix = options.get(DATA_FILE_PREFIX)
+        name = f"{prefix}{self._identity}-{self._opened}.{factory.file_format}"
         self._opened += 1
         keys = schema.key_fields if self.key_columns else ()
+        path = f"{self.bucket_path}/{name}"
         return _OpenFile(
-            name=name,
-            writer=self.factory.open(f"{self.bucket_path}/{name}"),
+            path=path,
+            writer=factory.open(path),
+            index=factory.indexes.start(),
             key_columns=self.key_columns,
             key_fields=keys,
             key_stats=StatsCollector(keys, (FULL,) * len(keys)),
-            value_stats=StatsCollector(schema.fields, stats_modes(schema.fields, options)),
+            value_stats=StatsCollector(
+                schema.fields, stats_modes(schema.fields, options, factory.level)
+            ),
         )
 
 
@@ -165,8 +200,9 @@ class RollingFile:
 class _OpenFile:
     """One file being written, and what its metadata will say."""
 
-    name: str
+    path: str
     writer: FormatWriter
+    index: FileIndexWriter | None
     key_columns: tuple[str, ...]
     key_fields: tuple[DataField, ...]
     key_stats: StatsCollector
@@ -183,6 +219,8 @@ class _OpenFile:
         self.writer.write(rows)
         self.key_stats.add(rows)
         self.value_stats.add(rows)
+        if self.index is not None:
+            self.index.add(rows)
         ends = [
             (rows.column(name).slice(0, 1), rows.column(name)[-1:]) for name in self.key_columns
         ]
@@ -196,19 +234,32 @@ class _OpenFile:
     def finish(self, factory: FileFactory) -> DataFileMeta:
         file_bytes = self.writer.close()
         types = [column.type for column in self.key_fields]
+        value_stats, stats_columns = self.value_stats.finish_dense(
+            dense=factory.schema.typed_options.get(STATS_DENSE_STORE)
+        )
         meta = DataFileMeta(
-            file_name=self.name,
+            file_name=self.path.rpartition("/")[2],
             file_size=file_bytes,
             row_count=self.row_count,
-            value_stats=self.value_stats.finish(),
+            value_stats=value_stats,
+            value_stats_cols=stats_columns,
             key_stats=self.key_stats.finish(),
             min_sequence_number=self.min_sequence_number,
             max_sequence_number=self.max_sequence_number,
             schema_id=factory.schema.id,
+            level=factory.level,
             creation_time=factory.clock(),
             delete_row_count=self.delete_rows,
-            file_source=FileSource.APPEND,
+            file_source=factory.file_source,
         )
+        if self.index is not None:
+            index = self.index.finish()
+            name = factory.store_index(self.path, index)
+            meta = (
+                replace(meta, embedded_index=index)
+                if name is None
+                else replace(meta, extra_files=(name,))
+            )
         if not self.key_columns:
             return meta
         return replace(

@@ -18,64 +18,96 @@ from paimon_assets.engine.codec.binary_row import deserialize_row, serialize_col
 from paimon_assets.engine.codec.bucket_function import bucket_numbers
 from paimon_assets.engine.codec.numpy_columns import from_numpy, to_numpy
 from paimon_assets.engine.contract.context import WriteContext
-from paimon_assets.engine.errors import UnsupportedFeatureError
+from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.spec.options import (
     BUCKET,
     BUCKET_FUNCTION,
     DATA_FILE_DIRECTORY,
     PARTITION_DEFAULT_NAME,
     PARTITION_LEGACY_NAME,
+    SEQUENCE_FIELD,
 )
-from paimon_assets.engine.spec.partition import partition_path
-from paimon_assets.engine.spec.paths import TablePaths
+from paimon_assets.engine.spec.partition import partition_path, partition_spec
+from paimon_assets.engine.spec.paths import POSTPONE_BUCKET, TablePaths
+from paimon_assets.engine.spec.prune import exactly, may_match
 from paimon_assets.engine.spec.schema import BucketMode, TableSchema
 from paimon_assets.engine.spec.stats import EMPTY_ROW
+from paimon_assets.engine.spec.write_options import POSTPONE_DEFAULT_BUCKETS, POSTPONE_WRITE_FIXED
 
 Numbers = npt.NDArray[np.int32]
 
 UNAWARE_BUCKET = 0
 UNAWARE_TOTAL = -1
 
-_WAY_OUT = {
-    BucketMode.HASH_DYNAMIC: (
-        "'bucket' = -1 with a primary key (dynamic buckets) needs an index this engine does not "
-        "keep; create the table with a fixed 'bucket', such as 'bucket' = 4"
-    ),
-    BucketMode.POSTPONE: (
-        "'bucket' = -2 (postponed buckets) is not written; create the table with a fixed 'bucket', "
-        "such as 'bucket' = 4"
-    ),
-    BucketMode.KEY_DYNAMIC: (
-        "the primary key lacks a partition column, which needs an index over all partitions; add "
-        "the partition columns to the primary key and set a fixed 'bucket'"
-    ),
-}
-
 
 def refuse_unroutable(schema: TableSchema, table: str) -> None:
-    """Refuse tables whose rows find no bucket without an index.
+    """Refuse tables whose rows find no bucket.
 
     Raises:
         UnsupportedFeatureError: Names the option and the way out.
     """
-    way_out = _WAY_OUT.get(schema.bucket_mode)
     outside = [name for name in schema.partition_keys if name not in schema.primary_keys]
-    if schema.has_primary_key and outside:
-        way_out = _WAY_OUT[BucketMode.KEY_DYNAMIC]
-    if way_out:
-        raise UnsupportedFeatureError(
-            f"Table '{table}' cannot be written: {way_out}.",
-            kind="bucket-mode",
-            details={"table": table, "option": BUCKET.key},
-        )
+    if not schema.has_primary_key or not outside:
+        return
+    sequence = schema.typed_options.get(SEQUENCE_FIELD)
+    if schema.bucket_mode is BucketMode.KEY_DYNAMIC and not sequence:
+        return
+    option, reason = BUCKET.key, "which takes 'bucket' = -1"
+    if sequence:
+        option, reason = SEQUENCE_FIELD.key, f"which does not go with '{SEQUENCE_FIELD.key}'"
+    raise UnsupportedFeatureError(
+        f"Table '{table}' cannot be written: its primary key lacks the partition column "
+        f"'{outside[0]}', so that keys may change partition, {reason}. Or add the partition "
+        f"columns to the primary key. ('{option}')",
+        kind="bucket-mode",
+        details={"table": table, "option": option},
+    )
 
 
 def total_buckets(context: WriteContext, partition: bytes) -> int:
-    """Return the bucket count of a partition; -1 if rows are not hashed into buckets."""
-    if context.schema.bucket_mode is not BucketMode.HASH_FIXED:
-        return UNAWARE_TOTAL
+    """Return the bucket count of a partition; -1 or -2 if rows are not hashed into buckets."""
+    schema = context.schema
+    if not has_hashed_buckets(schema):
+        return POSTPONE_BUCKET if schema.bucket_mode is BucketMode.POSTPONE else UNAWARE_TOTAL
     own = context.buckets_by_partition.get(partition)
-    return context.schema.typed_options.get(BUCKET) if own is None else own
+    return default_buckets(schema) if own is None else own
+
+
+def has_hashed_buckets(schema: TableSchema) -> bool:
+    """Whether a writer finds a row's bucket by its hash and a bucket count."""
+    mode = schema.bucket_mode
+    postponed = mode is BucketMode.POSTPONE and schema.typed_options.get(POSTPONE_WRITE_FIXED)
+    return postponed or mode is BucketMode.HASH_FIXED
+
+
+def default_buckets(schema: TableSchema) -> int:
+    """Return the bucket count of new partitions, where rows are hashed into buckets."""
+    postponed = schema.bucket_mode is BucketMode.POSTPONE
+    return schema.typed_options.get(POSTPONE_DEFAULT_BUCKETS if postponed else BUCKET)
+
+
+def refuse_partition(context: WriteContext, partition: bytes) -> None:
+    """Refuse a partition that the write was not told to write.
+
+    Raises:
+        InvalidInputError: Kind `overwrite-partition`; names the partition.
+    """
+    if context.partitions is None:
+        return
+    fields = context.schema.partition_fields
+    values = deserialize_row(partition, [column.type for column in fields])
+    bounds = {column.name: exactly(v) for column, v in zip(fields, values, strict=True)}
+    if may_match(context.partitions, bounds.__getitem__):
+        return
+    null_name = context.schema.typed_options.get(PARTITION_DEFAULT_NAME)
+    texts = partition_spec(fields, values, default_name=null_name, legacy=False)
+    shown = ", ".join(f"{name} = {text}" for name, text in texts.items())
+    raise InvalidInputError(
+        f"Cannot write into table '{context.table}': some rows lie in partition ({shown}), which "
+        "is none of those to be overwritten. Leave these rows out, or overwrite dynamically.",
+        kind="overwrite-partition",
+        details={"table": context.table, "partition": shown},
+    )
 
 
 def bucket_path(context: WriteContext, partition: bytes, bucket: int) -> str:
@@ -110,22 +142,22 @@ def assign_buckets(
         UnsupportedFeatureError: The table's bucket mode needs an index.
     """
     refuse_unroutable(context.schema, context.table)
-    partitions, partition_ids = _partitions(batch, context.schema)
-    buckets = _buckets(context, batch, partitions, partition_ids)
-    return partitions, partition_ids, buckets
+    partitions, ids = partition_ids(batch, context.schema)
+    return partitions, ids, _buckets(context, batch, partitions, ids)
 
 
-def _partitions(batch: pa.RecordBatch, schema: TableSchema) -> tuple[list[bytes], Numbers]:
+def partition_ids(batch: pa.RecordBatch, schema: TableSchema) -> tuple[list[bytes], Numbers]:
+    """Return the serialized partitions of a batch, each once, and row → index into them."""
     fields = schema.partition_fields
     if not fields or not batch.num_rows:
         return [EMPTY_ROW] if not fields else [], np.zeros(batch.num_rows, dtype=np.int32)
     columns: list[Any] = [batch.column(column.name) for column in fields]
-    ids, first_rows = _distinct_rows(columns)
+    ids, first_rows = distinct_rows(columns)
     taken = [column.take(from_numpy(first_rows)) for column in columns]
     return serialize_columns(taken, [column.type for column in fields]), ids
 
 
-def _distinct_rows(columns: Sequence[Any]) -> tuple[Numbers, npt.NDArray[np.int64]]:
+def distinct_rows(columns: Sequence[Any]) -> tuple[Numbers, npt.NDArray[np.int64]]:
     """Number the distinct rows of some columns.
 
     Returns:
@@ -153,22 +185,24 @@ def _buckets(
     context: WriteContext,
     batch: pa.RecordBatch,
     partitions: Sequence[bytes],
-    partition_ids: Numbers,
+    ids: Numbers,
 ) -> Numbers:
     schema = context.schema
-    if schema.bucket_mode is not BucketMode.HASH_FIXED:
-        return np.full(batch.num_rows, UNAWARE_BUCKET, dtype=np.int32)
+    if not has_hashed_buckets(schema):
+        postponed = schema.bucket_mode is BucketMode.POSTPONE
+        only = POSTPONE_BUCKET if postponed else UNAWARE_BUCKET
+        return np.full(batch.num_rows, only, dtype=np.int32)
     columns: list[Any] = [batch.column(name) for name in schema.bucket_keys]
     types = [column.type for column in schema.columns(schema.bucket_keys)]
     function = schema.typed_options.get(BUCKET_FUNCTION)
     totals = np.array([total_buckets(context, row) for row in partitions], dtype=np.int32)
     distinct = np.unique(totals)
     if len(distinct) <= 1:
-        total = int(distinct[0]) if len(distinct) else schema.typed_options.get(BUCKET)
+        total = int(distinct[0]) if len(distinct) else default_buckets(schema)
         return bucket_numbers(columns, types, total, function)
     buckets = np.empty(batch.num_rows, dtype=np.int32)
     for total in distinct.tolist():
-        rows = np.flatnonzero(totals[partition_ids] == total)
+        rows = np.flatnonzero(totals[ids] == total)
         taken = [column.take(from_numpy(rows)) for column in columns]
         buckets[rows] = bucket_numbers(taken, types, total, function)
     return buckets

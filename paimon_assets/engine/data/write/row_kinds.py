@@ -11,14 +11,26 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_assets.engine.codec.numpy_columns import to_numpy
+from paimon_assets.engine.codec.numpy_columns import from_numpy, to_numpy
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.options import IGNORE_DELETE, IGNORE_UPDATE_BEFORE, ROWKIND_FIELD
 from paimon_assets.engine.spec.row_kind import BY_SHORT_TEXT, RowKind
 from paimon_assets.engine.spec.schema import TableSchema
+from paimon_assets.engine.spec.special_fields import VALUE_KIND
 
 Kinds = npt.NDArray[np.int8]
 Flags = npt.NDArray[np.bool_]
+
+
+def with_kinds(batch: pa.RecordBatch, kinds: Kinds) -> pa.RecordBatch:
+    """Return rows with a column that says the kind of each."""
+    return batch.append_column(VALUE_KIND.name, from_numpy(kinds))
+
+
+def split_kinds(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, Kinds]:
+    """Undo `with_kinds`."""
+    kinds: Kinds = to_numpy(batch.column(VALUE_KIND.name))
+    return batch.drop_columns([VALUE_KIND.name]), kinds
 
 
 def row_kinds(batch: pa.RecordBatch, schema: TableSchema) -> Kinds | None:

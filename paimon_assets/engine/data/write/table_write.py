@@ -15,7 +15,8 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -32,24 +33,34 @@ from paimon_assets.engine.data.key_value import key_value_fields
 from paimon_assets.engine.data.merge.function import merge_function_of
 from paimon_assets.engine.data.sequence import field_to_long
 from paimon_assets.engine.data.write.append_only_writer import AppendOnlyWriter
+from paimon_assets.engine.data.write.file_kinds import changelog_schema, logs_input, postpone_schema
 from paimon_assets.engine.data.write.input_check import InputCheck
+from paimon_assets.engine.data.write.key_assigner import KnownKeys
 from paimon_assets.engine.data.write.merge_tree_writer import MergeTreeWriter
+from paimon_assets.engine.data.write.postpone_bucket_writer import PostponeBucketWriter
 from paimon_assets.engine.data.write.rolling_file import FileFactory, RollingFile
+from paimon_assets.engine.data.write.routing import Places, Routed, Router, router_of
 from paimon_assets.engine.data.write.row_buffer import RoutedRows, RouteRows, Routes, RowBuffer
 from paimon_assets.engine.data.write.row_key_extractor import (
-    UNAWARE_BUCKET,
-    assign_buckets,
     bucket_path,
+    refuse_partition,
     total_buckets,
 )
-from paimon_assets.engine.data.write.row_kinds import kept_rows, refuse_retracts, row_kinds
+from paimon_assets.engine.data.write.row_kinds import (
+    Kinds,
+    kept_rows,
+    refuse_retracts,
+    row_kinds,
+    split_kinds,
+)
 from paimon_assets.engine.data.write.write_support import refuse_unwritable
 from paimon_assets.engine.errors import PaimonError
 from paimon_assets.engine.fileio.base import FileIO
+from paimon_assets.engine.spec.data_file import DataFileMeta
 from paimon_assets.engine.spec.options import WRITE_BUFFER_SIZE
+from paimon_assets.engine.spec.paths import POSTPONE_BUCKET
 from paimon_assets.engine.spec.schema import BucketMode
 from paimon_assets.engine.spec.sequence_padding import PaddingConfig, padding_of
-from paimon_assets.engine.spec.stats import EMPTY_ROW
 
 logger = logging.getLogger(__name__)
 
@@ -60,11 +71,16 @@ _SEGMENTS = 2
 _MAX_OPEN_FILES = 64
 """With more buckets than this, append files end with each flush instead of growing on."""
 
-Writer = MergeTreeWriter | AppendOnlyWriter
+Writer = MergeTreeWriter | AppendOnlyWriter | PostponeBucketWriter
 
 
 def write_rows(
-    context: WriteContext, rows: Iterable[pa.RecordBatch], file_io: FileIO
+    context: WriteContext,
+    rows: Iterable[pa.RecordBatch],
+    file_io: FileIO,
+    known: Iterable[KnownKeys] = (),
+    *,
+    tells_kinds: bool = False,
 ) -> WriteResult:
     """Write rows of any partitions and buckets, in the order given.
 
@@ -72,6 +88,8 @@ def write_rows(
         context: The table, and what must be known of its buckets.
         rows: The table's columns by name, in any order; the first batch may be empty.
         file_io: Where the table lies.
+        known: The keys there are, where keys may change partition.
+        tells_kinds: Rows come `with_kinds`.
 
     Returns:
         One message for each bucket that got files, in order of first appearance, and a report.
@@ -80,7 +98,8 @@ def write_rows(
         InvalidInputError: Rows that do not fit the table; no file is left behind.
         UnsupportedFeatureError: The table needs what this writer does not do; names the option.
     """
-    return _TableWrite(context=context, file_io=file_io).run(rows)
+    write = _TableWrite(context=context, file_io=file_io, known=known, tells_kinds=tells_kinds)
+    return write.run(rows)
 
 
 def write_bucket(
@@ -89,6 +108,8 @@ def write_bucket(
     bucket: int,
     rows: Iterable[pa.RecordBatch],
     file_io: FileIO,
+    *,
+    tells_kinds: bool = False,
 ) -> WriteResult:
     """Write rows that all belong to one bucket, in the order given; else like `write_rows`.
 
@@ -96,10 +117,18 @@ def write_bucket(
         context: The table, and what must be known of its buckets.
         partition: Serialized row of the partition values, as `assign_buckets` returns it.
         bucket: Bucket number; which rows belong to it is not checked again.
-        rows: The table's columns by name, in any order.
+        rows: The table's columns by name, in any order; `with_kinds`, if keys of the table may
+            change partition.
         file_io: Where the table lies.
+        tells_kinds: Rows come `with_kinds` in any case.
     """
-    return _TableWrite(context=context, file_io=file_io, target=(partition, bucket)).run(rows)
+    write = _TableWrite(
+        context=context,
+        file_io=file_io,
+        target=(partition, bucket),
+        tells_kinds=tells_kinds or context.schema.bucket_mode is BucketMode.KEY_DYNAMIC,
+    )
+    return write.run(rows)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -133,9 +162,14 @@ class _TableWrite:
     context: WriteContext
     file_io: FileIO
     target: tuple[bytes, int] | None = None
+    known: Iterable[KnownKeys] = ()
+    tells_kinds: bool = False
+    """Rows come `with_kinds`; then none is ignored."""
     _threads: int = field(init=False)
+    _router: Router = field(init=False)
     _pool: ThreadPoolExecutor = field(init=False)
     _factory: FileFactory = field(init=False)
+    _changelog: FileFactory | None = field(init=False, default=None)
     _check: InputCheck = field(init=False)
     _padding: PaddingConfig | None = field(init=False)
     _buffer: RowBuffer = field(init=False, default_factory=RowBuffer)
@@ -154,10 +188,12 @@ class _TableWrite:
         self._check = InputCheck(table=table, schema=schema)
         columns = key_value_fields(schema) if schema.has_primary_key else schema.fields
         self._factory = FileFactory(schema=schema, file_io=self.file_io, columns=columns)
+        if schema.has_primary_key and logs_input(schema):
+            self._changelog = replace(self._factory, schema=changelog_schema(schema))
         self._buffer_bytes = max(1, schema.typed_options.get(WRITE_BUFFER_SIZE))
         segments = 1 if schema.has_primary_key else _SEGMENTS
         self._flush_bytes = max(1, self._buffer_bytes // segments)
-        self._single = self._single_route()
+        self._router = router_of(self.context, self.file_io, self.target, self.known)
 
     def run(self, rows: Iterable[pa.RecordBatch]) -> WriteResult:
         """Write all rows, or delete what was written."""
@@ -178,57 +214,61 @@ class _TableWrite:
                 self._delete_files()
         return result
 
-    def _single_route(self) -> tuple[bytes, int] | None:
-        """Return the only bucket there can be, if so: rows need not be routed then."""
-        schema = self.context.schema
-        if self.target is not None or schema.partition_keys:
-            return self.target
-        unaware = schema.bucket_mode is BucketMode.BUCKET_UNAWARE
-        if unaware or total_buckets(self.context, EMPTY_ROW) == 1:
-            return EMPTY_ROW, UNAWARE_BUCKET
-        return None
-
     def _accept(self, batch: pa.RecordBatch) -> None:
-        """Check, filter, route and buffer one batch."""
+        """Check and filter one batch, and send it on."""
         schema = self.context.schema
-        rows = self._check.conform(batch)
-        kinds = row_kinds(rows, schema)
-        kept = kept_rows(kinds, schema)
+        kinds: Kinds | None
+        if self.tells_kinds:
+            rows, kinds = split_kinds(batch)
+            rows, kept = self._check.conform(rows), None
+        else:
+            rows = self._check.conform(batch)
+            kinds = row_kinds(rows, schema)
+            kept = kept_rows(kinds, schema)
         self._rows_in += rows.num_rows
         if kept is not None and kinds is not None:
             self._rows_ignored += int(len(kept) - kept.sum())
             rows, kinds = rows.filter(from_numpy(kept)), kinds[kept]
         refuse_retracts(kinds, schema)
-        if not rows.num_rows:
-            return
-        sequence = None
+        if rows.num_rows:
+            for routed in self._router.route(rows, kinds):
+                self._add(routed)
+
+    def _add(self, routed: Routed) -> None:
+        """Buffer rows whose bucket is known."""
+        rows, sequence = routed.rows, None
         if self._padding is not None:
             source = self._padding.field
             sequence = field_to_long(rows.column(source.name), source)
-        routes = self._routes_of(rows)
+        routes = self._routes_of(routed.places)
         self._make_room(rows.nbytes)
         table = pa.Table.from_batches([rows])
-        self._buffer.add(RoutedRows(rows=table, routes=routes, kinds=kinds, sequence=sequence))
+        self._buffer.add(
+            RoutedRows(rows=table, routes=routes, kinds=routed.kinds, sequence=sequence)
+        )
         if self._buffer.total_bytes >= self._flush_bytes:
             self._flush(self._buffer.take_largest(self._threads))
 
-    def _routes_of(self, rows: pa.RecordBatch) -> Routes | None:
-        if self._single is not None:
-            self._route_id(*self._single)
+    def _routes_of(self, places: Places | None) -> Routes | None:
+        if places is None:
+            if self._router.only_bucket is not None:
+                self._route_id(*self._router.only_bucket)
             return None
-        partitions, partition_ids, buckets = assign_buckets(self.context, rows)
-        width = int(buckets.max()) + 1
-        codes = partition_ids.astype(np.int64) * width + buckets
+        lowest = min(0, int(places.buckets.min()))  # rows may wait in bucket -2
+        width = int(places.buckets.max()) - lowest + 1
+        codes = places.partition_ids.astype(np.int64) * width + places.buckets - lowest
         present = np.flatnonzero(np.bincount(codes))
         route_of = np.zeros(int(present[-1]) + 1, dtype=np.int32)
         for code in present.tolist():  # a step for each bucket of the batch
-            route_of[code] = self._route_id(partitions[code // width], code % width)
+            partition = places.partitions[code // width]
+            route_of[code] = self._route_id(partition, code % width + lowest)
         return route_of.take(codes)
 
     def _route_id(self, partition: bytes, bucket: int) -> int:
         found = self._route_ids.get((partition, bucket))
         if found is not None:
             return found
+        refuse_partition(self.context, partition)
         state = self.context.states_by_bucket.get((partition, bucket))
         self._routes.append(
             _Route(
@@ -288,28 +328,36 @@ class _TableWrite:
         if not schema.has_primary_key:
             files = RollingFile(factory=self._factory, bucket_path=route.path)
             return AppendOnlyWriter(files=files, next_sequence=route.next_sequence)
-        keys = tuple(column.name for column in self._factory.columns[: len(schema.key_fields)])
+        if route.bucket == POSTPONE_BUCKET:
+            files = self._sorted_files(self._postponed, route)
+            return PostponeBucketWriter(schema=schema, files=files)
         return MergeTreeWriter(
             schema=schema,
-            files=RollingFile(factory=self._factory, bucket_path=route.path, key_columns=keys),
+            files=self._sorted_files(self._factory, route),
+            changelog=None
+            if self._changelog is None
+            else self._sorted_files(self._changelog, route),
             function=merge_function_of(schema, self.context.table),
             padding=self._padding,
             next_sequence=route.next_sequence,
         )
+
+    @cached_property
+    def _postponed(self) -> FileFactory:
+        """How files of rows without a bucket are made."""
+        return replace(self._factory, schema=postpone_schema(self.context.schema))
+
+    def _sorted_files(self, factory: FileFactory, route: _Route) -> RollingFile:
+        keys = factory.columns[: len(self.context.schema.key_fields)]
+        names = tuple(column.name for column in keys)
+        return RollingFile(factory=factory, bucket_path=route.path, key_columns=names)
 
     def _result(self) -> WriteResult:
         messages = []
         for route in self._routes:
             files = tuple(meta for writer in route.writers for meta in writer.finish())
             if files:
-                messages.append(
-                    CommitMessage(
-                        partition=route.partition,
-                        bucket=route.bucket,
-                        total_buckets=total_buckets(self.context, route.partition),
-                        data_increment=DataIncrement(new_files=files),
-                    )
-                )
+                messages.append(self._message(route, files))
         writers = [writer for route in self._routes for writer in route.writers]
         wraps = sum(each.sequence_wraps for each in writers if isinstance(each, MergeTreeWriter))
         if wraps:
@@ -327,13 +375,28 @@ class _TableWrite:
         )
         return WriteResult(messages=tuple(messages), report=report)
 
+    def _message(self, route: _Route, files: tuple[DataFileMeta, ...]) -> CommitMessage:
+        logs = tuple(meta for writer in route.writers for meta in writer.finish_changelog())
+        new, replaced = self._router.index_files(route.partition, route.bucket)
+        return CommitMessage(
+            partition=route.partition,
+            bucket=route.bucket,
+            total_buckets=total_buckets(self.context, route.partition),
+            data_increment=DataIncrement(
+                new_files=files,
+                changelog_files=logs,
+                new_index_files=new,
+                deleted_index_files=replaced,
+            ),
+        )
+
     def _delete_files(self) -> None:
         """Delete every file of this call; nobody knows them yet."""
         for route in self._routes:
             for writer in route.writers:
                 with suppress(PaimonError, OSError):  # the first error matters
-                    writer.files.abort()
-        for path in self._factory.paths:
+                    writer.abort()
+        for path in (*self._factory.paths, *self._router.paths):
             try:
                 self.file_io.delete_file(path)
             except PaimonError as error:  # an orphan stays; it harms nobody

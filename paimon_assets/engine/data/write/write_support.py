@@ -6,17 +6,12 @@ from typing import Any, NoReturn
 from paimon_assets.engine.data.merge.function import merge_function_of
 from paimon_assets.engine.data.write.row_key_extractor import refuse_unroutable
 from paimon_assets.engine.errors import UnsupportedFeatureError
+from paimon_assets.engine.spec.file_options import FILE_FORMAT_PER_LEVEL
 from paimon_assets.engine.spec.options import (
-    CHANGELOG_PRODUCER,
     DATA_EVOLUTION_ENABLED,
-    DELETION_VECTORS_ENABLED,
     FILE_FORMAT,
-    MERGE_ENGINE,
     ORC_LEGACY_LTZ,
     ROW_TRACKING_ENABLED,
-    WRITE_ONLY,
-    ChangelogProducer,
-    MergeEngine,
     Option,
 )
 from paimon_assets.engine.spec.schema import TableSchema
@@ -54,6 +49,8 @@ def refuse_unwritable(schema: TableSchema, table: str) -> None:
 
     if options.get(FILE_FORMAT) not in _FORMATS:
         refuse(FILE_FORMAT, "is not written; set it to parquet (old files stay as they are).")
+    if not _FORMATS.issuperset(options.get(FILE_FORMAT_PER_LEVEL).values()):
+        refuse(FILE_FORMAT_PER_LEVEL, "names a format that is not written; use parquet.")
     refuse_unroutable(schema, table)
     if options.get(ROW_TRACKING_ENABLED):
         refuse(ROW_TRACKING_ENABLED, "needs row ids, which are not assigned.")
@@ -61,53 +58,43 @@ def refuse_unwritable(schema: TableSchema, table: str) -> None:
         refuse(DATA_EVOLUTION_ENABLED, "needs row ids, which are not assigned.")
     if schema.has_primary_key:
         merge_function_of(schema, table)
-        if options.get(MERGE_ENGINE) is MergeEngine.FIRST_ROW and not options.get(WRITE_ONLY):
-            refuse(
-                MERGE_ENGINE,
-                "hides new rows until a compaction, which is not done; where another job compacts"
-                f" the table, set '{WRITE_ONLY.key}' to true.",
-            )
-        if options.get(CHANGELOG_PRODUCER) is not ChangelogProducer.NONE:
-            refuse(CHANGELOG_PRODUCER, "needs changelog files, which are not written; use none.")
-        if options.get(DELETION_VECTORS_ENABLED):
-            refuse(
-                DELETION_VECTORS_ENABLED,
-                "hides new rows of a primary-key table until a compaction, which is not done.",
-            )
+    formats = {options.get(FILE_FORMAT), *options.get(FILE_FORMAT_PER_LEVEL).values()}
     for column in schema.fields:
-        _refuse_unstorable(column, schema, table)
-        if column.default_value is not None:
-            raise UnsupportedFeatureError(
-                f"Table '{table}' cannot be written: column '{column.name}' has the default value "
-                f"'{column.default_value}', which is not filled in.",
-                kind="default-value",
-                details={"table": table, "column": column.name},
-            )
+        for file_format in sorted(formats):
+            _refuse_unstorable(column, file_format, schema, table)
 
 
-def _refuse_unstorable(column: DataField, schema: TableSchema, table: str) -> None:
-    """Refuse a column that the table's file format has no type for, or no safe one."""
-    options = schema.typed_options
-    file_format = options.get(FILE_FORMAT)
-    shifts = file_format == "orc" and options.get(ORC_LEGACY_LTZ)
+def _refuse_unstorable(
+    column: DataField, file_format: str, schema: TableSchema, table: str
+) -> None:
+    """Refuse a column that a file format of the table has no type for, or no safe one."""
+    found = unstorable(column, file_format, schema)
+    if found is not None:
+        inner, reason = found
+        raise UnsupportedFeatureError(
+            f"Table '{table}' cannot be written: column '{column.name}' holds {inner}, and"
+            f" {reason}. Set '{FILE_FORMAT.key}' to parquet.",
+            kind="file-format-type",
+            details={"table": table, "column": column.name, "format": file_format},
+        )
+
+
+def unstorable(
+    column: DataField, file_format: str, schema: TableSchema
+) -> tuple[DataType, str] | None:
+    """Return the type inside a column that files of a format cannot hold, and why; None if none."""
+    shifts = file_format == "orc" and schema.typed_options.get(ORC_LEGACY_LTZ)
     for inner in _types_inside(column.type):
         precision = inner.precision or 0 if isinstance(inner, AtomicType) else 0
-        reason = None
         if inner.root in _NOWHERE_BUT_PARQUET and file_format != "parquet":
-            reason = f"files of format {file_format} have no such type"
-        elif file_format == "avro" and precision > _AVRO_PRECISION.get(inner.root, precision):
-            reason = "it is finer than files of format avro can store"
-        elif shifts and inner.root is TypeRoot.TIMESTAMP_LTZ:
-            reason = (
+            return inner, f"files of format {file_format} have no such type"
+        if file_format == "avro" and precision > _AVRO_PRECISION.get(inner.root, precision):
+            return inner, "it is finer than files of format avro can store"
+        if shifts and inner.root is TypeRoot.TIMESTAMP_LTZ:
+            return inner, (
                 f"other engines would shift it by their zone unless '{ORC_LEGACY_LTZ.key}' = false"
             )
-        if reason is not None:
-            raise UnsupportedFeatureError(
-                f"Table '{table}' cannot be written: column '{column.name}' holds {inner}, and"
-                f" {reason}. Set '{FILE_FORMAT.key}' to parquet.",
-                kind="file-format-type",
-                details={"table": table, "column": column.name, "format": file_format},
-            )
+    return None
 
 
 def _types_inside(data_type: DataType) -> Iterator[DataType]:

@@ -1,0 +1,197 @@
+"""The footer of an ORC file: rows, and the statistics of its columns, which pyarrow does not show.
+
+    … ┊ metadata ┊ footer (protobuf, perhaps compressed) ┊ postscript ┊ its length in one byte
+
+Source: https://orc.apache.org/specification/ORCv1/
+"""
+
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+import pyarrow as pa
+
+from paimon_assets.engine.errors import FormatError
+
+_FIRST_RIGHT_WRITER = 1
+"""Before this version (HIVE-8732) the bounds of texts could be wrong."""
+_CHUNK_HEADER = 3
+
+Message = dict[int, list[Any]]
+"""Field number → its values, ints or bytes, in order."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrcColumnStats:
+    """What the footer says of one top-level column."""
+
+    value_count: int | None
+    """Values that are not null."""
+    minimum: Any = None
+    """An int (days for a date), text or Decimal; None if the footer does not tell."""
+    maximum: Any = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrcFooter:
+    """The part of the footer that is used here."""
+
+    row_count: int
+    columns: Mapping[str, OrcColumnStats]
+
+
+def read_orc_footer(read: Callable[[int, int], bytes], size: int, path: str) -> OrcFooter:
+    """Read the footer of an ORC file.
+
+    Args:
+        read: (offset, count) → bytes.
+        size: Of the file.
+        path: For messages.
+
+    Raises:
+        FormatError: The footer is damaged, or compressed in a way that is not read (LZO).
+    """
+    try:
+        length = read(size - 1, 1)[0]
+        script = _message(read(size - 1 - length, length))
+        footer_length = script[1][0]
+        raw = read(size - 1 - length - footer_length, footer_length)
+        footer = _message(_decompressed(raw, script.get(2, [0])[0], script.get(3, [1 << 18])[0]))
+        exact = script.get(6, [0])[0] >= _FIRST_RIGHT_WRITER
+        return OrcFooter(
+            row_count=footer.get(6, [0])[0], columns=dict(_columns(footer, with_bounds=exact))
+        )
+    except (LookupError, ValueError, TypeError, zlib.error, pa.ArrowException, OSError) as error:
+        raise FormatError(
+            f"The footer of ORC file '{path}' is not readable: {error!r}.",
+            kind="orc-footer",
+            details={"path": path},
+        ) from error
+
+
+def _columns(footer: Message, *, with_bounds: bool) -> Iterator[tuple[str, OrcColumnStats]]:
+    root = _message(footer[4][0])
+    numbers = [number for packed in root.get(2, []) for number in _packed(packed)]
+    statistics = footer.get(7, [])
+    for name, number in zip(root.get(3, []), numbers, strict=True):
+        if number < len(statistics):
+            yield name.decode(), _column(_message(statistics[number]), with_bounds=with_bounds)
+
+
+def _column(statistics: Message, *, with_bounds: bool) -> OrcColumnStats:
+    count = statistics.get(1, [None])[0]
+    if not with_bounds:
+        return OrcColumnStats(value_count=count)
+    low: Any = None
+    high: Any = None
+    for number, convert in _BOUNDS.items():
+        if number in statistics:
+            kind = _message(statistics[number][0])
+            if 1 in kind and 2 in kind:
+                low, high = convert(kind[1][0]), convert(kind[2][0])
+    return OrcColumnStats(value_count=count, minimum=low, maximum=high)
+
+
+def _zigzag(value: int) -> int:
+    return value >> 1 ^ -(value & 1)
+
+
+def _text(value: bytes) -> str:
+    return value.decode()
+
+
+def _decimal(value: bytes) -> Decimal | None:
+    try:
+        return Decimal(value.decode())
+    except InvalidOperation:
+        return None
+
+
+_BOUNDS: Mapping[int, Callable[[Any], Any]] = {2: _zigzag, 4: _text, 6: _decimal, 7: _zigzag}
+"""Statistics of integers, texts, decimals and dates; those of timestamps are cut to milliseconds,
+those of floating-point columns do not speak of NaN."""
+
+
+def _decompressed(data: bytes, kind: int, block_size: int) -> bytes:
+    if kind == 0:
+        return data
+    parts = []
+    at = 0
+    while at < len(data):
+        mark = int.from_bytes(data[at : at + _CHUNK_HEADER], "little")
+        at += _CHUNK_HEADER
+        chunk = data[at : at + (mark >> 1)]
+        at += mark >> 1
+        parts.append(chunk if mark & 1 else _DECOMPRESSORS[kind](chunk, block_size))
+    return b"".join(parts)
+
+
+def _unsnap(chunk: bytes, _: int) -> bytes:
+    size, _ = _varint(chunk, 0)
+    return bytes(pa.Codec("snappy").decompress(chunk, decompressed_size=size))
+
+
+def _unzstd(chunk: bytes, _: int) -> bytes:
+    with pa.CompressedInputStream(pa.BufferReader(chunk), "zstd") as stream:
+        return bytes(stream.read())
+
+
+def _unlz4(chunk: bytes, block_size: int) -> bytes:
+    return bytes(pa.Codec("lz4_raw").decompress(chunk, decompressed_size=block_size))
+
+
+_DECOMPRESSORS: Mapping[int, Callable[[bytes, int], bytes]] = {
+    1: lambda chunk, _: zlib.decompress(chunk, -15),
+    2: _unsnap,
+    4: _unlz4,
+    5: _unzstd,
+}
+
+
+def _message(data: bytes) -> Message:
+    """Decode a protobuf message without its description."""
+    found: Message = {}
+    at = 0
+    while at < len(data):
+        tag, at = _varint(data, at)
+        value: Any
+        match tag & 7:
+            case 0:
+                value, at = _varint(data, at)
+            case 1:
+                value, at = data[at : at + 8], at + 8
+            case 2:
+                length, at = _varint(data, at)
+                value, at = data[at : at + length], at + length
+            case 5:
+                value, at = data[at : at + 4], at + 4
+            case other:
+                raise ValueError(f"wire type {other}")
+        if at > len(data):
+            raise ValueError("cut short")
+        found.setdefault(tag >> 3, []).append(value)
+    return found
+
+
+def _packed(value: int | bytes) -> list[int]:
+    if isinstance(value, int):
+        return [value]
+    numbers = []
+    at = 0
+    while at < len(value):
+        number, at = _varint(value, at)
+        numbers.append(number)
+    return numbers
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    number = shift = 0
+    while True:
+        byte = data[at]
+        number |= (byte & 0x7F) << shift
+        at += 1
+        if byte < 0x80:
+            return number, at
+        shift += 7

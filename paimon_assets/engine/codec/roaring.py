@@ -1,0 +1,32 @@
+"""Roaring bitmaps of 32 bits that lie among other bytes.
+
+Source: https://github.com/RoaringBitmap/RoaringFormatSpec
+"""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from pyroaring import BitMap
+
+from paimon_assets.engine.errors import FormatError
+
+
+def serialized_bitmap(rows: npt.NDArray[np.uint32]) -> bytes:
+    """Return a bitmap of these rows, as small as it gets."""
+    bitmap: Any = BitMap(rows)
+    bitmap.run_optimize()
+    return bytes(bitmap.serialize())
+
+
+def read_bitmap(data: bytes, start: int) -> tuple[BitMap, int]:
+    """Return the bitmap that begins at `start`, and where it ends.
+
+    Raises:
+        FormatError: There is no whole bitmap.
+    """
+    try:
+        bitmap: Any = BitMap.deserialize(data[start:])
+    except (ValueError, IndexError) as error:
+        raise FormatError(f"no roaring bitmap begins at byte {start}") from error
+    return bitmap, start + len(bitmap.serialize())

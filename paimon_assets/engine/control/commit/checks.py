@@ -1,0 +1,124 @@
+"""CommitChecks: plans a commit on the newest snapshot and looks for what is in its way.
+
+    kind           looks at live files of                        for
+    APPEND         nothing (bucket counts are remembered)        another bucket count
+    COMPACT        the buckets it changes                        files gone or added twice, keys
+                                                                 shared on one level, vectors of
+                                                                 deleted rows without their file
+    OVERWRITE      the partitions it changes                     the same
+
+Source: `org.apache.paimon.operation.commit.ConflictDetection`.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+from paimon_assets.engine.codec.key_range import key_range
+from paimon_assets.engine.control.commit.changes import CommitChanges
+from paimon_assets.engine.control.commit.conflict import (
+    KeyRange,
+    check_bucket_counts,
+    check_conflicts,
+    check_delta,
+)
+from paimon_assets.engine.control.commit.index_files import applied, check_vectors, holds_vectors
+from paimon_assets.engine.control.commit.overwrite import overwritten
+from paimon_assets.engine.control.commit.partition_filter import PartitionFilter
+from paimon_assets.engine.control.commit.request import CommitRequest
+from paimon_assets.engine.control.commit.strict_mode import check_strict_mode
+from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.planning import partition_buckets
+from paimon_assets.engine.spec.index_file import IndexManifestEntry
+from paimon_assets.engine.spec.manifest import FileKind, ManifestEntry
+from paimon_assets.engine.spec.schema import BucketMode
+from paimon_assets.engine.spec.snapshot import CommitKind, Snapshot
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedChanges:
+    """What a commit changes on top of one snapshot; nothing is in its way."""
+
+    changes: CommitChanges
+    index: tuple[IndexManifestEntry, ...] | None
+    """All live index files afterwards; None if they stay as they are."""
+
+
+@dataclass(frozen=True)
+class CommitChecks:
+    """Checks of one table."""
+
+    store: FileStore
+
+    def plan(self, request: CommitRequest, latest: Snapshot | None) -> CheckedChanges:
+        """Return what a commit changes on top of the newest snapshot.
+
+        Raises:
+            CommitConflictError: Another commit is in the way; the kind tells how.
+            InvalidInputError: The changes contradict themselves.
+        """
+        changes, scope = request.changes, request.overwrites
+        looks_at_files = request.kind in (CommitKind.OVERWRITE, CommitKind.COMPACT)
+        index = self._live_index(latest) if looks_at_files or changes.index else ()
+        base: list[ManifestEntry] = []
+        if scope is not None:
+            base = scope.live_files(latest)
+            changes = overwritten(scope, base, index, changes)
+        elif looks_at_files:
+            partitions = PartitionFilter.of(self.store, changes.partitions)
+            # Whether all files of a partition go decides whether an overwrite may rescale it.
+            whole = request.kind is CommitKind.OVERWRITE
+            base = partitions.live_files(latest, None if whole else changes.buckets)
+        check_delta(changes.entries)
+        check_strict_mode(
+            self.store,
+            latest,
+            changes.partitions,
+            commit_user=request.commit_user,
+            kind=request.kind,
+        )
+        if request.planned_on is not None:
+            request.planned_on.check(self.store, latest, changes.buckets)
+        self._check_bucket_counts(changes, base, request.kind, latest)
+        after = index
+        if changes.index:
+            has_buckets = self.store.schema.bucket_mode is not BucketMode.BUCKET_UNAWARE
+            after = applied(index, changes.index, has_buckets=has_buckets)
+        if looks_at_files:
+            check_conflicts(base, changes.entries, self.key_range)
+            if holds_vectors(after):
+                check_vectors(index, after, base, changes.entries)
+        return CheckedChanges(changes=changes, index=after if changes.index else None)
+
+    @cached_property
+    def key_range(self) -> KeyRange | None:
+        """File → its keys, of a primary-key table."""
+        schema = self.store.schema
+        if not schema.has_primary_key:
+            return None
+        types = [column.type for column in schema.key_fields]
+        return lambda file: key_range(file, types)
+
+    def _live_index(self, latest: Snapshot | None) -> tuple[IndexManifestEntry, ...]:
+        if latest is None or latest.index_manifest is None:
+            return ()
+        return self.store.manifests.read_index(latest.index_manifest)
+
+    def _check_bucket_counts(
+        self,
+        changes: CommitChanges,
+        base: Iterable[ManifestEntry],
+        kind: CommitKind,
+        latest: Snapshot | None,
+    ) -> None:
+        """Files that stay and files that come agree on the count; an overwrite may leave none."""
+        if not any(entry.total_buckets > 0 for entry in changes.entries):
+            return
+        if kind is CommitKind.OVERWRITE:
+            gone = {e.identifier for e in changes.entries if e.kind is FileKind.DELETE}
+            stay = (entry for entry in base if entry.identifier not in gone)
+            known = {e.partition: e.total_buckets for e in stay if e.total_buckets > 0}
+        else:
+            known = partition_buckets(self.store, latest, changes.partitions)
+        added = [entry for entry in changes.entries if entry.kind is FileKind.ADD]
+        check_bucket_counts(known, added)

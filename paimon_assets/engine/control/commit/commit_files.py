@@ -1,0 +1,131 @@
+"""CommitFiles: the manifests and lists that one commit writes, over all of its tries.
+
+    once, unless the changes are planned anew     delta manifests, changelog manifests
+    each try                                      base list, delta list, changelog list,
+                                                  index manifest, merged manifests
+
+What a lost try wrote, and the next one does not use, is deleted; what cannot be deleted is left as
+an orphan.
+"""
+
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from paimon_assets.engine.control.commit.changes import CommitChanges
+from paimon_assets.engine.control.commit.partition_filter import PartitionFilter
+from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.manifest_merge import MergeLimits, chunks, merge_manifests
+from paimon_assets.engine.control.manifest_store import ManifestNames
+from paimon_assets.engine.errors import StorageError
+from paimon_assets.engine.spec.index_file import IndexManifestEntry
+from paimon_assets.engine.spec.manifest import ManifestEntry, ManifestFileMeta
+from paimon_assets.engine.spec.snapshot import Snapshot
+
+logger = logging.getLogger(__name__)
+
+_ENTRIES_A_MANIFEST = 50_000
+
+ListFile = tuple[str, int]
+"""(file name, bytes) of a manifest list."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenLists:
+    """What a snapshot names."""
+
+    base: ListFile
+    delta: ListFile
+    changelog: ListFile | None
+    index_manifest: str | None
+
+
+@dataclass(slots=True, kw_only=True)
+class CommitFiles:
+    """Writes the metadata of one commit, and deletes it if the commit does not happen."""
+
+    store: FileStore
+    names: ManifestNames
+    limits: MergeLimits
+    _changes: CommitChanges | None = None
+    _delta: list[ManifestFileMeta] = field(default_factory=list)
+    _changelog: list[ManifestFileMeta] = field(default_factory=list)
+    _cleaned: set[str] = field(default_factory=set)
+
+    def write(
+        self,
+        changes: CommitChanges,
+        latest: Snapshot | None,
+        index: Sequence[IndexManifestEntry] | None,
+    ) -> WrittenLists:
+        """Write what a snapshot on top of `latest` names.
+
+        Args:
+            changes: Of the commit; the same object as in the last try if it was not planned anew.
+            latest: The newest snapshot.
+            index: All live index files after the commit; None leaves them as they are.
+        """
+        if self._changes is not changes:
+            self._delete(self._of_changes())
+            self._delta = self._manifests(changes.entries)
+            self._changelog = self._manifests(changes.changelog)
+            self._changes = changes
+        manifests = self.store.manifests
+        before = () if latest is None else manifests.manifests_of(latest)
+        merged = merge_manifests(before, self.limits, _MergeStorage(self.store, self.names))
+        index_manifest = latest.index_manifest if latest else None
+        if index is not None:
+            index_manifest = manifests.write_index(index, self.names) if index else None
+        return WrittenLists(
+            base=manifests.write_list(merged, self.names),
+            delta=manifests.write_list(self._delta, self.names),
+            changelog=(
+                manifests.write_list(self._changelog, self.names) if self._changelog else None
+            ),
+            index_manifest=index_manifest,
+        )
+
+    def clean_lost_try(self) -> None:
+        """Delete what only the current try uses."""
+        keep = self._of_changes()
+        self._delete(name for name in self.names.issued if name not in keep)
+
+    def clean_all(self) -> None:
+        """Delete everything; a next try begins from nothing."""
+        self._changes = None
+        self._delete(self.names.issued)
+
+    def _of_changes(self) -> set[str]:
+        return {meta.file_name for meta in (*self._delta, *self._changelog)}
+
+    def _manifests(self, entries: Sequence[ManifestEntry]) -> list[ManifestFileMeta]:
+        return [
+            self.store.manifests.write(chunk, self.names)
+            for chunk in chunks(entries, _ENTRIES_A_MANIFEST)
+        ]
+
+    def _delete(self, names: Iterable[str]) -> None:
+        fresh = [name for name in names if name not in self._cleaned]
+        self._cleaned.update(fresh)
+        for name in fresh:
+            try:
+                self.store.manifests.delete(name)
+            except StorageError:
+                logger.warning("orphan manifest '%s' is left", name, exc_info=True)
+
+
+class _MergeStorage:
+    """Manifest merging on a table's store."""
+
+    def __init__(self, store: FileStore, names: ManifestNames) -> None:
+        self._store = store
+        self._names = names
+
+    def read(self, meta: ManifestFileMeta) -> Sequence[ManifestEntry]:
+        return self._store.manifests.read(meta)
+
+    def write(self, entries: Sequence[ManifestEntry]) -> ManifestFileMeta:
+        return self._store.manifests.write(entries, self._names)
+
+    def may_hold(self, meta: ManifestFileMeta, partitions: frozenset[bytes]) -> bool:
+        return PartitionFilter.of(self._store, partitions).may_hold(meta)

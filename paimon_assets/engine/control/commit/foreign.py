@@ -1,0 +1,62 @@
+"""What a commit owes to files of others before it takes them out of a table.
+
+Nothing here deletes their bytes, but another engine's expiration would: it spares what a tag holds.
+"""
+
+from collections.abc import Iterable
+
+from paimon_assets.engine.control.commit.partition_filter import PartitionFilter
+from paimon_assets.engine.control.commit.request import CommitRequest
+from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.segment_registry import (
+    foreign_entries,
+    hold_foreign,
+    live_text_segments,
+)
+from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
+from paimon_assets.engine.spec.manifest import FileKind, ManifestEntry
+from paimon_assets.engine.spec.snapshot import CommitKind, Snapshot
+
+
+def protect_foreign(
+    store: FileStore,
+    latest: Snapshot | None,
+    entries: Iterable[ManifestEntry],
+    request: CommitRequest,
+) -> None:
+    """Tag the newest snapshot if a commit takes foreign files out of it; see `hold_foreign`.
+
+    Args:
+        store: The table.
+        latest: What the commit is planned on.
+        entries: What it changes.
+        request: What was asked for.
+
+    Raises:
+        UnsupportedFeatureError: A compaction would rewrite foreign files.
+        InvalidInputError: An overwrite meets a segment that no manifest lists; names it.
+    """
+    if request.overwrites is not None:
+        _refuse_text_segments(store, latest, request.overwrites)
+    foreign = foreign_entries(store, (entry for entry in entries if entry.kind is FileKind.DELETE))
+    if foreign and request.kind is CommitKind.COMPACT:
+        raise UnsupportedFeatureError(
+            f"Table {store.label}: '{foreign[0].file.external_path}' is a file of a segment. "
+            "Custom compaction does not support other format segment; leave it out.",
+            kind="segment-compaction",
+            details={"table": store.label, "path": foreign[0].file.external_path},
+        )
+    hold_foreign(store, latest, foreign)
+
+
+def _refuse_text_segments(
+    store: FileStore, latest: Snapshot | None, scope: PartitionFilter
+) -> None:
+    for segment in live_text_segments(store, latest):
+        if scope.takes(segment.partition):
+            raise InvalidInputError(
+                f"Table {store.label}: segment {segment.id} ('{segment.folder}', {segment.format}) "
+                "lies in a partition that is to be overwritten; delete the segment first.",
+                kind="segment-overwrite",
+                details={"table": store.label, "segment": segment.id},
+            )

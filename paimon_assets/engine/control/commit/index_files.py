@@ -1,0 +1,140 @@
+"""Index files of a commit onto those of the newest snapshot: pure functions over entries.
+
+    HASH                a bucket has one
+    DELETION_VECTORS    a bucket has one; without buckets, a data file has one vector
+    global indexes      by name
+
+A commit names the files that its own replace. Java puts a bucket's new file in the place of
+whatever is there, so that of two writers who delete rows of a bucket, or bring it new keys, at the
+same moment the first is forgotten; here the second has a conflict.
+Source: `org.apache.paimon.manifest.IndexManifestFileHandler`,
+`org.apache.paimon.operation.commit.ConflictDetection`.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from paimon_assets.engine.errors import CommitConflictError
+from paimon_assets.engine.spec.index_file import (
+    DELETION_VECTORS_INDEX,
+    HASH_INDEX,
+    IndexManifestEntry,
+)
+from paimon_assets.engine.spec.manifest import FileKind, ManifestEntry
+
+DataFileKey = tuple[bytes, int, str]
+"""(partition, bucket, data file name): what a deletion vector belongs to."""
+
+
+def applied(
+    live: Sequence[IndexManifestEntry], changes: Sequence[IndexManifestEntry], *, has_buckets: bool
+) -> tuple[IndexManifestEntry, ...]:
+    """Return the live index files after a commit, in order of their addition.
+
+    Args:
+        live: Of the newest snapshot.
+        changes: Of the commit.
+        has_buckets: Whether rows are hashed into buckets.
+
+    Raises:
+        CommitConflictError: Kind `index-gone` if a file to be deleted is not live, `index-changed`
+            if a file would stand beside another that holds the same; names the file.
+    """
+    deleted = {_identity(entry): entry for entry in changes if entry.kind is FileKind.DELETE}
+    added = [entry for entry in changes if entry.kind is FileKind.ADD]
+    present = {_identity(entry) for entry in live}
+    for identity, entry in deleted.items():
+        if identity not in present:
+            raise _conflict("index-gone", entry, "is to be deleted but is not live any more")
+    kept = [entry for entry in live if _identity(entry) not in deleted]
+    _check_additions(kept, added, has_buckets=has_buckets)
+    return (*kept, *added)
+
+
+def _check_additions(
+    kept: Iterable[IndexManifestEntry], added: Iterable[IndexManifestEntry], *, has_buckets: bool
+) -> None:
+    places = {place for entry in kept for place in _places(entry, has_buckets=has_buckets)}
+    for entry in added:
+        for place in _places(entry, has_buckets=has_buckets):
+            if place in places:
+                raise _conflict("index-changed", entry, "would stand beside one it does not know")
+            places.add(place)
+
+
+def _places(entry: IndexManifestEntry, *, has_buckets: bool) -> Iterator[tuple[str, DataFileKey]]:
+    """What an index file takes for itself alone."""
+    kind, name = entry.file.index_type, entry.file.file_name
+    yield ("name", (entry.partition, entry.bucket, name))
+    if kind == HASH_INDEX or (kind == DELETION_VECTORS_INDEX and has_buckets):
+        yield (kind, (entry.partition, entry.bucket, ""))
+    elif kind == DELETION_VECTORS_INDEX:
+        for key in _vector_keys(entry):
+            yield (kind, key)
+
+
+def check_vectors(
+    before: Iterable[IndexManifestEntry],
+    after: Sequence[IndexManifestEntry],
+    base: Iterable[ManifestEntry],
+    delta: Iterable[ManifestEntry],
+) -> None:
+    """Check that deletion vectors and data files go together.
+
+    Args:
+        before: Live index files of the newest snapshot.
+        after: Those after the commit.
+        base: Live data files of the changed partitions in the newest snapshot.
+        delta: Data files of the commit.
+
+    Raises:
+        CommitConflictError: Kind `vector-without-file` if a new vector's data file is not live,
+            `vector-left` if rows of a file that goes were deleted meanwhile; names the data file.
+    """
+    entries = list(delta)
+    added = {_data_file(entry) for entry in entries if entry.kind is FileKind.ADD}
+    removed = {_data_file(entry) for entry in entries if entry.kind is FileKind.DELETE} - added
+    known = {key for entry in before for key in _vector_keys(entry)}
+    live = {_data_file(entry) for entry in base} - removed | added
+    for entry in after:
+        for key in _vector_keys(entry):
+            if key in removed:
+                raise _vector_conflict("vector-left", key, "is to be deleted, but has one")
+            if key not in known and key not in live:
+                raise _vector_conflict("vector-without-file", key, "is not live")
+
+
+def holds_vectors(entries: Iterable[IndexManifestEntry]) -> bool:
+    """Whether some index file holds deletion vectors."""
+    return any(entry.file.index_type == DELETION_VECTORS_INDEX for entry in entries)
+
+
+def _identity(entry: IndexManifestEntry) -> tuple[bytes, int, str]:
+    return (entry.partition, entry.bucket, entry.file.file_name)
+
+
+def _data_file(entry: ManifestEntry) -> DataFileKey:
+    return (entry.partition, entry.bucket, entry.file.file_name)
+
+
+def _vector_keys(entry: IndexManifestEntry) -> Iterator[DataFileKey]:
+    for vector in entry.file.deletion_vectors or ():
+        yield (entry.partition, entry.bucket, vector.data_file_name)
+
+
+def _conflict(kind: str, entry: IndexManifestEntry, what: str) -> CommitConflictError:
+    return CommitConflictError(
+        f"Index file '{entry.file.file_name}' of bucket {entry.bucket} {what}: another commit "
+        "changed the bucket meanwhile. Plan again.",
+        kind=kind,
+        details={"file": entry.file.file_name, "bucket": entry.bucket},
+    )
+
+
+def _vector_conflict(kind: str, key: DataFileKey, what: str) -> CommitConflictError:
+    _, bucket, name = key
+    return CommitConflictError(
+        f"Data file '{name}' of bucket {bucket} {what}, and there is a deletion vector of it: "
+        "another commit changed the bucket meanwhile. Plan again.",
+        kind=kind,
+        details={"file": name, "bucket": bucket},
+    )

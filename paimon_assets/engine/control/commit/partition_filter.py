@@ -1,0 +1,156 @@
+"""PartitionFilter: which partitions an overwrite empties, or a check looks at.
+
+Source: `org.apache.paimon.partition.PartitionPredicate`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Self
+
+from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.literals import Literal
+from paimon_assets.engine.spec.manifest import FileKind, ManifestEntry, ManifestFileMeta
+from paimon_assets.engine.spec.manifest import live_entries as live_of
+from paimon_assets.engine.spec.options import PARTITION_DEFAULT_NAME
+from paimon_assets.engine.spec.predicate import (
+    Predicate,
+    all_of,
+    any_of,
+    bind,
+    equal,
+    fields_of,
+)
+from paimon_assets.engine.spec.prune import exactly, may_match
+from paimon_assets.engine.spec.schema import TableSchema
+from paimon_assets.engine.spec.snapshot import Snapshot
+
+_MOST_TO_COMPARE = 64
+"""Manifests are not chosen by the bounds of more partitions than this."""
+
+PartitionSpec = Mapping[str, Literal]
+"""Partition column → value; columns that are not named may have any value, None is null."""
+
+
+def bound_spec(schema: TableSchema, spec: PartitionSpec, *, table: str) -> Predicate | None:
+    """Return the predicate of a partition spec; None (every partition) for an empty one.
+
+    Args:
+        schema: Of the table.
+        spec: May name some of the partition columns only; the text `partition.default-name`
+            stands for null, as in directories.
+        table: Its name, for messages.
+
+    Raises:
+        InvalidInputError: Kind `partition-spec` for a column that is none of the partition keys,
+            `literal` for a value that is none of its column.
+    """
+    for name in spec:
+        if name not in schema.partition_keys:
+            keys = ", ".join(schema.partition_keys) or "none"
+            raise InvalidInputError(
+                f"Table '{table}' is not partitioned by column '{name}'; its partition keys: "
+                f"{keys}.",
+                kind="partition-spec",
+                details={"table": table, "column": name},
+            )
+    null_name = schema.typed_options.get(PARTITION_DEFAULT_NAME)
+    wanted = (equal(name, None if value == null_name else value) for name, value in spec.items())
+    predicate = all_of(wanted)
+    return None if predicate is None else bind(predicate, schema)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartitionFilter:
+    """Some partitions of a table: all, those listed, or those a predicate is true for."""
+
+    store: FileStore
+    listed: frozenset[bytes] | None = None
+    predicate: Predicate | None = None
+
+    @classmethod
+    def of(cls, store: FileStore, partitions: frozenset[bytes]) -> Self:
+        """Return a filter of the partitions listed."""
+        return cls(store=store, listed=partitions)
+
+    @classmethod
+    def where(cls, store: FileStore, predicate: Predicate | None) -> Self:
+        """Return a filter by a bound predicate over the partition keys; None takes all.
+
+        Raises:
+            InvalidInputError: Kind `partition-spec`; the predicate looks at other columns.
+        """
+        keys = store.schema.partition_keys
+        others = fields_of(predicate) - set(keys)
+        if others:
+            raise InvalidInputError(
+                f"Table '{store.label}' can choose whole partitions by {', '.join(keys) or 'none'},"
+                f" not by '{min(others)}'.",
+                kind="partition-spec",
+                details={"table": store.label, "column": min(others)},
+            )
+        return cls(store=store, predicate=predicate)
+
+    def takes(self, partition: bytes) -> bool:
+        """Whether a partition is one of these."""
+        if self.listed is not None:
+            return partition in self.listed
+        keys, values = self.store.schema.partition_keys, self.store.partitions.values(partition)
+        bounds = {name: exactly(value) for name, value in zip(keys, values, strict=True)}
+        return may_match(self.predicate, bounds.__getitem__)
+
+    def may_hold(self, meta: ManifestFileMeta) -> bool:
+        """Whether a manifest may hold entries of these partitions."""
+        chosen = self._pruning
+        if chosen is None:
+            return True
+        count = meta.num_added_files + meta.num_deleted_files
+        bounds = self.store.partitions.bounds(meta.partition_stats, count)
+        return may_match(chosen, bounds.__getitem__)
+
+    def live_files(
+        self, snapshot: Snapshot | None, buckets: frozenset[tuple[bytes, int]] | None = None
+    ) -> list[ManifestEntry]:
+        """Return the live files of these partitions, in manifest order.
+
+        Args:
+            snapshot: Of the table; None has no files.
+            buckets: Only files of these (partition, bucket); None takes all.
+
+        Cost:
+            Manifests whose partition bounds rule them out are not read.
+        """
+        if snapshot is None:
+            return []
+        judged: dict[bytes, bool] = {}
+
+        def keep(_kind: FileKind, partition: bytes, bucket: int, _total_buckets: int) -> bool:
+            if buckets is not None and (partition, bucket) not in buckets:
+                return False
+            answer = judged.get(partition)
+            if answer is None:
+                answer = judged[partition] = self.takes(partition)
+            return answer
+
+        manifests = self.store.manifests
+        metas = [meta for meta in manifests.manifests_of(snapshot) if self.may_hold(meta)]
+        return live_of(manifests.read_all(metas, keep))
+
+    @property
+    def _pruning(self) -> Predicate | None:
+        """What chooses manifests; weaker than `takes`, None takes all."""
+        if not self.store.schema.partition_keys:
+            return None
+        if self.listed is None:
+            return self.predicate
+        if not 0 < len(self.listed) <= _MOST_TO_COMPARE:
+            return None
+        return any_of(_one_partition(self.store, partition) for partition in self.listed)
+
+
+def _one_partition(store: FileStore, partition: bytes) -> Predicate:
+    columns = zip(store.schema.partition_keys, store.partitions.values(partition), strict=True)
+    predicate = all_of(equal(name, value) for name, value in columns)
+    if predicate is None:  # partition keys were there
+        raise AssertionError("a partition without columns")
+    return predicate

@@ -1,0 +1,103 @@
+"""A snapshot's buckets as a compaction sees them: files, deletion vectors, index files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from paimon_assets.engine.contract.split import DataSplit, DeletionFile
+from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.scan.deletion_files import DeletionFiles, deletion_files
+from paimon_assets.engine.spec.data_file import DataFileMeta
+from paimon_assets.engine.spec.index_file import DELETION_VECTORS_INDEX, IndexFileMeta
+from paimon_assets.engine.spec.manifest import ManifestEntry
+from paimon_assets.engine.spec.options import INDEX_FILE_IN_DATA_DIRECTORY
+from paimon_assets.engine.spec.snapshot import Snapshot
+
+BucketKey = tuple[bytes, int]
+"""(partition, bucket)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LiveBucket:
+    """The live files of one bucket."""
+
+    store: FileStore
+    snapshot: Snapshot
+    key: BucketKey
+    total_buckets: int
+    files: tuple[DataFileMeta, ...]
+    """In manifest order."""
+    vectors: Mapping[str, DeletionFile] = field(default_factory=dict)
+    """Data file name → its deletion vector."""
+    index_files: tuple[IndexFileMeta, ...] = ()
+    """That hold deletion vectors."""
+
+    @property
+    def path(self) -> str:
+        """Its directory."""
+        return self.store.partitions.bucket_path(self.store.paths, *self.key)
+
+    @property
+    def index_directory(self) -> str:
+        """Where its index files lie."""
+        if self.store.schema.typed_options.get(INDEX_FILE_IN_DATA_DIRECTORY):
+            return self.path
+        return self.store.paths.index_directory
+
+    def split(self, files: Sequence[DataFileMeta]) -> DataSplit:
+        """Return some of the files as a worker reads them, in the order given."""
+        found = [self.vectors.get(file.file_name) for file in files]
+        partition, bucket = self.key
+        return DataSplit(
+            snapshot_id=self.snapshot.id,
+            partition=partition,
+            bucket=bucket,
+            bucket_path=self.path,
+            total_buckets=self.total_buckets,
+            data_files=tuple(files),
+            deletion_files=tuple(found) if any(found) else None,
+        )
+
+
+def live_buckets(
+    store: FileStore, snapshot: Snapshot, entries: Iterable[ManifestEntry]
+) -> list[LiveBucket]:
+    """Return the buckets of live entries, in the order of their first file."""
+    members: dict[BucketKey, list[ManifestEntry]] = {}
+    for entry in entries:
+        members.setdefault((entry.partition, entry.bucket), []).append(entry)
+    if not members:
+        return []
+    vectors = deletion_files(store, snapshot, members)
+    indexes = _index_files(store, snapshot)
+    return [
+        LiveBucket(
+            store=store,
+            snapshot=snapshot,
+            key=key,
+            total_buckets=found[0].total_buckets,
+            files=tuple(entry.file for entry in found),
+            vectors=_vectors_of(key, found, vectors),
+            index_files=tuple(indexes.get(key, ())),
+        )
+        for key, found in members.items()
+    ]
+
+
+def _vectors_of(
+    key: BucketKey, entries: Iterable[ManifestEntry], vectors: DeletionFiles
+) -> Mapping[str, DeletionFile]:
+    names = (entry.file.file_name for entry in entries)
+    found = ((name, vectors.get((*key, name))) for name in names)
+    return {name: vector for name, vector in found if vector is not None}
+
+
+def _index_files(store: FileStore, snapshot: Snapshot) -> Mapping[BucketKey, list[IndexFileMeta]]:
+    found: dict[BucketKey, list[IndexFileMeta]] = {}
+    if snapshot.index_manifest is None:
+        return found
+    for entry in store.manifests.read_index(snapshot.index_manifest):
+        if entry.file.index_type == DELETION_VECTORS_INDEX:
+            found.setdefault((entry.partition, entry.bucket), []).append(entry.file)
+    return found

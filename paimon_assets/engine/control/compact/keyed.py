@@ -1,0 +1,121 @@
+"""What to compact in one bucket of a primary-key table.
+
+Source: `org.apache.paimon.mergetree.compact.MergeTreeCompactManager`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from paimon_assets.engine.codec.key_range import ComparableKey, key_range
+from paimon_assets.engine.contract.compact_task import CompactTask
+from paimon_assets.engine.contract.split import DataSplit
+from paimon_assets.engine.control.compact.buckets import LiveBucket
+from paimon_assets.engine.control.compact.unit import PlannedUnit, files_of_size
+from paimon_assets.engine.lsm.compact_steps import UnitShape, compact_steps
+from paimon_assets.engine.lsm.interval_partition import interval_partition
+from paimon_assets.engine.lsm.levels import Levels
+from paimon_assets.engine.lsm.universal_compaction import (
+    CompactUnit,
+    UniversalCompaction,
+    drops_deletes,
+    pick_full,
+)
+from paimon_assets.engine.spec.compaction_options import COMPACTION_SMALL_FILE_RATIO
+from paimon_assets.engine.spec.data_file import DataFileMeta
+from paimon_assets.engine.spec.lookup import LookupStrategy
+from paimon_assets.engine.spec.options import TARGET_FILE_SIZE
+from paimon_assets.engine.spec.schema import TableSchema
+
+_TARGET_WITH_KEY = 128 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyedPlanner:
+    """Plans buckets of one table."""
+
+    schema: TableSchema
+    is_full: bool
+    now_ms: int
+    """The local wall clock, as files tell their creation."""
+
+    def unit_of(self, bucket: LiveBucket) -> PlannedUnit | None:
+        """Return what to compact in a bucket, None if nothing is due."""
+        levels = Levels.of(bucket.files, self.schema.typed_options)
+        unit = self._pick(levels, bucket)
+        if unit is None:
+            return None
+        strategy = LookupStrategy.of(self.schema)
+        task = CompactTask(
+            split=bucket.split(unit.files),
+            above=self._above(unit, bucket, strategy),
+            output_level=unit.output_level,
+            max_level=levels.max_level,
+            drops_deletes=drops_deletes(unit, levels, has_vectors=strategy.deletion_vectors),
+            rewrites_files=unit.rewrites_files,
+            index_files=bucket.index_files,
+            index_directory=bucket.index_directory,
+        )
+        return self._planned(unit, levels, bucket, task)
+
+    def _pick(self, levels: Levels, bucket: LiveBucket) -> CompactUnit | None:
+        if self.is_full:
+            marked = [file for file in bucket.files if file.file_name in bucket.vectors]
+            return pick_full(levels, marked)
+        options = self.schema.typed_options
+        rules = UniversalCompaction.of(
+            options, needs_lookup=LookupStrategy.of(self.schema).is_needed
+        )
+        top = [file for file in bucket.files if file.level == levels.max_level]
+        written = max((file.creation_time or 0 for file in top), default=None)
+        since = None if written is None else self.now_ms - written
+        return rules.pick(levels, since_full_ms=since)
+
+    def _above(
+        self, unit: CompactUnit, bucket: LiveBucket, strategy: LookupStrategy
+    ) -> DataSplit | None:
+        """Return the files in which keys of level 0 are looked up."""
+        taken = {file.file_name for file in unit.files}
+        if not strategy.is_needed or not any(file.level == 0 for file in unit.files):
+            return None
+        above = [
+            file
+            for file in bucket.files
+            if file.level > unit.output_level and file.file_name not in taken
+        ]
+        return bucket.split(above) if above else None
+
+    def _planned(
+        self, unit: CompactUnit, levels: Levels, bucket: LiveBucket, task: CompactTask
+    ) -> PlannedUnit:
+        options = self.schema.typed_options
+        target = options.get(TARGET_FILE_SIZE) or _TARGET_WITH_KEY
+        shape = UnitShape(
+            output_level=unit.output_level,
+            max_level=levels.max_level,
+            min_file_size=int(target * options.get(COMPACTION_SMALL_FILE_RATIO)),
+            to_rewrite=bucket.vectors.keys(),
+            rewrites_files=unit.rewrites_files,
+        )
+        steps = compact_steps(interval_partition(unit.files, self._key_range), shape)
+        rewritten = [
+            sum(_bytes_of(run) for section in group for run in section) for group in steps.rewrites
+        ]
+        taken = {file.file_name for file in unit.files}
+        left = [run for run in levels.runs if run.files[0].file_name not in taken]
+        stays = unit.rewrites_files or any(run.level == unit.output_level for run in left)
+        return PlannedUnit(
+            task=task,
+            reason=str(unit.reason),
+            upgrades=len(steps.upgrades),
+            runs_before=len(levels.runs),
+            runs_after=len(left) + (not stays),
+            expected_files=len(steps.upgrades)
+            + sum(files_of_size(size, target) for size in rewritten),
+        )
+
+    def _key_range(self, file: DataFileMeta) -> tuple[ComparableKey, ComparableKey]:
+        return key_range(file, [field.type for field in self.schema.key_fields])
+
+
+def _bytes_of(files: Sequence[DataFileMeta]) -> int:
+    return sum(file.file_size for file in files)

@@ -1,0 +1,53 @@
+"""PlannedUnit: one piece of a compaction, and what it is expected to bring."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from paimon_assets.engine.contract.compact_task import CompactTask
+from paimon_assets.engine.spec.data_file import DataFileMeta
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedUnit:
+    """Files of one bucket that are compacted by one task."""
+
+    task: CompactTask
+    reason: str
+    """Which rule asks for it."""
+    upgrades: int = 0
+    """Files that only change their level."""
+    runs_before: int
+    """Sorted runs of the bucket, which a read must merge; files, of a table without key."""
+    runs_after: int
+    expected_files: int
+    """About how many files there will be in the place of the unit's."""
+
+    @property
+    def partition(self) -> bytes:
+        """Serialized BinaryRow of the partition values."""
+        return self.task.split.partition
+
+    @property
+    def bucket(self) -> int:
+        """Number of the bucket."""
+        return self.task.split.bucket
+
+    @property
+    def files(self) -> Sequence[DataFileMeta]:
+        """The files to compact."""
+        return self.task.split.data_files
+
+    @property
+    def file_bytes(self) -> int:
+        """Their bytes."""
+        return self.task.split.file_bytes
+
+    @property
+    def row_count(self) -> int:
+        """Their physical rows."""
+        return self.task.split.row_count
+
+
+def files_of_size(total_bytes: int, target_bytes: int) -> int:
+    """Return how many files of the target size so many bytes fill."""
+    return -(-total_bytes // max(1, target_bytes))

@@ -1,0 +1,156 @@
+"""Automatic tags: the first snapshot after a period is over gets the period's name.
+
+    daily       2024-01-31       the first snapshot of February 1st
+    hourly      2024-01-31 09    the first one at or after 10:00
+    two-hours   2024-01-31 08    the first one at or after 10:00
+
+Times are local, as are the names. The oldest automatic tags go when there are too many.
+Source: `org.apache.paimon.tag.TagAutoCreation`, `TagPeriodHandler`.
+"""
+
+import datetime as dt
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple, Self
+
+from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.maintenance.references import existing_snapshots
+from paimon_assets.engine.control.maintenance.tag_files import DeletedTag, delete_tag
+from paimon_assets.engine.spec.maintenance_options import (
+    TAG_AUTOMATIC_CREATION,
+    TAG_CREATION_DELAY,
+    TAG_CREATION_PERIOD,
+    TAG_DEFAULT_TIME_RETAINED,
+    TAG_NUM_RETAINED_MAX,
+    TAG_PERIOD_FORMATTER,
+    TagCreation,
+    TagPeriod,
+    TagPeriodFormat,
+)
+from paimon_assets.engine.spec.option import Options
+from paimon_assets.engine.spec.snapshot import Snapshot
+
+_HOURS = {TagPeriod.DAILY: 24, TagPeriod.HOURLY: 1, TagPeriod.TWO_HOURS: 2}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AutoTags:
+    """What was tagged, or would be."""
+
+    created: tuple[str, ...]
+    deleted: tuple[DeletedTag, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Periods:
+    """The periods of a table's automatic tags, and how they are called."""
+
+    hours: int
+    form: str
+    """As `strftime` takes it."""
+
+    @classmethod
+    def of(cls, options: Options) -> Self:
+        """Read them from a table's options."""
+        period = options.get(TAG_CREATION_PERIOD)
+        dashes = options.get(TAG_PERIOD_FORMATTER) is TagPeriodFormat.WITH_DASHES
+        day = "%Y-%m-%d" if dashes else "%Y%m%d"
+        return cls(hours=_HOURS[period], form=day if period is TagPeriod.DAILY else f"{day} %H")
+
+    @property
+    def length(self) -> dt.timedelta:
+        """How long a period is."""
+        return dt.timedelta(hours=self.hours)
+
+    def begin(self, time: dt.datetime) -> dt.datetime:
+        """Return the begin of the period a time lies in."""
+        hour = time.hour - time.hour % self.hours
+        return time.replace(hour=hour, minute=0, second=0, microsecond=0)
+
+    def name(self, begin: dt.datetime) -> str:
+        """Return what the tag of a period is called."""
+        return begin.strftime(self.form)
+
+    def of_name(self, name: str) -> dt.datetime | None:
+        """Return the begin of the period a tag is called by, None for other tags."""
+        try:
+            begin = dt.datetime.strptime(name, self.form)  # noqa: DTZ007  # local, as names are
+        except ValueError:
+            return None
+        return begin if self.name(begin) == name else None
+
+
+def due_tags(
+    periods: Periods,
+    times: Iterable[tuple[Snapshot, dt.datetime]],
+    last: dt.datetime | None,
+    delay: dt.timedelta,
+) -> Iterator[tuple[str, Snapshot]]:
+    """Yield the tags that snapshots deserve.
+
+    Args:
+        periods: See `Periods`.
+        times: Snapshots with their local times, oldest first.
+        last: Begin of the newest period that has a tag.
+        delay: A snapshot counts for a period that was over so long before.
+    """
+    for snapshot, time in times:
+        if last is None or time - delay >= last + 2 * periods.length:
+            last = periods.begin(time) - periods.length
+            yield periods.name(last), snapshot
+
+
+def create_auto_tags(store: FileStore, *, dry_run: bool = False) -> AutoTags:
+    """Make the automatic tags that are due on a branch, and delete those beyond the most to keep.
+
+    Args:
+        store: The branch.
+        dry_run: Make and delete nothing; tells nothing of tags that would go.
+
+    Raises:
+        As `delete_tag`.
+    """
+    options = store.schema.typed_options
+    mode = options.get(TAG_AUTOMATIC_CREATION)
+    if mode is TagCreation.NONE:
+        return AutoTags(created=(), deleted=())
+    periods = Periods.of(options)
+    tagged = _auto_tags(store, periods)
+    last_id, last = (tagged[-1].snapshot_id, tagged[-1].begin) if tagged else (0, None)
+    later = [snapshot for snapshot in existing_snapshots(store) if snapshot.id > last_id]
+    delay = dt.timedelta(milliseconds=options.get(TAG_CREATION_DELAY))
+    due = list(due_tags(periods, _timed(later, mode), last, delay))
+    if dry_run:
+        return AutoTags(created=tuple(name for name, _ in due), deleted=())
+    kept_ms = options.get(TAG_DEFAULT_TIME_RETAINED)
+    kept = None if kept_ms is None else dt.timedelta(milliseconds=kept_ms)
+    for name, snapshot in due:
+        store.tags.create(name, snapshot, time_retained=kept, ignore_if_exists=True)
+    most = options.get(TAG_NUM_RETAINED_MAX)
+    over = [] if most is None else _auto_tags(store, periods)[: -most or None]
+    gone = tuple(delete_tag(store, tag.name) for tag in over)
+    return AutoTags(created=tuple(name for name, _ in due), deleted=gone)
+
+
+def _timed(
+    snapshots: Iterable[Snapshot], mode: TagCreation
+) -> Iterator[tuple[Snapshot, dt.datetime]]:
+    for snapshot in snapshots:
+        by_watermark = mode is TagCreation.WATERMARK
+        millis = snapshot.watermark if by_watermark else snapshot.time_millis
+        if millis is not None and millis >= 0:  # a watermark may be the least of all numbers
+            yield snapshot, dt.datetime.fromtimestamp(millis / 1000)  # noqa: DTZ006  # as names
+
+
+class _AutoTag(NamedTuple):
+    snapshot_id: int
+    begin: dt.datetime
+    name: str
+
+
+def _auto_tags(store: FileStore, periods: Periods) -> list[_AutoTag]:
+    """Return the automatic tags, oldest snapshot first."""
+    found = [(tag.snapshot.id, periods.of_name(tag.name), tag.name) for tag in store.tags.list()]
+    return sorted(
+        _AutoTag(number, begin, name) for number, begin, name in found if begin is not None
+    )

@@ -1,0 +1,62 @@
+"""Compact manifests: one commit that writes what is live into few manifests, and changes no file.
+
+A commit folds manifests when enough have come together; this one folds them all, whatever there is.
+Source: `org.apache.paimon.operation.FileStoreCommitImpl.compactManifest`.
+"""
+
+from dataclasses import dataclass
+
+from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
+from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.spec.options import (
+    MANIFEST_FULL_COMPACTION_SIZE,
+    MANIFEST_TARGET_FILE_SIZE,
+)
+from paimon_assets.engine.spec.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactedManifests:
+    """What a compaction of manifests did."""
+
+    snapshot: Snapshot | None
+    """None if there was nothing to fold, or nothing was to be done."""
+    before: int
+    """Manifests of the newest snapshot before."""
+    after: int
+    """And after; as before without a commit."""
+
+
+def compact_manifests(
+    store: FileStore, *, commit_user: str, dry_run: bool = False
+) -> CompactedManifests:
+    """Fold the manifests of the newest snapshot, if one holds deletes or several are small.
+
+    Args:
+        store: The branch.
+        commit_user: Who commits; compacting again under one name finds the first time.
+        dry_run: Only count.
+
+    Raises:
+        CommitConflictError: Others were faster too often.
+        CommitUnknownError: It may have been committed.
+
+    Cost:
+        Reads and writes the manifests that are folded.
+    """
+    latest = store.snapshots.latest()
+    metas = store.manifests.manifests_of(latest) if latest else ()
+    target_bytes = store.schema.typed_options.get(MANIFEST_TARGET_FILE_SIZE)
+    small = sum(meta.file_size < target_bytes for meta in metas)
+    is_due = small > 1 or any(meta.num_deleted_files for meta in metas)
+    if dry_run or not is_due:
+        return CompactedManifests(snapshot=None, before=len(metas), after=len(metas))
+    eager = store.with_options({MANIFEST_FULL_COMPACTION_SIZE.key: "1 b"})
+    made = FileStoreCommit(eager).commit(
+        (),
+        commit_user=commit_user,
+        commit_identifier=BATCH_COMMIT_IDENTIFIER,
+        kind=CommitKind.COMPACT,
+    )
+    after = len(store.manifests.manifests_of(made))
+    return CompactedManifests(snapshot=made, before=len(metas), after=after)

@@ -1,0 +1,110 @@
+"""Expire changelogs that outlived their snapshots; see `retention` for how long they stay.
+
+    changelog file ─▶ its data files ─▶ its list and manifests ─▶ the next one ─▶ hint to the oldest
+
+Source: `org.apache.paimon.table.ExpireChangelogImpl`.
+"""
+
+from bisect import bisect_left
+from collections.abc import Sequence
+
+from paimon_assets.engine.control.clock import Clock, SystemClock
+from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.maintenance.expire_snapshots import (
+    ExpiredSnapshots,
+    delete_files,
+)
+from paimon_assets.engine.control.maintenance.expiry_plan import ExpiryStep, Holders
+from paimon_assets.engine.control.maintenance.references import (
+    existing_changelogs,
+    kept_changelog,
+    kept_changelog_paths,
+    key_of,
+    live_among,
+)
+from paimon_assets.engine.control.maintenance.retention import Retention
+from paimon_assets.engine.spec.manifest import FileKind
+from paimon_assets.engine.spec.paths import EARLIEST
+from paimon_assets.engine.spec.snapshot import Snapshot
+
+
+def expire_changelogs(
+    store: FileStore,
+    *,
+    retention: Retention | None = None,
+    clock: Clock | None = None,
+    dry_run: bool = False,
+) -> ExpiredSnapshots:
+    """Let the changelogs of a branch expire that are old enough; the newest one always stays.
+
+    Args, returns, raises:
+        As `expire_snapshots`.
+    """
+    now_ms = (clock or SystemClock()).now_millis()
+    keep = retention or Retention.of_changelogs(store.schema.typed_options)
+    newest, oldest = store.snapshots.latest(), store.snapshots.earliest_id()
+    # One that its snapshot did not outlive yet is the snapshot's.
+    changelogs = [log for log in existing_changelogs(store) if oldest and log.id < oldest]
+    if newest is None or oldest is None or not changelogs:
+        return ExpiredSnapshots()
+    ids = [changelog.id for changelog in changelogs]
+    first_kept = keep.first_kept(
+        ids[0], newest.id, now_ms=now_ms, time_of=lambda number: _time_of(store, number)
+    )
+    needed = store.consumers.min_next_snapshot()
+    held_by = "a consumer" if needed is not None and needed < first_kept else ""
+    first_kept = min(first_kept, ids[-1], first_kept if needed is None else needed)
+    count = bisect_left(ids, first_kept)
+    survivors = (store.snapshots.snapshot(oldest), newest)
+    steps = _plan(store, changelogs[:count], changelogs[count:], survivors) if count else []
+    if steps and not dry_run:
+        for step in steps:
+            store.file_io.delete_file(store.paths.changelog(step.snapshot.id))
+            delete_files(store, step.data_paths)
+            delete_files(store, step.metadata_paths)
+        hint = f"{store.paths.changelog_directory}/{EARLIEST}"
+        store.file_io.replace(hint, str(ids[count]).encode())
+    return ExpiredSnapshots(
+        snapshot_ids=tuple(step.snapshot.id for step in steps),
+        data_files=sum(len(step.data_paths) for step in steps),
+        data_bytes=sum(step.data_bytes for step in steps),
+        metadata_files=sum(len(step.metadata_paths) for step in steps),
+        held_by=held_by,
+    )
+
+
+def _time_of(store: FileStore, number: int) -> int | None:
+    found = store.changelogs.changelog_or_none(number) or store.snapshots.snapshot_or_none(number)
+    return None if found is None else found.time_millis
+
+
+def _plan(
+    store: FileStore,
+    expired: Sequence[Snapshot],
+    kept: Sequence[Snapshot],
+    survivors: Sequence[Snapshot],
+) -> list[ExpiryStep]:
+    """Return what goes with each changelog.
+
+    Appended files that serve as changelog may still be live in snapshots and tags.
+    """
+    holders = Holders.of(store, survivors, kept)
+    needed_metadata = holders.metadata(holders.tags)
+    steps: list[ExpiryStep] = []
+    for changelog in expired:
+        step = ExpiryStep(snapshot=changelog)
+        going = {
+            key_of(entry): entry
+            for entry in kept_changelog(store, changelog)
+            if entry.kind is FileKind.ADD
+        }
+        held = holders.needed(going.keys())
+        tagged = next((tag for tag in holders.tags if tag.id >= changelog.id), None)
+        if tagged is not None:
+            held |= live_among(store, tagged, going.keys())
+        for key, entry in going.items():
+            if key not in held:
+                step.add(store, entry)
+        step.metadata_paths += sorted(kept_changelog_paths(store, changelog) - needed_metadata)
+        steps.append(step)
+    return steps

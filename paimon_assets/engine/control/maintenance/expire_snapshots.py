@@ -1,0 +1,184 @@
+"""Expire old snapshots: they go, oldest first, each with the files that nothing else needs.
+
+    changelog kept? ─▶ snapshot file ─▶ data files ─▶ metadata ─▶ the next one ─▶ hint to the oldest
+
+What stays is decided by numbers (`retention`), then by what readers still need: consumers, and
+snapshots that a command has to find again. Unlike Java, the snapshot goes before its files: killed
+in between, an expiration leaves files without a snapshot, and not the other way round.
+Source: `org.apache.paimon.table.ExpireSnapshotsImpl`.
+"""
+
+import logging
+from bisect import bisect_left
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from paimon_assets.engine.codec.metadata_json import snapshot_to_json
+from paimon_assets.engine.control.clock import Clock, SystemClock
+from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.maintenance.expiry_plan import ExpiryStep, plan_expiry
+from paimon_assets.engine.control.maintenance.retention import Retention, changelogs_live_longer
+from paimon_assets.engine.spec.paths import EARLIEST, LATEST
+from paimon_assets.engine.spec.scan_options import CONSUMER_EXPIRATION_TIME
+from paimon_assets.engine.spec.snapshot import LEDGER_PROPERTY_PREFIX, Snapshot
+
+logger = logging.getLogger(__name__)
+
+_DELETES_AT_ONCE = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpiredSnapshots:
+    """What an expiration did, or would do."""
+
+    snapshot_ids: tuple[int, ...] = ()
+    data_files: int = 0
+    """With files that belong to them, such as file indexes."""
+    data_bytes: int = 0
+    metadata_files: int = 0
+    """Manifests, lists, index files, statistics."""
+    held_by: str = ""
+    """What keeps snapshots that are old enough to go; empty if nothing does."""
+
+
+def expire_snapshots(
+    store: FileStore,
+    *,
+    retention: Retention | None = None,
+    clock: Clock | None = None,
+    dry_run: bool = False,
+) -> ExpiredSnapshots:
+    """Let the snapshots of a branch expire that are old enough.
+
+    Args:
+        store: The branch.
+        retention: What to keep; by default what the table's options say.
+        clock: Says how old snapshots are.
+        dry_run: Delete nothing.
+
+    Raises:
+        InvalidInputError: Kind `retention`; the table's options contradict each other.
+        NotFoundError: Something that stays lacks a manifest; nothing was deleted.
+        StorageError: A file could not be deleted. Call it again: it goes on.
+
+    Cost:
+        See `plan_expiry`; at most `snapshot.expire.limit` snapshots.
+    """
+    now_ms = (clock or SystemClock()).now_millis()
+    keep = retention or Retention.of_snapshots(store.schema.typed_options)
+    _forget_consumers(store, dry_run=dry_run)
+    newest, ids = store.snapshots.latest(), store.snapshots.list_ids()
+    if newest is None or not ids:
+        return ExpiredSnapshots()
+    first_kept = keep.first_kept(
+        ids[0], newest.id, now_ms=now_ms, time_of=lambda number: _time_of(store, number)
+    )
+    first_kept, held_by = _held(store, ids, first_kept)
+    position = bisect_left(ids, first_kept)
+    found = (store.snapshots.snapshot_or_none(number) for number in ids[:position])
+    expired = [snapshot for snapshot in found if snapshot is not None]
+    survivor = store.snapshots.snapshot(ids[position])
+    if not expired:
+        return ExpiredSnapshots(held_by=held_by)
+    steps = plan_expiry(store, expired, survivor, newest)
+    if not dry_run:
+        _delete(store, steps)
+        store.snapshots.write_earliest_hint(survivor.id)
+    return ExpiredSnapshots(
+        snapshot_ids=tuple(step.snapshot.id for step in steps),
+        data_files=sum(len(step.data_paths) for step in steps),
+        data_bytes=sum(step.data_bytes for step in steps),
+        metadata_files=sum(len(step.metadata_paths) for step in steps),
+        held_by=held_by,
+    )
+
+
+def _time_of(store: FileStore, snapshot_id: int) -> int | None:
+    found = store.snapshots.snapshot_or_none(snapshot_id)
+    return None if found is None else found.time_millis
+
+
+def _forget_consumers(store: FileStore, *, dry_run: bool) -> None:
+    time_ms = store.schema.typed_options.get(CONSUMER_EXPIRATION_TIME)
+    if time_ms is not None and not dry_run:
+        store.consumers.expire(time_ms)
+
+
+def _held(store: FileStore, ids: list[int], first_kept: int) -> tuple[int, str]:
+    """Return the oldest snapshot that must stay, and what holds it if age alone does not."""
+    held_by = ""
+    for consumer, needed in store.consumers.list().items():
+        if needed < first_kept:
+            first_kept, held_by = max(needed, ids[0]), f"consumer '{consumer}'"
+    ledger = _ledger_snapshot(store, ids, first_kept)
+    if ledger is not None:
+        snapshot, name = ledger
+        first_kept, held_by = snapshot.id, f"ledger '{name}', named by no later snapshot"
+    return first_kept, held_by
+
+
+def _ledger_snapshot(
+    store: FileStore, ids: list[int], first_kept: int
+) -> tuple[Snapshot, str] | None:
+    """Return the oldest snapshot that alone says which ledger of a source counts.
+
+    A ledger whose file is gone counts no more: that is how a source is given up.
+    """
+    named: dict[str, tuple[Snapshot, str]] = {}
+    for number in ids[: bisect_left(ids, first_kept)]:
+        snapshot = store.snapshots.snapshot_or_none(number)
+        for key, name in (snapshot.properties if snapshot else {}).items():
+            if snapshot and key.startswith(LEDGER_PROPERTY_PREFIX):
+                named[key] = (snapshot, name)
+    for number in reversed(ids[bisect_left(ids, first_kept) :]):
+        if not named:
+            return None
+        snapshot = store.snapshots.snapshot_or_none(number)
+        for key in snapshot.properties if snapshot else ():
+            named.pop(key, None)
+    lost = [found for found in named.values() if store.file_io.exists(store.paths.ledger(found[1]))]
+    return min(lost, key=lambda found: found[0].id, default=None)
+
+
+def _delete(store: FileStore, steps: list[ExpiryStep]) -> None:
+    keeps_changelogs = changelogs_live_longer(store.schema.typed_options)
+    for step in steps:
+        number = step.snapshot.id
+        if keeps_changelogs:
+            store.file_io.publish(store.paths.changelog(number), snapshot_to_json(step.snapshot))
+        store.file_io.delete_file(store.paths.snapshot(number))
+        delete_files(store, step.data_paths)
+        delete_files(store, step.metadata_paths)
+        logger.debug(
+            "table %s: snapshot %d expired with %d data and %d metadata files",
+            store.label,
+            number,
+            len(step.data_paths),
+            len(step.metadata_paths),
+        )
+    if keeps_changelogs:
+        directory = store.paths.changelog_directory
+        kept = store.changelogs.list_ids()
+        store.file_io.replace(f"{directory}/{EARLIEST}", str(kept[0]).encode())
+        store.file_io.replace(f"{directory}/{LATEST}", str(kept[-1]).encode())
+
+
+def delete_files(store: FileStore, paths: Iterable[str]) -> None:
+    """Delete files of a table; several at once where the storage is far."""
+    listed = list(paths)
+
+    def delete(path: str) -> None:
+        directory, _, name = path.rpartition("/")
+        if directory == store.paths.manifest_directory:
+            store.manifests.delete(name)  # the cache forgets it, too
+        else:
+            store.file_io.delete_file(path)
+
+    if store.file_io.spec.scheme == "file" or len(listed) == 1:
+        for path in listed:
+            delete(path)
+        return
+    with ThreadPoolExecutor(_DELETES_AT_ONCE, thread_name_prefix="delete") as pool:
+        for _ in pool.map(delete, listed):
+            pass

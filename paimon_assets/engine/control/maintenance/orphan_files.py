@@ -1,0 +1,210 @@
+"""Orphan files: what lies in a table's directories, and no snapshot, tag or changelog names.
+
+    list what is old enough ─▶ collect what any branch needs ─▶ the rest are orphans
+
+The listing comes first: what is committed meanwhile is found among what is needed. Files are told
+apart by name alone, which is unique: whatever directory a path is written with, no file that is
+needed is lost. Directories that Paimon does not make are never entered, so files of others, segment
+registries and the like are safe. A writer that holds a file back longer than `older_than` loses it:
+keep that time above that of the longest write.
+Source: `org.apache.paimon.operation.OrphanFilesClean`, `LocalOrphanFilesClean`.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from paimon_assets.engine.control.clock import Clock, SystemClock
+from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.maintenance.expire_snapshots import delete_files
+from paimon_assets.engine.control.maintenance.references import (
+    changelog_entries,
+    changelog_paths,
+    existing_changelogs,
+    existing_snapshots,
+    kept_changelog,
+    kept_changelog_paths,
+    metadata_paths,
+    other_branches,
+)
+from paimon_assets.engine.errors import InvalidInputError, NotFoundError
+from paimon_assets.engine.fileio.base import FileStatus
+from paimon_assets.engine.spec.manifest import ManifestEntry
+from paimon_assets.engine.spec.paths import BRANCH_PREFIX
+from paimon_assets.engine.spec.snapshot import LEDGER_PROPERTY_PREFIX, Snapshot
+
+DAY_MS = 24 * 3_600_000
+"""How old a file must be by default."""
+_TEMPORARY = re.compile(r"\..+\.[0-9a-f-]{32,36}\.tmp")
+"""What `fileio.atomic.temporary_name` and Java make, and leave if they are killed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrphanFiles:
+    """Files nobody needs, deleted or not."""
+
+    files: tuple[FileStatus, ...]
+    """By path."""
+    deleted: bool
+
+    @property
+    def total_bytes(self) -> int:
+        """Bytes of all of them."""
+        return sum(status.size for status in self.files)
+
+
+def clean_orphan_files(
+    store: FileStore,
+    *,
+    older_than_ms: int = DAY_MS,
+    dry_run: bool = True,
+    clock: Clock | None = None,
+) -> OrphanFiles:
+    """Find, and perhaps delete, the files of a table that nothing needs.
+
+    Args:
+        store: The table, be it one of its branches; all branches are looked at.
+        older_than_ms: Younger files may belong to a write that is still to be committed.
+        dry_run: Only list them.
+        clock: Says how old files are.
+
+    Raises:
+        InvalidInputError: The age is negative.
+        NotFoundError: A snapshot or tag lacks a manifest; nothing was deleted.
+        StorageError: A file could not be deleted, or the storage failed.
+
+    Cost:
+        Lists the table; reads every manifest of every snapshot and tag once. Memory for the paths
+        of the table's old files.
+    """
+    if older_than_ms < 0:
+        raise InvalidInputError("The age of orphan files cannot be negative.", kind="older-than")
+    before_ms = (clock or SystemClock()).now_millis() - older_than_ms
+    found: dict[str, list[FileStatus]] = {}
+    for status in _candidates(store):
+        if 0 < status.modified_ms < before_ms and not status.is_directory:
+            found.setdefault(status.name, []).append(status)
+    ledgers = set[str]()
+    for branch in (store, *other_branches(store)) if found else ():
+        for name in _needed(branch, ledgers):
+            found.pop(name, None)
+    rest = (status for statuses in found.values() for status in statuses)
+    orphans = sorted(
+        (status for status in rest if not _may_count(store, status, ledgers)),
+        key=lambda status: status.path,
+    )
+    if not dry_run:
+        delete_files(store, (status.path for status in orphans))
+    return OrphanFiles(files=tuple(orphans), deleted=not dry_run)
+
+
+def _candidates(store: FileStore) -> Iterator[FileStatus]:
+    """Yield the files of a table that may be deleted if nothing needs them."""
+    list_directory = store.file_io.list_directory
+    for directory in (
+        store.paths.manifest_directory,
+        store.paths.index_directory,
+        f"{store.paths.table}/statistics",
+    ):
+        yield from list_directory(directory)
+    yield from _ledgers(store)
+    yield from _data_files(store)
+    branch_homes = [
+        status.path
+        for status in list_directory(store.paths.branches_directory)
+        if status.is_directory and status.name.startswith(BRANCH_PREFIX)
+    ]
+    for home in (store.paths.table, *branch_homes):
+        for name in ("schema", "snapshot", "changelog", "tag", "consumer"):
+            listed = list_directory(f"{home}/{name}")
+            yield from (status for status in listed if _TEMPORARY.fullmatch(status.name))
+
+
+def _ledgers(store: FileStore) -> Iterator[FileStatus]:
+    for status in store.file_io.list_directory(store.paths.ledger_directory):
+        if status.name.startswith("ledger-") and status.name.endswith(".json"):
+            yield status
+
+
+def _data_files(store: FileStore) -> Iterator[FileStatus]:
+    """Yield the files of all bucket directories, below as many `name=value` as there are keys."""
+    root = store.paths.table
+    if store.paths.data_directory:
+        root = f"{root}/{store.paths.data_directory}"
+    folders = [root]
+    for _ in store.schema.partition_keys:
+        folders = [
+            status.path
+            for folder in folders
+            for status in store.file_io.list_directory(folder)
+            if status.is_directory and "=" in status.name
+        ]
+    for folder in folders:
+        for bucket in store.file_io.list_directory(folder):
+            if bucket.is_directory and bucket.name.startswith("bucket-"):
+                yield from store.file_io.list_directory(bucket.path)
+
+
+def _may_count(store: FileStore, status: FileStatus, ledgers: set[str]) -> bool:
+    """Whether a file is a ledger of a source of which no snapshot names any.
+
+    Then the snapshots that did have expired, and the ledgers left say that rows would be taken in
+    twice.
+    """
+    if not status.path.startswith(f"{store.paths.ledger_directory}/"):
+        return False
+    try:
+        source = json.loads(store.file_io.read_bytes(status.path))["source"]
+    except (ValueError, TypeError, KeyError, NotFoundError):
+        return True
+    return f"{LEDGER_PROPERTY_PREFIX}{source}" not in ledgers
+
+
+def _needed(store: FileStore, ledgers: set[str]) -> Iterator[str]:
+    """Yield the names of the files a branch needs; note the properties that name ledgers.
+
+    Each manifest is read once.
+    """
+    seen: set[str] = set()
+    for snapshot in existing_snapshots(store):
+        try:
+            yield from _needed_by(store, snapshot, seen)
+        except NotFoundError:
+            if store.snapshots.snapshot_or_none(snapshot.id) is not None:
+                raise
+        yield from map(_name, changelog_paths(store, snapshot))
+        yield from _names(changelog_entries(store, snapshot))
+        ledgers.update(key for key in snapshot.properties if key.startswith(LEDGER_PROPERTY_PREFIX))
+    for tag in store.tags.list():
+        try:
+            yield from _needed_by(store, tag.snapshot, seen)
+        except NotFoundError:
+            if store.tags.get_or_none(tag.name) is not None:
+                raise
+    for changelog in existing_changelogs(store):
+        yield from map(_name, kept_changelog_paths(store, changelog))
+        yield from _names(kept_changelog(store, changelog))
+
+
+def _needed_by(store: FileStore, snapshot: Snapshot, seen: set[str]) -> Iterator[str]:
+    """Yield what a snapshot needs, and all that its manifests name, be it live or not."""
+    yield from map(_name, metadata_paths(store, snapshot))
+    for key, name in snapshot.properties.items():
+        if key.startswith(LEDGER_PROPERTY_PREFIX):
+            yield name
+    fresh = [m for m in store.manifests.manifests_of(snapshot) if m.file_name not in seen]
+    seen.update(meta.file_name for meta in fresh)
+    yield from _names(store.manifests.read_all(fresh))
+
+
+def _names(entries: Iterable[ManifestEntry]) -> Iterator[str]:
+    for entry in entries:
+        yield entry.file.file_name
+        yield from entry.file.extra_files
+        if entry.file.external_path is not None:
+            yield _name(entry.file.external_path)
+
+
+def _name(path: str) -> str:
+    return path.rpartition("/")[2]

@@ -1,0 +1,230 @@
+"""What snapshots need: their manifests and index files by path, their data files by key.
+
+Source: `org.apache.paimon.operation.FileDeletionBase`.
+"""
+
+from collections.abc import Collection, Iterable, Iterator
+from itertools import pairwise
+
+from paimon_assets.engine.control.commit.partition_filter import PartitionFilter
+from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.scan.deletion_files import index_path
+from paimon_assets.engine.errors import NotFoundError
+from paimon_assets.engine.spec.index_file import IndexManifestEntry
+from paimon_assets.engine.spec.manifest import FileKind, ManifestEntry
+from paimon_assets.engine.spec.options import (
+    BRANCH,
+    CHANGELOG_PRODUCER,
+    DATA_FILE_EXTERNAL_PATHS,
+    ChangelogProducer,
+)
+from paimon_assets.engine.spec.paths import MAIN_BRANCH
+from paimon_assets.engine.spec.segment import is_foreign, is_within, plain_path
+from paimon_assets.engine.spec.snapshot import CommitKind, Snapshot
+
+FileKey = tuple[bytes, int, str]
+"""(partition, bucket, file name): names are unique, whatever the level."""
+
+
+def key_of(entry: ManifestEntry) -> FileKey:
+    """Return the key of an entry's file."""
+    return (entry.partition, entry.bucket, entry.file.file_name)
+
+
+def data_file_paths(store: FileStore, entry: ManifestEntry) -> Iterator[str]:
+    """Yield the paths of a data file and of what belongs to it; nothing for somebody else's."""
+    file = entry.file
+    if is_foreign(store.schema.typed_options, file):
+        return
+    if file.external_path is None:
+        directory = store.partitions.bucket_path(store.paths, entry.partition, entry.bucket)
+        yield f"{directory}/{file.file_name}"
+    else:
+        directory = file.external_path.rpartition("/")[0]
+        yield file.external_path
+    for name in file.extra_files:
+        yield f"{directory}/{name}"
+
+
+def own_index_path(store: FileStore, entry: IndexManifestEntry) -> str | None:
+    """Return the path of an index file, None for somebody else's."""
+    path = index_path(store, entry)
+    if entry.file.external_path is None:
+        return path
+    roots = store.schema.typed_options.get(DATA_FILE_EXTERNAL_PATHS)
+    is_own = any(is_within(plain_path(path), plain_path(root)) for root in roots)
+    return path if is_own else None
+
+
+def metadata_paths(store: FileStore, snapshot: Snapshot) -> set[str]:
+    """Return manifest lists, manifests, index files and statistics of a snapshot.
+
+    Its changelog is not among them; see `changelog_paths`.
+
+    Raises:
+        NotFoundError: A list or an index manifest is missing.
+    """
+    lists = [snapshot.base_manifest_list, snapshot.delta_manifest_list]
+    names = {*lists, *(meta.file_name for meta in store.manifests.manifests_of(snapshot))}
+    paths = {store.paths.manifest(name) for name in names}
+    if snapshot.index_manifest is not None:
+        paths.add(store.paths.manifest(snapshot.index_manifest))
+        for entry in store.manifests.read_index(snapshot.index_manifest):
+            path = own_index_path(store, entry)
+            if path is not None:
+                paths.add(path)
+    if snapshot.statistics is not None:
+        paths.add(store.paths.statistics(snapshot.statistics))
+    return paths
+
+
+def changelog_entries(store: FileStore, snapshot: Snapshot) -> Iterator[ManifestEntry]:
+    """Yield the changelog files of a snapshot; none if they are gone.
+
+    A snapshot that came back from a tag has none: tags do not keep changelogs.
+    """
+    if snapshot.changelog_manifest_list is None:
+        return iter(())
+    try:
+        return store.manifests.read_all(store.manifests.read_list(snapshot.changelog_manifest_list))
+    except NotFoundError:
+        return iter(())
+
+
+def delta_entries(store: FileStore, snapshot: Snapshot) -> Iterator[ManifestEntry]:
+    """Yield what a snapshot changed.
+
+    Raises:
+        NotFoundError: Its list or a manifest is missing.
+    """
+    return store.manifests.read_all(store.manifests.read_list(snapshot.delta_manifest_list))
+
+
+def dropped_by(store: FileStore, snapshot: Snapshot) -> dict[FileKey, ManifestEntry]:
+    """Return the files a snapshot deleted, without those it put on another level."""
+    entries = list(delta_entries(store, snapshot))
+    added = {key_of(entry) for entry in entries if entry.kind is FileKind.ADD}
+    return {
+        key_of(entry): entry
+        for entry in entries
+        if entry.kind is FileKind.DELETE and key_of(entry) not in added
+    }
+
+
+def live_among(
+    store: FileStore, snapshot: Snapshot, candidates: Collection[FileKey]
+) -> set[FileKey]:
+    """Return the files among some candidates that are live in a snapshot.
+
+    Cost:
+        Manifests whose partition bounds rule the candidates out are not read; memory is that of
+        the candidates' buckets.
+    """
+    if not candidates:
+        return set()
+    wanted = set(candidates)
+    partitions = PartitionFilter.of(store, frozenset(key[0] for key in wanted))
+    buckets = frozenset((partition, bucket) for partition, bucket, _ in wanted)
+    return wanted & {key_of(entry) for entry in partitions.live_files(snapshot, buckets)}
+
+
+def other_branches(store: FileStore) -> list[FileStore]:
+    """Return the table's branches but the one at hand, main among them."""
+    here = store.schema.typed_options.get(BRANCH)
+    names = [MAIN_BRANCH, *store.branches.list()]
+    return [
+        store.with_options({BRANCH.key: name})
+        for name in names
+        if name != here and store.branches.exists(name)
+    ]
+
+
+def existing_snapshots(store: FileStore) -> list[Snapshot]:
+    """Return the snapshots of a branch, oldest first. Cost: reads each."""
+    found = (store.snapshots.snapshot_or_none(number) for number in store.snapshots.list_ids())
+    return [snapshot for snapshot in found if snapshot is not None]
+
+
+def existing_changelogs(store: FileStore) -> list[Snapshot]:
+    """Return the changelogs that outlived their snapshots, oldest first. Cost: reads each."""
+    found = (store.changelogs.changelog_or_none(number) for number in store.changelogs.list_ids())
+    return [changelog for changelog in found if changelog is not None]
+
+
+def needed_by_branch(branch: FileStore, candidates: Collection[FileKey]) -> set[FileKey]:
+    """Return the files among some candidates that a whole branch needs.
+
+    Its snapshots need what is live in the oldest one and all that is added later.
+    """
+    needed: set[FileKey] = set()
+    snapshots = existing_snapshots(branch)
+    if not candidates:
+        return needed
+    for snapshot in _first_of_runs(snapshots):
+        needed |= live_among(branch, snapshot, candidates)
+    for snapshot in snapshots:
+        entries = (*delta_entries(branch, snapshot), *changelog_entries(branch, snapshot))
+        needed |= {key_of(entry) for entry in entries if entry.kind is FileKind.ADD}
+    for tag in branch.tags.list():
+        needed |= live_among(branch, tag.snapshot, candidates)
+    needed |= needed_by_changelogs(branch, existing_changelogs(branch))
+    return needed & set(candidates)
+
+
+def _first_of_runs(snapshots: list[Snapshot]) -> Iterator[Snapshot]:
+    """Yield the snapshots whose predecessor is not there."""
+    yield from snapshots[:1]
+    for before, snapshot in pairwise(snapshots):
+        if snapshot.id != before.id + 1:
+            yield snapshot
+
+
+def needed_by_changelogs(store: FileStore, changelogs: Iterable[Snapshot]) -> set[FileKey]:
+    """Return the files that changelogs without snapshots consist of."""
+    return {
+        key_of(entry)
+        for changelog in changelogs
+        for entry in kept_changelog(store, changelog)
+        if entry.kind is FileKind.ADD
+    }
+
+
+def kept_changelog(store: FileStore, changelog: Snapshot) -> Iterator[ManifestEntry]:
+    """Yield the entries of a changelog that outlived its snapshot; none if they are gone."""
+    name = _kept_list(store, changelog)
+    if name is None:
+        return iter(())
+    try:
+        return store.manifests.read_all(store.manifests.read_list(name))
+    except NotFoundError:
+        return iter(())
+
+
+def kept_changelog_paths(store: FileStore, changelog: Snapshot) -> set[str]:
+    """Return the list and the manifests of a changelog that outlived its snapshot."""
+    name = _kept_list(store, changelog)
+    return set() if name is None else _list_paths(store, name)
+
+
+def changelog_paths(store: FileStore, snapshot: Snapshot) -> set[str]:
+    """Return the list and the manifests of a snapshot's changelog."""
+    name = snapshot.changelog_manifest_list
+    return set() if name is None else _list_paths(store, name)
+
+
+def _kept_list(store: FileStore, changelog: Snapshot) -> str | None:
+    """A table without changelog producer keeps what its snapshots appended."""
+    if changelog.changelog_manifest_list is not None:
+        return changelog.changelog_manifest_list
+    producer = store.schema.typed_options.get(CHANGELOG_PRODUCER)
+    appends = changelog.commit_kind is CommitKind.APPEND
+    keeps = producer is ChangelogProducer.NONE and appends
+    return changelog.delta_manifest_list if keeps else None
+
+
+def _list_paths(store: FileStore, name: str) -> set[str]:
+    try:
+        metas = store.manifests.read_list(name)
+    except NotFoundError:
+        return set()
+    return {store.paths.manifest(each) for each in (name, *(meta.file_name for meta in metas))}

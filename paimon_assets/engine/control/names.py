@@ -1,0 +1,28 @@
+"""Names that become one file or directory: of tags, branches and consumers."""
+
+from paimon_assets.engine.errors import InvalidInputError
+
+_FORBIDDEN = "/\\$"
+
+
+def check_file_name(noun: str, name: str) -> str:
+    """Return a name that may become a part of a path.
+
+    Args:
+        noun: What it names, for the message.
+        name: What a person gave.
+
+    Raises:
+        InvalidInputError: It is blank, or holds blanks at an end, a slash, a backslash, a dollar
+            sign or a control character.
+    """
+    fault = None
+    if not name.strip() or name != name.strip():
+        fault = "is blank, or has blanks around it"
+    elif any(character in _FORBIDDEN or not character.isprintable() for character in name):
+        fault = "holds a slash, a dollar sign or a control character"
+    if fault is not None:
+        raise InvalidInputError(
+            f"{name!r} is no name of a {noun}: it {fault}.", kind="name", details={noun: name}
+        )
+    return name

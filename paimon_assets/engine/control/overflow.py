@@ -1,0 +1,240 @@
+"""Which stored values would a change of schema lose: what statistics tell, and who must be asked.
+
+    live files of a snapshot, all levels
+      → columns whose type, as *this file* holds it, is not the new one; or that become NOT NULL
+        → the types alone, then the file's statistics: kept, lost, or undecided
+          → undecided files become tasks (`contract.overflow_task`)
+
+A file is judged by the type it was written with: that is what the next read casts from. A file of
+an older type may not become the new one at all, though the step before it did: it is lost, too.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from paimon_assets.engine.codec.binary_row import deserialize_row
+from paimon_assets.engine.contract.overflow_task import (
+    OVERFLOW_TASK,
+    CastColumn,
+    ColumnLosses,
+    LostValue,
+    OverflowContext,
+    OverflowRequest,
+    dump_overflow_context,
+    dump_overflow_request,
+)
+from paimon_assets.engine.contract.tasks import TaskBatch
+from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
+from paimon_assets.engine.errors import PaimonError
+from paimon_assets.engine.fileio.base import FileIOSpec
+from paimon_assets.engine.spec.cast_fit import Loss, loss_within
+from paimon_assets.engine.spec.cast_rules import same_type, supports_cast
+from paimon_assets.engine.spec.data_file import DataFileMeta
+from paimon_assets.engine.spec.manifest import ManifestEntry
+from paimon_assets.engine.spec.options import CAST_FLOAT_TO_BOOLEAN, READ_BATCH_SIZE
+from paimon_assets.engine.spec.prune import UNKNOWN, Bounds
+from paimon_assets.engine.spec.schema import TableSchema
+from paimon_assets.engine.spec.snapshot import Snapshot
+from paimon_assets.engine.spec.types import DataField
+
+_EXAMPLES = 3
+"""Of each kind of loss, in each file."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileLosses:
+    """What one file loses of one column, by its statistics."""
+
+    path: str
+    losses: ColumnLosses
+
+
+@dataclass(slots=True, kw_only=True)
+class OverflowPlan:
+    """The columns that change, what is known of them, and the tasks that find out the rest."""
+
+    columns: tuple[DataField, ...] = ()
+    """As they will be; others keep all they hold."""
+    kept: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    """Column → files that keep everything, by types or statistics."""
+    kept_rows: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    """Column → rows of those files."""
+    lost: list[FileLosses] = field(default_factory=list)
+    """Files that surely lose something; counts are lower bounds, except of nulls."""
+    requests: list[OverflowRequest] = field(default_factory=list)
+    """Files to read."""
+
+
+def overflow_tasks(
+    table: str, schema: TableSchema, requests: Sequence[OverflowRequest], file_io: FileIOSpec
+) -> TaskBatch:
+    """Return the work that looks at values, for any executor.
+
+    Args:
+        table: Its name, for messages.
+        schema: Whose options say how it casts, and how many rows a batch has.
+        requests: The files to read.
+        file_io: How to open the files' storage.
+    """
+    context = OverflowContext(
+        table=table,
+        options=schema.options,
+        batch_rows=schema.typed_options.get(READ_BATCH_SIZE),
+        examples=_EXAMPLES,
+    )
+    return TaskBatch(
+        name=OVERFLOW_TASK,
+        shared=dump_overflow_context(context),
+        payloads=tuple(dump_overflow_request(request) for request in requests),
+        weights=tuple(request.file.file_size for request in requests),
+        file_io=file_io,
+    )
+
+
+def plan_overflow(store: FileStore, new: TableSchema, snapshot: Snapshot | None) -> OverflowPlan:
+    """Judge the live files of a snapshot by their metadata.
+
+    Args:
+        store: The table as it is.
+        new: The schema it shall have.
+        snapshot: The newest; None if nothing was committed yet.
+
+    Cost:
+        Metadata of the snapshot, and one schema file for each schema of its files.
+    """
+    old = store.schemas.schema(new.id - 1)
+    plan = OverflowPlan(columns=tuple(_changing(old, new)))
+    if snapshot is None or not plan.columns:
+        return plan
+    forbidding = {c.id for c in plan.columns if _forbids_null(old.by_id[c.id], c)}
+    for entry in FileStoreScan(store).live_files(snapshot):
+        _judge(_FileView.of(store, entry), new, forbidding, plan)
+    return plan
+
+
+def _changing(old: TableSchema, new: TableSchema) -> Iterable[DataField]:
+    """Yield the columns that get another type, or forbid nulls from now on."""
+    for column in new.fields:
+        before = old.by_id.get(column.id)
+        if before is None or column.name in new.partition_keys:
+            continue
+        if not same_type(before.type, column.type) or _forbids_null(before, column):
+            yield column
+
+
+def _forbids_null(before: DataField, after: DataField) -> bool:
+    return before.type.nullable and not after.type.nullable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _FileView:
+    """One file, as its own schema and its statistics describe it."""
+
+    path: str
+    file: DataFileMeta
+    schema: TableSchema
+    bounds: Mapping[str, Bounds]
+
+    @classmethod
+    def of(cls, store: FileStore, entry: ManifestEntry) -> Self:
+        """Look at a live file."""
+        file = entry.file
+        schema = store.schemas.schema(file.schema_id)
+        directory = store.partitions.bucket_path(store.paths, entry.partition, entry.bucket)
+        path = file.external_path or f"{directory}/{file.file_name}"
+        return cls(path=path, file=file, schema=schema, bounds=_bounds(schema, file))
+
+    def held(self, column: DataField) -> DataField | None:
+        """Return a column as the file has it."""
+        held, written = self.schema.by_id.get(column.id), self.file.write_cols
+        return None if held is None or (written and held.name not in written) else held
+
+
+def _judge(
+    view: _FileView, new: TableSchema, forbidding: AbstractSet[int], plan: OverflowPlan
+) -> None:
+    asked = []
+    for column in plan.columns:
+        forbids = column.id in forbidding
+        held = view.held(column)
+        losses = _losses(view, held, column, new, forbids=forbids)
+        if losses is None and held is not None:
+            asked.append(CastColumn(held=held, wanted=column, forbids_null=forbids))
+        elif losses is None or not losses.counts:
+            plan.kept[column.name] += 1
+            plan.kept_rows[column.name] += view.file.row_count
+        else:
+            plan.lost.append(FileLosses(path=view.path, losses=losses))
+    if asked:
+        plan.requests.append(OverflowRequest(path=view.path, file=view.file, columns=tuple(asked)))
+
+
+def _losses(
+    view: _FileView, held: DataField | None, column: DataField, new: TableSchema, *, forbids: bool
+) -> ColumnLosses | None:
+    """Return what a file surely loses of a column, or None if somebody has to read it."""
+    rows = view.file.row_count
+    if held is None:
+        return _found(column, rows, {Loss.FORBIDDEN: rows if forbids else 0})
+    if not supports_cast(
+        held.type, column.type, float_to_boolean=new.typed_options.get(CAST_FLOAT_TO_BOOLEAN)
+    ):
+        example = LostValue(loss=Loss.FAILED, value=f"any {held.type}")
+        return _found(column, rows, {Loss.FAILED: rows}, example)
+    known = view.bounds.get(held.name, UNKNOWN)
+    if forbids and known.null_count is None:
+        return None
+    nulls = {Loss.FORBIDDEN: known.null_count or 0} if forbids else {}
+    if known.all_null:
+        return _found(column, rows, nulls)
+    loss = loss_within(held.type, column.type, known.minimum, known.maximum)
+    if not isinstance(loss, Loss):
+        return None if loss is None else _found(column, rows, nulls)
+    worst = _worst(held, column, known, loss)
+    examples = (LostValue(loss=loss, value=str(value)) for value in worst)
+    return _found(column, rows, {**nulls, loss: len(worst)}, *examples)
+
+
+def _worst(held: DataField, column: DataField, known: Bounds, loss: Loss) -> list[Any]:
+    """Return which of the two bounds are lost."""
+    ends = {known.minimum, known.maximum}
+    return sorted(v for v in ends if loss_within(held.type, column.type, v, v) is loss)
+
+
+def _found(
+    column: DataField, rows: int, counts: Mapping[Loss, int], *examples: LostValue
+) -> ColumnLosses:
+    return ColumnLosses(
+        column=column.name,
+        rows=rows,
+        counts={loss: count for loss, count in counts.items() if count},
+        examples=examples,
+    )
+
+
+def _bounds(schema: TableSchema, file: DataFileMeta) -> dict[str, Bounds]:
+    """Return what a file's statistics tell of its columns, by the names it knows them by."""
+    names: Sequence[str] | None = file.value_stats_cols
+    if names is None:
+        names = schema.field_names if file.write_cols is None else file.write_cols
+    fields = [schema.by_name[name] for name in names if name in schema.by_name]
+    if len(fields) != len(names):
+        return {}
+    types = [column.type for column in fields]
+    stats = file.value_stats
+    try:
+        lows = deserialize_row(stats.min_values, types)
+        highs = deserialize_row(stats.max_values, types)
+    except PaimonError:  # some writers leave statistics out
+        return {}
+    nulls = (*stats.null_counts, *[None] * len(fields))
+    return {
+        column.name: Bounds(
+            minimum=low, maximum=high, null_count=null_count, row_count=file.row_count
+        )
+        for column, low, high, null_count in zip(fields, lows, highs, nulls, strict=False)
+    }

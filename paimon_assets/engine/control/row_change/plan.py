@@ -1,0 +1,218 @@
+"""A snapshot and a predicate ─▶ tasks: the files in which rows may change, bucket by bucket.
+
+    primary key     splits of a bucket, read merged; records are written beside them
+    without         files; those whose index file of deletion vectors is the same go together,
+                    because index files are replaced as wholes
+    and of these    files all of whose rows go, by their statistics, are not opened
+
+Planned from manifests alone.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from paimon_assets.engine.contract.commit_message import CommitMessage, DataIncrement
+from paimon_assets.engine.contract.context import ReadContext, WriteContext
+from paimon_assets.engine.contract.row_change_task import RowChangeTask
+from paimon_assets.engine.contract.split import DataSplit
+from paimon_assets.engine.control.compact.buckets import BucketKey, LiveBucket, live_buckets
+from paimon_assets.engine.control.features import check_writable
+from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.hash_indexes import hash_indexes
+from paimon_assets.engine.control.planning import writer_state
+from paimon_assets.engine.control.row_change.complement import complement
+from paimon_assets.engine.control.row_change.rules import check_settled
+from paimon_assets.engine.control.scan.file_pruning import FilePruning
+from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
+from paimon_assets.engine.control.scan.segment_scan import check_unchanged
+from paimon_assets.engine.control.scan.split_generator import pack
+from paimon_assets.engine.control.scan.table_scan import scan_table
+from paimon_assets.engine.control.segment_registry import check_row_changes, may_have_segments
+from paimon_assets.engine.spec.data_file import DataFileMeta
+from paimon_assets.engine.spec.manifest import ManifestEntry
+from paimon_assets.engine.spec.options import (
+    BUCKET,
+    SCAN_FALLBACK_BRANCH,
+    SPLIT_OPEN_FILE_COST,
+    SPLIT_TARGET_SIZE,
+)
+from paimon_assets.engine.spec.predicate import Predicate
+from paimon_assets.engine.spec.schema import BucketMode, TableSchema
+from paimon_assets.engine.spec.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowChangePlan:
+    """What a change must look at; nothing was written for it."""
+
+    snapshot: Snapshot
+    """It was planned on."""
+    context: ReadContext
+    """Of every column, with the predicate."""
+    tasks: tuple[RowChangeTask, ...] = ()
+    dropped: tuple[CommitMessage, ...] = ()
+    """Delete files all of whose rows match; no task looks at them."""
+
+    @property
+    def rows_dropped(self) -> int:
+        """Rows of the dropped files."""
+        return sum(
+            file.row_count
+            for message in self.dropped
+            for file in message.data_increment.deleted_files
+        )
+
+
+def plan_row_change(
+    store: FileStore, snapshot: Snapshot, predicate: Predicate | None, *, deletes: bool
+) -> RowChangePlan:
+    """Plan a change of the rows of a snapshot.
+
+    Args:
+        store: The table, with its newest schema.
+        snapshot: What to change.
+        predicate: Bound; None matches every row.
+        deletes: Rows are deleted, not updated: files may go without being read.
+
+    Raises:
+        UnsupportedFeatureError: The table is not one this engine writes, holds segments of other
+            formats, or rows that wait for a compaction.
+        InvalidInputError: A file of a segment changed since it was added.
+    """
+    check_writable(store.label, store.schema)
+    if store.schema.has_primary_key:
+        return _plan_keyed(store, snapshot, predicate)
+    check_segments(store, snapshot, "delete" if deletes else "update")
+    entries = FileStoreScan(store).needed_files(snapshot, predicate)
+    check_unchanged(store, entries)
+    whole: frozenset[str] = frozenset()
+    if deletes and predicate is not None:
+        whole = _whole_files(store, predicate, entries)
+    tasks, dropped = [], []
+    for bucket in live_buckets(store, snapshot, entries):
+        gone = [f for f in bucket.files if f.file_name in whole and not _is_marked(f, bucket)]
+        names = {file.file_name for file in gone}
+        left = [file for file in bucket.files if file.file_name not in names]
+        tasks += list(_append_tasks(store, bucket, left))
+        dropped += [_dropping(bucket, gone)] if gone else []
+    return RowChangePlan(
+        snapshot=snapshot,
+        context=_read_context(store, predicate, (entry.file for entry in entries)),
+        tasks=tuple(tasks),
+        dropped=tuple(dropped),
+    )
+
+
+def check_segments(store: FileStore, snapshot: Snapshot, operation: str) -> None:
+    """Refuse a change of rows while a live segment has another format than the table.
+
+    Raises:
+        UnsupportedFeatureError: Kind `segment-mixed-formats`.
+    """
+    if may_have_segments(store):
+        check_row_changes(store, FileStoreScan(store).live_files(snapshot), operation)
+
+
+def _plan_keyed(store: FileStore, snapshot: Snapshot, predicate: Predicate | None) -> RowChangePlan:
+    check_settled(store, snapshot)
+    # Rows of a fallback branch are none of this table's.
+    own = store.with_options({SCAN_FALLBACK_BRANCH.key: ""})
+    splits: dict[BucketKey, list[DataSplit]] = {}
+    for split in scan_table(own, snapshot, predicate).splits:
+        splits.setdefault((split.partition, split.bucket), []).append(split)
+    files = (file for found in splits.values() for split in found for file in split.data_files)
+    return RowChangePlan(
+        snapshot=snapshot,
+        context=_read_context(store, predicate, files),
+        tasks=tuple(RowChangeTask(splits=tuple(found)) for found in splits.values()),
+    )
+
+
+def _append_tasks(
+    store: FileStore, bucket: LiveBucket, files: Sequence[DataFileMeta]
+) -> Iterator[RowChangeTask]:
+    if not files:
+        return
+    directory = bucket.index_directory
+    if store.schema.bucket_mode is not BucketMode.BUCKET_UNAWARE:
+        # A bucket has one index file; the order of its files is that of its rows.
+        ordered = sorted(files, key=lambda file: file.min_sequence_number)
+        yield RowChangeTask(
+            splits=(bucket.split(ordered),),
+            index_files=bucket.index_files,
+            index_directory=directory,
+        )
+        return
+    left = {file.file_name: file for file in files}
+    for index in bucket.index_files:
+        names = [vector.data_file_name for vector in index.deletion_vectors or ()]
+        group = [left.pop(name) for name in names if name in left]
+        if group:
+            yield RowChangeTask(
+                splits=(bucket.split(group),), index_files=(index,), index_directory=directory
+            )
+    options = store.schema.typed_options
+    open_bytes = options.get(SPLIT_OPEN_FILE_COST)
+    target_bytes = options.get(SPLIT_TARGET_SIZE)
+    for packed in pack(left.values(), lambda f: max(f.file_size, open_bytes), target_bytes):
+        yield RowChangeTask(splits=(bucket.split(packed),), index_directory=directory)
+
+
+def _whole_files(
+    store: FileStore, predicate: Predicate, entries: Sequence[ManifestEntry]
+) -> frozenset[str]:
+    """Return the files whose statistics say that the predicate is true for every row."""
+    others = complement(predicate, store.schema)
+    if others is None:
+        return frozenset()
+    pruning = FilePruning(store.schema, others, store.schemas.schema)
+    names = {entry.file.file_name for entry in entries}
+    return frozenset(names - {entry.file.file_name for entry in pruning.needed(entries)})
+
+
+def _is_marked(file: DataFileMeta, bucket: LiveBucket) -> bool:
+    """Whether rows of a file are deleted already: then its vector must go, too."""
+    return file.file_name in bucket.vectors
+
+
+def _dropping(bucket: LiveBucket, files: Sequence[DataFileMeta]) -> CommitMessage:
+    partition, number = bucket.key
+    return CommitMessage(
+        partition=partition,
+        bucket=number,
+        total_buckets=bucket.total_buckets,
+        data_increment=DataIncrement(deleted_files=tuple(files)),
+    )
+
+
+def _read_context(
+    store: FileStore, predicate: Predicate | None, files: Iterable[DataFileMeta]
+) -> ReadContext:
+    schema_ids = sorted({file.schema_id for file in files} - {store.schema.id})
+    return ReadContext(
+        table=store.label,
+        schema=store.schema,
+        file_schemas=tuple(map(store.schemas.schema, schema_ids)),
+        columns=store.schema.field_names,
+        predicate=predicate,
+        file_io=store.file_io.spec,
+    )
+
+
+def change_write_context(store: FileStore, snapshot: Snapshot) -> WriteContext:
+    """Return how changed rows are written: as they are, nulls are not given their defaults."""
+    state = writer_state(store, snapshot)
+    return WriteContext(
+        table=store.label,
+        table_path=store.table_path,
+        schema=_without_defaults(store.schema),
+        bucket_states=state.bucket_states,
+        partition_buckets=state.differing_from(store.schema.typed_options.get(BUCKET)),
+        hash_indexes=hash_indexes(store, snapshot),
+        file_io=store.file_io.spec,
+    )
+
+
+def _without_defaults(schema: TableSchema) -> TableSchema:
+    fields = tuple(replace(field, default_value=None) for field in schema.fields)
+    return replace(schema, fields=fields)

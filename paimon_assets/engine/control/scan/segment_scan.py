@@ -1,0 +1,132 @@
+"""What a scan does for segments: files that stand in the registry alone, and files that changed.
+
+A foreign file may be replaced or removed by its owner at any time. Rows counted and bounds taken at
+import would then be wrong, so a scan compares size and time of each file it needs with the
+registry, by one listing a folder, before anything is read.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+
+from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.segment_registry import (
+    SegmentRegistry,
+    foreign_entries,
+    known_files,
+    live_text_segments,
+)
+from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
+from paimon_assets.engine.fileio.base import FileStatus
+from paimon_assets.engine.spec.data_file import DataFileMeta, FileSource
+from paimon_assets.engine.spec.manifest import FileKind, ManifestEntry
+from paimon_assets.engine.spec.predicate import Predicate, only_on
+from paimon_assets.engine.spec.prune import exactly, may_match
+from paimon_assets.engine.spec.segment import TEXT_FORMATS, Segment, SegmentFile, plain_path
+from paimon_assets.engine.spec.snapshot import Snapshot
+
+_LISTERS = 16
+
+
+def text_entries(
+    store: FileStore, snapshot: Snapshot, predicate: Predicate | None
+) -> list[ManifestEntry]:
+    """Return the files of text formats that a snapshot has, as entries no manifest holds.
+
+    Args:
+        store: The table, with the schema to read as.
+        snapshot: What is read.
+        predicate: Bound; leaves out partitions.
+
+    Cost:
+        A listing for append tables without buckets, nothing for others.
+    """
+    on_partition = only_on(predicate, store.schema.partition_keys)
+
+    def is_wanted(segment: Segment) -> bool:
+        values = store.partitions.values(segment.partition)
+        names = store.schema.partition_keys
+        bounds = {name: exactly(value) for name, value in zip(names, values, strict=True)}
+        return may_match(on_partition, bounds.__getitem__)
+
+    segments = [segment for segment in live_text_segments(store, snapshot) if is_wanted(segment)]
+    return [entry for segment in segments for entry in entries_of_segment(segment)]
+
+
+def entries_of_segment(segment: Segment) -> Iterator[ManifestEntry]:
+    """Yield a segment's files without statistics, as a manifest would list them."""
+    for file in segment.files:
+        yield ManifestEntry(
+            kind=FileKind.ADD,
+            partition=segment.partition,
+            bucket=0,
+            total_buckets=-1,
+            file=DataFileMeta(
+                file_name=file.file_name,
+                file_size=file.size,
+                row_count=file.rows,
+                schema_id=segment.schema_id,
+                delete_row_count=0,
+                file_source=FileSource.APPEND,
+                value_stats_cols=(),
+                external_path=segment.path_of(file),
+            ),
+        )
+
+
+def check_unchanged(store: FileStore, entries: Iterable[ManifestEntry]) -> None:
+    """Refuse to read foreign files that are not what they were at import.
+
+    Files the registry does not know are compared by size when they are opened.
+
+    Raises:
+        InvalidInputError: Names the segment and the file.
+        UnsupportedFeatureError: A file of a text format that is no segment: any file of the storage
+            would be readable as text, so a manifest alone is not believed.
+
+    Cost:
+        A read of the registry and a listing of each folder, if there are foreign files.
+    """
+    foreign = foreign_entries(store, entries)
+    if not foreign:
+        return
+    known = known_files(SegmentRegistry(store=store).load().segments)
+    needed = {}
+    for entry in foreign:
+        path = plain_path(entry.file.external_path or "")
+        if path in known:
+            needed[path] = known[path]
+        elif entry.file.file_format in TEXT_FORMATS:
+            raise UnsupportedFeatureError(
+                f"Table {store.label} names '{path}' as a {entry.file.file_format} file, which is "
+                "no segment of the table; this engine reads text formats as segments only.",
+                kind="file-format",
+                details={"table": store.label, "path": path},
+            )
+    found = _listed(store, {path.rpartition("/")[0] for path in needed})
+    for path in sorted(needed):
+        segment, position = needed[path]
+        difference = _difference(segment.files[position], found.get(path))
+        if difference is not None:
+            raise InvalidInputError(
+                f"external file changed: '{path}' of segment {segment.id} of table {store.label} "
+                f"{difference}. Restore it, refresh the segment to take the folder as it is now, "
+                "or delete the segment.",
+                kind="segment-file-changed",
+                details={"table": store.label, "segment": segment.id, "path": path},
+            )
+
+
+def _listed(store: FileStore, folders: set[str]) -> Mapping[str, FileStatus]:
+    with ThreadPoolExecutor(_LISTERS, thread_name_prefix="list-segment") as pool:
+        listings = pool.map(store.file_io.list_directory, sorted(folders))
+        return {plain_path(status.path): status for listing in listings for status in listing}
+
+
+def _difference(known: SegmentFile, found: FileStatus | None) -> str | None:
+    if found is None or found.is_directory:
+        return "is gone"
+    if found.size != known.size:
+        return f"had {known.size} bytes when it was imported and has {found.size} now"
+    if 0 not in (known.modified_ms, found.modified_ms) and found.modified_ms != known.modified_ms:
+        return "was written again since it was imported"
+    return None

@@ -1,0 +1,143 @@
+"""The task `analyze`: read one split as a reader sees it, and sum up its columns."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_assets.engine.codec.arrow_values import internals
+from paimon_assets.engine.codec.file_index_values import is_long_decimal, to_longs
+from paimon_assets.engine.codec.xxhash64 import xxhash64
+from paimon_assets.engine.contract.analyze_task import (
+    MOST_HASHES,
+    Bound,
+    ColumnSummary,
+    RowSummary,
+    dump_row_summary,
+)
+from paimon_assets.engine.contract.wire import load_read_context, load_split
+from paimon_assets.engine.data.casting.losses import shown
+from paimon_assets.engine.data.read.split_read import read_split
+from paimon_assets.engine.fileio.base import FileIO
+from paimon_assets.engine.spec.types import BINARY_ROOTS, CHARACTER_ROOTS, DataField, TypeRoot
+
+_WITHOUT_ORDER = frozenset(
+    {
+        TypeRoot.VARIANT, TypeRoot.BLOB, TypeRoot.ARRAY, TypeRoot.MULTISET, TypeRoot.MAP,
+        TypeRoot.ROW, TypeRoot.VECTOR,
+    }
+)  # fmt: skip
+_BYTES = {
+    TypeRoot.BOOLEAN: 1,
+    TypeRoot.TINYINT: 1,
+    TypeRoot.SMALLINT: 2,
+    TypeRoot.INT: 4,
+    TypeRoot.FLOAT: 4,
+    TypeRoot.DATE: 4,
+    TypeRoot.TIME: 4,
+    TypeRoot.DECIMAL: 16,
+}
+_LONG_BYTES = 8
+
+
+def analyze_split(shared: bytes, payload: bytes, file_io: FileIO) -> bytes:
+    """Sum up one split.
+
+    Raises:
+        FormatError: A file is damaged; names it.
+        NotFoundError: A file is gone.
+    """
+    context, split = load_read_context(shared), load_split(payload)
+    tallies = [_Tally(column) for column in context.fields]
+    rows = 0
+    for batch in read_split(context, split, file_io):
+        rows += batch.num_rows
+        for tally, values in zip(tallies, batch.columns, strict=True):
+            tally.add(values)
+    summary = RowSummary(rows=rows, columns=tuple(tally.summary() for tally in tallies))
+    return dump_row_summary(summary)
+
+
+@dataclass(slots=True)
+class _Tally:
+    """What was found in one column so far."""
+
+    column: DataField
+    nulls: int = 0
+    minimum: Bound | None = None
+    maximum: Bound | None = None
+    total_bytes: int = 0
+    longest_bytes: int = 0
+    hashes: npt.NDArray[np.uint64] = field(default_factory=lambda: np.empty(0, np.uint64))
+
+    def add(self, values: Any) -> None:
+        """Take in the values of a batch."""
+        self.nulls += values.null_count
+        root = self.column.type.root
+        known = values.drop_null()
+        if root in _WITHOUT_ORDER or not len(known):
+            return
+        if isinstance(known, pa.DictionaryArray):
+            known = known.dictionary_decode()
+        self._measure(known)
+        distinct = pc.unique(known)
+        self._bound(distinct)
+        found = np.concatenate([self.hashes, _hashed(distinct, self.column)])
+        self.hashes = np.unique(found)[:MOST_HASHES]
+
+    def _measure(self, known: Any) -> None:
+        root = self.column.type.root
+        if root in CHARACTER_ROOTS | BINARY_ROOTS:
+            lengths = pc.binary_length(known)
+            self.total_bytes += pc.sum(lengths).as_py()
+            self.longest_bytes = max(self.longest_bytes, pc.max(lengths).as_py())
+        else:
+            self.longest_bytes = _BYTES.get(root, _LONG_BYTES)
+            self.total_bytes += len(known) * self.longest_bytes
+
+    def _bound(self, distinct: Any) -> None:
+        if self.column.type.root in BINARY_ROOTS:
+            return
+        extremes = pc.min_max(distinct)
+        if not extremes["min"].is_valid:
+            return
+        low, high = self._told(extremes["min"]), self._told(extremes["max"])
+        smaller: Any = low[0]
+        larger: Any = high[0]
+        if self.minimum is None or smaller < self.minimum[0]:
+            self.minimum = low
+        if self.maximum is None or larger > self.maximum[0]:
+            self.maximum = high
+
+    def _told(self, value: Any) -> Bound:
+        one = pa.repeat(value, 1)
+        [text] = shown(one, self.column.type)
+        return internals(one, self.column.type)[0], text or ""
+
+    def summary(self) -> ColumnSummary:
+        """Return what was found."""
+        unordered = self.column.type.root in _WITHOUT_ORDER
+        return ColumnSummary(
+            nulls=self.nulls,
+            minimum=self.minimum,
+            maximum=self.maximum,
+            total_bytes=self.total_bytes,
+            longest_bytes=self.longest_bytes,
+            hashes=None if unordered else tuple(int(each) for each in self.hashes),
+        )
+
+
+def _hashed(distinct: Any, column: DataField) -> npt.NDArray[np.uint64]:
+    """Hash values; equal ones alike, and all bits of a hash as good as random."""
+    if column.type.root in CHARACTER_ROOTS | BINARY_ROOTS:
+        return xxhash64(distinct)
+    if is_long_decimal(column.type):
+        return xxhash64(distinct.cast(pa.string()))
+    # The finalizer of SplitMix64.
+    mixed = to_longs(distinct, column.type).astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return mixed ^ (mixed >> np.uint64(31))

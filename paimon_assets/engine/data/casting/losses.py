@@ -1,0 +1,246 @@
+"""losses_of: which values of a column a cast does not keep, and how it loses them.
+
+A value is kept if it can be told from what it became: casting back gives it again (numbers, times),
+or all of its characters are there (texts). Values that cannot be cast are looked for by halving the
+column; where too many are, the rest is left unjudged and the count is a lower bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_assets.engine.data.casting.arrays import Mask
+from paimon_assets.engine.data.casting.cast import Array
+from paimon_assets.engine.data.casting.columns import CastSettings, cast_column
+from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.cast_fit import Loss, integer_range, keeps_all
+from paimon_assets.engine.spec.cast_rules import FLOAT_ROOTS
+from paimon_assets.engine.spec.options import CastDialect
+from paimon_assets.engine.spec.types import (
+    BINARY_ROOTS,
+    CHARACTER_ROOTS,
+    INTEGER_ROOTS,
+    AtomicType,
+    DataType,
+    TypeRoot,
+    bigint,
+    decimal,
+    string,
+)
+
+_MOST_ATTEMPTS = 2_000
+"""Casts of parts of one column, to find the values that fail."""
+_FRACTION = r"\.[0-9]*[1-9]"
+_INFINITE = r"(?i)inf"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Losses:
+    """What a cast loses of one column."""
+
+    rows: Mapping[Loss, Mask]
+    """How → one boolean a row; kinds that no row has are left out."""
+    result: Array
+    """The values after the cast, null where they fail."""
+    unjudged: int = 0
+    """Rows not looked at; at least some of them fail."""
+
+
+def losses_of(
+    array: Array, source: DataType, target: DataType, settings: CastSettings | None = None
+) -> Losses:
+    """Cast a column and find what is lost.
+
+    Args:
+        array: Values in the Arrow type of `source`.
+        source: Their type, an atomic one.
+        target: The type to cast to; the cast is one that `spec.cast_rules` allows.
+        settings: How the table casts.
+
+    Cost:
+        Two or three casts of the column; more only if values fail.
+    """
+    settings = settings or CastSettings()
+
+    def cast(part: Array) -> Array:
+        if source.root in BINARY_ROOTS and target.root in CHARACTER_ROOTS:
+            _check_text(part)
+        return cast_column(part, source, target, settings)
+
+    failed, unjudged = _failing(array, cast)
+    kept = _without(array, failed | unjudged)
+    result = cast(kept)
+    nulled = _mask(pc.and_(pc.is_null(result), pc.is_valid(kept)))
+    overflow, truncated = _changed(kept, result, source, target, settings)
+    found = {
+        Loss.FAILED: failed,
+        Loss.NULLED: nulled,
+        Loss.OVERFLOW: overflow & ~nulled,
+        Loss.TRUNCATED: truncated & ~overflow & ~nulled,
+    }
+    return Losses(
+        rows={loss: rows for loss, rows in found.items() if rows.any()},
+        result=result,
+        unjudged=int(unjudged.sum()),
+    )
+
+
+def shown(array: Array, data_type: DataType) -> list[str | None]:
+    """Return values as people read them; for a few examples."""
+    if data_type.root in BINARY_ROOTS:
+        return [None if value is None else f"0x{value.hex()}" for value in array.to_pylist()]
+    if data_type.root in CHARACTER_ROOTS:
+        return list(array.to_pylist())
+    texts: list[str | None] = cast_column(array, data_type, string()).to_pylist()
+    return texts
+
+
+def _check_text(part: Array) -> None:
+    """Refuse bytes that are no UTF-8: no reader of Arrow takes them as text."""
+    try:
+        part.cast(pa.string())
+    except pa.ArrowInvalid as error:
+        raise InvalidInputError("bytes are no text", kind="cast") from error
+
+
+def _failing(array: Array, cast: Callable[[Array], Array]) -> tuple[Mask, Mask]:
+    """Return which rows cannot be cast, and which were not looked at."""
+    failed, unjudged = np.zeros(len(array), np.bool_), np.zeros(len(array), np.bool_)
+    parts, attempts = [(0, len(array))], 0
+    while parts:
+        start, rows = parts.pop()
+        attempts += 1
+        if attempts > _MOST_ATTEMPTS:
+            unjudged[start : start + rows] = True
+            continue
+        try:
+            cast(array.slice(start, rows))
+        except InvalidInputError:
+            if rows == 1:
+                failed[start] = True
+                continue
+            half = rows // 2
+            parts += [(start + half, rows - half), (start, half)]
+    return failed, unjudged
+
+
+def _changed(
+    values: Array, result: Array, source: DataType, target: DataType, settings: CastSettings
+) -> tuple[Mask, Mask]:
+    """Return which values became others by overflow, and which by truncation or rounding."""
+    none = np.zeros(len(values), np.bool_)
+    if keeps_all(source, target):
+        return none, none
+    if target.root in CHARACTER_ROOTS:
+        whole = cast_column(values, source, string(), settings)
+        return none, _mask(pc.less(pc.utf8_length(result), pc.utf8_length(whole)))
+    if target.root in BINARY_ROOTS:
+        whole = values.view(pa.binary()) if source.root in CHARACTER_ROOTS else values
+        return none, _mask(pc.less(pc.binary_length(result), pc.binary_length(whole)))
+    if source.root in CHARACTER_ROOTS:
+        return _changed_texts(values, result, target, settings)
+    if source.root is TypeRoot.BOOLEAN:
+        return none, none
+    if target.root is TypeRoot.BOOLEAN:
+        kept = pc.or_(pc.equal(values, pa.scalar(0)), pc.equal(values, pa.scalar(1)))
+        return none, ~_mask(_filled(kept, value=True))
+    if source.root in FLOAT_ROOTS and target.root in INTEGER_ROOTS:
+        return _changed_reals(values, target.root)
+    changed = _unlike(values, _back(result, target, source, settings))
+    overflow = changed & _overflowing(values, result, source, target)
+    return overflow, changed
+
+
+def _changed_texts(
+    values: Array, result: Array, target: DataType, settings: CastSettings
+) -> tuple[Mask, Mask]:
+    none = np.zeros(len(values), np.bool_)
+    root = target.root
+    if root in INTEGER_ROOTS:
+        return none, _mask(pc.match_substring_regex(values, _FRACTION))
+    if root in FLOAT_ROOTS:
+        named = pc.match_substring_regex(values, _INFINITE)
+        return _mask(pc.and_not(pc.is_inf(result), named)), none
+    if root is TypeRoot.DATE:
+        return none, _mask(pc.match_substring(values, ":"))
+    if not isinstance(target, AtomicType) or root is TypeRoot.BOOLEAN:
+        return none, none
+    if root is TypeRoot.DECIMAL:
+        wide = decimal(38, 38 - (target.precision or 0) + (target.scale or 0))
+        before = cast_column(values, string(), wide, settings)
+        return none, _unlike(before, cast_column(result, target, wide, settings))
+    finer = rf"\.[0-9]{{{target.precision or 0}}}[0-9]*[1-9]"
+    return none, _mask(pc.match_substring_regex(values, finer))
+
+
+def _changed_reals(values: Array, target: TypeRoot) -> tuple[Mask, Mask]:
+    least, most = integer_range(target)
+    whole = pc.trunc(values)
+    low, high = (pa.scalar(float(bound), values.type) for bound in (least, most + 1))
+    inside = pc.and_(pc.greater_equal(whole, low), pc.less(whole, high))
+    overflow = ~_mask(_filled(inside, value=True))
+    return overflow, _mask(pc.not_equal(whole, values))
+
+
+def _back(result: Array, target: DataType, source: DataType, settings: CastSettings) -> Array:
+    """Cast back; what has no way back, at the edges of its Arrow type, becomes null."""
+    if target.root in FLOAT_ROOTS and source.root in INTEGER_ROOTS:
+        # Java saturates: the largest BIGINT would come back although it was rounded up.
+        settings = replace(settings, dialect=CastDialect.CPP)
+
+    def cast(part: Array) -> Array:
+        return cast_column(part, target, source, settings)
+
+    try:
+        return cast(result)
+    except InvalidInputError:
+        failed, unjudged = _failing(result, cast)
+        return cast(_without(result, failed | unjudged))
+
+
+def _without(array: Array, rows: Mask) -> Array:
+    """Return the values with null in some rows."""
+    return pc.if_else(pa.array(~rows), array, pa.nulls(len(array), array.type))
+
+
+def _unlike(values: Array, back: Array) -> Mask:
+    """Return which values are not what came back; what became null is judged elsewhere."""
+    same = _filled(pc.equal(values, back), value=False)
+    if pa.types.is_floating(values.type):
+        both = pc.and_(pc.is_nan(values), pc.is_nan(back))
+        same = pc.or_(same, _filled(both, value=False))
+    return ~_mask(same) & _mask(pc.is_valid(values))
+
+
+def _overflowing(values: Array, result: Array, source: DataType, target: DataType) -> Mask:
+    """Return which of the values that changed are far from what they became."""
+    if target.root in FLOAT_ROOTS:
+        infinite = pc.is_inf(result)
+        was = pc.is_inf(values) if source.root in FLOAT_ROOTS else pc.is_null(result)
+        return _mask(pc.and_not(infinite, was))
+    if source.root in INTEGER_ROOTS:
+        return np.ones(len(values), np.bool_)
+    if target.root not in INTEGER_ROOTS:
+        return np.zeros(len(values), np.bool_)
+    if source.root is TypeRoot.DECIMAL:
+        return _unlike(pc.trunc(values), cast_column(result, target, source))
+    seconds = cast_column(values, source, bigint())
+    return _unlike(seconds, cast_column(result, target, bigint()))
+
+
+def _filled(column: Array, *, value: bool) -> Array:
+    """Return booleans with a value in place of nulls."""
+    return pc.fill_null(column, pa.scalar(value))
+
+
+def _mask(column: Array) -> Mask:
+    """Return booleans as numpy has them; null is false."""
+    found: Any = _filled(column, value=False).to_numpy(zero_copy_only=False)
+    mask: Mask = found
+    return mask

@@ -1,0 +1,280 @@
+"""Compact files of one bucket of a primary-key table.
+
+    files ─▶ sections ─▶ steps (lsm.compact_steps)
+        rewrite    runs of each section, key range by key range ─▶ merged ─▶ files of the new level
+        upgrade    the same file on the new level; looked at where that is a change of the table
+
+Source: `org.apache.paimon.mergetree.compact.MergeTreeCompactTask`, `MergeTreeCompactRewriter`,
+`LookupMergeTreeCompactRewriter`, `FullChangelogMergeTreeCompactRewriter`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from paimon_assets.engine.contract.commit_message import (
+    CommitMessage,
+    CompactIncrement,
+    WriteReport,
+    WriteResult,
+)
+from paimon_assets.engine.contract.compact_task import CompactTask
+from paimon_assets.engine.contract.context import ReadContext
+from paimon_assets.engine.data.compact.changelog import ChangelogRule
+from paimon_assets.engine.data.compact.lookup import Lookup, Place
+from paimon_assets.engine.data.compact.output import (
+    RecordOutput,
+    delete_unfinished,
+    record_factory,
+)
+from paimon_assets.engine.data.compact.range_merge import MergedRange, Pending, RangeMerge
+from paimon_assets.engine.data.compact.section_plan import SectionPlan, plan_section
+from paimon_assets.engine.data.compact.section_read import comparable_range
+from paimon_assets.engine.data.compact.vectors import BucketVectors
+from paimon_assets.engine.data.merge.function import MergeFunction, merge_function_of
+from paimon_assets.engine.data.merge.sort_merge import key_ranges
+from paimon_assets.engine.data.read.merge_file_split_read import check_key_order
+from paimon_assets.engine.data.write.rolling_file import FileFactory
+from paimon_assets.engine.fileio.base import FileIO
+from paimon_assets.engine.lsm.compact_steps import Section, UnitShape, compact_steps
+from paimon_assets.engine.lsm.interval_partition import interval_partition
+from paimon_assets.engine.spec.compaction_options import (
+    CHANGELOG_ROW_DEDUPLICATE,
+    CHANGELOG_ROW_DEDUPLICATE_IGNORE,
+    COMPACTION_SMALL_FILE_RATIO,
+    DELETION_VECTORS_BITMAP64,
+)
+from paimon_assets.engine.spec.data_file import DataFileMeta
+from paimon_assets.engine.spec.lookup import LookupStrategy
+from paimon_assets.engine.spec.options import (
+    CHANGELOG_PRODUCER,
+    ChangelogProducer,
+)
+
+
+def compact_keyed(
+    context: ReadContext, task: CompactTask, file_io: FileIO, pool: ThreadPoolExecutor
+) -> WriteResult:
+    """Compact the files of a task.
+
+    Args:
+        context: The table, and the schemas of all files.
+        task: What to compact.
+        file_io: Where the table lies.
+        pool: Decodes, gathers and encodes.
+
+    Returns:
+        One message; its files are not visible until it is committed.
+
+    Raises:
+        InvalidInputError: Some record retracts where the table's rules do not allow it.
+        UnsupportedFeatureError: An aggregate function is not computed here.
+    """
+    for file in task.split.data_files:
+        check_key_order(file, context)
+    work = _KeyedCompaction(context=context, task=task, file_io=file_io, pool=pool)
+    try:
+        return work.run()
+    except BaseException:
+        work.abort()
+        raise
+
+
+@dataclass(kw_only=True)
+class _KeyedCompaction:
+    context: ReadContext
+    task: CompactTask
+    file_io: FileIO
+    pool: ThreadPoolExecutor
+    _before: list[DataFileMeta] = field(default_factory=list)
+    _after: list[DataFileMeta] = field(default_factory=list)
+    _outputs: list[RecordOutput] = field(default_factory=list)
+
+    @cached_property
+    def strategy(self) -> LookupStrategy:
+        return LookupStrategy.of(self.context.schema)
+
+    @cached_property
+    def function(self) -> MergeFunction:
+        return merge_function_of(self.context.schema, self.context.table)
+
+    @cached_property
+    def factory(self) -> FileFactory:
+        level = self.task.output_level
+        return record_factory(self.context.schema, self.file_io, level=level)
+
+    @cached_property
+    def vectors(self) -> BucketVectors:
+        bitmap64 = self.context.schema.typed_options.get(DELETION_VECTORS_BITMAP64)
+        return BucketVectors(task=self.task, file_io=self.file_io, bitmap64=bitmap64)
+
+    @cached_property
+    def changelog(self) -> RecordOutput | None:
+        """Where changes go, if this compaction finds them."""
+        producer = self.context.schema.typed_options.get(CHANGELOG_PRODUCER)
+        on_top = self.task.output_level == self.task.max_level
+        full = producer is ChangelogProducer.FULL_COMPACTION and on_top
+        if not full and not self.strategy.produces_changelog:
+            return None
+        level = self.task.output_level
+        factory = record_factory(self.context.schema, self.file_io, level=level, is_changelog=True)
+        return self._output(factory)
+
+    @cached_property
+    def changelog_rule(self) -> ChangelogRule:
+        schema = self.context.schema
+        options = schema.typed_options
+        compared: tuple[int, ...] = ()
+        if options.get(CHANGELOG_ROW_DEDUPLICATE):
+            ignored = options.get(CHANGELOG_ROW_DEDUPLICATE_IGNORE)
+            names = schema.field_names
+            compared = tuple(n for n, name in enumerate(names) if name not in ignored)
+        return ChangelogRule(updates=not self.strategy.is_first_row, compared=compared)
+
+    def run(self) -> WriteResult:
+        task = self.task
+        vectors = task.split.deletion_files or (None,) * len(task.split.data_files)
+        marked = {
+            file.file_name
+            for file, vector in zip(task.split.data_files, vectors, strict=True)
+            if vector is not None
+        }
+        small_ratio = self.context.schema.typed_options.get(COMPACTION_SMALL_FILE_RATIO)
+        shape = UnitShape(
+            output_level=task.output_level,
+            max_level=task.max_level,
+            min_file_size=int(self.factory.target_bytes * small_ratio),
+            to_rewrite=marked,
+            rewrites_files=task.rewrites_files,
+        )
+        sections = interval_partition(
+            task.split.data_files, lambda file: comparable_range(file, self.context)
+        )
+        steps = compact_steps(sections, shape)
+        for group in steps.rewrites:
+            self._rewrite(group)
+        for file in steps.upgrades:
+            self._upgrade(file)
+        return self._result()
+
+    def _result(self) -> WriteResult:
+        changelog_files = () if self.changelog is None else self.changelog.finish()
+        new_indexes, old_indexes = self.vectors.finish()
+        split = self.task.split
+        increment = CompactIncrement(
+            compact_before=tuple(self._before),
+            compact_after=tuple(self._after),
+            changelog_files=changelog_files,
+            new_index_files=new_indexes,
+            deleted_index_files=old_indexes,
+        )
+        message = CommitMessage(
+            partition=split.partition,
+            bucket=split.bucket,
+            total_buckets=split.total_buckets,
+            compact_increment=increment,
+        )
+        report = WriteReport(
+            rows_in=sum(file.row_count for file in self._before),
+            rows_written=sum(file.row_count for file in self._after),
+        )
+        changed = increment != CompactIncrement()
+        return WriteResult(messages=(message,) if changed else (), report=report)
+
+    def _rewrite(self, group: Sequence[Section]) -> None:
+        """Write neighbouring sections into common files."""
+        output = self._output(self.factory)
+        files = [file for section in group for run in section for file in run]
+        looked_up = self.strategy.is_needed and any(file.level == 0 for file in files)
+        for section in group:
+            self._merge(plan_section(self.context, self.task, section, looked_up=looked_up), output)
+        self._before += files
+        self._after += output.finish()
+        self.vectors.drop(file.file_name for file in files)
+
+    def _upgrade(self, file: DataFileMeta) -> None:
+        """Move a file to the output level, or rewrite it where that is not all."""
+        looked_up = self.strategy.is_needed and file.level == 0
+        plan = plan_section(self.context, self.task, [[file]], looked_up=looked_up)
+        if looked_up and self._must_rewrite(file, plan):
+            self._rewrite([[[file]]])
+            return
+        on_top = self.task.output_level == self.task.max_level
+        changes = self.changelog is not None and (looked_up or on_top)
+        marks = looked_up and self.strategy.deletion_vectors and bool(plan.above)
+        if changes or marks:
+            self._merge(plan, None)
+        self._before.append(file)
+        self._after.append(replace(file, level=self.task.output_level))
+
+    def _must_rewrite(self, file: DataFileMeta, plan: SectionPlan) -> bool:
+        if self.strategy.deletion_vectors and file.delete_row_count != 0:
+            return True
+        return bool(plan.above) and (self.strategy.is_first_row or not plan.keys_only)
+
+    def _merge(self, plan: SectionPlan, output: RecordOutput | None) -> None:
+        """Merge a section; without an output only changes and places are of interest."""
+        merge = self._range_merge(plan)
+        waiting: Pending | None = None
+        streams = plan.streams(self.file_io)
+        with closing(key_ranges(streams, plan.merge.keys, self.pool)) as ranges:
+            for slices in ranges:
+                started = merge.start(slices, self.pool)
+                if waiting is not None:
+                    self._take(waiting(), plan, output)
+                waiting = started
+        if waiting is not None:
+            self._take(waiting(), plan, output)
+
+    def _take(self, merged: MergedRange, plan: SectionPlan, output: RecordOutput | None) -> None:
+        if output is not None:
+            output.write(merged.rows)
+        if merged.changes is not None and self.changelog is not None:
+            self.changelog.write(merged.changes)
+        if merged.found is not None and self.strategy.deletion_vectors:
+            self._mark(merged.found, plan)
+
+    def _mark(self, found: Place, plan: SectionPlan) -> None:
+        for number, file in enumerate(plan.above):
+            self.vectors.mark(file.file_name, found.positions[found.files == number])
+
+    def _range_merge(self, plan: SectionPlan) -> RangeMerge:
+        lookup = None
+        if plan.looked_up:
+            lookup = Lookup(
+                plan=plan.merge,
+                keys_only=plan.keys_only,
+                drops_known=self.strategy.is_first_row,
+            )
+        changes = self.changelog is not None
+        if self.strategy.produces_changelog:
+            changes = plan.looked_up
+        return RangeMerge(
+            plan=plan.merge,
+            function=self.function,
+            drops_deletes=self.task.drops_deletes,
+            above_runs=len(plan.above_runs),
+            lookup=lookup,
+            changelog=self.changelog_rule if changes else None,
+            top_level=self.task.max_level,
+        )
+
+    def _output(self, factory: FileFactory) -> RecordOutput:
+        output = RecordOutput(
+            factory=factory, bucket_path=self.task.split.bucket_path, pool=self.pool
+        )
+        self._outputs.append(output)
+        return output
+
+    def abort(self) -> None:
+        """Delete every file of this task; nobody knows them yet."""
+        for output in self._outputs:
+            output.abort()
+        paths = [path for output in self._outputs for path in output.factory.paths]
+        delete_unfinished(
+            self.file_io, [*dict.fromkeys(paths), *self.vectors.paths], self.context.table
+        )

@@ -1,0 +1,146 @@
+"""New files of a compaction: rows are collected to row groups and encoded in a thread beside."""
+
+from __future__ import annotations
+
+import logging
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from paimon_assets.engine.codec.numpy_columns import from_numpy
+from paimon_assets.engine.data.compact.changelog import RecordRows
+from paimon_assets.engine.data.key_value import key_value_fields
+from paimon_assets.engine.data.merge.records import adds
+from paimon_assets.engine.data.write.file_kinds import changelog_schema
+from paimon_assets.engine.data.write.rolling_file import Chunk, FileFactory, RollingFile
+from paimon_assets.engine.errors import PaimonError
+from paimon_assets.engine.fileio.base import FileIO
+from paimon_assets.engine.spec.data_file import DataFileMeta, FileSource
+from paimon_assets.engine.spec.schema import TableSchema
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(slots=True, kw_only=True)
+class RecordOutput:
+    """Sorted files of one bucket, each key once."""
+
+    factory: FileFactory
+    bucket_path: str
+    pool: ThreadPoolExecutor
+    """Encodes; one thread is enough."""
+    row_count: int = 0
+    _files: RollingFile = field(init=False)
+    _waiting: list[RecordRows] = field(default_factory=list)
+    _waiting_rows: int = 0
+    _waiting_bytes: int = 0
+    _encoding: Future[None] | None = None
+
+    def __post_init__(self) -> None:
+        """Name the files."""
+        keys = self.factory.columns[: len(self.factory.schema.key_fields)]
+        self._files = RollingFile(
+            factory=self.factory,
+            bucket_path=self.bucket_path,
+            key_columns=tuple(column.name for column in keys),
+        )
+
+    def write(self, rows: RecordRows) -> None:
+        """Append rows, which follow those before in key order."""
+        if not len(rows.numbers):
+            return
+        self._waiting.append(rows)
+        self._waiting_rows += len(rows.numbers)
+        self._waiting_bytes += sum(column.nbytes for column in rows.columns)
+        self.row_count += len(rows.numbers)
+        if self._waiting_rows >= self.factory.rows_at_once(self._waiting_rows, self._waiting_bytes):
+            self._encode()
+
+    def finish(self) -> tuple[DataFileMeta, ...]:
+        """Return the files, in key order."""
+        self._encode()
+        self._await()
+        return self._files.finish()
+
+    def abort(self) -> None:
+        """Stop; deleting is up to the owner of the factory."""
+        with suppress(PaimonError, OSError, pa.ArrowException):  # the first error matters
+            self._await()
+        with suppress(PaimonError, OSError, pa.ArrowException):
+            self._files.abort()
+
+    def _await(self) -> None:
+        waiting, self._encoding = self._encoding, None
+        if waiting is not None:
+            waiting.result()
+
+    def _encode(self) -> None:
+        """Hand what waits to the pool, once it is done with what came before."""
+        parts, total_rows, total_bytes = self._waiting, self._waiting_rows, self._waiting_bytes
+        self._waiting, self._waiting_rows, self._waiting_bytes = [], 0, 0
+        self._await()
+        if parts:
+            step = self.factory.rows_at_once(total_rows, total_bytes)
+            self._encoding = self.pool.submit(self._write, parts, step)
+
+    def _write(self, parts: list[RecordRows], step: int) -> None:
+        schema = self.factory.schema
+        names = schema.field_names
+        table = pa.Table.from_arrays(
+            [
+                pa.chunked_array(list(chunks))
+                for chunks in zip(*(p.columns for p in parts), strict=True)
+            ],
+            names=list(names),
+        )
+        sequence = np.concatenate([part.numbers for part in parts])
+        kinds = np.concatenate([part.kinds for part in parts])
+        for start in range(0, table.num_rows, step):
+            rows = table.slice(start, step)
+            numbers, row_kinds = sequence[start : start + step], kinds[start : start + step]
+            keys: list[Any] = [rows.column(name) for name in schema.trimmed_primary_keys]
+            columns = [*keys, from_numpy(numbers), from_numpy(row_kinds), *rows.columns]
+            self._files.write(
+                Chunk(
+                    rows=pa.Table.from_arrays(columns, schema=self.factory.arrow_schema),
+                    min_sequence_number=int(numbers.min()),
+                    max_sequence_number=int(numbers.max()),
+                    delete_rows=int(np.count_nonzero(~adds(row_kinds))),
+                )
+            )
+
+
+def record_factory(
+    schema: TableSchema, file_io: FileIO, *, level: int, is_changelog: bool = False
+) -> FileFactory:
+    """Return what makes files of a level.
+
+    Args:
+        schema: The newest one, with the table's options.
+        file_io: Where the table lies.
+        level: Of the files.
+        is_changelog: Changelog files have a prefix, a format and statistics of their own.
+    """
+    made_by = changelog_schema(schema) if is_changelog else schema
+    return FileFactory(
+        schema=made_by,
+        file_io=file_io,
+        columns=key_value_fields(schema),
+        level=level,
+        file_source=FileSource.APPEND if is_changelog else FileSource.COMPACT,
+    )
+
+
+def delete_unfinished(file_io: FileIO, paths: list[str], table: str) -> None:
+    """Delete the files of a compaction that failed; nobody knows them yet."""
+    for path in paths:
+        try:
+            file_io.delete_file(path)
+        except PaimonError as error:  # an orphan stays; it harms nobody
+            logger.warning(
+                "could not delete %s after a failed compaction of %s: %s", path, table, error
+            )

@@ -1,0 +1,75 @@
+"""The task `place-waiting`: waiting rows are replayed, in order and with their kinds, into buckets.
+
+The new files lie on level 0 of their buckets, as if the rows were written now.
+Source: `org.apache.paimon.flink.postpone.RewritePostponeBucketCommittableOperator`.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from paimon_assets.engine.codec.numpy_columns import to_numpy
+from paimon_assets.engine.contract.commit_message import (
+    CommitMessage,
+    CompactIncrement,
+    DataIncrement,
+)
+from paimon_assets.engine.contract.postpone_task import PostponeContext, load_postpone_context
+from paimon_assets.engine.contract.split import DataSplit
+from paimon_assets.engine.contract.wire import load_split
+from paimon_assets.engine.contract.wire_messages import dump_write_result
+from paimon_assets.engine.data.read.split_read import read_split
+from paimon_assets.engine.data.write.row_kinds import with_kinds
+from paimon_assets.engine.data.write.table_write import write_rows
+from paimon_assets.engine.fileio.base import FileIO
+from paimon_assets.engine.spec.row_kind import BY_SHORT_TEXT
+from paimon_assets.engine.spec.special_fields import ROW_KIND
+
+
+def place_waiting(shared: bytes, payload: bytes, file_io: FileIO) -> bytes:
+    """Write the waiting rows of one partition to their buckets.
+
+    Args:
+        shared: A `PostponeContext` (`contract.postpone_task`).
+        payload: A `DataSplit` of the waiting files, in order.
+        file_io: Where the table lies.
+
+    Returns:
+        A `WriteResult`: the new files of each bucket, and the waiting ones as gone.
+
+    Cost:
+        Reads and writes the rows once; memory as for a write (`write-buffer-size`).
+    """
+    context, split = load_postpone_context(shared), load_split(payload)
+    result = write_rows(context.write, _rows(context, split, file_io), file_io, tells_kinds=True)
+    gone = CommitMessage(
+        partition=split.partition,
+        bucket=split.bucket,
+        total_buckets=split.total_buckets,
+        compact_increment=CompactIncrement(compact_before=split.data_files),
+    )
+    messages = (gone, *map(_as_compacted, result.messages))
+    return dump_write_result(replace(result, messages=messages))
+
+
+def _rows(context: PostponeContext, split: DataSplit, file_io: FileIO) -> Iterator[pa.RecordBatch]:
+    for batch in read_split(context.read, split, file_io):
+        encoded: Any = batch.column(ROW_KIND.name).dictionary_encode()
+        kinds = np.array(
+            [BY_SHORT_TEXT[text] for text in encoded.dictionary.to_pylist()], dtype=np.int8
+        )
+        yield with_kinds(batch.drop_columns([ROW_KIND.name]), kinds[to_numpy(encoded.indices)])
+
+
+def _as_compacted(message: CommitMessage) -> CommitMessage:
+    written = message.data_increment
+    return replace(
+        message,
+        data_increment=DataIncrement(),
+        compact_increment=CompactIncrement(
+            compact_after=written.new_files, changelog_files=written.changelog_files
+        ),
+    )

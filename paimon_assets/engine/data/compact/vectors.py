@@ -1,0 +1,111 @@
+"""Deletion vectors of one bucket: what a compaction marks, and what it makes void.
+
+Index files are replaced as wholes: those whose vectors change are read, and all vectors that are
+left are written to one new file.
+Source: `org.apache.paimon.deletionvectors.BucketedDvMaintainer`, `DeletionVectorsIndexFile`.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from paimon_assets.engine.codec.deletion_vector import (
+    FRAME_BYTES,
+    DeletionVector,
+    decode_vector,
+    write_index_file,
+)
+from paimon_assets.engine.contract.compact_task import CompactTask
+from paimon_assets.engine.fileio.base import FileIO
+from paimon_assets.engine.spec.index_file import DELETION_VECTORS_INDEX, IndexFileMeta
+
+_MAX_32 = 2**32 - 1
+
+
+@dataclass(slots=True, kw_only=True)
+class BucketVectors:
+    """The vectors of the index files that a task may replace."""
+
+    task: CompactTask
+    file_io: FileIO
+    bitmap64: bool
+    paths: list[str] = field(default_factory=list)
+    """Files that were created; whoever gives up deletes them."""
+    _marked: dict[str, list[npt.NDArray[np.int64]]] = field(default_factory=dict)
+    _dropped: set[str] = field(default_factory=set)
+
+    def mark(self, name: str, positions: npt.NDArray[np.int64]) -> None:
+        """Note that rows of a data file are deleted."""
+        if len(positions):
+            self._marked.setdefault(name, []).append(positions)
+
+    def drop(self, names: Iterable[str]) -> None:
+        """Note that data files are gone."""
+        self._dropped.update(names)
+
+    def finish(self) -> tuple[tuple[IndexFileMeta, ...], tuple[IndexFileMeta, ...]]:
+        """Write what changed.
+
+        Returns:
+            (index files that are new, index files that they replace).
+        """
+        listed = {
+            vector.data_file_name
+            for file in self.task.index_files
+            for vector in file.deletion_vectors or ()
+        }
+        if not self._marked and not listed & self._dropped:
+            return (), ()
+        vectors = self._left()
+        if not vectors:
+            return (), self.task.index_files
+        return (self._written(vectors),), self.task.index_files
+
+    def _left(self) -> Mapping[str, DeletionVector]:
+        rows: dict[str, list[npt.NDArray[np.int64]]] = {}
+        for file in self.task.index_files:
+            for name, vector in self._read(file).items():
+                if name not in self._dropped:
+                    rows[name] = [vector.rows.astype(np.int64)]
+        for name, marked in self._marked.items():
+            rows.setdefault(name, []).extend(marked)
+        return {name: _vector_of(parts) for name, parts in rows.items()}
+
+    def _read(self, file: IndexFileMeta) -> Mapping[str, DeletionVector]:
+        path = self.task.index_path(file)
+        with self.file_io.open_input(path) as source:
+            data = bytes(source.read())
+        return {
+            meta.data_file_name: decode_vector(
+                data[meta.offset : meta.offset + meta.length + FRAME_BYTES],
+                path,
+                length=meta.length,
+            )
+            for meta in file.deletion_vectors or ()
+        }
+
+    def _written(self, vectors: Mapping[str, DeletionVector]) -> IndexFileMeta:
+        data, metas = write_index_file(vectors, bitmap64=self.bitmap64)
+        name = f"index-{uuid.uuid4()}-0"
+        path = f"{self.task.index_directory}/{name}"
+        self.paths.append(path)
+        with self.file_io.open_output(path) as sink:
+            sink.write(data)
+        return IndexFileMeta(
+            index_type=DELETION_VECTORS_INDEX,
+            file_name=name,
+            file_size=len(data),
+            row_count=len(metas),
+            deletion_vectors=metas,
+        )
+
+
+def _vector_of(parts: list[npt.NDArray[np.int64]]) -> DeletionVector:
+    rows = np.unique(np.concatenate(parts))
+    fits = not len(rows) or int(rows[-1]) <= _MAX_32
+    return DeletionVector(rows.astype(np.uint32 if fits else np.uint64))

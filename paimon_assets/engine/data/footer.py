@@ -1,0 +1,214 @@
+"""The task `segment-footers`: foreign files → rows, columns and statistics; see `contract`.
+
+    parquet   footer: everything, bounds of every row group
+    orc       footer: everything; no bounds of timestamps and floating-point columns
+    avro      header and block heads: rows and columns
+    csv, json, text   every row is read and parsed; rows and columns
+
+What a footer does not tell, or tells in a way that would be wrong for pruning, stays unknown.
+"""
+
+from collections.abc import Callable
+from functools import cache, lru_cache
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.types as pat
+
+from paimon_assets.engine.codec.arrow_types import from_arrow_type
+from paimon_assets.engine.codec.binary_row import serialize_row
+from paimon_assets.engine.codec.orc_footer import read_orc_footer
+from paimon_assets.engine.contract.footer_task import (
+    FileFooter,
+    FooterContext,
+    dump_footers,
+    load_footer_context,
+    load_footer_request,
+)
+from paimon_assets.engine.data.format.base import FormatReader
+from paimon_assets.engine.data.format.formats import open_reader
+from paimon_assets.engine.data.format.parquet import ParquetReader
+from paimon_assets.engine.data.write.file_stats import StatsMode, stats_modes, stored_bounds
+from paimon_assets.engine.errors import FormatError, InvalidInputError
+from paimon_assets.engine.fileio.base import FileIO
+from paimon_assets.engine.spec.literals import Internal
+from paimon_assets.engine.spec.prune import UNKNOWN, Bounds
+from paimon_assets.engine.spec.segment import TEXT_FORMATS
+from paimon_assets.engine.spec.segment_rules import (
+    TIMESTAMP_OF_ANY_KIND,
+    FileColumn,
+    column_differences,
+    same_kind,
+)
+from paimon_assets.engine.spec.stats import EMPTY_STATS, SimpleStats
+from paimon_assets.engine.spec.types import (
+    CHARACTER_ROOTS,
+    TIMESTAMP_ROOTS,
+    AtomicType,
+    DataField,
+    TypeRoot,
+)
+
+_BATCH_ROWS = 1 << 16
+_UNORDERED = frozenset({TypeRoot.FLOAT, TypeRoot.DOUBLE, TypeRoot.VARIANT, TypeRoot.BLOB})
+
+BoundsOf = Callable[[str], Bounds]
+
+
+def read_footers(shared: bytes, payload: bytes, file_io: FileIO) -> bytes:
+    """Look at the files of one request, in order.
+
+    Raises:
+        FormatError: A file is damaged, or was changed since it was listed; names it.
+        NotFoundError: A file is gone.
+    """
+    context, request = load_footer_context(shared), load_footer_request(payload)
+    modes = stats_modes(context.schema.fields, context.schema.typed_options)
+    layouts: dict[tuple[FileColumn, ...], tuple[FileColumn, ...]] = {}
+    footers = []
+    for path, size in zip(request.paths, request.sizes, strict=True):
+        with open_reader(
+            file_io,
+            path,
+            file_format=context.format,
+            file_bytes=size,
+            declared=context.schema.fields,
+        ) as reader:
+            footer = _footer(context, modes, reader, _bounds_of(context, reader, file_io, path))
+        same = layouts.setdefault(footer.columns, footer.columns)
+        footers.append(
+            FileFooter(
+                rows=footer.rows,
+                columns=same,
+                stats_columns=footer.stats_columns,
+                stats=footer.stats,
+            )
+        )
+    return dump_footers(footers)
+
+
+def _footer(
+    context: FooterContext,
+    modes: tuple[StatsMode, ...],
+    reader: FormatReader,
+    bounds_of: BoundsOf,
+) -> FileFooter:
+    int96 = reader.int96_columns() if isinstance(reader, ParquetReader) else frozenset()
+    columns = tuple(
+        _file_column(field, bounds_of(field.name), is_int96=field.name in int96)
+        for field in reader.schema
+    )
+    if context.format in TEXT_FORMATS:
+        return FileFooter(rows=_parsed_rows(context, reader, columns), columns=columns)
+    rows = sum(stop - start for start, stop in reader.row_ranges(None))
+    names, stats = _statistics(context, modes, columns, bounds_of)
+    return FileFooter(rows=rows, columns=columns, stats_columns=names, stats=stats)
+
+
+def _file_column(field: Any, bounds: Bounds, *, is_int96: bool) -> FileColumn:
+    return FileColumn(
+        name=field.name,
+        type_text=TIMESTAMP_OF_ANY_KIND if is_int96 else _type_text(field.type),
+        may_be_null=field.nullable and not bounds.no_null,
+    )
+
+
+@lru_cache(maxsize=1024)
+def _type_text(arrow_type: pa.DataType) -> str:
+    if pat.is_unsigned_integer(arrow_type):  # Paimon's readers would take it as signed
+        return str(arrow_type)
+    try:
+        return str(from_arrow_type(arrow_type))
+    except InvalidInputError:
+        return str(arrow_type)
+
+
+def _parsed_rows(
+    context: FooterContext, reader: FormatReader, columns: tuple[FileColumn, ...]
+) -> int:
+    """Read every value the table declares, so that no read fails later, and count the rows."""
+    schema = context.schema
+    if column_differences(schema, columns, partitioned=bool(schema.partition_keys)):
+        return 0  # the columns are the error to report
+    held = {column.name for column in columns}
+    names = [name for name in schema.field_names if name in held]
+    batches = reader.batches(names, predicate=None, batch_rows=_BATCH_ROWS)
+    return sum(batch.num_rows for batch in batches)
+
+
+def _bounds_of(
+    context: FooterContext, reader: FormatReader, file_io: FileIO, path: str
+) -> BoundsOf:
+    if isinstance(reader, ParquetReader):
+        return cache(reader.column_bounds)
+    if context.format != "orc":
+        return lambda _: UNKNOWN
+    columns = _orc_bounds(file_io, path)
+    return lambda name: columns.get(name, UNKNOWN)
+
+
+def _orc_bounds(file_io: FileIO, path: str) -> dict[str, Bounds]:
+    with file_io.open_input(path) as source:
+
+        def read(offset: int, count: int) -> bytes:
+            source.seek(offset)
+            return bytes(source.read(count))
+
+        try:
+            footer = read_orc_footer(read, source.size(), path)
+        except FormatError:  # pyarrow could read the file; only its statistics are not readable
+            return {}
+    rows = footer.row_count
+    return {
+        name: Bounds(
+            minimum=column.minimum,
+            maximum=column.maximum,
+            null_count=None if column.value_count is None else rows - column.value_count,
+            row_count=rows,
+        )
+        for name, column in footer.columns.items()
+    }
+
+
+def _statistics(
+    context: FooterContext,
+    modes: tuple[StatsMode, ...],
+    columns: tuple[FileColumn, ...],
+    bounds_of: BoundsOf,
+) -> tuple[tuple[str, ...], SimpleStats]:
+    """Return the columns of which the nulls are known, and their statistics."""
+    held = {column.name: column for column in columns}
+    kept = []
+    for field, mode in zip(context.schema.fields, modes, strict=True):
+        if field.name not in held or not isinstance(field.type, AtomicType):
+            continue
+        bounds = bounds_of(field.name)
+        if bounds.null_count is not None:
+            low, high = _internal_bounds(field, held[field.name], bounds)
+            kept.append((field, *stored_bounds(low, high, mode), bounds.null_count))
+    if not kept:
+        return (), EMPTY_STATS
+    types = [field.type for field, *_ in kept]
+    stats = SimpleStats(
+        min_values=serialize_row([low for _, low, _, _ in kept], types),
+        max_values=serialize_row([high for _, _, high, _ in kept], types),
+        null_counts=tuple(nulls for *_, nulls in kept),
+    )
+    return tuple(field.name for field, *_ in kept), stats
+
+
+def _internal_bounds(
+    field: DataField, column: FileColumn, bounds: Bounds
+) -> tuple[Internal, Internal]:
+    """Return bounds as the table's type holds them; None where the footer's do not serve."""
+    found, low, high = column.type, bounds.minimum, bounds.maximum
+    unknown = low is None or high is None or field.type.root in _UNORDERED
+    if unknown or found is None or not same_kind(found, field.type):
+        return None, None
+    if field.type.root in TIMESTAMP_ROOTS and isinstance(field.type, AtomicType):
+        # Values are read cut to the column's precision, and so must be their bounds.
+        unit = 10 ** (9 - (field.type.precision or 0))
+        return low // unit * unit, high // unit * unit
+    if field.type.root in CHARACTER_ROOTS and not isinstance(low, str):
+        return None, None
+    return low, high

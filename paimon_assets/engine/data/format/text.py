@@ -1,0 +1,87 @@
+"""Text files: one STRING column, a row a line; whatever the compression of the file's name."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_assets.engine.data.format.base import OpenFile
+from paimon_assets.engine.data.format.named_errors import named_errors, open_data_file
+from paimon_assets.engine.errors import FormatError
+from paimon_assets.engine.fileio.base import FileIO
+from paimon_assets.engine.spec.predicate import Predicate
+
+VALUE_COLUMN = "value"
+BLOCK_BYTES = 4 * 1024 * 1024
+_COMPRESSIONS: Mapping[str, Any] = {"gz": "gzip", "bz2": "bz2", "zst": "zstd", "lz4": "lz4"}
+
+
+def open_text_stream(file_io: FileIO, path: str) -> Any:
+    """Open the decompressed bytes of a text file, by the suffix of its name."""
+    source = file_io.open_input(path)
+    codec = _COMPRESSIONS.get(path.rpartition(".")[2].lower())
+    return source if codec is None else pa.CompressedInputStream(source, codec)
+
+
+class CountedRows(OpenFile):
+    """What readers of text formats share: rows are known only by reading them."""
+
+    _path: str
+    _format_name: str
+
+    def _decoded(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
+        raise NotImplementedError
+
+    def batches(
+        self, columns: Sequence[str], *, predicate: Predicate | None, batch_rows: int
+    ) -> Iterator[pa.RecordBatch]:
+        """Decode some columns; see `FormatReader`. Nothing is pruned: texts have no statistics."""
+        with named_errors(self._path, self._format_name):
+            try:
+                for batch in self._decoded(columns, batch_rows):
+                    for start in range(0, batch.num_rows, batch_rows):
+                        yield batch.slice(start, batch_rows).select(list(columns))
+            except (UnicodeDecodeError, KeyError) as error:
+                raise FormatError(
+                    f"Data file '{self._path}' is not readable as {self._format_name}: {error}",
+                    details={"path": self._path},
+                ) from error
+
+    def row_ranges(self, predicate: Predicate | None) -> Sequence[tuple[int, int]]:
+        """Return all rows; see `FormatReader`. Cost: reads the file."""
+        batches = self.batches([], predicate=None, batch_rows=1 << 20)
+        return [(0, sum(batch.num_rows for batch in batches))]
+
+
+class TextReader(CountedRows):
+    """One open text file."""
+
+    _format_name = "text"
+
+    def __init__(self, file_io: FileIO, path: str, *, file_bytes: int | None = None) -> None:
+        """Open the file; errors as `ParquetReader`."""
+        self._path = path
+        self._file_io = file_io
+        self._source = open_data_file(file_io, path, file_bytes)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The one column."""
+        return pa.schema({VALUE_COLUMN: pa.string()})
+
+    def _decoded(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
+        rest = b""
+        with open_text_stream(self._file_io, self._path) as stream:
+            while block := stream.read(BLOCK_BYTES):
+                whole, newline, rest = (rest + bytes(block)).rpartition(b"\n")
+                if newline:
+                    yield self._lines(whole)
+        if rest:
+            yield self._lines(rest)
+
+    def _lines(self, block: bytes) -> pa.RecordBatch:
+        lines: Any = pc.list_flatten(pc.split_pattern(pa.array([block.decode()]), "\n"))
+        return pa.RecordBatch.from_arrays(
+            [pc.utf8_rtrim(lines, characters="\r")], names=[VALUE_COLUMN]
+        )

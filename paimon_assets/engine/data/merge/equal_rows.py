@@ -1,0 +1,85 @@
+"""Which values of two columns are equal, null equal to null: for types of any depth.
+
+Floating point is compared as Java compares rows, bit by bit: NaN equals NaN, 0.0 is not -0.0.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_assets.engine.codec.numpy_columns import from_numpy, to_numpy
+from paimon_assets.engine.data.key_order import Flags
+from paimon_assets.engine.data.merge.records import Array, is_valid
+
+_BITS = {pa.float32(): pa.int32(), pa.float64(): pa.int64()}
+
+
+def equal_values(left: Array, right: Array) -> Flags:
+    """Return for each place whether two arrays of one type and length hold the same.
+
+    Cost:
+        Vectorised; a step for each level of nesting.
+    """
+    left_valid, right_valid = is_valid(left), is_valid(right)
+    same: Flags = left_valid == right_valid
+    at = np.flatnonzero(left_valid & right_valid)
+    if len(at):
+        if len(at) < len(left):
+            left, right = left.take(from_numpy(at)), right.take(from_numpy(at))
+        same[at] = _equal_valid(left, right)
+    return same
+
+
+def _equal_valid(left: Array, right: Array) -> Flags:
+    data_type = left.type
+    if pa.types.is_struct(data_type):
+        same: Flags = np.ones(len(left), dtype=np.bool_)
+        for ours, theirs in zip(_children(left), _children(right), strict=True):
+            same &= equal_values(ours, theirs)
+        return same
+    if pa.types.is_nested(data_type):
+        return _equal_lists(left, right)
+    if data_type in _BITS:
+        left, right = left.view(_BITS[data_type]), right.view(_BITS[data_type])
+    equal: Any = pc.equal(left, right)
+    flags: Flags = to_numpy(equal)
+    return flags
+
+
+def _children(values: Any) -> list[Array]:
+    flat: list[Array] = values.flatten()
+    return flat
+
+
+def _equal_lists(left: Any, right: Any) -> Flags:
+    """Compare lists and maps: of one length, and with equal items in one order."""
+    left_sizes, right_sizes = _sizes(left), _sizes(right)
+    same: Flags = left_sizes == right_sizes
+    alike = np.flatnonzero(same & (left_sizes > 0))
+    if not len(alike):
+        return same
+    ours, theirs = (_items(values.take(from_numpy(alike))) for values in (left, right))
+    sizes = left_sizes[alike]
+    starts = np.cumsum(sizes) - sizes
+    same[alike] = np.logical_and.reduceat(equal_values(ours, theirs), starts)
+    return same
+
+
+def _sizes(values: Any) -> Any:
+    offsets = to_numpy(values.offsets)
+    return offsets[1:] - offsets[:-1]
+
+
+def _items(values: Any) -> Array:
+    """Return the items of all lists, one after the other, and no others."""
+    first, end = values.offsets[0].as_py(), values.offsets[-1].as_py()
+    if pa.types.is_map(values.type):
+        parts = [values.keys, values.items]
+        pairs: Array = pa.StructArray.from_arrays(parts, names=["key", "value"])
+        return pairs.slice(first, end - first)
+    items: Array = values.values.slice(first, end - first)
+    return items

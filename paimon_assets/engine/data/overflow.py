@@ -1,0 +1,107 @@
+"""The task `overflow`: read the columns of one data file that a change of type would cast.
+
+All rows of the file count, also those that a newer row or a deletion hides: a read casts them too.
+"""
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from paimon_assets.engine.contract.overflow_task import (
+    CastColumn,
+    ColumnLosses,
+    LostValue,
+    OverflowContext,
+    OverflowRequest,
+    dump_losses,
+    load_overflow_context,
+    load_overflow_request,
+)
+from paimon_assets.engine.data.casting.cast import Array
+from paimon_assets.engine.data.casting.columns import CastSettings
+from paimon_assets.engine.data.casting.losses import Losses, losses_of, shown
+from paimon_assets.engine.data.field_mapping import FieldMapping
+from paimon_assets.engine.data.format.formats import open_reader
+from paimon_assets.engine.fileio.base import FileIO
+from paimon_assets.engine.spec.cast_fit import Loss
+from paimon_assets.engine.spec.options import Options
+from paimon_assets.engine.spec.schema import TableSchema
+
+
+def judge_file(shared: bytes, payload: bytes, file_io: FileIO) -> bytes:
+    """Count what one file's columns would lose.
+
+    Raises:
+        FormatError: The file is damaged; names it.
+        NotFoundError: The file is gone.
+    """
+    context, request = load_overflow_context(shared), load_overflow_request(payload)
+    tallies = [_Tally(column=column, most=context.examples) for column in request.columns]
+    settings = CastSettings.of(Options(context.options))
+    mapping = _mapping(context, request)
+    with open_reader(
+        file_io,
+        request.path,
+        file_format=request.file.file_format,
+        file_bytes=request.file.file_size,
+        declared=None if request.file.external_path is None else mapping.fields,
+    ) as reader:
+        mapping.check_columns(reader.schema.names)
+        decoded = reader.batches(
+            mapping.file_columns, predicate=None, batch_rows=context.batch_rows
+        )
+        for batch in decoded:
+            for tally, column in zip(tallies, mapping.apply(batch).columns, strict=True):
+                tally.add(column, settings)
+    return dump_losses(tuple(tally.losses() for tally in tallies))
+
+
+def _mapping(context: OverflowContext, request: OverflowRequest) -> FieldMapping:
+    """Read the columns as the file has them, in the Arrow types of their own Paimon types."""
+    held = tuple(column.held for column in request.columns)
+    schema = TableSchema(id=request.file.schema_id, fields=held, highest_field_id=0)
+    return FieldMapping.of(held, (), schema, request.path, table=context.table)
+
+
+@dataclass(slots=True)
+class _Tally:
+    """What was found of one column so far."""
+
+    column: CastColumn
+    most: int
+    rows: int = 0
+    unjudged: int = 0
+    counts: Counter[Loss] = field(default_factory=Counter)
+    examples: list[LostValue] = field(default_factory=list)
+
+    def add(self, values: Array, settings: CastSettings) -> None:
+        """Judge a batch."""
+        self.rows += len(values)
+        if self.column.forbids_null and values.null_count:
+            self.counts[Loss.FORBIDDEN] += values.null_count
+        found = losses_of(values, self.column.held.type, self.column.wanted.type, settings)
+        self.unjudged += found.unjudged
+        for loss, rows in found.rows.items():
+            room = self.most - self.counts[loss]
+            self.counts[loss] += int(rows.sum())
+            if room > 0:
+                self._show(values, found, loss, np.flatnonzero(rows)[:room])
+
+    def _show(self, values: Array, found: Losses, loss: Loss, rows: np.ndarray) -> None:
+        where = pa.array(rows)
+        before = shown(values.take(where), self.column.held.type)
+        after = shown(found.result.take(where), self.column.wanted.type)
+        for value, becomes in zip(before, after, strict=True):
+            self.examples.append(LostValue(loss=loss, value=value, becomes=becomes))
+
+    def losses(self) -> ColumnLosses:
+        """Return what was found."""
+        return ColumnLosses(
+            column=self.column.wanted.name,
+            rows=self.rows,
+            counts=dict(self.counts),
+            unjudged=self.unjudged,
+            examples=tuple(self.examples),
+        )

@@ -1,0 +1,1 @@
+"""Deleting and updating rows of the files of one bucket."""

@@ -1,0 +1,105 @@
+"""Which rows of a table change: those a predicate is true for, or that match a source row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_assets.engine.codec.numpy_columns import from_numpy, to_numpy
+from paimon_assets.engine.contract.row_change_task import RowChange
+from paimon_assets.engine.data.arrow_predicate import passing_rows
+from paimon_assets.engine.data.write.row_key_extractor import distinct_rows
+from paimon_assets.engine.spec.predicate import fields_of
+
+Longs = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+_ROWS_AT_ONCE = 131_072
+"""At least so many rows are looked up at once, and as many as there are source rows."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Matcher:
+    """Finds the rows that change."""
+
+    change: RowChange
+
+    @cached_property
+    def source(self) -> pa.RecordBatch | None:
+        """The source rows, one batch; None if a predicate alone decides."""
+        if self.change.source is None:
+            return None
+        table = pa.ipc.open_stream(self.change.source).read_all().combine_chunks()
+        batches = table.to_batches()
+        return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=table.schema)
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """The columns that decide."""
+        return fields_of(self.change.read.predicate) | set(self.change.on)
+
+    def gathered(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Join batches, so that the source is hashed for many rows at a time."""
+        if self.source is None:
+            yield from batches
+            return
+        least = max(_ROWS_AT_ONCE, self.source.num_rows)
+        waiting: list[pa.RecordBatch] = []
+        rows = 0
+        for batch in batches:
+            waiting.append(batch)
+            rows += batch.num_rows
+            if rows >= least:
+                yield from _joined(waiting)
+                waiting, rows = [], 0
+        if waiting:
+            yield from _joined(waiting)
+
+    def matches(self, rows: pa.RecordBatch) -> tuple[Flags, Longs | None]:
+        """Return which rows change and, for these, the number of their source row.
+
+        Args:
+            rows: At least `columns`, in the table's Arrow types.
+        """
+        predicate = self.change.read.predicate
+        mask: Flags = np.ones(rows.num_rows, dtype=np.bool_)
+        if predicate is not None:
+            fields = self.change.read.schema.by_name
+            mask = to_numpy(passing_rows(predicate, rows.column, fields))
+        if self.source is None:
+            return mask, None
+        found = self._source_rows(self.source, rows)
+        mask = mask & (found >= 0)
+        return mask, found[mask]
+
+    def source_of(self, numbers: Longs | None) -> pa.RecordBatch | None:
+        """Return source rows by their numbers."""
+        if self.source is None or numbers is None:
+            return None
+        return self.source.take(from_numpy(numbers))
+
+    def _source_rows(self, source: pa.RecordBatch, rows: pa.RecordBatch) -> Longs:
+        """Row → the source row that is equal in the columns `on`; -1 is none."""
+        if not rows.num_rows or not source.num_rows:
+            return np.full(rows.num_rows, -1, dtype=np.int64)
+        both: list[Any] = [
+            pa.concat_arrays([source.column(name), rows.column(name)]) for name in self.change.on
+        ]
+        numbers, first_rows = distinct_rows(both)
+        found: Longs = first_rows[numbers[source.num_rows :]]
+        known: Flags = found < source.num_rows
+        for name in self.change.on:
+            known &= to_numpy(pc.is_valid(rows.column(name)))
+        return np.where(known, found, -1)
+
+
+def _joined(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    """Join batches to one; to several, if texts are too long for one."""
+    return pa.Table.from_batches(batches).combine_chunks().to_batches()

@@ -1,0 +1,31 @@
+"""The task `row-change`: a RowChangeTask in, a RowChangeResult out, both as bytes.
+
+primary key       records of kind -D or +U for the rows that match
+deletion vectors  positions of the rows that match, and their new values in new files
+neither           files with a match written again
+"""
+
+from paimon_assets.engine.contract.row_change_task import (
+    dump_row_change_result,
+    load_row_change,
+    load_row_change_task,
+)
+from paimon_assets.engine.data.row_change.append import change_append
+from paimon_assets.engine.data.row_change.keyed import change_keyed
+from paimon_assets.engine.fileio.base import FileIO
+
+
+def change_rows(shared: bytes, payload: bytes, file_io: FileIO) -> bytes:
+    """Delete or update rows in files of one bucket.
+
+    Args:
+        shared: A `RowChange` (`contract.row_change_task`).
+        payload: A `RowChangeTask`.
+        file_io: Where the table lies.
+
+    Returns:
+        A `RowChangeResult`; its files are not visible until its message is committed.
+    """
+    change, task = load_row_change(shared), load_row_change_task(payload)
+    run = change_keyed if change.read.schema.has_primary_key else change_append
+    return dump_row_change_result(run(change, task, file_io))

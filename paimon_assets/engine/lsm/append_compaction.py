@@ -1,0 +1,94 @@
+"""Which files of a table without primary key to compact together.
+
+    any order    small files by size into bins of about twice the target size
+    in order     neighbouring small files of a bucket whose rows stay in order
+
+Source: `org.apache.paimon.append.AppendCompactCoordinator`, `BucketedAppendCompactManager`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+
+from paimon_assets.engine.spec.data_file import DataFileMeta
+
+_FEWEST_FILES = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppendCompaction:
+    """The numbers of a table."""
+
+    target_bytes: int
+    """Size of full files."""
+    open_file_bytes: int
+    """What one more file counts at least."""
+    min_files: int
+    """Small files that are worth it, where they do not fill a file."""
+
+    def in_any_order(
+        self, files: Iterable[DataFileMeta], group_of: Callable[[DataFileMeta], Hashable | None]
+    ) -> list[list[DataFileMeta]]:
+        """Pack files into bins.
+
+        Args:
+            files: Small ones, and those with many deleted rows.
+            group_of: What files must be compacted together for, such as the index file of their
+                deletion vectors; None for files that are free. Groups are compacted whatever their
+                size.
+        """
+        groups: dict[Hashable, list[DataFileMeta]] = {}
+        free: list[DataFileMeta] = []
+        for file in sorted(files, key=lambda file: file.file_size):
+            group = group_of(file)
+            if group is None:
+                free.append(file)
+            else:
+                groups.setdefault(group, []).append(file)
+        bins = self._bins(sorted(groups.values(), key=_bytes_of), fewest=1)
+        return bins + self._bins([[file] for file in free], fewest=self.min_files)
+
+    def _bins(
+        self, groups: Iterable[list[DataFileMeta]], *, fewest: int
+    ) -> list[list[DataFileMeta]]:
+        bins: list[list[DataFileMeta]] = []
+        current: list[DataFileMeta] = []
+        for group in groups:
+            current = current + group
+            weight = _bytes_of(current) + self.open_file_bytes * len(current)
+            if len(current) >= _FEWEST_FILES and weight >= 2 * self.target_bytes:
+                bins.append(current)
+                current = []
+        if current and len(current) >= fewest:
+            bins.append(current)
+        return bins
+
+    def in_order(
+        self,
+        files: Sequence[DataFileMeta],
+        is_candidate: Callable[[DataFileMeta], bool],
+        is_urgent: Callable[[DataFileMeta], bool],
+    ) -> list[list[DataFileMeta]]:
+        """Return stretches of neighbouring candidates.
+
+        Args:
+            files: All files of a bucket, in order.
+            is_candidate: Whether a file is small, or has many deleted rows.
+            is_urgent: Whether a candidate is rewritten even alone: it has many deleted rows.
+        """
+        stretches: list[list[DataFileMeta]] = [[]]
+        for file in files:
+            if is_candidate(file):
+                stretches[-1].append(file)
+            elif stretches[-1]:
+                stretches.append([])
+        return [
+            stretch
+            for stretch in stretches
+            if len(stretch) >= self.min_files or any(map(is_urgent, stretch))
+        ]
+
+
+def _bytes_of(files: Iterable[DataFileMeta]) -> int:
+    return sum(file.file_size for file in files)

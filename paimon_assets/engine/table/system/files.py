@@ -1,0 +1,343 @@
+"""System tables of files: data files, manifests and indexes of one snapshot, and sums of them.
+
+Source: `org.apache.paimon.table.system.FilesTable`, `FileKeyRangesTable`, `ManifestsTable`,
+`PartitionsTable`, `BucketsTable`, `TableIndexesTable`.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import groupby
+from typing import Any
+
+import pyarrow as pa
+
+from paimon_assets.engine.codec.binary_row import deserialize_row
+from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
+from paimon_assets.engine.spec.data_file import DataFileMeta
+from paimon_assets.engine.spec.index_file import (
+    DELETION_VECTORS_INDEX,
+    GlobalIndexMeta,
+    IndexManifestEntry,
+)
+from paimon_assets.engine.spec.manifest import ManifestEntry
+from paimon_assets.engine.spec.partition import value_text
+from paimon_assets.engine.spec.types import DataField, DataType
+from paimon_assets.engine.table.system.metadata import MILLIS, Columns, Rows, snapshot_of
+
+FILE_KEY_RANGES: Columns = {
+    "partition": pa.string(),
+    "bucket": pa.int32(),
+    "file_path": pa.string(),
+    "file_format": pa.string(),
+    "schema_id": pa.int64(),
+    "level": pa.int32(),
+    "record_count": pa.int64(),
+    "file_size_in_bytes": pa.int64(),
+    "min_key": pa.string(),
+    "max_key": pa.string(),
+    "first_row_id": pa.int64(),
+}
+FILES: Columns = {
+    **{name: kind for name, kind in FILE_KEY_RANGES.items() if name != "first_row_id"},
+    "null_value_counts": pa.string(),
+    "min_value_stats": pa.string(),
+    "max_value_stats": pa.string(),
+    "min_sequence_number": pa.int64(),
+    "max_sequence_number": pa.int64(),
+    "creation_time": MILLIS,
+    "deleteRowCount": pa.int64(),
+    "file_source": pa.string(),
+    "first_row_id": pa.int64(),
+    "write_cols": pa.list_(pa.string()),
+}
+MANIFESTS: Columns = {
+    "file_name": pa.string(),
+    "file_size": pa.int64(),
+    "num_added_files": pa.int64(),
+    "num_deleted_files": pa.int64(),
+    "schema_id": pa.int64(),
+    "min_partition_stats": pa.string(),
+    "max_partition_stats": pa.string(),
+    "min_row_id": pa.int64(),
+    "max_row_id": pa.int64(),
+}
+PARTITIONS: Columns = {
+    "partition": pa.string(),
+    "record_count": pa.int64(),
+    "file_size_in_bytes": pa.int64(),
+    "file_count": pa.int64(),
+    "last_update_time": MILLIS,
+    "created_at": MILLIS,
+    "created_by": pa.string(),
+    "updated_by": pa.string(),
+    "options": pa.string(),
+    "total_buckets": pa.int32(),
+    "done": pa.bool_(),
+    "deleted_record_count": pa.int64(),
+}
+BUCKETS: Columns = {
+    "partition": pa.string(),
+    "bucket": pa.int32(),
+    "record_count": pa.int64(),
+    "file_size_in_bytes": pa.int64(),
+    "file_count": pa.int64(),
+    "last_update_time": MILLIS,
+}
+TABLE_INDEXES: Columns = {
+    "partition": pa.string(),
+    "bucket": pa.int32(),
+    "index_type": pa.string(),
+    "file_name": pa.string(),
+    "file_size": pa.int64(),
+    "row_count": pa.int64(),
+    "dv_ranges": pa.list_(
+        pa.struct(
+            [
+                pa.field("f0", pa.string(), nullable=False),
+                pa.field("f1", pa.int32(), nullable=False),
+                pa.field("f2", pa.int32(), nullable=False),
+                pa.field("_CARDINALITY", pa.int64()),
+            ]
+        )
+    ),
+    "row_range_start": pa.int64(),
+    "row_range_end": pa.int64(),
+    "index_field_id": pa.int32(),
+    "index_field_name": pa.string(),
+}
+
+
+Texts = dict[str, str | None]
+
+
+def files(store: FileStore) -> Rows:
+    """Yield one row a live data file."""
+    for entry in _live(store):
+        yield {**_key_range_row(store, entry), **_file_details(store, entry.file)}
+
+
+def file_key_ranges(store: FileStore) -> Rows:
+    """Yield one row a live data file: where it lies and which keys it holds."""
+    for entry in _live(store):
+        yield _key_range_row(store, entry)
+
+
+def manifests(store: FileStore) -> Rows:
+    """Yield one row a manifest, of the base list and then of the delta list."""
+    snapshot = snapshot_of(store)
+    types = [field.type for field in store.partitions.fields]
+    for meta in () if snapshot is None else store.manifests.manifests_of(snapshot):
+        yield {
+            "file_name": meta.file_name,
+            "file_size": meta.file_size,
+            "num_added_files": meta.num_added_files,
+            "num_deleted_files": meta.num_deleted_files,
+            "schema_id": meta.schema_id,
+            "min_partition_stats": _row_text(meta.partition_stats.min_values, types, "{}"),
+            "max_partition_stats": _row_text(meta.partition_stats.max_values, types, "{}"),
+            "min_row_id": meta.min_row_id,
+            "max_row_id": meta.max_row_id,
+        }
+
+
+def partitions(store: FileStore) -> Rows:
+    """Yield one row a partition that holds files, by name.
+
+    What only a catalog server knows (who made it, whether it is done) is null or false.
+    """
+    entries = _live(store)
+    deleted = _deleted_rows(store)
+    names = {entry.partition: _partition_name(store, entry.partition) for entry in entries}
+    grouped = _grouped(entries, lambda entry: entry.partition)
+    for partition, members in sorted(grouped, key=lambda group: names[group[0]]):
+        yield {
+            "partition": names[partition],
+            **_sums(members),
+            "total_buckets": members[-1].total_buckets,
+            "done": False,
+            "deleted_record_count": deleted.get(partition, 0),
+        }
+
+
+def buckets(store: FileStore) -> Rows:
+    """Yield one row a bucket that holds files."""
+    for key, members in _grouped(_live(store), lambda entry: (entry.partition, entry.bucket)):
+        partition, bucket = key
+        yield {
+            "partition": _partition_text(store, partition),
+            "bucket": bucket,
+            **_sums(members),
+        }
+
+
+def table_indexes(store: FileStore) -> Rows:
+    """Yield one row an index file."""
+    for entry in _index_entries(store):
+        file, vectors = entry.file, entry.file.deletion_vectors
+        covers = file.global_index
+        yield {
+            "partition": _partition_text(store, entry.partition),
+            "bucket": entry.bucket,
+            "index_type": file.index_type,
+            "file_name": file.file_name,
+            "file_size": file.file_size,
+            "row_count": file.row_count,
+            "dv_ranges": None
+            if vectors is None
+            else [
+                {
+                    "f0": v.data_file_name,
+                    "f1": v.offset,
+                    "f2": v.length,
+                    "_CARDINALITY": v.cardinality,
+                }
+                for v in vectors
+            ],
+            "row_range_start": covers and covers.row_range_start,
+            "row_range_end": covers and covers.row_range_end,
+            "index_field_id": covers and covers.index_field_id,
+            "index_field_name": covers and _indexed_columns(store, covers),
+        }
+
+
+def _live(store: FileStore) -> list[ManifestEntry]:
+    snapshot = snapshot_of(store)
+    return [] if snapshot is None else FileStoreScan(store).live_files(snapshot)
+
+
+def _index_entries(store: FileStore) -> Sequence[IndexManifestEntry]:
+    snapshot = snapshot_of(store)
+    if snapshot is None or snapshot.index_manifest is None:
+        return ()
+    return store.manifests.read_index(snapshot.index_manifest)
+
+
+def _indexed_columns(store: FileStore, covers: GlobalIndexMeta) -> str | None:
+    ids = covers.extra_field_ids or (covers.index_field_id,)
+    names = [store.schema.by_id[number].name for number in ids if number in store.schema.by_id]
+    return ",".join(names) or None
+
+
+def _grouped(
+    entries: Iterable[ManifestEntry], key: Callable[[ManifestEntry], Any]
+) -> list[tuple[Any, list[ManifestEntry]]]:
+    ordered = sorted(entries, key=key)
+    return [(value, list(members)) for value, members in groupby(ordered, key)]
+
+
+def _sums(entries: Sequence[ManifestEntry]) -> dict[str, Any]:
+    times = [entry.file.creation_time for entry in entries if entry.file.creation_time is not None]
+    return {
+        "record_count": sum(entry.file.row_count for entry in entries),
+        "file_size_in_bytes": sum(entry.file.file_size for entry in entries),
+        "file_count": len(entries),
+        "last_update_time": max(times, default=None),
+    }
+
+
+def _deleted_rows(store: FileStore) -> dict[bytes, int | None]:
+    """Return partition → rows that deletion vectors delete, None if some vector does not tell."""
+    found: dict[bytes, int | None] = {}
+    for entry in _index_entries(store):
+        if entry.file.index_type != DELETION_VECTORS_INDEX:
+            continue
+        counts = [vector.cardinality for vector in entry.file.deletion_vectors or ()]
+        known = [count for count in counts if count is not None]
+        before = found.get(entry.partition, 0)
+        total = None if before is None or len(known) < len(counts) else before + sum(known)
+        found[entry.partition] = total
+    return found
+
+
+def _key_range_row(store: FileStore, entry: ManifestEntry) -> dict[str, Any]:
+    file = entry.file
+    keys = [field.type for field in store.schema.key_fields]
+    directory = store.partitions.bucket_path(store.paths, entry.partition, entry.bucket)
+    return {
+        "partition": _partition_text(store, entry.partition),
+        "bucket": entry.bucket,
+        "file_path": file.external_path or f"{directory}/{file.file_name}",
+        "file_format": file.file_format,
+        "schema_id": file.schema_id,
+        "level": file.level,
+        "record_count": file.row_count,
+        "file_size_in_bytes": file.file_size,
+        "min_key": _row_text(file.min_key, keys, "[]") if keys else None,
+        "max_key": _row_text(file.max_key, keys, "[]") if keys else None,
+        "first_row_id": file.first_row_id,
+    }
+
+
+def _file_details(store: FileStore, file: DataFileMeta) -> dict[str, Any]:
+    lows, highs, nulls = _value_stats(store, file)
+    return {
+        "null_value_counts": _map_text(nulls),
+        "min_value_stats": _map_text(lows),
+        "max_value_stats": _map_text(highs),
+        "min_sequence_number": file.min_sequence_number,
+        "max_sequence_number": file.max_sequence_number,
+        "creation_time": file.creation_time,
+        "deleteRowCount": file.delete_row_count,
+        "file_source": None if file.file_source is None else file.file_source.name,
+        "write_cols": None if file.write_cols is None else list(file.write_cols),
+    }
+
+
+def _value_stats(store: FileStore, file: DataFileMeta) -> tuple[Texts, Texts, Texts]:
+    """Return smallest values, largest values and null counts by column; None is unknown."""
+    source = store.schemas.schema(file.schema_id)
+    names = file.value_stats_cols
+    if names is None:
+        names = file.write_cols or source.field_names
+    held: list[DataField] = [source.by_name[name] for name in names if name in source.by_name]
+    stats = file.value_stats
+    types = [field.type for field in held]
+    lows, highs = (_values(row, types) for row in (stats.min_values, stats.max_values))
+    places = {field.id: place for place, field in enumerate(held)}
+    low: Texts = {}
+    high: Texts = {}
+    null: Texts = {}
+    for column in store.schema.fields:
+        place = places.get(column.id)
+        absent = column.id not in source.by_id
+        low[column.name] = None if place is None else lows[place]
+        high[column.name] = None if place is None else highs[place]
+        count = file.row_count if absent else None
+        if place is not None and place < len(stats.null_counts):
+            count = stats.null_counts[place]
+        null[column.name] = None if count is None else str(count)
+    return low, high, null
+
+
+def _values(row: bytes, types: Sequence[DataType]) -> list[str | None]:
+    if int.from_bytes(row[:4], "big") != len(types):
+        return [None] * len(types)  # some writers leave statistics out
+    values = deserialize_row(row, types)
+    return [_text(value, data_type) for value, data_type in zip(values, types, strict=True)]
+
+
+def _text(value: Any, data_type: DataType) -> str | None:
+    if isinstance(value, bytes):
+        return value.hex()
+    return value_text(value, data_type, legacy=False)
+
+
+def _row_text(row: bytes, types: Sequence[DataType], brackets: str) -> str:
+    texts = ", ".join("null" if text is None else text for text in _values(row, types))
+    return f"{brackets[0]}{texts}{brackets[1]}"
+
+
+def _map_text(values: Mapping[str, str | None]) -> str:
+    """Return a map as Java prints a sorted one."""
+    pairs = (f"{name}={'null' if text is None else text}" for name, text in sorted(values.items()))
+    return "{" + ", ".join(pairs) + "}"
+
+
+def _partition_text(store: FileStore, partition: bytes) -> str:
+    spec = store.partitions.spec(partition)
+    return "{" + ", ".join(spec.values()) + "}"
+
+
+def _partition_name(store: FileStore, partition: bytes) -> str:
+    spec = store.partitions.spec(partition)
+    return "/".join(f"{name}={text}" for name, text in spec.items())

@@ -1,0 +1,224 @@
+"""System tables of snapshots, schemas and names: what lies in small JSON files.
+
+Columns and types are those of Paimon 2.0; texts of Java collections (`[a, b]`) are kept.
+Source: `org.apache.paimon.table.system.SnapshotsTable`, `SchemasTable`, `OptionsTable`,
+`TagsTable`, `BranchesTable`, `ConsumersTable`, `StatisticTable`, `AggregationFieldsTable`.
+"""
+
+import datetime as dt
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.scan.time_travel import travel_by_options
+from paimon_assets.engine.errors import FormatError
+from paimon_assets.engine.spec.snapshot import Snapshot
+from paimon_assets.engine.spec.type_text import field_to_json
+
+Rows = Iterator[dict[str, Any]]
+Columns = Mapping[str, pa.DataType]
+"""Name → Arrow type."""
+MILLIS = pa.timestamp("ms")
+
+SNAPSHOTS: Columns = {
+    "snapshot_id": pa.int64(),
+    "schema_id": pa.int64(),
+    "commit_user": pa.string(),
+    "commit_identifier": pa.int64(),
+    "commit_kind": pa.string(),
+    "commit_time": MILLIS,
+    "base_manifest_list": pa.string(),
+    "delta_manifest_list": pa.string(),
+    "changelog_manifest_list": pa.string(),
+    "total_record_count": pa.int64(),
+    "delta_record_count": pa.int64(),
+    "changelog_record_count": pa.int64(),
+    "watermark": pa.int64(),
+    "next_row_id": pa.int64(),
+    "operation": pa.string(),
+}
+SCHEMAS: Columns = {
+    "schema_id": pa.int64(),
+    "fields": pa.string(),
+    "partition_keys": pa.string(),
+    "primary_keys": pa.string(),
+    "options": pa.string(),
+    "comment": pa.string(),
+    "update_time": MILLIS,
+}
+OPTIONS: Columns = {"key": pa.string(), "value": pa.string()}
+TAGS: Columns = {
+    "tag_name": pa.string(),
+    "snapshot_id": pa.int64(),
+    "schema_id": pa.int64(),
+    "commit_time": MILLIS,
+    "record_count": pa.int64(),
+    "create_time": MILLIS,
+    "time_retained": pa.string(),
+}
+BRANCHES: Columns = {"branch_name": pa.string(), "create_time": MILLIS}
+CONSUMERS: Columns = {"consumer_id": pa.string(), "next_snapshot_id": pa.int64()}
+STATISTICS: Columns = {
+    "snapshot_id": pa.int64(),
+    "schema_id": pa.int64(),
+    "mergedRecordCount": pa.int64(),
+    "mergedRecordSize": pa.int64(),
+    "colstat": pa.string(),
+}
+AGGREGATION_FIELDS: Columns = {
+    "field_name": pa.string(),
+    "field_type": pa.string(),
+    "function": pa.string(),
+    "function_options": pa.string(),
+    "comment": pa.string(),
+}
+_FIELDS_PREFIX = "fields"
+
+
+def snapshot_of(store: FileStore) -> Snapshot | None:
+    """Return the snapshot that is looked at: the one travelled to, else the newest."""
+    return travel_by_options(store) or store.snapshots.latest()
+
+
+def snapshots(store: FileStore) -> Rows:
+    """Yield one row a snapshot, oldest first."""
+    for number in store.snapshots.list_ids():
+        snapshot = store.snapshots.snapshot_or_none(number)
+        if snapshot is not None:
+            yield _snapshot_row(snapshot)
+
+
+def _snapshot_row(snapshot: Snapshot) -> dict[str, Any]:
+    return {
+        "snapshot_id": snapshot.id,
+        "schema_id": snapshot.schema_id,
+        "commit_user": snapshot.commit_user,
+        "commit_identifier": snapshot.commit_identifier,
+        "commit_kind": str(snapshot.commit_kind),
+        "commit_time": snapshot.time_millis,
+        "base_manifest_list": snapshot.base_manifest_list,
+        "delta_manifest_list": snapshot.delta_manifest_list,
+        "changelog_manifest_list": snapshot.changelog_manifest_list,
+        "total_record_count": snapshot.total_record_count,
+        "delta_record_count": snapshot.delta_record_count,
+        "changelog_record_count": snapshot.changelog_record_count,
+        "watermark": snapshot.watermark,
+        "next_row_id": snapshot.next_row_id,
+        "operation": snapshot.unknown.get("operation"),
+    }
+
+
+def schemas(store: FileStore) -> Rows:
+    """Yield one row a schema, oldest first; lists are JSON texts."""
+    for number in store.schemas.list_ids():
+        schema = store.schemas.schema(number)
+        yield {
+            "schema_id": schema.id,
+            "fields": _json_text([field_to_json(field) for field in schema.fields]),
+            "partition_keys": _json_text(list(schema.partition_keys)),
+            "primary_keys": _json_text(list(schema.primary_keys)),
+            "options": _json_text(dict(schema.options)),
+            "comment": schema.comment,
+            "update_time": schema.time_millis,
+        }
+
+
+def options(store: FileStore) -> Rows:
+    """Yield one row an option that is set, dynamic ones too, by key."""
+    for key, value in sorted(store.schema.options.items()):
+        yield {"key": key, "value": value}
+
+
+def tags(store: FileStore) -> Rows:
+    """Yield one row a tag, by name."""
+    for tag in store.tags.list():
+        retained = tag.time_retained
+        yield {
+            "tag_name": tag.name,
+            "snapshot_id": tag.snapshot.id,
+            "schema_id": tag.snapshot.schema_id,
+            "commit_time": tag.snapshot.time_millis,
+            "record_count": tag.snapshot.total_record_count,
+            "create_time": tag.create_time,
+            "time_retained": None if retained is None else duration_text(retained),
+        }
+
+
+def branches(store: FileStore) -> Rows:
+    """Yield one row a branch, by name; main is not listed."""
+    for name, created_ms in store.branches.list().items():
+        yield {"branch_name": name, "create_time": created_ms}
+
+
+def consumers(store: FileStore) -> Rows:
+    """Yield one row a consumer, by name."""
+    for name, following in store.consumers.list().items():
+        yield {"consumer_id": name, "next_snapshot_id": following}
+
+
+def statistics(store: FileStore) -> Rows:
+    """Yield the statistics that the snapshot names, if it names some.
+
+    Raises:
+        FormatError: The file is damaged.
+    """
+    snapshot = snapshot_of(store)
+    if snapshot is None or snapshot.statistics is None:
+        return
+    path = store.paths.statistics(snapshot.statistics)
+    try:
+        found = json.loads(store.file_io.read_bytes(path))
+        yield {
+            "snapshot_id": found["snapshotId"],
+            "schema_id": found["schemaId"],
+            "mergedRecordCount": found.get("mergedRecordCount"),
+            "mergedRecordSize": found.get("mergedRecordSize"),
+            "colstat": _json_text(found.get("colStats") or {}),
+        }
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise FormatError(
+            f"{path}: not a statistics file ({error}).",
+            kind="metadata-json",
+            details={"path": path},
+        ) from error
+
+
+def aggregation_fields(store: FileStore) -> Rows:
+    """Yield one row a column, with all options that begin with `fields.<column>.`."""
+    for field in store.schema.fields:
+        found = {
+            key: value
+            for key, value in sorted(store.schema.options.items())
+            if (parts := key.split("."))[0] == _FIELDS_PREFIX
+            and len(parts) > 2
+            and parts[1] == field.name
+        }
+        yield {
+            "field_name": field.name,
+            "field_type": str(field.type),
+            "function": f"[{', '.join(found.values())}]",
+            "function_options": f"[{', '.join(found)}]",
+            "comment": field.description,
+        }
+
+
+def duration_text(duration: dt.timedelta) -> str:
+    """Return a duration as Java writes it.
+
+    >>> duration_text(dt.timedelta(days=1, hours=12, milliseconds=5))
+    'PT36H0.005S'
+    """
+    micros = duration // dt.timedelta(microseconds=1)
+    hours, micros = divmod(micros, 3_600_000_000)
+    minutes, micros = divmod(micros, 60_000_000)
+    seconds = f"{micros / 1_000_000:.6f}".rstrip("0").rstrip(".")
+    parts = [f"{hours}H" if hours else "", f"{minutes}M" if minutes else ""]
+    text = "".join([*parts, f"{seconds}S" if micros else ""])
+    return f"PT{text or '0S'}"
+
+
+def _json_text(value: Any) -> str:
+    return json.dumps(value, default=str, ensure_ascii=False)

@@ -1,0 +1,61 @@
+"""TableName: what follows a table's name after a dollar sign, as `t$branch_b$files`.
+
+Source: `org.apache.paimon.catalog.Identifier`.
+"""
+
+from dataclasses import dataclass
+from typing import Self
+
+from paimon_assets.engine.control.catalog import Identifier
+from paimon_assets.engine.errors import InvalidInputError
+
+_SPLITTER = "$"
+_BRANCH = "branch_"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableName:
+    """A table, perhaps one of its branches, perhaps a system table of it."""
+
+    table: Identifier
+    branch: str | None = None
+    system: str | None = None
+
+    @classmethod
+    def parse(cls, name: Identifier) -> Self:
+        """Take a name apart.
+
+        Raises:
+            InvalidInputError: The parts are none of a branch or a system table.
+
+        >>> TableName.parse(Identifier("db", "t$branch_b$files")).system
+        'files'
+        """
+        table, *parts = name.table.split(_SPLITTER)
+        branch = None
+        if parts and parts[0].startswith(_BRANCH):
+            branch = parts.pop(0).removeprefix(_BRANCH)
+        if len(parts) > 1 or not table or branch == "" or "" in parts:
+            raise InvalidInputError(
+                f"'{name}' names no table; write table, table$system_table, table$branch_name or"
+                " table$branch_name$system_table.",
+                kind="name",
+                details={"table": str(name)},
+            )
+        identifier = Identifier(name.database, table)
+        return cls(table=identifier, branch=branch, system=parts[0] if parts else None)
+
+    @staticmethod
+    def refuse_parts(name: Identifier) -> None:
+        """Refuse the name of a new table that would mean a branch or a system table.
+
+        Raises:
+            InvalidInputError: The name holds a dollar sign.
+        """
+        if _SPLITTER in name.table:
+            raise InvalidInputError(
+                f"A table cannot be called '{name}': what follows '{_SPLITTER}' names a branch or"
+                " a system table.",
+                kind="name",
+                details={"table": str(name)},
+            )

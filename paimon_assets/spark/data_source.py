@@ -1,0 +1,217 @@
+"""`spark.read.format("paimon_assets")`: Paimon tables as a Python Data Source.
+
+    spark.read.format("paimon_assets").option("warehouse", "/w").option("table", "db.t").load()
+
+Options: `path` (a table directory), or `warehouse` and `table` (`db.t`, `db.t$snapshots`);
+`columns` (`id,amount`); Paimon's own keys such as `scan.snapshot-id`; those of the storage, such as
+`s3.endpoint`. What `register` was given serves where a read names nothing else, and stays out of
+plans: give secrets there.
+
+Spark tells a Python Data Source which filters to apply (4.1 and later) but not which columns are
+needed: name them by `columns` or by `schema(...)`, or use `spark.tables.to_spark`. Every action
+reads the newest snapshot, unless an option says otherwise.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceWriter,
+    InputPartition,
+)
+from pyspark.sql.types import StructType
+
+from paimon_assets.engine.contract.wire import dump_read_context, dump_split
+from paimon_assets.engine.errors import InvalidInputError, NotFoundError
+from paimon_assets.engine.table.read_builder import Plan, ReadBuilder
+from paimon_assets.engine.table.table import Table
+from paimon_assets.spark.data_source_stream import TableStreamReader
+from paimon_assets.spark.data_source_system import SystemTableReader, system_schema
+from paimon_assets.spark.data_source_writer import TableWriter
+from paimon_assets.spark.failure import flying
+from paimon_assets.spark.filters import to_predicate
+from paimon_assets.spark.location import WAREHOUSE, Location
+from paimon_assets.spark.types import spark_arrow_schema, to_spark_schema
+from paimon_assets.spark.worker import read_split_rows
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import Filter
+
+FORMAT = "paimon_assets"
+"""Name of the data source."""
+PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
+"""Without it Spark refuses data sources that take filters."""
+
+
+def register(
+    session: SparkSession,
+    *,
+    warehouse: str | None = None,
+    options: Mapping[str, str] | None = None,
+) -> None:
+    """Make `format("paimon_assets")` known to a session; a second call replaces the first.
+
+    Args:
+        session: Whose tasks, and whose driver, can import this package.
+        warehouse: For reads and writes that name a `table` only.
+        options: Of the storage, such as `s3.secret-key`; never part of a plan.
+    """
+    defaults = {**(options or {}), **({} if warehouse is None else {WAREHOUSE: warehouse})}
+    chosen: type[DataSource] = PaimonDataSource
+    if defaults:
+        chosen = type("PaimonDataSource", (PaimonDataSource,), {"defaults": defaults})
+    session.dataSource.register(chosen)
+    session.conf.set(PUSHDOWN, "true")
+
+
+class PaimonDataSource(DataSource):
+    """One table, for one read or write of Spark. Spark makes it, see `register`."""
+
+    defaults: ClassVar[Mapping[str, str]] = {}
+    """Options of `register`; those of the read win."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the name of the format."""
+        return FORMAT
+
+    def schema(self) -> StructType:
+        """Return the columns of the table at the time travelled to, as Spark's types."""
+        with flying():
+            location = self._location
+            if not location.is_system_table:
+                return to_spark_schema(_read(location, location.table()).fields())
+            return _chosen(system_schema(location), location.columns)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Return who plans and reads.
+
+        Args:
+            schema: Columns to read, some or all of the table's.
+
+        Raises:
+            WorkerError: With the `PaimonError` inside: there is no such table or column, or a
+                column has another type than it had.
+        """
+        with flying():
+            location = self._location
+            if location.is_system_table:
+                have = _chosen(system_schema(location), schema.fieldNames())
+                _check_types(schema, have)
+                return SystemTableReader(location, schema)
+            return TableReader(_read_as(schema, location, location.table()), schema)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
+        """Return who follows the table; see `data_source_stream`."""
+        with flying():
+            table = self._location.table()
+            return TableStreamReader(table, _read_as(schema, self._location, table), schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # noqa: FBT001
+        """Return who writes; see `TableWriter`."""
+        with flying():
+            return TableWriter.of(self._location, schema, overwrite=overwrite)
+
+    @property
+    def _location(self) -> Location:
+        return Location.of(self.options, self.defaults)
+
+
+class SplitPartition(InputPartition):
+    """One split, as its wire bytes."""
+
+
+class SplitReader(DataSourceReader):
+    """What a task needs to read splits; its predicate is part of the context."""
+
+    def __init__(self, context: bytes, schema: pa.Schema) -> None:
+        self._context = context
+        self._schema = schema
+
+    def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
+        """Read one split; Spark calls it with None if there are none."""
+        if partition is not None:
+            yield from read_split_rows(self._context, partition.value, self._schema)
+
+
+class TableReader(DataSourceReader):
+    """Plans one read on the driver."""
+
+    def __init__(self, read: ReadBuilder, schema: StructType) -> None:
+        self._read = read
+        self._schema = schema
+
+    def pushFilters(self, filters: "list[Filter]") -> "Iterable[Filter]":  # noqa: N802 - Spark's name
+        """Take the filters that mean the same here, and return the others."""
+        with flying():
+            schema = self._read.read_schema()
+        for pushed in filters:
+            predicate = to_predicate(pushed, schema)
+            if predicate is None:
+                yield pushed
+            else:
+                self._read = self._read.with_filter(predicate)
+
+    @cached_property
+    def _plan(self) -> Plan:
+        with flying():
+            return self._read.plan()
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Return one partition a split."""
+        return [SplitPartition(dump_split(split)) for split in self._plan.splits]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Read one split; tasks do it by the `SplitReader` they get instead."""
+        make, parts = self.__reduce__()
+        return make(*parts).read(partition)
+
+    def __reduce__(self) -> tuple[type[SplitReader], tuple[bytes, pa.Schema]]:
+        # Spark sends its reader to the tasks: they get the plan's context, and no metadata.
+        context = dump_read_context(self._plan.context)
+        return SplitReader, (context, spark_arrow_schema(self._schema))
+
+
+def _read(location: Location, table: Table) -> ReadBuilder:
+    read = table.new_read_builder().with_options(location.table_options)
+    return read.with_columns(location.columns)
+
+
+def _read_as(schema: StructType, location: Location, table: Table) -> ReadBuilder:
+    read = _read(location, table).with_columns(schema.fieldNames())
+    _check_types(schema, to_spark_schema(read.fields()))
+    return read
+
+
+def _chosen(schema: StructType, names: Sequence[str] | None) -> StructType:
+    """Return some columns of a schema."""
+    if names is None:
+        return schema
+    unknown = [name for name in names if name not in schema.fieldNames()]
+    if unknown:
+        raise NotFoundError(
+            f"Column '{unknown[0]}' does not exist; there are {', '.join(schema.fieldNames())}.",
+            kind="column-not-found",
+            details={"column": unknown[0]},
+        )
+    return StructType([schema[name] for name in names])
+
+
+def _check_types(asked: StructType, have: StructType) -> None:
+    """Refuse columns whose type is not the table's: Spark would misread the batches."""
+    for wanted, column in zip(asked.fields, have.fields, strict=True):
+        # Whether nulls may be inside is no matter of the batches.
+        asked_type, type_now = wanted.dataType.simpleString(), column.dataType.simpleString()
+        if asked_type != type_now:
+            raise InvalidInputError(
+                f"Column '{wanted.name}' is {type_now} in the table, and {asked_type} in the "
+                "DataFrame; load it again, or cast after loading.",
+                kind="spark-type",
+                details={"column": wanted.name},
+            )

@@ -1,0 +1,92 @@
+"""A batch of tasks as Spark jobs: each job is one Spark task that runs some of them in a row.
+
+    tasks ─▶ dealt by cost ─▶ jobs, as many at a time as there are cores ─▶ answers as jobs end
+
+One job for all would be cheaper by a tenth of a second a job, but its answers come when all are
+done: nobody could tell how far it is. It works through Connect too, which has no status tracker.
+"""
+
+import heapq
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import pyarrow as pa
+from pyspark.sql import Row, SparkSession
+
+from paimon_assets.engine.contract.tasks import TaskBatch, as_ended
+from paimon_assets.engine.contract.wire import load_error
+from paimon_assets.spark.failure import typed_errors
+from paimon_assets.spark.packing import ddl
+from paimon_assets.spark.worker import TASK_ANSWER_SCHEMA, TASK_SCHEMA, run_tasks
+
+_JOBS_A_CORE = 4
+"""Small enough to end together, and to show progress."""
+_SMALL_JOB = 32 * 1024 * 1024
+"""Tasks that cost less than this (bytes) are not worth a job more than there are cores."""
+
+
+def run_jobs(session: SparkSession, batch: TaskBatch, *, cores: int) -> Iterator[tuple[int, bytes]]:
+    """Yield (number of a task, its result) as jobs end; see `contract.executor`.
+
+    Args:
+        session: Where to run.
+        batch: The tasks.
+        cores: Jobs that run at a time.
+    """
+    failure: Exception | None = None
+    with ThreadPoolExecutor(cores, thread_name_prefix="spark-tasks") as pool:
+        jobs = [pool.submit(_answers, session, batch, job) for job in _jobs(batch, cores)]
+        try:
+            for job in as_ended(jobs):
+                if job.cancelled():
+                    continue
+                error = job.exception()
+                if error is not None and not isinstance(error, Exception):
+                    raise error
+                for answer in () if error is not None else job.result():
+                    if answer.error is None:
+                        yield answer.number, bytes(answer.result)
+                    else:
+                        error = load_error(bytes(answer.error))
+                if error is not None and failure is None:
+                    failure = error
+                    pool.shutdown(wait=False, cancel_futures=True)
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+    if failure is not None:
+        raise failure
+
+
+def _jobs(batch: TaskBatch, cores: int) -> list[list[int]]:
+    """Return the numbers of each job's tasks, the costliest job first."""
+    costs, most = batch.costs, _JOBS_A_CORE * cores
+    if batch.weights:
+        most = max(cores, min(most, sum(costs) // _SMALL_JOB))
+    jobs: dict[int, list[int]] = {}
+    for number, job in enumerate(dealt(costs, most)):
+        jobs.setdefault(job, []).append(number)
+    return sorted(jobs.values(), key=lambda numbers: -sum(costs[n] for n in numbers))
+
+
+def _answers(session: SparkSession, batch: TaskBatch, numbers: Sequence[int]) -> list[Row]:
+    columns = {"number": numbers, "payload": [batch.payloads[number] for number in numbers]}
+    frame = session.createDataFrame(pa.table(columns, TASK_SCHEMA)).coalesce(1)
+    run = run_tasks(batch.name, batch.shared, batch.file_io)
+    with typed_errors():
+        answers: list[Row] = frame.mapInArrow(run, ddl(TASK_ANSWER_SCHEMA)).collect()
+    return answers
+
+
+def dealt(costs: Sequence[int], tasks: int) -> list[int]:
+    """Deal pieces of work to at most `tasks` hands: the costliest first, to the least busy.
+
+    >>> dealt([1, 5, 1, 3], 2)
+    [1, 0, 1, 1]
+    """
+    busy = [(0, task) for task in range(min(tasks, len(costs)))]
+    given = [0] * len(costs)
+    for number in sorted(range(len(costs)), key=lambda number: -costs[number]):
+        load, task = heapq.heappop(busy)
+        given[number] = task
+        heapq.heappush(busy, (load + costs[number], task))
+    return given

@@ -1,0 +1,48 @@
+"""Segments come in and are read alike, whoever reads footers and files."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.schema import Schema
+from paimon_assets.engine.table.segment_import import SegmentSource
+from tests.testkit.foreign import write
+
+SALES = Schema.of({"v": "INT", "s": "STRING", "day": "INT"}, partition_keys=["day"])
+
+
+def _folder(home: Path, name: str) -> Path:
+    for day in range(3):
+        for part in range(2):
+            values = pa.array([10 * day + part, None], pa.int32())
+            data = pa.table({"s": [name, "none"], "v": values})
+            write(home / name / f"day={day}" / f"{part}.{name}", data)
+    return home / name
+
+
+def test_several_formats_come_in_and_are_read_as_one_table(runner, new_catalog, tmp_path):
+    table = new_catalog.create_table("db.sales", SALES)
+    formats = ("parquet", "orc", "avro", "csv")
+    for name in formats:
+        source = SegmentSource(path=str(_folder(tmp_path, name)), format=name, partition="day:int")
+        outcome = table.segments().add(source, runner.executor)
+        assert [segment.row_count for segment in outcome.segments] == [4, 4, 4]
+    own = pa.table({"v": pa.array([7], pa.int32()), "s": ["own"], "day": pa.array([1], pa.int32())})
+    table.new_write_builder().write(runner.as_rows(own), runner.executor)
+    late = table.new_read_builder().with_filter("day = 1 AND v >= 7").to_arrow(runner.executor)
+    expected = {(value, name, 1) for value in (10, 11) for name in formats} | {(7, "own", 1)}
+    assert {tuple(row.values()) for row in late.to_pylist()} == expected
+    everything = table.new_read_builder().with_columns(["s"]).to_arrow(runner.executor)
+    assert everything.num_rows == 4 * 12 + 1
+
+
+def test_a_file_that_differs_is_named_by_whoever_saw_it(runner, new_catalog, tmp_path):
+    table = new_catalog.create_table("db.sales", SALES)
+    folder = _folder(tmp_path, "parquet")
+    write(folder / "day=9" / "0.parquet", pa.table({"s": ["x"], "v": ["y"]}))
+    source = SegmentSource(path=str(folder), partition="day:int")
+    with pytest.raises(InvalidInputError, match=r"Schema is not same.*day=9/0\.parquet"):
+        table.segments().add(source, runner.executor)
+    assert table.latest_snapshot() is None

@@ -1,0 +1,44 @@
+from paimon_assets.engine.contract.overflow_task import (
+    CastColumn,
+    ColumnLosses,
+    LostValue,
+    OverflowContext,
+    OverflowRequest,
+    dump_losses,
+    dump_overflow_context,
+    dump_overflow_request,
+    load_losses,
+    load_overflow_context,
+    load_overflow_request,
+)
+from paimon_assets.engine.spec.cast_fit import Loss
+from paimon_assets.engine.spec.type_text import parse_type
+from paimon_assets.engine.spec.types import DataField
+from tests.testkit.builders import data_file
+
+HELD = DataField(id=3, name="old", type=parse_type("STRING"))
+WANTED = DataField(id=3, name="new", type=parse_type("INT NOT NULL"), description="d")
+
+
+def test_what_tasks_share_goes_both_ways():
+    context = OverflowContext(
+        table="db.t", options={"cast.dialect": "cpp"}, batch_rows=9, examples=2
+    )
+    assert load_overflow_context(dump_overflow_context(context)) == context
+
+
+def test_a_request_goes_both_ways():
+    column = CastColumn(held=HELD, wanted=WANTED, forbids_null=True)
+    request = OverflowRequest(path="/w/t/f.parquet", file=data_file(), columns=(column,))
+    assert load_overflow_request(dump_overflow_request(request)) == request
+
+
+def test_a_result_goes_both_ways():
+    example = LostValue(loss=Loss.FAILED, value="x")
+    losses = (
+        ColumnLosses(
+            column="new", rows=7, counts={Loss.FAILED: 1}, unjudged=2, examples=(example,)
+        ),
+        ColumnLosses(column="other", rows=7),
+    )
+    assert load_losses(dump_losses(losses)) == losses

@@ -1,0 +1,303 @@
+"""What a snapshot holds beside data files: index files, changelogs, statistics."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from paimon_assets.engine.contract.commit_message import (
+    CommitMessage,
+    CompactIncrement,
+    DataIncrement,
+)
+from paimon_assets.engine.control.commit.abort import abort, delete_changelogs
+from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
+from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.errors import CommitConflictError, InvalidInputError, StorageError
+from paimon_assets.engine.fileio.local import LocalFileIO
+from paimon_assets.engine.spec.index_file import (
+    HASH_INDEX,
+    DeletionVectorMeta,
+    IndexFileMeta,
+)
+from paimon_assets.engine.spec.snapshot import CommitKind, Snapshot
+from paimon_assets.engine.spec.statistics import ColumnStatistics, Statistics
+from paimon_assets.engine.spec.stats import EMPTY_ROW
+from tests.control.tables import (
+    KEYED,
+    FixedClock,
+    commit,
+    keyed_file,
+    live_names,
+    manifest_files,
+    message,
+    new_store,
+    newest,
+    plain_file,
+    referenced_manifests,
+    vectors_of,
+)
+from tests.testkit.faulty_fileio import FaultyFileIO
+
+
+def _index_names(store: FileStore) -> list[str]:
+    name = newest(store).index_manifest
+    return [] if name is None else [e.file.file_name for e in store.manifests.read_index(name)]
+
+
+def _vectors(name: str, *data_files: str) -> IndexFileMeta:
+    metas = (DeletionVectorMeta(data_file_name=each, offset=1, length=22) for each in data_files)
+    return vectors_of(*metas, file_name=name).file
+
+
+def _hash(name: str) -> IndexFileMeta:
+    return IndexFileMeta(index_type=HASH_INDEX, file_name=name, file_size=8, row_count=2)
+
+
+def _written(**increment) -> CommitMessage:
+    return CommitMessage(
+        partition=EMPTY_ROW, bucket=0, total_buckets=None, data_increment=DataIncrement(**increment)
+    )
+
+
+def _compacted(**increment) -> CommitMessage:
+    return CommitMessage(
+        partition=EMPTY_ROW, bucket=0, total_buckets=2,
+        compact_increment=CompactIncrement(**increment),
+    )  # fmt: skip
+
+
+def _all_referenced(store: FileStore) -> set[str]:
+    names = referenced_manifests(store)
+    for snapshot_id in store.snapshots.list_ids():
+        made = store.snapshots.snapshot(snapshot_id)
+        names |= {made.index_manifest} if made.index_manifest else set()
+        if made.changelog_manifest_list:
+            names.add(made.changelog_manifest_list)
+            metas = store.manifests.read_list(made.changelog_manifest_list)
+            names |= {meta.file_name for meta in metas}
+    return names
+
+
+def test_hash_indexes_come_with_an_append_and_replace_what_they_name(tmp_path):
+    store = new_store(tmp_path, KEYED)
+    commit(store, _written(new_files=(keyed_file(0, 9),), new_index_files=(_hash("h0"),)))
+    made = commit(
+        store, _written(new_index_files=(_hash("h1"),), deleted_index_files=(_hash("h0"),))
+    )
+    assert (made.commit_kind, made.delta_record_count) == (CommitKind.APPEND, 0)
+    assert _index_names(store) == ["h1"]
+    with pytest.raises(CommitConflictError) as caught:
+        commit(store, _written(new_index_files=(_hash("h2"),), deleted_index_files=(_hash("h0"),)))
+    assert caught.value.kind == "index-gone"
+    assert manifest_files(store) == _all_referenced(store)
+
+
+def test_an_index_manifest_that_does_not_change_keeps_its_name(tmp_path):
+    store = new_store(tmp_path, KEYED)
+    first = commit(store, _written(new_index_files=(_hash("h0"),)))
+    assert commit(store, message(keyed_file(0, 9))).index_manifest == first.index_manifest
+    emptied = commit(store, _written(deleted_index_files=(_hash("h0"),)), kind=CommitKind.OVERWRITE)
+    assert emptied.index_manifest is None
+
+
+def test_rows_deleted_by_vectors_are_an_overwrite(tmp_path):
+    store = new_store(tmp_path)
+    commit(store, message(plain_file("a")))
+    vectors = _written(new_index_files=(_vectors("v", "a"),))
+    with pytest.raises(InvalidInputError, match="deletion vectors") as caught:
+        commit(store, vectors)
+    assert caught.value.kind == "commit-kind"
+    made = commit(store, vectors, kind=CommitKind.OVERWRITE)
+    assert (made.commit_kind, made.total_record_count) == (CommitKind.OVERWRITE, 10)
+    assert _index_names(store) == ["v"]
+    gone = _written(new_index_files=(_vectors("w", "b"),))
+    with pytest.raises(CommitConflictError) as conflict:
+        commit(store, gone, kind=CommitKind.OVERWRITE)
+    assert conflict.value.kind == "vector-without-file"
+
+
+def test_rows_deleted_while_their_file_was_compacted_are_not_forgotten(tmp_path):
+    store = new_store(tmp_path)
+    old, new = plain_file("old"), plain_file("new")
+    commit(store, message(old))
+    commit(store, _written(new_index_files=(_vectors("v", "old"),)), kind=CommitKind.OVERWRITE)
+    blind = _compacted(compact_before=(old,), compact_after=(new,))
+    with pytest.raises(CommitConflictError) as caught:
+        commit(store, blind, kind=CommitKind.COMPACT)
+    assert caught.value.kind == "vector-left"
+    seeing = replace(blind.compact_increment, deleted_index_files=(_vectors("v", "old"),))
+    commit(store, replace(blind, compact_increment=seeing), kind=CommitKind.COMPACT)
+    assert (live_names(store), _index_names(store)) == (["new"], [])
+
+
+def test_a_compaction_commits_files_changelog_and_index_in_one_snapshot(tmp_path):
+    store = new_store(tmp_path, KEYED)
+    level_0 = keyed_file(0, 9, file_name="new")
+    commit(store, message(level_0, total_buckets=2))
+    made = commit(
+        store,
+        _compacted(
+            compact_before=(level_0,),
+            compact_after=(keyed_file(0, 9, level=5, file_name="top"),),
+            changelog_files=(keyed_file(0, 9, file_name="changes", row_count=7),),
+            new_index_files=(_vectors("v", "top"),),
+        ),
+        kind=CommitKind.COMPACT,
+    )
+    assert (made.id, live_names(store), _index_names(store)) == (2, ["top"], ["v"])
+    assert _changelog(store, made) == [("changes", 7)]
+    assert (made.changelog_record_count, made.total_record_count) == (7, 10)
+    list_path = tmp_path / "table" / "manifest" / str(made.changelog_manifest_list)
+    assert list_path.stat().st_size == made.changelog_manifest_list_size
+    assert manifest_files(store) == _all_referenced(store)
+
+
+def _changelog(store: FileStore, snapshot: Snapshot) -> list[tuple[str, int]]:
+    assert snapshot.changelog_manifest_list is not None
+    return [
+        (entry.file.file_name, entry.file.row_count)
+        for meta in store.manifests.read_list(snapshot.changelog_manifest_list)
+        for entry in store.manifests.read(meta)
+    ]
+
+
+def test_an_append_commits_its_changelog_and_the_next_one_has_none(tmp_path):
+    store = new_store(tmp_path)
+    made = commit(
+        store,
+        _written(new_files=(plain_file("a"),), changelog_files=(plain_file("c", row_count=12),)),
+    )
+    assert (_changelog(store, made), live_names(store)) == ([("c", 12)], ["a"])
+    after = commit(store, message(plain_file("b")))
+    assert (after.changelog_manifest_list, after.changelog_record_count) == (None, None)
+
+
+def test_a_lost_race_keeps_the_changelog_and_leaves_nothing_behind(tmp_path):
+    table = new_store(tmp_path, KEYED)
+    commit(table, _written(new_index_files=(_hash("h0"),)))
+    rivals = [2]
+
+    def rival(_number: int, method: str, _path: str) -> None:
+        if method == "publish" and rivals[0]:
+            rivals[0] -= 1
+            commit(FileStore.open(LocalFileIO(), table.table_path), message(keyed_file(0, 9)))
+
+    store = FileStore.open(FaultyFileIO(LocalFileIO(), before=rival), table.table_path)
+    changes = _written(
+        changelog_files=(keyed_file(0, 1, file_name="c"),),
+        new_index_files=(_hash("h1"),),
+        deleted_index_files=(_hash("h0"),),
+    )
+    made = commit(store, changes)
+    assert (made.id, _changelog(table, made), _index_names(table)) == (4, [("c", 10)], ["h1"])
+    assert manifest_files(table) == _all_referenced(table)
+
+
+def test_an_append_to_a_bucket_that_is_being_compacted_is_no_conflict(tmp_path):
+    store = new_store(tmp_path, KEYED)
+    level_0 = keyed_file(0, 9, file_name="old")
+    commit(store, message(level_0, total_buckets=2))
+    planned = _compacted(
+        compact_before=(level_0,), compact_after=(keyed_file(0, 9, level=5, file_name="top"),)
+    )
+    commit(store, message(keyed_file(0, 9, file_name="meanwhile"), total_buckets=2))
+    commit(store, planned, kind=CommitKind.COMPACT)
+    assert live_names(store) == ["meanwhile", "top"]
+
+
+@pytest.mark.parametrize(("taken", "kind"), [("same", "file-gone"), ("other", "key-range")])
+def test_two_compactions_of_a_bucket_are_a_conflict(tmp_path, taken, kind):
+    store = new_store(tmp_path, KEYED)
+    files = {name: keyed_file(0, 9, file_name=name) for name in ("same", "other")}
+    commit(store, message(*files.values(), total_buckets=2))
+    for name, winner in (("same", "first"), (taken, "second")):
+        planned = _compacted(
+            compact_before=(files[name],),
+            compact_after=(keyed_file(0, 9, level=5, file_name=winner),),
+        )
+        if winner == "first":
+            commit(store, planned, kind=CommitKind.COMPACT)
+            continue
+        with pytest.raises(CommitConflictError) as caught:
+            commit(store, planned, kind=CommitKind.COMPACT)
+        assert caught.value.kind == kind
+    assert live_names(store) == ["other", "first"]
+    assert manifest_files(store) == _all_referenced(store)
+
+
+@pytest.mark.parametrize("kind", [CommitKind.APPEND, CommitKind.COMPACT])
+def test_two_increments_are_two_snapshots(tmp_path, kind):
+    both = replace(
+        _written(changelog_files=(plain_file("a"),)),
+        compact_increment=CompactIncrement(new_index_files=(_hash("h"),)),
+    )
+    with pytest.raises(InvalidInputError, match="would drop") as caught:
+        commit(new_store(tmp_path), both, kind=kind)
+    assert caught.value.kind == "commit-kind"
+
+
+def test_giving_up_deletes_changelog_and_index_files_of_both_increments(tmp_path):
+    store = new_store(tmp_path)
+    paths = [tmp_path / "table" / "index" / name for name in ("h", "v", "kept")]
+    paths += [tmp_path / "table" / "bucket-0" / name for name in ("c", "d")]
+    for path in paths:
+        path.parent.mkdir(exist_ok=True)
+        path.touch()
+    outside = replace(_hash("kept"), external_path=str(paths[2]))
+    given = [
+        _written(new_index_files=(_hash("h"), outside), changelog_files=(plain_file("c"),)),
+        _compacted(new_index_files=(_vectors("v"),), changelog_files=(plain_file("d"),)),
+    ]
+    assert delete_changelogs(store, given) == 2
+    assert [path.exists() for path in paths] == [True, True, True, False, False]
+    assert abort(store, given) == 4
+    assert [path.exists() for path in paths] == [False, False, True, False, False]
+
+
+def _statistics(schema_id: int = 0) -> Statistics:
+    column = ColumnStatistics(column_id=0, distinct_count=3, minimum="1", maximum="9")
+    return Statistics(
+        snapshot_id=1, schema_id=schema_id, merged_record_count=10, columns={"a": column}
+    )
+
+
+def _analyze(store: FileStore, statistics: Statistics, identifier: int = 1) -> Snapshot:
+    return FileStoreCommit(store, clock=FixedClock()).commit_statistics(
+        statistics, commit_user="me", commit_identifier=identifier
+    )
+
+
+def test_statistics_are_named_and_inherited(tmp_path):
+    store = new_store(tmp_path)
+    commit(store, message(plain_file("a")))
+    made = _analyze(store, _statistics())
+    assert (made.commit_kind, made.delta_record_count) == (CommitKind.ANALYZE, 0)
+    assert (made.total_record_count, live_names(store)) == (10, ["a"])
+    written = tmp_path / "table" / "statistics" / str(made.statistics)
+    assert json.loads(written.read_bytes()) == {
+        "snapshotId": 1,
+        "schemaId": 0,
+        "mergedRecordCount": 10,
+        "colStats": {"a": {"colId": 0, "distinctCount": 3, "min": "1", "max": "9"}},
+    }
+    assert commit(store, message(plain_file("b"))).statistics == made.statistics
+    assert _analyze(store, _statistics()) == made
+    assert list(written.parent.iterdir()) == [written]
+
+
+def test_statistics_of_another_schema_are_a_conflict(tmp_path):
+    store = new_store(tmp_path)
+    with pytest.raises(CommitConflictError) as caught:
+        _analyze(store, _statistics(schema_id=1))
+    assert caught.value.kind == "schema-changed"
+    assert list((tmp_path / "table" / "statistics").iterdir()) == []
+    assert manifest_files(store) == set()
+
+
+def test_statistics_whose_storage_fails_leave_nothing(tmp_path):
+    table = new_store(tmp_path)
+    store = FileStore.open(FaultyFileIO(LocalFileIO(), fail_on="snapshot-1"), table.table_path)
+    with pytest.raises(StorageError):
+        _analyze(store, _statistics())
+    assert list((tmp_path / "table" / "statistics").iterdir()) == []

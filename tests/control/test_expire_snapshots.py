@@ -1,0 +1,287 @@
+import datetime as dt
+import itertools
+import json
+from dataclasses import replace
+
+import pytest
+
+from paimon_assets.engine.contract.commit_message import CommitMessage, CompactIncrement
+from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.maintenance.expire_changelogs import expire_changelogs
+from paimon_assets.engine.control.maintenance.expire_snapshots import expire_snapshots
+from paimon_assets.engine.control.maintenance.orphan_files import clean_orphan_files
+from paimon_assets.engine.control.maintenance.retention import Retention
+from paimon_assets.engine.control.maintenance.tag_files import delete_tag, expire_tags
+from paimon_assets.engine.errors import InvalidInputError, NotFoundError, StorageError
+from paimon_assets.engine.fileio.local import LocalFileIO
+from paimon_assets.engine.spec.option import Options
+from paimon_assets.engine.spec.schema import Schema
+from paimon_assets.engine.spec.snapshot import LEDGER_PROPERTY_PREFIX, CommitKind
+from tests.control.tables import (
+    KEYED,
+    FixedClock,
+    commit,
+    keyed_file,
+    manifest_files,
+    message,
+    new_store,
+    plain_file,
+    referenced_manifests,
+)
+from tests.testkit.faulty_fileio import Fault, FaultyFileIO
+
+NEWEST = Retention(min_count=1, max_count=1, time_ms=0, limit=100)
+HOUR = 3_600_000
+LATER = FixedClock(now=4_000_000_000_000)
+
+
+def add(store, *names, **more):
+    """Commit data files that exist, one byte each."""
+    files = [plain_file(name) for name in names]
+    for name in names:
+        LocalFileIO().write_bytes(f"{store.table_path}/bucket-0/{name}", b"x")
+    return commit(store, message(*files), **more)
+
+
+def drop(store, *names):
+    files = [plain_file(name) for name in names]
+    return commit(store, message(deleted=files), kind=CommitKind.OVERWRITE)
+
+
+def stored(store):
+    return {status.name for status in LocalFileIO().list_directory(f"{store.table_path}/bucket-0")}
+
+
+def test_a_deleted_file_goes_with_the_last_snapshot_that_has_it(tmp_path):
+    store = new_store(tmp_path)
+    add(store, "a", "b")
+    drop(store, "a")
+    add(store, "c")
+    kept_two = expire_snapshots(store, retention=replace(NEWEST, min_count=3, max_count=3))
+    assert (kept_two.snapshot_ids, stored(store)) == ((), {"a", "b", "c"})
+    done = expire_snapshots(store, retention=replace(NEWEST, min_count=2, max_count=2))
+    assert (done.snapshot_ids, done.data_files, done.data_bytes) == ((1,), 1, 1000)
+    assert stored(store) == {"b", "c"}
+    assert store.snapshots.list_ids() == [2, 3]
+    assert store.snapshots.earliest_id() == 2
+    assert referenced_manifests(store) == manifest_files(store)
+
+
+def test_a_dry_run_tells_the_same_and_deletes_nothing(tmp_path):
+    store = new_store(tmp_path)
+    add(store, "a")
+    drop(store, "a")
+    told = expire_snapshots(store, retention=NEWEST, dry_run=True)
+    assert stored(store) == {"a"}
+    assert store.snapshots.list_ids() == [1, 2]
+    assert expire_snapshots(store, retention=NEWEST) == told
+    assert stored(store) == set()
+
+
+def test_a_file_that_changed_its_level_stays(tmp_path):
+    store = new_store(tmp_path, KEYED)
+    file = keyed_file(1, 2, file_name="a")
+    commit(store, message(file, total_buckets=2))
+    LocalFileIO().write_bytes(f"{store.table_path}/bucket-0/a", b"x")
+    moved = CompactIncrement(compact_before=(file,), compact_after=(replace(file, level=5),))
+    up = CommitMessage(
+        partition=message().partition, bucket=0, total_buckets=2, compact_increment=moved
+    )
+    commit(store, up, kind=CommitKind.COMPACT)
+    assert expire_snapshots(store, retention=NEWEST).data_files == 0
+    assert stored(store) == {"a"}
+
+
+def test_options_say_how_long_snapshots_are_kept(tmp_path):
+    store = new_store(tmp_path)
+    for name in "abcd":
+        add(store, name)
+    made = store.snapshots.snapshot(1).time_millis
+    keep = Retention(min_count=1, max_count=99, time_ms=HOUR, limit=2)
+    young = expire_snapshots(store, retention=keep, clock=FixedClock(now=made + HOUR))
+    assert young.snapshot_ids == ()
+    old = FixedClock(now=made + HOUR + 1)
+    assert expire_snapshots(store, retention=keep, clock=old).snapshot_ids == (1, 2)
+    assert expire_snapshots(store, clock=old).snapshot_ids == ()  # ten stay by default
+    defaults = Retention.of_snapshots(Options({}))
+    assert defaults == Retention(min_count=10, max_count=2**31 - 1, time_ms=HOUR, limit=50)
+
+
+def test_numbers_that_keep_nothing_are_refused():
+    with pytest.raises(InvalidInputError, match="at least 0"):
+        replace(NEWEST, min_count=0)
+    with pytest.raises(InvalidInputError, match=r"snapshot\.num-retained\.max"):
+        Retention.of_snapshots(Options({"snapshot.num-retained.max": "3"}))
+
+
+def test_a_consumer_holds_the_snapshots_it_has_not_read(tmp_path):
+    store = new_store(tmp_path)
+    for name in "abcd":
+        add(store, name)
+    store.consumers.reset("reader", 3)
+    done = expire_snapshots(store, retention=NEWEST)
+    assert (done.snapshot_ids, done.held_by) == ((1, 2), "consumer 'reader'")
+
+
+def test_the_snapshot_that_alone_names_a_ledger_stays(tmp_path):
+    store = new_store(tmp_path)
+    store.file_io.write_bytes(store.paths.ledger("ledger-1.json"), b"{}")
+    add(store, "a", properties={f"{LEDGER_PROPERTY_PREFIX}landing": "ledger-0.json"})
+    add(store, "b", properties={f"{LEDGER_PROPERTY_PREFIX}landing": "ledger-1.json"})
+    for name in "cde":
+        add(store, name)
+    done = expire_snapshots(store, retention=NEWEST)
+    assert done.snapshot_ids == (1,)
+    assert "ledger-1.json" in done.held_by
+    store.file_io.delete_file(store.paths.ledger("ledger-1.json"))
+    assert expire_snapshots(store, retention=NEWEST).snapshot_ids == (2, 3, 4)
+
+
+def test_a_tag_keeps_its_files_until_it_is_deleted(tmp_path):
+    store = new_store(tmp_path)
+    store.tags.create("first", add(store, "a", "b"))
+    store.tags.create("second", add(store, "c"))
+    drop(store, "a", "b", "c")
+    expire_snapshots(store, retention=NEWEST)
+    assert stored(store) == {"a", "b", "c"}
+    assert delete_tag(store, "second", dry_run=True).data_files == 1
+    assert delete_tag(store, "second").data_files == 1
+    assert stored(store) == {"a", "b"}
+    assert delete_tag(store, "first").data_files == 2
+    assert stored(store) == set()
+    assert referenced_manifests(store) == manifest_files(store)
+    with pytest.raises(NotFoundError):
+        delete_tag(store, "first")
+
+
+def test_tags_expire_when_their_time_is_over(tmp_path):
+    store = new_store(tmp_path)
+    made = add(store, "a")
+    store.tags.create("short", made, time_retained=dt.timedelta(hours=1))
+    store.tags.create("long", made, time_retained=dt.timedelta(days=300_000))
+    store.tags.create("ever", made)
+    assert [gone.tag.name for gone in expire_tags(store, clock=LATER)] == ["short"]
+    assert [tag.name for tag in store.tags.list()] == ["ever", "long"]
+
+
+def test_a_changelog_outlives_its_snapshot(tmp_path):
+    schema = Schema.of({"a": "BIGINT"}, options={"changelog.num-retained.min": "20"})
+    store = new_store(tmp_path, schema)
+    add(store, "a")
+    drop(store, "a")
+    keep = replace(NEWEST, max_count=1)
+    assert expire_snapshots(store, retention=keep).data_files == 0
+    assert store.changelogs.list_ids() == [1]
+    assert stored(store) == {"a"}
+    latest = f"{store.paths.changelog_directory}/LATEST"
+    assert LocalFileIO().read_bytes(latest) == b"1"
+    assert clean_orphan_files(store, older_than_ms=0, clock=LATER).files == ()
+
+
+def test_an_expiration_may_fail_at_any_call(tmp_path):
+    """Whatever was done, the snapshots left are whole; the next expiration goes on."""
+    for call in itertools.count():
+        home = tmp_path / str(call)
+        store = new_store(home)
+        add(store, "a", "b")
+        drop(store, "a")
+        store.tags.create("kept", store.snapshots.snapshot(2))
+        add(store, "c")
+        drop(store, "b")
+        add(store, "d")
+        faulty = FaultyFileIO(LocalFileIO(), faults={call: Fault.FAIL})
+        try:
+            expire_snapshots(FileStore.open(faulty, store.table_path), retention=NEWEST)
+        except StorageError:
+            for number in store.snapshots.list_ids():
+                snapshot = store.snapshots.snapshot(number)
+                assert _live(store, snapshot) <= stored(store)
+        assert expire_snapshots(store, retention=NEWEST).held_by == ""
+        assert store.snapshots.list_ids() == [5]
+        assert {"b", "c", "d"} <= stored(store)
+        clean_orphan_files(store, older_than_ms=0, dry_run=False, clock=LATER)
+        assert referenced_manifests(store) | _tagged_manifests(store) == manifest_files(store)
+        if not faulty.fired:
+            break
+    assert call > 20
+    assert stored(store) == {"b", "c", "d"}
+
+
+def _live(store, snapshot):
+    entries = store.manifests.read_all(store.manifests.manifests_of(snapshot))
+    names = {}
+    for entry in entries:
+        names[entry.file.file_name] = entry.kind
+    return {name for name, kind in names.items() if kind == 0}
+
+
+def _tagged_manifests(store):
+    names = set()
+    for tag in store.tags.list():
+        snapshot = tag.snapshot
+        names |= {snapshot.base_manifest_list, snapshot.delta_manifest_list}
+        names |= {meta.file_name for meta in store.manifests.manifests_of(snapshot)}
+    return names
+
+
+def test_orphans_are_old_files_that_nothing_names(tmp_path):
+    store = new_store(tmp_path)
+    add(store, "a")
+    io = LocalFileIO()
+    for name in (
+        "bucket-0/left",
+        "manifest/manifest-left-0",
+        "statistics/stat-left",
+        "snapshot/.snapshot-9.0123456789abcdef0123456789abcdef.tmp",
+    ):
+        io.write_bytes(f"{store.table_path}/{name}", b"1234")
+    for name in ("notes.txt", "mine/bucket-0/x", "snapshot/README", "segments/.x.tmp"):
+        io.write_bytes(f"{store.table_path}/{name}", b"1234")
+    young = clean_orphan_files(store)
+    assert young.files == ()
+    listed = clean_orphan_files(store, clock=LATER)
+    assert len(listed.files) == 4
+    assert listed.total_bytes == 16
+    assert clean_orphan_files(store, dry_run=False, clock=LATER).files == listed.files
+    assert clean_orphan_files(store, clock=LATER).files == ()
+    assert stored(store) == {"a"}
+    for name in ("notes.txt", "mine/bucket-0/x", "snapshot/README", "segments/.x.tmp"):
+        assert io.exists(f"{store.table_path}/{name}")
+
+
+def test_a_ledger_is_an_orphan_only_if_another_one_of_its_source_counts(tmp_path):
+    store = new_store(tmp_path)
+    for number, source in enumerate(("landing", "landing", "expired")):
+        data = json.dumps({"source": source}).encode()
+        store.file_io.write_bytes(store.paths.ledger(f"ledger-{number}.json"), data)
+    add(store, "a", properties={f"{LEDGER_PROPERTY_PREFIX}landing": "ledger-1.json"})
+    found = clean_orphan_files(store, clock=LATER)
+    assert [status.name for status in found.files] == ["ledger-0.json"]
+
+
+def test_a_snapshot_without_its_manifests_stops_the_cleaning(tmp_path):
+    store = new_store(tmp_path)
+    damaged = add(store, "a")
+    LocalFileIO().write_bytes(f"{store.table_path}/bucket-0/left", b"1234")
+    store.manifests.delete(damaged.delta_manifest_list)
+    with pytest.raises(NotFoundError, match=damaged.delta_manifest_list):
+        clean_orphan_files(store, dry_run=False, clock=LATER)
+    assert stored(store) == {"a", "left"}
+
+
+def test_a_changelog_expires_later_and_takes_what_only_it_has(tmp_path):
+    schema = Schema.of({"a": "BIGINT"}, options={"changelog.num-retained.min": "20"})
+    store = new_store(tmp_path, schema)
+    add(store, "a")
+    drop(store, "a")
+    for name in "bcd":
+        add(store, name)
+    drop(store, "c")
+    expire_snapshots(store, retention=NEWEST)
+    assert store.changelogs.list_ids() == [1, 2, 3, 4, 5]
+    assert expire_changelogs(store).snapshot_ids == ()
+    done = expire_changelogs(store, retention=replace(NEWEST, min_count=2, max_count=2))
+    assert (done.snapshot_ids, done.data_files) == ((1, 2, 3, 4), 2)
+    assert stored(store) == {"b", "d"}
+    assert store.changelogs.list_ids() == [5]
+    assert clean_orphan_files(store, clock=LATER).files == ()

@@ -1,0 +1,151 @@
+"""Keys that may change partition: what is written of them, and where."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paimon_assets.engine.codec.binary_row import deserialize_row
+from paimon_assets.engine.data.write.hash_index import key_hashes
+from paimon_assets.engine.data.write.key_assigner import KeyAssigner
+from paimon_assets.engine.data.write.key_index import UNKNOWN, KeyIndex
+from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.types import string
+from tests.data.writing import context_of, table_schema
+
+COLUMNS = {"k": "INT", "n": "STRING", "p": "STRING", "v": "INT"}
+TYPES = [pa.int32(), pa.string(), pa.string(), pa.int32()]
+
+
+def crossing(engine="deduplicate", **options):
+    options = {"bucket": "-1", "merge-engine": engine, **options}
+    return table_schema(COLUMNS, primary_keys=["k", "n"], partition_keys=["p"], options=options)
+
+
+def batch_of(rows):
+    columns = list(zip(*rows, strict=True)) or [[]] * 4
+    arrays = [pa.array(column, kind) for column, kind in zip(columns, TYPES, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, names=list(COLUMNS))
+
+
+def placed_rows(placed):
+    """(partition the row goes to, bucket, kind, row) in order."""
+    found = []
+    for row, kind, number, bucket in zip(
+        placed.rows.to_pylist(), placed.kinds, placed.partition_ids, placed.buckets, strict=True
+    ):
+        (partition,) = deserialize_row(placed.partitions[number], [string()])
+        assert row["p"] == partition
+        found.append((partition, int(bucket), int(kind), (row["k"], row["n"], row["v"])))
+    return found
+
+
+class JavaAssigner:
+    """The same, row after row, as Java's `GlobalIndexAssigner` does it."""
+
+    def __init__(self, engine):
+        self.engine = engine
+        self.home = {}
+
+    def assign(self, rows):
+        out = []
+        for k, n, p, v in rows:
+            before = self.home.get((k, n), p)
+            if before == p:
+                self.home[k, n] = p
+                out.append((p, 0, (k, n, v)))
+            elif self.engine == "deduplicate":
+                self.home[k, n] = p
+                out += [(before, 3, (k, n, v)), (p, 0, (k, n, v))]
+            elif self.engine != "first-row":
+                out.append((before, 0, (k, n, v)))
+        return out
+
+
+ROWS = st.lists(
+    st.tuples(
+        st.integers(0, 6),
+        st.sampled_from(["", "a key of some length"]),
+        st.sampled_from(["x", "y", None]),
+        st.integers(0, 9),
+    ),
+    min_size=1,
+    max_size=30,
+)
+
+
+@pytest.mark.parametrize("engine", ["deduplicate", "partial-update", "aggregation", "first-row"])
+@given(batches=st.lists(ROWS, min_size=1, max_size=4), target=st.sampled_from(["1", "3", "100"]))
+def test_rows_go_where_java_sends_them(engine, batches, target):
+    schema = crossing(engine, **{"dynamic-bucket.target-row-num": target})
+    assigner = KeyAssigner(context=context_of("/t", schema))
+    java = JavaAssigner(engine)
+    lying = {}
+    for batch in batches:
+        found = placed_rows(assigner.assign(batch_of(batch), None))
+        assert [(p, kind, row) for p, _, kind, row in found] == java.assign(batch)
+        for p, bucket, kind, (k, n, _) in found:
+            assert lying.setdefault((k, n), (p, bucket)) == (p, bucket)
+            if kind == 3:
+                del lying[k, n]
+    assert {key: p for key, (p, _) in lying.items()} == java.home
+
+
+def test_keys_of_the_table_are_found_again():
+    context = context_of("/t", crossing())
+    first = KeyAssigner(context=context)
+    rows = batch_of([(n, "n", "xy"[n % 2], 0) for n in range(50)])
+    placed = first.assign(rows, None)
+    known = [
+        (placed.partitions[number], int(bucket) + 7, placed.rows.slice(row, 1))
+        for row, (number, bucket) in enumerate(
+            zip(placed.partition_ids, placed.buckets, strict=True)
+        )
+    ]
+    second = KeyAssigner(context=context)
+    second.load(known)
+    again = placed_rows(second.assign(batch_of([(n, "n", "x", 1) for n in range(4)]), None))
+    assert again == [
+        ("x", 7, 0, (0, "n", 1)),
+        ("y", 7, 3, (1, "n", 1)),
+        ("x", 7, 0, (1, "n", 1)),
+        ("x", 7, 0, (2, "n", 1)),
+        ("y", 7, 3, (3, "n", 1)),
+        ("x", 7, 0, (3, "n", 1)),
+    ]
+
+
+def test_assigners_share_keys_and_buckets():
+    context = context_of("/t", crossing(**{"dynamic-bucket.target-row-num": "2"}))
+    rows = batch_of([(n, "n", "x", 0) for n in range(40)])
+    share = KeyAssigner.share_of(key_hashes(context.schema, rows), 3)
+    seen = []
+    for number in range(3):
+        assigner = KeyAssigner(context=context, assigner=number, assigners=3)
+        mine = rows.filter(pa.array(share == number))
+        buckets = assigner.assign(mine, None).buckets
+        assert set(buckets % 3) == {number}
+        assert np.bincount(buckets).max() == 2
+        seen += buckets.tolist()
+    assert len(seen) == 40
+
+
+def test_too_many_keys_are_refused_with_the_way_out():
+    schema = crossing(**{"lookup.cache-max-memory-size": "1 kb"})
+    assigner = KeyAssigner(context=context_of("/t", schema))
+    with pytest.raises(InvalidInputError, match=r"lookup\.cache-max-memory-size") as raised:
+        assigner.assign(batch_of([(n, "n", "x", 0) for n in range(1000)]), None)
+    assert raised.value.kind == "key-index"
+
+
+def test_keys_that_share_a_hash_are_told_apart():
+    index = KeyIndex()
+    hashes = np.array([7, 7, 7, 1], dtype=np.int32)
+    keys = [pa.array(["a", "b", "c", "d"])]
+    places = np.arange(4, dtype=np.int32)
+    index.put(index.find(hashes, keys), hashes, keys, places, places * 10)
+    asked = [pa.array(["c", "x", "a", "d", "b"])]
+    found = index.find(np.array([7, 7, 7, 1, 7], dtype=np.int32), asked)
+    assert found.partitions.tolist() == [2, UNKNOWN, 0, 3, 1]
+    assert found.buckets[[0, 2, 3, 4]].tolist() == [20, 0, 30, 10]

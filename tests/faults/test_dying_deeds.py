@@ -1,0 +1,141 @@
+"""Whoever changes a table may die at any moment; a rerun ends what it began.
+
+Twice: a death before every single write or delete, as an exception that nothing catches, after
+which the storage does nothing any more; and a real `kill -9` at some moments, inside calls too.
+"""
+
+import itertools
+import shutil
+import signal
+
+import pytest
+
+from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.fileio.local import LocalFileIO
+from paimon_assets.engine.table.api import open_table
+from paimon_assets.engine.table.table import Table
+from tests.faults.deeds import (
+    COMMITS,
+    DEEDS,
+    fork_server,
+    perform_until_killed,
+    prepare,
+    read,
+)
+from tests.faults.writers import SURVIVED
+from tests.testkit import foreign
+from tests.testkit.faulty_fileio import WRITES, FaultyFileIO
+
+DEATHS = {-signal.SIGKILL, -signal.SIGXFSZ, SURVIVED}
+STRIDE = 89
+"""Moments between two deaths of real processes; each deed dies at others."""
+
+
+class Death(BaseException):
+    """The end of a process."""
+
+
+class Mortality:
+    """Lets a storage do so many writes and deletes, and nothing after them."""
+
+    def __init__(self, writes: int) -> None:
+        self._left = writes
+        self.is_over = False
+
+    def __call__(self, _number: int, method: str, _path: str) -> None:
+        if method in WRITES and not self.is_over:
+            self._left -= 1
+            self.is_over = self._left < 0
+        if self.is_over:
+            raise Death
+
+
+class Scene:
+    """A table before a deed, and what it must be before and after."""
+
+    def __init__(self, deed, directory):
+        self.deed = deed
+        self._directory = directory
+        self._template = directory / "template"
+        self.before = read(prepare(self._template, deed))
+        done = open_table(self.path(self.copy("done")))
+        deed.perform(done)
+        done = open_table(done.path)
+        self.after = read(done)
+        self._ids = [snapshot.id for snapshot in done.snapshots()]
+        self._schemas = len(done.schemas())
+
+    def copy(self, name):
+        target = self._directory / str(name)
+        shutil.copytree(self._template, target)
+        return target
+
+    @staticmethod
+    def path(copy):
+        return str(copy / "warehouse" / "d.db" / "t")
+
+    def look_and_rerun(self, copy, landing):
+        """Check what a death left, do it again, check again; tell whether it was committed."""
+        left = open_table(self.path(copy))
+        committed = _look(left, self.deed, self.before, self.after)
+        self.deed.perform(left)
+        again = open_table(left.path)
+        assert read(again) == self.after
+        assert [snapshot.id for snapshot in again.snapshots()] == self._ids
+        assert len(again.schemas()) == self._schemas
+        assert foreign.states(copy / "landing") == landing
+        shutil.rmtree(copy)
+        return committed
+
+
+@pytest.mark.parametrize("deed", DEEDS, ids=lambda deed: deed.name)
+def test_whoever_dies_before_a_write_leaves_one_of_two_states(deed, tmp_path):
+    scene = Scene(deed, tmp_path)
+    seen = set()
+    for writes in itertools.count():
+        copy = scene.copy(writes)
+        landing = foreign.states(copy / "landing")
+        mortality = Mortality(writes)
+        file_io = FaultyFileIO(LocalFileIO(), before=mortality)
+        try:
+            deed.perform(Table(FileStore.open(file_io, scene.path(copy))))
+        except Death:
+            seen.add(scene.look_and_rerun(copy, landing))
+        if not mortality.is_over:
+            break
+    assert not deed.commits or seen == {False, True}
+
+
+@pytest.mark.parametrize("deed", DEEDS, ids=lambda deed: deed.name)
+def test_whoever_is_killed_leaves_one_of_two_states(deed, tmp_path):
+    scene = Scene(deed, tmp_path)
+    deaths = 0
+    for steps in itertools.count(DEEDS.index(deed), STRIDE):
+        copy = scene.copy(steps)
+        landing = foreign.states(copy / "landing")
+        process = fork_server().Process(
+            target=perform_until_killed, args=(scene.path(copy), deed.name, steps)
+        )
+        process.start()
+        process.join()
+        if process.exitcode == 0:
+            break
+        assert process.exitcode in DEATHS
+        deaths += 1
+        scene.look_and_rerun(copy, landing)
+    assert deaths
+
+
+def _look(left, deed, before, after):
+    """Check what a death left; return whether the deed was committed."""
+    snapshots = left.snapshots()
+    for snapshot in snapshots:
+        read(left, snapshot.id)
+    if not deed.commits:
+        assert read(left) in (before, after, *(read(left, s.id) for s in snapshots))
+        return None
+    assert [snapshot.id for snapshot in snapshots][:COMMITS] == list(range(1, COMMITS + 1))
+    assert read(left, COMMITS) == before
+    committed = len(snapshots) > COMMITS
+    assert read(left) == (after if committed else before)
+    return committed

@@ -1,0 +1,147 @@
+"""Write, audit, publish on bad days: any call fails, any answer is lost."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from paimon_assets.engine.control.clock import SystemClock
+from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.maintenance.orphan_files import DAY_MS
+from paimon_assets.engine.errors import CommitUnknownError, InvalidInputError, StorageError
+from paimon_assets.engine.fileio.local import LocalFileIO
+from paimon_assets.engine.spec.schema import Schema
+from paimon_assets.engine.table.api import open_catalog
+from paimon_assets.engine.table.maintenance import Maintenance, MaintenanceTask
+from paimon_assets.engine.table.staged_batch import StagedBatch, staged_names
+from paimon_assets.engine.table.table import Table
+from tests.faults.writers import OneStorageExecutor
+from tests.testkit.faulty_fileio import Fault, FaultyFileIO
+
+SCHEMA = Schema.of({"id": "INT", "n": "INT"}, primary_keys=["id"], options={"bucket": "1"})
+
+
+def new_table(directory: Path) -> Table:
+    catalog = open_catalog(str(directory))
+    catalog.create_database("d")
+    table = catalog.create_table("d.t", SCHEMA)
+    write(table, table.file_io, rows(0), lambda _: None)
+    return table
+
+
+def rows(*ids: int) -> pa.Table:
+    return pa.table({"id": pa.array(ids, pa.int32()), "n": pa.array(ids, pa.int32())})
+
+
+def write(table, file_io, batch, audit, user="setup"):
+    writer = table.new_write_builder().with_commit_user(user).with_audit(audit, branch=user)
+    return writer.write(batch, OneStorageExecutor(file_io))
+
+
+def write_on(file_io, table, batch, audit):
+    write(Table(FileStore.open(file_io, table.path)), file_io, batch, audit, "me")
+
+
+def ids_of(table: Table) -> list[int]:
+    rows = table.new_read_builder().to_arrow().sort_by("id")
+    return [row["id"] for row in rows.to_pylist()]
+
+
+@pytest.mark.parametrize("fault", [Fault.FAIL, Fault.LOSE_ANSWER, Fault.TEAR])
+def test_a_batch_is_there_once_or_not_at_all_and_a_rerun_succeeds(tmp_path, fault):
+    for call in range(300):
+        table = new_table(tmp_path / f"{fault}-{call}")
+        file_io = FaultyFileIO(LocalFileIO(), faults={call: fault})
+        audited: list[int] = []
+
+        def audit(batch: StagedBatch, seen: list[int] = audited) -> None:
+            seen.append(batch.physical_rows)
+
+        try:
+            write_on(file_io, table, rows(1, 2), audit)
+        except (StorageError, CommitUnknownError):
+            assert ids_of(table) in ([0], [0, 1, 2])
+        else:
+            assert ids_of(table) == [0, 1, 2]
+            assert audited == [2]
+        write(table, table.file_io, rows(1, 2), audit, "me")
+        assert ids_of(table) == [0, 1, 2]
+        newest = table.latest_snapshot()
+        assert newest is not None
+        assert newest.id == 2
+        if not file_io.fired:
+            assert call > 30
+            return
+    raise AssertionError("the write never ended")
+
+
+def test_a_refusal_on_any_bad_day_commits_nothing(tmp_path):
+    def refuse(batch: StagedBatch) -> None:
+        raise InvalidInputError("These rows are bad.")
+
+    for call in range(300):
+        table = new_table(tmp_path / str(call))
+        file_io = FaultyFileIO(LocalFileIO(), faults={call: Fault.LOSE_ANSWER})
+        with pytest.raises((StorageError, CommitUnknownError, InvalidInputError)) as caught:
+            write_on(file_io, table, rows(1, 2), refuse)
+        assert ids_of(table) == [0]
+        if caught.type is InvalidInputError:
+            [branch] = staged_names(table.branches.list())
+            assert ids_of(table.at_branch(branch)) == [1, 2]
+        if not file_io.fired:
+            return
+    raise AssertionError("the write never ended")
+
+
+def test_an_orphan_cleaning_takes_a_refused_batch_when_it_is_old_enough(tmp_path):
+    def refuse(batch: StagedBatch) -> None:
+        raise InvalidInputError("These rows are bad.")
+
+    table = new_table(tmp_path)
+    own = data_files(table)
+    with pytest.raises(InvalidInputError):
+        write(table, table.file_io, rows(1), refuse, "me")
+    assert len(data_files(table)) == 2
+    store = table.new_read_builder().store
+    young = Maintenance(store=store).run(MaintenanceTask.CLEAN_ORPHANS)
+    assert (young.count, len(table.branches.list())) == (0, 1)
+    old = Maintenance(store=store, clock=TwoDaysLater())
+    report = old.run(MaintenanceTask.CLEAN_ORPHANS)
+    assert report.note == "dropped audit_me"
+    assert data_files(table) == own
+    assert table.branches.list() == {}
+    assert ids_of(table) == [0]
+
+
+class TwoDaysLater(SystemClock):
+    def now_millis(self) -> int:
+        return super().now_millis() + 2 * DAY_MS
+
+
+def data_files(table: Table) -> list[str]:
+    return sorted(status.name for status in table.file_io.list_directory(f"{table.path}/bucket-0"))
+
+
+def test_a_lost_race_leaves_no_branch(tmp_path):
+    """Another writer commits while the batch is audited: both batches are there in the end."""
+    table = new_table(tmp_path)
+
+    def audit(batch: StagedBatch) -> None:
+        write(table, table.file_io, rows(7), lambda _: None, "rival")
+
+    write(table, table.file_io, rows(1), audit, "me")
+    assert ids_of(table) == [0, 1, 7]
+    assert table.branches.list() == {}
+
+
+def test_a_batch_that_was_refused_never_becomes_the_table(tmp_path):
+    table = new_table(tmp_path)
+
+    def refuse(batch: StagedBatch) -> None:
+        raise InvalidInputError("These rows are bad.")
+
+    with pytest.raises(InvalidInputError):
+        write(table, table.file_io, rows(1), refuse, "me")
+    with pytest.raises(InvalidInputError, match="main would lose all of its own"):
+        table.branches.fast_forward("audit_me")
+    assert ids_of(table) == [0]

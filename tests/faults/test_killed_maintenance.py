@@ -1,0 +1,49 @@
+"""Maintenance killed at any moment leaves all that can be read as it was; a rerun ends it."""
+
+import shutil
+import signal
+
+import numpy as np
+
+from paimon_assets.engine.table.api import open_catalog, open_table
+from tests.faults.maintainers import fork_server, maintain, maintain_until_killed
+from tests.faults.writers import SURVIVED
+from tests.stateful.test_maintenance import Keeper, needed_exactly, stored_files
+from tests.table.compacting import create, some_rows, write
+
+DEATHS = {-signal.SIGKILL, -signal.SIGXFSZ, SURVIVED}
+STRIDE = 23
+MOST_STEPS = 4000
+
+
+def test_maintenance_may_die_at_any_moment(tmp_path):
+    catalog = open_catalog(str(tmp_path / "template"))
+    catalog.create_database("db")
+    table = create(catalog, "t", {"changelog-producer": "lookup"})
+    rng = np.random.default_rng(0)
+    for number in range(5):
+        write(table, some_rows(rng, 10, 20))
+        if number % 2:
+            table.new_compaction_builder().with_strategy("full").run()
+        if number in (1, 3):
+            table.create_tag("old" if number == 1 else "kept")
+    keeper = Keeper()
+    keeper.check(table)
+    for steps in range(0, MOST_STEPS, STRIDE):
+        copy = tmp_path / f"copy-{steps}"
+        shutil.copytree(table.path, copy)
+        process = fork_server().Process(target=maintain_until_killed, args=(str(copy), steps))
+        process.start()
+        process.join()
+        left = open_table(str(copy))
+        keeper.check(left)
+        maintain(left._store)
+        keeper.check(left)
+        assert stored_files(left._store) == needed_exactly(left._store)
+        assert len(left.snapshots()) == 2
+        assert [tag.name for tag in left.tags.list()] == ["kept"]
+        shutil.rmtree(copy)
+        if process.exitcode == 0:
+            break
+        assert process.exitcode in DEATHS
+    assert 10 * STRIDE < steps < MOST_STEPS

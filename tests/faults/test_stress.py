@@ -1,0 +1,26 @@
+"""Eight processes write, overwrite, delete and compact at once; longer: `tests.faults.stress`."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.faults.stress import SCHEMAS, faults_of, new_table, run
+
+LOST = {
+    "CommitConflictError commit-retries",
+    "CommitConflictError file-gone",
+    "CommitConflictError index-changed",
+    "CommitConflictError bucket-changed",
+}
+"""Who was slower than others too often may give up, and says so."""
+
+
+@pytest.mark.parametrize("name", sorted(SCHEMAS))
+def test_what_is_acknowledged_is_what_is_read(name: str, tmp_path: Path) -> None:
+    table = new_table(tmp_path, name)
+    outcome = run(table.path, workers=8, seconds=120.0, tries=10)
+    assert faults_of(table, outcome) == []
+    assert len(outcome.deeds) + outcome.nothing_done + outcome.errors.total() == 80
+    kinds = {deed.kind for deed in outcome.deeds}
+    assert {"write", "overwrite"} < kinds  # whether there is a row to delete is chance
+    assert set(outcome.errors) <= LOST

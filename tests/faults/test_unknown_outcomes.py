@@ -1,0 +1,79 @@
+"""Nobody deletes anything when a storage does not tell whether a snapshot was made."""
+
+import pytest
+
+from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.errors import CommitUnknownError, StorageError
+from paimon_assets.engine.fileio.local import LocalFileIO
+from paimon_assets.engine.table.api import open_table
+from paimon_assets.engine.table.table import Table
+from tests.faults.deeds import COMMITS, DEEDS, prepare, read
+from tests.faults.writers import COMMIT_USER
+from tests.testkit.faulty_fileio import FaultyFileIO
+
+
+class _Silence(LocalFileIO):
+    """Does not answer any more once a snapshot is to be published.
+
+    Args:
+        done: Whether the snapshot is published all the same.
+    """
+
+    def __init__(self, *, done: bool) -> None:
+        self._done = done
+        self.began = False
+
+    def publish(self, path: str, data: bytes) -> bool:
+        if "/snapshot/snapshot-" not in path:
+            return super().publish(path, data)
+        if self._done:
+            super().publish(path, data)
+        self.began = True
+        raise CommitUnknownError("timeout")
+
+    def read_bytes(self, path: str) -> bytes:
+        if self.began and "/snapshot/snapshot-" in path:
+            raise StorageError("timeout")
+        return super().read_bytes(path)
+
+    def delete_file(self, path: str) -> None:
+        assert not self.began, f"'{path}' was deleted"
+        super().delete_file(path)
+
+    def delete_directory(self, path: str) -> None:
+        assert not self.began, f"'{path}' was deleted"
+        super().delete_directory(path)
+
+
+COMMITTING = [deed for deed in DEEDS if deed.commits]
+
+
+@pytest.mark.parametrize("done", [False, True], ids=["not done", "done"])
+@pytest.mark.parametrize("deed", COMMITTING, ids=lambda deed: deed.name)
+def test_an_unknown_outcome_deletes_nothing_and_a_rerun_finds_it(deed, done, tmp_path):
+    table = prepare(tmp_path, deed)
+    before = read(table)
+    silence = _Silence(done=done)
+    with pytest.raises(CommitUnknownError):
+        deed.perform(Table(FileStore.open(silence, table.path)))
+    left = open_table(table.path)
+    assert left.latest_snapshot().id == COMMITS + done
+    assert read(left, COMMITS) == before
+    after = read(left)
+    deed.perform(left)
+    again = open_table(table.path)
+    assert again.latest_snapshot().id == COMMITS + 1
+    assert again.latest_snapshot().commit_user == COMMIT_USER
+    if done:
+        assert read(again) == after
+    deed.perform(again)
+    assert open_table(table.path).latest_snapshot() == again.latest_snapshot()
+
+
+@pytest.mark.parametrize("deed", COMMITTING, ids=lambda deed: deed.name)
+def test_a_lost_answer_that_can_be_looked_up_is_a_success(deed, tmp_path):
+    table = prepare(tmp_path, deed)
+    file_io = FaultyFileIO(LocalFileIO(), lose_answer_of="snapshot-*")
+    deed.perform(Table(FileStore.open(file_io, table.path)))
+    assert file_io.fired
+    assert table.latest_snapshot().id == COMMITS + 1

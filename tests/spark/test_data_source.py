@@ -1,0 +1,155 @@
+"""`format("paimon_assets")`: what Spark's own reader and writer API makes of a table."""
+
+import pytest
+
+from paimon_assets.engine.embedded import EmbeddedExecutor
+from paimon_assets.engine.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
+from paimon_assets.engine.spec.schema import Schema
+from tests.behaviour.test_executors import A_ROW, ALL_TYPES, NOTHING
+from tests.testkit.rows import plain_rows, rows_to_arrow
+
+data_source = pytest.importorskip("paimon_assets.spark.data_source")
+tables = pytest.importorskip("paimon_assets.spark.tables")
+error_inside = pytest.importorskip("paimon_assets.spark.failure").error_inside
+
+pytestmark = pytest.mark.spark
+
+COLUMNS = {"id": "BIGINT", "part": "STRING", "value": "INT"}
+KEYED = {"primary_keys": ["id"], "options": {"bucket": "2"}}
+
+
+@pytest.fixture
+def load(spark, warehouse):
+    """Return a function that loads a table of the warehouse."""
+
+    def load_table(table="db.t", **options):
+        named = {"warehouse": warehouse, "table": table, **options}
+        return spark.read.format("paimon_assets").options(**named).load()
+
+    return load_table
+
+
+@pytest.fixture
+def save(spark, warehouse):
+    """Return a function that saves a frame into a table of the warehouse."""
+
+    def save_frame(frame, mode="append"):
+        writer = frame.write.format("paimon_assets").mode(mode)
+        writer.options(warehouse=warehouse, table="db.t").save()
+
+    return save_frame
+
+
+def some_rows(start=0, count=9):
+    numbers = range(start, start + count)
+    return [{"id": n, "part": "ab"[n % 2], "value": n or None} for n in numbers]
+
+
+def write(table, rows):
+    arrow = rows_to_arrow(rows, Schema(fields=table.schema.fields))
+    return table.new_write_builder().write(arrow.to_reader(), EmbeddedExecutor())
+
+
+def test_every_type_and_a_merge_come_as_the_engine_reads_them(load, new_catalog):
+    table = new_catalog.create_table(
+        "db.t", Schema.of(ALL_TYPES, primary_keys=["big"], options={"bucket": "2"})
+    )
+    write(table, [A_ROW, {**NOTHING, "big": 1}])
+    write(table, [{**A_ROW, "text": "newer"}])
+    expected = plain_rows(table.new_read_builder().to_arrow(), ALL_TYPES)
+    assert plain_rows(load().toArrow(), ALL_TYPES) == expected
+
+
+def test_columns_filters_and_time_travel(load, new_catalog, spark):
+    table = new_catalog.create_table("db.t", Schema.of(COLUMNS, partition_keys=["part"]))
+    write(table, some_rows())
+    write(table, some_rows(start=100))
+    older = load(**{"scan.snapshot-id": "1", "columns": "value, id"})
+    assert older.columns == ["value", "id"]
+    assert older.count() == 9
+    chosen = load().where("part = 'a' AND value > 4 AND (id < 7 OR id IN (100, 101))")
+    assert sorted(row.id for row in chosen.collect()) == [6, 100]
+    plan = chosen._jdf.queryExecution().optimizedPlan().toString()
+    assert "part" not in plan.partition("\n")[0]
+    path = spark.read.format("paimon_assets").schema("value int").load(table.path)
+    assert path.columns == ["value"]
+    assert path.where("value IS NULL").count() == 1
+
+
+def test_system_tables_are_tables(load, new_catalog, spark):
+    table = new_catalog.create_table("db.t", Schema.of(COLUMNS, **KEYED))
+    write(table, some_rows())
+    write(table, some_rows(count=1))
+    snapshots = load("db.t$snapshots")
+    assert [row.snapshot_id for row in snapshots.orderBy("snapshot_id").collect()] == [1, 2]
+    assert load("db.t$audit_log", columns="rowkind,id").count() == 9
+    files = tables.system_to_spark(table.system_table("files"), spark)
+    assert files.count() == len(table.live_files())
+
+
+def test_no_secret_shows_in_a_plan(spark, new_catalog, warehouse):
+    table = new_catalog.create_table("db.t", Schema.of(COLUMNS))
+    write(table, some_rows())
+    hidden = "only-for-the-storage"
+    data_source.register(spark, warehouse=warehouse, options={"s3.secret-key": hidden})
+    try:
+        frame = spark.read.format("paimon_assets").option("table", "db.t").load()
+        assert frame.count() == 9
+        assert hidden not in frame._jdf.queryExecution().toString()
+    finally:
+        data_source.register(spark)
+
+
+def test_errors_say_what_is_wrong(load, new_catalog, spark):
+    new_catalog.create_table("db.t", Schema.of(COLUMNS))
+    cases = [
+        (lambda: load("db.absent"), NotFoundError, "table-not-found"),
+        (lambda: load(columns="id,absent"), NotFoundError, "column-not-found"),
+        (lambda: load(**{"scan.snapshot-id": "7"}), NotFoundError, None),
+        (
+            lambda: spark.read.format("paimon_assets").load().count(),
+            InvalidInputError,
+            "spark-options",
+        ),
+    ]
+    for work, kind_of_error, kind in cases:
+        with pytest.raises(Exception, match="paimon-error") as caught:
+            work()
+        error = error_inside(caught.value)
+        assert isinstance(error, kind_of_error)
+        assert kind in (None, error.kind)
+
+
+def test_a_save_is_one_snapshot(save, load, new_catalog, spark):
+    table = new_catalog.create_table("db.t", Schema.of(COLUMNS, partition_keys=["part"]))
+    frame = spark.range(0, 50, 1, 3).selectExpr(
+        "cast(id as int) value", "concat('p', id % 2) part", "id"
+    )
+    save(frame)
+    save(frame.where("id = 7"))
+    assert [snapshot.id for snapshot in table.snapshots()] == [1, 2]
+    ids = sorted(row.id for row in load().select("id").collect())
+    assert ids == sorted([*range(50), 7])
+    save(frame.where("id < 2"), mode="overwrite")
+    assert sorted(row.id for row in load().collect()) == [0, 1]
+
+
+def test_what_the_format_cannot_write_is_refused(save, new_catalog, spark, warehouse):
+    table = new_catalog.create_table("db.t", Schema.of(COLUMNS, **KEYED))
+    frame = spark.range(3).selectExpr("id", "'p' part", "cast(id as int) value")
+    with pytest.raises(Exception, match="write_dataframe") as caught:
+        save(frame)
+    assert isinstance(error_inside(caught.value), UnsupportedFeatureError)
+    assert table.latest_snapshot() is None
+
+
+def test_a_row_that_does_not_fit_undoes_the_write(save, new_catalog, spark):
+    declared = {**COLUMNS, "value": "INT NOT NULL"}
+    table = new_catalog.create_table("db.t", Schema.of(declared))
+    frame = spark.range(0, 40, 1, 4).selectExpr(
+        "id", "'p' part", "cast(nullif(id, 35) as int) value"
+    )
+    with pytest.raises(Exception, match="value") as caught:
+        save(frame)
+    assert error_inside(caught.value).kind == "input-null"
+    assert table.latest_snapshot() is None

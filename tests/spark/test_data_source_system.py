@@ -1,0 +1,76 @@
+"""The data source as Spark's planner calls it, without Spark: system tables, names, options."""
+
+import pyarrow as pa
+import pytest
+
+from paimon_assets.engine.embedded import EmbeddedExecutor
+from paimon_assets.engine.spec.schema import Schema
+from paimon_assets.engine.table.system import SYSTEM_TABLES
+
+data_source = pytest.importorskip("paimon_assets.spark.data_source")
+cloudpickle = pytest.importorskip("pyspark.cloudpickle")
+error_inside = pytest.importorskip("paimon_assets.spark.failure").error_inside
+
+
+@pytest.fixture
+def table(new_catalog):
+    table = new_catalog.create_table("db.t", Schema.of({"id": "BIGINT", "value": "INT"}))
+    for number in range(2):
+        rows = pa.table({"id": [1, 2], "value": pa.array([number] * 2, pa.int32())})
+        table.new_write_builder().write(rows.to_reader(), EmbeddedExecutor())
+    return table
+
+
+def read(warehouse, **options):
+    """Return (columns, rows), through the bytes that Spark sends to its tasks."""
+    source = data_source.PaimonDataSource({"warehouse": warehouse, **options})
+    schema = source.schema()
+    planner = source.reader(schema)
+    task = cloudpickle.loads(cloudpickle.dumps(planner))
+    try:
+        partitions = planner.partitions()
+    except NotImplementedError:
+        partitions = [None]
+    rows = [row for part in partitions for batch in task.read(part) for row in batch.to_pylist()]
+    return schema.fieldNames(), rows
+
+
+@pytest.mark.parametrize("name", sorted({*SYSTEM_TABLES} - {"row_tracking"}))
+def test_every_system_table_has_its_columns_and_rows(table, warehouse, name):
+    expected = table.system_table(name).to_arrow()
+    columns, rows = read(warehouse, table=f"db.t${name}")
+    assert columns == expected.schema.names
+    assert len(rows) == expected.num_rows
+
+
+def test_columns_of_system_tables_and_kinds_of_changes(table, warehouse):
+    columns, rows = read(warehouse, table="db.t$snapshots", columns="commit_kind, snapshot_id")
+    assert columns == ["commit_kind", "snapshot_id"]
+    assert [row["snapshot_id"] for row in rows] == [1, 2]
+    between = {"incremental-between": "1,2", "columns": "rowkind,value"}
+    assert read(warehouse, table="db.t", **between)[1] == [{"rowkind": "+I", "value": 1}] * 2
+
+
+@pytest.mark.parametrize(
+    ("options", "kind"),
+    [
+        ({"table": "db.t$absent"}, "system-table-not-found"),
+        ({"table": "db.t$snapshots", "columns": "absent"}, "column-not-found"),
+        ({"table": "db.t", "columns": "absent"}, "column-not-found"),
+        ({"table": "db.absent"}, "table-not-found"),
+        ({}, "spark-options"),
+    ],
+)
+def test_what_is_not_there_is_named(table, warehouse, options, kind):
+    with pytest.raises(Exception, match="paimon-error") as caught:
+        read(warehouse, **options)
+    assert error_inside(caught.value).kind == kind
+
+
+def test_storage_options_are_no_options_of_the_table(warehouse):
+    location = data_source.Location.of(
+        {"table": "db.t", "scan.snapshot-id": "1"},
+        {"warehouse": warehouse, "s3.secret-key": "hidden", "file.any": "hidden"},
+    )
+    assert location.table_options == {"scan.snapshot-id": "1"}
+    assert "hidden" not in repr(location)

@@ -1,0 +1,242 @@
+"""Spark's own reader beside the engine's: which files it may read, and that rows are equal."""
+
+import dataclasses
+import datetime as dt
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from paimon_assets.engine.contract.split import DeletionFile
+from paimon_assets.engine.embedded import EmbeddedExecutor
+from paimon_assets.engine.errors import NotFoundError
+from paimon_assets.engine.spec.schema import Schema
+from paimon_assets.engine.spec.schema_change import AddColumn, RenameColumn, UpdateColumnType
+from paimon_assets.engine.spec.types import ArrayType, bigint, integer, string
+from tests.behaviour.test_executors import A_ROW, ALL_TYPES, NOTHING
+from tests.testkit.rows import plain_rows, rows_to_arrow
+
+native_read = pytest.importorskip("paimon_assets.spark.native_read")
+executor_module = pytest.importorskip("paimon_assets.spark.executor")
+error_inside = pytest.importorskip("paimon_assets.spark.failure").error_inside
+
+COLUMNS = {"id": "BIGINT", "part": "STRING", "value": "INT"}
+PLAIN_TYPES = {name: kind for name, kind in ALL_TYPES.items() if name != "time"}
+
+
+def write(table, rows):
+    arrow = rows_to_arrow(rows, Schema(fields=table.schema.fields))
+    return table.new_write_builder().write(arrow.to_reader(), EmbeddedExecutor())
+
+
+def create(catalog, columns=COLUMNS, rows=(), **kwargs):
+    table = catalog.create_table("db.t", Schema.of(columns, **kwargs))
+    if rows:
+        write(table, rows)
+    return table
+
+
+def some_rows(count=9):
+    return [{"id": n, "part": "ab"[n % 2], "value": n or None} for n in range(count)]
+
+
+def ways(session, read):
+    """Return the rows of a read as Spark's reader, and as the engine gives them."""
+    plan = read.plan()
+    native, left = native_read.read_natively(session, plan.context, plan.splits)
+    assert native is not None
+    assert left == []
+    assert native.columns == list(plan.context.columns)
+    return (
+        plain_rows(native.toArrow(), plan.context.columns),
+        plain_rows(read.to_arrow(), plan.context.columns),
+    )
+
+
+@pytest.mark.spark
+def test_every_type_reads_alike(spark, new_catalog):
+    early = {**A_ROW, "day": dt.date(1500, 2, 28), "local": dt.datetime(1700, 1, 1)}
+    rows = [A_ROW, NOTHING, early]
+    listed = [{name: row[name] for name in PLAIN_TYPES} for row in rows]
+    table = create(new_catalog, PLAIN_TYPES, listed)
+    by_spark, by_engine = ways(spark, table.new_read_builder())
+    assert by_spark == by_engine
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"part": "STRING"},
+        {"day": "DATE", "small": "SMALLINT"},
+        {"flag": "BOOLEAN", "text": "STRING"},
+    ],
+)
+def test_partition_columns_come_from_the_metadata(spark, new_catalog, keys):
+    values = {
+        "part": ["b/ä =%", " ", None],
+        "text": ["x", "__DEFAULT_PARTITION__", "{a}*?"],
+        "day": [dt.date(2024, 2, 29), None, dt.date(1969, 1, 1)],
+        "small": [1, -2, None],
+        "flag": [True, False, None],
+    }
+    rows = [{"id": n, **{name: values[name][n] for name in keys}} for n in range(3)]
+    table = create(new_catalog, {"id": "BIGINT", **keys}, rows, partition_keys=list(keys))
+    plan = table.new_read_builder().plan()
+    assert len(plan.splits) == 3
+    for columns in (None, [*keys, "id"]):
+        by_spark, by_engine = ways(spark, table.new_read_builder().with_columns(columns))
+        assert by_spark == by_engine
+
+
+WHERE = [
+    "id > 3 AND value IN (4, 5, 100)",
+    "value IS NULL OR part = 'b'",
+    "part LIKE 'a%' AND value <> 4",
+    "value NOT IN (1, 2)",
+    "price < 1.255 AND price >= -1",
+    "day BETWEEN '1969-12-31' AND '1970-01-02'",
+    "local > '1969-12-31 23:59:59.999999' AND instant <= '1970-01-01 00:00:04'",
+    "flag = true",
+]
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("zone", ["UTC", "America/New_York"])
+def test_predicates_pass_the_same_rows(spark, new_catalog, zone):
+    types = {
+        **COLUMNS,
+        "price": "DECIMAL(10, 2)",
+        "day": "DATE",
+        "local": "TIMESTAMP(6)",
+        "instant": "TIMESTAMP(3) WITH LOCAL TIME ZONE",
+        "flag": "BOOLEAN",
+    }
+    epoch = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+    rows = [
+        {
+            **row,
+            "price": Decimal(row["id"]) / 4 - 1,
+            "day": dt.date(1969, 12, 28) + dt.timedelta(days=row["id"]),
+            "local": epoch.replace(tzinfo=None) + dt.timedelta(microseconds=row["id"] - 3),
+            "instant": epoch + dt.timedelta(seconds=row["id"]),
+            "flag": row["id"] % 3 == 0,
+        }
+        for row in some_rows()
+    ]
+    table = create(new_catalog, types, [*rows, dict.fromkeys(types)])
+    before = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", zone)
+    try:
+        for text in WHERE:
+            read = table.new_read_builder().with_columns(["id", "flag"]).with_filter(text)
+            by_spark, by_engine = ways(spark, read)
+            assert (by_spark, bool(by_engine)) == (by_engine, True), text
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", before)
+
+
+@pytest.mark.spark
+def test_files_of_older_schemas_and_of_merges_are_left_to_the_engine(spark, new_catalog):
+    table = create(new_catalog, rows=some_rows(), options={"file.format": "parquet"})
+    table = table.alter(
+        [
+            RenameColumn(field_names=("value",), new_name="amount"),
+            UpdateColumnType(field_names=("amount",), new_data_type=bigint()),
+            AddColumn(field_names=("extra",), data_type=string()),
+        ]
+    )
+    write(table, [{"id": 50, "part": "c", "amount": 2**40, "extra": "new"}])
+    executor = executor_module.SparkExecutor(spark)
+    plan = table.new_read_builder().plan()
+    native, left = native_read.read_natively(spark, plan.context, plan.splits)
+    assert (native is None) == (len(left) == len(plan.splits))
+    frame = executor.to_dataframe(plan.context, plan.splits)
+    expected = plain_rows(table.new_read_builder().to_arrow(), plan.context.columns)
+    assert plain_rows(frame.toArrow(), plan.context.columns) == expected
+    kept = table.new_read_builder().with_columns(["part", "id"])
+    by_spark, by_engine = ways(spark, kept)
+    assert (by_spark, len(by_engine)) == (by_engine, 10)
+
+
+@pytest.mark.spark
+def test_a_missing_file_is_the_error_it_always_was(spark, new_catalog, warehouse):
+    table = create(new_catalog, rows=some_rows())
+    plan = table.new_read_builder().plan()
+    executor = executor_module.SparkExecutor(spark)
+    planned = executor.to_dataframe(plan.context, plan.splits)
+    assert planned.count() == 9
+    next(Path(warehouse).rglob("data-*.parquet")).unlink()
+    for frame in (planned, executor.to_dataframe(plan.context, plan.splits)):
+        with pytest.raises(Exception, match=r"data-") as caught:
+            frame.collect()
+        error = error_inside(caught.value)
+        assert isinstance(error, NotFoundError)
+        assert error.kind == "file-not-found"
+
+
+@pytest.mark.spark
+def test_the_setting_turns_it_off(spark, new_catalog):
+    plan = create(new_catalog, rows=some_rows()).new_read_builder().plan()
+    spark.conf.set(native_read.NATIVE_READ, "false")
+    try:
+        native, left = native_read.read_natively(spark, plan.context, plan.splits)
+    finally:
+        spark.conf.unset(native_read.NATIVE_READ)
+    assert (native, left) == (None, list(plan.splits))
+
+
+def planned(catalog, **kwargs):
+    plan = create(catalog, rows=some_rows(), **kwargs).new_read_builder().plan()
+    return plan.context, plan.splits[0]
+
+
+DELETIONS = DeletionFile(path="/w/index-1", offset=1, length=30)
+
+
+@pytest.mark.parametrize(
+    ("of_split", "of_file"),
+    [
+        ({"deletion_files": (DELETIONS,)}, {}),
+        ({"is_streaming": True}, {}),
+        ({"bucket_path": "/w/dt={a}/bucket-0"}, {}),
+        ({"bucket_path": "s3://bucket/t/bucket-0"}, {}),
+        ({}, {"file_name": "data-1.orc"}),
+        ({}, {"file_name": "_data-1.parquet"}),
+        ({}, {"write_cols": ("id",)}),
+        ({}, {"schema_id": 7}),
+    ],
+)
+def test_files_that_are_not_what_the_read_returns_are_the_engines(new_catalog, of_split, of_file):
+    context, split = planned(new_catalog)
+    assert native_read.is_plain(context, split)
+    files = tuple(dataclasses.replace(file, **of_file) for file in split.data_files)
+    assert not native_read.is_plain(
+        context, dataclasses.replace(split, data_files=files, **of_split)
+    )
+
+
+@pytest.mark.parametrize(("deleted", "raw"), [(None, True), (1, True), (0, False)])
+def test_buckets_that_need_a_merge_are_the_engines(new_catalog, deleted, raw):
+    context, split = planned(new_catalog, primary_keys=["id"], options={"bucket": "1"})
+    rewritten = [
+        dataclasses.replace(
+            split,
+            raw_convertible=is_raw,
+            data_files=tuple(
+                dataclasses.replace(file, delete_row_count=count) for file in split.data_files
+            ),
+        )
+        for is_raw, count in ((True, 0), (raw, deleted))
+    ]
+    assert [native_read.is_plain(context, each) for each in rewritten] == [True, False]
+
+
+@pytest.mark.parametrize(
+    "extra", ["TIMESTAMP(9)", ArrayType(element=integer()), "TIME(3)", "DOUBLE"]
+)
+def test_types_the_readers_disagree_on_are_the_engines(new_catalog, extra):
+    table = create(new_catalog, {**COLUMNS, "extra": extra})
+    fits = native_read.columns_fit(table.new_read_builder().plan().context)
+    assert fits == (extra not in ("TIMESTAMP(9)", "TIME(3)"))
+    assert native_read.columns_fit(table.new_read_builder().with_columns(["id"]).plan().context)

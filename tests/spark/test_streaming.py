@@ -1,0 +1,137 @@
+"""Structured Streaming into tables, through real checkpoints."""
+
+import pytest
+
+from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.schema import Schema
+
+streaming = pytest.importorskip("paimon_assets.spark.streaming")
+tables = pytest.importorskip("paimon_assets.spark.tables")
+error_inside = pytest.importorskip("paimon_assets.spark.failure").error_inside
+
+pytestmark = pytest.mark.spark
+
+COLUMNS = {"id": "BIGINT", "value": "BIGINT"}
+ROWS = 10
+
+
+class Source:
+    """A folder of files that a query takes one by one."""
+
+    def __init__(self, spark, home):
+        self.spark = spark
+        self.folder, self.checkpoint = str(home / "in"), str(home / "checkpoint")
+
+    def add(self, start):
+        rows = self.spark.range(start, start + ROWS, 1, 1).selectExpr("id", "id as value")
+        rows.write.mode("append").parquet(self.folder)
+
+    def run(self, sink):
+        rows = self.spark.readStream.schema("id bigint, value bigint").parquet(self.folder)
+        query = (
+            rows.writeStream.foreachBatch(sink)
+            .option("checkpointLocation", self.checkpoint)
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+
+
+@pytest.fixture
+def source(spark, tmp_path):
+    return Source(spark, tmp_path)
+
+
+def ids(table):
+    return sorted(table.new_read_builder().to_arrow()["id"].to_pylist())
+
+
+@pytest.mark.parametrize("keys", [[], ["id"]])
+def test_a_crash_between_commit_and_checkpoint_neither_loses_nor_doubles(source, new_catalog, keys):
+    options = {"bucket": "1"} if keys else {}
+    table = new_catalog.create_table("db.t", Schema.of(COLUMNS, primary_keys=keys, options=options))
+    sink = streaming.streaming_sink(table)
+
+    def committing_then_crashing(batch, number):
+        sink(batch, number)
+        raise RuntimeError("the machine stops here")
+
+    source.add(0)
+    source.run(sink)
+    source.add(ROWS)
+    with pytest.raises(Exception, match="the machine stops here"):
+        source.run(committing_then_crashing)
+    source.add(2 * ROWS)
+    source.run(sink)
+    assert ids(table) == list(range(3 * ROWS))
+    snapshots = table.snapshots()
+    assert [snapshot.commit_identifier for snapshot in snapshots] == [0, 1, 2]
+    assert len({snapshot.commit_user for snapshot in snapshots}) == 1
+
+
+def test_a_new_checkpoint_is_another_writer(source, new_catalog):
+    table = new_catalog.create_table("db.t", Schema.of(COLUMNS))
+    source.add(0)
+    source.run(streaming.streaming_sink(table))
+    source.checkpoint += "-2"
+    source.run(streaming.streaming_sink(table))
+    assert ids(table) == sorted([*range(ROWS), *range(ROWS)])
+
+
+@pytest.mark.parametrize(("commit_empty", "snapshots"), [(False, 0), (True, 1)])
+def test_an_empty_batch_commits_if_told_to(spark, new_catalog, commit_empty, snapshots):
+    table = new_catalog.create_table("db.t", Schema.of(COLUMNS))
+    sink = streaming.streaming_sink(table, commit_user="me", commit_empty=commit_empty)
+    nothing = spark.range(0).selectExpr("id", "id as value")
+    sink(nothing, 3)
+    sink(nothing, 3)
+    assert len(table.snapshots()) == snapshots
+
+
+def test_a_batch_that_does_not_fit_ends_the_query_with_the_reason(source, new_catalog):
+    table = new_catalog.create_table("db.t", Schema.of(COLUMNS))
+    source.add(0)
+    sink = streaming.streaming_sink(table)
+    with pytest.raises(Exception, match="value") as caught:
+        source.run(lambda batch, number: sink(batch.drop("value"), number))
+    assert isinstance(error_inside(caught.value), InvalidInputError)
+    assert table.latest_snapshot() is None
+
+
+def test_outside_a_query_the_committer_must_be_named(spark, new_catalog):
+    table = new_catalog.create_table("db.t", Schema.of(COLUMNS))
+    with pytest.raises(Exception, match="commit_user"):
+        streaming.streaming_sink(table)(spark.range(1), 0)
+
+
+def test_a_table_is_followed_from_its_state_over_its_changes(
+    spark, new_catalog, warehouse, tmp_path
+):
+    table = new_catalog.create_table(
+        "db.t", Schema.of(COLUMNS, primary_keys=["id"], options={"bucket": "1"})
+    )
+    target = new_catalog.create_table("db.copy", Schema.of(COLUMNS))
+    rows = spark.readStream.format("paimon_assets").options(warehouse=warehouse, table="db.t")
+
+    def follow():
+        query = (
+            rows.load()
+            .writeStream.foreachBatch(streaming.streaming_sink(target))
+            .option("checkpointLocation", str(tmp_path / "checkpoint"))
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+
+    def write(ids, value):
+        frame = spark.createDataFrame([(number, value) for number in ids], "id long, value long")
+        tables.write_dataframe(table, frame)
+
+    write([1, 2], 0)
+    write([2], 1)
+    follow()
+    write([3], 2)
+    write([2, 3], 3)
+    follow()
+    found = target.new_read_builder().to_arrow().to_pylist()
+    assert sorted((row["id"], row["value"]) for row in found) == [(1, 0), (2, 1), (2, 3), (3, 3)]

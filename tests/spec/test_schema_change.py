@@ -1,0 +1,154 @@
+import json
+
+import pytest
+
+from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.schema_change import (
+    AddColumn,
+    DropPrimaryKey,
+    Move,
+    MoveType,
+    SetOption,
+    UpdateColumnType,
+    UpdateComment,
+    add_column,
+    drop_column,
+    move_column,
+    remove_option,
+    rename_column,
+    set_option,
+    update_column_comment,
+    update_column_default_value,
+    update_column_nullability,
+    update_column_type,
+)
+from paimon_assets.engine.spec.schema_change_json import (
+    change_from_json,
+    change_to_json,
+    changes_from_json,
+    changes_to_json,
+)
+from paimon_assets.engine.spec.type_text import parse_type
+
+JAVA = (
+    (set_option("k", "v"), '{"action":"setOption","key":"k","value":"v"}'),
+    (remove_option("k"), '{"action":"removeOption","key":"k"}'),
+    (UpdateComment(comment=None), '{"action":"updateComment","comment":null}'),
+    (
+        add_column("c", "INT", comment="cm", after="b"),
+        (
+            '{"action":"addColumn","fieldNames":["c"],"dataType":"INT","comment":"cm",'
+            '"move":{"fieldName":"c","referenceFieldName":"b","type":"AFTER"}}'
+        ),
+    ),
+    (
+        AddColumn(field_names=("s", "x"), data_type=parse_type("ARRAY<INT>")),
+        (
+            '{"action":"addColumn","fieldNames":["s","x"],'
+            '"dataType":{"type":"ARRAY","element":"INT"},"comment":null,"move":null}'
+        ),
+    ),
+    (rename_column("a", "b"), '{"action":"renameColumn","fieldNames":["a"],"newName":"b"}'),
+    (drop_column("a"), '{"action":"dropColumn","fieldNames":["a"]}'),
+    (
+        update_column_type("a", "BIGINT"),
+        (
+            '{"action":"updateColumnType","fieldNames":["a"],"newDataType":"BIGINT",'
+            '"keepNullability":true}'
+        ),
+    ),
+    (
+        update_column_nullability("a", nullable=False),
+        '{"action":"updateColumnNullability","fieldNames":["a"],"newNullability":false}',
+    ),
+    (
+        update_column_comment("a", "x"),
+        '{"action":"updateColumnComment","fieldNames":["a"],"newComment":"x"}',
+    ),
+    (
+        update_column_default_value("a", "5"),
+        '{"action":"updateColumnDefaultValue","fieldNames":["a"],"newDefaultValue":"5"}',
+    ),
+    (
+        move_column("a"),
+        (
+            '{"action":"updateColumnPosition","move":{"fieldName":"a","referenceFieldName":null,'
+            '"type":"LAST"}}'
+        ),
+    ),
+    (DropPrimaryKey(), '{"action":"dropPrimaryKey"}'),
+)
+"""The documents Java 2.0 writes, byte for byte."""
+
+
+@pytest.mark.parametrize(("change", "text"), JAVA)
+def test_a_change_is_the_json_of_java_both_ways(change, text):
+    assert json.dumps(change_to_json(change), separators=(",", ":")) == text
+    assert change_from_json(json.loads(text)) == change
+
+
+def test_a_list_goes_both_ways_bare_and_as_a_request():
+    changes = tuple(change for change, _ in JAVA)
+    assert changes_from_json(changes_to_json(changes)) == changes
+    assert changes_from_json({"changes": changes_to_json(changes)}) == changes
+
+
+def test_people_write_less_than_java():
+    assert change_from_json({"type": "dropColumn", "fieldNames": "a"}) == drop_column("a")
+    assert change_from_json({"action": "setOption", "key": "k", "value": 4}) == SetOption(
+        key="k", value="4"
+    )
+    assert change_from_json({"action": "setOption", "key": "k", "value": True}) == SetOption(
+        key="k", value="true"
+    )
+    assert change_from_json(
+        {"action": "updateColumnType", "fieldNames": "a", "newDataType": "int", "more": 1}
+    ) == UpdateColumnType(field_names=("a",), new_data_type=parse_type("INT"))
+    assert change_from_json(
+        {"action": "updateColumnNullability", "fieldNames": ["a"], "newNullability": "true"}
+    ) == update_column_nullability("a", nullable=True)
+
+
+@pytest.mark.parametrize(
+    ("document", "message"),
+    [
+        ("dropColumn", "expected an object"),
+        ({}, "unknown action None; there are setOption, "),
+        ({"action": "dropTable"}, "unknown action 'dropTable'"),
+        ({"action": "dropColumn"}, "'dropColumn' needs 'fieldNames'"),
+        ({"action": "dropColumn", "fieldNames": []}, "must list names"),
+        ({"action": "dropColumn", "fieldNames": [1]}, "must list names"),
+        ({"action": "setOption", "key": None, "value": "v"}, "'key' of 'setOption' must not"),
+        ({"action": "setOption", "key": "k", "value": ["v"]}, "must be a text"),
+        ({"action": "addColumn", "fieldNames": ["a"], "dataType": "INTT"}, "INTT"),
+        ({"action": "addColumn", "fieldNames": ["a"], "dataType": {"type": "ARRAY"}}, "no data"),
+        ({"action": "updateColumnComment", "fieldNames": ["a"]}, "needs 'newComment'"),
+        (
+            {"action": "updateColumnNullability", "fieldNames": ["a"], "newNullability": 1},
+            "true or false",
+        ),
+        ({"action": "updateColumnPosition", "move": None}, "must be an object"),
+        (
+            {"action": "updateColumnPosition", "move": {"fieldName": "a", "type": "UP"}},
+            "one of FIRST, AFTER, BEFORE, LAST",
+        ),
+    ],
+)
+def test_what_is_no_change_is_said_to_be_none(document, message):
+    with pytest.raises(InvalidInputError, match=message):
+        change_from_json(document)
+
+
+def test_the_wrong_change_of_a_list_is_counted():
+    with pytest.raises(InvalidInputError, match=r"Change 2 of 2: .*'renameColumn' needs 'newName'"):
+        changes_from_json(
+            [change_to_json(JAVA[0][0]), {"action": "renameColumn", "fieldNames": ["a"]}]
+        )
+    with pytest.raises(InvalidInputError, match="expected a list"):
+        changes_from_json({"change": []})
+
+
+def test_a_column_goes_to_one_place_only():
+    assert move_column("a", first=True).move == Move(field_name="a", type=MoveType.FIRST)
+    with pytest.raises(InvalidInputError, match="one place only"):
+        move_column("a", first=True, after="b")

@@ -1,0 +1,98 @@
+import pytest
+
+from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.data_file import DataFileMeta
+from paimon_assets.engine.spec.option import Options
+from paimon_assets.engine.spec.schema import Schema, first_table_schema
+from paimon_assets.engine.spec.segment import is_foreign
+from paimon_assets.engine.spec.segment_rules import (
+    FileColumn,
+    check_partition_option,
+    column_differences,
+    parse_partition_option,
+    same_kind,
+)
+from paimon_assets.engine.spec.type_text import parse_type
+
+
+@pytest.mark.parametrize(
+    ("found", "wanted", "same"),
+    [
+        ("STRING", "VARCHAR(10)", True),
+        ("STRING", "CHAR(3)", True),
+        ("BYTES", "BINARY(4)", True),
+        ("BYTES", "STRING", False),
+        ("TIMESTAMP(9)", "TIMESTAMP(0)", True),
+        ("TIMESTAMP(6)", "TIMESTAMP_LTZ(6)", False),
+        ("TIME(6)", "TIME(3)", True),
+        ("DECIMAL(10, 2)", "DECIMAL(10, 2)", True),
+        ("DECIMAL(11, 2)", "DECIMAL(10, 2)", False),
+        ("INT", "INT NOT NULL", True),
+        ("INT", "BIGINT", False),
+        ("FLOAT", "DOUBLE", False),
+        ("ARRAY<INT NOT NULL>", "ARRAY<INT>", True),
+        ("ARRAY<INT>", "ARRAY<STRING>", False),
+        ("MAP<STRING, TIMESTAMP(9)>", "MAP<STRING, TIMESTAMP(3)>", True),
+        ("ROW<b STRING, a INT>", "ROW<a INT, b STRING>", True),
+        ("ROW<a INT>", "ROW<a INT, b STRING>", False),
+        ("ARRAY<INT>", "INT", False),
+    ],
+)
+def test_types_are_compared_by_what_files_hold(found, wanted, same):
+    assert same_kind(parse_type(found), parse_type(wanted)) is same
+
+
+def test_int96_serves_for_both_kinds_of_timestamps():
+    schema = first_table_schema(
+        Schema.of({"t": "TIMESTAMP(3)", "z": "TIMESTAMP_LTZ(3)", "n": "BIGINT"}), time_millis=0
+    )
+    columns = [FileColumn(name=name, type_text="INT96") for name in ("t", "z", "n")]
+    [difference] = column_differences(schema, columns, partitioned=False)
+    assert difference == "column 'n' is BIGINT in the table and INT96 in it"
+
+
+def test_partition_columns_may_be_missing_where_folders_name_them():
+    schema = first_table_schema(
+        Schema.of({"v": "INT", "p": "INT"}, partition_keys=["p"]), time_millis=0
+    )
+    columns = [FileColumn(name="v", type_text="INT"), FileColumn(name="p", type_text="STRING")]
+    assert column_differences(schema, columns, partitioned=True) == ()
+    assert len(column_differences(schema, columns, partitioned=False)) == 1
+
+
+def test_words_of_types_are_carbons_and_sqls():
+    text = "a:long, b:Short,c:BYTE,d:decimal(10,2),e:bigint"
+    parsed = parse_partition_option(text, {})
+    assert [str(found) for _, found in parsed] == [
+        "BIGINT", "SMALLINT", "TINYINT", "DECIMAL(10, 2)", "BIGINT",
+    ]  # fmt: skip
+    with pytest.raises(InvalidInputError, match=r"invalid partition option: Map\(path -> /x\)"):
+        parse_partition_option("a:int:b", {"path": "/x"})
+
+
+def test_the_message_says_what_the_option_should_be():
+    schema = first_table_schema(
+        Schema.of({"v": "INT", "p": "DECIMAL(4, 2)"}, partition_keys=["p"]), time_millis=0
+    )
+    with pytest.raises(InvalidInputError, match=r"give partition = p:decimal\(4,2\)"):
+        check_partition_option("db.t", schema, None, {})
+    check_partition_option("db.t", schema, "p:decimal(4,2)", {})
+
+
+@pytest.mark.parametrize(
+    ("path", "roots", "foreign"),
+    [
+        (None, "", False),
+        ("file:/data/x.parquet", "", True),
+        ("/data/x.parquet", "/data", False),
+        ("file:///data/x.parquet", "file:/other, file:/data/", False),
+        ("/database/x.parquet", "/data", True),
+        ("s3://b/x.parquet", "s3://b", False),
+    ],
+)
+def test_a_file_is_foreign_unless_the_table_writes_there(path, roots, foreign):
+    options = Options({"data-file.external-paths": roots} if roots else {})
+    file = DataFileMeta(
+        file_name="x.parquet", file_size=1, row_count=1, schema_id=0, external_path=path
+    )
+    assert is_foreign(options, file) is foreign

@@ -1,0 +1,184 @@
+"""Whatever is done to a table, the files of its segments stay as their owner wrote them."""
+
+import shutil
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from paimon_assets.engine.embedded import EmbeddedExecutor
+from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.schema import Schema
+from paimon_assets.engine.table.api import open_catalog
+from paimon_assets.engine.table.segment_import import SegmentSource
+from tests.testkit.foreign import states, write
+
+_EXECUTOR = EmbeddedExecutor(threads=1)
+_FORMATS = ("parquet", "orc", "csv")
+_DAYS = (1, 2)
+_NAME = "db.t"
+_SCHEMA = Schema.of(
+    {"v": "INT", "w": "INT", "day": "INT"},
+    partition_keys=["day"],
+    options={"compaction.min.file-num": "2", "target-file-size": "1 mb"},
+)
+_SETTINGS = settings(
+    max_examples=20,
+    stateful_step_count=14,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+
+Row = tuple[int | None, int]
+_Segment = tuple[str, int, Counter[Row]]
+"""(format, day, rows)."""
+
+
+class ForeignFilesMachine(RuleBasedStateMachine):
+    """Two folders of each format, one table; the model is what rows each part brought."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._home = Path(tempfile.mkdtemp(prefix="foreign-files-"))
+        self._next = 0
+        self._own: Counter[Row] = Counter()
+        self._segments: dict[int, _Segment] = {}
+        self._history: dict[int, tuple[Counter[Row], dict[int, _Segment]]] = {}
+
+    def teardown(self) -> None:
+        shutil.rmtree(self._home, ignore_errors=True)
+
+    @initialize()
+    def prepare(self) -> None:
+        for number, name in enumerate(_FORMATS):
+            for day in _DAYS:
+                values = pa.array([100 * number + day, None], pa.int32())
+                data = pa.table({"v": values, "w": pa.array([1, 2], pa.int32())})
+                for part in range(2):
+                    path = self._folder(name) / f"day={day}" / f"{part}.{name}"
+                    write(path, data)
+        self._states = states(self._home / "foreign")
+        self._catalog = open_catalog(str(self._home / "warehouse"))
+        self._catalog.create_database("db")
+        self._create()
+
+    def _create(self) -> None:
+        self._table = self._catalog.create_table(_NAME, _SCHEMA)
+        self._own.clear()
+        self._segments.clear()
+        self._history.clear()
+
+    def _folder(self, name: str) -> Path:
+        return self._home / "foreign" / name
+
+    @rule(name=st.sampled_from(_FORMATS))
+    def add(self, name: str) -> None:
+        source = SegmentSource(
+            path=str(self._folder(name)), format=name, partition="day:int", only_new=True
+        )
+        for segment in self._table.segments().add(source, _EXECUTOR).segments:
+            day = int(segment.partition_text.removeprefix("day="))
+            value = 100 * _FORMATS.index(name) + day
+            held = Counter({(value, day): 2, (None, day): 2})
+            self._segments[segment.id] = (name, day, held)
+
+    @precondition(lambda self: self._segments)
+    @rule(data=st.data())
+    def delete(self, data: st.DataObject) -> None:
+        chosen = data.draw(st.sampled_from(sorted(self._segments)))
+        self._table.segments().delete([chosen])
+        del self._segments[chosen]
+
+    @rule(force=st.booleans())
+    def clean(self, force: bool) -> None:
+        self._table.segments().clean(force=force)
+        if force:
+            self._history.clear()  # what was cleaned is not known again after a rollback
+
+    @rule()
+    def refresh(self) -> None:
+        self._table.segments().refresh([], _EXECUTOR)
+
+    @rule(day=st.sampled_from(_DAYS), aborts=st.booleans())
+    def append(self, day: int, aborts: bool) -> None:
+        self._next += 1
+        rows = pa.table({"v": [-self._next], "w": [0], "day": [day]})
+        builder = self._table.new_write_builder()
+        if aborts:
+            builder.abort(_EXECUTOR.map_rows(builder.prepare(), rows).messages)
+            return
+        builder.write(rows, _EXECUTOR)
+        self._own[-self._next, day] += 1
+
+    @rule(day=st.sampled_from([*_DAYS, None]))
+    def overwrite(self, day: int | None) -> None:
+        emptied = [number for number in _DAYS if day in (None, number)]
+        texts = [item for item in self._segments.values() if item[0] == "csv"]
+        blocked = any(item[1] in emptied for item in texts)
+        if blocked:
+            with pytest.raises(InvalidInputError, match="delete the segment first"):
+                self._empty(day)
+            return
+        self._empty(day)
+        self._own = Counter({row: n for row, n in self._own.items() if row[1] not in emptied})
+        self._segments = {
+            number: item for number, item in self._segments.items() if item[1] not in emptied
+        }
+
+    def _empty(self, day: int | None) -> None:
+        if day is None:
+            self._table.truncate()
+        else:
+            self._table.drop_partitions([{"day": day}])
+
+    @rule()
+    def compact(self) -> None:
+        self._table.new_compaction_builder().with_strategy("full").run(_EXECUTOR)
+
+    @precondition(lambda self: self._history)
+    @rule(data=st.data())
+    def roll_back(self, data: st.DataObject) -> None:
+        target = data.draw(st.sampled_from(sorted(self._history)))
+        self._table.rollback_to(target)
+        own, segments = self._history[target]
+        self._own, self._segments = own.copy(), dict(segments)
+        for later in [number for number in self._history if number > target]:
+            del self._history[later]
+
+    @rule()
+    def drop(self) -> None:
+        self._catalog.drop_table(_NAME)
+        self._create()
+
+    @invariant()
+    def nothing_foreign_was_touched(self) -> None:
+        assert states(self._home / "foreign") == self._states
+
+    @invariant()
+    def the_rows_are_those_of_the_live_parts(self) -> None:
+        expected = self._own.copy()
+        for _, _, held in self._segments.values():
+            expected += held
+        read = self._table.new_read_builder().to_arrow().to_pylist()
+        assert Counter((row["v"], row["day"]) for row in read) == expected
+        live = {segment.id for segment in self._table.segments().live()}
+        assert live == set(self._segments)
+        latest = self._table.latest_snapshot()
+        if latest is not None:
+            self._history[latest.id] = (self._own.copy(), dict(self._segments))
+
+
+def test_foreign_files_outlive_every_operation():
+    run_state_machine_as_test(ForeignFilesMachine, settings=_SETTINGS)

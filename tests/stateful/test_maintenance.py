@@ -1,0 +1,345 @@
+"""Whatever a table went through: maintenance takes no file that anything still reads.
+
+Histories are drawn from seeds, each of some kind of table. Nothing knows what rows to expect. What
+a snapshot, tag or branch shows is noted when it is first seen, under the name of its delta list,
+which is unique: it must show the same ever after.
+"""
+
+import random
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
+from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.maintenance.expire_changelogs import expire_changelogs
+from paimon_assets.engine.control.maintenance.expire_snapshots import expire_snapshots
+from paimon_assets.engine.control.maintenance.orphan_files import clean_orphan_files
+from paimon_assets.engine.control.maintenance.references import (
+    changelog_entries,
+    data_file_paths,
+    existing_changelogs,
+    existing_snapshots,
+    kept_changelog,
+    metadata_paths,
+    other_branches,
+)
+from paimon_assets.engine.control.maintenance.retention import Retention
+from paimon_assets.engine.control.maintenance.tag_files import delete_tag
+from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
+from paimon_assets.engine.embedded import EmbeddedExecutor
+from paimon_assets.engine.spec.schema import Schema
+from paimon_assets.engine.spec.snapshot import Snapshot
+from paimon_assets.engine.spec.statistics import Statistics
+from paimon_assets.engine.table.api import open_catalog
+from paimon_assets.engine.table.segment_import import SegmentSource
+from paimon_assets.engine.table.table import Table
+from tests.control.tables import FixedClock
+from tests.testkit.foreign import states, write
+
+_EXECUTOR = EmbeddedExecutor(threads=1)
+_LATER = FixedClock(now=4_000_000_000_000)
+_COLUMNS = {"part": "INT", "id": "INT", "v": "INT"}
+_KINDS: dict[str, dict[str, str] | None] = {
+    "append": None,
+    "key": {"bucket": "1"},
+    "key, with changelog": {"bucket": "1", "changelog-producer": "input"},
+    "key, changelog of compactions": {"bucket": "1", "changelog-producer": "lookup"},
+    "key, with vectors": {
+        "bucket": "1",
+        "deletion-vectors.enabled": "true",
+        "write-only": "true",
+    },
+    "key, changelogs live longer": {
+        "bucket": "1",
+        "changelog-producer": "input",
+        "changelog.num-retained.min": "20",
+    },
+    "deltas live longer": {"bucket": "1", "changelog.num-retained.min": "20"},
+}
+_STEPS = 30
+_LINEAR_SEEDS = range(7)
+_OTHER_SEEDS = range(14)
+
+
+class Keeper:
+    """Remembers what every snapshot ever showed."""
+
+    def __init__(self) -> None:
+        self._shown: dict[str, list[Any]] = {}
+
+    def check(self, table: Table) -> None:
+        """Read all there is, of all branches, and compare."""
+        for store in (table._store, *other_branches(table._store)):
+            branch = Table(store)
+            for snapshot in existing_snapshots(store):
+                reader = branch.new_read_builder().at_snapshot(snapshot.id)
+                self._compare(snapshot, reader.to_arrow())
+                _check_files(store, snapshot)
+            for tag in store.tags.list():
+                self._compare(tag.snapshot, branch.new_read_builder().at_tag(tag.name).to_arrow())
+            for changelog in existing_changelogs(store):
+                _check_changelog(store, changelog)
+
+    def _compare(self, snapshot: Snapshot, rows: pa.Table) -> None:
+        shown = sorted(map(str, rows.to_pylist()))
+        assert self._shown.setdefault(snapshot.delta_manifest_list, shown) == shown
+
+
+def _check_files(store: FileStore, snapshot: Snapshot) -> None:
+    """What no read looks at is there, too."""
+    assert all(map(store.file_io.exists, metadata_paths(store, snapshot)))
+    for entry in changelog_entries(store, snapshot):
+        assert all(map(store.file_io.exists, data_file_paths(store, entry)))
+
+
+def _check_changelog(store: FileStore, changelog: Snapshot) -> None:
+    """What outlived its snapshot can be read."""
+    entries = list(kept_changelog(store, changelog))
+    if changelog.changelog_manifest_list is not None:
+        assert sum(entry.file.row_count for entry in entries) == changelog.changelog_record_count
+    for entry in entries:
+        assert all(map(store.file_io.exists, data_file_paths(store, entry)))
+
+
+def needed_exactly(store: FileStore) -> set[str]:
+    """Return the data files that a branch needs, none that is only named."""
+    entries = [entry for s in existing_snapshots(store) for entry in changelog_entries(store, s)]
+    entries += [e for s in existing_changelogs(store) for e in kept_changelog(store, s)]
+    snapshots = existing_snapshots(store) + [tag.snapshot for tag in store.tags.list()]
+    for snapshot in snapshots:
+        entries += FileStoreScan(store).live_files(snapshot)
+    return {path for entry in entries for path in data_file_paths(store, entry)}
+
+
+def stored_files(store: FileStore) -> set[str]:
+    """Return the data files that lie in a table's buckets."""
+    return {str(path) for path in Path(store.table_path).rglob("bucket-*/*")}
+
+
+class History:
+    """One table of some kind, and all that may happen to it while its history is a line."""
+
+    is_linear = True
+    """Whether files can only become superfluous by expiring."""
+
+    def __init__(self, home: Path, seed: int) -> None:
+        self._home = home
+        self._rng = random.Random(seed)  # noqa: S311  # no secret depends on it
+        self._number = 0
+        kinds = sorted(_KINDS)
+        options = _KINDS[kinds[seed % len(kinds)]]
+        partition_keys = ["part"] if self._rng.random() < 0.4 else []
+        schema = Schema.of(
+            _COLUMNS,
+            partition_keys=partition_keys,
+            primary_keys=[] if options is None else [*partition_keys, "id"],
+            options={"compaction.min.file-num": "2", "snapshot.num-retained.min": "1"}
+            | (options or {"bucket": "-1"}),
+        )
+        catalog = open_catalog(str(home / "warehouse"))
+        catalog.create_database("d")
+        self._table = catalog.create_table("d.t", schema)
+        self._keeper = Keeper()
+        data = pa.table(dict.fromkeys(_COLUMNS, pa.array([9], pa.int32())))
+        write(home / "foreign" / "0.parquet", data)
+        self._foreign = states(home / "foreign")
+        self._events = [self.write] * 6 + [self.compact] * 2 + [self.tag, self.expire] * 2
+        self._events += [self.overwrite, self.analyze, self.delete_a_tag]
+        self._events += [self.expire_changelogs, self.look_for_orphans]
+        if options is None and not partition_keys:
+            self._events += [self.add_a_segment, self.delete_segments]
+        self.told: list[str] = []
+        """What happened, for a failure."""
+
+    @property
+    def _store(self) -> FileStore:
+        return self._table._store
+
+    def run(self) -> None:
+        """Let it happen."""
+        self.write()
+        for _ in range(_STEPS):
+            event = self._rng.choice(self._events)
+            self.told.append(event.__name__)
+            event()
+            assert states(self._home / "foreign") == self._foreign
+            if self.is_linear:
+                assert stored_files(self._store) == needed_exactly(self._store)
+
+    def write(self) -> None:
+        self._write(self._table)
+
+    def _write(self, table: Table) -> None:
+        rows = self._rows(self._rng.randint(1, 3))
+        table.new_write_builder().write(rows, _EXECUTOR)
+
+    def _rows(self, count: int) -> pa.Table:
+        self._number += 1
+        part = self._rng.randint(0, 1)
+        columns = {
+            "part": [part] * count,
+            "id": [self._rng.randint(0, 5) for _ in range(count)],
+            "v": [self._number] * count,
+        }
+        return pa.table({name: pa.array(column, pa.int32()) for name, column in columns.items()})
+
+    def overwrite(self) -> None:
+        rows = self._rows(self._rng.randint(1, 2))
+        self._table.new_write_builder().with_dynamic_overwrite().write(rows, _EXECUTOR)
+
+    def compact(self) -> None:
+        strategy = self._rng.choice(["minor", "full"])
+        self._table.new_compaction_builder().with_strategy(strategy).run(_EXECUTOR)
+
+    def analyze(self) -> None:
+        self._number += 1
+        newest = self._table.reopened().schema.id
+        FileStoreCommit(self._store).commit_statistics(
+            Statistics(snapshot_id=1, schema_id=newest),
+            commit_user=f"analyze-{self._number}",
+            commit_identifier=1,
+        )
+
+    def add_a_segment(self) -> None:
+        source = SegmentSource(path=str(self._home / "foreign"), format="parquet", only_new=True)
+        self._table.segments().add(source, _EXECUTOR)
+
+    def delete_segments(self) -> None:
+        live = self._table.segments().live()
+        if live:
+            self._table.segments().delete([segment.id for segment in live])
+
+    def tag(self) -> None:
+        self._number += 1
+        self._table.create_tag(f"tag{self._number}", self._some_snapshot())
+
+    def delete_a_tag(self) -> None:
+        names = [tag.name for tag in self._table.tags.list() if tag.name.startswith("tag")]
+        if names:
+            name = self._rng.choice(names)
+            self._maintain(lambda: delete_tag(self._store, name))
+
+    def expire(self) -> None:
+        keep = self._retention()
+        self._maintain(lambda: expire_snapshots(self._store, retention=keep))
+
+    def expire_changelogs(self) -> None:
+        keep = self._retention()
+        self._maintain(lambda: expire_changelogs(self._store, retention=keep))
+
+    def _retention(self) -> Retention:
+        kept, limit = self._rng.randint(1, 4), self._rng.randint(2, 9)
+        return Retention(min_count=1, max_count=kept, time_ms=10**15, limit=limit)
+
+    def look_for_orphans(self) -> None:
+        before = stored_files(self._store)
+        self._maintain(lambda: clean_orphan_files(self._store, older_than_ms=0))
+        assert stored_files(self._store) == before
+        self._maintain(self._clean)
+        found = clean_orphan_files(self._store, older_than_ms=0, clock=_LATER)
+        assert found.files == ()
+
+    def _clean(self) -> None:
+        cleaned = clean_orphan_files(self._store, older_than_ms=0, dry_run=False, clock=_LATER)
+        assert cleaned.files == () or not self.is_linear
+
+    def _maintain(self, action: Callable[[], object]) -> None:
+        self._keeper.check(self._table)
+        action()
+        self._keeper.check(self._table)
+
+    def _some_snapshot(self) -> int:
+        return self._rng.choice([each.id for each in self._table.snapshots()])
+
+
+class TangledHistory(History):
+    """With branches, consumers, ways back, and writes that were given up."""
+
+    is_linear = False
+
+    def __init__(self, home: Path, seed: int) -> None:
+        super().__init__(home, seed)
+        self._events += [self.branch, self.write_to_a_branch, self.expire_a_branch] * 2
+        self._events += [self.abandon, self.roll_back, self.roll_back_to_a_tag]
+        self._events += [self.fast_forward, self.delete_a_branch, self.consume]
+        self._events += [self.look_for_orphans]
+
+    def abandon(self) -> None:
+        builder = self._table.new_write_builder()
+        assert _EXECUTOR.map_rows(builder.prepare(), self._rows(1)).messages  # nobody commits them
+
+    def roll_back(self) -> None:
+        self._table.rollback_to(self._some_snapshot())
+
+    def roll_back_to_a_tag(self) -> None:
+        names = [tag.name for tag in self._table.tags.list()]
+        if names:
+            self._table.rollback_to(self._rng.choice(names))
+
+    def branch(self) -> None:
+        self._number += 1
+        names = [tag.name for tag in self._table.tags.list()]
+        if names and self._rng.random() < 0.5:
+            self._table.branches.create(f"b{self._number}", tag=self._rng.choice(names))
+        else:
+            self._table.branches.create(f"b{self._number}", snapshot_id=self._some_snapshot())
+
+    def write_to_a_branch(self) -> None:
+        for branch in self._some_branch():
+            for _ in range(self._rng.randint(1, 3)):
+                self._write(branch)
+            if self._rng.random() < 0.5:
+                branch.new_compaction_builder().with_strategy("full").run(_EXECUTOR)
+
+    def expire_a_branch(self) -> None:
+        keep = self._retention()
+        for branch in self._some_branch():
+            self._maintain(partial(expire_snapshots, branch._store, retention=keep))
+
+    def fast_forward(self) -> None:
+        for branch in self._some_branch():
+            self._table.branches.fast_forward(branch._store.paths.branch)
+
+    def delete_a_branch(self) -> None:
+        for branch in self._some_branch():
+            self._table.branches.delete(branch._store.paths.branch)
+
+    def _some_branch(self) -> list[Table]:
+        """Return a branch, or nothing if there is none."""
+        names = sorted(self._table.branches.list())
+        return [self._table.at_branch(self._rng.choice(names))] if names else []
+
+    def consume(self) -> None:
+        if self._rng.random() < 0.5:
+            self._table.consumers.delete("reader")
+        else:
+            self._table.consumers.reset("reader", self._some_snapshot())
+
+    def expire(self) -> None:
+        wanted = self._table.consumers.next_snapshot("reader")
+        had_it = wanted in [snapshot.id for snapshot in self._table.snapshots()]
+        super().expire()
+        assert not had_it or wanted in [snapshot.id for snapshot in self._table.snapshots()]
+
+
+@pytest.mark.parametrize("seed", _LINEAR_SEEDS)
+def test_nothing_that_expires_leaves_files_behind(tmp_path, seed):
+    _run(History(tmp_path, seed))
+
+
+@pytest.mark.parametrize("seed", _OTHER_SEEDS)
+def test_whatever_happened_nothing_that_is_read_goes(tmp_path, seed):
+    _run(TangledHistory(tmp_path, seed))
+
+
+def _run(history: History) -> None:
+    try:
+        history.run()
+    except BaseException as error:
+        error.add_note(f"after {', '.join(history.told)}")
+        raise

@@ -1,0 +1,125 @@
+"""Statistics of a table's rows: right, of merged rows, and where readers look for them."""
+
+import datetime as dt
+from decimal import Decimal
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from paimon_assets.engine.contract.analyze_task import (
+    MOST_HASHES,
+    dump_row_summary,
+    joined,
+    load_row_summary,
+)
+from paimon_assets.engine.embedded import EmbeddedExecutor
+from paimon_assets.engine.errors import NotFoundError
+from paimon_assets.engine.spec.schema import Schema
+from paimon_assets.engine.spec.snapshot import CommitKind
+
+EXECUTOR = EmbeddedExecutor(2)
+KEY = Schema.of(
+    {
+        "id": "BIGINT",
+        "t": "STRING",
+        "d": "DECIMAL(10, 2)",
+        "day": "DATE",
+        "x": "DOUBLE",
+        "b": "BOOLEAN",
+        "at": "TIMESTAMP(3)",
+        "raw": "BYTES",
+        "huge": "DECIMAL(30, 2)",
+        "l": "ARRAY<INT>",
+    },
+    primary_keys=["id"],
+    options={"bucket": "2"},
+)
+
+
+def rows(ids, text):
+    """Return rows of `KEY`; every third has nulls."""
+    count = len(ids)
+    return pa.table(
+        {
+            "id": pa.array(ids, pa.int64()),
+            "t": [None if n % 3 == 0 else f"{text}{n}" for n in ids],
+            "d": pa.array([Decimal(n).scaleb(-2) for n in ids], pa.decimal128(10, 2)),
+            "day": [dt.date(2024, 1, 1) + dt.timedelta(n % 5) for n in ids],
+            "x": [n / 2 for n in ids],
+            "b": [n % 2 == 0 for n in ids],
+            "at": pa.array([dt.datetime(2024, 1, 1, n % 24) for n in ids], pa.timestamp("ms")),
+            "raw": [b"ab"] * count,
+            "huge": pa.array([Decimal(10) ** 25 + n for n in ids], pa.decimal128(30, 2)),
+            "l": pa.array([[1]] * count, pa.list_(pa.int32())),
+        }
+    )
+
+
+@pytest.fixture
+def table(catalog):
+    made = catalog.create_table("db.t", KEY)
+    made.new_write_builder().write(rows(range(20), "old"), EXECUTOR)
+    made.new_write_builder().write(rows(range(10), "é"), EXECUTOR)
+    return made
+
+
+def test_statistics_are_of_rows_as_they_are_read(table):
+    outcome = table.analyze(executor=EXECUTOR)
+    assert outcome.snapshot.commit_kind is CommitKind.ANALYZE
+    found = outcome.statistics
+    assert (found.snapshot_id, found.merged_record_count) == (2, 20)
+    shown = {
+        name: (c.distinct_count, c.minimum, c.maximum, c.null_count, c.average_length)
+        for name, c in found.columns.items()
+    }
+    assert shown["id"] == (20, "0", "19", 0, 8)
+    assert shown["t"][:4] == (13, "old10", "é8", 7)
+    assert found.columns["t"].maximum_length == 5
+    assert shown["d"] == (20, "0.00", "0.19", 0, 16)
+    assert shown["day"] == (5, "2024-01-01", "2024-01-05", 0, 4)
+    assert shown["x"][:3] == (20, "0.0", "9.5")
+    assert shown["b"][:3] == (2, "false", "true")
+    assert shown["at"][:3] == (20, "2024-01-01 00:00:00.000", "2024-01-01 19:00:00.000")
+    assert shown["raw"] == (1, None, None, 0, 2)
+    assert shown["huge"][0] == 20
+    assert shown["l"] == (None, None, None, 0, None)
+
+
+def test_statistics_stand_in_the_system_table_and_stay(table):
+    table.analyze(columns=["id"], executor=EXECUTOR)
+    table.new_write_builder().write(rows([99], "x"), EXECUTOR)
+    [line] = table.system_table("statistics").to_arrow().to_pylist()
+    assert line["snapshot_id"] == 2
+    assert line["mergedRecordCount"] == 20
+    assert '"id"' in line["colstat"]
+
+
+def test_analyzing_again_under_one_name_finds_the_first_time(table):
+    first = table.analyze(commit_user="me", executor=EXECUTOR)
+    again = table.analyze(commit_user="me", executor=EXECUTOR)
+    assert (again.snapshot, again.statistics) == (first.snapshot, None)
+
+
+def test_what_cannot_be_analyzed(catalog, table):
+    assert catalog.create_table("db.empty", KEY).analyze().snapshot is None
+    with pytest.raises(NotFoundError, match="nosuch"):
+        table.analyze(columns=["nosuch"])
+
+
+def test_many_distinct_values_are_estimated(catalog):
+    made = catalog.create_table("db.many", Schema.of({"n": "BIGINT", "t": "STRING"}))
+    distinct = 40_000
+    numbers = np.random.default_rng(0).permutation(np.repeat(np.arange(distinct), 2))
+    data = pa.table({"n": numbers, "t": pa.array(numbers).cast(pa.string())})
+    made.new_write_builder().write(data, EXECUTOR)
+    columns = made.analyze(executor=EXECUTOR).statistics.columns
+    for name in ("n", "t"):
+        assert abs(columns[name].distinct_count - distinct) < 0.08 * distinct
+    assert distinct > MOST_HASHES
+
+
+def test_summaries_of_no_split_add_up_to_nothing():
+    nothing = joined([], 2)
+    assert (nothing.rows, nothing.columns[0].distinct_count) == (0, 0)
+    assert load_row_summary(dump_row_summary(nothing)) == nothing

@@ -1,0 +1,192 @@
+"""Bucket modes: what other writers did meanwhile, and what waits for a compaction."""
+
+import pytest
+
+from paimon_assets.engine.embedded import EmbeddedExecutor
+from paimon_assets.engine.errors import (
+    CommitConflictError,
+    InvalidInputError,
+    UnsupportedFeatureError,
+)
+from paimon_assets.engine.spec.schema import Schema
+from tests.testkit.rows import plain_rows, rows_to_arrow
+
+ORDERS = {"id": "BIGINT", "day": "STRING", "amount": "INT"}
+EXECUTOR = EmbeddedExecutor(threads=2)
+
+
+def orders(*rows):
+    return [dict(zip(ORDERS, row, strict=True)) for row in rows]
+
+
+def keyed(**options):
+    return Schema.of(ORDERS, primary_keys=["id"], options=options)
+
+
+def write(table, rows):
+    return table.new_write_builder().write(rows_to_arrow(rows, table.schema), EXECUTOR)
+
+
+def read(table):
+    return plain_rows(table.new_read_builder().to_arrow(), ORDERS)
+
+
+def test_two_first_writers_of_a_dynamic_bucket_are_told(catalog):
+    table = catalog.create_table("db.t", keyed(bucket="-1"))
+    first, second = table.new_write_builder(), table.new_write_builder()
+    rows = [rows_to_arrow(orders((n, "a", n)), table.schema) for n in (1, 2)]
+    results = [
+        EXECUTOR.map_rows(builder.prepare(), part)
+        for builder, part in zip((first, second), rows, strict=True)
+    ]
+    first.commit(results[0].messages)
+    with pytest.raises(CommitConflictError) as raised:
+        second.commit(results[1].messages)
+    assert raised.value.kind == "index-changed"
+    assert read(table) == [(1, "a", 1)]
+
+
+def test_a_writer_that_planned_before_anothers_new_keys_is_told(catalog):
+    table = catalog.create_table("db.t", keyed(bucket="-1"))
+    write(table, orders((0, "a", 0)))
+    late = table.new_write_builder()
+    rows = rows_to_arrow(orders((2, "a", 2)), table.schema)
+    result = EXECUTOR.map_rows(late.prepare(), rows)
+    write(table, orders((1, "a", 1)))
+    with pytest.raises(CommitConflictError) as raised:
+        late.commit(result.messages)
+    assert raised.value.kind == "index-gone"
+
+
+def test_postponed_buckets_are_given_at_once_by_default(catalog):
+    table = catalog.create_table("db.t", keyed(bucket="-2"))
+    write(table, orders((1, "a", 1), (2, "a", 2)))
+    assert read(table) == [(1, "a", 1), (2, "a", 2)]
+    assert {entry.total_buckets for entry in table.live_files()} == {1}
+
+
+def test_rows_that_wait_are_not_read(catalog):
+    options = {"bucket": "-2", "postpone.batch-write-fixed-bucket": "false"}
+    table = catalog.create_table("db.t", keyed(**options))
+    snapshot = write(table, orders((1, "a", 1), (2, "a", 2))).snapshot
+    assert (snapshot.id, read(table)) == (1, [])
+    (entry,) = table.live_files()
+    assert (entry.bucket, entry.total_buckets, entry.file.row_count) == (-2, -2, 2)
+
+
+@pytest.mark.parametrize(
+    "options", [{"deletion-vectors.enabled": "true"}, {"merge-engine": "first-row"}]
+)
+def test_level_0_is_seen_once_compacted(catalog, options):
+    table = catalog.create_table("db.b", keyed(bucket="1", **options))
+    write(table, orders((1, "a", 1)))
+    assert [entry.file.level for entry in table.live_files()] == [0]
+    assert read(table) == []
+    with pytest.raises(InvalidInputError, match="compact it first"):
+        table.rescale(EXECUTOR, buckets=3)
+    table.new_compaction_builder().run(EXECUTOR)
+    assert read(table) == [(1, "a", 1)]
+    assert table.rescale(EXECUTOR, buckets=3) is not None
+
+
+def test_deletion_vectors_merged_on_read_hide_nothing(catalog):
+    options = {"deletion-vectors.enabled": "true", "deletion-vectors.merge-on-read": "true"}
+    table = catalog.create_table("db.t", keyed(bucket="1", **options))
+    write(table, orders((1, "a", 1)))
+    write(table, orders((1, "a", 2)))
+    assert read(table) == [(1, "a", 2)]
+
+
+def test_the_input_is_kept_as_changelog(catalog):
+    table = catalog.create_table("db.t", keyed(**{"bucket": "1", "changelog-producer": "input"}))
+    snapshot = write(table, orders((1, "a", 1), (1, "a", 2))).snapshot
+    assert snapshot.changelog_manifest_list is not None
+    assert snapshot.changelog_record_count == 2
+    assert read(table) == [(1, "a", 2)]
+    rescaled = table.rescale(EXECUTOR, buckets=2)
+    assert rescaled.changelog_manifest_list is None
+
+
+def test_rescaling_tells_what_was_written_meanwhile(catalog):
+    table = catalog.create_table("db.t", keyed(bucket="2"))
+    write(table, orders(*((n, "a", n) for n in range(20))))
+
+    class Late(EmbeddedExecutor):
+        def rewrite(self, *how):
+            write(table, orders((100, "late", 1)))
+            return super().rewrite(*how)
+
+    with pytest.raises(CommitConflictError) as raised:
+        table.rescale(Late(), buckets=3)
+    assert raised.value.kind == "bucket-count"
+    assert len(read(table)) == 21
+    assert table.rescale(EXECUTOR, buckets=3, commit_user="me").id == 3
+    assert table.rescale(EXECUTOR, buckets=3, commit_user="me").id == 3
+    assert table.rescale(EXECUTOR, buckets=3) is None
+    assert len(read(table)) == 21
+
+
+@pytest.mark.parametrize("bucket", ["-1", "-2"])
+def test_only_fixed_buckets_are_rescaled(catalog, bucket):
+    table = catalog.create_table("db.t", keyed(bucket=bucket))
+    with pytest.raises(InvalidInputError) as raised:
+        table.rescale(EXECUTOR, buckets=2)
+    assert raised.value.kind == "rescale"
+
+
+def test_some_partitions_of_keys_that_change_partition_are_not_overwritten(catalog):
+    schema = Schema.of(
+        ORDERS, partition_keys=["day"], primary_keys=["id"], options={"bucket": "-1"}
+    )
+    table = catalog.create_table("db.t", schema)
+    write(table, orders((1, "a", 1)))
+    builder = table.new_write_builder()
+    rows = rows_to_arrow(orders((1, "b", 2)), table.schema)
+    with pytest.raises(UnsupportedFeatureError) as raised:
+        builder.with_overwrite({"day": "b"}).write(rows, EXECUTOR)
+    assert raised.value.kind == "overwrite-cross-partition"
+    builder.with_overwrite({}).write(rows, EXECUTOR)
+    assert read(table) == [(1, "b", 2)]
+    write(table, orders((1, "a", 3)))
+    assert read(table) == [(1, "a", 3)]
+
+
+def test_an_overwrite_begins_the_indexes_of_dynamic_buckets_anew(catalog):
+    table = catalog.create_table(
+        "db.t", keyed(**{"bucket": "-1", "dynamic-bucket.target-row-num": "2"})
+    )
+    write(table, orders(*((n, "a", n) for n in range(6))))
+    rows = rows_to_arrow(orders((5, "b", 5)), table.schema)
+    table.new_write_builder().with_overwrite({}).write(rows, EXECUTOR)
+    write(table, orders((5, "b", 6), (0, "b", 0)))
+    assert {entry.bucket for entry in table.live_files()} == {0}
+    assert read(table) == [(0, "b", 0), (5, "b", 6)]
+
+
+@pytest.mark.parametrize("engine", ["partial-update", "first-row"])
+def test_a_key_stays_in_its_first_partition(catalog, engine):
+    options = {"bucket": "-1", "merge-engine": engine, "write-only": "true"}
+    schema = Schema.of(ORDERS, partition_keys=["day"], primary_keys=["id"], options=options)
+    table = catalog.create_table("db.t", schema)
+    write(table, orders((1, "a", 1), (2, "a", 2)))
+    write(table, orders((1, "b", 3), (2, "a", 4)))
+    if engine == "partial-update":
+        assert read(table) == [(1, "a", 3), (2, "a", 4)]
+    else:
+        assert [entry.file.row_count for entry in table.live_files()] == [2, 1]
+
+
+@pytest.mark.parametrize(
+    ("options", "buckets"),
+    [
+        ({}, 3),
+        ({"dynamic-bucket.max-buckets": "2", "dynamic-bucket.initial-buckets": "5"}, 2),
+    ],
+)
+def test_dynamic_buckets_fill_one_after_the_other(catalog, options, buckets):
+    dynamic = {"bucket": "-1", "dynamic-bucket.target-row-num": "10", **options}
+    table = catalog.create_table("db.t", keyed(**dynamic))
+    for step in range(3):
+        write(table, orders(*((n, "a", step) for n in range(5 + 10 * step))))
+    assert len({entry.bucket for entry in table.live_files()}) == buckets
+    assert read(table) == plain_rows(orders(*((n, "a", 2) for n in range(25))), ORDERS)

@@ -1,0 +1,402 @@
+"""Compaction changes files, never rows: every table is compared with a twin that never compacts."""
+
+import datetime as dt
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.schema_change import AddColumn, RenameColumn
+from paimon_assets.engine.spec.snapshot import CommitKind
+from paimon_assets.engine.spec.types import string
+from tests.table.compacting import (
+    EXECUTOR,
+    changelog_of,
+    compact,
+    create,
+    delete_rows,
+    index_files_of,
+    levels_of,
+    replace_file,
+    replay,
+    rows_of,
+    some_rows,
+    write,
+)
+
+# Where a late record may be older than a delete, or a delete take back what comes later, rows
+# depend on when the delete is forgotten, in Java as here: those engines get none.
+ENGINES = {
+    "deduplicate": ({"rowkind.field": "kind"}, 0.2),
+    "deduplicate by sequence": ({"rowkind.field": "kind", "sequence.field": "seq"}, 0.0),
+    "deduplicate by falling sequence": (
+        {"sequence.field": "seq", "sequence.field.sort-order": "descending"},
+        0.0,
+    ),
+    "padded sequence numbers": (
+        {"sequence.field": "seq", "sequence.auto-padding": "second-to-micro"},
+        0.0,
+    ),
+    "partial-update": ({"merge-engine": "partial-update"}, 0.0),
+    "sequence groups": (
+        {
+            "merge-engine": "partial-update",
+            "fields.seq.sequence-group": "n,kind",
+            "fields.n.aggregate-function": "sum",
+        },
+        0.0,
+    ),
+    "aggregation": (
+        {
+            "merge-engine": "aggregation",
+            "fields.n.aggregate-function": "sum",
+            "fields.t.aggregate-function": "max",
+            "fields.seq.aggregate-function": "min",
+        },
+        0.0,
+    ),
+    "sums that retract": (
+        {
+            "merge-engine": "aggregation",
+            "rowkind.field": "kind",
+            "fields.n.aggregate-function": "sum",
+            "fields.t.aggregate-function": "last_value",
+            "fields.seq.aggregate-function": "sum",
+            "fields.kind.aggregate-function": "last_value",
+        },
+        0.0,
+    ),
+}
+SHAPES: tuple[dict[str, str], ...] = (
+    {},
+    {"num-sorted-run.compaction-trigger": "2", "num-levels": "4"},
+    {
+        "num-sorted-run.compaction-trigger": "3",
+        "compaction.max-size-amplification-percent": "100000",
+        "target-file-size": "8 kb",
+    },
+    {"compaction.force-up-level-0": "true", "target-file-size": "6 kb"},
+)
+LOOKUPS = {
+    "none": {},
+    "lookup": {"changelog-producer": "lookup"},
+    "vectors": {
+        "deletion-vectors.enabled": "true",
+        "deletion-vectors.merge-on-read": "true",
+    },
+    "forced": {"force-lookup": "true"},
+}
+
+
+def work_on(catalog, options, deletes, seed, *, steps=5):
+    """Write, and compact some of the time; the rows must be those of the twin."""
+    rng = np.random.default_rng(seed)
+    table = create(catalog, "compacted", options)
+    plain = {k: v for k, v in options.items() if not k.startswith(("deletion-vectors", "force-l"))}
+    twin = create(catalog, "twin", {**plain, "changelog-producer": "none"})
+    seen = set()
+    for step in range(steps):
+        rows = some_rows(rng, 900 if step == 0 else 60, 700, deletes=deletes)
+        write(table, rows)
+        write(twin, rows)
+        if rng.random() < 0.75 or step == 0:
+            compact(table, "full" if step == 0 else "minor")
+            seen.update(levels_of(table))
+        assert rows_of(table) == rows_of(twin)
+    compact(table, "full")
+    assert rows_of(table) == rows_of(twin)
+    assert len(set(levels_of(table))) == 1
+    return seen
+
+
+@pytest.mark.parametrize("lookup", LOOKUPS)
+@pytest.mark.parametrize("engine", ENGINES)
+def test_rows_stay_what_they_are(catalog, engine, lookup):
+    options, deletes = ENGINES[engine]
+    seed = sorted(ENGINES).index(engine) * 10 + sorted(LOOKUPS).index(lookup)
+    shape = SHAPES[seed % len(SHAPES)]
+    seen = work_on(catalog, {**options, **LOOKUPS[lookup], **shape}, deletes, seed)
+    assert max(seen) > 0
+
+
+@pytest.mark.parametrize("producer", ["lookup", "full-compaction"])
+@pytest.mark.parametrize("engine", sorted(ENGINES))
+def test_changelog_replays_to_the_table(catalog, engine, producer):
+    options, deletes = ENGINES[engine]
+    deduplicates = "true" if len(engine + producer) % 2 else "false"
+    table = create(
+        catalog,
+        "logged",
+        {
+            **options,
+            "changelog-producer": producer,
+            "changelog-producer.row-deduplicate": deduplicates,
+        },
+    )
+    rng = np.random.default_rng(7)
+    state = {}
+    for step in range(5):
+        write(table, some_rows(rng, 3000 if step == 0 else 60, 2500, deletes=deletes))
+        full = producer == "full-compaction" or step == 0
+        outcome = compact(table, "full" if full else "minor")
+        changes = changelog_of(table, outcome.snapshot)
+        assert sum(bucket.changelog_rows for bucket in outcome.buckets) == len(changes)
+        replay(state, changes)
+        found = {row["id"]: row for row in rows_of(table)}
+        if "rowkind.field" in options:  # the column of kinds is a column like others
+            assert state.keys() == found.keys()
+        assert state == found
+        if deduplicates == "true":
+            olds = [change for change in changes if change["_kind"] == "-U"]
+            news = [change for change in changes if change["_kind"] == "+U"]
+            for old, new in zip(olds, news, strict=True):
+                assert {**old, "_kind": ""} != {**new, "_kind": ""}
+    if producer == "lookup":
+        assert max(levels_of(table)) > min(levels_of(table))
+
+
+def test_only_the_first_row_of_a_key_stays(catalog):
+    options = {"merge-engine": "first-row", "changelog-producer": "lookup", "write-only": "true"}
+    table = create(catalog, "t", options)
+    rng = np.random.default_rng(3)
+    first, logged = {}, {}
+    for step in range(6):
+        rows = some_rows(rng, 500 if step == 0 else 90, 600)
+        write(table, rows)
+        for row in rows.to_pylist():
+            first.setdefault(row["id"], row)
+        outcome = compact(table, "full" if step == 0 else "minor")
+        assert {row["id"]: row for row in rows_of(table)} == first
+        changes = changelog_of(table, outcome.snapshot)
+        assert {change["_kind"] for change in changes} <= {"+I"}
+        replay(logged, changes)
+        assert logged == first
+    assert 0 not in levels_of(table)
+
+
+@pytest.mark.parametrize("bitmap64", ["false", "true"])
+@pytest.mark.parametrize("engine", ["deduplicate", "deduplicate by sequence", "aggregation"])
+def test_vectors_mark_what_newer_levels_replace(catalog, engine, bitmap64):
+    options, deletes = ENGINES[engine]
+    vectors = {
+        "deletion-vectors.enabled": "true",
+        "deletion-vectors.bitmap64": bitmap64,
+        "write-only": "true",
+    }
+    table = create(catalog, "t", {**options, **vectors})
+    twin = create(catalog, "twin", options)
+    rng = np.random.default_rng(11)
+    most = 0
+    for step in range(6):
+        rows = some_rows(rng, 900 if step == 0 else 40, 800, deletes=deletes)
+        write(table, rows)
+        write(twin, rows)
+        compact(table, "full" if step == 0 else "minor")
+        assert rows_of(table) == rows_of(twin)
+        indexes = index_files_of(table)
+        assert len(indexes) <= 1
+        marked = sum(v.cardinality for index in indexes for v in index.deletion_vectors)
+        physical = sum(entry.file.row_count for entry in table.live_files())
+        assert physical - marked == len(rows_of(table))
+        most = max(most, marked)
+    assert most > 20
+    compact(table, "full")
+    assert index_files_of(table) == []
+    assert rows_of(table) == rows_of(twin)
+
+
+def test_top_level_is_rewritten_where_rows_of_it_are_marked(catalog):
+    options = {"deletion-vectors.enabled": "true", "write-only": "true", "rowkind.field": "kind"}
+    table = create(catalog, "t", options)
+    rng = np.random.default_rng(0)
+    rows = some_rows(rng, 500, 10_000)
+    write(table, rows)
+    compact(table, "full")
+    gone = rows.slice(0, 20).set_column(4, "kind", pa.array(["-D"] * 20))
+    write(table, gone)
+    compact(table, "minor")
+    assert set(levels_of(table)) == {5}
+    assert len(index_files_of(table)) == 1
+    before = rows_of(table)
+    outcome = compact(table, "full")
+    assert outcome.rows_before - outcome.rows_after == len({r["id"] for r in gone.to_pylist()})
+    assert rows_of(table) == before
+    assert index_files_of(table) == []
+
+
+@pytest.mark.parametrize("bucketed", [False, True])
+def test_small_append_files_become_large_ones(catalog, bucketed):
+    options = {"bucket": "1", "bucket-key": "id"} if bucketed else {}
+    table = create(catalog, "t", options, keyed=False)
+    rng = np.random.default_rng(0)
+    written = []
+    for step in range(6):
+        rows = some_rows(rng, 50, 1000)
+        write(table, rows)
+        written += rows.to_pylist()
+        if step == 3:
+            assert compact(table).snapshot is None
+    outcome = compact(table)
+    assert (outcome.files_before, outcome.files_after) == (6, 1)
+    assert outcome.rows_before == outcome.rows_after == 300
+    assert table.latest_snapshot().commit_kind is CommitKind.COMPACT
+    assert table.latest_snapshot().total_record_count == 300
+    read = table.new_read_builder().to_arrow().to_pylist()
+    assert read == written
+    file = table.live_files()[0].file
+    assert (file.min_sequence_number, file.file_source) == (0, 1)
+    assert compact(table).snapshot is None
+
+
+@pytest.mark.parametrize("bucketed", [False, True])
+def test_deleted_rows_of_append_files_go_with_their_vectors(catalog, bucketed):
+    options = {"bucket": "1", "bucket-key": "id"} if bucketed else {}
+    table = create(catalog, "t", {**options, "deletion-vectors.enabled": "true"}, keyed=False)
+    for number in range(4):
+        rows = some_rows(np.random.default_rng(number), 50, 1000)
+        write(table, rows)
+    files = [entry.file for entry in table.live_files()]
+    deleted = {files[0].file_name: range(20), files[1].file_name: [0], files[3].file_name: [49]}
+    delete_rows(table, deleted)
+    before = table.new_read_builder().to_arrow()
+    assert before.num_rows == 200 - 22
+    (unit,) = table.new_compaction_builder().plan().units
+    assert unit.reason == "deleted-rows"
+    outcome = compact(table)
+    assert outcome.rows_before - outcome.rows_after == sum(
+        len(deleted.get(file.file_name, ())) for file in files if file in unit.files
+    )
+    assert table.new_read_builder().to_arrow().num_rows == before.num_rows
+    if bucketed:
+        assert table.new_read_builder().to_arrow().equals(before)
+    left = {v.data_file_name for index in index_files_of(table) for v in index.deletion_vectors}
+    assert left == deleted.keys() - {file.file_name for file in unit.files}
+    compact(table, "full")
+    assert index_files_of(table) == []
+    assert table.new_read_builder().to_arrow().num_rows == before.num_rows
+
+
+def test_files_of_others_and_full_files_are_left_alone(catalog):
+    table = create(catalog, "t", {"target-file-size": "4 kb"}, keyed=False)
+    write(table, some_rows(np.random.default_rng(0), 400, 1000))
+    for number in range(6):
+        write(table, some_rows(np.random.default_rng(number), 5, 1000))
+    foreign = min(table.live_files(), key=lambda entry: entry.file.file_size).file
+    path = f"{table.path}/bucket-0/{foreign.file_name}"
+    replace_file(table, foreign, replace(foreign, external_path=path))
+    large = {entry.file.file_name for entry in table.live_files() if entry.file.file_size > 2900}
+    assert large
+    before = rows_of(table)
+    compact(table, "full")
+    assert rows_of(table) == before
+    left = {entry.file.file_name for entry in table.live_files()}
+    assert left >= large | {foreign.file_name}
+
+
+def test_full_takes_two_small_append_files(catalog):
+    table = create(catalog, "t", keyed=False)
+    for _ in range(2):
+        write(table, some_rows(np.random.default_rng(0), 5, 10))
+    assert compact(table).snapshot is None
+    assert compact(table, "full").files_after == 1
+
+
+def test_partitions_are_chosen_by_filter_and_by_age(catalog):
+    columns = {"id": "BIGINT", "p": "STRING"}
+    table = create(catalog, "t", columns=columns, partition_keys=("p",))
+    for number in range(6):
+        write(table, pa.table({"id": [number] * 2, "p": ["a", "b"]}))
+    builder = table.new_compaction_builder()
+    chosen = builder.with_filter("p = 'a'").plan().units
+    assert [table.partition_text(unit.partition) for unit in chosen] == [{"p": "a"}]
+    assert builder.with_partition_idle_time(dt.timedelta(hours=1)).plan().units == ()
+    assert len(builder.with_partition_idle_time(dt.timedelta(0)).plan().units) == 2
+    with pytest.raises(InvalidInputError) as raised:
+        builder.with_filter("id = 1").plan()
+    assert raised.value.kind == "partition-spec"
+    builder.with_filter("p = 'a'").run(EXECUTOR)
+    assert sorted(levels_of(table)) == [0] * 6 + [5]
+
+
+def test_plan_tells_what_a_run_does(catalog):
+    table = create(catalog, "t")
+    for step in range(5):
+        write(table, some_rows(np.random.default_rng(step), 200, 1000))
+    (unit,) = table.new_compaction_builder().plan().units
+    assert (unit.reason, unit.runs_before, unit.runs_after) == ("size-amplification", 5, 1)
+    assert (len(unit.files), unit.expected_files, unit.upgrades) == (5, 1, 0)
+    seen = []
+    outcome = compact(table, on_progress=seen.append)
+    assert (outcome.files_before, outcome.bytes_before) == (5, unit.file_bytes)
+    assert outcome.rows_before == unit.row_count
+    assert outcome.buckets[0].rows_after == outcome.rows_after == len(rows_of(table))
+    assert [(p.tasks_done, p.tasks, p.seconds_left) for p in seen] == [(1, 1, 0.0)]
+
+
+def test_sequence_numbers_of_winners_are_kept(catalog):
+    table = create(catalog, "t")
+    rows = {"id": [1, 2], "n": [1, 1], "t": ["a", "b"], "seq": [1, 1], "kind": ["+I", "+I"]}
+    for _ in range(5):
+        write(table, pa.table(rows))
+    compact(table)
+    (file,) = (entry.file for entry in table.live_files())
+    assert (file.min_sequence_number, file.max_sequence_number) == (8, 9)
+    write(table, some_rows(np.random.default_rng(0), 1, 1))
+    assert max(e.file.max_sequence_number for e in table.live_files()) == 10
+
+
+def test_deletes_are_gone_from_the_top_and_nowhere_else(catalog):
+    table = create(catalog, "t", {"rowkind.field": "kind"})
+    rng = np.random.default_rng(0)
+    write(table, some_rows(rng, 2000, 5000))
+    compact(table, "full")
+    for _ in range(5):
+        write(table, some_rows(rng, 20, 5000, deletes=0.5))
+    compact(table)
+    middle = [entry.file for entry in table.live_files() if 0 < entry.file.level < 5]
+    assert sum(file.delete_row_count for file in middle) > 0
+    compact(table, "full")
+    assert all(entry.file.delete_row_count == 0 for entry in table.live_files())
+
+
+def test_files_of_older_schemas_become_files_of_the_newest(catalog):
+    table = create(catalog, "t")
+    rng = np.random.default_rng(0)
+    for _ in range(2):
+        write(table, some_rows(rng, 50, 200))
+    table = table.alter(
+        [
+            AddColumn(field_names=("extra",), data_type=string()),
+            RenameColumn(field_names=("t",), new_name="u"),
+        ]
+    )
+    rows = some_rows(rng, 50, 200).rename_columns(["id", "n", "u", "seq", "kind"])
+    write(table, rows.append_column("extra", pa.array(["x"] * 50)))
+    before = rows_of(table)
+    compact(table, "full")
+    assert rows_of(table) == before
+    assert {entry.file.schema_id for entry in table.live_files()} == {table.schema.id}
+
+
+def test_one_user_and_identifier_compact_once(catalog):
+    table = create(catalog, "t")
+    for step in range(5):
+        write(table, some_rows(np.random.default_rng(step), 20, 100))
+    builder = table.new_compaction_builder().with_commit_user("me").with_commit_identifier(4)
+    first = builder.with_properties({"why": "test"}).run(EXECUTOR)
+    write(table, some_rows(np.random.default_rng(9), 20, 100))
+    again = builder.with_strategy("full").run(EXECUTOR)
+    assert again.was_already_committed
+    assert again.snapshot.id == first.snapshot.id
+    assert first.snapshot.properties == {"why": "test"}
+
+
+def test_nothing_to_do_makes_no_snapshot(catalog):
+    table = create(catalog, "t")
+    assert compact(table, "full").snapshot is None
+    write(table, some_rows(np.random.default_rng(0), 5, 5))
+    assert compact(table).snapshot is None
+    assert compact(table, "full").snapshot.commit_kind is CommitKind.COMPACT
+    assert compact(table, "full").snapshot is None

@@ -1,0 +1,174 @@
+"""A compaction beside others who commit: it costs the buckets they change, and no row."""
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from paimon_assets.engine.embedded import EmbeddedExecutor
+from paimon_assets.engine.errors import StorageError
+from paimon_assets.engine.fileio.local import LocalFileIO
+from paimon_assets.engine.table.api import open_table
+from paimon_assets.engine.table.table import Table
+from tests.table.compacting import EXECUTOR, compact, create, index_files_of, rows_of, some_rows
+from tests.testkit.faulty_fileio import FaultyFileIO
+
+COLUMNS = {"id": "BIGINT", "p": "STRING", "n": "BIGINT"}
+
+
+class Meddling(EmbeddedExecutor):
+    """Does something else between the tasks and the commit."""
+
+    def __init__(self, *deeds):
+        super().__init__(1)
+        self.deeds = list(deeds)
+        self.task_counts = []
+
+    def map_tasks(self, batch):
+        self.task_counts.append(len(batch.payloads))
+        answers = list(super().map_tasks(batch))
+        if self.deeds:
+            self.deeds.pop(0)()
+        yield from answers
+
+
+def partitioned(catalog, writes=3):
+    table = create(catalog, "t", columns=COLUMNS, partition_keys=("p",))
+    for number in range(writes):
+        write_both(table, number)
+    return table
+
+
+def write_both(table, number):
+    rows = {"id": [1, 2, number + 3] * 2, "p": ["a"] * 3 + ["b"] * 3, "n": [number] * 6}
+    table.new_write_builder().write(pa.table(rows), EXECUTOR)
+
+
+def data_files(table):
+    """Return the names of the data files that lie there."""
+    return {path.name for path in Path(table.path).rglob("data-*")}
+
+
+def live_names(table):
+    return {entry.file.file_name for entry in table.live_files()}
+
+
+def test_a_writer_is_not_in_the_way(catalog):
+    table = partitioned(catalog)
+    executor = Meddling(lambda: write_both(table, 9))
+    outcome = table.new_compaction_builder().with_strategy("full").run(executor)
+    assert executor.task_counts == [2]
+    assert outcome.left_out == 0
+    rows = rows_of(table)
+    assert [row["n"] for row in rows if row["id"] == 1] == [9, 9]
+    assert len(live_names(table)) == 4
+    compact(table, "full")
+    assert rows_of(table) == rows
+
+
+def test_another_compaction_costs_its_own_partition_only(catalog):
+    table = partitioned(catalog)
+    before, kept = rows_of(table), {}
+
+    def other():
+        compact_a = table.new_compaction_builder().with_strategy("full").with_filter("p = 'a'")
+        kept.update(a=compact_a.run(EXECUTOR))
+
+    executor = Meddling(other)
+    outcome = table.new_compaction_builder().with_strategy("full").run(executor)
+    assert executor.task_counts == [2, 0]
+    assert [table.partition_text(b.partition)["p"] for b in outcome.buckets] == ["b"]
+    assert outcome.snapshot.id == kept["a"].snapshot.id + 1
+    assert rows_of(table) == before
+    assert data_files(table) - live_names(table) == {
+        entry.file.file_name for entry in table.live_files(table.snapshot(3))
+    }
+
+
+def test_what_others_changed_is_planned_again(catalog):
+    table = partitioned(catalog)
+
+    def other():
+        builder = table.new_compaction_builder().with_strategy("full")
+        builder.with_filter("p = 'a'").run(EXECUTOR)
+        write_both(table, 7)
+
+    executor = Meddling(other)
+    outcome = table.new_compaction_builder().with_strategy("full").run(executor)
+    assert executor.task_counts == [2, 1]
+    assert sorted(bucket.files_before for bucket in outcome.buckets) == [2, 3]
+    assert [row["n"] for row in rows_of(table) if row["id"] == 1] == [7, 7]
+
+
+def test_a_bucket_that_never_rests_is_left_out(catalog):
+    table = partitioned(catalog)
+
+    def other():
+        write_both(table, 8)
+        builder = table.new_compaction_builder().with_strategy("full")
+        builder.with_filter("p = 'a'").run(EXECUTOR)
+        write_both(table, 9)
+
+    executor = Meddling(*[other] * 4)
+    outcome = table.new_compaction_builder().with_strategy("full").run(executor)
+    assert executor.task_counts == [2, 1, 1, 1, 0]
+    assert outcome.left_out == 1
+    assert [table.partition_text(b.partition)["p"] for b in outcome.buckets] == ["b"]
+    assert [row["n"] for row in rows_of(table) if row["id"] == 1] == [9, 9]
+
+
+def test_rows_marked_meanwhile_do_not_come_back(catalog):
+    options = {"deletion-vectors.enabled": "true", "write-only": "true"}
+    table = create(catalog, "t", options)
+    rng = np.random.default_rng(0)
+    rows = some_rows(rng, 900, 5000)
+    table.new_write_builder().write(rows, EXECUTOR)
+    compact(table, "full")
+    table.new_write_builder().write(rows.slice(0, 9), EXECUTOR)
+    compact(table)
+    assert len(index_files_of(table)) == 1
+
+    def other():
+        table.new_write_builder().write(rows.slice(20, 9), EXECUTOR)
+        compact(table)
+
+    expected = rows_of(table)
+    outcome = table.new_compaction_builder().with_strategy("full").run(Meddling(other))
+    assert outcome.left_out == 0
+    assert len(rows_of(table)) == len(expected)
+    assert index_files_of(table) == []
+
+
+@pytest.mark.parametrize("options", [{}, {"changelog-producer": "full-compaction"}])
+def test_a_compaction_that_fails_leaves_nothing(catalog, options):
+    table = create(catalog, "t", options)
+    for step in range(3):
+        table.new_write_builder().write(some_rows(np.random.default_rng(step), 50, 90), EXECUTOR)
+    before = sorted(Path(table.path).rglob("*"))
+    broken = open_table_on(table, "manifest-list-*")
+    with pytest.raises(StorageError):
+        compact(broken, "full")
+    assert sorted(Path(table.path).rglob("*")) == before
+    damaged = next(Path(table.path).rglob("data-*"))
+    damaged.write_bytes(damaged.read_bytes()[:-9])
+    broken_files = sorted(Path(table.path).rglob("*"))
+    with pytest.raises(Exception, match=damaged.name):
+        compact(table, "full")
+    assert sorted(Path(table.path).rglob("*")) == broken_files
+
+
+def open_table_on(table, pattern):
+    """Open a table on a storage that fails once to write such a file; workers have a good one."""
+    store = type(table._store)(
+        file_io=FaultyFileIO(LocalFileIO(), fail_on=pattern),
+        table_path=table.path,
+        schema=table.schema,
+    )
+    return Table(store)
+
+
+def test_compaction_survives_reopening(catalog):
+    table = partitioned(catalog, writes=5)
+    compact(table)
+    assert rows_of(open_table(table.path)) == rows_of(table)

@@ -1,0 +1,174 @@
+"""Files of a table that are cut, changed or gone: each read says which, and what to do."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from paimon_assets.engine.embedded import EmbeddedExecutor
+from paimon_assets.engine.errors import FormatError, InvalidInputError, NotFoundError
+from paimon_assets.engine.spec.schema import Schema
+from paimon_assets.engine.table.api import open_table
+
+EXECUTOR = EmbeddedExecutor()
+TABLES = Path(__file__).parents[3] / "shared" / "tables"
+
+
+def written(catalog, **options):
+    """Return where a table lies that nothing of this process has read before."""
+    schema = Schema.of({"id": "BIGINT", "v": "STRING"}, options={"bucket": "-1", **options})
+    table = catalog.create_table("db.t", schema)
+    rows = pa.table({"id": list(range(3000)), "v": [f"value {n}" for n in range(3000)]})
+    table.new_write_builder().write(rows, EXECUTOR)
+    copy = Path(table.path).with_name("copy")
+    shutil.copytree(table.path, copy)
+    return copy
+
+
+def read(path, where=None):
+    return open_table(str(path)).new_read_builder().with_filter(where).to_arrow(EXECUTOR)
+
+
+def read_and_write(path):
+    read(path, "id = 1")
+    rows = pa.table({"id": [1], "v": ["x"]})
+    open_table(str(path)).new_write_builder().write(rows, EXECUTOR)
+
+
+def only(path, pattern):
+    (found,) = path.glob(pattern)
+    return found
+
+
+def cut(path):
+    path.write_bytes(path.read_bytes()[:-20])
+
+
+def cut_silently(path):
+    """As many bytes as before, the second half of them zeros."""
+    data = path.read_bytes()
+    path.write_bytes(data[: len(data) // 2] + bytes(len(data) - len(data) // 2))
+
+
+def empty(path):
+    path.write_bytes(b"")
+
+
+def names_the_file(caught, path):
+    assert path.name in caught.value.message
+    assert Path(str(caught.value.details["path"])).name == path.name
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
+@pytest.mark.parametrize("damage", [cut, cut_silently, empty])
+def test_a_damaged_data_file_is_named(catalog, file_format, damage):
+    table = written(catalog, **{"file.format": file_format})
+    path = only(table, f"bucket-0/*.{file_format}")
+    damage(path)
+    with pytest.raises(FormatError) as caught:
+        read(table)
+    names_the_file(caught, path)
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
+def test_a_missing_data_file_is_named(catalog, file_format):
+    table = written(catalog, **{"file.format": file_format})
+    path = only(table, f"bucket-0/*.{file_format}")
+    path.unlink()
+    with pytest.raises(NotFoundError, match="snapshot") as caught:
+        read(table)
+    names_the_file(caught, path)
+
+
+MANIFESTS = ["manifest/manifest-[0-9a-f]*", "manifest/manifest-list-*-1"]
+
+
+@pytest.mark.parametrize("pattern", MANIFESTS)
+@pytest.mark.parametrize("damage", [cut, cut_silently, empty])
+def test_a_damaged_manifest_is_named(catalog, pattern, damage):
+    table = written(catalog)
+    path = max(table.glob(pattern))
+    damage(path)
+    with pytest.raises(FormatError) as caught:
+        read(table)
+    names_the_file(caught, path)
+
+
+@pytest.mark.parametrize("pattern", MANIFESTS)
+def test_a_missing_manifest_is_named(catalog, pattern):
+    table = written(catalog)
+    path = max(table.glob(pattern))
+    path.unlink()
+    with pytest.raises(NotFoundError) as caught:
+        read(table)
+    names_the_file(caught, path)
+
+
+@pytest.mark.parametrize("pattern", ["snapshot/snapshot-1", "schema/schema-0"])
+@pytest.mark.parametrize("damage", [cut, empty])
+def test_damaged_metadata_is_named(catalog, pattern, damage):
+    table = written(catalog)
+    path = table / pattern
+    damage(path)
+    with pytest.raises(FormatError) as caught:
+        read(table)
+    names_the_file(caught, path)
+
+
+def test_a_schema_that_is_gone_is_named_with_the_file_that_needs_it(catalog):
+    table = written(catalog)
+    first = table / "schema" / "schema-0"
+    newer = {**json.loads(first.read_text()), "id": 1}
+    first.with_name("schema-1").write_text(json.dumps(newer))
+    first.unlink()
+    with pytest.raises(NotFoundError, match="schema-0") as caught:
+        read(table)
+    assert Path(str(caught.value.details["path"])).name == "schema-0"
+
+
+def test_a_table_without_any_schema_says_so(catalog):
+    table = written(catalog)
+    (table / "schema" / "schema-0").unlink()
+    with pytest.raises(NotFoundError, match="schema") as caught:
+        read(table)
+    assert caught.value.kind == "table-not-found"
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("bucket", "many"),
+        ("read.batch-size", "1.5"),
+        ("file-index.read.enabled", "perhaps"),
+        ("target-file-size", "big"),
+    ],
+)
+def test_a_wrong_option_value_names_the_option(catalog, option, value):
+    table = written(catalog)
+    schema = table / "schema" / "schema-0"
+    json_ = json.loads(schema.read_text())
+    json_["options"][option] = value
+    schema.write_text(json.dumps(json_))
+    with pytest.raises(InvalidInputError, match=option) as caught:
+        read_and_write(table)
+    assert caught.value.details["option"] == option
+
+
+@pytest.mark.skipif(not TABLES.exists(), reason="needs ../shared/tables, written by Java Paimon")
+@pytest.mark.parametrize("damage", ["cut", "checksum", "gone"])
+def test_damaged_deletion_vectors_are_named(tmp_path, damage):
+    source = TABLES / "parquet/pk_table_scan_and_read_dv.db/pk_table_scan_and_read_dv"
+    table = tmp_path / "pk_table_scan_and_read_dv"
+    shutil.copytree(source, table)
+    indexes = list(table.glob("index/index-*"))
+    for path in indexes:
+        data = path.read_bytes()
+        if damage == "gone":
+            path.unlink()
+        else:
+            path.write_bytes(data[:-3] if damage == "cut" else data[:-1] + bytes([data[-1] ^ 1]))
+    with pytest.raises(NotFoundError if damage == "gone" else FormatError) as caught:
+        read(table)
+    assert Path(str(caught.value.details["path"])).name in {path.name for path in indexes}

@@ -1,0 +1,195 @@
+"""File indexes from the options of a table to files that are not opened."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.embedded import EmbeddedExecutor
+from paimon_assets.engine.errors import FormatError, InvalidInputError, NotFoundError
+from paimon_assets.engine.spec.predicate import equal
+from paimon_assets.engine.spec.schema import Schema
+from paimon_assets.engine.table.api import open_table
+from paimon_assets.engine.table.table import Table
+
+EXECUTOR = EmbeddedExecutor()
+INDEXED = {
+    "file-index.bloom-filter.columns": "id, name",
+    "file-index.bloom-filter.id.items": "50",
+    "file-index.bloom-filter.id.fpp": "0.01",
+    "file-index.bloom-filter.name.items": "50",
+    "file-index.bitmap.columns": "kind",
+    "file-index.bsi.columns": "amount",
+    "metadata.stats-mode": "none",
+    "bucket": "1",
+    "bucket-key": "id",
+}
+COLUMNS = {"id": "BIGINT", "name": "STRING", "kind": "INT", "amount": "DECIMAL(9, 2)"}
+
+
+def table_of(catalog, name="db.t", **options):
+    return catalog.create_table(name, Schema.of(COLUMNS, options={**INDEXED, **options}))
+
+
+def rows(*ids):
+    return pa.table(
+        {
+            "id": pa.array(ids, pa.int64()),
+            "name": [f"name {number}" for number in ids],
+            "kind": pa.array([number % 3 for number in ids], pa.int32()),
+            "amount": pa.array(ids, pa.int64())
+            .cast(pa.decimal128(19, 0))
+            .cast(pa.decimal128(9, 2)),
+        }
+    )
+
+
+def write(table, data):
+    return table.new_write_builder().write(data, EXECUTOR)
+
+
+def ids(table, where):
+    read = table.new_read_builder().with_columns(["id"]).with_filter(where)
+    return sorted(read.to_arrow(EXECUTOR).column("id").to_pylist())
+
+
+def data_files(table):
+    return sorted(Path(table.path).glob("bucket-*/data-*.parquet"))
+
+
+def index_files(table):
+    return sorted(Path(table.path).glob("bucket-*/*.index"))
+
+
+@pytest.mark.parametrize("threshold", ["1 mb", "1 b"])
+def test_a_file_in_which_no_row_can_pass_is_not_opened(catalog, threshold):
+    table = table_of(catalog, **{"file-index.in-manifest-threshold": threshold})
+    write(table, rows(3, 6, 9))
+    assert len(index_files(table)) == (threshold == "1 b")
+    for where in ("id = 6", "name IN ('name 9', 'x')", "kind = 0", "amount >= 9", "kind <> 1"):
+        assert ids(table, where)
+    (data,) = data_files(table)
+    data.unlink()
+    for where in ("id = 7", "name = 'name 4'", "kind = 1", "amount > 9.50", "kind IS NULL"):
+        assert ids(table, where) == []
+    with pytest.raises(NotFoundError):
+        ids(table, "id = 6")
+
+
+def test_an_index_in_the_manifest_plans_no_split(catalog):
+    table = table_of(catalog, **{"file-index.in-manifest-threshold": "1 mb"})
+    write(table, rows(3, 6, 9))
+    write(table, rows(4, 7))
+    plans = table.new_read_builder()
+    assert len(plans.with_filter("id = 7").plan().splits[0].data_files) == 1
+    assert plans.with_filter("id = 5 OR kind = 2").plan().splits == ()
+
+
+def test_without_indexes_every_file_is_opened(catalog):
+    table = table_of(catalog, **{"file-index.read.enabled": "false"})
+    write(table, rows(3))
+    data_files(table)[0].unlink()
+    with pytest.raises(NotFoundError):
+        ids(table, "id = 7")
+
+
+def test_a_key_that_no_file_holds_opens_none_of_a_merged_bucket(catalog):
+    options = {key: value for key, value in INDEXED.items() if not key.startswith("bucket")}
+    table = catalog.create_table(
+        "db.keyed", Schema.of(COLUMNS, primary_keys=["id"], options={**options, "bucket": "1"})
+    )
+    write(table, rows(1, 3, 9))
+    write(table, rows(3, 5))
+    assert ids(table, "id = 3") == [3]
+    assert ids(table, "kind = 0") == [3, 9]
+    for path in data_files(table):
+        path.unlink()
+    assert ids(table, "id = 4") == []
+
+
+def test_a_value_of_an_older_record_does_not_come_back(catalog):
+    schema = Schema.of(
+        {"k": "INT", "v": "INT"},
+        primary_keys=["k"],
+        options={"bucket": "1", "file-index.bitmap.columns": "v"},
+    )
+    table = catalog.create_table("db.merged", schema)
+    write(table, pa.table({"k": pa.array([1], pa.int32()), "v": pa.array([10], pa.int32())}))
+    write(table, pa.table({"k": pa.array([1], pa.int32()), "v": pa.array([20], pa.int32())}))
+    read = table.new_read_builder().with_filter("v = 10")
+    assert read.to_arrow(EXECUTOR).num_rows == 0
+
+
+@pytest.mark.parametrize("kept_bytes", [0, 60, -1])
+def test_a_damaged_index_file_is_named_and_can_be_left_aside(catalog, kept_bytes):
+    table = table_of(catalog, **{"file-index.in-manifest-threshold": "1 b"})
+    write(table, rows(3, 6))
+    (path,) = index_files(table)
+    path.write_bytes(path.read_bytes()[:kept_bytes])
+    with pytest.raises(FormatError, match=path.name) as caught:
+        ids(table, "amount = 3")
+    assert (caught.value.kind, caught.value.details["path"]) == ("file-index", str(path))
+    options = {"file-index.read.enabled": "false"}
+    without = Table(FileStore.open(table.file_io, table.path, options=options))
+    assert ids(without, "amount = 3") == [3]
+
+
+def test_a_lost_index_file_is_named(catalog):
+    table = table_of(catalog, **{"file-index.in-manifest-threshold": "1 b"})
+    write(table, rows(3))
+    (path,) = index_files(table)
+    path.unlink()
+    with pytest.raises(NotFoundError, match=path.name):
+        ids(table, "id = 3")
+    assert ids(table, None) == [3]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"file-index.bitmap.columns": "nothing"}, "no such column"),
+        ({"file-index.bitmap.columns": "amount"}, "take no such index"),
+        ({"file-index.bsi.columns": "name"}, "take no such index"),
+        ({"file-index.bloom-filter.id.fpp": "2"}, "between 0 and 1"),
+        ({"file-index.bloom-filter.id.items": "0"}, "above zero"),
+        ({"file-index.bitmap.kind.version": "3"}, "expected 1 or 2"),
+    ],
+)
+def test_a_wrong_index_option_is_named_before_anything_is_written(catalog, options, message):
+    table = table_of(catalog, **options)
+    with pytest.raises(InvalidInputError, match=message) as caught:
+        write(table, rows(3))
+    assert caught.value.details["option"] in str(options)
+    assert data_files(table) == []
+
+
+def test_a_write_that_fails_leaves_no_index_file(catalog):
+    table = table_of(
+        catalog,
+        **{"file-index.in-manifest-threshold": "1 b", "target-file-size": "1 b"},
+    )
+    good = rows(*range(10)).to_batches()
+    bad = rows(1).set_column(2, "kind", pa.array([2**40])).to_batches()
+    with pytest.raises(InvalidInputError):
+        table.new_write_builder().write(iter([*good, *bad]), EXECUTOR)
+    assert data_files(table) == index_files(table) == []
+
+
+JAVA = sorted((Path(__file__).parents[3] / "shared" / "tables").glob("*/*bitmap*.db/*bitmap*"))
+
+
+@pytest.mark.parametrize("path", JAVA, ids=lambda path: f"{path.parts[-3]}-{path.name}")
+def test_tables_with_indexes_of_java_have_the_same_rows_with_and_without_them(path):
+    table = open_table(str(path))
+    options = {"file-index.read.enabled": "false"}
+    without = Table(FileStore.open(table.file_io, table.path, options=options))
+    for field in table.schema.fields:
+        values = without.new_read_builder().with_columns([field.name]).to_arrow().column(0)
+        for value in [*values.unique().to_pylist(), "nothing", -77]:
+            where = equal(field.name, value)
+            try:
+                wanted = without.new_read_builder().with_filter(where).to_arrow()
+            except InvalidInputError:
+                continue  # no value of the column's type
+            assert table.new_read_builder().with_filter(where).to_arrow().equals(wanted)

@@ -1,0 +1,230 @@
+"""What changed between two moments, told in every mode; and the property that it is enough."""
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from paimon_assets.engine.embedded import EmbeddedExecutor
+from paimon_assets.engine.errors import (
+    InvalidInputError,
+    NotFoundError,
+    UnsupportedFeatureError,
+)
+from paimon_assets.engine.fileio.local import LocalFileIO
+from paimon_assets.engine.spec.schema import Schema
+from paimon_assets.engine.table.api import open_catalog
+
+EXECUTOR = EmbeddedExecutor(threads=2)
+COLUMNS = {"id": "BIGINT", "p": "STRING", "v": "DOUBLE", "kind": "STRING"}
+
+
+def keyed(catalog, name="db.t", **options):
+    return catalog.create_table(
+        name,
+        Schema.of(
+            COLUMNS,
+            primary_keys=["id", "p"],
+            partition_keys=["p"],
+            options={"bucket": "2", "rowkind.field": "kind", **options},
+        ),
+    )
+
+
+def plain(catalog, name="db.a", **options):
+    return catalog.create_table(name, Schema.of({"id": "BIGINT", "v": "DOUBLE"}, options=options))
+
+
+def write(table, rows):
+    names = table.schema.field_names
+    columns = {name: [row[number] for row in rows] for number, name in enumerate(names)}
+    return table.new_write_builder().write(pa.table(columns), EXECUTOR).snapshot
+
+
+def told(builder, *columns):
+    found = builder.with_columns(columns or None).to_arrow(EXECUTOR).to_pylist()
+    return sorted(tuple(row.values()) for row in found)
+
+
+@pytest.fixture
+def table(catalog):
+    made = keyed(catalog)
+    write(made, [(1, "a", 1.0, "+I"), (2, "a", 2.0, "+I"), (3, "b", 3.0, "+I")])
+    write(made, [(1, "a", 1.5, "+U"), (2, "a", 2.0, "-D")])
+    write(made, [(4, "a", 4.0, "+I"), (1, "a", 1.5, "+U"), (3, "b", 3.0, "+U")])
+    return made
+
+
+def test_delta_tells_the_last_change_of_each_key(table):
+    changes = table.new_read_builder().between(1, 3)
+    assert told(changes, "id", "v") == [(1, 1.5), (3, 3.0), (4, 4.0)]
+    assert told(changes.with_row_kinds(), "id") == [("+I", 4), ("+U", 1), ("+U", 3), ("-D", 2)]
+
+
+def test_a_diff_leaves_out_what_is_equal_in_both_states(table):
+    changes = table.new_read_builder().between(2, 3, "diff")
+    # Key 3 was written again with another kind, which is a column of the table.
+    assert told(changes.with_row_kinds(), "id") == [("+I", 4), ("+U", 3)]
+    assert told(table.new_read_builder().between(1, 3, "diff").with_row_kinds(), "id") == [
+        ("+I", 4), ("+U", 1), ("+U", 3), ("-D", 2)
+    ]  # fmt: skip
+    assert told(changes, "id") == [(3,), (4,)]
+
+
+def test_a_diff_shows_old_values_of_rows_that_are_gone(table):
+    changes = table.new_read_builder().between(1, 2, "diff").with_row_kinds()
+    assert told(changes, "id", "v") == [("+U", 1, 1.5), ("-D", 2, 2.0)]
+
+
+def test_a_diff_of_a_filtered_view(table):
+    changes = table.new_read_builder().with_filter("v < 1.2 or v > 3.5").with_row_kinds()
+    assert told(changes.between(1, 3, "diff"), "id", "v") == [("+I", 4, 4.0), ("-D", 1, 1.0)]
+
+
+def test_from_before_the_first_snapshot_everything_is_new(table):
+    for mode in ("delta", "diff"):
+        changes = table.new_read_builder().between(0, 1, mode).with_row_kinds()
+        assert told(changes, "id") == [("+I", 1), ("+I", 2), ("+I", 3)]
+
+
+def test_between_equal_moments_nothing_changed(table):
+    for mode in ("auto", "delta", "changelog", "diff"):
+        assert told(table.new_read_builder().between(2, 2, mode)) == []
+
+
+def test_tags_are_compared_by_their_states(table):
+    table.create_tag("old", 1)
+    table.create_tag("new", 3)
+    LocalFileIO().delete_file(f"{table.path}/snapshot/snapshot-1")
+    changes = table.new_read_builder().between("old", "new").with_row_kinds()
+    assert told(changes, "id") == [("+I", 4), ("+U", 1), ("+U", 3), ("-D", 2)]
+    with pytest.raises(NotFoundError, match="no tag 'other'"):
+        table.new_read_builder().between("old", "other").plan()
+    with pytest.raises(InvalidInputError, match="tag 'old' is before tag 'new'"):
+        table.new_read_builder().between("new", "old").plan()
+
+
+def test_times_tell_the_snapshots_between_them(table):
+    first, _, last = table.snapshots()
+    builder = table.new_read_builder()
+    everything = builder.between_timestamps(first.time_millis - 1, last.time_millis)
+    assert told(everything, "id") == [(1,), (3,), (4,)]
+    assert told(builder.between_timestamps(last.time_millis, last.time_millis + 9)) == []
+    by_text = builder.between_timestamps("1999-01-01", "2000-01-01 00:00:00")
+    assert told(by_text) == []
+
+
+def test_an_expired_start_names_the_oldest_snapshot(table):
+    LocalFileIO().delete_file(f"{table.path}/snapshot/snapshot-1")
+    for mode, start in (("delta", 0), ("diff", 1)):
+        with pytest.raises(NotFoundError, match="has expired; the oldest is 2") as caught:
+            table.new_read_builder().between(start, 3, mode).plan()
+        assert caught.value.kind == "snapshot-expired"
+    assert told(table.new_read_builder().between(1, 3, "delta"), "id") == [(1,), (3,), (4,)]
+    with pytest.raises(NotFoundError, match="Snapshot 7 "):
+        table.new_read_builder().between(1, 7).plan()
+
+
+def test_compactions_are_left_out_and_overwrites_are_named(catalog):
+    table = plain(catalog)
+    for number in range(3):
+        write(table, [(number, 0.0)])
+    files = table.live_files()
+    path = f"{table.path}/snapshot/snapshot-2"
+    data = LocalFileIO().read_bytes(path)
+    LocalFileIO().replace(path, data.replace(b'"APPEND"', b'"OVERWRITE"'))
+    plan = table.new_read_builder().between(0, 3).plan()
+    assert plan.skipped_snapshots == (2,)
+    assert plan.next_snapshot == 4
+    LocalFileIO().replace(path, data.replace(b'"APPEND"', b'"COMPACT"'))
+    assert told(table.new_read_builder().between(0, 3), "id") == [(0,), (2,)]
+    assert len(files) == 3
+
+
+def test_an_append_table_tells_files_that_came(catalog):
+    table = plain(catalog)
+    write(table, [(1, 1.0)])
+    write(table, [(2, 2.0), (3, 3.0)])
+    for mode in ("delta", "diff"):
+        changes = table.new_read_builder().between(1, 2, mode).with_row_kinds()
+        assert told(changes, "id") == [("+I", 2), ("+I", 3)]
+        assert told(changes) == [("+I", 2, 2.0), ("+I", 3, 3.0)]
+
+
+def test_files_that_are_gone_from_an_append_table_need_kinds(catalog):
+    table = plain(catalog)
+    write(table, [(1, 1.0)])
+    write(table, [(2, 2.0)])
+    backwards = table.new_read_builder().between("late", "early")
+    table.create_tag("late", 2)
+    early = LocalFileIO().read_bytes(f"{table.path}/snapshot/snapshot-1")
+    LocalFileIO().write_bytes(f"{table.path}/tag/tag-early", early.replace(b'"id":1', b'"id":3'))
+    assert told(backwards.with_row_kinds()) == [("-D", 2, 2.0)]
+    with pytest.raises(InvalidInputError, match="Keep row kinds"):
+        backwards.plan()
+
+
+def test_what_incremental_reads_do_not_do_is_refused_by_name(catalog):
+    table = plain(catalog)
+    write(table, [(1, 1.0)])
+    builder = table.new_read_builder().between(0, 1)
+    for option in ({"data-evolution.enabled": "true"}, {"scan.fallback-branch": "b"}):
+        with pytest.raises(UnsupportedFeatureError, match=next(iter(option))):
+            builder.with_options(option).plan()
+    with pytest.raises(InvalidInputError, match="auto, delta, changelog, diff"):
+        builder.with_options({"incremental-between-scan-mode": "all"}).plan()
+
+
+CHANGES = st.lists(
+    st.lists(
+        st.tuples(
+            st.integers(0, 7),
+            st.sampled_from("ab"),
+            st.sampled_from([0.0, 1.0, float("nan")]),
+            st.sampled_from(["+I", "+U", "-D"]),
+        ),
+        min_size=1,
+        max_size=6,
+    ),
+    min_size=2,
+    max_size=5,
+)
+
+
+@settings(max_examples=25, deadline=None)
+@given(commits=CHANGES, data=st.data())
+def test_changes_applied_to_the_older_state_give_the_newer_one(tmp_path_factory, commits, data):
+    catalog = open_catalog(str(tmp_path_factory.mktemp("warehouse")))
+    catalog.create_database("db")
+    table = keyed(catalog)
+    for rows in commits:
+        write(table, rows)
+    end = data.draw(st.integers(1, len(commits)))
+    start = data.draw(st.integers(0, end))
+    mode = data.draw(st.sampled_from(["delta", "diff"]))
+    changes = table.new_read_builder().between(start, end, mode).with_row_kinds()
+    state = _state(commits[:start])
+    for kind, *row in told_as_read(changes):
+        key = tuple(row[:2])
+        if kind == "-D":
+            assert mode == "delta" or key in state
+            state.pop(key, None)
+        else:
+            assert mode == "delta" or (kind == "+U") == (key in state)
+            state[key] = repr(row)
+    assert state == _state(commits[:end])
+
+
+def told_as_read(builder):
+    return [tuple(row.values()) for row in builder.to_arrow(EXECUTOR).to_pylist()]
+
+
+def _state(commits):
+    state = {}
+    for rows in commits:
+        for row in rows:
+            if row[3] == "-D":
+                state.pop(row[:2], None)
+            else:
+                state[row[:2]] = repr(list(row))
+    return state

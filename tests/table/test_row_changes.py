@@ -1,0 +1,323 @@
+"""Deleting and updating rows, in every kind of table."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from paimon_assets.engine.errors import (
+    InvalidInputError,
+    NotFoundError,
+    UnsupportedFeatureError,
+)
+from paimon_assets.engine.spec.predicate import equal
+from paimon_assets.engine.spec.schema import Schema
+from paimon_assets.engine.spec.schema_change import AddColumn, RenameColumn
+from paimon_assets.engine.spec.snapshot import CommitKind
+from paimon_assets.engine.spec.types import bigint
+from paimon_assets.engine.table.segment_import import SegmentSource
+from paimon_assets.engine.table.where import parse_expression
+from tests.table.compacting import index_files_of
+from tests.table.row_changing import (
+    COLUMNS,
+    DV,
+    EXECUTOR,
+    FIRST,
+    SECOND,
+    TABLES,
+    arrow,
+    changing,
+    create,
+    data_files,
+    read,
+    write,
+)
+
+
+@pytest.fixture(params=TABLES)
+def table(request, catalog):
+    made = create(catalog, request.param)
+    write(made, *FIRST)
+    write(made, *SECOND)
+    return made
+
+
+def test_delete_then_update_then_delete_again(table):
+    rows = [*FIRST, *SECOND]
+    outcome = changing(table).delete("v > 5 AND v < 9")
+    rows = [row for row in rows if row[2] not in (6, 7, 8)]
+    assert outcome.rows_matched == 3
+    assert read(table) == sorted(rows, key=repr)
+    if "v" not in table.schema.options.get("sequence.field", ""):
+        outcome = changing(table).update({"v": parse_expression("v + 1")}, "id >= 21")
+        assert (outcome.rows_matched, outcome.rows_written >= 3) == (3, True)
+        rows = [(p, n, v + 1 if n >= 21 else v) for p, n, v in rows]
+        assert read(table) == sorted(rows, key=repr)
+    outcome = changing(table).delete("id BETWEEN 0 AND 3 OR id = 22")
+    rows = [row for row in rows if row[1] not in (0, 1, 2, 3, 22)]
+    assert outcome.rows_matched == 5
+    assert read(table) == sorted(rows, key=repr)
+    kinds = {snapshot.commit_kind for snapshot in table.snapshots()[2:]}
+    keyed = table.schema.has_primary_key
+    assert kinds == {CommitKind.APPEND if keyed else CommitKind.OVERWRITE}
+    write(table, ("a", 2, 9))
+    rows.append(("a", 2, 9))
+    assert read(table) == sorted(rows, key=repr)
+
+
+def test_a_predicate_that_is_unknown_deletes_nothing(table):
+    """Of nulls, neither `v <> 1` nor `NOT v <> 1` is true."""
+    nulls = [row for row in (*FIRST, *SECOND) if row[2] is None]
+    changing(table).delete("NOT v = 1")
+    left = read(table)
+    assert left == sorted([*nulls, ("b", 1, 1)], key=repr)
+    assert changing(table).delete("v IN (7, NULL) OR v = NULL").snapshot is None
+    assert changing(table).delete("v IS NULL").rows_matched == len(nulls)
+    assert read(table) == [("b", 1, 1)]
+
+
+def test_all_rows_are_deleted_and_come_again(table):
+    outcome = changing(table).delete("id >= 0")
+    assert outcome.rows_matched == 16
+    assert read(table) == []
+    if not table.schema.has_primary_key:
+        assert table.live_files() == []
+        assert index_files_of(table) == []
+    write(table, *FIRST)
+    assert read(table) == sorted(FIRST, key=repr)
+
+
+def test_a_dry_run_counts_and_writes_nothing(table):
+    before = data_files(table)
+    trying = changing(table).with_dry_run()
+    assert trying.delete("v > 5 AND v < 9").rows_matched == 3
+    assert trying.delete("p = 'a'").rows_matched == 8
+    assert data_files(table) == before
+    assert table.latest_snapshot().id == 2
+
+
+def test_nothing_matches(table):
+    outcome = changing(table).delete("id = 77")
+    assert (outcome.snapshot, outcome.rows_matched) == (None, 0)
+    assert table.latest_snapshot().id == 2
+
+
+def test_a_change_happens_once(table):
+    user = changing(table).with_commit_user("ann").with_commit_identifier(7)
+    first = user.with_properties({"why": "test"}).delete("id < 3")
+    again = user.delete("id < 3")
+    assert again.was_already_committed
+    assert again.snapshot.id == first.snapshot.id
+    assert first.snapshot.properties["why"] == "test"
+
+
+def test_partitions_are_dropped_by_metadata(catalog):
+    table = create(catalog, "vectors")
+    write(table, *FIRST)
+    changing(table).delete("id = 2 OR id = 3")
+    names = data_files(table)
+    outcome = changing(table).delete("p = 'a' OR p IS NULL")
+    assert (outcome.rows_matched, outcome.files_added) == (5, 0)
+    assert data_files(table) == names
+    assert {row[0] for row in read(table)} == {"b"}
+    assert changing(table).delete("p = 'a'").snapshot is None
+
+
+def test_files_whose_statistics_decide_are_not_opened(catalog):
+    table = create(catalog, "rewrite-bucketed")
+    write(table, *FIRST)
+    write(table, *SECOND)
+    for entry in table.live_files():
+        if entry.file.min_sequence_number and entry.file.row_count <= 2:
+            Path(table.file_path(entry)).write_bytes(b"damaged")
+    assert changing(table).delete("id >= 20").rows_matched == 4
+    assert read(table) == sorted(FIRST, key=repr)
+
+
+def test_files_with_nulls_or_nan_are_opened(catalog):
+    schema = Schema.of({"id": "BIGINT", "x": "DOUBLE"})
+    table = catalog.create_table("db.t", schema)
+    rows = pa.table({"id": [1, 2, None], "x": [1.0, float("nan"), 2.0]})
+    table.new_write_builder().write(rows, EXECUTOR)
+    assert changing(table).delete("id >= 1 AND id < 2").rows_matched == 1
+    assert changing(table).delete("x < 5").rows_matched == 1
+    assert changing(table).delete("id > 0").rows_matched == 1
+    assert table.live_files() == []
+
+
+def test_files_of_an_older_schema(catalog):
+    for kind in ("rewrite", "vectors", "fixed"):
+        catalog.drop_table("db.t", ignore_if_missing=True)
+        table = create(catalog, kind)
+        write(table, *FIRST)
+        renamed = RenameColumn(field_names=("v",), new_name="w")
+        table = table.alter([renamed, AddColumn(field_names=("x",), data_type=bigint())])
+        changing(table).update({"x": parse_expression("w * 10")}, "w > 8")
+        changing(table).delete("x = 90 OR (x IS NULL AND w < 4)")
+        found = {row[1]: row[2:] for row in read(table)}
+        assert found[11] == (11, 110)
+        assert found[8] == (8, None)
+        assert set(found) == {0, 4, 5, 6, 7, 8, 10, 11}
+
+
+def test_values_of_an_update(catalog):
+    columns = {"id": "INT", "d": "DECIMAL(8, 2)", "f": "FLOAT", "t": "STRING", "day": "DATE"}
+    table = catalog.create_table("db.t", Schema.of(columns))
+    rows = pa.table(
+        {
+            "id": pa.array([1, 2], pa.int32()),
+            "d": pa.array(["1.50", None]).cast(pa.decimal128(8, 2)),
+            "f": pa.array([1.5, 2.0], pa.float32()),
+            "t": ["x", None],
+            "day": pa.array([1, None], pa.date32()),
+        }
+    )
+    table.new_write_builder().write(rows, EXECUTOR)
+    texts = {
+        "id": "id + 1",
+        "d": "round(coalesce(d, 2) * 1.1, 2)",
+        "f": "-f * 0.5",
+        "t": "t || '!'",
+        "day": "coalesce(day, DATE '2024-01-31')",
+    }
+    changing(table).update({name: parse_expression(text) for name, text in texts.items()}, None)
+    found = table.new_read_builder().to_arrow().to_pylist()
+    assert [str(row["d"]) for row in found] == ["1.65", "2.20"]
+    assert [row["f"] for row in found] == [-0.75, -1.0]
+    assert [row["t"] for row in found] == ["x!", None]
+    assert [str(row["day"]) for row in found] == ["1970-01-02", "2024-01-31"]
+    assert [row["id"] for row in found] == [2, 3]
+    changing(table).update({"day": "2024-02-29", "t": None, "d": 7}, equal("id", 2))
+    row = table.new_read_builder().with_filter("id = 2").to_arrow().to_pylist()[0]
+    assert (str(row["day"]), row["t"], str(row["d"])) == ("2024-02-29", None, "7.00")
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        ({"v": "abc"}, "literal"),
+        ({"v": parse_expression("id || 'x'")}, "expression"),
+        ({"v": parse_expression("id / 2")}, "input-type"),
+        ({"v": 2**31}, "input-value"),
+        ({"v": parse_expression("v / (v - v)")}, "expression"),
+        ({"id": 3}, "update-column"),
+        ({"p": "c"}, "update-column"),
+        ({}, "update-column"),
+    ],
+)
+def test_values_that_are_refused(catalog, values, kind):
+    table = create(catalog, "fixed")
+    write(table, *FIRST)
+    before = data_files(table)
+    with pytest.raises(InvalidInputError) as caught:
+        changing(table).update(values, "id > 3")
+    assert caught.value.kind == kind
+    assert data_files(table) == before
+
+
+def test_unknown_columns_are_refused(catalog):
+    table = create(catalog, "vectors")
+    with pytest.raises(NotFoundError):
+        changing(table).update({"nix": 3}, None)
+    with pytest.raises(NotFoundError):
+        changing(table).update({"v": parse_expression("nix + 1")}, None)
+    with pytest.raises(NotFoundError):
+        changing(table).delete("nix = 3")
+
+
+def test_defaults_and_other_columns_stay_as_they_are(catalog):
+    schema = Schema.of({"id": "BIGINT", "a": "INT", "b": "INT"}, options={})
+    table = catalog.create_table("db.t", schema)
+    rows = pa.table({"id": [1, 2], "a": pa.array([None, 1], pa.int32()), "b": [1, 2]})
+    table.new_write_builder().write(rows, EXECUTOR)
+    changing(table).update({"b": 9}, "id = 1")
+    assert read(table) == [(1, None, 9), (2, 1, 2)]
+
+
+@pytest.mark.parametrize(
+    ("options", "verbs"),
+    [
+        ({"merge-engine": "first-row", "write-only": "true"}, "du"),
+        ({"merge-engine": "aggregation"}, "du"),
+        ({"merge-engine": "aggregation", "aggregation.remove-record-on-delete": "true"}, "u"),
+        ({"merge-engine": "partial-update"}, "d"),
+        ({"ignore-delete": "true"}, "d"),
+        ({"sequence.field": "v", "sequence.auto-padding": "row-kind-flag"}, "d"),
+    ],
+)
+def test_tables_that_refuse_changes(catalog, options, verbs):
+    table = create(catalog, "fixed", **options)
+    write(table, *SECOND, ("a", 3, 3), ("b", 4, 4))
+    visible = read(table)
+    if "d" in verbs:
+        with pytest.raises(UnsupportedFeatureError) as caught:
+            changing(table).delete("id = 3")
+        assert caught.value.kind == "row-delete"
+    else:
+        changing(table).delete("id = 3")
+        assert read(table) == [row for row in visible if row[1] != 3]
+    if "u" in verbs:
+        with pytest.raises(UnsupportedFeatureError) as caught:
+            changing(table).update({"v": 3}, "id = 4")
+        assert caught.value.kind == "row-update"
+
+
+def test_partial_updates_take_values_but_no_nulls(catalog):
+    options = {"merge-engine": "partial-update", "partial-update.remove-record-on-delete": "true"}
+    table = create(catalog, "fixed", **options)
+    write(table, *FIRST)
+    changing(table).update({"v": 77}, "id = 4")
+    changing(table).delete("id = 3")
+    found = {row[1]: row[2] for row in read(table)}
+    assert found[4] == 77
+    assert 3 not in found
+    with pytest.raises(UnsupportedFeatureError) as caught:
+        changing(table).update({"v": None}, "id = 4")
+    assert caught.value.kind == "row-update"
+
+
+def test_rows_that_wait_for_a_compaction_are_not_passed_over(catalog):
+    table = create(catalog, "fixed", **DV, **{"write-only": "true"})
+    write(table, *FIRST)
+    with pytest.raises(UnsupportedFeatureError) as caught:
+        changing(table).delete("id = 3")
+    assert caught.value.kind == "rows-wait"
+
+
+def test_rows_that_wait_for_a_bucket_are_not_passed_over(catalog):
+    fixed = {"postpone.batch-write-fixed-bucket": "true", "postpone.default-bucket-num": "2"}
+    table = create(catalog, "fixed", bucket="-2", **fixed)
+    write(table, *FIRST)
+    changing(table).delete("v < 5")
+    changing(table).update({"v": 50}, "id = 5")
+    found = {row[1]: row[2] for row in read(table)}
+    assert found == {0: None, 5: 50, 10: None, **{n: n for n in (6, 7, 8, 9, 11)}}
+    write(table.copy({"postpone.batch-write-fixed-bucket": "false"}), ("a", 20, 20))
+    with pytest.raises(UnsupportedFeatureError) as caught:
+        changing(table).delete("id = 20")
+    assert caught.value.kind == "rows-wait"
+
+
+def test_files_of_others_are_never_touched(catalog, tmp_path):
+    table = catalog.create_table("db.t", Schema.of(COLUMNS))
+    folder = tmp_path / "landing"
+    folder.mkdir()
+    for number, rows in enumerate((FIRST, SECOND)):
+        pq.write_table(arrow(*rows), folder / f"{number}.parquet")
+    before = {path: path.read_bytes() for path in folder.iterdir()}
+    table.segments().add(SegmentSource(path=str(folder), format="parquet"), EXECUTOR)
+    changing(table).delete("id >= 20")
+    changing(table).update({"v": 1}, "id < 2")
+    assert [row[1] for row in read(table) if row[2] == 1] == [0, 1]
+    assert len(read(table)) == len(FIRST)
+    assert {path: path.read_bytes() for path in folder.iterdir()} == before
+    held = [tag.name for tag in table.tags.list() if tag.name.startswith("__segment_hold_")]
+    assert held
+    texts = tmp_path / "texts"
+    texts.mkdir()
+    (texts / "a.csv").write_text("p,id,v\na,77,7\n")
+    table.segments().add(SegmentSource(path=str(texts), format="csv"), EXECUTOR)
+    with pytest.raises(UnsupportedFeatureError) as caught:
+        changing(table).delete("id = 3")
+    assert caught.value.kind == "segment-mixed-formats"

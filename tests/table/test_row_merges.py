@@ -1,0 +1,238 @@
+"""Rows merged into tables; and all changes of rows, interleaved with others', against a model."""
+
+import tempfile
+from collections import Counter
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from paimon_assets.engine.errors import (
+    CommitConflictError,
+    InvalidInputError,
+    NotFoundError,
+    UnsupportedFeatureError,
+)
+from paimon_assets.engine.table.api import open_catalog
+from paimon_assets.engine.table.merge_source import WhenMatched
+from paimon_assets.engine.table.where import parse_expression
+from tests.table.row_changing import (
+    EXECUTOR,
+    FIRST,
+    KEYED_TABLES,
+    TABLES,
+    Meddling,
+    arrow,
+    changing,
+    create,
+    data_files,
+    read,
+    write,
+)
+
+MERGED = [kind for kind in TABLES if kind != "sequence"]
+
+
+def on_of(table):
+    return table.schema.primary_keys or ("id",)
+
+
+@pytest.fixture(params=MERGED)
+def table(request, catalog):
+    made = create(catalog, request.param)
+    write(made, *FIRST)
+    return made
+
+
+SOURCE = arrow(("a", 2, 200), ("b", 3, 300), ("a", 10, 0), ("a", 40, 400))
+
+
+def test_matches_are_updated_and_others_inserted(table):
+    on = on_of(table)
+    summed = {"v": parse_expression("coalesce(v, 1) + source.v")}
+    outcome = changing(table).merge(SOURCE, on=on, when_matched=summed)
+    assert (outcome.rows_matched, outcome.rows_inserted) == (3, 1)
+    expected = {row[1]: row for row in FIRST}
+    expected.update({2: ("a", 2, 202), 3: ("b", 3, 303), 10: ("a", 10, 1), 40: ("a", 40, 400)})
+    assert read(table) == sorted(expected.values(), key=repr)
+    assert len(table.snapshots()) == 2
+    outcome = changing(table).merge(SOURCE, on=on, when_matched=WhenMatched.DELETE, inserts=False)
+    assert (outcome.rows_matched, outcome.rows_inserted) == (4, 0)
+    left = [row for number, row in expected.items() if number not in (2, 3, 10, 40)]
+    assert read(table) == sorted(left, key=repr)
+
+
+def test_missing_rows_are_inserted_and_found_ones_kept(table):
+    keeping = changing(table).with_commit_user("ann")
+    done = keeping.merge(SOURCE, on=on_of(table), when_matched=WhenMatched.KEEP)
+    assert (done.rows_matched, done.rows_inserted, done.files_deleted) == (3, 1, 0)
+    assert read(table) == sorted([*FIRST, ("a", 40, 400)], key=repr)
+    again = keeping.merge(SOURCE, on=on_of(table), when_matched=WhenMatched.KEEP)
+    assert again.was_already_committed
+
+
+def test_all_columns_of_the_source_are_taken(catalog):
+    table = create(catalog, "fixed")
+    source = pa.table({"v": [5, 6], "id": [2, 4], "p": ["a", "a"], "more": ["x", "y"]})
+    first = changing(table).merge(source, on=["p", "id"])
+    assert (first.rows_matched, first.rows_inserted) == (0, 2)
+    write(table, *FIRST)
+    changing(table).with_dry_run().merge(source, on=["id", "p"])
+    changing(table).merge(source, on=["id", "p"])
+    found = {row[1]: row[2] for row in read(table)}
+    assert (found[2], found[4], found[6]) == (5, 6, 6)
+
+
+def test_one_source_row_may_match_many_and_nulls_match_nothing(catalog):
+    table = create(catalog, "vectors")
+    write(table, *FIRST)
+    source = pa.table({"p": ["a", None, None], "v": pa.array([9, 1, 2], pa.int32())})
+    changed = {"v": parse_expression("source.v")}
+    done = changing(table).merge(source, on=["p"], when_matched=changed, inserts=False)
+    assert done.rows_matched == 6
+    assert {row[2] for row in read(table) if row[0] == "a"} == {9}
+
+
+@pytest.mark.parametrize(
+    ("source", "on", "kind"),
+    [
+        (arrow(("a", 2, 1), ("a", 2, 2)), ["id"], "merge-duplicates"),
+        (SOURCE, [], "merge-on"),
+        (pa.table({"id": ["2"]}), ["id"], "merge-on"),
+        (pa.table({"id": [2]}), ["p"], "column-not-found"),
+        (pa.table({"id": [77], "v": [1]}), ["id"], "input-columns"),
+        (pa.table({"id": [2], "v": ["x"]}), ["id"], "input-type"),
+    ],
+)
+def test_sources_that_are_refused(catalog, source, on, kind):
+    table = create(catalog, "rewrite")
+    write(table, *FIRST)
+    before = data_files(table)
+    with pytest.raises(InvalidInputError) as caught:
+        changing(table).merge(source, on=on)
+    assert caught.value.kind == kind
+    assert data_files(table) == before
+
+
+def test_merges_that_tables_refuse(catalog):
+    table = create(catalog, "fixed", **{"merge-engine": "aggregation"})
+    with pytest.raises(InvalidInputError) as caught:
+        changing(table).merge(SOURCE, on=["id"])
+    assert caught.value.kind == "merge-on"
+    for matched in (WhenMatched.UPDATE, WhenMatched.DELETE):
+        with pytest.raises(UnsupportedFeatureError):
+            changing(table).merge(SOURCE, on=["p", "id"], when_matched=matched)
+    nix = {"v": parse_expression("source.nix")}
+    with pytest.raises(NotFoundError):
+        changing(table).merge(SOURCE, on=["p", "id"], when_matched=nix)
+
+
+def test_a_row_inserted_by_others_meanwhile_is_found(table):
+    def insert():
+        write(table, ("a", 40, 1))
+
+    source = arrow(("a", 40, 400))
+    executor = Meddling(insert)
+    taken = {"v": parse_expression("source.v")}
+    merging = changing(table)
+    outcome = merging.merge(source, on=on_of(table), when_matched=taken, executor=executor)
+    assert outcome.plans == 2
+    assert [row for row in read(table) if row[1] == 40] == [("a", 40, 400)]
+
+
+KEYS = st.integers(0, 7)
+ROWS = st.lists(
+    st.tuples(KEYS, st.integers(0, 9) | st.none()), max_size=4, unique_by=lambda r: r[0]
+)
+STEPS = st.one_of(
+    st.tuples(st.just("write"), ROWS),
+    st.tuples(st.just("merge"), ROWS),
+    st.tuples(st.just("delete"), st.integers(0, 9)),
+    st.tuples(st.just("remove"), KEYS),
+    st.tuples(st.just("update"), KEYS),
+    st.tuples(st.just("compact"), st.just(0)),
+)
+
+
+def _full(rows):
+    return [("ab"[number % 2], number, value) for number, value in rows]
+
+
+def perform(table, step, executor=EXECUTOR):
+    verb, what = step
+    change = changing(table)
+    match verb:
+        case "write":
+            write(table, *_full(what))
+        case "merge":
+            source = arrow(*_full(what))
+            changed = {"v": parse_expression("source.v")}
+            change.merge(source, on=on_of(table), when_matched=changed, executor=executor)
+        case "delete":
+            change.delete(f"v < {what}", executor)
+        case "remove":
+            change.delete(f"id = {what} AND p = '{'ab'[what % 2]}'", executor)
+        case "update":
+            change.update({"v": parse_expression("v + 1")}, f"id >= {what}", executor)
+        case _:
+            table.new_compaction_builder().with_strategy("full").run(EXECUTOR)
+
+
+def expected(rows, step, *, keyed):
+    """Return the rows after a step, as a sorted tuple."""
+    verb, what = step
+    rows = list(rows)
+    if verb == "delete":
+        rows = [row for row in rows if row[2] is None or row[2] >= what]
+    elif verb == "remove":
+        rows = [row for row in rows if row[1] != what]
+    elif verb == "update":
+        rows = [(p, n, v + 1 if v is not None and n >= what else v) for p, n, v in rows]
+    elif verb in ("write", "merge"):
+        new = {row[1]: row for row in _full(what)}
+        if keyed:
+            rows = [row for row in rows if row[1] not in new] + list(new.values())
+        elif verb == "write":
+            rows += new.values()
+        else:
+            present = {row[1] for row in rows}
+            rows = [(row[0], row[1], new.get(row[1], row)[2]) for row in rows]
+            rows += [row for number, row in new.items() if number not in present]
+    return tuple(sorted(rows, key=repr))
+
+
+@pytest.mark.parametrize("kind", MERGED)
+@settings(max_examples=12)
+@given(steps=st.lists(st.tuples(STEPS, STEPS | st.none()), min_size=1, max_size=4))
+def test_changes_beside_changes(kind, steps):
+    """Of two changes at once the result is that of one after the other, in some order."""
+    keyed = kind in KEYED_TABLES
+    with tempfile.TemporaryDirectory() as directory:
+        catalog = open_catalog(directory)
+        catalog.create_database("db")
+        table = create(catalog, kind)
+        write(table, *FIRST[:6])
+        states = {tuple(sorted(FIRST[:6], key=repr))}
+        for step, beside in steps:
+            happened = []
+
+            def meddle(beside=beside, happened=happened):
+                perform(table, beside)
+                happened.append(beside)
+
+            executor = EXECUTOR if beside is None else Meddling(meddle)
+            try:
+                perform(table, step, executor)
+            except CommitConflictError as conflict:
+                raise AssertionError("planning again mends this") from conflict
+            orders = [[step]] if not happened else [[step, *happened], [*happened, step]]
+            outcomes = set()
+            for order in orders:
+                for state in states:
+                    for each in order:
+                        state = expected(state, each, keyed=keyed)  # noqa: PLW2901
+                    outcomes.add(state)
+            found = tuple(read(table))
+            assert found in outcomes, (step, happened, Counter(found))
+            states = {found}

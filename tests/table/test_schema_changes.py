@@ -1,0 +1,230 @@
+"""Changing tables through the API: judged first, made once, while others read and write."""
+
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+
+from paimon_assets.engine.embedded import EmbeddedExecutor
+from paimon_assets.engine.errors import (
+    CommitConflictError,
+    InvalidInputError,
+    UnsupportedFeatureError,
+)
+from paimon_assets.engine.fileio.local import LocalFileIO
+from paimon_assets.engine.spec.cast_fit import Loss
+from paimon_assets.engine.spec.schema import Schema
+from paimon_assets.engine.spec.schema_change import (
+    add_column,
+    drop_column,
+    rename_column,
+    set_option,
+    update_column_default_value,
+    update_column_nullability,
+    update_column_type,
+)
+from paimon_assets.engine.table.api import open_catalog
+from paimon_assets.engine.table.schema_changes import OnOverflow
+from tests.testkit.faulty_fileio import FaultyFileIO
+
+EMBEDDED = EmbeddedExecutor()
+KEYED = Schema.of({"k": "INT", "v": "INT"}, primary_keys=["k"], options={"bucket": "1"})
+
+
+def rows(**columns):
+    """Whole numbers are INT, anything else is a text."""
+    arrays = {}
+    for name, values in columns.items():
+        is_text = any(isinstance(value, str) for value in values)
+        arrays[name] = pa.array(values, pa.string() if is_text else pa.int32())
+    return pa.table(arrays)
+
+
+def write(table, **columns):
+    return table.new_write_builder().write(rows(**columns), EMBEDDED)
+
+
+def read(table, where=None):
+    found = table.new_read_builder().with_filter(where).to_arrow().to_pylist()
+    return sorted((tuple(row.values()) for row in found), key=repr)
+
+
+@pytest.fixture
+def table(catalog):
+    made = catalog.create_table("db.t", KEYED)
+    write(made, k=[1, 2], v=[10, 300])
+    return made
+
+
+def test_a_table_is_altered_by_name_or_in_hand(catalog, table):
+    assert catalog.alter_table("db.t", [rename_column("v", "w")]).schema.field_names == ("k", "w")
+    again = catalog.get_table("db.t", options={"read.batch-size": "10"})
+    altered = again.alter([add_column("x", "STRING")])
+    assert altered.schema.field_names == ("k", "w", "x")
+    assert altered.schema.options["read.batch-size"] == "10"
+    assert "read.batch-size" not in altered.schemas()[-1].options
+    assert read(altered) == [(1, 10, None), (2, 300, None)]
+
+
+def test_a_reader_opened_before_a_change_reads_as_it_did(catalog, table):
+    builder = table.new_read_builder()
+    table.alter([drop_column("v"), add_column("v", "STRING")])
+    assert builder.to_arrow().to_pylist() == [{"k": 1, "v": 10}, {"k": 2, "v": 300}]
+    assert read(catalog.get_table("db.t")) == [(1, None), (2, None)]
+
+
+def test_a_writer_opened_before_a_change_commits_the_old_schema(catalog, table):
+    builder = table.new_write_builder()
+    altered = table.alter([update_column_type("v", "STRING"), rename_column("v", "w")])
+    outcome = builder.write(rows(k=[2, 3], v=[7, 8]), EMBEDDED)
+    newest = table.live_files()[-1].file
+    assert (newest.schema_id, outcome.snapshot.schema_id) == (0, 1)
+    assert read(altered) == [(1, "10"), (2, "7"), (3, "8")]
+    assert read(altered, "w = '8'") == [(3, "8")]
+    write(altered, k=[1], w=["x"])
+    assert read(catalog.get_table("db.t")) == [(1, "x"), (2, "7"), (3, "8")]
+
+
+def test_statistics_decide_without_reading_a_file(catalog, table):
+    file_io = FaultyFileIO(LocalFileIO(), fail_on="*.parquet")
+    watched = type(table)(_store_with(table, file_io))
+    plan = watched.plan_alter([update_column_type("v", "SMALLINT")], executor=EMBEDDED)
+    [column] = plan.columns
+    assert not plan.loses
+    assert (column.files_kept, column.files_read, column.rows) == (1, 0, 2)
+    plan = watched.plan_alter([update_column_type("v", "TINYINT")], executor=EMBEDDED)
+    [column] = plan.columns
+    assert (column.counts, column.is_exact) == ({Loss.OVERFLOW: 1}, False)
+    assert [example.lost.value for example in column.examples] == ["300"]
+
+
+def _store_with(table, file_io):
+    return replace(table._store, file_io=file_io)
+
+
+def test_hidden_rows_count_too(table):
+    write(table, k=[2], v=[3])
+    assert read(table) == [(1, 10), (2, 3)]
+    assert table.plan_alter([update_column_type("v", "TINYINT")]).loses
+
+
+def test_values_of_every_schema_are_judged_by_the_type_they_were_written_with(catalog):
+    table = catalog.create_table("db.s", Schema.of({"v": "INT"}))
+    write(table, v=[1, 2])
+    table = table.alter([update_column_type("v", "STRING")])
+    write(table, v=["3", "x"])
+    [column] = table.plan_alter([update_column_type("v", "INT")]).columns
+    assert (column.files_kept, column.files_read, column.counts) == (1, 1, {Loss.FAILED: 1})
+    plan = table.plan_alter([update_column_type("v", "DATE")])
+    [column] = plan.columns
+    assert column.counts[Loss.FAILED] == 3, "INT never becomes DATE, '3' does, 'x' does not"
+    assert "any INT" in {example.lost.value for example in column.examples}
+    altered = table.alter([update_column_type("v", "DATE")])
+    with pytest.raises(UnsupportedFeatureError, match="INT"):
+        altered.new_read_builder().to_arrow()
+
+
+def test_nulls_are_counted_where_they_become_forbidden(catalog):
+    options = {"alter-column-null-to-not-null.disabled": "false"}
+    table = catalog.create_table("db.n", Schema.of({"k": "INT", "v": "INT"}, options=options))
+    write(table, k=[1, 2, 3], v=[1, None, None])
+    changes = [update_column_nullability("v", nullable=False)]
+    [column] = table.plan_alter(changes).columns
+    assert (column.counts, column.cast) == ({Loss.FORBIDDEN: 2}, "none")
+    with pytest.raises(InvalidInputError, match="2 are null"):
+        table.alter_checked(changes)
+    assert not table.plan_alter([update_column_nullability("k", nullable=False)]).loses
+    table = table.alter([add_column("x", "INT")])
+    [column] = table.plan_alter([update_column_nullability("x", nullable=False)]).columns
+    assert column.counts == {Loss.FORBIDDEN: 3}
+
+
+def test_both_dialects_judge_as_they_cast(catalog):
+    for dialect, lost in (("java", True), ("cpp", False)):
+        schema = Schema.of({"v": "STRING"}, options={"cast.dialect": dialect})
+        table = catalog.create_table(f"db.{dialect}", schema)
+        write(table, v=["abc"])
+        assert table.plan_alter([update_column_type("v", "VARCHAR(2)")]).loses is lost
+
+
+def test_loss_is_refused_or_allowed(table):
+    change = [update_column_type("v", "TINYINT")]
+    with pytest.raises(InvalidInputError, match="300") as caught:
+        table.alter_checked(change)
+    assert caught.value.kind == "schema-overflow"
+    assert caught.value.details["column"] == "v"
+    assert len(table.schemas()) == 1
+    table.alter_checked(change, on_overflow=OnOverflow.ALLOW)
+    assert read(table.reopened()) == [(1, 10), (2, 44)]
+
+
+def test_what_is_written_while_a_change_is_judged_is_judged_again(table):
+    plans = []
+
+    def judged(plan):
+        plans.append(plan)
+        if len(plans) == 1:
+            write(table, k=[9], v=[70_000])
+
+    with pytest.raises(InvalidInputError, match="70000"):
+        table.alter_checked([update_column_type("v", "SMALLINT")], judged=judged)
+    assert [plan.loses for plan in plans] == [False, True]
+
+
+def test_a_schema_that_changes_while_it_is_judged_is_judged_again(table):
+    plans = []
+
+    def judged(plan):
+        plans.append(plan)
+        if len(plans) == 1:
+            table.alter([add_column("x", "INT")])
+
+    made = table.alter_checked([rename_column("v", "w")], judged=judged)
+    assert (len(plans), made.new.id) == (2, 2)
+    assert table.reopened().schema.field_names == ("k", "w", "x")
+
+
+def test_who_is_always_overtaken_gives_up(table):
+    def judged(plan):
+        write(table, k=[plan.snapshot_id], v=[1])
+
+    with pytest.raises(CommitConflictError, match="fewer writers"):
+        table.alter_checked([update_column_type("v", "BIGINT")], judged=judged)
+
+
+def test_a_change_that_was_made_is_found(table):
+    changes = [add_column("x", "INT"), set_option("write-only", "true")]
+    assert table.change_made_since(changes, 0) is None
+    table.alter(changes)
+    made = table.change_made_since(changes, 0)
+    assert made is not None
+    assert made.id == 1
+    assert table.change_made_since(changes, made.time_millis + 1) is None
+    assert table.change_made_since([add_column("y", "INT")], 0) is None
+
+
+def test_keys_are_refused_types(catalog):
+    schema = Schema.of(
+        {"p": "INT", "k": "INT", "v": "INT"},
+        partition_keys=["p"],
+        primary_keys=["p", "k"],
+        options={"bucket": "1"},
+    )
+    table = catalog.create_table("db.keys", schema)
+    for name in ("p", "k"):
+        with pytest.raises(InvalidInputError, match=f"column '{name}' cannot change"):
+            table.plan_alter([update_column_type(name, "BIGINT")])
+
+
+def test_a_default_is_filled_in_by_later_writes(table):
+    altered = table.alter([update_column_default_value("v", "5")])
+    write(altered, k=[3], v=[None])
+    assert read(altered) == [(1, 10), (2, 300), (3, 5)]
+
+
+def test_an_empty_table_loses_nothing(tmp_path):
+    catalog = open_catalog(str(tmp_path / "other"))
+    catalog.create_database("db")
+    table = catalog.create_table("db.t", KEYED)
+    plan = table.plan_alter([update_column_type("v", "TINYINT")])
+    assert (plan.loses, plan.snapshot_id) == (False, 0)

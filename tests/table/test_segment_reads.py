@@ -1,0 +1,271 @@
+"""Reading foreign files: statistics, later schemas, files that changed, text formats."""
+
+import datetime as dt
+import gzip
+import os
+from decimal import Decimal
+
+import pyarrow as pa
+import pyarrow.orc as orc
+import pyarrow.parquet as pq
+import pytest
+
+from paimon_assets.engine.contract.commit_message import CommitMessage, DataIncrement
+from paimon_assets.engine.embedded import EmbeddedExecutor
+from paimon_assets.engine.errors import (
+    FormatError,
+    InvalidInputError,
+    NotFoundError,
+    UnsupportedFeatureError,
+)
+from paimon_assets.engine.spec.schema import Schema
+from paimon_assets.engine.spec.schema_change import AddColumn, RenameColumn, UpdateColumnType
+from paimon_assets.engine.spec.stats import EMPTY_ROW
+from paimon_assets.engine.spec.types import bigint, string
+from paimon_assets.engine.table.segment_import import SegmentSource
+from tests.testkit.builders import data_file
+from tests.testkit.foreign import rows, write
+
+EXECUTOR = EmbeddedExecutor(threads=2)
+
+
+@pytest.fixture
+def table(catalog):
+    return catalog.create_table("db.t", Schema.of({"a": "INT", "b": "STRING"}))
+
+
+def add(table, path, format_name="parquet"):
+    source = SegmentSource(path=str(path), format=format_name)
+    return table.segments().add(source, EXECUTOR)
+
+
+def read(table, where=None, at=None):
+    builder = table.new_read_builder().with_filter(where)
+    found = (builder if at is None else builder.at_snapshot(at)).to_arrow()
+    return sorted(map(tuple, (row.values() for row in found.to_pylist())), key=str)
+
+
+def files_read(table, where):
+    splits = table.new_read_builder().with_filter(where).plan().splits
+    return sum(len(split.data_files) for split in splits)
+
+
+@pytest.mark.parametrize("name", ["parquet", "orc"])
+def test_files_are_pruned_by_the_statistics_of_their_footers(table, tmp_path, name):
+    for number in range(5):
+        data = rows(*((10 * number + n, f"b{number}") for n in range(10)))
+        write(tmp_path / "in" / f"{number}.{name}", data)
+    add(table, tmp_path / "in", name)
+    assert files_read(table, "a >= 13 AND a < 17") == 1
+    assert files_read(table, "b = 'b3'") == 1
+    assert files_read(table, "a IS NULL") == 0
+    assert read(table, "a = 23") == [(23, "b2")]
+
+
+def test_bounds_of_every_type_lose_no_row(catalog, tmp_path):
+    moment = dt.datetime(1969, 12, 31, 23, 59, 59, 999_999)
+    values = {
+        "i": (pa.int8(), "TINYINT", [-5, None, 3]),
+        "d": (pa.decimal128(20, 3), "DECIMAL(20, 3)", [Decimal("-1.5"), Decimal("9.125"), None]),
+        "t": (pa.timestamp("ns"), "TIMESTAMP(3)", [moment, None, dt.datetime(2020, 1, 1)]),
+        "z": (pa.timestamp("us", "UTC"), "TIMESTAMP_LTZ(6)", [moment, moment, None]),
+        "s": (pa.string(), "STRING", ["z" * 40, "a" * 40, None]),
+        "y": (pa.binary(), "BYTES", [b"\xff" * 20, None, b""]),
+        "f": (pa.float64(), "DOUBLE", [float("nan"), 1.0, None]),
+        "x": (pa.date32(), "DATE", [dt.date(1950, 1, 1), None, dt.date(2050, 1, 1)]),
+        "k": (pa.bool_(), "BOOLEAN", [True, None, False]),
+    }
+    schema = Schema.of({name: kind for name, (_, kind, _) in values.items()})
+    data = pa.table({name: pa.array(items, kind) for name, (kind, _, items) in values.items()})
+    table = catalog.create_table("db.types", schema)
+    pq.write_table(data, _made(tmp_path / "p") / "1.parquet")
+    pq.write_table(data, _made(tmp_path / "i") / "1.parquet", use_deprecated_int96_timestamps=True)
+    no_zone = data.drop_columns(["z"])
+    orc.write_table(no_zone, _made(tmp_path / "o") / "1.orc")
+    add(table, tmp_path / "p")
+    add(table, tmp_path / "i")
+    with pytest.raises(InvalidInputError, match="column 'z'"):
+        add(table, tmp_path / "o", "orc")
+    expected = [-1_000_000_000, 1_577_836_800_000_000_000]
+    for where in (
+        "i = -5", "i = 3", "d = 9.125", "s LIKE 'zzz%'", "y IS NOT NULL", "f = 1.0", "k = false",
+        "x < '1960-01-01'", "x > '2040-01-01'", "t < '1970-01-01 00:00:00'",
+        "t = '1969-12-31 23:59:59.999'",
+    ):  # fmt: skip
+        assert len(read(table, where)) in (2, 4), where
+    times = table.new_read_builder().with_columns(["t"]).to_arrow().column("t").drop_null()
+    assert times.type == pa.timestamp("ms")
+    assert sorted(set(times.cast(pa.int64()).to_pylist())) == [-1, expected[1] // 1_000_000]
+
+
+def _made(folder):
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def test_columns_renamed_added_and_widened_later_reach_foreign_files(table, catalog, tmp_path):
+    write(tmp_path / "p" / "1.parquet", rows((1, "x")))
+    write(tmp_path / "o" / "1.orc", rows((2, "y")))
+    write(tmp_path / "c" / "1.csv", rows((3, "z")))
+    add(table, tmp_path / "p")
+    add(table, tmp_path / "o", "orc")
+    add(table, tmp_path / "c", "csv")
+    newest = catalog.get_table("db.t").alter(
+        [
+            RenameColumn(field_names=("a",), new_name="id"),
+            UpdateColumnType(field_names=("id",), new_data_type=bigint()),
+            AddColumn(field_names=("note",), data_type=string()),
+            AddColumn(field_names=("a",), data_type=string()),
+        ]
+    )
+    assert read(newest) == [(1, "x", None, None), (2, "y", None, None), (3, "z", None, None)]
+    assert read(newest, "id > 1 AND note IS NULL") == [
+        (2, "y", None, None),
+        (3, "z", None, None),
+    ]
+    assert files_read(newest, "id > 1") == 2
+    late = pa.table({"id": [4], "b": ["w"], "note": ["n"], "a": ["text"]})
+    write(tmp_path / "late" / "1.parquet", late)
+    add(newest, tmp_path / "late")
+    assert read(newest, "id = 4") == [(4, "w", "n", "text")]
+    write(tmp_path / "p" / "2.parquet", rows((9, "more")))
+    newest.segments().refresh([0], EXECUTOR)
+    assert read(newest, "id = 9") == [(9, "more", None, None)]
+
+
+def test_wrong_field_ids_of_other_writers_swap_nothing(table, tmp_path):
+    fields = [
+        pa.field("b", pa.string(), metadata={"PARQUET:field_id": "0"}),
+        pa.field("a", pa.int32(), metadata={"PARQUET:field_id": "1"}),
+    ]
+    data = pa.table({"b": ["x"], "a": [1]}, schema=pa.schema(fields))
+    write(tmp_path / "in" / "1.parquet", data)
+    add(table, tmp_path / "in")
+    assert read(table) == [(1, "x")]
+
+
+def test_a_file_that_changed_or_went_is_named_before_it_is_read(table, tmp_path):
+    folder = tmp_path / "in"
+    write(folder / "1.parquet", rows((1, "x")))
+    write(folder / "2.parquet", rows((2, "y")))
+    add(table, folder)
+    at = (folder / "1.parquet").stat().st_mtime_ns
+    write(folder / "1.parquet", rows((1, "x"), (3, "z")))
+    with pytest.raises(InvalidInputError, match=r"external file changed.*1\.parquet' of segment 0"):
+        read(table)
+    assert read(table, "a = 2") == [(2, "y")]
+    write(folder / "1.parquet", rows((7, "x")))
+    os.utime(folder / "1.parquet", ns=(at + 10**9, at + 10**9))
+    with pytest.raises(InvalidInputError, match="written again since"):
+        read(table)
+    (folder / "1.parquet").unlink()
+    with pytest.raises(InvalidInputError, match="is gone") as caught:
+        read(table)
+    assert caught.value.kind == "segment-file-changed"
+    assert caught.value.details["segment"] == 0
+
+
+def test_a_refresh_takes_the_folder_as_it_is(table, tmp_path):
+    folder = tmp_path / "in"
+    write(folder / "1.parquet", rows((1, "x")))
+    write(folder / "2.parquet", rows((2, "y")))
+    write(tmp_path / "csv" / "1.csv", rows((5, "c")))
+    add(table, folder)
+    add(table, tmp_path / "csv", "csv")
+    assert table.segments().refresh([], EXECUTOR).snapshot is None
+    write(folder / "1.parquet", rows((1, "x"), (3, "z")))
+    (folder / "2.parquet").unlink()
+    write(folder / "3.parquet", rows((4, "w")))
+    write(tmp_path / "csv" / "1.csv", rows((6, "d"), (7, "e")))
+    outcome = table.segments().refresh([], EXECUTOR)
+    assert [segment.id for segment in outcome.segments] == [0, 1]
+    assert read(table) == [(1, "x"), (3, "z"), (4, "w"), (6, "d"), (7, "e")]
+    assert outcome.snapshot.total_record_count == 3
+    write(folder / "1.parquet", rows((1, "x")).select(["a"]))
+    with pytest.raises(InvalidInputError, match="Schema is not same"):
+        table.segments().refresh([0], EXECUTOR)
+    with pytest.raises(NotFoundError, match="no live segment 9"):
+        table.segments().refresh([9], EXECUTOR)
+
+
+def test_text_segments_follow_time_travel(table, tmp_path):
+    write(tmp_path / "c" / "1.csv", rows((1, "x")))
+    table.new_write_builder().write(rows((0, "own")), EXECUTOR)
+    add(table, tmp_path / "c", "csv")
+    table.segments().delete([0])
+    assert read(table, at=1) == [(0, "own")]
+    assert read(table, at=2) == [(0, "own"), (1, "x")]
+    assert read(table) == [(0, "own")]
+
+
+def test_csv_has_names_quotes_and_nulls(catalog, tmp_path):
+    table = catalog.create_table(
+        "db.csv", Schema.of({"a": "INT", "s": "STRING", "d": "DATE", "n": "DECIMAL(6, 2)"})
+    )
+    text = 'n,s,extra,d,a\n1.25,"two\nlines",q,2020-02-29,7\n,"",q,,\n'
+    folder = _made(tmp_path / "csv")
+    (folder / "1.csv.gz").write_bytes(gzip.compress(text.encode()))
+    add(table, folder, "csv")
+    assert read(table) == [
+        (7, "two\nlines", dt.date(2020, 2, 29), Decimal("1.25")),
+        (None, "", None, None),
+    ]
+    (folder / "1.csv.gz").write_bytes(gzip.compress(text.replace("7\n", "seven\n").encode()))
+    with pytest.raises(FormatError, match=r"1\.csv\.gz"):
+        table.segments().refresh([0], EXECUTOR)
+    (_made(tmp_path / "bad") / "1.csv").write_text("n,s,d\n1,x,\n")
+    with pytest.raises(InvalidInputError, match="column 'a' INT is missing"):
+        add(table, tmp_path / "bad", "csv")
+
+
+def test_json_members_may_be_absent_but_not_of_another_name(catalog, tmp_path):
+    table = catalog.create_table("db.json", Schema.of({"a": "INT", "b": "STRING", "c": "DOUBLE"}))
+    folder = _made(tmp_path / "json")
+    (folder / "1.json").write_text('{"a": 1, "more": [1]}\n{"b": "x", "a": null, "c": 2}\n')
+    add(table, folder, "json")
+    assert read(table) == [(1, None, None), (None, "x", 2.0)]
+    (_made(tmp_path / "other") / "1.json").write_text('{"id": 1}\n')
+    with pytest.raises(InvalidInputError, match="column 'a' INT is missing"):
+        add(table, tmp_path / "other", "json")
+
+
+def test_text_is_a_row_a_line(catalog, tmp_path):
+    table = catalog.create_table("db.text", Schema.of({"value": "STRING"}))
+    folder = _made(tmp_path / "text")
+    (folder / "1.txt").write_bytes('one\r\n\nthré,e"\n'.encode())
+    (folder / "2.txt").write_bytes(b"")
+    add(table, folder, "text")
+    assert read(table) == [("",), ("one",), ('thré,e"',)]
+    assert table.segments().listed()[0].row_count == 3
+
+
+def test_names_without_an_extension_are_read_and_listed_as_such(table, tmp_path):
+    write(tmp_path / "in" / "1.parquet", rows((1, "x"))).rename(tmp_path / "in" / "000000_0")
+    [segment] = add(table, tmp_path / "in").segments
+    assert segment.readers == "paimon-assets, java"
+    assert segment.files[0].file_name.endswith(".parquet")
+    assert read(table) == [(1, "x")]
+
+
+def test_an_empty_file_with_a_footer_is_taken(table, tmp_path):
+    write(tmp_path / "in" / "1.parquet", rows())
+    write(tmp_path / "in" / "2.parquet", rows((1, "x")))
+    add(table, tmp_path / "in")
+    assert read(table) == [(1, "x")]
+
+
+def test_a_manifest_alone_makes_no_file_readable_as_text(table, tmp_path):
+    secret = tmp_path / "secret"
+    secret.write_text("value\nsecret\n")
+    file = data_file(
+        file_name="x.text", file_size=secret.stat().st_size, external_path=f"file:{secret}"
+    )
+    message = CommitMessage(
+        partition=EMPTY_ROW,
+        bucket=0,
+        total_buckets=-1,
+        data_increment=DataIncrement(new_files=(file,)),
+    )
+    table.new_write_builder().commit([message])
+    with pytest.raises(UnsupportedFeatureError, match="no segment of the table"):
+        read(table)

@@ -1,0 +1,470 @@
+"""ADD, SHOW, DELETE and CLEAN of segments: CarbonData's rules, in their order."""
+
+import os
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
+from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
+from paimon_assets.engine.control.segment_registry import check_row_changes
+from paimon_assets.engine.embedded import EmbeddedExecutor
+from paimon_assets.engine.errors import (
+    AlreadyExistsError,
+    FormatError,
+    InvalidInputError,
+    NotFoundError,
+    PaimonError,
+    UnsupportedFeatureError,
+)
+from paimon_assets.engine.spec.schema import Schema
+from paimon_assets.engine.spec.segment import SegmentStatus
+from paimon_assets.engine.table.segment_import import SegmentSource
+from paimon_assets.engine.table.segment_tables import segments_table, show_segments
+from tests.testkit.foreign import rows, states, write
+
+EXECUTOR = EmbeddedExecutor(threads=2)
+OPTION = "name:string,age:int"
+
+
+@pytest.fixture
+def table(catalog):
+    return catalog.create_table("db.t", Schema.of({"a": "INT", "b": "STRING"}))
+
+
+@pytest.fixture
+def partitioned(catalog):
+    columns = {"v": "INT", "name": "STRING", "age": "INT"}
+    return catalog.create_table("db.p", Schema.of(columns, partition_keys=["name", "age"]))
+
+
+@pytest.fixture
+def landing(tmp_path):
+    folder = tmp_path / "landing"
+    folder.mkdir()
+    return folder
+
+
+def add(table, path, format_name="parquet", partition=None, **more):
+    source = SegmentSource(
+        path=None if path is None else str(path), format=format_name, partition=partition, **more
+    )
+    return table.segments().add(source, EXECUTOR)
+
+
+def read(table, where=None):
+    found = table.new_read_builder().with_filter(where).to_arrow()
+    return sorted(map(tuple, (row.values() for row in found.to_pylist())), key=str)
+
+
+def refused(table, path, message, kind=None, error=InvalidInputError, **more):
+    before = table.latest_snapshot()
+    with pytest.raises(error, match=message) as caught:
+        add(table, path, **more)
+    assert kind is None or caught.value.kind == kind
+    assert table.latest_snapshot() == before
+    assert table.segments().live() == []
+    return caught.value
+
+
+def people(landing, *partitions):
+    for number, (name, age) in enumerate(partitions):
+        data = pa.table({"v": pa.array([number], pa.int32())})
+        write(landing / f"name={name}" / f"age={age}" / "part-0.parquet", data)
+    return landing
+
+
+def test_s1_columns_of_the_table_are_taken_where_they_lie(table, landing):
+    write(landing / "x" / "1.parquet", rows((1, "x"), (2, None)))
+    before = states(landing)
+    outcome = add(table, landing / "x")
+    assert read(table) == [(1, "x"), (2, None)]
+    assert outcome.snapshot.total_record_count == 2
+    assert outcome.snapshot.properties["segment.ids"] == "0"
+    [file] = [entry.file for entry in table.live_files()]
+    assert file.external_path == f"file:{landing}/x/1.parquet"
+    assert file.value_stats_cols == ("a", "b")
+    assert file.value_stats.null_counts == (0, 1)
+    assert states(landing) == before
+    assert not list(Path(table.path).rglob("*.parquet"))
+
+
+def test_s2_a_missing_column_is_refused(table, landing):
+    write(landing / "1.parquet", rows((1, "x")).select(["a"]))
+    refused(table, landing, "Schema is not same.*column 'b' STRING is missing", "segment-schema")
+
+
+def test_s3_s4_other_columns_are_not_seen_and_order_does_not_count(table, landing):
+    wide = rows((1, "x")).append_column("c", pa.array(["c"])).select(["c", "b", "a"])
+    write(landing / "1.parquet", wide)
+    add(table, landing)
+    assert read(table) == [(1, "x")]
+
+
+def test_s5_another_letter_case_is_refused_before_it_reads_as_nulls(table, landing):
+    write(landing / "1.parquet", rows((1, "x")).rename_columns(["A", "B"]))
+    refused(table, landing, "column 'a' is called 'A'.*letter case")
+
+
+@pytest.mark.parametrize(
+    ("column", "shown"),
+    [
+        (pa.array([1], pa.int64()), "BIGINT in it"),
+        (pa.array([1], pa.uint32()), "uint32 in it"),
+        (pa.array(["1"]), "STRING in it"),
+    ],
+)
+def test_s6_another_type_is_refused(table, landing, column, shown):
+    write(landing / "1.parquet", pa.table({"a": column, "b": ["x"]}))
+    refused(table, landing, f"Schema is not same.*column 'a' is INT in the table and {shown}")
+
+
+def test_bytes_without_the_annotation_of_texts_are_refused_with_a_hint(table, landing):
+    data = pa.table({"a": pa.array([1], pa.int32()), "b": [b"x"]})
+    write(landing / "1.parquet", data)
+    refused(table, landing, "a text without the annotation")
+
+
+def test_every_file_is_checked_not_only_the_first(table, landing):
+    write(landing / "1.parquet", rows((1, "x")))
+    write(landing / "deep" / "er" / "2.parquet", rows((1, "x")).select(["b"]))
+    error = refused(table, landing, "Schema is not same.*2.parquet")
+    assert error.details["path"].endswith("deep/er/2.parquet")
+
+
+def test_s7_formats_are_read_as_one_table(table, landing):
+    for name in ("parquet", "orc", "avro", "csv", "json"):
+        write(landing / name / f"1.{name}", rows((len(name), name), (None, "null")))
+        add(table, landing / name, name)
+    table.new_write_builder().write(rows((99, "own")), EXECUTOR)
+    expected = [(len(n), n) for n in ("avro", "csv", "json", "orc", "parquet")]
+    assert read(table, "a IS NOT NULL") == sorted([*expected, (99, "own")], key=str)
+    assert read(table, "a = 3") == [(3, "csv"), (3, "orc")]
+    only = table.new_read_builder().with_columns(["b"]).with_filter("a > 6").to_arrow()
+    assert sorted(only.column("b").to_pylist()) == ["own", "parquet"]
+    readers = segments_table(table.segments().listed()).column("readers").to_pylist()
+    assert readers == ["all", "all", "all", "paimon-assets", "paimon-assets"]
+    system = table.system_table("segments").to_arrow()
+    assert system.column("format").to_pylist() == ["parquet", "orc", "avro", "csv", "json"]
+
+
+def test_s8_a_path_is_added_once(table, landing):
+    write(landing / "Data" / "1.parquet", rows((1, "x")))
+    add(table, landing / "Data")
+    for again in (landing / "Data", f"{landing}/Data/", landing / "data", landing / "x/../Data"):
+        with pytest.raises(AlreadyExistsError, match="path already exists"):
+            add(table, again)
+    with pytest.raises(AlreadyExistsError, match="part of a live segment"):
+        add(table, landing)
+    assert read(table) == [(1, "x")]
+
+
+def test_a_link_to_a_segment_is_the_same_path(table, landing):
+    write(landing / "data" / "1.parquet", rows((1, "x")))
+    (landing / "link").symlink_to(landing / "data")
+    add(table, landing / "link")
+    with pytest.raises(AlreadyExistsError, match="path already exists"):
+        add(table, landing / "data")
+
+
+def test_s9_a_deleted_segment_can_be_added_again(table, landing):
+    write(landing / "1.parquet", rows((1, "x")))
+    add(table, landing)
+    table.segments().delete([0])
+    assert read(table) == []
+    [again] = add(table, landing).segments
+    assert (again.id, read(table)) == (1, [(1, "x")])
+
+
+def test_s10_the_path_must_name_a_folder_with_files(table, landing, tmp_path):
+    refused(table, None, "PATH is mandatory")
+    refused(table, "", "PATH cannot be empty")
+    refused(table, tmp_path / "gone", "does not exist", "segment-path-not-found", NotFoundError)
+    (landing / "_SUCCESS").touch()
+    (landing / ".part.crc").touch()
+    refused(table, landing, "no partition data is found", "segment-no-data")
+
+
+def test_s11_an_unknown_format_is_refused_before_the_files_are_looked_for(table, landing):
+    refused(
+        table, landing, "Format not supported: 'foo'", error=UnsupportedFeatureError,
+        format_name="foo",
+    )  # fmt: skip
+    write(landing / "1.parquet", rows((1, "x")))
+    refused(table, landing, "1.parquet", error=FormatError, format_name="orc")
+
+
+def test_s12_an_option_of_partitions_needs_partitions(table, landing):
+    write(landing / "1.parquet", rows((1, "x")))
+    refused(table, landing, "Invalid option: partition", partition="a:int")
+
+
+def test_s13_each_partition_folder_is_a_segment(partitioned, landing):
+    people(landing, ("amy", 12), ("bob", 12), ("bob", 30))
+    outcome = add(partitioned, landing, partition=OPTION)
+    assert [segment.partition_text for segment in outcome.segments] == [
+        "name=amy,age=12",
+        "name=bob,age=12",
+        "name=bob,age=30",
+    ]
+    assert len(partitioned.snapshots()) == 1
+    assert read(partitioned, "age = 12") == [(0, "amy", 12), (1, "bob", 12)]
+    plan = partitioned.new_read_builder().with_filter("name = 'amy'").plan()
+    assert sum(len(split.data_files) for split in plan.splits) == 1
+    partitioned.segments().delete([1])
+    assert read(partitioned) == [(0, "amy", 12), (2, "bob", 30)]
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        (None, "partition option is required"),
+        ("name:string", "Partition is not same"),
+        ("age:int,name:string", "Partition is not same"),
+        ("name=amy and age=12", "invalid partition option"),
+        ("name=amy,age=12", "invalid partition option"),
+        ("name:string,age:integr", "unsupported data type: integr"),
+    ],
+)
+def test_s14_to_s17_the_option_names_the_partition_columns(partitioned, landing, option, message):
+    people(landing, ("amy", 12))
+    refused(partitioned, landing, message, partition=option)
+
+
+def test_s18_to_s20_folders_stand_for_the_partition_columns(partitioned, landing):
+    people(landing / "good", ("amy", 12))
+    leaf = landing / "good" / "name=amy" / "age=12"
+    refused(partitioned, leaf, "invalid partition path", partition=OPTION)
+    data = pa.table({"v": pa.array([1], pa.int32())})
+    write(landing / "half" / "name=amy" / "1.parquet", data)
+    refused(partitioned, landing / "half", "does not comply to partitions", partition=OPTION)
+    write(landing / "flat" / "1.parquet", data)
+    refused(partitioned, landing / "flat", "invalid partition path", partition=OPTION)
+    write(landing / "turned" / "age=12" / "name=amy" / "1.parquet", data)
+    refused(partitioned, landing / "turned", "does not comply to partitions", partition=OPTION)
+    write(landing / "bad" / "name=amy" / "age=x" / "1.parquet", data)
+    refused(partitioned, landing / "bad", "'x' is not a value", partition=OPTION)
+
+
+def test_the_columns_are_the_earlier_error(partitioned, landing):
+    write(landing / "1.parquet", pa.table({"v": ["no int"]}))
+    refused(partitioned, landing, "Schema is not same", partition=OPTION)
+
+
+def test_s21_letter_case_and_blanks_of_the_option_do_not_count(partitioned, landing):
+    people(landing, ("amy", 12))
+    add(partitioned, landing, partition=" NAME : STRING , Age:INT ")
+    assert read(partitioned) == [(0, "amy", 12)]
+
+
+def test_s22_rows_cannot_change_beside_another_format(table, landing):
+    store = FileStore.open(table.file_io, table.path)
+    write(landing / "o" / "1.orc", rows((1, "x")))
+    add(table, landing / "o", "orc")
+    with pytest.raises(UnsupportedFeatureError, match="Unsupported update operation on table"):
+        check_row_changes(store, table.live_files(), "update")
+    table.segments().delete([0])
+    check_row_changes(store, table.live_files(), "update")
+    write(landing / "p" / "1.parquet", rows((1, "x")))
+    add(table, landing / "p")
+    check_row_changes(store, table.live_files(), "delete")
+    write(landing / "c" / "1.csv", rows((1, "x")))
+    add(table, landing / "c", "csv")
+    with pytest.raises(UnsupportedFeatureError, match=r"Unsupported delete operation.*csv"):
+        check_row_changes(store, table.live_files(), "delete")
+
+
+def test_s24_deleting_and_cleaning_forget_metadata_alone(table, landing):
+    write(landing / "1.parquet", rows((1, "x")))
+    write(landing / "csv" / "1.csv", rows((2, "y")))
+    before = states(landing)
+    add(table, landing / "csv", "csv")
+    (landing / "p").mkdir()
+    (landing / "1.parquet").rename(landing / "p" / "1.parquet")
+    before = states(landing)
+    add(table, landing / "p")
+    segments = table.segments()
+    segments.delete(before_ms=2**62)
+    assert [segment.status for segment in segments.listed()] == ["Marked for Delete"] * 2
+    assert segments.clean() == []
+    assert len(segments.clean(force=True)) == 2
+    assert segments.listed() == []
+    assert states(landing) == before
+    [tag] = list((Path(table.path) / "tag").iterdir())
+    assert tag.name == "tag-__segment_hold_1_2"
+
+
+def test_s26_s27_folder_names_are_hives(partitioned, landing):
+    people(landing, ("__HIVE_DEFAULT_PARTITION__", 1), ("a%2Fb", 2), ("__DEFAULT_PARTITION__", 3))
+    add(partitioned, landing, partition=OPTION)
+    assert read(partitioned) == [(0, None, 1), (1, "a/b", 2), (2, None, 3)]
+
+
+def test_show_has_the_columns_and_words_of_the_seed(partitioned, table, landing):
+    people(landing / "p", ("amy", 12), ("bob", 3))
+    add(partitioned, landing / "p", partition=OPTION)
+    shown = show_segments(partitioned.segments().listed())
+    assert shown.column_names == [
+        "ID", "Status", "Load Start Time", "Load Time Taken", "Partition", "Data Size",
+        "Index Size", "File Format",
+    ]  # fmt: skip
+    assert shown.column("ID").to_pylist() == ["1", "0"]
+    newest = shown.slice(0, 1).to_pylist()[0]
+    assert newest["Status"] == "Success"
+    assert newest["Partition"] == "{name=bob,age=3}"
+    assert newest["Load Time Taken"].endswith("S")
+    assert (newest["Index Size"], newest["File Format"]) == ("NA", "parquet")
+    assert show_segments(partitioned.segments().listed(), limit=1).num_rows == 1
+    write(landing / "u" / "1.parquet", rows((1, "x")))
+    add(table, landing / "u")
+    assert show_segments(table.segments().listed()).column("Partition").to_pylist() == ["NA"]
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        Schema.of({"a": "INT", "b": "STRING"}, primary_keys=["a"], options={"bucket": "1"}),
+        Schema.of({"a": "INT", "b": "STRING"}, options={"bucket": "2", "bucket-key": "a"}),
+        Schema.of({"a": "INT", "b": "STRING"}, options={"row-tracking.enabled": "true"}),
+    ],
+)
+def test_only_plain_append_tables_have_segments(catalog, landing, schema):
+    write(landing / "1.parquet", rows((1, "x")))
+    other = catalog.create_table("db.other", schema)
+    with pytest.raises(UnsupportedFeatureError):
+        add(other, landing)
+
+
+def test_folders_that_tables_own_are_refused(catalog, table, landing, tmp_path):
+    inside = Path(table.path) / "landing"
+    write(inside / "1.parquet", rows((1, "x")))
+    message = "cannot become a segment"
+    refused(table, inside, "in the directory of table", "segment-path-owned")
+    beside = Path(table.path).parent / "files"
+    write(beside / "1.parquet", rows((1, "x")))
+    refused(table, beside, "database of the warehouse")
+    refused(table, tmp_path, "holds table")
+    other = landing / "paimon"
+    write(other / "data" / "1.parquet", rows((1, "x")))
+    (other / "schema").mkdir()
+    (other / "schema" / "schema-0").write_text("{}")
+    refused(table, other / "data", message)
+    write(landing / "delta" / "1.parquet", rows((1, "x")))
+    (landing / "delta" / "_delta_log").mkdir()
+    refused(table, landing / "delta", "a Delta table", error=UnsupportedFeatureError)
+    refused(table, "s3://bucket/x", "must lie on the table's", error=UnsupportedFeatureError)
+
+
+def test_a_column_that_is_not_null_takes_files_that_say_so(catalog, landing):
+    strict = catalog.create_table("db.strict", Schema.of({"a": "INT NOT NULL", "b": "STRING"}))
+    write(landing / "ok" / "1.parquet", rows((1, None)))
+    write(landing / "orc" / "1.orc", rows((1, None)))
+    add(strict, landing / "ok")
+    add(strict, landing / "orc", "orc")
+    write(landing / "null" / "1.parquet", rows((None, "x")))
+    with pytest.raises(InvalidInputError, match="column 'a' is NOT NULL"):
+        add(strict, landing / "null")
+    assert read(strict) == [(1, None), (1, None)]
+
+
+def test_a_dry_run_shows_files_columns_and_differences(table, landing):
+    write(landing / "1.parquet", rows((1, "x")).rename_columns(["a", "c"]))
+    source = SegmentSource(path=str(landing))
+    plan = table.segments().plan(source, EXECUTOR)
+    assert [(column.name, column.type_text) for column in plan.columns] == [
+        ("a", "INT"),
+        ("c", "STRING"),
+    ]
+    assert list(plan.differences) == ["1.parquet"]
+    assert plan.problem.kind == "segment-schema"
+    assert table.latest_snapshot() is None
+    assert table.segments().listed() == []
+
+
+def test_only_new_files_are_taken_where_asked(partitioned, landing):
+    people(landing, ("amy", 12))
+    add(partitioned, landing, partition=OPTION)
+    assert add(partitioned, landing, partition=OPTION, only_new=True).snapshot is None
+    people(landing, ("amy", 13), ("bob", 1))
+    (landing / "name=amy" / "age=12" / "part-9.parquet").write_bytes(
+        (landing / "name=bob" / "age=1" / "part-0.parquet").read_bytes()
+    )
+    outcome = add(partitioned, landing, partition=OPTION, only_new=True)
+    assert [segment.id for segment in outcome.segments] == [1, 2, 3]
+    assert len(read(partitioned)) == 4
+
+
+def test_adding_again_under_one_name_finds_the_first_time(table, landing):
+    write(landing / "1.parquet", rows((1, "x")))
+    source = SegmentSource(path=str(landing))
+    first = table.segments().add(source, EXECUTOR, commit_user="run-1")
+    second = table.segments().add(source, EXECUTOR, commit_user="run-1")
+    assert (first.was_already_committed, second.was_already_committed) == (False, True)
+    assert second.snapshot == first.snapshot
+    assert second.segments == first.segments
+    assert read(table) == [(1, "x")]
+
+
+def test_writers_of_other_engines_are_told_not_to_compact(catalog, table, landing):
+    write(landing / "1.parquet", rows((1, "x")))
+    add(table, landing)
+    assert catalog.get_table("db.t").schema.options["write-only"] == "true"
+    os.utime(landing / "1.parquet")
+
+
+def test_statuses_follow_the_snapshot(table, landing):
+    write(landing / "1.parquet", rows((1, "x")))
+    add(table, landing)
+    table.truncate()
+    [segment] = table.segments().listed()
+    assert segment.status is SegmentStatus.MARKED_FOR_DELETE
+    assert (Path(table.path) / "tag" / "tag-__segment_hold_0_1").exists()
+    add(table, landing)
+    assert read(table) == [(1, "x")]
+
+
+def test_an_overwrite_names_the_text_segment_in_its_way(table, landing):
+    write(landing / "1.csv", rows((1, "x")))
+    add(table, landing, "csv")
+    with pytest.raises(InvalidInputError, match="delete the segment first"):
+        table.truncate()
+    table.segments().delete([0])
+    table.truncate()
+    assert read(table) == []
+
+
+def test_a_crash_between_registry_and_commit_leaves_both_or_neither(table, landing, monkeypatch):
+    write(landing / "1.parquet", rows((1, "x")))
+    source = SegmentSource(path=str(landing))
+
+    def crash(*_args, **_kwargs):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(FileStoreCommit, "commit", crash)
+        with pytest.raises(KeyboardInterrupt):
+            table.segments().add(source, EXECUTOR, commit_user="run-1")
+    assert read(table) == []
+    assert [item.status for item in table.segments().listed()] == ["Insert In Progress"]
+    with pytest.raises(PaimonError, match="another command is adding"):
+        add(table, landing)
+    table.segments().add(source, EXECUTOR, commit_user="run-1")
+    assert read(table) == [(1, "x")]
+
+    with monkeypatch.context() as patched:
+        patched.setattr("paimon_assets.engine.table.segments.Segments._finish", crash)
+        write(landing.parent / "more" / "2.csv", rows((2, "y")))
+        with pytest.raises(KeyboardInterrupt):
+            add(table, landing.parent / "more", "csv")
+    assert [item.status for item in table.segments().listed()] == ["Success", "Success"]
+    assert read(table) == [(1, "x"), (2, "y")]
+
+
+def test_live_files_of_a_snapshot_do_not_name_text_files(table, landing):
+    write(landing / "1.csv", rows((1, "x")))
+    outcome = add(table, landing, "csv")
+    store = FileStore.open(table.file_io, table.path)
+    assert FileStoreScan(store).live_files(outcome.snapshot) == []
+    assert outcome.snapshot.total_record_count == 0

@@ -1,0 +1,32 @@
+"""Rows deleted and updated on the command line."""
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+
+from paimon_assets.cli import main
+
+
+@pytest.fixture
+def run(tmp_path):
+    def invoke(*arguments, code=0):
+        result = CliRunner().invoke(main, ["--warehouse", str(tmp_path / "w"), *arguments])
+        assert result.exit_code == code, result.output
+        return result.output
+
+    invoke("create", "db.t", "--column", "id BIGINT", "--column", "name STRING")
+    path = tmp_path / "rows.parquet"
+    pq.write_table(pa.table({"id": [1, 2, 3], "name": ["a", None, "c"]}), path)
+    invoke("write", "db.t", str(path))
+    return invoke
+
+
+def test_rows_are_counted_deleted_and_updated(run):
+    assert "2 rows match" in run("delete", "db.t", "--where", "id > 1", "--dry-run")
+    said = run("update", "db.t", "--set", "name = coalesce(name, 'x') || '!'", "--where", "id < 3")
+    assert "2 rows updated in snapshot 2" in said
+    assert "1 rows deleted in snapshot 3" in run("delete", "db.t", "--where", "name = 'x!'")
+    assert "0 rows match" in run("delete", "db.t", "--where", "name = 'x!'")
+    assert "COLUMN = EXPRESSION" in run("update", "db.t", "--set", "name", code=1)
+    assert "UPPER(name)" in run("update", "db.t", "--set", "name = upper(name)", code=1)
