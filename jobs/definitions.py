@@ -2,16 +2,28 @@
 
 import dagster as dg
 
-from jobs.demo import tables
+from jobs.checks import flights_checks
+from jobs.compaction import compaction_job, demo_file_debt, nightly_compaction
+from jobs.demo import archive, tables
 from jobs.ingestion import flights_new_files, ingestion_job, nightly_ingestion
+from jobs.maintenance import maintenance_job, nightly_maintenance
+from jobs.schema_evolution import schema_evolution_job
+from jobs.segment_import import archive_new_segments, segment_import_job
 from resources import build_resources
 
 defs = dg.Definitions(
-    assets=tables.assets,
+    assets=[*tables.assets, *archive.assets],
     asset_checks=tables.checks,
-    jobs=[ingestion_job],
-    schedules=[nightly_ingestion],
-    sensors=[flights_new_files],
+    jobs=[
+        ingestion_job,
+        segment_import_job,
+        schema_evolution_job,
+        flights_checks,
+        compaction_job,
+        maintenance_job,
+    ],
+    schedules=[nightly_ingestion, nightly_compaction, nightly_maintenance],
+    sensors=[flights_new_files, archive_new_segments, demo_file_debt],
     resources=build_resources(),
     # One process for all steps of a run: one Spark session instead of one per step and check.
     executor=dg.in_process_executor,

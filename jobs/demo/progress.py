@@ -37,7 +37,8 @@ class Progress:
             self._console.print(_failure(event), style="red", markup=False)
         elif event.event_type is dg.DagsterEventType.ASSET_CHECK_EVALUATION:
             check = event.asset_check_evaluation_data
-            told = "passed" if check.passed else "FAILED"
+            is_warning = check.severity is dg.AssetCheckSeverity.WARN
+            told = "passed" if check.passed else "warning" if is_warning else "FAILED"
             self._console.print(f"    {told}: {check.description}", markup=False)
 
     def _ended(self, step: str) -> None:

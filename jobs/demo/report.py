@@ -9,7 +9,7 @@ import pyarrow as pa
 from rich.box import SIMPLE_HEAD
 from rich.table import Table as Grid
 
-from jobs.demo import expectations
+from jobs.demo import archive, expectations
 from jobs.demo.home import LANDING
 from jobs.demo.landing import arrived_changes
 from jobs.demo.nycflights import read_planes, read_weather
@@ -55,6 +55,7 @@ def comparisons(every: int) -> Mapping[str, Comparison]:
         "flights_unpadded": _number(lambda: expectations.without_padding(arrived_changes(LANDING))),
         "weather": _rows(_expected_weather, ["origin", "time_hour"]),
         "planes": _rows(read_planes, ["tailnum"]),
+        "flight_archive": _rows(lambda: archive.expected_archive(every), expectations.KEY),
         "daily_delays": _rows(
             lambda: expectations.expected_daily_delays(every), ["month", "day", "origin"]
         ),

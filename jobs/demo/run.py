@@ -7,6 +7,7 @@ Exit code 0 if every table is right, 1 if a step, a check or a comparison failed
 
 import sys
 import time
+from functools import partial
 from uuid import uuid4
 
 import click
@@ -14,6 +15,7 @@ import dagster as dg
 from rich.console import Console
 
 from jobs.definitions import defs
+from jobs.demo.evolution import create_first_release, evolve_flights
 from jobs.demo.home import DEMO, prepare_dagster_home
 from jobs.demo.landing import DEFAULT_FILES
 from jobs.demo.progress import Progress
@@ -43,10 +45,14 @@ def main(every: int, files: int) -> None:
     prepare_dagster_home()
     with dg.DagsterInstance.get() as instance:
         progress = Progress(console)
+        with dg.build_resources(build_resources()) as resources:
+            create_first_release(resources.paimon.catalog())
         result = _run_job(instance, progress, FlightChangesConfig(every=every, files=files))
         if not result.success:
             console.print("\n[bold red]The job failed.[/] Its run is kept: `make dev` shows it.")
             sys.exit(1)
+        for line in evolve_flights(result, partial(_run_quietly, instance)):
+            console.print(line)
         console.print("\nComparing every row and column with what plain pandas expects ...")
         with dg.build_resources(build_resources()) as resources:
             catalog = resources.paimon.catalog()
@@ -77,6 +83,15 @@ def _run_job(
         run_id=run_id,
         asset_selection=chosen,
         raise_on_error=False,
+    )
+
+
+def _run_quietly(
+    instance: dg.DagsterInstance, name: str, config: dg.RunConfig
+) -> dg.ExecuteInProcessResult:
+    described = {**config.to_config_dict(), "loggers": _SILENT}  # type: ignore[no-untyped-call]  # Dagster's
+    return defs.resolve_job_def(name).execute_in_process(
+        run_config=described, instance=instance, raise_on_error=False
     )
 
 

@@ -72,6 +72,15 @@ FLIGHTS_UNPADDED = Schema.of(
     comments=_FLIGHT_COMMENTS,
 )
 
+_NOT_ARCHIVED = ("op", "op_time")
+
+FLIGHT_ARCHIVE = Schema.of(
+    {name: kind for name, kind in _FLIGHT_COLUMNS.items() if name not in _NOT_ARCHIVED},
+    partition_keys=["month"],
+    comment="Flights of seven months: files of others, read where they lie, and rows of our own.",
+    comments={name: text for name, text in _FLIGHT_COMMENTS.items() if name not in _NOT_ARCHIVED},
+)
+
 WEATHER = Schema.of(
     {
         "origin": "STRING",

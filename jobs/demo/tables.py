@@ -30,8 +30,11 @@ from paimon_assets.assets import (
     FileSource,
     PaimonCatalogResource,
     file_ingestion_asset,
+    overflow_check,
     paimon_asset,
     row_count_check,
+    schema_check,
+    source_overflow_check,
     unique_key_check,
 )
 from paimon_assets.engine.errors import InvalidInputError
@@ -224,4 +227,7 @@ assets = [
 checks = [
     row_count_check(flights, _expected_rows, options=CheckOptions(blocking=True)),
     unique_key_check(flights, options=CheckOptions(blocking=True)),
+    schema_check(flights, FLIGHTS),
+    overflow_check(flights, FLIGHTS),
+    source_overflow_check(flights, CHANGES),
 ]

@@ -5,7 +5,7 @@ Small tables are read in this process, so that nobody waits for a Spark session;
 executor of the catalog resource.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,7 @@ import dagster as dg
 
 from paimon_assets.assets.failures import dagster_failures
 from paimon_assets.assets.metadata import Metadata
+from paimon_assets.assets.partitions import PARTITION_COLUMNS, RunPartitions, run_partitions
 from paimon_assets.assets.resource import ExecutorKind, PaimonCatalogResource
 from paimon_assets.assets.row_count import plan_count
 from paimon_assets.assets.translator import identifier_of_asset
@@ -59,7 +60,7 @@ def row_count_check(
         Metadata only, unless files overlap; then their keys.
     """
 
-    def evaluate(run: "_CheckRun") -> dg.AssetCheckResult:
+    def evaluate(run: "CheckRun") -> dg.AssetCheckResult:
         wanted = expected() if callable(expected) else expected
         counting = plan_count(run.table)
         rows = counting.count(run.executor(counting.physical_rows))
@@ -76,7 +77,7 @@ def row_count_check(
         )
 
     text = "The table has exactly the expected number of rows."
-    return _define(asset, "row_count", text, options, evaluate)
+    return define_check(asset, "row_count", text, options, evaluate)
 
 
 def unique_key_check(
@@ -99,7 +100,7 @@ def unique_key_check(
         The key columns once, twice if there are duplicates; see `assets.unique_keys` for memory.
     """
 
-    def evaluate(run: "_CheckRun") -> dg.AssetCheckResult:
+    def evaluate(run: "CheckRun") -> dg.AssetCheckResult:
         key = tuple(columns or run.table.schema.primary_keys)
         if not key:
             raise InvalidInputError(
@@ -115,7 +116,7 @@ def unique_key_check(
         )
 
     text = "No two rows have the same key."
-    return _define(asset, "unique_key", text, options, evaluate)
+    return define_check(asset, "unique_key", text, options, evaluate)
 
 
 def _duplicates_text(found: DuplicateKeys, key: Sequence[str]) -> str:
@@ -133,37 +134,63 @@ def _duplicates_metadata(found: DuplicateKeys, key: Sequence[str]) -> Metadata:
         "paimon/key": ", ".join(key),
     }
     if found.examples:
-        records = [dg.TableRecord(_record(example)) for example in found.examples]
-        metadata["paimon/examples"] = dg.MetadataValue.table(records)
+        metadata["paimon/examples"] = records_value(found.examples)
     return metadata
 
 
-def _record(example: dict[str, Any]) -> dict[str, Any]:
+def records_value(examples: Sequence[Mapping[str, Any]]) -> dg.TableMetadataValue:
+    """Return examples as a table of what Dagster shows: numbers, and all else as text."""
+    return dg.MetadataValue.table([dg.TableRecord(_record(example)) for example in examples])
+
+
+def _record(example: Mapping[str, Any]) -> dict[str, Any]:
     plain = (str, int, float, bool, type(None))
     return {
         key: value if isinstance(value, plain) else str(value) for key, value in example.items()
     }
 
 
+def executor_of_check(
+    paimon: PaimonCatalogResource, options: CheckOptions, physical_rows: int
+) -> Executor[Any]:
+    """Return who reads so many rows for a check."""
+    kind = options.executor
+    if kind is None and physical_rows <= EMBEDDED_LIMIT_ROWS:
+        kind = "embedded"
+    return paimon.new_executor(kind)
+
+
 @dataclass(frozen=True, kw_only=True)
-class _CheckRun:
-    """One evaluation of a check."""
+class CheckRun:
+    """One evaluation of a check: the table, and how to answer."""
 
     paimon: PaimonCatalogResource
     table: Table
     options: CheckOptions
+    partition_keys: tuple[str, ...] = ()
+    """Of the run, if it is about some."""
+    asset: dg.AssetsDefinition
+    instance: dg.DagsterInstance
+
+    def partitions(self) -> RunPartitions | None:
+        """Return the rows of the run's partitions; None for the whole table."""
+        columns = self.asset.get_asset_spec().metadata.get(PARTITION_COLUMNS)
+        definition = self.asset.partitions_def
+        if not self.partition_keys or columns is None or definition is None:
+            return None
+        return run_partitions(self.partition_keys, definition, columns, self.table.schema)
 
     def physical_rows(self) -> int:
+        """Rows of the newest snapshot, before merging."""
         snapshot = self.table.latest_snapshot()
         return snapshot.total_record_count if snapshot else 0
 
     def executor(self, physical_rows: int) -> Executor[Any]:
-        kind = self.options.executor
-        if kind is None and physical_rows <= EMBEDDED_LIMIT_ROWS:
-            kind = "embedded"
-        return self.paimon.new_executor(kind)
+        """Return who reads so many rows."""
+        return executor_of_check(self.paimon, self.options, physical_rows)
 
     def result(self, *, passed: bool, description: str, metadata: Metadata) -> dg.AssetCheckResult:
+        """Return the answer, with the snapshot it holds for."""
         snapshot = self.table.latest_snapshot()
         return dg.AssetCheckResult(
             passed=passed,
@@ -173,13 +200,14 @@ class _CheckRun:
         )
 
 
-def _define(
+def define_check(
     asset: dg.AssetsDefinition,
     name: str,
     description: str,
     options: CheckOptions,
-    evaluate: Callable[[_CheckRun], dg.AssetCheckResult],
+    evaluate: Callable[[CheckRun], dg.AssetCheckResult],
 ) -> dg.AssetChecksDefinition:
+    """Define a check of one table asset by what it evaluates."""
     identifier = identifier_of_asset(asset)
 
     @dg.asset_check(
@@ -188,9 +216,25 @@ def _define(
         description=description,
         blocking=options.blocking,
     )
-    def check(paimon: PaimonCatalogResource) -> dg.AssetCheckResult:
+    def check(
+        context: dg.AssetCheckExecutionContext, paimon: PaimonCatalogResource
+    ) -> dg.AssetCheckResult:
         with dagster_failures(identifier):
-            table = paimon.catalog().get_table(identifier)
-            return evaluate(_CheckRun(paimon=paimon, table=table, options=options))
+            run = CheckRun(
+                paimon=paimon,
+                table=paimon.catalog().get_table(identifier),
+                options=options,
+                partition_keys=_partition_keys(context),
+                asset=asset,
+                instance=context.instance,
+            )
+            return evaluate(run)
 
     return check
+
+
+def _partition_keys(context: dg.AssetCheckExecutionContext) -> tuple[str, ...]:
+    run = context.op_execution_context
+    if run.has_partition_key:
+        return (run.partition_key,)
+    return tuple(run.partition_keys) if run.has_partition_key_range else ()

@@ -1,13 +1,16 @@
 """The declared schema of an asset against the stored table: create it, or verify that they agree.
 
 Nothing is altered here: a difference is an error that says what differs. Evolving a table is a
-deliberate act of its own.
+deliberate act of its own. Only integers may be wider on one side: every value is checked when it is
+written, so that a table can be widened before or after its declaration (`schema_check` tells).
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from paimon_assets.engine.control.catalog import Identifier
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError
+from paimon_assets.engine.spec.cast_rules import is_widened_integer
 from paimon_assets.engine.spec.schema import Schema, TableSchema, first_table_schema
 from paimon_assets.engine.spec.types import DataField
 from paimon_assets.engine.table.api import TableCatalog
@@ -36,19 +39,32 @@ def ensure_table(catalog: TableCatalog, identifier: Identifier, schema: Schema) 
 
 
 def verify_schema(identifier: Identifier, declared: Schema, stored: TableSchema) -> None:
-    """Refuse a stored schema that is not the declared one.
+    """Refuse a stored schema that is not the declared one, but for the width of integers.
 
     Raises:
         InvalidInputError: They differ; lists every difference.
     """
-    differences = list(schema_differences(declared, stored))
-    if differences:
+    if any(schema_differences(_as_wide_as(stored, declared), stored)):
+        differences = list(schema_differences(declared, stored))
         raise InvalidInputError(
             f"Table {identifier} is not what the asset declares: {'; '.join(differences)}. Change "
             "the declaration, or evolve the table before materializing.",
             kind="schema-drift",
             details={"table": str(identifier), "differences": len(differences)},
         )
+
+
+def _as_wide_as(stored: TableSchema, declared: Schema) -> Schema:
+    """Return the declared schema with integers as wide as they are stored."""
+
+    def fitted(field: DataField) -> DataField:
+        have = stored.by_name.get(field.name)
+        pair = (field.type, have.type) if have is not None else None
+        if pair is None or not (is_widened_integer(*pair) or is_widened_integer(*pair[::-1])):
+            return field
+        return replace(field, type=replace(pair[1], nullable=field.type.nullable))
+
+    return replace(declared, fields=tuple(map(fitted, declared.fields)))
 
 
 def schema_differences(declared: Schema, stored: TableSchema) -> Iterator[str]:
@@ -67,6 +83,26 @@ def schema_differences(declared: Schema, stored: TableSchema) -> Iterator[str]:
         if have != value:
             shown = "not set" if have is None else f"'{have}'"
             yield f"option '{key}' is declared '{value}' but stored {shown}"
+
+
+def comment_differences(declared: Schema, stored: TableSchema) -> Iterator[str]:
+    """Yield how the comments of a stored schema differ from the declared ones."""
+    for field in declared.fields:
+        have = stored.by_name.get(field.name)
+        if have is not None and have.description != field.description:
+            yield (
+                f"the comment of column '{field.name}' is declared {_quoted(field.description)} "
+                f"but stored {_quoted(have.description)}"
+            )
+    if declared.comment != stored.comment:
+        yield (
+            f"the table's comment is declared {_quoted(declared.comment)} but stored "
+            f"{_quoted(stored.comment)}"
+        )
+
+
+def _quoted(text: str | None) -> str:
+    return "none" if text is None else f"'{text}'"
 
 
 def _column_differences(

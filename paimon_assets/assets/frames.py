@@ -1,11 +1,13 @@
-"""Frames people return (pyarrow, pandas, polars, Spark) → rows an executor takes.
+"""Frames people return and ask for (pyarrow, pandas, polars, Spark) ⇄ rows of a table.
 
 The only place that knows frame libraries. None of them is imported: a frame is recognised by the
 module its type comes from, and whoever made it has imported its library.
 """
 
-from collections.abc import Mapping
-from typing import Any
+import importlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from enum import StrEnum
+from typing import Any, get_origin
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,6 +26,103 @@ _SUPPORTED = (
     "a pyarrow Table, RecordBatch, RecordBatchReader, Dataset or Scanner, a pandas DataFrame, a "
     "polars DataFrame or LazyFrame, a Spark DataFrame, or None for nothing to write"
 )
+
+
+class FrameKind(StrEnum):
+    """What an input may be loaded as."""
+
+    ARROW = "pyarrow.Table"
+    READER = "pyarrow.RecordBatchReader"
+    PANDAS = "pandas.DataFrame"
+    POLARS = "polars.DataFrame"
+    POLARS_LAZY = "polars.LazyFrame"
+    SPARK = "pyspark.sql.DataFrame"
+
+
+def frame_kind(annotation: object) -> FrameKind:
+    """Return what an input annotated so is loaded as; a pyarrow Table without annotation.
+
+    Raises:
+        InvalidInputError: Another type; lists those that can be asked for.
+    """
+    if annotation is None or annotation is Any:
+        return FrameKind.ARROW
+    wanted = get_origin(annotation) or annotation
+    for kind in FrameKind:
+        library, _, name = kind.value.partition(".")
+        if isinstance(wanted, type) and _is_named(wanted, library, name.rsplit(".", 1)[-1]):
+            return kind
+    raise InvalidInputError(
+        f"An input cannot be loaded as {annotation}; annotate it as one of {', '.join(FrameKind)}.",
+        kind="frame-type",
+    )
+
+
+Batches = Callable[[Sequence[str] | None], pa.RecordBatchReader]
+"""Reads columns by name, or all for None; may be called again."""
+
+
+def from_batches(kind: FrameKind, batches: Batches) -> Frame:
+    """Return rows as a frame of this process.
+
+    A reader and a polars LazyFrame read in bounded memory; the LazyFrame reads the columns its
+    query needs. In a pandas frame, integers and booleans with gaps get pandas' own nullable types,
+    so that no number is rounded.
+
+    Args:
+        kind: All but SPARK.
+        batches: The read.
+    """
+    match kind:
+        case FrameKind.READER:
+            return batches(None)
+        case FrameKind.PANDAS:
+            return _to_pandas(batches(None).read_all())
+        case FrameKind.POLARS:
+            return importlib.import_module("polars").from_arrow(batches(None).read_all())
+        case FrameKind.POLARS_LAZY:
+            return _to_lazy(batches)
+        case _:
+            return batches(None).read_all()
+
+
+def _to_pandas(table: pa.Table) -> Any:
+    frame = table.to_pandas()
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        if column.null_count and (pat.is_integer(column.type) or pat.is_boolean(column.type)):
+            frame[name] = column.to_pandas(types_mapper=_nullable_dtype)
+    return frame
+
+
+def _nullable_dtype(arrow_type: Any) -> Any:
+    """Return pandas' own type of integers or booleans with gaps."""
+    is_boolean = pat.is_boolean(arrow_type)
+    name = "boolean" if is_boolean else str(arrow_type).replace("int", "Int")
+    return importlib.import_module("pandas").api.types.pandas_dtype(name)
+
+
+def _to_lazy(batches: Batches) -> Any:
+    polars = importlib.import_module("polars")
+    plugins = importlib.import_module("polars.io.plugins")
+    reader = batches(None)
+    schema = polars.from_arrow(reader.schema.empty_table()).schema
+    reader.close()
+
+    def read(
+        columns: list[str] | None, predicate: Any, row_limit: int | None, _size: int | None
+    ) -> Iterator[Any]:
+        left = row_limit
+        with batches(columns or None) as opened:
+            for batch in opened:
+                frame = polars.from_arrow(pa.Table.from_batches([batch]))
+                if left is not None:
+                    frame = frame.head(left)
+                    left -= frame.height
+                yield frame if predicate is None else frame.filter(predicate)
+                if left == 0:
+                    return
+
+    return plugins.register_io_source(read, schema=schema)
 
 
 def is_spark_frame(frame: Frame) -> bool:
@@ -67,9 +166,13 @@ def to_rows(frame: Frame, executor: object, schema: TableSchema) -> Any:
 
 
 def _is_of(frame: Frame, library: str, name: str) -> bool:
+    return _is_named(type(frame), library, name)
+
+
+def _is_named(kind: type, library: str, name: str) -> bool:
     return any(
         base.__name__ == name and base.__module__.split(".", 1)[0] == library
-        for base in type(frame).__mro__
+        for base in kind.__mro__
     )
 
 

@@ -7,6 +7,7 @@ neither.
 """
 
 import inspect
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Unpack
@@ -14,6 +15,7 @@ from typing import Any, Unpack
 import dagster as dg
 from pydantic import Field
 
+from paimon_assets.assets.audit import BatchAudit
 from paimon_assets.assets.declared_table import ensure_table
 from paimon_assets.assets.failures import dagster_failures
 from paimon_assets.assets.frames import Frame, to_rows
@@ -27,6 +29,7 @@ from paimon_assets.assets.ledger import (
     property_of,
     write_ledger,
 )
+from paimon_assets.assets.lineage import lineage_metadata
 from paimon_assets.assets.metadata import Metadata
 from paimon_assets.assets.provenance import is_of_this_step, snapshot_properties
 from paimon_assets.assets.resource import (
@@ -34,6 +37,7 @@ from paimon_assets.assets.resource import (
     ExecutorKind,
     PaimonCatalogResource,
 )
+from paimon_assets.assets.schema_history import changes_since_last
 from paimon_assets.assets.source_files import FileSource, checked_schema, read_files
 from paimon_assets.assets.table_asset import (
     AssetOptions,
@@ -56,6 +60,7 @@ from paimon_assets.engine.table.table import Table
 from paimon_assets.engine.table.write_builder import WriteOutcome
 
 _FILES_SHOWN = 200
+_KEYWORD = inspect.Parameter.KEYWORD_ONLY
 
 
 class IngestConfig(dg.Config):
@@ -161,6 +166,8 @@ def file_ingestion_asset(
         executor=executor,
         warehouse=warehouse,
         code_version=options.get("code_version"),
+        before_commit=options.get("before_commit", ()),
+        lineage=lineage_metadata(options.get("pass_through", {}), schema, str(table)),
     )
     intake = _Intake(target=target, source=source, transform=transform)
 
@@ -169,10 +176,9 @@ def file_ingestion_asset(
 
     ingest.__name__ = target.identifier.table
     ingest.__doc__ = f"Files of {source.format} format that land in a folder, exactly once each."
-    keyword = inspect.Parameter.KEYWORD_ONLY
     parameters = [
-        inspect.Parameter("config", keyword, annotation=IngestConfig),
-        inspect.Parameter(DEFAULT_RESOURCE_KEY, keyword, annotation=PaimonCatalogResource),
+        inspect.Parameter("config", _KEYWORD, annotation=IngestConfig),
+        inspect.Parameter(DEFAULT_RESOURCE_KEY, _KEYWORD, annotation=PaimonCatalogResource),
     ]
     return define_asset(with_signature(ingest, parameters), target, options)
 
@@ -192,20 +198,28 @@ def _ingest(
     with dagster_failures(target.identifier):
         _check(config)
         table = ensure_table(paimon.catalog(), target.identifier, target.schema)
+        audit = BatchAudit(target.before_commit, table, paimon)
         source_name = source_name_of(context.asset_key)
         newest = ledger_snapshot(table, source_name)
         if newest is not None and is_of_this_step(newest.properties, context):
-            return result_of_earlier_try(context, table, newest)
+            return result_of_earlier_try(context, table, newest, audit.results(newest))
         file_io = file_io_for(intake.source.folder_path(config.source), paimon.options)
         ledger = load_ledger(table, source_name, newest)
         batch = _next_batch(config, intake, ledger, file_io)
         if config.dry_run or not batch.files:
-            return _nothing_written(context, table, batch, config)
+            return _nothing_written(context, table, batch, config, audit.results())
         context.log.info(
             "%d new files in '%s': %s.", len(batch.files), batch.folder, names_text(batch.files)
         )
-        outcome = _write(context, paimon, intake, _Work(table, file_io, batch))
-        return result_of_write(context, table, outcome, batch.metadata())
+        started = time.monotonic()
+        outcome = _write(context, paimon, intake, _Work(table, file_io, batch, audit))
+        metadata = {
+            **target.lineage,
+            **changes_since_last(context, table),
+            "paimon/write_seconds": round(time.monotonic() - started, 3),
+            **batch.metadata(),
+        }
+        return result_of_write(context, table, outcome, metadata, audit.results())
 
 
 def _check(config: IngestConfig) -> None:
@@ -234,7 +248,11 @@ def _next_batch(config: IngestConfig, intake: _Intake, ledger: Ledger, file_io: 
 
 
 def _nothing_written(
-    context: dg.AssetExecutionContext, table: Table, batch: _Batch, config: IngestConfig
+    context: dg.AssetExecutionContext,
+    table: Table,
+    batch: _Batch,
+    config: IngestConfig,
+    checks: Sequence[dg.AssetCheckResult],
 ) -> dg.MaterializeResult[Any]:
     if config.dry_run:
         said = f"Dry run: {len(batch.files)} new files would be ingested; nothing was written."
@@ -245,7 +263,7 @@ def _nothing_written(
         )
     context.log.info(said)
     metadata = {**batch.metadata(), "paimon/rows_in": 0, "paimon/note": said}
-    return result_of(table, None, metadata)
+    return result_of(table, None, metadata, checks)
 
 
 @dataclass(frozen=True)
@@ -255,6 +273,7 @@ class _Work:
     table: Table
     file_io: FileIO
     batch: _Batch
+    audit: BatchAudit
 
 
 def _write(
@@ -286,6 +305,8 @@ def _write(
         .with_empty_commits()  # files without rows are taken in too
         .with_last_check(lambda: _refuse_changes_since(work, intake.source))
     )
+    if intake.target.before_commit:
+        writer = writer.with_audit(work.audit, branch=context.run.run_id[:8])
     outcome = writer.write(rows, executor)
     if outcome.snapshot is None or outcome.snapshot.properties.get(key) != name:
         raise CommitConflictError(

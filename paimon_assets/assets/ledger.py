@@ -16,10 +16,9 @@ from dataclasses import dataclass
 from uuid import uuid4
 
 from paimon_assets.engine.errors import FormatError, InvalidInputError, NotFoundError
-from paimon_assets.engine.spec.snapshot import Snapshot
+from paimon_assets.engine.spec.snapshot import LEDGER_PROPERTY_PREFIX, Snapshot
 from paimon_assets.engine.table.table import Table
 
-PROPERTY_PREFIX = "paimon-assets.ingestion."
 _VERSION = 1
 _SHOWN = 5
 
@@ -98,7 +97,7 @@ def names_text(files: Iterable[SourceFile]) -> str:
 
 def property_of(source: str) -> str:
     """Return the snapshot property that names the ledger of a source."""
-    return f"{PROPERTY_PREFIX}{source}"
+    return f"{LEDGER_PROPERTY_PREFIX}{source}"
 
 
 def ledger_snapshot(table: Table, source: str) -> Snapshot | None:

@@ -12,7 +12,8 @@ from typing import Any
 
 import dagster as dg
 
-from paimon_assets.assets.row_count import plan_count
+from paimon_assets.assets.partitions import RunPartitions
+from paimon_assets.assets.row_count import partition_counts, plan_count
 from paimon_assets.assets.translator import TABLE_NAME, URI
 from paimon_assets.engine.contract.commit_message import WriteReport
 from paimon_assets.engine.embedded import EmbeddedExecutor
@@ -23,11 +24,13 @@ from paimon_assets.engine.spec.types import DataField, not_null
 from paimon_assets.engine.table.table import Table
 
 COLUMN_SCHEMA = "dagster/column_schema"
+PARTITION_ROW_COUNT = "dagster/partition_row_count"
 COUNT_LIMIT_ROWS = 2_000_000
 """Overlapping rows a materialization counts itself; about half a second."""
 
 _SNAPSHOTS_SHOWN = 10
 _VERSION_SEARCH = 1_000
+_CHANGES_NO_ROW = frozenset({CommitKind.COMPACT, CommitKind.ANALYZE})
 
 Metadata = dict[str, Any]
 """Metadata key → anything Dagster takes as a value."""
@@ -48,6 +51,16 @@ def column_schema(schema: TableSchema | Schema) -> dg.TableSchema:
         for field in table.fields
     ]
     return dg.TableSchema(columns, constraints=dg.TableConstraints(other=list(_keys(table))))
+
+
+def declared_columns(schema: Schema) -> Metadata:
+    """Return the columns as a definition shows them, nothing if a name has capitals.
+
+    With a schema on both sides the UI lower-cases all names; others show after the first run.
+    """
+    if any(field.name != field.name.lower() for field in schema.fields):
+        return {}
+    return {COLUMN_SCHEMA: column_schema(schema)}
 
 
 def _type_text(field: DataField) -> str:
@@ -114,6 +127,14 @@ def _row_metadata(table: Table, snapshot: Snapshot) -> Metadata:
     return metadata
 
 
+def partition_metadata(
+    table: Table, snapshot: Snapshot, partitions: RunPartitions
+) -> Mapping[str, Metadata]:
+    """Return Dagster partition key → what is true of that partition alone."""
+    counts = partition_counts(table, snapshot.id, partitions, limit_rows=COUNT_LIMIT_ROWS)
+    return {key: {PARTITION_ROW_COUNT: rows} for key, rows in counts.items()}
+
+
 def report_metadata(report: WriteReport) -> Metadata:
     """Return what a write saw on its way."""
     return {
@@ -127,11 +148,12 @@ def report_metadata(report: WriteReport) -> Metadata:
 def data_version_of(table: Table, snapshot: Snapshot) -> dg.DataVersion:
     """Return the id of the newest snapshot that changed data, at or before `snapshot`.
 
-    A compaction rewrites files and changes no row, so what lies downstream stays fresh.
+    A compaction rewrites files, statistics describe rows, and neither changes any; so what lies
+    downstream stays fresh.
     """
     changed: Snapshot | None = snapshot
     for _ in range(_VERSION_SEARCH):
-        if changed is None or changed.commit_kind is not CommitKind.COMPACT:
+        if changed is None or changed.commit_kind not in _CHANGES_NO_ROW:
             break
         changed = _snapshot_or_none(table, changed.id - 1)
     return dg.DataVersion(str((changed or snapshot).id))

@@ -1,16 +1,20 @@
-"""Partition keys of Dagster against one column of a table: which rows belong to the partition.
+"""Partition keys of Dagster against columns of a table: which rows belong to a run's partitions.
 
-A static key is the column's value as text. A time-window key is the window's half-open range: in
-the definition's own calendar for DATE and TIMESTAMP columns, as instants for TIMESTAMP_LTZ; for any
-other type the key itself is the value as text.
+A static or dynamic key is the column's value as text. A time-window key is the window's half-open
+range: in the definition's own calendar for DATE and TIMESTAMP columns, as instants for
+TIMESTAMP_LTZ; for any other type the key itself is the value as text. Of a multi-partition key,
+each dimension has its column.
 """
 
 import datetime as dt
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import dagster as dg
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -19,90 +23,314 @@ from paimon_assets.engine.codec.arrow_types import to_arrow_type
 from paimon_assets.engine.codec.arrow_values import to_scalar
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.literals import Internal, to_internal
+from paimon_assets.engine.spec.predicate import (
+    And,
+    CompareOp,
+    Comparison,
+    In,
+    Predicate,
+    all_of,
+    any_of,
+)
 from paimon_assets.engine.spec.schema import TableSchema
 from paimon_assets.engine.spec.types import DataField, TypeRoot
 
+PARTITION_COLUMNS = "paimon/partition_columns"
+"""Metadata key: the column, or dimension → column, that holds the key of a partitioned asset."""
+
 _SHOWN = 5
+_DAY = dt.timedelta(days=1)
+
+Numbers = npt.NDArray[np.int64]
+"""One number a row."""
+
+PartitionColumns = str | Mapping[str, str]
+"""The column of the partition key; of a multi-partition key, dimension → column."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Values of one column: `lower <= value < upper`, or `value = lower` where upper is None."""
+
+    lower: Internal
+    upper: Internal | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
-class PartitionRows:
-    """The rows of one partition: `lower <= column < upper`, or `column = lower`."""
+class RunPartitions:
+    """The partitions a run is about, and the rows that belong to each."""
 
-    key: str
-    """Dagster's partition key, for messages."""
-    field: DataField
-    lower: Internal
-    upper: Internal | None = None
-    """None: only `lower` itself belongs to the partition."""
+    keys: tuple[str, ...]
+    """Dagster's partition keys, in its order."""
+    fields: tuple[DataField, ...]
+    """The columns that decide."""
+    cells: tuple[tuple[Span, ...], ...]
+    """For each key, what each of the columns may hold."""
 
-    def mask(self, column: "pa.Array[Any]") -> "pa.Array[Any]":
-        """Return which values belong to the partition; nulls do not."""
-        values = column.cast(to_arrow_type(self.field.type))
-        lower = to_scalar(self.lower, self.field.type)
-        if self.upper is None:
-            inside = pc.equal(values, lower)
-        else:
-            upper = to_scalar(self.upper, self.field.type)
-            inside = pc.and_(pc.greater_equal(values, lower), pc.less(values, upper))
-        return inside.fill_null(False)  # noqa: FBT003 - a value, not a flag
+    @property
+    def label(self) -> str:
+        """How messages and snapshots name the partitions."""
+        return label_of(self.keys)
+
+    def numbers(self, columns: "Sequence[pa.Array[Any]]") -> Numbers:
+        """Return for each row the number of its partition, -1 for rows of none.
+
+        Args:
+            columns: One array for each of `fields`.
+        """
+        codes: Numbers | None = None
+        for index, values in zip(self._indexes, columns, strict=True):
+            found = index.codes(values)
+            if codes is None:
+                codes = found
+            else:
+                inside = (codes >= 0) & (found >= 0)
+                codes = np.where(inside, codes * len(index.spans) + found, -1)
+        ordered, numbers = self._cell_codes
+        if codes is None or not len(ordered):
+            return np.full(len(columns[0]) if columns else 0, -1, np.int64)
+        place = np.minimum(np.searchsorted(ordered, codes), len(ordered) - 1)
+        return np.where(ordered[place] == codes, numbers[place], -1)
+
+    def predicate(self) -> Predicate:
+        """Return the condition of all these rows; without partitions it holds for none."""
+        if not self.cells:
+            return In(self.fields[0].name, ())
+        # What the column with the most values may hold is told once for each of the others' cells.
+        widest = max(range(len(self.fields)), key=lambda number: len(self._indexes[number].spans))
+        groups: dict[tuple[Span, ...], list[Span]] = {}
+        for cell in self.cells:
+            others = cell[:widest] + cell[widest + 1 :]
+            groups.setdefault(others, []).append(cell[widest])
+        rest = self.fields[:widest] + self.fields[widest + 1 :]
+        alternatives = []
+        for others, spans in groups.items():
+            parts = [_condition(field, [span]) for field, span in zip(rest, others, strict=True)]
+            joined = all_of([*parts, _condition(self.fields[widest], spans)])
+            alternatives += [joined] if joined is not None else []
+        return any_of(alternatives)
 
     def sql(self) -> str:
-        """Return the same condition as Spark SQL."""
-        name = f"`{self.field.name.replace('`', '``')}`"
-        lower = _sql_literal(to_scalar(self.lower, self.field.type))
-        if self.upper is None:
-            return f"{name} <=> {lower}"
-        upper = _sql_literal(to_scalar(self.upper, self.field.type))
-        return f"coalesce({name} >= {lower} AND {name} < {upper}, false)"
+        """Return the same condition as Spark SQL; it is never null."""
+        return _sql(self.predicate(), {field.name: field for field in self.fields})
+
+    @cached_property
+    def _indexes(self) -> "tuple[_SpanIndex, ...]":
+        return tuple(
+            _SpanIndex(field, {cell[number] for cell in self.cells})
+            for number, field in enumerate(self.fields)
+        )
+
+    @cached_property
+    def _cell_codes(self) -> tuple[Numbers, Numbers]:
+        """Codes of the cells in ascending order, and the number of each cell."""
+        codes = []
+        for cell in self.cells:
+            code = 0
+            for index, span in zip(self._indexes, cell, strict=True):
+                code = code * len(index.spans) + index.places[span]
+            codes.append(code)
+        known = np.asarray(codes, np.int64)
+        order = np.argsort(known, kind="stable")
+        return known[order], order.astype(np.int64)
 
 
-def rows_of_partition(
-    context: dg.AssetExecutionContext, column: str, schema: TableSchema
-) -> PartitionRows:
-    """Return the rows that belong to the run's partition.
+class _SpanIndex:
+    """The spans of one column; finds the one each value lies in."""
+
+    def __init__(self, field: DataField, spans: Iterable[Span]) -> None:
+        self._type: Any = to_arrow_type(field.type)
+        self.spans: list[Span] = sorted(spans, key=lambda span: _rank(span.lower))
+        self.places = {span: place for place, span in enumerate(self.spans)}
+        self._is_windows = any(span.upper is not None for span in self.spans)
+        lowers = [to_scalar(span.lower, field.type) for span in self.spans]
+        if self._is_windows:
+            uppers = [to_scalar(span.upper, field.type) for span in self.spans]
+            self._lowers = _as_numbers(pa.array(lowers, self._type))
+            self._uppers = _as_numbers(pa.array(uppers, self._type))
+        else:
+            self._values: Any = pa.array(lowers, self._type)
+
+    def codes(self, values: "pa.Array[Any]") -> Numbers:
+        """Return the place of each value's span, -1 for values of none and for nulls."""
+        cast: Any = values.cast(self._type)
+        if not self._is_windows:
+            found = pc.index_in(cast, value_set=self._values).fill_null(-1)
+            return np.asarray(found, np.int64)
+        numbers = _as_numbers(cast.fill_null(0))
+        place = np.searchsorted(self._lowers, numbers, side="right") - 1
+        inside = (place >= 0) & (numbers < self._uppers[place]) & np.asarray(cast.is_valid())
+        return np.where(inside, place, -1)
+
+
+def _rank(value: Internal) -> tuple[str, Any]:
+    return type(value).__name__, value
+
+
+def _as_numbers(values: Any) -> Numbers:
+    """Return days or moments as integers; windows exist for these only."""
+    if pa.types.is_date32(values.type):
+        values = values.view(pa.int32())
+    return np.asarray(values.cast(pa.int64()), np.int64)
+
+
+def run_partitions(
+    keys: Sequence[str],
+    definition: dg.PartitionsDefinition[Any],
+    columns: PartitionColumns,
+    schema: TableSchema,
+) -> RunPartitions:
+    """Return the rows that belong to partition keys.
+
+    Args:
+        keys: Of the definition; they need not follow each other.
+        definition: The asset's.
+        columns: Which columns hold the key.
+        schema: The table's.
 
     Raises:
-        InvalidInputError: The run spans several partitions, the key cannot be a value of the
-            column's type, or the table has no such column.
+        InvalidInputError: A key cannot be a value of the column's type (kind `literal`), a window
+            is narrower than the column can tell (`partition-window`), a key is empty
+            (`partition-key`), or dimensions and columns do not match (`partition-column`).
+        NotFoundError: The table has no such column.
     """
-    field = schema.column(column)
-    if not context.has_partition_key:
-        raise InvalidInputError(
-            f"The run spans several partitions of column '{column}'; run one partition at a time.",
-            kind="partition-range",
-            details={"column": column},
+    dimensions = _dimensions(definition, columns)
+    fields = tuple(schema.column(column) for column, _, _ in dimensions)
+    cells = []
+    for key in keys:
+        parts = _parts(key, definition)
+        cells.append(
+            tuple(
+                _span(parts[name], part_of, field)
+                for (_, name, part_of), field in zip(dimensions, fields, strict=True)
+            )
         )
-    definition = context.assets_def.partitions_def
+    return RunPartitions(keys=tuple(map(str, keys)), fields=fields, cells=tuple(cells))
+
+
+def column_names(columns: PartitionColumns) -> tuple[str, ...]:
+    """Return the columns that hold the key."""
+    return (columns,) if isinstance(columns, str) else tuple(columns.values())
+
+
+def label_of(keys: Sequence[str]) -> str:
+    """Return a short name of partition keys: the key, or first...last."""
+    if len(keys) <= 1:
+        return "".join(keys)
+    return f"{keys[0]}...{keys[-1]}"
+
+
+_Dimension = tuple[str, str, dg.PartitionsDefinition[Any]]
+"""Column, name of the dimension (empty if there is but one), its definition."""
+
+
+def _dimensions(
+    definition: dg.PartitionsDefinition[Any], columns: PartitionColumns
+) -> list[_Dimension]:
+    if not isinstance(definition, dg.MultiPartitionsDefinition):
+        if not isinstance(columns, str):
+            raise InvalidInputError(
+                f"The asset has one partition dimension; name its column instead of {columns}.",
+                kind="partition-column",
+            )
+        return [(columns, "", definition)]
+    parts = {part.name: part.partitions_def for part in definition.partitions_defs}
+    named = {} if isinstance(columns, str) else dict(columns)
+    if set(named) != set(parts):
+        raise InvalidInputError(
+            f"The asset's partition dimensions are {', '.join(sorted(parts))}; give each its "
+            f"column, as a mapping of dimension to column, not {columns!r}.",
+            kind="partition-column",
+        )
+    return [(column, name, parts[name]) for name, column in named.items()]
+
+
+def _parts(key: str, definition: dg.PartitionsDefinition[Any]) -> Mapping[str, str]:
+    """Return dimension → key; the one of a definition without dimensions has no name."""
+    if isinstance(definition, dg.MultiPartitionsDefinition):
+        parts: Mapping[str, str] = definition.get_partition_key_from_str(key).keys_by_dimension
+        return parts
+    return {"": key}
+
+
+def _span(key: str, definition: dg.PartitionsDefinition[Any], field: DataField) -> Span:
+    if not key:
+        raise InvalidInputError(
+            f"An empty partition key is no value of column '{field.name}'.",
+            kind="partition-key",
+            details={"column": field.name},
+        )
     if isinstance(definition, dg.TimeWindowPartitionsDefinition):
-        window = context.partition_time_window
+        window = definition.time_window_for_partition_key(key)
         bounds = _window_bounds(field, window.start, window.end)
         if bounds is not None:
-            return PartitionRows(
-                key=context.partition_key, field=field, lower=bounds[0], upper=bounds[1]
-            )
-    value = to_internal(context.partition_key, field.type, column)
-    return PartitionRows(key=context.partition_key, field=field, lower=value)
+            return Span(*bounds)
+    value = to_internal(key, field.type, field.name)
+    if to_scalar(value, field.type).type != to_arrow_type(field.type):
+        raise InvalidInputError(
+            f"Column '{field.name}' is {field.type}; partition key '{key}' does not fit it.",
+            kind="literal",
+            details={"column": field.name},
+        )
+    return Span(value)
 
 
 def _window_bounds(
     field: DataField, start: dt.datetime, end: dt.datetime
-) -> tuple[Internal, Internal] | None:
+) -> tuple[int, int] | None:
+    """Return a window as days or nanoseconds, None for columns that know no time."""
+    local = (start.replace(tzinfo=None), end.replace(tzinfo=None))
+    is_told = True
     match field.type.root:
         case TypeRoot.DATE:
             bounds: tuple[dt.date, dt.date] = (start.date(), end.date())
+            is_told = (local[1] - local[0]) % _DAY == dt.timedelta(0)
         case TypeRoot.TIMESTAMP:
-            bounds = (start.replace(tzinfo=None), end.replace(tzinfo=None))
+            bounds = local
         case TypeRoot.TIMESTAMP_LTZ:
-            bounds = (start, end)
+            bounds = (start.astimezone(dt.UTC), end.astimezone(dt.UTC))
         case _:
             return None
-    lower, upper = (to_internal(bound, field.type, field.name) for bound in bounds)
+    lower, upper = (int(to_internal(bound, field.type, field.name) or 0) for bound in bounds)
+    # Where a clock goes back, a window may end when it began, on the wall.
+    if not is_told or lower >= upper:
+        raise InvalidInputError(
+            f"Column '{field.name}' ({field.type}) cannot tell the window from {start} to {end} "
+            "from its neighbours. Use a TIMESTAMP WITH LOCAL TIME ZONE column, or wider windows.",
+            kind="partition-window",
+            details={"column": field.name},
+        )
     return lower, upper
 
 
-def only_rows_of(partition: PartitionRows, rows: Frame) -> Frame:
-    """Return the rows unchanged, refusing any that lie outside the partition.
+def _condition(field: DataField, spans: Sequence[Span]) -> Predicate:
+    """Return the condition of any of some spans; windows that touch become one."""
+    points = [span.lower for span in spans if span.upper is None]
+    alternatives: list[Predicate] = [In(field.name, tuple(points))] if points else []
+    for window in _joined([span for span in spans if span.upper is not None]):
+        bounds = (
+            Comparison(field.name, CompareOp.GE, window.lower),
+            Comparison(field.name, CompareOp.LT, window.upper),
+        )
+        alternatives.append(And(bounds))
+    return any_of(alternatives)
+
+
+def _joined(windows: Sequence[Span]) -> Iterator[Span]:
+    current: Span | None = None
+    for window in sorted(windows, key=lambda span: _rank(span.lower)):
+        if current is not None and current.upper == window.lower:
+            current = Span(current.lower, window.upper)
+            continue
+        if current is not None:
+            yield current
+        current = window
+    if current is not None:
+        yield current
+
+
+def only_rows_of(partitions: RunPartitions, rows: Frame) -> Frame:
+    """Return the rows unchanged, refusing any that lie outside the partitions.
 
     A reader is checked while it is read, before anything is committed; a Spark frame is asked for
     a few offending values by one job of its own.
@@ -111,51 +339,82 @@ def only_rows_of(partition: PartitionRows, rows: Frame) -> Frame:
         InvalidInputError: Rows lie outside (kind `outside-partition`); names values.
     """
     if is_spark_frame(rows):
-        outside = rows.filter(f"NOT ({partition.sql()})").select(partition.field.name)
-        found = outside.limit(_SHOWN).toArrow().column(0)
-        if len(found):
-            raise _outside(partition, found)
+        _require_columns(partitions, rows.columns)
+        names = [f"`{field.name.replace('`', '``')}`" for field in partitions.fields]
+        outside = rows.filter(f"NOT ({partitions.sql()})").select(*names)
+        found = outside.limit(_SHOWN).toArrow()
+        if found.num_rows:
+            raise _outside(partitions, found.columns)
         return rows
     if isinstance(rows, pa.RecordBatchReader):
-        checked = _checked(partition, rows)
+        checked = _checked(partitions, rows)
         return pa.RecordBatchReader.from_batches(rows.schema, checked)
     for batch in rows.to_batches():
-        _check(partition, batch)
+        _check(partitions, batch)
     return rows
 
 
-def _checked(partition: PartitionRows, reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+def _checked(partitions: RunPartitions, reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
     for batch in reader:
-        _check(partition, batch)
+        _check(partitions, batch)
         yield batch
 
 
-def _check(partition: PartitionRows, batch: pa.RecordBatch) -> None:
-    name = partition.field.name
-    if name not in batch.schema.names:
-        raise InvalidInputError(
-            f"The rows lack column '{name}', which holds the partition.",
-            kind="outside-partition",
-            details={"column": name},
-        )
-    column = batch.column(name)
-    outside = column.filter(pc.invert(partition.mask(column)))
-    if len(outside):
-        raise _outside(partition, outside)
+def _check(partitions: RunPartitions, batch: pa.RecordBatch) -> None:
+    _require_columns(partitions, batch.schema.names)
+    columns: list[Any] = [batch.column(field.name) for field in partitions.fields]
+    outside = pa.array(partitions.numbers(columns) < 0)
+    if pc.any(outside).as_py():
+        raise _outside(partitions, [column.filter(outside) for column in columns])
 
 
-def _outside(partition: PartitionRows, values: Any) -> InvalidInputError:
-    shown = ", ".join(str(value) for value in values.unique()[:_SHOWN].to_pylist())
+def _require_columns(partitions: RunPartitions, names: Sequence[str]) -> None:
+    for field in partitions.fields:
+        if field.name not in names:
+            raise InvalidInputError(
+                f"The rows lack column '{field.name}', which holds the partition.",
+                kind="outside-partition",
+                details={"column": field.name},
+            )
+
+
+def _outside(partitions: RunPartitions, columns: Sequence[Any]) -> InvalidInputError:
+    told = []
+    for field, column in zip(partitions.fields, columns, strict=True):
+        shown = ", ".join(str(value) for value in column.unique()[:_SHOWN].to_pylist())
+        told.append(f"column '{field.name}' holds {shown}")
+    noun = "partition" if len(partitions.keys) == 1 else "partitions"
     return InvalidInputError(
-        f"Rows lie outside partition '{partition.key}': column '{partition.field.name}' holds "
-        f"{shown}. Nothing was committed; return only rows of the partition.",
+        f"Rows lie outside {noun} '{partitions.label}': {'; '.join(told)}. Nothing was committed; "
+        f"return only rows of the {noun}.",
         kind="outside-partition",
-        details={"column": partition.field.name, "partition": partition.key},
+        details={"column": partitions.fields[0].name, "partition": partitions.label},
     )
 
 
-def _sql_literal(scalar: "pa.Scalar[Any]") -> str:
-    value = scalar.as_py()
+def _sql(predicate: Predicate, fields: Mapping[str, DataField]) -> str:
+    """Return what `RunPartitions.predicate` builds as Spark SQL."""
+    match predicate:
+        case In(field=name, literals=values):
+            if not values:
+                return "false"
+            listed = ", ".join(_sql_literal(fields[name], value) for value in values)
+            return f"coalesce({_sql_name(name)} IN ({listed}), false)"
+        case Comparison(field=name, op=op, literal=value):
+            return f"coalesce({_sql_name(name)} {op} {_sql_literal(fields[name], value)}, false)"
+        case And(children=children):
+            return "(" + " AND ".join(_sql(child, fields) for child in children) + ")"
+        case _:
+            alternatives = getattr(predicate, "children", ())
+            return "(" + " OR ".join(_sql(child, fields) for child in alternatives) + ")"
+
+
+def _sql_name(name: str) -> str:
+    return f"`{name.replace('`', '``')}`"
+
+
+def _sql_literal(field: DataField, internal: Any) -> str:
+    value = to_scalar(internal, field.type).as_py()
     match value:
         case bool():
             return "true" if value else "false"

@@ -4,12 +4,20 @@ Only files that must be merged are read, and of them only the key: a count of ph
 row count of a primary-key table.
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+
+from paimon_assets.assets.partitions import RunPartitions
+from paimon_assets.engine.codec.arrow_types import to_arrow_type
+from paimon_assets.engine.codec.arrow_values import to_scalar
 from paimon_assets.engine.contract.executor import Executor
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.embedded import EmbeddedExecutor
+from paimon_assets.engine.spec.predicate import Predicate
 from paimon_assets.engine.table.read_builder import Plan
 from paimon_assets.engine.table.table import Table
 
@@ -47,15 +55,22 @@ class CountPlan:
         return self.known_rows + merged
 
 
-def plan_count(table: Table, *, snapshot_id: int | None = None) -> CountPlan:
+def plan_count(
+    table: Table, *, snapshot_id: int | None = None, predicate: Predicate | None = None
+) -> CountPlan:
     """Plan the count of a table's rows as of a snapshot, the newest by default.
+
+    Args:
+        table: What is counted.
+        snapshot_id: As of which snapshot.
+        predicate: Over partition columns: rows of these partitions only.
 
     Cost:
         The manifests of the snapshot; no data file.
     """
     schema = table.schema
     keys = schema.trimmed_primary_keys or schema.field_names
-    read = table.new_read_builder().with_columns(keys[:1])
+    read = table.new_read_builder().with_columns(keys[:1]).with_filter(predicate)
     plan = (read if snapshot_id is None else read.at_snapshot(snapshot_id)).plan()
     known = [split for split in plan.splits if _is_counted(split)]
     return CountPlan(
@@ -74,3 +89,53 @@ def _is_counted(split: DataSplit) -> bool:
 def _visible_rows(split: DataSplit) -> int:
     deleted = sum(file.cardinality or 0 for file in split.deletion_files or () if file is not None)
     return split.row_count - deleted
+
+
+def partition_counts(
+    table: Table, snapshot_id: int, partitions: RunPartitions, *, limit_rows: int
+) -> Mapping[str, int]:
+    """Return Dagster partition key → rows, as of a snapshot.
+
+    Args:
+        table: What is counted.
+        snapshot_id: As of which snapshot.
+        partitions: Of the run.
+        limit_rows: Most physical rows that are merged to be counted.
+
+    Returns:
+        Nothing if the columns of the key are not all partition keys of the table, or more rows
+        would have to be merged.
+    """
+    names = [field.name for field in partitions.fields]
+    if any(name not in table.schema.partition_keys for name in names):
+        return {}
+    counting = plan_count(table, snapshot_id=snapshot_id, predicate=partitions.predicate())
+    if counting.rows_to_read > limit_rows:
+        return {}
+    rows = {split.partition: 0 for split in counting.plan.splits}
+    executor = EmbeddedExecutor()
+    for split in counting.plan.splits:
+        if _is_counted(split):
+            rows[split.partition] += _visible_rows(split)
+        else:
+            batches = executor.map_splits(counting.plan.context, [split])
+            rows[split.partition] += sum(batch.num_rows for batch in batches)
+    return _by_key(table, partitions, rows)
+
+
+def _by_key(
+    table: Table, partitions: RunPartitions, rows: Mapping[bytes, int]
+) -> Mapping[str, int]:
+    values = [table.partition_values(partition) for partition in rows]
+    columns: Sequence[Any] = [
+        pa.array(
+            [to_scalar(value[field.name], field.type) for value in values],
+            to_arrow_type(field.type),
+        )
+        for field in partitions.fields
+    ]
+    numbers = partitions.numbers(columns)
+    inside = numbers >= 0
+    counts = np.zeros(len(partitions.keys), np.int64)
+    np.add.at(counts, numbers[inside], np.fromiter(rows.values(), np.int64, len(rows))[inside])
+    return dict(zip(partitions.keys, counts.tolist(), strict=True))

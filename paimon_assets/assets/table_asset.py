@@ -8,32 +8,44 @@ its earlier try by run, step and partition, and reports it instead of writing ag
 
 import functools
 import inspect
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypedDict, Unpack
 
 import dagster as dg
 
+from paimon_assets.assets.audit import BatchAudit, BatchCheck, telling_refusals
+from paimon_assets.assets.consumption import take_consumed
 from paimon_assets.assets.declared_table import ensure_table
 from paimon_assets.assets.failures import dagster_failures
-from paimon_assets.assets.frames import Frame, to_rows
+from paimon_assets.assets.frames import Frame
+from paimon_assets.assets.lineage import PassThrough, lineage_metadata
 from paimon_assets.assets.metadata import (
-    COLUMN_SCHEMA,
     Metadata,
-    column_schema,
     data_version_of,
+    declared_columns,
+    partition_metadata,
     report_metadata,
     snapshot_metadata,
     table_metadata,
 )
-from paimon_assets.assets.partitions import only_rows_of, rows_of_partition
-from paimon_assets.assets.provenance import commit_user_of, snapshot_properties
+from paimon_assets.assets.partitions import (
+    PARTITION_COLUMNS,
+    PartitionColumns,
+    RunPartitions,
+    column_names,
+    run_partitions,
+)
+from paimon_assets.assets.provenance import partition_keys_of, step_identity, step_key_of
 from paimon_assets.assets.resource import (
     DEFAULT_RESOURCE_KEY,
     ExecutorKind,
     PaimonCatalogResource,
 )
+from paimon_assets.assets.schema_history import changes_since_last
+from paimon_assets.assets.table_write import TableWrite, WriteMode, write_mode
 from paimon_assets.assets.translator import (
     STORAGE_KIND,
     STORAGE_KIND_KEY,
@@ -75,7 +87,12 @@ class AssetOptions(TypedDict, total=False):
     automation_condition: dg.AutomationCondition[dg.AssetKey]
     freshness_policy: dg.FreshnessPolicy
     retry_policy: dg.RetryPolicy
+    backfill_policy: dg.BackfillPolicy
     check_specs: Sequence[dg.AssetCheckSpec]
+    before_commit: Sequence[BatchCheck]
+    """Not `dg.asset`'s: checks of each batch; see `assets.audit`."""
+    pass_through: PassThrough
+    """Not `dg.asset`'s: columns that come unchanged from upstream; see `assets.lineage`."""
     op_tags: Mapping[str, Any]
 
 
@@ -90,11 +107,16 @@ class TableTarget:
     """Who writes; None leaves it to the resource."""
     warehouse: str | None = None
     """Root of the warehouse, if known when definitions load: for `dagster/uri`."""
-    partition_column: str | None = None
-    """Column that holds the partition of a partitioned asset."""
+    partition_column: PartitionColumns | None = None
+    """Column that holds the partition of a partitioned asset; or dimension → column."""
+    mode: WriteMode = WriteMode.APPEND
     code_version: str | None = None
     has_checks: bool = False
     """Whether the function answers asset checks too."""
+    before_commit: Sequence[BatchCheck] = ()
+    """What judges each batch before it is committed."""
+    lineage: Metadata = field(default_factory=dict)
+    """Column lineage, if it was declared."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,7 +134,8 @@ def paimon_asset(
     *,
     executor: ExecutorKind | None = None,
     warehouse: str | None = None,
-    partition_column: str | None = None,
+    partition_column: PartitionColumns | None = None,
+    mode: str = WriteMode.APPEND,
     **options: Unpack[AssetOptions],
 ) -> Callable[[Callable[..., Any]], dg.AssetsDefinition]:
     """Make a table the asset of a function that returns its rows.
@@ -131,12 +154,13 @@ def paimon_asset(
         schema: The declared table: columns, keys, partitions, options.
         executor: `spark` or `embedded`; the resource's choice by default.
         warehouse: Root of the warehouse, to show the table's address before the first run.
-        partition_column: Column that holds the partition of a partitioned asset; rows outside the
-            run's partition are refused (see `assets.partitions`).
+        partition_column: Column that holds the partition of a partitioned asset, or dimension →
+            column; rows outside the run's partitions are refused (see `assets.partitions`).
+        mode: What becomes of rows that are there already (see `table_write.WriteMode`).
         **options: As for `dg.asset`.
 
     Raises:
-        InvalidInputError: `table` is no name, or `partition_column` is no column.
+        InvalidInputError: `table` is no name, `partition_column` no column, or `mode` no mode.
 
     >>> @paimon_asset("ods.planes", Schema.of({"tailnum": "STRING"}, primary_keys=["tailnum"]))
     ... def planes() -> Any: ...
@@ -149,8 +173,11 @@ def paimon_asset(
         executor=executor,
         warehouse=warehouse,
         partition_column=partition_column,
+        mode=write_mode(mode, str(table)),
         code_version=options.get("code_version"),
         has_checks=bool(options.get("check_specs")),
+        before_commit=options.get("before_commit", ()),
+        lineage=lineage_metadata(options.get("pass_through", {}), schema, str(table)),
     )
     _check_partition_column(target, is_partitioned="partitions_def" in options)
 
@@ -161,15 +188,16 @@ def paimon_asset(
 
 
 def _check_partition_column(target: TableTarget, *, is_partitioned: bool) -> None:
-    column = target.partition_column
+    columns = target.partition_column
     names = [field.name for field in target.schema.fields]
-    if column is not None and column not in names:
-        raise InvalidInputError(
-            f"partition_column '{column}' of table {target.identifier} is none of its columns: "
-            f"{', '.join(names)}.",
-            kind="partition-column",
-        )
-    if is_partitioned != (column is not None):
+    for column in () if columns is None else column_names(columns):
+        if column not in names:
+            raise InvalidInputError(
+                f"partition_column '{column}' of table {target.identifier} is none of its "
+                f"columns: {', '.join(names)}.",
+                kind="partition-column",
+            )
+    if is_partitioned != (columns is not None):
         raise InvalidInputError(
             f"The asset of table {target.identifier} needs both partitions_def and "
             "partition_column (which column holds the partition key), or neither.",
@@ -190,15 +218,28 @@ def define_asset(
     settings.setdefault("description", target.schema.comment or inspect.getdoc(compute))
     settings["metadata"] = {**_spec_metadata(target), **options.get("metadata", {})}
     settings["tags"] = {STORAGE_KIND_KEY: STORAGE_KIND, **options.get("tags", {})}
-    asset: dg.AssetsDefinition = dg.asset(**settings, pool=pool_of(target.identifier))(compute)
+    settings.pop("pass_through", None)
+    audited = settings.pop("before_commit", ())
+    if audited:
+        specs = [check.spec(_key_of(settings)) for check in audited]
+        settings["check_specs"] = [*settings.get("check_specs", ()), *specs]
+    asset: dg.AssetsDefinition = dg.asset(**settings, pool=pool_of(target.identifier))(
+        telling_refusals(compute) if audited else compute
+    )
     return asset
+
+
+def _key_of(settings: Mapping[str, Any]) -> dg.AssetKey:
+    if "key" in settings:
+        return dg.AssetKey.from_coercible(settings["key"])
+    return dg.AssetKey([settings["name"]]).with_prefix(settings["key_prefix"])
 
 
 def _spec_metadata(target: TableTarget) -> Metadata:
     metadata: Metadata = {TABLE_NAME: str(target.identifier), STORAGE_KIND_KEY: STORAGE_KIND}
-    if all(field.name == field.name.lower() for field in target.schema.fields):
-        # With a schema on both sides the UI lower-cases all names; others show after the first run.
-        metadata[COLUMN_SCHEMA] = column_schema(target.schema)
+    metadata |= declared_columns(target.schema)
+    if target.partition_column is not None:
+        metadata[PARTITION_COLUMNS] = target.partition_column
     if target.warehouse is not None:
         metadata[URI] = uri_of(target.warehouse, target.identifier)
     return metadata
@@ -282,30 +323,62 @@ def materialize_table(
     """
     with dagster_failures(target.identifier):
         table = ensure_table(paimon.catalog(), target.identifier, target.schema)
-        writer = table.new_write_builder().with_commit_user(commit_user_of(context))
-        writer = writer.with_properties(snapshot_properties(context, target.code_version))
-        earlier = writer.find_committed()
+        audit = BatchAudit(target.before_commit, table, paimon)
+        write = TableWrite(
+            table=table,
+            step=step_identity(context),
+            mode=target.mode,
+            partitions=_partitions_of(context, target, table),
+            code_version=target.code_version,
+            consumed=take_consumed(context.run.run_id, step_key_of(context)),
+            audit=audit if target.before_commit else None,
+        )
+        earlier = write.find_committed()
         if earlier is not None and not target.has_checks:
-            return result_of_earlier_try(context, table, earlier)
+            _tell_partitions(context, write, earlier)
+            return result_of_earlier_try(context, table, earlier, audit.results(earlier))
         production = produce(table)
+        started = time.monotonic()
         if earlier is not None:
             # Checks are asked for in every try; the rows are not written again.
-            return result_of_earlier_try(context, table, earlier, production.check_results)
-        outcome: WriteOutcome | None = None
-        if production.frame is not None:
-            executor = paimon.new_executor(target.executor)
-            rows = to_rows(production.frame, executor, table.schema)
-            if target.partition_column is not None:
-                partition = rows_of_partition(context, target.partition_column, table.schema)
-                rows = only_rows_of(partition, rows)
-            outcome = writer.write(rows, executor)
-        return result_of_write(
-            context, table, outcome, production.metadata, production.check_results
-        )
+            _tell_partitions(context, write, earlier)
+            checks = [*production.check_results, *audit.results(earlier)]
+            return result_of_earlier_try(context, table, earlier, checks)
+        outcome = write.write(production.frame, paimon, target.executor)
+        _tell_partitions(context, write, outcome.snapshot if outcome else None)
+        checks = [*production.check_results, *audit.results()]
+        metadata = {
+            **target.lineage,
+            **changes_since_last(context, table),
+            "paimon/write_seconds": round(time.monotonic() - started, 3),
+            **production.metadata,
+        }
+        return result_of_write(context, table, outcome, metadata, checks)
+
+
+def _partitions_of(
+    context: dg.AssetExecutionContext, target: TableTarget, table: Table
+) -> RunPartitions | None:
+    definition = context.assets_def.partitions_def
+    if target.partition_column is None or definition is None:
+        return None
+    keys = partition_keys_of(context)
+    return run_partitions(keys, definition, target.partition_column, table.schema)
+
+
+def _tell_partitions(
+    context: dg.AssetExecutionContext, write: TableWrite, snapshot: Snapshot | None
+) -> None:
+    """Tell Dagster what is true of each partition alone."""
+    if write.partitions is None or snapshot is None:
+        return
+    told = partition_metadata(write.table, snapshot, write.partitions)
+    for key, metadata in told.items():
+        context.add_asset_metadata(metadata, asset_key=context.asset_key, partition_key=key)
 
 
 def result_of_earlier_try(
-    context: dg.AssetExecutionContext,
+    context: dg.AssetExecutionContext | dg.OutputContext,
     table: Table,
     snapshot: Snapshot,
     check_results: Sequence[dg.AssetCheckResult] = (),
@@ -320,7 +393,7 @@ def result_of_earlier_try(
 
 
 def result_of_write(
-    context: dg.AssetExecutionContext,
+    context: dg.AssetExecutionContext | dg.OutputContext,
     table: Table,
     outcome: WriteOutcome | None,
     metadata: Metadata,

@@ -5,8 +5,8 @@ of each key's hash and finds hashes that occur twice; the second, if there are a
 rows that have them, exactly. Tables of more rows than fit take the first pass in parts.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,8 @@ import pyarrow.compute as pc
 from paimon_assets.engine.codec.bucket_function import bucket_numbers
 from paimon_assets.engine.contract.executor import Executor
 from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.table.read_builder import ReadBuilder
+from paimon_assets.engine.spec.types import DataType
+from paimon_assets.engine.table.read_builder import Plan, ReadBuilder
 from paimon_assets.engine.table.table import Table
 
 ROWS_A_PASS = 50_000_000
@@ -42,7 +43,12 @@ class DuplicateKeys:
 
 
 def find_duplicates(
-    table: Table, key: Sequence[str], executor: Executor[Any], physical_rows: int
+    table: Table,
+    key: Sequence[str],
+    executor: Executor[Any],
+    physical_rows: int,
+    *,
+    is_merged: bool = True,
 ) -> DuplicateKeys:
     """Find the keys of a table's newest snapshot that occur more than once.
 
@@ -51,6 +57,7 @@ def find_duplicates(
         key: Its key columns; nulls count as equal.
         executor: Who reads.
         physical_rows: No fewer than the table's rows; decides the number of passes.
+        is_merged: Look at rows as a reader gets them; else at every stored row.
 
     Raises:
         NotFoundError: A key column does not exist.
@@ -62,17 +69,31 @@ def find_duplicates(
     snapshot = table.latest_snapshot()
     if snapshot is not None:
         read = read.at_snapshot(snapshot.id)  # every pass must see the same rows
+    plan = read.plan() if is_merged else unmerged_plan(read)
     if isinstance(executor, EmbeddedExecutor):
-        return _here(table, read, key, -(-physical_rows // ROWS_A_PASS) or 1)
-    return _on_spark(read, key, executor)
+        types = [column.type for column in table.schema.columns(key)]
+        passes = -(-physical_rows // ROWS_A_PASS) or 1
+        return _here(lambda: read.read(plan), types, key, passes)
+    return _on_spark(plan, key, executor)
 
 
-def _here(table: Table, read: ReadBuilder, key: Sequence[str], passes: int) -> DuplicateKeys:
-    types = [column.type for column in table.schema.columns(key)]
+def unmerged_plan(read: ReadBuilder) -> Plan:
+    """Plan a read of every stored row, also of those that newer ones replace, with its kind."""
+    plan = read.with_row_kinds().plan()
+    return replace(plan, splits=tuple(replace(it, is_streaming=True) for it in plan.splits))
+
+
+def _here(
+    read: Callable[[], pa.RecordBatchReader],
+    types: Sequence[DataType],
+    key: Sequence[str],
+    passes: int,
+) -> DuplicateKeys:
 
     def hashed() -> Iterator[tuple[pa.RecordBatch, "np.ndarray[Any, np.dtype[np.int32]]"]]:
-        for batch in read.to_reader():
-            yield batch, bucket_numbers(batch.columns, types, _HASHES)
+        for batch in read():
+            keys = batch.select(list(key))
+            yield keys, bucket_numbers(keys.columns, types, _HASHES)
 
     rows = 0
     shared = []
@@ -108,8 +129,7 @@ def _duplicates(rows: int, counted: pa.Table) -> DuplicateKeys:
     )
 
 
-def _on_spark(read: ReadBuilder, key: Sequence[str], executor: Any) -> DuplicateKeys:
-    plan = read.plan()
+def _on_spark(plan: Plan, key: Sequence[str], executor: Any) -> DuplicateKeys:
     frame = executor.to_dataframe(plan.context, plan.splits)
     quoted = [f"`{name.replace('`', '``')}`" for name in key]
     counted = frame.groupBy(*quoted).count().withColumnRenamed("count", _ROWS)

@@ -7,8 +7,13 @@ CODE = """
 import sys
 import dagster as dg
 from paimon_assets.assets import (
-    FileSource, PaimonCatalogResource, PaimonSparkResource, file_ingestion_asset,
-    new_files_sensor, paimon_asset, row_count_check, unique_key_check,
+    FileSource, PaimonCatalogResource, PaimonIOManager, PaimonSparkResource,
+    file_ingestion_asset, new_files_sensor, paimon_asset, paimon_input, paimon_output,
+    row_count_check, unique_key_check,
+)
+from paimon_assets.assets import (
+    BatchCheck, external_table_specs, freshness_check, new_snapshots_sensor, on_new_data,
+    sequence_check, small_files_check,
 )
 from paimon_assets.engine.spec.schema import Schema
 
@@ -19,12 +24,19 @@ events = file_ingestion_asset("log.events", schema, source=source)
 @paimon_asset("log.copies", schema, deps=[events])
 def copies(): ...
 
+@dg.asset(
+    metadata=paimon_output(schema=schema),
+    ins={"copies": dg.AssetIn(["log", "copies"], metadata=paimon_input(columns=["id"]))},
+)
+def more(copies): ...
+
+paimon = PaimonCatalogResource(
+    warehouse=dg.EnvVar("NOT_SET"), spark=PaimonSparkResource(driver_memory="1g"))
 defs = dg.Definitions(
-    assets=[events, copies],
+    assets=[events, copies, more],
     asset_checks=[row_count_check(events, 1), unique_key_check(copies)],
     sensors=[new_files_sensor(events, source=source)],
-    resources={"paimon": PaimonCatalogResource(
-        warehouse=dg.EnvVar("NOT_SET"), spark=PaimonSparkResource(driver_memory="1g"))},
+    resources={"paimon": paimon, "io_manager": PaimonIOManager(paimon=paimon)},
 )
 dg.Definitions.validate_loadable(defs)
 loaded = {name.split(".")[0] for name in sys.modules}

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import dagster as dg
+import pandera.pyarrow as pap
 import pyarrow as pa
 import pyarrow.parquet as papq
 import pytest
@@ -13,14 +14,19 @@ from pyspark.sql import SparkSession
 
 from paimon_assets.assets import (
     CheckOptions,
+    CompactionConfig,
     FileSource,
     PaimonCatalogResource,
     PaimonSparkResource,
+    build_pandera_checks,
+    compaction_job,
     file_ingestion_asset,
     paimon_asset,
     row_count_check,
     unique_key_check,
 )
+from paimon_assets.assets.compaction import StrategyChoice
+from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.spec.schema import Schema
 from tests.assets.support import (
     PLANES,
@@ -36,6 +42,7 @@ pytestmark = pytest.mark.spark
 
 SPARK = PaimonSparkResource(master="local[2]", extra={"spark.sql.shuffle.partitions": "2"})
 ON_SPARK = CheckOptions(executor="spark")
+AUDIT_ON_SPARK = CheckOptions(executor="spark", blocking=True)
 
 
 LIFECYCLE = """
@@ -57,6 +64,26 @@ def lake(warehouse: str, spark: SparkSession) -> PaimonCatalogResource:
     """The catalog on Spark; the session was there before and is not the resource's to stop."""
     assert spark.range(1).count() == 1
     return PaimonCatalogResource(warehouse=warehouse, spark=SPARK)
+
+
+def test_a_spark_frame_is_audited_before_it_is_committed(
+    lake: PaimonCatalogResource, spark: SparkSession
+) -> None:
+    frames = [planes(("N1", 1, None)), planes(("N2", -1, None))]
+    seats = pap.DataFrameSchema({"seats": pap.Column(pa.int32(), pap.Check.gt(0))})
+    audit = build_pandera_checks(None, seats, when="before_commit", options=AUDIT_ON_SPARK)
+
+    @paimon_asset("air.planes", PLANES, before_commit=audit)
+    def some_planes() -> Any:
+        return spark.createDataFrame(frames.pop(0))
+
+    assert run(some_planes, lake).success
+    refused = run(some_planes, lake)
+    assert "1 of 1 rows of the batch fail greater_than(0)" in failure_text(refused)
+    table = lake.catalog().get_table("air.planes")
+    assert [row["tailnum"] for row in rows_of(table)] == ["N1"]
+    branch = table.at_branch(f"audit_{refused.run_id[:8]}")
+    assert [row["tailnum"] for row in rows_of(branch)] == ["N2"]
 
 
 def test_frames_are_written_and_checked_by_spark(
@@ -164,3 +191,20 @@ def test_a_session_a_resource_started_ends_with_its_last_user() -> None:
         [sys.executable, "-c", LIFECYCLE], capture_output=True, text=True, check=False, timeout=300
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_tables_are_compacted_by_spark(lake: PaimonCatalogResource) -> None:
+    catalog = lake.catalog()
+    catalog.create_database("air")
+    table = catalog.create_table("air.planes", PLANES)
+    for seats in range(3):
+        rows = planes(("N1", seats, None), ("N2", seats, "jet"))
+        table.new_write_builder().write(rows, EmbeddedExecutor())
+    before = rows_of(table)
+    form = CompactionConfig(tables=["air.planes"], strategy=StrategyChoice.full)
+    result = compaction_job().execute_in_process(
+        run_config=dg.RunConfig(ops={"compact": form}), resources={"paimon": lake}
+    )
+    assert result.success
+    assert {entry.file.level for entry in table.live_files()} == {5}
+    assert rows_of(table) == before

@@ -6,9 +6,14 @@ from typing import Any
 import dagster as dg
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from paimon_assets.assets import PaimonCatalogResource, paimon_asset
-from paimon_assets.engine.spec.schema import Schema
+from paimon_assets.assets.partitions import run_partitions
+from paimon_assets.engine.data.arrow_predicate import passing_rows
+from paimon_assets.engine.spec.predicate import bind
+from paimon_assets.engine.spec.schema import Schema, first_table_schema
 from tests.assets.support import failure_text, rows_of, run
 
 DAYS = dg.DailyPartitionsDefinition("2013-01-01", end_date="2013-02-01")
@@ -99,23 +104,34 @@ def test_a_static_key_is_the_value_as_text(paimon: PaimonCatalogResource) -> Non
 
 
 @pytest.mark.filterwarnings("ignore:Parameter `backfill_policy`:dagster.BetaWarning")
-def test_a_range_of_partitions_is_refused(paimon: PaimonCatalogResource) -> None:
+def test_a_range_is_one_commit_and_each_partition_is_told(paimon: PaimonCatalogResource) -> None:
     tags = {
         "dagster/asset_partition_range_start": "2013-01-03",
-        "dagster/asset_partition_range_end": "2013-01-04",
+        "dagster/asset_partition_range_end": "2013-01-05",
     }
+    frame = pa.concat_tables([rows(3), rows(5), rows(5, hour=1)])
 
     @paimon_asset(
         "log.days",
-        SCHEMA,
+        Schema.of({"day": "DATE", "at": "TIMESTAMP(6)", "n": "INT"}, partition_keys=["day"]),
         partitions_def=DAYS,
         partition_column="day",
-        backfill_policy=dg.BackfillPolicy.single_run(),  # type: ignore[call-arg]  # because ranges are refused
+        backfill_policy=dg.BackfillPolicy.single_run(),
     )
     def days() -> pa.Table:
-        return rows(3)
+        return frame.drop(["instant"])
 
-    assert "several partitions" in failure_text(run(days, paimon, tags=tags))
+    result = run(days, paimon, tags=tags)
+    assert result.success, failure_text(result)
+    events = [event.materialization for event in result.get_asset_materialization_events()]
+    counts = {e.partition: e.metadata["dagster/partition_row_count"].value for e in events}
+    assert counts == {"2013-01-03": 1, "2013-01-04": 0, "2013-01-05": 2}
+    [snapshot] = paimon.catalog().get_table("log.days").snapshots()
+    assert snapshot.properties["dagster.partition"] == "2013-01-03...2013-01-05"
+
+    outside = {**tags, "dagster/asset_partition_range_end": "2013-01-04"}
+    text = failure_text(run(days, paimon, tags=outside))
+    assert "partitions '2013-01-03...2013-01-04': column 'day' holds 2013-01-05" in text
 
 
 def test_rows_without_the_partition_column_are_refused(paimon: PaimonCatalogResource) -> None:
@@ -123,3 +139,64 @@ def test_rows_without_the_partition_column_are_refused(paimon: PaimonCatalogReso
         run(daily("day", rows(3).drop(["day"])), paimon, partition_key="2013-01-03")
     )
     assert "lack column 'day'" in text
+
+
+CELLS = dg.MultiPartitionsDefinition(
+    {"day": DAYS, "shop": dg.StaticPartitionsDefinition(["1", "2", "3"])}
+)
+SHOPS = Schema.of({"d": "DATE", "s": "INT"}, partition_keys=["d", "s"])
+
+
+def shops(*pairs: tuple[int | None, int | None]) -> pa.Table:
+    days = [None if day is None else dt.date(2013, 1, day) for day, _ in pairs]
+    numbers = [shop for _, shop in pairs]
+    return pa.table({"d": pa.array(days, pa.date32()), "s": pa.array(numbers, pa.int32())})
+
+
+def test_a_table_asset_replaces_one_cell(paimon: PaimonCatalogResource) -> None:
+    def asset(frame: pa.Table) -> dg.AssetsDefinition:
+        @paimon_asset(
+            "log.shops",
+            SHOPS,
+            partitions_def=CELLS,
+            partition_column={"day": "d", "shop": "s"},
+            mode="overwrite",
+        )
+        def some() -> pa.Table:
+            return frame
+
+        return some
+
+    for key, pair in (("2013-01-01|1", (1, 1)), ("2013-01-01|2", (1, 2))) * 2:
+        result = run(asset(shops(pair)), paimon, partition_key=key)
+        assert result.success, failure_text(result)
+    assert len(rows_of(paimon.catalog().get_table("log.shops"))) == 2
+    text = failure_text(run(asset(shops((1, 2))), paimon, partition_key="2013-01-01|1"))
+    assert "column 'd' holds 2013-01-01; column 's' holds 2" in text
+
+
+_days, _shops = st.integers(1, 12), st.integers(0, 4)
+
+
+@given(
+    cells=st.sets(st.tuples(_days, st.integers(1, 3)), max_size=8),
+    pairs=st.lists(st.tuples(st.none() | _days, st.none() | _shops), max_size=20),
+    columns=st.sampled_from([{"day": "d", "shop": "s"}, {"shop": "s", "day": "d"}]),
+)
+def test_numbers_and_predicate_agree_with_a_look_at_each_row(
+    cells: set[tuple[int, int]],
+    pairs: list[tuple[int | None, int | None]],
+    columns: dict[str, str],
+) -> None:
+    ordered = sorted(cells)
+    keys = [f"2013-01-{day:02}|{shop}" for day, shop in ordered]
+    schema = first_table_schema(SHOPS, time_millis=0)
+    partitions = run_partitions(keys, CELLS, columns, schema)
+    expected = [ordered.index(pair) if pair in cells else -1 for pair in pairs]
+    table = shops(*pairs).combine_chunks()
+    arrays = [table.column(name).combine_chunks() for name in columns.values()]
+    assert partitions.numbers(arrays).tolist() == expected
+    if pairs:
+        condition = bind(partitions.predicate(), schema)
+        mask: Any = passing_rows(condition, table.to_batches()[0].column, schema.by_name)
+        assert mask.to_pylist() == [number >= 0 for number in expected]

@@ -66,6 +66,14 @@ def test_the_run_says_what_it_does(first):
     assert "rows after merge" in first.stdout
 
 
+def test_the_flights_table_was_evolved_and_says_so(first, home: Path):
+    table = open_catalog(str(home / "warehouse")).get_table("demo.flights")
+    assert [str(s.column("dep_delay").type) for s in table.schemas()] == ["SMALLINT", "INT"]
+    assert "dep_delay SMALLINT → TINYINT would lose values" in first.stdout
+    assert "dep_delay SMALLINT → INT keeps all" in first.stdout
+    assert "5 of 5 checks of demo.flights pass" in first.stdout
+
+
 def test_the_second_run_finds_nothing_new_and_adds_nothing(first, home: Path):
     catalog = open_catalog(str(home / "warehouse"))
     names = catalog.list_tables("demo")
@@ -73,6 +81,8 @@ def test_the_second_run_finds_nothing_new_and_adds_nothing(first, home: Path):
     again = run_demo(home, "embedded")
     assert again.returncode == 0, again.stdout + again.stderr
     assert "Nothing new to ingest" in again.stdout
+    assert "as declared, nothing to evolve" in again.stdout
+    assert catalog.get_table("demo.flights").schema.id == 1
     assert {name: catalog.get_table(f"demo.{name}").latest_snapshot() for name in names} == before
 
 

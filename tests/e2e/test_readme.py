@@ -12,6 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from paimon_assets.assets import PaimonCatalogResource
+from paimon_assets.engine.embedded import EmbeddedExecutor
+from paimon_assets.engine.spec.schema import Schema
 from paimon_assets.engine.table.api import open_catalog
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -62,6 +64,40 @@ def test_files_that_land_are_a_table_in_one_call(tmp_path, monkeypatch):
         assert dg.materialize([names["orders"]], resources={"paimon": resource}).success
     rows = open_catalog("warehouse").get_table("shop.orders").new_read_builder().to_arrow()
     assert rows.to_pylist() == [{"id": 7, "amount": 1.5}]
+
+
+def test_frames_go_through_the_io_manager(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    defs = names_of(snippet("PaimonIOManager"))["defs"]
+    assets = [defs.resolve_assets_def(["shop", "sales"]), defs.resolve_assets_def("big_sales")]
+    for asset, day in zip(assets, ["2024-01-02", None], strict=True):
+        done = dg.materialize(
+            assets, selection=[asset], resources=defs.resources, partition_key=day
+        )
+        assert done.success
+    catalog = open_catalog("warehouse")
+    rows = catalog.get_table("default.big_sales").new_read_builder().to_arrow()
+    assert rows.to_pylist() == [{"shop": "eu", "len": 1}]
+
+
+def test_what_else_a_table_does(tmp_path):
+    catalog = open_catalog(str(tmp_path / "warehouse"))
+    catalog.create_database("shop")
+    schema = Schema.of({"dt": "STRING", "price": "INT"}, partition_keys=["dt"])
+    table = catalog.create_table("shop.sales", schema)
+    rows = pa.table({"dt": ["2024-01-01"] * 2, "price": pa.array([1, 2], pa.int32())})
+    executor = EmbeddedExecutor()
+    first = table.new_write_builder().write(rows, executor).snapshot
+    assert first is not None
+    table.tags.create("v1", first)
+    folder = tmp_path / "sales" / "dt=2024-01-02"
+    folder.mkdir(parents=True)
+    pq.write_table(rows.select(["price"]), folder / "a.parquet")
+    code = snippet("new_compaction_builder").replace("/data/sales", str(folder.parent))
+    names: dict[str, Any] = {"table": table, "rows": rows, "executor": executor}
+    exec(compile(code, "README.md", "exec"), names)  # noqa: S102 - it is our own text
+    read = catalog.get_table("shop.sales").new_read_builder().to_arrow()
+    assert read["price"].to_pylist() == [1, 2]
 
 
 def test_pictures_and_links_exist():

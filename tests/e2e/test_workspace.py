@@ -1,5 +1,6 @@
 """What `workspace.yaml` loads: whole, light, and what the UI will show of it."""
 
+import datetime as dt
 import json
 import os
 import subprocess
@@ -104,11 +105,26 @@ def test_every_table_asset_has_its_pool_and_shows_its_address(defs: dg.Definitio
             assert definition.op.pool == f"paimon/demo.{spec.key.path[1]}"
 
 
-def test_schedule_and_sensor_are_shipped_stopped(defs: dg.Definitions):
-    schedule = defs.resolve_schedule_def("nightly_ingestion")
-    sensor = defs.resolve_sensor_def("flights_new_files")
-    assert schedule.default_status is dg.DefaultScheduleStatus.STOPPED
-    assert sensor.default_status is dg.DefaultSensorStatus.STOPPED
+def test_schedules_and_sensors_are_shipped_stopped(defs: dg.Definitions):
+    schedules, sensors = list(defs.schedules or ()), list(defs.sensors or ())
+    assert schedules
+    assert sensors
+    for schedule in schedules:
+        assert schedule.default_status is dg.DefaultScheduleStatus.STOPPED, schedule.name
+    for sensor in sensors:
+        assert sensor.default_status is dg.DefaultSensorStatus.STOPPED, sensor.name
+
+
+@pytest.mark.filterwarnings("ignore::dagster.BetaWarning")  # of Dagster, about itself
+def test_what_a_schedule_would_run_is_valid(defs: dg.Definitions):
+    """A dry run of each: the request is there, and its config is what the job takes."""
+    moment = dt.datetime(2024, 1, 1, 3, tzinfo=dt.UTC)
+    for schedule in defs.schedules or ():
+        assert isinstance(schedule, dg.ScheduleDefinition)
+        with dg.build_schedule_context(scheduled_execution_time=moment) as context:
+            [request] = schedule.evaluate_tick(context).run_requests or []
+        job = defs.resolve_job_def(schedule.job_name)
+        assert dg.validate_run_config(job, dict(request.run_config) or None)
 
 
 def test_the_launchpad_of_the_ingestion_job_is_filled_and_valid(defs: dg.Definitions):

@@ -1,0 +1,31 @@
+"""The compaction job, its schedule, and the sensor on file debt; both are shipped stopped."""
+
+import dagster as dg
+
+from jobs.demo import tables
+from paimon_assets.assets import CompactionConfig, file_debt_sensor
+from paimon_assets.assets import compaction_job as new_compaction_job
+
+COMPACTED: list[dg.AssetsDefinition] = [
+    tables.flights,
+    tables.weather,
+    tables.planes,
+    tables.daily_delays,
+]
+"""Without `flights_unpadded`: what it loses depends on when deleted rows are dropped."""
+
+compaction_job: dg.JobDefinition = new_compaction_job(
+    COMPACTED, suggestion=CompactionConfig(tables=["demo.flights"], dry_run=True)
+)
+
+nightly_compaction = dg.ScheduleDefinition(
+    name="nightly_compaction",
+    job=compaction_job,
+    run_config=dg.RunConfig(ops={"compact": CompactionConfig()}),
+    cron_schedule="0 4 * * *",
+    execution_timezone="UTC",
+    default_status=dg.DefaultScheduleStatus.STOPPED,
+    description="What is due by the options of each table, every night at four.",
+)
+
+demo_file_debt = file_debt_sensor(compaction_job, tables=COMPACTED, name="demo_file_debt")

@@ -1,0 +1,312 @@
+"""Write, audit, publish: a bad batch is never the current snapshot, and stays readable."""
+
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pandera.pyarrow as pap
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from paimon_assets.assets import (
+    Batch,
+    BatchCheck,
+    CheckOptions,
+    FileSource,
+    PaimonCatalogResource,
+    Verdict,
+    build_pandera_checks,
+    failures,
+    file_ingestion_asset,
+    paimon_asset,
+    table_asset,
+)
+from paimon_assets.engine.errors import CommitUnknownError
+from paimon_assets.engine.spec.schema import Schema
+from paimon_assets.engine.table.api import open_catalog
+from paimon_assets.engine.table.staged_batch import staged_names
+from tests.assets.support import PLANES, failure_text, instance_beside, planes, rows_of, run
+
+SEATS = pap.DataFrameSchema(
+    {"tailnum": pap.Column(str), "seats": pap.Column(pa.int32(), pap.Check.gt(0))}, name="seats"
+)
+PASSING = planes(("N1", 10, None), ("N2", 20, "jet"))
+FAILING = planes(("N1", -5, None), ("N3", -5, None), ("N4", 7, None), ("N5", None, None))
+
+
+def planes_asset(
+    *frames: pa.Table, options: CheckOptions | None = None, **more: Any
+) -> dg.AssetsDefinition:
+    """An asset that returns one frame after the other, run by run."""
+    left = iter(frames)
+    checks = build_pandera_checks(None, SEATS, when="before_commit", options=options)
+
+    @paimon_asset("air.planes", PLANES, before_commit=checks, **more)
+    def some_planes() -> pa.Table:
+        return next(left)
+
+    return some_planes
+
+
+def evaluations(result: dg.ExecuteInProcessResult) -> dict[str, dg.AssetCheckEvaluation]:
+    """Name → evaluation."""
+    return {item.check_name: item for item in result.get_asset_check_evaluations()}
+
+
+def test_a_batch_that_passes_is_committed_and_nothing_else_is_left(
+    paimon: PaimonCatalogResource,
+) -> None:
+    result = run(planes_asset(PASSING), paimon)
+    assert result.success
+    [evaluation] = evaluations(result).values()
+    assert (evaluation.passed, evaluation.blocking) == (True, True)
+    assert "All 2 rows of the batch pass" in (evaluation.description or "")
+    table = paimon.catalog().get_table("air.planes")
+    assert [row["tailnum"] for row in rows_of(table)] == ["N1", "N2"]
+    assert table.branches.list() == {}
+    snapshot = table.latest_snapshot()
+    assert snapshot is not None
+    manifests = {status.name for status in table.file_io.list_directory(f"{table.path}/manifest")}
+    assert len(manifests) == 3, "one manifest and two lists, of the snapshot"
+    assert snapshot.delta_manifest_list in manifests
+
+
+def test_a_batch_that_fails_is_not_committed_and_stays_readable(
+    paimon: PaimonCatalogResource, warehouse: str
+) -> None:
+    asset = planes_asset(PASSING, FAILING)
+    assert run(asset, paimon).success
+    reader = open_catalog(warehouse).get_table("air.planes")
+    before = reader.latest_snapshot()
+    result = run(asset, paimon)
+    assert not result.success
+    assert not result.get_asset_materialization_events()
+    assert reader.latest_snapshot() == before, "seen by a reader that was there before"
+    assert [row["seats"] for row in rows_of(reader)] == [10, 20]
+
+    [evaluation] = evaluations(result).values()
+    assert not evaluation.passed
+    metadata = {name: value.value for name, value in evaluation.metadata.items()}
+    assert (metadata["paimon/rows"], metadata["paimon/failures"]) == (4, 3)
+    lines: Any = evaluation.metadata["paimon/failure_table"]
+    assert [dict(line.data) for line in lines.records] == [
+        {"column": "seats", "check": "greater_than(0)", "failures": 2, "examples": "-5"},
+        {"column": "seats", "check": "not_nullable", "failures": 1, "examples": "null"},
+    ]
+    text = failure_text(result)
+    assert "2 of 4 rows of the batch fail greater_than(0) in column 'seats', such as -5" in text
+    assert "air.planes stays at snapshot 1" in text
+    branch = f"air.planes$branch_audit_{result.run_id[:8]}"
+    assert branch in text
+    assert metadata["paimon/batch"] == branch
+    assert rows_of(open_catalog(warehouse).get_table(branch)) == FAILING.to_pylist()
+
+
+def test_a_run_after_the_rows_were_mended_commits(paimon: PaimonCatalogResource) -> None:
+    asset = planes_asset(FAILING, PASSING)
+    assert not run(asset, paimon).success
+    assert run(asset, paimon).success
+    table = paimon.catalog().get_table("air.planes")
+    assert len(rows_of(table)) == 2
+    [name] = staged_names(table.branches.list())
+    assert table.drop_audited(before_millis=0) == []
+    assert table.drop_audited(before_millis=2**53) == [name]
+    assert table.branches.list() == {}
+    assert len(rows_of(table)) == 2
+
+
+@pytest.mark.parametrize(
+    "options",
+    [CheckOptions(), CheckOptions(blocking=True, severity=dg.AssetCheckSeverity.WARN)],
+    ids=["not-blocking", "warn"],
+)
+def test_what_does_not_block_is_committed_and_told(
+    paimon: PaimonCatalogResource, options: CheckOptions
+) -> None:
+    result = run(planes_asset(FAILING, options=options), paimon)
+    assert result.success
+    [evaluation] = evaluations(result).values()
+    assert not evaluation.passed
+    table = paimon.catalog().get_table("air.planes")
+    assert len(rows_of(table)) == 4
+    assert table.branches.list() == {}
+
+
+def test_only_the_batch_is_judged_and_deletes_do_not_count(paimon: PaimonCatalogResource) -> None:
+    """What the table held before is not judged again, whatever is wrong with it."""
+    asset = planes_asset(FAILING, PASSING, options=CheckOptions(blocking=False))
+    run(asset, paimon)
+    [evaluation] = evaluations(run(asset, paimon)).values()
+    assert evaluation.passed
+    assert evaluation.metadata["paimon/rows"].value == 2
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"deletion-vectors.enabled": "true"}, {"merge-engine": "first-row"}, {"bucket": "-1"}],
+    ids=["deletion-vectors", "first-row", "dynamic-bucket"],
+)
+def test_a_batch_is_judged_where_a_reader_would_not_see_it_yet(
+    paimon: PaimonCatalogResource, settings: dict[str, str]
+) -> None:
+    schema = Schema.of(
+        {"tailnum": "STRING", "seats": "INT", "engine": "STRING"},
+        primary_keys=["tailnum"],
+        options={"bucket": "1", "write-only": "true", **settings},
+    )
+    left = iter([PASSING, FAILING])
+    checks = build_pandera_checks(None, SEATS, when="before_commit")
+
+    @paimon_asset("air.planes", schema, before_commit=checks)
+    def some_planes() -> pa.Table:
+        return next(left)
+
+    assert run(some_planes, paimon).success
+    result = run(some_planes, paimon)
+    assert not result.success
+    [evaluation] = evaluations(result).values()
+    assert evaluation.metadata["paimon/failures"].value == 3
+    newest = paimon.catalog().get_table("air.planes").latest_snapshot()
+    assert newest is not None
+    assert newest.id == 1
+
+
+def test_an_overwrite_that_fails_leaves_what_was_there(paimon: PaimonCatalogResource) -> None:
+    asset = planes_asset(PASSING, FAILING, PASSING, mode="overwrite")
+    assert run(asset, paimon).success
+    assert not run(asset, paimon).success
+    table = paimon.catalog().get_table("air.planes")
+    assert len(rows_of(table)) == 2
+    assert run(asset, paimon).success
+    assert len(rows_of(table)) == 2
+
+
+def test_no_rows_pass(paimon: PaimonCatalogResource) -> None:
+    @paimon_asset(
+        "air.planes",
+        PLANES,
+        before_commit=build_pandera_checks(None, SEATS, when="before_commit"),
+    )
+    def nothing() -> None: ...
+
+    result = run(nothing, paimon)
+    assert result.success
+    [evaluation] = evaluations(result).values()
+    assert (evaluation.passed, evaluation.description) == (True, "There were no rows to judge.")
+
+
+def test_a_check_of_ones_own_that_breaks_keeps_the_batch_out(paimon: PaimonCatalogResource) -> None:
+    def broken(batch: Batch) -> Verdict:
+        raise ZeroDivisionError(batch.table)
+
+    @paimon_asset("air.planes", PLANES, before_commit=[BatchCheck(name="broken", evaluate=broken)])
+    def some_planes() -> pa.Table:
+        return PASSING
+
+    result = run(some_planes, paimon)
+    assert not result.success
+    assert "ZeroDivisionError: air.planes" in failure_text(result)
+    table = paimon.catalog().get_table("air.planes")
+    assert table.latest_snapshot() is None
+    assert len(staged_names(table.branches.list())) == 1
+
+
+def test_a_retry_after_the_commit_judges_the_same_batch_again(
+    paimon: PaimonCatalogResource, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The step dies after its commit; the next try reports the commit, and what the checks say."""
+    written = []
+
+    @paimon_asset(
+        "air.planes",
+        PLANES,
+        before_commit=build_pandera_checks(
+            None, SEATS, when="before_commit", options=CheckOptions(blocking=False)
+        ),
+    )
+    def some_planes() -> pa.Table:
+        written.append(1)
+        return FAILING
+
+    def dies_once(*args: Any) -> Any:
+        monkeypatch.undo()
+        raise CommitUnknownError("The answer was lost.")
+
+    monkeypatch.setattr(table_asset, "result_of_write", dies_once)
+    monkeypatch.setattr(failures, "RETRY_WAIT_SECONDS", 0)
+    result = run(some_planes, paimon)
+    assert result.success
+    [evaluation] = evaluations(result).values()
+    assert evaluation.metadata["paimon/failures"].value == 3
+    assert len(written) == 1
+    newest = paimon.catalog().get_table("air.planes").latest_snapshot()
+    assert newest is not None
+    assert newest.id == 1
+
+
+def test_files_that_land_are_judged_before_they_count_as_taken_in(
+    paimon: PaimonCatalogResource, tmp_path: Path
+) -> None:
+    folder = tmp_path / "landing"
+    folder.mkdir()
+    pq.write_table(FAILING, folder / "a.parquet")
+    asset = file_ingestion_asset(
+        "air.planes",
+        PLANES,
+        source=FileSource(folder=str(folder)),
+        before_commit=build_pandera_checks(None, SEATS, when="before_commit"),
+    )
+    result = run(asset, paimon)
+    assert not result.success
+    assert not evaluations(result)["seats"].passed
+    (folder / "a.parquet").unlink()
+    pq.write_table(PASSING, folder / "b.parquet")
+    assert run(asset, paimon).success
+    assert len(rows_of(paimon.catalog().get_table("air.planes"))) == 2
+    assert evaluations(run(asset, paimon))["seats"].passed
+
+
+def test_a_check_that_keeps_a_batch_out_stands_in_the_log_of_checks(
+    paimon: PaimonCatalogResource,
+) -> None:
+    """What the UI reads: the check failed, and the asset was not materialized."""
+    asset = planes_asset(FAILING)
+    with instance_beside(paimon) as instance:
+        run(asset, paimon, instance=instance)
+        [key] = asset.check_keys
+        record = instance.get_latest_asset_check_evaluation_record(key)
+        assert instance.get_latest_materialization_event(asset.key) is None
+    assert record is not None
+    assert record.event is not None
+    evaluation = record.event.asset_check_evaluation
+    assert evaluation is not None
+    assert (evaluation.passed, evaluation.blocking) == (False, True)
+
+
+def test_an_asset_below_a_prefix_has_its_checks(paimon: PaimonCatalogResource) -> None:
+    asset = planes_asset(PASSING, key_prefix=["lake", "raw"])
+    [spec] = asset.check_specs
+    assert spec.asset_key == asset.key == dg.AssetKey(["lake", "raw", "planes"])
+    assert run(asset, paimon).success
+
+
+def test_a_batch_of_a_partitioned_table_without_key_is_judged(
+    paimon: PaimonCatalogResource,
+) -> None:
+    schema = Schema.of(
+        {"engine": "STRING", "tailnum": "STRING", "seats": "INT"}, partition_keys=["engine"]
+    )
+    left = iter([PASSING, FAILING])
+    checks = build_pandera_checks(None, SEATS, when="before_commit")
+
+    @paimon_asset("air.seats", schema, before_commit=checks)
+    def seats() -> pa.Table:
+        return next(left)
+
+    assert run(seats, paimon).success
+    result = run(seats, paimon)
+    assert "2 of 4 rows" in failure_text(result)
+    table = paimon.catalog().get_table("air.seats")
+    assert len(rows_of(table)) == 2
+    assert len(rows_of(table.at_branch(f"audit_{result.run_id[:8]}"))) == 4

@@ -1,0 +1,314 @@
+"""The compaction job on a real catalog: its form, its plan, its report, and what it must not do."""
+
+import base64
+
+import dagster as dg
+import pyarrow as pa
+import pytest
+
+from paimon_assets.assets import CompactionConfig, compaction_job, paimon_asset
+from paimon_assets.assets.compaction import OTHERS_POOL
+from paimon_assets.engine.embedded import EmbeddedExecutor
+from paimon_assets.engine.spec.schema import Schema
+from paimon_assets.engine.spec.snapshot import CommitKind
+from tests.assets.support import (
+    PLANES,
+    WEATHER,
+    FailsOnce,
+    instance_beside,
+    metadata_of,
+    planes,
+    run,
+)
+
+KEY = dg.AssetKey(["ops", "planes"])
+
+
+@paimon_asset("ops.planes", PLANES)
+def the_planes() -> pa.Table:
+    """Two planes."""
+    return planes(("N1", 2, "Turbo"), ("N2", 5, "Jet"))
+
+
+@paimon_asset("ops.planes", PLANES)
+def no_planes() -> None:
+    """Nothing new."""
+
+
+@dg.asset(deps=[the_planes], automation_condition=dg.AutomationCondition.eager())
+def below() -> None: ...
+
+
+@pytest.fixture
+def instance(paimon):
+    return instance_beside(paimon)
+
+
+@pytest.fixture
+def table(paimon, instance):
+    """The table of the asset, with six runs on level 0 of each bucket."""
+    assert run(the_planes, paimon, instance=instance).success
+    table = paimon.catalog().get_table("ops.planes")
+    for seats in range(5):
+        rows = planes(("N1", seats, "Turbo"), ("N2", seats, "Jet"))
+        table.new_write_builder().write(rows, EmbeddedExecutor())
+    return table
+
+
+def compact(paimon, instance=None, job=None, **config):
+    return (job or compaction_job([the_planes])).execute_in_process(
+        run_config=dg.RunConfig(ops={"compact": CompactionConfig(**config)}),
+        resources={"paimon": paimon},
+        instance=instance or instance_beside(paimon),
+        raise_on_error=False,
+    )
+
+
+def observed(result, key=KEY):
+    return [
+        {
+            name: value.records if isinstance(value, dg.TableMetadataValue) else value.value
+            for name, value in event.asset_observation_data.asset_observation.metadata.items()
+        }
+        for event in result.all_events
+        if event.event_type_value == "ASSET_OBSERVATION" and event.asset_key == key
+    ]
+
+
+def rows(table):
+    found = table.new_read_builder().to_arrow().to_pylist()
+    return sorted(found, key=lambda row: row["tailnum"])
+
+
+def told(result):
+    """What the first failed step says."""
+    [event] = [event for event in result.all_events if event.is_step_failure]
+    return event.step_failure_data.user_failure_data.description
+
+
+def test_a_compaction_is_one_snapshot_and_an_observation(paimon, instance, table):
+    before = rows(table)
+    result = compact(paimon, instance, strategy="full")
+    assert result.success
+    snapshot = table.latest_snapshot()
+    assert snapshot.commit_kind is CommitKind.COMPACT
+    assert snapshot.properties["dagster.run-id"] == result.run_id
+    assert rows(table) == before
+    [metadata] = observed(result)
+    assert metadata["paimon/snapshot_id"] == snapshot.id
+    assert metadata["paimon/files_before"] == 12
+    assert metadata["paimon/files_after"] == 2
+    assert metadata["paimon/read_amplification_before"] == 6
+    assert metadata["paimon/read_amplification_after"] == 1
+    assert metadata["paimon/bytes_after"] < metadata["paimon/bytes_before"]
+    assert not result.get_asset_materialization_events()
+
+
+def test_a_dry_run_shows_the_plan_and_writes_nothing(paimon, instance, table):
+    snapshot = table.latest_snapshot()
+    result = compact(paimon, instance, strategy="full", dry_run=True)
+    [metadata] = observed(result)
+    assert table.latest_snapshot() == snapshot
+    assert metadata["paimon/dry_run"]
+    assert metadata["paimon/files_after_expected"] == 2
+    assert metadata["paimon/read_amplification_after_expected"] == 1
+    lines = [record.data for record in metadata["paimon/plan"]]
+    assert [line["bucket"] for line in lines] == [0, 1]
+    assert {line["why"] for line in lines} == {"full"}
+    assert {(line["runs"], line["runs afterwards"]) for line in lines} == {(6, 1)}
+
+
+def test_the_picture_is_an_image_of_before_and_after(paimon, instance, table):
+    [metadata] = observed(compact(paimon, instance, strategy="full"))
+    head, _, data = metadata["paimon/picture"].removesuffix(")").partition("base64,")
+    assert head == "![before, after](data:image/svg+xml;"
+    drawn = base64.b64decode(data).decode()
+    assert ">before: 12 files, " in drawn
+    assert ">after: 2 files, " in drawn
+    levels = [record.data for record in metadata["paimon/levels"]]
+    assert [(line["when"], line["level"], line["runs"]) for line in levels] == [
+        ("before", 0, 12),
+        ("after", 5, 2),
+    ]
+
+
+def test_nothing_to_do_commits_nothing(paimon, instance, table):
+    assert compact(paimon, instance, strategy="full").success
+    snapshot = table.latest_snapshot()
+    result = compact(paimon, instance, strategy="full")
+    assert result.success
+    assert table.latest_snapshot() == snapshot
+    [metadata] = observed(result)
+    assert metadata["paimon/files_compacted"] == 0
+    assert "paimon/snapshot_id" not in metadata
+
+
+def test_nothing_downstream_is_asked_to_run(paimon, instance, table):
+    defs = dg.Definitions(assets=[the_planes, below], resources={"paimon": paimon})
+
+    def tick(cursor):
+        return dg.evaluate_automation_conditions(
+            defs=defs, instance=instance, cursor=cursor, asset_selection=dg.AssetSelection.all()
+        )
+
+    dg.materialize([below], instance=instance)
+    before = tick(None)
+    assert compact(paimon, instance, strategy="full").success
+    after = tick(before.cursor)
+    assert after.total_requested == 0
+    assert run(the_planes, paimon, instance=instance).success
+    assert tick(after.cursor).total_requested == 1
+
+
+def test_the_data_version_is_that_of_the_last_change_of_rows(paimon, instance, table):
+    changed = table.latest_snapshot().id
+    assert compact(paimon, instance, strategy="full").success
+    result = run(no_planes, paimon, instance=instance)
+    [event] = result.asset_materializations_for_node("ops__planes")
+    assert event.tags["dagster/data_version"] == str(changed)
+    assert metadata_of(result, KEY)["paimon/snapshot_id"] == changed + 1
+
+
+def test_steps_of_tables_that_are_not_named_are_skipped(paimon, instance, table):
+    job = compaction_job([the_planes, "ops.other"])
+    result = compact(paimon, instance, job, tables=["ops.planes"])
+    assert result.success
+    ended = {e.step_key for e in result.all_events if e.is_step_success}
+    assert ended == {"compact.choose_tables", "compact.ops__planes"}
+
+
+def test_tables_without_an_asset_are_compacted_too(paimon, instance, table):
+    paimon.catalog().create_table("ops.weather", WEATHER)
+    job = compaction_job([the_planes])
+    result = compact(paimon, instance, job, tables=["ops.*"], strategy="full")
+    assert result.success
+    assert len(observed(result)) == 1
+    assert len(observed(result, dg.AssetKey(["ops", "weather"]))) == 1
+
+
+def test_a_table_that_fails_stops_no_other(paimon, instance, table):
+    result = compact(
+        paimon, instance, compaction_job(), tables=["ops.gone", "ops.planes"], strategy="full"
+    )
+    assert not result.success
+    assert "1 of 2 tables failed" in told(result)
+    assert "ops.gone" in told(result)
+    assert table.latest_snapshot().commit_kind is CommitKind.COMPACT
+
+
+def test_every_step_is_in_the_pool_of_its_writers():
+    job = compaction_job([the_planes])
+    pools = {op.name: op.pool for op in job.all_node_defs if isinstance(op, dg.OpDefinition)}
+    assert pools["compaction_job__ops__planes"] == the_planes.op.pool == "paimon/ops.planes"
+    assert pools["compaction_job__other_tables"] == OTHERS_POOL
+
+
+def test_jobs_live_beside_assets_and_other_jobs(paimon):
+    jobs = [compaction_job([the_planes]), compaction_job([the_planes], "another_job")]
+    defs = dg.Definitions(assets=[the_planes], jobs=jobs, resources={"paimon": paimon})
+    dg.Definitions.validate_loadable(defs)
+
+
+@pytest.mark.parametrize(
+    ("config", "reason"),
+    [
+        ({"parallelism": -1}, "parallelism is -1"),
+        ({"partition_idle_time": "soon"}, "partition_idle_time is 'soon'"),
+        ({"tables": ["nothing.*"]}, "nothing"),
+        ({"partitions": "seats > 1"}, "not by 'seats'"),
+    ],
+)
+def test_a_form_that_cannot_be_meant_is_refused(paimon, instance, table, config, reason):
+    result = compact(paimon, instance, **config)
+    assert not result.success
+    assert reason in told(result)
+
+
+def test_a_form_without_tables_is_refused_where_none_is_declared(paimon, instance):
+    assert "names no table" in told(compact(paimon, instance, compaction_job()))
+
+
+def test_partitions_and_idle_time_choose(paimon, instance):
+    schema = Schema.of(
+        {"day": "STRING", "n": "INT"},
+        partition_keys=["day"],
+        options={"bucket": "-1", "compaction.min.file-num": "2"},
+    )
+    catalog = paimon.catalog()
+    catalog.create_database("ops")
+    table = catalog.create_table("ops.days", schema)
+    for day in ("a", "b") * 3:
+        rows = pa.table({"day": [day], "n": pa.array([1], pa.int32())})
+        table.new_write_builder().write(rows, EmbeddedExecutor())
+    job = compaction_job(["ops.days"])
+    assert compact(paimon, instance, job, partition_idle_time="1 d").success
+    assert len(table.live_files()) == 6
+    assert compact(paimon, instance, job, partitions="day = 'a'").success
+    assert len(table.live_files()) == 4
+
+
+def test_a_step_that_is_retried_commits_once(paimon, instance, table, monkeypatch):
+    snapshot = table.latest_snapshot().id
+    file_io = FailsOnce(after_publish_of=f"snapshot-{snapshot + 1}")
+    catalog = paimon.catalog()
+    monkeypatch.setattr(catalog, "_file_io", file_io)
+    monkeypatch.setattr(type(paimon), "catalog", lambda _: catalog)
+    monkeypatch.setattr("paimon_assets.assets.failures.RETRY_WAIT_SECONDS", 0)
+    result = compact(paimon, instance, strategy="full")
+    assert file_io.has_failed
+    assert result.success
+    assert table.latest_snapshot().id == snapshot + 1
+    [metadata] = observed(result)
+    assert metadata["paimon/snapshot_id"] == snapshot + 1
+    assert metadata["paimon/read_amplification_before"] == 6
+
+
+def test_progress_is_told(paimon, instance, table):
+    result = compact(paimon, instance, strategy="full", parallelism=1)
+    said = "\n".join(entry.user_message for entry in instance.all_logs(result.run_id))
+    assert "1 of 2 tasks" in said
+    assert "2 of 2 tasks" in said
+    assert "12 of 12 rows" in said
+
+
+def test_files_are_sorted_as_the_form_says(paimon, instance):
+    catalog = paimon.catalog()
+    catalog.create_database("ops")
+    table = catalog.create_table("ops.weather", WEATHER)
+    for origin in ("LGA", "JFK", "EWR"):
+        rows = pa.table({"origin": [origin], "temp": [1.0], "day": pa.nulls(1, pa.date32())})
+        table.new_write_builder().write(rows, EmbeddedExecutor())
+    job = compaction_job(["ops.weather"])
+    config = {"strategy": "sort", "sort_columns": ["origin"]}
+    assert compact(paimon, instance, job, **config, dry_run=True).success
+    assert table.latest_snapshot().id == 3
+    assert compact(paimon, instance, job, **config).success
+    assert table.new_read_builder().to_arrow()["origin"].to_pylist() == ["EWR", "JFK", "LGA"]
+    refused = compact(paimon, instance, job, sort_columns=["origin"])
+    assert "strategy sort and sort_columns go together" in told(refused)
+
+
+def test_rows_that_wait_are_planned_and_placed(paimon, instance):
+    options = {"bucket": "-2", "postpone.batch-write-fixed-bucket": "false"}
+    schema = Schema.of({"k": "INT"}, primary_keys=["k"], options=options)
+    catalog = paimon.catalog()
+    catalog.create_database("ops")
+    table = catalog.create_table("ops.waiting", schema)
+    rows = pa.table({"k": pa.array(range(9), pa.int32())})
+    table.new_write_builder().write(rows, EmbeddedExecutor())
+    job, key = compaction_job(["ops.waiting"]), dg.AssetKey(["ops", "waiting"])
+    [planned] = observed(compact(paimon, instance, job, dry_run=True), key)
+    assert planned["paimon/rows_waiting"] == 9
+    assert [line.data["why"] for line in planned["paimon/plan"]] == ["waiting-rows"]
+    assert compact(paimon, instance, job).success
+    assert table.new_read_builder().to_arrow().num_rows == 9
+
+
+def test_the_shipped_schedule_and_sensor_are_stopped_and_make_runs(paimon):
+    from jobs import compaction
+
+    assert compaction.nightly_compaction.default_status is dg.DefaultScheduleStatus.STOPPED
+    assert compaction.demo_file_debt.default_status is dg.DefaultSensorStatus.STOPPED
+    with dg.build_schedule_context() as context:
+        [request] = compaction.nightly_compaction.evaluate_tick(context).run_requests
+    assert dg.validate_run_config(compaction.compaction_job, request.run_config)

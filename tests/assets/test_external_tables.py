@@ -1,0 +1,266 @@
+"""Tables that others write: shown without the catalog, observed, and followed by a sensor."""
+
+from typing import Any
+
+import dagster as dg
+import pyarrow as pa
+import pytest
+
+from paimon_assets.assets import PaimonCatalogResource
+from paimon_assets.assets.external_tables import (
+    AssetNaming,
+    describe_tables,
+    external_table_specs,
+    observable_tables,
+    tables_from_json,
+    tables_to_json,
+)
+from paimon_assets.assets.table_sensor import Cursor, cursor_from_json, new_snapshots_sensor
+from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
+from paimon_assets.engine.embedded import EmbeddedExecutor
+from paimon_assets.engine.errors import FormatError
+from paimon_assets.engine.spec.snapshot import CommitKind
+from paimon_assets.engine.table.api import open_catalog
+from paimon_assets.engine.table.table import Table
+from tests.assets.support import PLANES, WEATHER, instance_beside, planes
+
+
+@pytest.fixture
+def table(paimon: PaimonCatalogResource) -> Table:
+    """`air.planes`, which somebody else writes."""
+    paimon.catalog().create_database("air")
+    return paimon.catalog().create_table("air.planes", PLANES)
+
+
+def write(table: Table, *names: str) -> None:
+    rows = planes(*((name, 1, None) for name in names))
+    table.new_write_builder().write(rows, EmbeddedExecutor())
+
+
+def compact(table: Table) -> None:
+    """A compaction, as far as a sensor can tell."""
+    newest = table.latest_snapshot()
+    assert newest is not None
+    store = table.new_read_builder().store
+    FileStoreCommit(store).commit(
+        [], commit_user="compactor", commit_identifier=newest.id, kind=CommitKind.COMPACT
+    )
+
+
+def specs_of(paimon: PaimonCatalogResource) -> list[dg.AssetSpec]:
+    return external_table_specs(describe_tables(paimon.catalog()))
+
+
+class Ticks:
+    """A sensor, tick by tick, with its cursor."""
+
+    def __init__(self, paimon: PaimonCatalogResource, **options: Any) -> None:
+        self.sensor = new_snapshots_sensor(specs_of(paimon), **options)
+        self.paimon, self.options = paimon, options
+        self.cursor: str | None = None
+
+    def tick(self) -> Any:
+        resources = {} if "open_catalog" in self.options else {"paimon": self.paimon}
+        with dg.build_sensor_context(cursor=self.cursor, resources=resources) as context:
+            result: Any = self.sensor(context)
+        self.cursor = result.cursor
+        return result
+
+    def events(self) -> list[Any]:
+        return list(self.tick().asset_events)
+
+
+def test_tables_are_described_and_shown(paimon: PaimonCatalogResource, table: Table) -> None:
+    paimon.catalog().create_table("air.weather", WEATHER)
+    found = describe_tables(paimon.catalog(), ["air.*"], ["*.weather"])
+    assert [str(item.identifier) for item in found] == ["air.planes"]
+    [again] = tables_from_json(tables_to_json(found), "state.json")
+    assert again == found[0]
+    naming = AssetNaming(key_prefix=("lake",), group_name="others", owners=("team:lake",))
+    [spec] = external_table_specs([again], naming)
+    assert spec.key == dg.AssetKey(["lake", "air", "planes"])
+    assert (spec.group_name, spec.description) == ("others", "Planes by tail number.")
+    assert spec.metadata["dagster/table_name"] == "air.planes"
+    assert spec.metadata["dagster/uri"] == table.path
+    first = spec.metadata["dagster/column_schema"].columns[0]
+    assert (first.name, first.type) == ("tailnum", "STRING")
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"version": 2, "tables": []}', '{"version": 1}'])
+def test_a_state_that_is_none_says_what_to_do(text: str) -> None:
+    with pytest.raises(FormatError, match=r"'state.json' describes no tables.*refresh-defs-state"):
+        tables_from_json(text, "state.json")
+
+
+@pytest.mark.filterwarnings("ignore::dagster.BetaWarning")
+def test_an_observation_carries_the_data_version(
+    paimon: PaimonCatalogResource, table: Table
+) -> None:
+    write(table, "N1")
+    compact(table)
+    assets = observable_tables(specs_of(paimon), paimon.catalog)
+    everything = dg.AssetSelection.all(include_sources=True)
+    job = dg.Definitions(
+        assets=[assets], jobs=[dg.define_asset_job("observe", everything)]
+    ).resolve_job_def("observe")
+    with instance_beside(paimon) as instance:
+        result = job.execute_in_process(instance=instance)
+    assert result.success
+    [event] = [it for it in result.all_events if it.event_type_value == "ASSET_OBSERVATION"]
+    observed = event.asset_observation_data.asset_observation
+    assert observed.tags["dagster/data_version"] == "1"
+    assert observed.metadata["paimon/snapshot_id"].value == 2
+    assert observed.metadata["dagster/row_count"].value == 1
+
+
+def test_new_data_is_reported_once(paimon: PaimonCatalogResource, table: Table) -> None:
+    ticks = Ticks(paimon)
+    assert ticks.events() == [], "no snapshot yet"
+    write(table, "N1")
+    [event] = ticks.events()
+    assert event.asset_key == dg.AssetKey(["air", "planes"])
+    assert event.tags == {"dagster/data_version": "1"}
+    assert event.metadata["paimon/total_records"].value == 1
+    result = ticks.tick()
+    assert result.asset_events == []
+    assert result.skip_reason is not None
+    assert result.skip_reason.skip_message == "No new data in 1 table."
+
+
+def test_a_compaction_is_no_news(paimon: PaimonCatalogResource, table: Table) -> None:
+    ticks = Ticks(paimon)
+    write(table, "N1")
+    ticks.events()
+    compact(table)
+    assert ticks.events() == []
+    assert cursor_from_json(ticks.cursor).seen["air.planes"].snapshot_id == 2
+    write(table, "N2")
+    compact(table)
+    [event] = ticks.events()
+    assert event.tags == {"dagster/data_version": "3"}
+    assert event.metadata["paimon/snapshot_id"].value == 4
+
+
+def test_snapshots_that_expired_between_ticks_are_told(
+    paimon: PaimonCatalogResource, table: Table
+) -> None:
+    ticks = Ticks(paimon)
+    write(table, "N1")
+    ticks.events()
+    for name in ("N2", "N3", "N4"):
+        write(table, name)
+    for number in (1, 2, 3):
+        table.file_io.delete_file(f"{table.path}/snapshot/snapshot-{number}")
+    [event] = ticks.events()
+    assert event.tags == {"dagster/data_version": "4"}
+    assert "since 1 have expired" in event.metadata["paimon/note"].value
+    assert ticks.events() == []
+
+
+def test_a_table_made_anew_is_news(paimon: PaimonCatalogResource, table: Table) -> None:
+    ticks = Ticks(paimon)
+    write(table, "N1")
+    write(table, "N2")
+    ticks.events()
+    paimon.catalog().drop_table("air.planes")
+    result = ticks.tick()
+    assert result.asset_events == []
+    assert result.skip_reason is not None
+    assert "1 of 1 could not be read" in result.skip_reason.skip_message
+    anew = paimon.catalog().create_table("air.planes", PLANES)
+    write(anew, "N3")
+    [event] = ticks.events()
+    assert "rolled back or made anew" in event.metadata["paimon/note"].value
+    paimon.catalog().drop_table("air.planes")
+    write(paimon.catalog().create_table("air.planes", PLANES), "N4")
+    [event] = ticks.events()
+    assert "another one than before" in event.metadata["paimon/note"].value
+
+
+def test_a_rollback_is_news(paimon: PaimonCatalogResource, table: Table) -> None:
+    ticks = Ticks(paimon)
+    write(table, "N1")
+    write(table, "N2")
+    ticks.events()
+    table.rollback_to(1)
+    [event] = ticks.events()
+    assert event.tags == {"dagster/data_version": "1"}
+    assert "rolled back" in event.metadata["paimon/note"].value
+
+
+def test_one_table_that_is_gone_does_not_hide_the_others(
+    paimon: PaimonCatalogResource, table: Table
+) -> None:
+    paimon.catalog().create_table("air.weather", WEATHER)
+    ticks = Ticks(paimon, open_catalog=paimon.catalog)
+    paimon.catalog().drop_table("air.weather")
+    write(table, "N1")
+    assert len(ticks.events()) == 1
+
+
+def test_a_target_is_run_once_for_all_changes(paimon: PaimonCatalogResource, table: Table) -> None:
+    @dg.asset
+    def downstream() -> None: ...
+
+    weather = paimon.catalog().create_table("air.weather", WEATHER)
+    ticks = Ticks(paimon, target=downstream)
+    write(table, "N1")
+    rows = pa.table({"origin": ["JFK"], "temp": [1.0], "day": pa.array([0], pa.date32())})
+    weather.new_write_builder().write(rows, EmbeddedExecutor())
+    first = ticks.tick()
+    assert len(first.asset_events) == 2
+    [request] = first.run_requests or []
+    assert not ticks.tick().run_requests
+    ticks.cursor = None
+    [again] = ticks.tick().run_requests or []
+    assert again.run_key == request.run_key, "a cursor that is lost requests no second run"
+
+
+@pytest.mark.parametrize("text", ["", "17", "[]", '{"seen": {"a": 1}, "first": ""}', "{", "{}"])
+def test_a_broken_cursor_counts_as_none(text: str) -> None:
+    assert cursor_from_json(text) == Cursor()
+
+
+def test_a_tick_that_runs_out_of_time_is_continued(
+    paimon: PaimonCatalogResource, table: Table
+) -> None:
+    for name in ("a", "b"):
+        write(paimon.catalog().create_table(f"air.{name}", PLANES), "N1")
+    write(table, "N1")
+    ticks = Ticks(paimon, max_seconds=0.0)
+    found = [[event.asset_key.path[-1] for event in ticks.events()] for _ in range(4)]
+    assert found == [["a"], ["b"], ["planes"], []]
+
+
+@pytest.mark.filterwarnings("ignore::dagster.BetaWarning")
+def test_automation_conditions_follow_data_and_not_compactions(
+    paimon: PaimonCatalogResource, table: Table, warehouse: str
+) -> None:
+    """Dagster's own evaluation: a new snapshot asks for what lies downstream, a compaction not."""
+    specs = specs_of(paimon)
+
+    @dg.asset(deps=[specs[0]], automation_condition=dg.AutomationCondition.eager())
+    def downstream() -> None: ...
+
+    def reader() -> Any:
+        return open_catalog(warehouse)
+
+    definitions = dg.Definitions(assets=[observable_tables(specs, reader), downstream])
+    ticks = Ticks(paimon, open_catalog=reader)
+    with dg.DagsterInstance.ephemeral() as instance:
+        cursor = None
+        asked = []
+        dg.materialize([downstream, *specs], instance=instance, selection=["downstream"])
+        for act in (None, write, None, compact, write):
+            if act is write:
+                write(table, "N1")
+            elif act is compact:
+                compact(table)
+            for event in ticks.events():
+                instance.report_runless_asset_event(event)
+            evaluated = dg.evaluate_automation_conditions(
+                defs=definitions, instance=instance, cursor=cursor
+            )
+            cursor = evaluated.cursor
+            asked.append(evaluated.total_requested)
+    assert asked == [0, 1, 0, 0, 1]

@@ -1,0 +1,138 @@
+"""The sensor on file debt: what asks for a compaction, once, and what does not."""
+
+import json
+
+import dagster as dg
+import pyarrow as pa
+import pytest
+
+from paimon_assets.assets import FileDebt, compaction_job, file_debt_sensor
+from paimon_assets.engine.embedded import EmbeddedExecutor
+from paimon_assets.engine.spec.schema import Schema
+from tests.assets.support import PLANES, WEATHER, instance_beside, planes
+
+JOB = compaction_job(["ops.planes"])
+
+
+@pytest.fixture
+def instance(paimon):
+    return instance_beside(paimon)
+
+
+@pytest.fixture
+def table(paimon):
+    catalog = paimon.catalog()
+    catalog.create_database("ops")
+    return catalog.create_table("ops.planes", PLANES)
+
+
+def land(table, count=1):
+    for _ in range(count):
+        table.new_write_builder().write(planes(("N1", 1, "Jet")), EmbeddedExecutor())
+
+
+def tick(paimon, instance, cursor=None, tables=("ops.*",), **debt):
+    sensor = file_debt_sensor(JOB, tables=tables, debt=FileDebt(**debt))
+    with dg.build_sensor_context(
+        instance=instance, cursor=cursor, resources={"paimon": paimon}
+    ) as context:
+        return sensor(context)
+
+
+def test_debt_makes_one_run(paimon, instance, table):
+    land(table, 4)
+    first = tick(paimon, instance)
+    assert not first.run_requests
+    land(table)
+    second = tick(paimon, instance, first.cursor)
+    [request] = second.run_requests
+    assert request.tags["paimon/table"] == "ops.planes"
+    assert request.run_config["ops"]["compact"]["config"]["tables"] == ["ops.planes"]
+    again = tick(paimon, instance, second.cursor)
+    assert not again.run_requests
+    assert tick(paimon, instance, first.cursor).run_requests[0].run_key == request.run_key
+
+
+def test_the_requested_run_pays_the_debt(paimon, instance, table):
+    land(table, 6)
+    asked = tick(paimon, instance)
+    [request] = asked.run_requests
+    assert JOB.execute_in_process(
+        run_config=request.run_config, resources={"paimon": paimon}, instance=instance
+    ).success
+    assert not tick(paimon, instance, asked.cursor).run_requests
+
+
+def test_a_table_being_compacted_is_left_alone(paimon, instance, table):
+    land(table, 6)
+    run = instance.create_run_for_job(
+        JOB, tags={"paimon/table": "ops.planes"}, status=dg.DagsterRunStatus.STARTED
+    )
+    waiting = tick(paimon, instance)
+    assert not waiting.run_requests
+    assert "is being compacted" in waiting.skip_reason.skip_message
+    instance.report_run_failed(instance.get_run_by_id(run.run_id))
+    assert tick(paimon, instance, waiting.cursor).run_requests
+
+
+def test_where_no_option_asks_the_run_is_full(paimon, instance, table):
+    land(table, 3)
+    [request] = tick(paimon, instance, level_0_runs=3).run_requests
+    assert request.run_config["ops"]["compact"]["config"]["strategy"] == "full"
+
+
+def test_a_table_made_again_is_looked_at_again(paimon, instance, table):
+    land(table, 5)
+    asked = tick(paimon, instance)
+    catalog = paimon.catalog()
+    catalog.drop_table("ops.planes")
+    assert json.loads(tick(paimon, instance, asked.cursor).cursor)["seen"] == {}
+    land(catalog.create_table("ops.planes", PLANES), 5)
+    [request] = tick(paimon, instance, asked.cursor).run_requests
+    assert request.run_key != asked.run_requests[0].run_key
+
+
+def test_small_files_of_a_table_without_key(paimon, instance, table):
+    weather = paimon.catalog().create_table("ops.weather", WEATHER)
+    row = pa.table({"origin": ["JFK"], "temp": [1.0], "day": pa.array([None], pa.date32())})
+    for _ in range(3):
+        weather.new_write_builder().write(row, EmbeddedExecutor())
+    [request] = tick(paimon, instance, small_files=3).run_requests
+    assert request.tags["paimon/table"] == "ops.weather"
+    assert not tick(paimon, instance, small_files=None).run_requests
+
+
+def test_deleted_rows_ask(paimon, instance):
+    catalog = paimon.catalog()
+    catalog.create_database("ops")
+    schema = Schema.of(
+        {"k": "INT", "kind": "STRING"},
+        primary_keys=["k"],
+        options={"bucket": "1", "rowkind.field": "kind"},
+    )
+    table = catalog.create_table("ops.deletes", schema)
+    for kind in ("+I", "-D"):
+        rows = pa.table({"k": pa.array([1, 2], pa.int32()), "kind": [kind] * 2})
+        table.new_write_builder().write(rows, EmbeddedExecutor())
+    [request] = tick(paimon, instance).run_requests
+    assert request.run_config["ops"]["compact"]["config"]["strategy"] == "full"
+
+
+def test_a_table_that_cannot_be_read_stops_no_other(paimon, instance, table):
+    land(table, 5)
+    broken = paimon.catalog().create_table("ops.broken", WEATHER)
+    row = pa.table({"origin": ["JFK"], "temp": [1.0], "day": pa.array([None], pa.date32())})
+    broken.new_write_builder().write(row, EmbeddedExecutor())
+    broken.file_io.write_bytes(f"{broken.path}/snapshot/snapshot-2", b"{}")
+    found = tick(paimon, instance)
+    assert len(found.run_requests) == 1
+
+
+def test_a_cursor_nobody_can_read_is_none(paimon, instance, table):
+    land(table, 5)
+    assert tick(paimon, instance, cursor="not json").run_requests
+
+
+def test_names_that_fit_nothing_are_told(paimon, instance, table):
+    found = tick(paimon, instance, tables=("gone.*", "ops.planes"))
+    assert "gone" in found.skip_reason.skip_message

@@ -1,0 +1,189 @@
+"""Frames of every kind go into tables of every kind, and come out as what is asked for."""
+
+from typing import Any
+
+import dagster as dg
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from paimon_assets.assets import (
+    PaimonCatalogResource,
+    PaimonIOManager,
+    paimon_input,
+    paimon_output,
+)
+from paimon_assets.engine.spec.schema import Schema
+from tests.assets.io_support import ANNOTATION, FROM_ARROW, io_run, to_arrow
+from tests.assets.support import data_version_of, failure_text, metadata_of, rows_of
+
+COLUMNS = {"id": "BIGINT", "name": "STRING", "n": "INT", "day": "DATE"}
+TABLES = {
+    "append": Schema.of(COLUMNS),
+    "fixed": Schema.of(COLUMNS, primary_keys=["id"], options={"bucket": "2"}),
+    "dynamic": Schema.of(COLUMNS, primary_keys=["id"], options={"bucket": "-1"}),
+    "partitioned": Schema.of(COLUMNS, partition_keys=["name"]),
+}
+BIG = 2**53 + 1
+"""A number that no float holds."""
+KEY = dg.AssetKey(["shop", "orders"])
+
+
+def orders() -> pa.Table:
+    return pa.table(
+        {
+            "id": pa.array([BIG, 2, 3], pa.int64()),
+            "name": pa.array(["a", "b", "b"], pa.string()),
+            "n": pa.array([1, None, 3], pa.int32()),
+            "day": pa.array([0, None, 365], pa.date32()),
+        }
+    )
+
+
+def produced(frame: Any, **options: Any) -> dg.AssetsDefinition:
+    @dg.asset(key=KEY, metadata=paimon_output(**options))
+    def table() -> Any:
+        return frame
+
+    return table
+
+
+def consumed(annotation: Any, seen: list[pa.Table], **options: Any) -> dg.AssetsDefinition:
+    def read(table: Any) -> dg.MaterializeResult[Any]:
+        seen.append(to_arrow(table))
+        return dg.MaterializeResult()
+
+    read.__annotations__["table"] = annotation
+    ins = {"table": dg.AssetIn(KEY, metadata=paimon_input(**options))}
+    return dg.asset(ins=ins, name="reader")(read)
+
+
+@pytest.mark.parametrize("table", TABLES)
+@pytest.mark.parametrize("kind", FROM_ARROW)
+def test_a_frame_goes_in_and_comes_out(
+    kind: str, table: str, paimon: PaimonCatalogResource
+) -> None:
+    seen: list[pa.Table] = []
+    written = produced(FROM_ARROW[kind](orders()), schema=TABLES[table])
+    result = io_run([written, consumed(ANNOTATION[kind], seen)], paimon)
+    assert result.success, failure_text(result)
+    [back] = seen
+    assert set(back.column("id").to_pylist()) == {2, 3, BIG}
+    assert sorted(back.cast(orders().schema).to_pylist(), key=str) == sorted(
+        orders().to_pylist(), key=str
+    )
+    assert metadata_of(result, KEY)["dagster/row_count"] == 3
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_an_asset_that_is_run_again_leaves_no_duplicates(
+    table: str, paimon: PaimonCatalogResource
+) -> None:
+    written = produced(orders(), schema=TABLES[table])
+    first, again = (io_run(written, paimon) for _ in range(2))
+    assert first.success, failure_text(first)
+    assert again.success, failure_text(again)
+    assert metadata_of(again, KEY)["dagster/row_count"] == 3
+    assert len(rows_of(paimon.catalog().get_table("shop.orders"))) == 3
+
+
+def test_one_type_goes_in_and_another_comes_out(paimon: PaimonCatalogResource) -> None:
+    seen: list[pa.Table] = []
+    frame = FROM_ARROW["pandas"](orders())
+    result = io_run([produced(frame), consumed(pl.DataFrame, seen)], paimon)
+    assert result.success, failure_text(result)
+    assert seen[0].column("id").to_pylist()[0] == BIG
+
+
+def test_without_annotation_an_arrow_table_comes(paimon: PaimonCatalogResource) -> None:
+    @dg.asset(ins={"table": dg.AssetIn(KEY)})
+    def reader(table) -> None:
+        assert isinstance(table, pa.Table)
+
+    assert io_run([produced(orders()), reader], paimon).success
+
+
+@pytest.mark.parametrize("annotation", [dict, list[int], int])
+def test_a_type_that_is_no_frame_is_refused(annotation: Any, paimon: PaimonCatalogResource) -> None:
+    text = failure_text(io_run([produced(orders()), consumed(annotation, [])], paimon))
+    assert "cannot be loaded as" in text
+    assert "pandas.DataFrame, polars.DataFrame" in text
+
+
+def test_a_value_that_is_no_frame_is_refused(paimon: PaimonCatalogResource) -> None:
+    text = failure_text(io_run(produced([1, 2], schema=TABLES["append"]), paimon))
+    assert "builtins.list; expected a pyarrow Table" in text
+    assert paimon.catalog().get_table("shop.orders").latest_snapshot() is None
+
+
+def test_none_writes_nothing_and_an_empty_frame_empties(paimon: PaimonCatalogResource) -> None:
+    schema = TABLES["append"]
+    assert io_run(produced(None), paimon).success, "no table, no frame"
+    assert io_run(produced(orders(), schema=schema), paimon).success
+    result = io_run(produced(None, schema=schema), paimon)
+    assert metadata_of(result, KEY)["paimon/rows_in"] == 0
+    assert data_version_of(result, KEY) == "1"
+    assert io_run(produced(orders().slice(0, 0), schema=schema), paimon).success
+    assert rows_of(paimon.catalog().get_table("shop.orders")) == []
+
+
+def test_gaps_round_no_number(paimon: PaimonCatalogResource) -> None:
+    frame = pa.table({"id": pa.array([BIG, None], pa.int64()), "ok": [True, None]})
+    types: list[str] = []
+
+    @dg.asset(ins={"table": dg.AssetIn(KEY)})
+    def reader(table: pd.DataFrame) -> None:
+        types.extend(str(dtype) for dtype in table.dtypes)
+        assert table["id"][0] == BIG
+
+    result = io_run([produced(frame), reader], paimon)
+    assert result.success, failure_text(result)
+    assert types == ["Int64", "boolean"]
+
+
+@pytest.mark.parametrize("name", ["select", "Upper", "with.dot", "naïve ü", "with`tick"])
+def test_any_name_of_a_column(name: str, paimon: PaimonCatalogResource) -> None:
+    seen: list[pa.Table] = []
+    frame = pa.table({name: [1, 2], "other": ["x", "y"]})
+    reads = consumed(pl.LazyFrame, seen, columns=[name])
+    result = io_run([produced(frame), reads], paimon)
+    assert result.success, failure_text(result)
+    assert seen[0].to_pylist() == [{name: 1}, {name: 2}]
+
+
+def test_a_lazy_frame_reads_the_columns_it_needs(paimon: PaimonCatalogResource) -> None:
+    lengths: list[Any] = []
+
+    @dg.asset(ins={"table": dg.AssetIn(KEY)})
+    def reader(table: pl.LazyFrame) -> None:
+        assert table.select("name").collect().columns == ["name"]
+        assert table.filter(pl.col("n") > 1).select("id").collect().to_series().to_list() == [3]
+        assert table.head(2).collect().height == 2
+        assert table.filter(pl.col("n") > 1).head(1).collect()["id"].to_list() == [3]
+        assert table.head(1).filter(pl.col("n") > 1).collect().height == 0
+        lengths.append(table.select(pl.len()).collect().item())
+
+    result = io_run([produced(orders()), reader], paimon)
+    assert result.success, failure_text(result)
+    assert lengths == [3]
+
+
+def test_what_an_op_puts_out_is_a_table_too(paimon: PaimonCatalogResource) -> None:
+    seen: list[pa.Table] = []
+
+    @dg.op(out=dg.Out(metadata=paimon_output(table="ops.made")))
+    def make() -> pa.Table:
+        return orders()
+
+    @dg.op(ins={"table": dg.In(metadata=paimon_input(columns=["id"]))})
+    def take(table: pa.Table) -> None:
+        seen.append(table)
+
+    @dg.job(resource_defs={"io_manager": PaimonIOManager(paimon=paimon, database="plain")})
+    def job() -> None:
+        take(make())
+
+    assert job.execute_in_process().success
+    assert seen[0].column_names == ["id"]
+    assert paimon.catalog().list_tables("ops") == ["made"]

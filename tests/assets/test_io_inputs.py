@@ -1,0 +1,322 @@
+"""Inputs: columns, filters, moments, what is new since the last run, and what does not exist."""
+
+import datetime as dt
+from typing import Any
+
+import dagster as dg
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from paimon_assets.assets import (
+    PaimonCatalogResource,
+    PaimonIOManager,
+    paimon_asset,
+    paimon_input,
+    paimon_output,
+)
+from paimon_assets.engine.control.filesystem_catalog import FilesystemCatalog
+from paimon_assets.engine.embedded import EmbeddedExecutor
+from paimon_assets.engine.spec.schema import Schema
+from paimon_assets.engine.table.api import TableCatalog
+from tests.assets.io_support import io_run
+from tests.assets.support import (
+    FailsOnce,
+    data_version_of,
+    failure_text,
+    instance_beside,
+    rows_of,
+)
+
+KEY = dg.AssetKey(["shop", "orders"])
+SCHEMA = Schema.of({"id": "BIGINT", "v": "STRING"}, primary_keys=["id"], options={"bucket": "1"})
+
+
+def rows(*numbers: int, text: str = "x") -> pa.Table:
+    ids = pa.array(numbers, pa.int64())
+    return pa.table({"id": ids, "v": pa.array([text] * len(numbers), pa.string())})
+
+
+@pytest.fixture
+def lake(paimon: PaimonCatalogResource) -> PaimonCatalogResource:
+    """A table of three snapshots, the second one tagged."""
+    catalog = paimon.catalog()
+    catalog.create_database("shop")
+    table = catalog.create_table("shop.orders", SCHEMA)
+    for number in (1, 2, 3):
+        put(paimon, number)
+    table.create_tag("second", snapshot_id=2)
+    return paimon
+
+
+def put(paimon: PaimonCatalogResource, *numbers: int, text: str = "x") -> None:
+    table = paimon.catalog().get_table("shop.orders")
+    table.new_write_builder().write(rows(*numbers, text=text), EmbeddedExecutor())
+
+
+def external() -> dg.AssetSpec:
+    return dg.AssetSpec(KEY, metadata=paimon_output(table="shop.orders"))
+
+
+def read(paimon: PaimonCatalogResource, **options: Any) -> pa.Table:
+    seen: list[pa.Table] = []
+
+    @dg.asset(ins={"table": dg.AssetIn(KEY, metadata=paimon_input(**options))})
+    def reader(table: pa.Table) -> dg.MaterializeResult[Any]:
+        seen.append(table)
+        return dg.MaterializeResult()
+
+    result = io_run([external(), reader], paimon)
+    assert result.success, failure_text(result)
+    return seen[0]
+
+
+def ids(table: pa.Table) -> list[int]:
+    found: list[Any] = table.column("id").to_pylist()
+    return sorted(found)
+
+
+def test_columns_and_a_filter(lake: PaimonCatalogResource) -> None:
+    table = read(lake, columns=["v", "id"], where="id > 1")
+    assert table.column_names == ["v", "id"]
+    assert ids(table) == [2, 3]
+
+
+def test_moments(lake: PaimonCatalogResource) -> None:
+    assert ids(read(lake, snapshot=1)) == [1]
+    assert ids(read(lake, tag="second")) == [1, 2]
+    table = lake.catalog().get_table("shop.orders")
+    first = table.snapshot(1)
+    assert first is not None
+    moment = dt.datetime.fromtimestamp(first.time_millis / 1000, tz=dt.UTC)
+    assert ids(read(lake, timestamp=moment))[0] == 1
+    assert ids(read(lake, timestamp=first.time_millis))[0] == 1
+    table.branches.create("b1", tag="second")
+    assert ids(read(lake, branch="b1")) == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"columns": ["id", "w"]}, "'w'"),
+        ({"where": "w > 1"}, "'w'"),
+        ({"where": "id >"}, "id >"),
+        ({"snapshot": 99}, "99"),
+        ({"tag": "third"}, "third"),
+        ({"snapshot": 1, "tag": "second"}, "scan."),
+    ],
+)
+def test_what_does_not_exist_is_named(
+    options: dict[str, Any], expected: str, lake: PaimonCatalogResource
+) -> None:
+    @dg.asset(ins={"table": dg.AssetIn(KEY, metadata=paimon_input(**options))})
+    def reader(table: pa.Table) -> None:
+        raise AssertionError(table)
+
+    text = failure_text(io_run([external(), reader], lake))
+    assert expected in text
+    assert "shop.orders" in text
+
+
+def test_a_key_of_metadata_that_is_none_is_refused(lake: PaimonCatalogResource) -> None:
+    @dg.asset(ins={"table": dg.AssetIn(KEY, metadata={"paimon/column": ["id"]})})
+    def reader(table: pa.Table) -> None:
+        raise AssertionError(table)
+
+    assert "'paimon/column' of input 'table'" in failure_text(io_run([external(), reader], lake))
+
+
+def test_a_table_that_is_not_there(paimon: PaimonCatalogResource) -> None:
+    @dg.asset(ins={"table": dg.AssetIn(KEY)})
+    def reader(table: pa.Table) -> None:
+        raise AssertionError(table)
+
+    text = failure_text(io_run([external(), reader], paimon))
+    assert "Table 'shop.orders' does not exist yet. Materialize its asset first" in text
+
+
+def test_rows_of_a_table_asset_are_read(paimon: PaimonCatalogResource) -> None:
+    seen: list[pa.Table] = []
+
+    @paimon_asset("shop.orders", SCHEMA)
+    def orders() -> pa.Table:
+        return rows(7)
+
+    @dg.asset(ins={"table": dg.AssetIn(KEY)})
+    def reader(table: pa.Table) -> dg.MaterializeResult[Any]:
+        seen.append(table)
+        return dg.MaterializeResult()
+
+    result = io_run([orders, reader], paimon)
+    assert result.success, failure_text(result)
+    assert ids(seen[0]) == [7]
+
+
+def follower(seen: list[list[int]], **options: Any) -> dg.AssetsDefinition:
+    metadata = paimon_input(consumer="copy", **options)
+
+    @dg.asset(
+        key=["shop", "copy"],
+        ins={"table": dg.AssetIn(KEY, metadata=metadata)},
+        metadata=paimon_output(mode="append"),
+    )
+    def copy(table: pa.Table) -> pa.Table:
+        seen.append(ids(table))
+        return table
+
+    return copy
+
+
+def test_only_what_is_new_since_the_last_run(lake: PaimonCatalogResource) -> None:
+    seen: list[list[int]] = []
+    assets = [external(), follower(seen)]
+    assert io_run(assets, lake).success
+    assert io_run(assets, lake).success, "nothing new"
+    put(lake, 4)
+    put(lake, 2, text="y")
+    assert io_run(assets, lake).success
+    assert seen == [[1, 2, 3], [], [2, 4]]
+    table = lake.catalog().get_table("shop.orders")
+    assert table.consumers.list() == {"copy": 6}
+    assert len(rows_of(lake.catalog().get_table("shop.copy"))) == 5
+
+
+def test_row_kinds_of_what_is_new(lake: PaimonCatalogResource) -> None:
+    table = read(lake, row_kinds=True, columns=["id"])
+    assert table.column_names == ["rowkind", "id"]
+    assert set(table.column("rowkind").to_pylist()) == {"+I"}
+
+
+def test_what_is_new_does_not_replace_a_table_by_default(lake: PaimonCatalogResource) -> None:
+    metadata = paimon_input(consumer="copy")
+
+    @dg.asset(key=["shop", "copy"], ins={"table": dg.AssetIn(KEY, metadata=metadata)})
+    def copy(table: pa.Table) -> pa.Table:
+        return table
+
+    text = failure_text(io_run([external(), copy], lake))
+    assert "What is new in table 'shop.orders' would replace all of table 'shop.copy'" in text
+    assert lake.catalog().get_table("shop.orders").consumers.list() == {}
+
+
+def test_what_is_ignored_is_not_consumed(lake: PaimonCatalogResource) -> None:
+    metadata = paimon_input(consumer="copy")
+
+    @dg.asset(
+        key=["shop", "copy"],
+        ins={"table": dg.AssetIn(KEY, metadata=metadata)},
+        metadata=paimon_output(mode="ignore"),
+    )
+    def copy(table: pa.Table) -> pa.Table:
+        return table
+
+    for _ in range(2):
+        assert io_run([external(), copy], lake).success
+        put(lake, 4)
+    assert lake.catalog().get_table("shop.orders").consumers.list() == {"copy": 4}
+
+
+def test_a_run_that_fails_consumes_nothing(lake: PaimonCatalogResource) -> None:
+    @dg.asset(ins={"table": dg.AssetIn(KEY, metadata=paimon_input(consumer="copy"))})
+    def breaks(table: pa.Table) -> pa.Table:
+        raise ValueError(table.num_rows)
+
+    assert not io_run([external(), breaks], lake).success
+    assert lake.catalog().get_table("shop.orders").consumers.list() == {}
+
+
+def test_a_table_asset_consumes_too(lake: PaimonCatalogResource) -> None:
+    seen: list[list[int]] = []
+    metadata = paimon_input(consumer="copy")
+
+    @paimon_asset("shop.copy", SCHEMA, ins={"table": dg.AssetIn(KEY, metadata=metadata)})
+    def copy(table: pa.Table) -> pa.Table:
+        seen.append(ids(table))
+        return table
+
+    for _ in range(2):
+        result = io_run([external(), copy], lake)
+        assert result.success, failure_text(result)
+    assert seen == [[1, 2, 3], []]
+
+
+def test_a_retry_consumes_what_was_committed_and_no_more(
+    lake: PaimonCatalogResource,
+) -> None:
+    file_io = FailsOnce(after_publish_of="copy/snapshot/snapshot-1")
+
+    class Unreliable(PaimonCatalogResource):
+        def catalog(self) -> TableCatalog:
+            if file_io.has_failed and not seen[1:]:
+                put(lake, 4)
+            return TableCatalog(FilesystemCatalog(self.warehouse, file_io), file_io)
+
+    seen: list[list[int]] = []
+    unreliable = Unreliable(warehouse=lake.warehouse, executor="embedded")
+    assets = [external(), follower(seen)]
+    result = io_run(assets, unreliable)
+    assert file_io.has_failed
+    assert result.success, failure_text(result)
+    assert seen == [[1, 2, 3], [1, 2, 3, 4]], "the retry read more than was committed"
+    assert io_run(assets, lake).success
+    assert seen[2] == [4]
+    assert sorted(row["id"] for row in rows_of(lake.catalog().get_table("shop.copy"))) == [
+        1,
+        2,
+        3,
+        4,
+    ]
+
+
+def test_a_consumer_has_one_position(lake: PaimonCatalogResource) -> None:
+    days = dg.DailyPartitionsDefinition("2024-01-01", end_date="2024-01-03")
+
+    @dg.asset(
+        partitions_def=days,
+        ins={"table": dg.AssetIn(KEY, metadata=paimon_input(consumer="copy"))},
+    )
+    def daily(table: pa.Table) -> None:
+        raise AssertionError(table)
+
+    text = failure_text(io_run([external(), daily], lake, partition_key="2024-01-01"))
+    assert "this needs a step with one output and without partitions" in text
+
+
+def test_a_person_loads_a_table_without_a_run(lake: PaimonCatalogResource) -> None:
+    manager = PaimonIOManager(paimon=lake)
+    defs = dg.Definitions(assets=[external()], resources={"io_manager": manager})
+    with instance_beside(lake) as instance, defs.get_asset_value_loader(instance) as loader:
+
+        def load(**options: Any) -> pl.DataFrame:
+            metadata = paimon_input(**options)
+            frame = loader.load_asset_value(
+                KEY, python_type=pl.DataFrame, input_definition_metadata=metadata
+            )
+            assert isinstance(frame, pl.DataFrame)
+            return frame
+
+        assert load(where="id > 1").height == 2
+        assert load(snapshot=1).height == 1
+        with pytest.raises(dg.Failure, match="this needs a step"):
+            load(consumer="me")
+
+
+def test_outputs_of_one_step_are_tables_of_their_own(paimon: PaimonCatalogResource) -> None:
+    outs = {
+        "one": dg.AssetOut(key=["shop", "one"]),
+        "two": dg.AssetOut(key=["shop", "two"], metadata=paimon_output(mode="append")),
+    }
+
+    @dg.multi_asset(outs=outs)
+    def both() -> Any:
+        mine = dg.DataVersion("mine")
+        yield dg.MaterializeResult(asset_key=["shop", "one"], value=rows(1), data_version=mine)
+        yield dg.Output(rows(2), "two")
+
+    for _ in range(2):
+        result = io_run(both, paimon)
+        assert result.success, failure_text(result)
+        assert data_version_of(result, dg.AssetKey(["shop", "one"])) == "mine"
+    catalog = paimon.catalog()
+    heights = [len(rows_of(catalog.get_table(f"shop.{name}"))) for name in ("one", "two")]
+    assert heights == [1, 2]

@@ -1,0 +1,177 @@
+"""What becomes of rows that are there already; and one step commits once."""
+
+from typing import Any
+
+import dagster as dg
+import pyarrow as pa
+import pytest
+
+from paimon_assets.assets import PaimonCatalogResource, PaimonIOManager, paimon_output
+from paimon_assets.engine.control.filesystem_catalog import FilesystemCatalog
+from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.schema import Schema
+from paimon_assets.engine.table.api import TableCatalog
+from tests.assets.io_support import io_run
+from tests.assets.support import (
+    FailsOnce,
+    data_version_of,
+    failure_text,
+    metadata_of,
+    rows_of,
+)
+
+KEY = dg.AssetKey(["shop", "orders"])
+KEYED = Schema.of({"id": "BIGINT", "v": "STRING"}, primary_keys=["id"], options={"bucket": "1"})
+APPENDED = Schema.of({"id": "BIGINT", "v": "STRING"})
+BY_VALUE = Schema.of({"id": "BIGINT", "v": "STRING"}, partition_keys=["v"])
+
+
+def rows(*pairs: tuple[int, str]) -> pa.Table:
+    return pa.table(
+        {
+            "id": pa.array([number for number, _ in pairs], pa.int64()),
+            "v": pa.array([text for _, text in pairs], pa.string()),
+        }
+    )
+
+
+def orders(frame: Any, **options: Any) -> dg.AssetsDefinition:
+    @dg.asset(key=KEY, metadata=paimon_output(**options), code_version="7")
+    def table() -> Any:
+        return frame
+
+    return table
+
+
+def pairs_in(paimon: PaimonCatalogResource) -> list[tuple[int, str]]:
+    table = paimon.catalog().get_table("shop.orders")
+    return sorted((row["id"], row["v"]) for row in rows_of(table))
+
+
+@pytest.mark.parametrize(
+    ("schema", "mode", "expected"),
+    [
+        (APPENDED, "append", [(1, "a"), (2, "b"), (2, "x"), (3, "b")]),
+        (KEYED, "append", [(1, "a"), (2, "x"), (3, "b")]),
+        (KEYED, "upsert", [(1, "a"), (2, "x"), (3, "b")]),
+        (APPENDED, "overwrite", [(2, "x"), (3, "b")]),
+        (KEYED, "overwrite", [(2, "x"), (3, "b")]),
+        (BY_VALUE, "overwrite_partitions", [(1, "a"), (2, "x"), (3, "b")]),
+        (APPENDED, "ignore", [(1, "a"), (2, "b")]),
+    ],
+)
+def test_modes(
+    schema: Schema,
+    mode: str,
+    expected: list[tuple[int, str]],
+    paimon: PaimonCatalogResource,
+) -> None:
+    for frame in (rows((1, "a"), (2, "b")), rows((2, "x"), (3, "b"))):
+        result = io_run(orders(frame, schema=schema, mode=mode), paimon)
+        assert result.success, failure_text(result)
+    assert pairs_in(paimon) == expected
+
+
+def test_an_error_if_there_are_rows(paimon: PaimonCatalogResource) -> None:
+    asset = orders(rows((1, "a")), schema=APPENDED, mode="error_if_exists")
+    assert io_run(orders(rows(), schema=APPENDED), paimon).success, "a table without rows"
+    assert io_run(asset, paimon).success
+    assert "has rows already" in failure_text(io_run(asset, paimon))
+    assert pairs_in(paimon) == [(1, "a")]
+
+
+def test_rows_that_come_while_it_writes_are_an_error_too(paimon: PaimonCatalogResource) -> None:
+    def slow() -> Any:
+        yield rows((1, "a")).to_batches()[0]
+        assert io_run(orders(rows((9, "z")), schema=APPENDED), paimon).success
+
+    reader = pa.RecordBatchReader.from_batches(rows().schema, slow())
+    asset = orders(reader, schema=APPENDED, mode="error_if_exists")
+    assert "has rows already" in failure_text(io_run(asset, paimon))
+    assert pairs_in(paimon) == [(9, "z")]
+
+
+def test_a_mode_is_of_the_manager_the_definition_or_the_run(paimon: PaimonCatalogResource) -> None:
+    class Config(dg.Config):
+        mode: str
+
+    @dg.asset(key=KEY, metadata=paimon_output(mode="overwrite"))
+    def table(context: dg.AssetExecutionContext, config: Config) -> pa.Table:
+        context.add_output_metadata({"paimon/mode": config.mode})
+        return rows((1, "a"))
+
+    appending = PaimonIOManager(paimon=paimon, mode="append")
+    for _ in range(2):
+        assert io_run(orders(rows((1, "a"))), paimon, manager=appending).success
+    assert pairs_in(paimon) == [(1, "a")] * 2
+    assert io_run(orders(rows((1, "a")), mode="overwrite"), paimon, manager=appending).success
+    assert pairs_in(paimon) == [(1, "a")]
+    config = dg.RunConfig({"shop__orders": Config(mode="append")})
+    result = io_run(table, paimon, run_config=config)
+    assert result.success, failure_text(result)
+    assert pairs_in(paimon) == [(1, "a")] * 2
+
+
+def test_modes_that_do_not_fit_are_refused(paimon: PaimonCatalogResource) -> None:
+    with pytest.raises(InvalidInputError, match=r"Write mode 'merge' .* one of append"):
+        paimon_output(mode="merge")
+    wrong = PaimonIOManager(paimon=paimon, mode="replace")
+    assert "'replace'" in failure_text(io_run(orders(rows((1, "a"))), paimon, manager=wrong))
+    text = failure_text(io_run(orders(rows((1, "a")), schema=APPENDED, mode="upsert"), paimon))
+    assert "has no primary key" in text
+    partitions = orders(rows((1, "a")), schema=APPENDED, mode="overwrite_partitions")
+    assert "partitioned not at all" in failure_text(io_run(partitions, paimon))
+    assert paimon.catalog().get_table("shop.orders").latest_snapshot() is None
+
+
+def test_a_key_of_metadata_that_is_none_is_refused(paimon: PaimonCatalogResource) -> None:
+    @dg.asset(key=KEY, metadata={"paimon/mood": "append"})
+    def table() -> pa.Table:
+        return rows((1, "a"))
+
+    text = failure_text(io_run(table, paimon))
+    assert "'paimon/mood' of asset 'shop/orders'" in text
+    assert "paimon/mode" in text
+
+
+def test_what_the_snapshot_says_of_its_run(paimon: PaimonCatalogResource) -> None:
+    result = io_run(orders(rows((1, "a"))), paimon)
+    snapshot = paimon.catalog().get_table("shop.orders").latest_snapshot()
+    assert snapshot is not None
+    assert snapshot.properties["dagster.run-id"] == result.run_id
+    assert snapshot.properties["dagster.asset-key"] == "shop/orders"
+    assert snapshot.properties["dagster.code-version"] == "7"
+    assert metadata_of(result, KEY)["dagster/table_name"] == "shop.orders"
+    assert data_version_of(result, KEY) == "1"
+
+
+def test_a_table_that_drifted_is_refused(paimon: PaimonCatalogResource) -> None:
+    assert io_run(orders(rows((1, "a"))), paimon).success
+    text = failure_text(io_run(orders(rows((1, "a")), schema=KEYED), paimon))
+    assert "primary key is declared (id) but stored none" in text
+
+
+def test_a_column_that_is_missing_is_refused_and_not_dropped(
+    paimon: PaimonCatalogResource,
+) -> None:
+    assert io_run(orders(rows((1, "a"))), paimon).success
+    text = failure_text(io_run(orders(rows((2, "b")).drop(["v"])), paimon))
+    assert "the rows lack columns of the table" in text
+    assert pairs_in(paimon) == [(1, "a")]
+
+
+@pytest.mark.parametrize("mode", ["append", "overwrite"])
+def test_a_retried_step_commits_once(mode: str, warehouse: str) -> None:
+    file_io = FailsOnce(after_publish_of="/snapshot-1")
+
+    class Unreliable(PaimonCatalogResource):
+        def catalog(self) -> TableCatalog:
+            return TableCatalog(FilesystemCatalog(self.warehouse, file_io), file_io)
+
+    paimon = Unreliable(warehouse=warehouse, executor="embedded")
+    result = io_run(orders(rows((1, "a")), schema=APPENDED, mode=mode), paimon)
+    assert file_io.has_failed
+    assert result.success, failure_text(result)
+    assert metadata_of(result, KEY)["paimon/already_committed"] is True
+    assert pairs_in(paimon) == [(1, "a")]
+    assert [s.id for s in paimon.catalog().get_table("shop.orders").snapshots()] == [1]

@@ -1,0 +1,77 @@
+"""What a materialization tells of columns: where they come from, and what became of them."""
+
+import dagster as dg
+import pyarrow as pa
+import pytest
+
+from paimon_assets.assets import PaimonCatalogResource, file_ingestion_asset, paimon_asset
+from paimon_assets.assets.source_files import FileSource
+from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.schema import Schema
+from paimon_assets.engine.spec.schema_change import RenameColumn
+from tests.assets.support import PLANES, instance_beside, metadata_of, planes, run
+
+RENAMED = Schema.of(
+    {"tailnum": "STRING", "places": "INT", "engine": "STRING"}, primary_keys=["tailnum"]
+)
+RAW = dg.AssetKey(["raw", "planes"])
+
+
+def test_columns_that_pass_through_are_lineage(paimon: PaimonCatalogResource) -> None:
+    @paimon_asset(
+        "air.planes", PLANES, pass_through={RAW: {"tailnum": "id"}, dg.AssetKey("x"): ["tailnum"]}
+    )
+    def some_planes() -> pa.Table:
+        return planes(("N1", 1, None))
+
+    lineage = metadata_of(run(some_planes, paimon), some_planes.key)["dagster/column_lineage"]
+    assert {
+        name: [(dep.asset_key, dep.column_name) for dep in deps]
+        for name, deps in lineage.deps_by_column.items()
+    } == {"tailnum": [(RAW, "id"), (dg.AssetKey("x"), "tailnum")]}
+
+
+def test_a_column_that_is_none_is_refused() -> None:
+    with pytest.raises(InvalidInputError, match=r"'nose', which is no column of table air.planes"):
+        paimon_asset("air.planes", PLANES, pass_through={RAW: ["nose"]})
+    with pytest.raises(InvalidInputError, match="'nose'"):
+        file_ingestion_asset(
+            "air.planes", PLANES, source=FileSource(folder="x"), pass_through={RAW: ["nose"]}
+        )
+
+
+def test_a_schema_that_changed_is_told_once(paimon: PaimonCatalogResource) -> None:
+    def asset(schema: Schema) -> dg.AssetsDefinition:
+        @paimon_asset("air.planes", schema)
+        def some_planes() -> None: ...
+
+        return some_planes
+
+    with instance_beside(paimon) as instance:
+        before, after = asset(PLANES), asset(RENAMED)
+        shown = [metadata_of(run(before, paimon, instance=instance), before.key)]
+        rename = RenameColumn(field_names=("seats",), new_name="places")
+        paimon.catalog().alter_table("air.planes", [rename])
+        results = [run(after, paimon, instance=instance) for _ in range(2)]
+        shown += [metadata_of(result, after.key) for result in results]
+    diffs = [
+        [dict(record.data) for record in metadata.get("paimon/schema_diff", [])]
+        for metadata in shown
+    ]
+    assert diffs[0] == diffs[2] == []
+    [line] = diffs[1]
+    assert (line["change"], line["before"], line["after"]) == (
+        "renamed",
+        "seats INT COMMENT 'Seats for passengers.'",
+        "places INT COMMENT 'Seats for passengers.'",
+    )
+    assert (shown[1]["paimon/schema_before"], shown[1]["paimon/schema_id"]) == (0, 1)
+
+
+def test_how_long_the_write_took_is_a_number_to_plot(paimon: PaimonCatalogResource) -> None:
+    @paimon_asset("air.planes", PLANES)
+    def some_planes() -> pa.Table:
+        return planes(("N1", 1, None))
+
+    metadata = metadata_of(run(some_planes, paimon), some_planes.key)
+    assert 0 < metadata["paimon/write_seconds"] < 60

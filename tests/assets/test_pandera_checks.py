@@ -1,0 +1,187 @@
+"""Pandera schemas as checks after a commit: what is read, what is counted, what is refused."""
+
+import datetime as dt
+import decimal
+from typing import Any
+
+import dagster as dg
+import pandera.pandas as pandas_schemas
+import pandera.pyarrow as pap
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from paimon_assets.assets import (
+    CheckOptions,
+    PaimonCatalogResource,
+    build_pandera_checks,
+    paimon_asset,
+)
+from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.schema import Schema
+from tests.assets.support import run
+
+ORDERS = Schema.of(
+    {"day": "DATE", "id": "BIGINT", "price": "DECIMAL(8, 2)", "note": "STRING"},
+    partition_keys=["day"],
+)
+DAYS = dg.DailyPartitionsDefinition(start_date="2024-01-01", end_date="2024-01-04")
+NEGATIVE = decimal.Decimal("-1.00")
+
+
+def positive(data: Any) -> Any:
+    """A check of one's own, for a type pandera does not know."""
+    return pc.greater(data.table[data.key], pa.scalar(decimal.Decimal(0)))
+
+
+PRICES = pap.DataFrameSchema(
+    {"id": pap.Column(int), "price": pap.Column(None, pap.Check(positive, name="positive"))}
+)
+
+
+def orders(*rows: tuple[str, int, str]) -> pa.Table:
+    days, numbers, prices = zip(*rows, strict=True)
+    return pa.table(
+        {
+            "day": [dt.date.fromisoformat(day) for day in days],
+            "id": pa.array(numbers, pa.int64()),
+            "price": pa.array([decimal.Decimal(price) for price in prices], pa.decimal128(8, 2)),
+            "note": pa.array([None] * len(rows), pa.string()),
+        }
+    )
+
+
+def orders_asset(rows: pa.Table, **options: Any) -> dg.AssetsDefinition:
+    @paimon_asset("shop.orders", ORDERS, **options)
+    def some_orders(context: dg.AssetExecutionContext) -> pa.Table:
+        if not context.has_partition_key:
+            return rows
+        day = dt.date.fromisoformat(context.partition_key)
+        return rows.filter(pc.equal(rows["day"], pa.scalar(day)))
+
+    return some_orders
+
+
+def judged(result: dg.ExecuteInProcessResult) -> tuple[bool, dict[str, Any]]:
+    [evaluation] = result.get_asset_check_evaluations()
+    metadata = {
+        name: [dict(record.data) for record in value.records]
+        if isinstance(value, dg.TableMetadataValue)
+        else value.value
+        for name, value in evaluation.metadata.items()
+    }
+    return evaluation.passed, metadata
+
+
+ROWS = orders(("2024-01-01", 1, "5.00"), ("2024-01-02", 2, "-1.00"), ("2024-01-03", 3, "-2.00"))
+
+
+def test_failures_are_counted_with_examples(paimon: PaimonCatalogResource) -> None:
+    asset = orders_asset(ROWS)
+    passed, metadata = judged(run([asset, build_pandera_checks(asset, PRICES)], paimon))
+    assert not passed
+    assert metadata["paimon/failure_table"] == [
+        {"column": "price", "check": "positive", "failures": 2, "examples": "-1.00, -2.00"}
+    ]
+    assert (metadata["paimon/rows"], metadata["paimon/snapshot_id"]) == (3, 1)
+
+
+def test_only_partitions_of_the_run_are_judged(paimon: PaimonCatalogResource) -> None:
+    asset = orders_asset(ROWS, partitions_def=DAYS, partition_column="day")
+    check = build_pandera_checks(asset, PRICES)
+    answers = [
+        judged(run([asset, check], paimon, partition_key=day))
+        for day in ("2024-01-02", "2024-01-01")
+    ]
+    assert [(passed, metadata["paimon/rows"]) for passed, metadata in answers] == [
+        (False, 1),
+        (True, 1),
+    ]
+
+
+def test_failures_add_up_over_batches(
+    paimon: PaimonCatalogResource,
+) -> None:
+    rows = orders(*(("2024-01-01", number, str(number % 3 - 1)) for number in range(1000)))
+
+    @paimon_asset("shop.orders", ORDERS)
+    def in_many_files() -> pa.Table:
+        return rows
+
+    for _ in range(3):
+        run(in_many_files, paimon)
+    check = build_pandera_checks(in_many_files, PRICES)
+    passed, metadata = judged(run([in_many_files, check], paimon))
+    assert not passed
+    [line] = metadata["paimon/failure_table"]
+    assert (line["failures"], line["examples"]) == (4 * 667, "-1.00, 0.00")
+    assert metadata["paimon/rows"] == 4000
+
+
+@pytest.mark.parametrize(
+    ("schema", "lines"),
+    [
+        (
+            pap.DataFrameSchema({"nowhere": pap.Column(int)}),
+            [("nowhere", "column_in_dataframe", 1)],
+        ),
+        (pap.DataFrameSchema({"note": pap.Column(int)}), [("note", "dtype('Int64')", 1)]),
+        (
+            pap.DataFrameSchema({"id": pap.Column(int)}, strict=True),
+            [("day", "column_in_schema", 1), ("note", "column_in_schema", 1)],
+        ),
+    ],
+    ids=["missing", "type", "strict"],
+)
+def test_what_is_wrong_with_a_column_is_told_once(
+    paimon: PaimonCatalogResource, schema: pap.DataFrameSchema, lines: list[tuple[str, str, int]]
+) -> None:
+    asset = orders_asset(ROWS)
+    passed, metadata = judged(run([asset, build_pandera_checks(asset, schema)], paimon))
+    assert not passed
+    found = [
+        (
+            line["examples"] if line["check"] == "column_in_schema" else line["column"],
+            line["check"],
+            line["failures"],
+        )
+        for line in metadata["paimon/failure_table"]
+    ]
+    for line in lines[:1]:
+        assert line[1] in [check for _, check, _ in found]
+    assert all(failures <= 3 for _, _, failures in found)
+
+
+def test_a_model_with_patterns_and_names(paimon: PaimonCatalogResource) -> None:
+    class Ids(pap.DataFrameModel):
+        id: int = pap.Field(le=2)
+
+        class Config:
+            name = "order ids"
+
+    asset = orders_asset(ROWS)
+    options = CheckOptions(blocking=True, severity=dg.AssetCheckSeverity.WARN)
+    check = build_pandera_checks(asset, Ids, options=options)
+    [spec] = check.check_specs
+    assert (spec.name, spec.blocking) == ("order_ids", True)
+    passed, metadata = judged(run([asset, check], paimon))
+    assert not passed
+    assert metadata["paimon/failures"] == 1
+    pattern = pap.DataFrameSchema({"^i.$": pap.Column(int, pap.Check.gt(1), regex=True)})
+    check = build_pandera_checks(asset, pattern, options=CheckOptions(name="patterns"))
+    passed, metadata = judged(run([asset, check], paimon))
+    assert metadata["paimon/failures"] == 2  # this run's row, and that of the run before
+
+
+def test_what_cannot_be_judged_is_refused_when_it_is_defined() -> None:
+    asset = orders_asset(ROWS)
+    with pytest.raises(InvalidInputError, match=r"unique values \(id\).*unique_key_check"):
+        build_pandera_checks(asset, pap.DataFrameSchema({"id": pap.Column(int, unique=True)}))
+    with pytest.raises(InvalidInputError, match=r"unique values \(id\)"):
+        build_pandera_checks(asset, pap.DataFrameSchema({"id": pap.Column(int)}, unique=["id"]))
+    foreign: Any = pandas_schemas.DataFrameSchema({"id": pandas_schemas.Column(int)})
+    with pytest.raises(InvalidInputError, match=r"expected a DataFrameSchema .* pandera.pyarrow"):
+        build_pandera_checks(asset, foreign)
+    wrong: Any = {"when": "before_commit"}
+    with pytest.raises(InvalidInputError, match="hand them to it as before_commit="):
+        build_pandera_checks(asset, PRICES, **wrong)

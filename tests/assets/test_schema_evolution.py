@@ -1,0 +1,259 @@
+import dagster as dg
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from paimon_assets.assets import (
+    CheckOptions,
+    FileSource,
+    SchemaEvolutionConfig,
+    file_ingestion_asset,
+    overflow_check,
+    paimon_asset,
+    schema_check,
+    schema_evolution_job,
+    source_overflow_check,
+)
+from paimon_assets.engine.spec.schema import Schema
+from paimon_assets.engine.spec.schema_change import (
+    add_column,
+    drop_column,
+    rename_column,
+    update_column_comment,
+    update_column_type,
+)
+from paimon_assets.engine.spec.schema_change_json import changes_from_json, changes_to_json
+from tests.assets.support import PLANES, FailsOnce, instance_beside, metadata_of, planes, run
+
+KEY = dg.AssetKey(["ops", "planes"])
+ROWS = planes(("N1", 2, "Turbo"), ("N2", 300, "Jet"), ("N3", None, None))
+
+
+@paimon_asset("ops.planes", PLANES)
+def the_planes() -> pa.Table:
+    """Three planes."""
+    return ROWS
+
+
+@pytest.fixture
+def table(paimon):
+    """The table of the asset, materialized once."""
+    assert run(the_planes, paimon).success
+    return paimon.catalog().get_table("ops.planes")
+
+
+def evolve(paimon, *changes, instance=None, **config):
+    job = schema_evolution_job()
+    described = SchemaEvolutionConfig(
+        table="ops.planes", changes=changes_to_json(changes), **config
+    )
+    return job.execute_in_process(
+        run_config=dg.RunConfig(ops={"evolve_schema": described}),
+        resources={"paimon": paimon},
+        instance=instance or instance_beside(paimon),
+        raise_on_error=False,
+    )
+
+
+def observed(result):
+    [event] = [e for e in result.all_events if e.event_type_value == "ASSET_OBSERVATION"]
+    found = event.event_specific_data.asset_observation
+    assert found.asset_key == KEY
+    return {
+        name: value.records if isinstance(value, dg.TableMetadataValue) else value.value
+        for name, value in found.metadata.items()
+    }
+
+
+def failure(result):
+    [event] = [e for e in result.all_events if e.is_step_failure]
+    return event.step_failure_data.user_failure_data
+
+
+def test_the_default_is_a_dry_run_that_shows_diff_and_report(paimon, table):
+    changes = (update_column_type("seats", "TINYINT"), add_column("wings", "INT", after="seats"))
+    result = evolve(paimon, *changes)
+    assert result.success
+    found = observed(result)
+    assert [line.data for line in found["paimon/schema_diff"]] == [
+        {"what": "column", "field id": 1, "change": "type", "cast": "explicit",
+         "before": "seats INT COMMENT 'Seats for passengers.'",
+         "after": "seats TINYINT COMMENT 'Seats for passengers.'"},
+        {"what": "column", "field id": 3, "change": "added", "cast": "",
+         "before": None, "after": "wings INT"},
+    ]  # fmt: skip
+    [line] = [line.data for line in found["paimon/overflow_report"]]
+    assert (line["column"], line["stored values"], line["lost"]) == ("seats", 3, 1)
+    assert (line["overflows"], line["counted"], line["files read"]) == (1, "at least", 0)
+    [example] = [line.data for line in found["paimon/overflow_examples"]]
+    assert (example["value"], example["what happens"]) == ("300", "overflows")
+    assert example["file"].endswith(".parquet")
+    assert changes_from_json(found["paimon/schema_changes"]) == changes
+    assert found["paimon/dry_run"] is True
+    assert not result.get_asset_materialization_events()
+    assert len(table.schemas()) == 1
+
+
+def test_a_change_that_loses_values_fails_and_leaves_the_table(paimon, table):
+    result = evolve(paimon, update_column_type("seats", "TINYINT"), dry_run=False)
+    assert not result.success
+    told = failure(result)
+    assert (
+        "stays at schema 0: column 'seats' INT → TINYINT: at least 1 overflow" in told.description
+    )
+    assert told.metadata["paimon/error_kind"].value == "schema-overflow"
+    assert told.metadata["paimon/column"].value == "seats"
+    assert told.metadata["paimon/lost_values"].value == 1
+    assert len(told.metadata["paimon/overflow_examples"].records) == 1
+    assert len(table.schemas()) == 1
+
+
+def test_loss_may_be_allowed(paimon, table):
+    change = update_column_type("seats", "TINYINT")
+    assert evolve(paimon, change, dry_run=False, on_overflow="allow").success
+    rows = table.reopened().new_read_builder().to_arrow()
+    assert sorted(rows["seats"].to_pylist(), key=str) == [2, 44, None]
+
+
+def test_a_change_shows_on_the_page_of_the_asset(paimon, table):
+    changes = (update_column_type("seats", "BIGINT"), rename_column("engine", "motor"))
+    result = evolve(paimon, *changes, dry_run=False)
+    assert result.success
+    assert table.reopened().schema.id == 1
+    metadata = metadata_of(result, KEY)
+    columns = [(column.name, column.type) for column in metadata["dagster/column_schema"].columns]
+    assert columns == [("tailnum", "STRING"), ("seats", "BIGINT"), ("motor", "STRING")]
+    assert (metadata["paimon/schema_id"], metadata["dagster/row_count"]) == (1, 3)
+    [event] = result.get_asset_materialization_events()
+    assert event.materialization.tags["dagster/data_version"] == "1"
+
+
+def test_a_refusal_names_column_and_reason(paimon, table):
+    result = evolve(paimon, drop_column("tailnum"), dry_run=False)
+    assert (
+        "'tailnum' cannot be dropped: it belongs to the primary key" in failure(result).description
+    )
+    assert "table ops.planes" in failure(result).description
+
+
+def test_a_change_that_cannot_be_read_is_counted(paimon, table):
+    job = schema_evolution_job()
+    config = SchemaEvolutionConfig(table="ops.planes", changes=[{"action": "dropColum"}])
+    result = job.execute_in_process(
+        run_config=dg.RunConfig(ops={"evolve_schema": config}),
+        resources={"paimon": paimon},
+        raise_on_error=False,
+    )
+    assert (
+        "Change 1 of 1: No schema change: unknown action 'dropColum'" in failure(result).description
+    )
+
+
+def test_nothing_to_change_makes_nothing(paimon, table):
+    result = evolve(paimon, update_column_comment("seats", "Seats for passengers."), dry_run=False)
+    assert result.success
+    assert not result.get_asset_materialization_events()
+    assert len(table.schemas()) == 1
+
+
+def test_a_step_that_is_retried_changes_once(paimon, table, monkeypatch):
+    file_io = FailsOnce(after_publish_of="schema-1")
+    catalog = paimon.catalog()
+    monkeypatch.setattr(catalog, "_file_io", file_io)
+    monkeypatch.setattr(type(paimon), "catalog", lambda _: catalog)
+    monkeypatch.setattr("paimon_assets.assets.failures.RETRY_WAIT_SECONDS", 0)
+    result = evolve(paimon, add_column("wings", "INT"), dry_run=False)
+    assert file_io.has_failed
+    assert result.success
+    assert len(table.schemas()) == 2
+    assert metadata_of(result, KEY)["paimon/schema_id"] == 1
+
+
+def checked(check, paimon, asset=the_planes):
+    result = dg.materialize(
+        [asset, check],
+        selection=dg.AssetSelection.checks(check),
+        resources={"paimon": paimon},
+        instance=instance_beside(paimon),
+        raise_on_error=False,
+    )
+    [found] = result.get_asset_check_evaluations()
+    return found
+
+
+DECLARED = Schema.of(
+    {"tailnum": "STRING", "wings": "INT", "seats": "BIGINT", "motor": "STRING"},
+    primary_keys=["tailnum"],
+    options={"bucket": "2"},
+    comment="Planes.",
+)
+
+
+def test_a_table_that_is_what_is_declared_passes(paimon, table):
+    found = checked(schema_check(the_planes, PLANES), paimon)
+    assert found.passed
+    assert found.check_name == "schema"
+
+
+def test_drift_is_told_with_the_changes_that_would_reconcile_it(paimon, table):
+    found = checked(schema_check(the_planes, DECLARED), paimon)
+    assert not found.passed
+    assert found.severity is dg.AssetCheckSeverity.WARN
+    lines = [line.data["difference"] for line in found.metadata["paimon/differences"].records]
+    assert "column 'seats' is declared BIGINT but stored INT" in lines
+    assert "the table's comment is declared 'Planes.' but stored 'Planes by tail number.'" in lines
+    changes = changes_from_json(found.metadata["paimon/schema_changes"].value)
+    assert evolve(paimon, *changes, dry_run=False).success
+    assert checked(schema_check(the_planes, DECLARED), paimon).passed
+
+
+def test_keys_are_beyond_what_changes_reach(paimon, table):
+    other = Schema.of({"tailnum": "STRING", "seats": "INT", "engine": "STRING"})
+    found = checked(schema_check(the_planes, other), paimon)
+    assert (
+        "primary key cannot change from (tailnum) to ()"
+        in found.metadata["paimon/unreachable"].value
+    )
+
+
+@pytest.mark.parametrize(("to", "passed"), [("BIGINT", True), ("TINYINT", False)])
+def test_pending_changes_are_judged_on_stored_values(paimon, table, to, passed):
+    check = overflow_check(
+        the_planes, [update_column_type("seats", to)], options=CheckOptions(name=f"to_{to.lower()}")
+    )
+    found = checked(check, paimon)
+    assert found.passed is passed
+    assert found.metadata["paimon/lost_values"].value == (not passed)
+
+
+def test_values_of_files_that_wait_are_judged_before_they_are_written(paimon, tmp_path):
+    landing = tmp_path / "landing"
+    landing.mkdir()
+    source = FileSource(folder=str(landing))
+    asset = file_ingestion_asset("ops.planes", PLANES, source=source)
+    paimon.catalog().create_database("ops")
+    paimon.catalog().create_table("ops.planes", PLANES)
+    check = source_overflow_check(asset, source)
+
+    def land(name, seats):
+        rows = pa.table({"tailnum": ["N1"], "seats": pa.array([seats]), "engine": ["Jet"]})
+        pq.write_table(rows, landing / name)
+        return checked(check, paimon, asset)
+
+    assert checked(check, paimon, asset).description == "No file waits."
+    found = land("a.parquet", 5)
+    assert found.passed
+    assert "column 'seats' BIGINT → INT: all 1 values are kept" in (found.description or "")
+    assert run(asset, paimon).success
+    found = land("b.parquet", 2**31)
+    assert not found.passed
+    assert "1 overflow, of 1 values" in (found.description or "")
+    [example] = [line.data for line in found.metadata["paimon/overflow_examples"].records]
+    assert (example["value"], example["file"]) == ("2147483648", f"{landing}/b.parquet")
+
+
+def test_the_declaration_itself_may_be_what_is_pending(paimon, table):
+    assert checked(overflow_check(the_planes, DECLARED), paimon).passed
+    assert "No pending change" in (
+        checked(overflow_check(the_planes, PLANES), paimon).description or ""
+    )

@@ -1,0 +1,177 @@
+"""Segments from Dagster: the asset, the job with its dry run, and the sensor."""
+
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pyarrow as pa
+import pytest
+
+from paimon_assets.assets import (
+    PaimonCatalogResource,
+    SegmentImportConfig,
+    new_segments_sensor,
+    segment_asset,
+    segment_import_job,
+)
+from paimon_assets.assets.row_count import plan_count
+from paimon_assets.engine.embedded import EmbeddedExecutor
+from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.schema import Schema
+from paimon_assets.engine.table.segment_import import SegmentSource
+from tests.assets.support import failure_text, instance_beside, metadata_of, rows_of, run
+from tests.testkit.foreign import rows, states, write
+
+SALES = Schema.of({"v": "INT", "day": "INT"}, partition_keys=["day"])
+KEY = dg.AssetKey(["shop", "sales"])
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    land(tmp_path / "foreign", 1, 2)
+    return tmp_path / "foreign"
+
+
+def land(folder: Path, *days: int) -> None:
+    for day in days:
+        data = pa.table({"v": pa.array([day, None], pa.int32())})
+        write(folder / f"day={day}" / "part-0.parquet", data)
+
+
+def sales(folder: Path) -> tuple[dg.AssetsDefinition, SegmentSource]:
+    source = SegmentSource(path=str(folder), partition="day:int")
+    return segment_asset("shop.sales", SALES, source=source), source
+
+
+def test_each_run_takes_in_the_folders_that_are_new(folder, paimon):
+    asset, _ = sales(folder)
+    before = states(folder)
+    first = metadata_of(run(asset, paimon), KEY)
+    assert first["paimon/segments_added"] == 2
+    assert first["dagster/row_count"] == 4
+    assert [record.data["partition"] for record in first["paimon/segments"]] == ["day=2", "day=1"]
+    assert states(folder) == before
+    land(folder, 3)
+    third = metadata_of(run(asset, paimon), KEY)
+    assert (third["paimon/segments_added"], third["paimon/segments_live"]) == (1, 3)
+    again = metadata_of(run(asset, paimon), KEY)
+    assert (again["paimon/segments_added"], again["paimon/rows_in"]) == (0, 0)
+    table = paimon.catalog().get_table("shop.sales")
+    assert len(rows_of(table)) == 6
+    assert len(table.snapshots()) == 2
+    assert table.latest_snapshot().properties["dagster.asset-key"] == "shop/sales"
+
+
+def test_counts_are_the_sum_of_parts_until_a_file_changes(folder, paimon):
+    asset, _ = sales(folder)
+    run(asset, paimon)
+    table = paimon.catalog().get_table("shop.sales")
+    csv = folder.parent / "csv"
+    write(csv / "day=1" / "1.csv", pa.table({"v": [5, 6]}))
+    source = SegmentSource(path=str(csv), format="csv", partition="day:int")
+    table.segments().add(source, EmbeddedExecutor(threads=1))
+    assert plan_count(table).count(EmbeddedExecutor()) == 4 + 2 == len(rows_of(table))
+    land(folder, 1)
+    with pytest.raises(InvalidInputError, match="external file changed"):
+        plan_count(table)
+
+
+def test_a_refresh_takes_changed_files_as_they_are(folder, paimon):
+    asset, _ = sales(folder)
+    run(asset, paimon)
+    write(folder / "day=1" / "part-0.parquet", pa.table({"v": pa.array([7], pa.int32())}))
+    config = dg.RunConfig(ops={"shop__sales": {"config": {"refresh": True}}})
+    found = metadata_of(run(asset, paimon, run_config=config), KEY)
+    assert (found["paimon/segments_added"], found["dagster/row_count"]) == (0, 3)
+
+
+def test_a_dry_run_of_the_asset_commits_nothing(folder, paimon):
+    asset, _ = sales(folder)
+    config = dg.RunConfig(ops={"shop__sales": {"config": {"dry_run": True}}})
+    found = metadata_of(run(asset, paimon, run_config=config), KEY)
+    assert [record.data["file"] for record in found["paimon/source_files"]] == [
+        "day=1/part-0.parquet",
+        "day=2/part-0.parquet",
+    ]
+    assert found["paimon/inferred_columns"][0].data == {
+        "column": "v",
+        "in the files": "INT",
+        "in the table": "INT",
+    }
+    assert paimon.catalog().get_table("shop.sales").latest_snapshot() is None
+
+
+def test_a_broken_rule_is_a_failure_that_is_not_tried_again(folder, paimon):
+    write(folder / "day=3" / "part-0.parquet", pa.table({"w": [1]}))
+    asset, _ = sales(folder)
+    result = run(asset, paimon)
+    assert not result.success
+    assert "Schema is not same" in failure_text(result)
+
+
+def imported(paimon: PaimonCatalogResource, config: SegmentImportConfig) -> Any:
+    job = segment_import_job()
+    with instance_beside(paimon) as instance:
+        return job.execute_in_process(
+            run_config=dg.RunConfig(ops={"import_segment": config}),
+            resources={"paimon": paimon},
+            instance=instance,
+            raise_on_error=False,
+        )
+
+
+def test_the_job_shows_the_difference_and_imports(tmp_path, paimon):
+    catalog = paimon.catalog()
+    catalog.create_database("db")
+    table = catalog.create_table("db.t", Schema.of({"a": "INT", "b": "STRING"}))
+    write(tmp_path / "orc" / "1.orc", rows((1, "x")).rename_columns(["a", "B"]))
+    config = {"table": "db.t", "path": str(tmp_path / "orc"), "format": "orc"}
+    dry = imported(paimon, SegmentImportConfig(**config, dry_run=True))
+    [output] = [event for event in dry.all_events if event.is_successful_output]
+    shown = output.step_output_data.metadata
+    assert "is called 'B'" in shown["paimon/problem"].value
+    failed = imported(paimon, SegmentImportConfig(**config))
+    assert not failed.success
+    assert table.latest_snapshot() is None
+    write(tmp_path / "orc" / "1.orc", rows((1, "x")))
+    done = imported(paimon, SegmentImportConfig(**config))
+    assert done.success
+    [event] = done.get_asset_materialization_events()
+    assert event.asset_key == dg.AssetKey(["db", "t"])
+    assert event.materialization.metadata["paimon/rows_in"].value == 1
+    assert rows_of(catalog.get_table("db.t")) == [{"a": 1, "b": "x"}]
+
+
+def test_the_sensor_asks_once_for_new_partition_folders(folder, paimon):
+    asset, source = sales(folder)
+    sensor = new_segments_sensor(asset, source=source)
+
+    def tick(cursor: str | None) -> Any:
+        with (
+            instance_beside(paimon) as instance,
+            dg.build_sensor_context(
+                instance=instance, cursor=cursor, resources={"paimon": paimon}
+            ) as context,
+        ):
+            return sensor(context)
+
+    first = tick(None)
+    [request] = first.run_requests
+    assert request.tags["paimon/new_folders"] == "day=1, day=2"
+    assert "requested already" in tick(first.cursor).skip_message
+    assert run(asset, paimon).success
+    assert "All 2 files" in tick(first.cursor).skip_message
+    land(folder, 3)
+    [request] = tick(first.cursor).run_requests
+    assert request.tags["paimon/new_folders"] == "day=3"
+
+
+def test_a_segment_asset_has_no_partitions():
+    source = SegmentSource(path="/x")
+    with pytest.raises(InvalidInputError, match="cannot have partitions_def"):
+        segment_asset(
+            "shop.sales",
+            SALES,
+            source=source,
+            partitions_def=dg.StaticPartitionsDefinition(["a"]),
+        )

@@ -1,0 +1,124 @@
+"""The YAML component: scaffolded, refreshed once, then loaded without the catalog."""
+
+import asyncio
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+from dagster.components.testing.utils import DefsFolderSandbox, create_defs_folder_sandbox
+
+from paimon_assets.assets import PaimonCatalogResource, PaimonTablesComponent
+from paimon_assets.engine.embedded import EmbeddedExecutor
+from tests.assets.support import PLANES, WEATHER, planes
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::dagster.BetaWarning"),
+    # Dagster 1.13 parses its own YAML so.
+    pytest.mark.filterwarnings("ignore:`parse_obj_as` is deprecated:DeprecationWarning"),
+]
+
+
+@pytest.fixture
+def sandbox(paimon: PaimonCatalogResource) -> Iterator[DefsFolderSandbox]:
+    """A project of Dagster's, beside a warehouse with two tables."""
+    paimon.catalog().create_database("air")
+    paimon.catalog().create_table("air.planes", PLANES)
+    paimon.catalog().create_table("air.weather", WEATHER)
+    with create_defs_folder_sandbox() as project:
+        yield project
+
+
+def scaffolded(project: DefsFolderSandbox, **params: Any) -> Path:
+    return project.scaffold_component(
+        component_cls=PaimonTablesComponent, defs_path="lake", scaffold_params=params or None
+    )
+
+
+def refreshed(project: DefsFolderSandbox, path: Path) -> None:
+    """What `dg utils refresh-defs-state` does."""
+    with project.load_component_and_build_defs(defs_path=path) as (component, _):
+        assert isinstance(component, PaimonTablesComponent)
+        asyncio.run(component.refresh_state(project.project_root))
+
+
+def keys_of(definitions: dg.Definitions) -> set[str]:
+    return {spec.key.to_user_string() for spec in definitions.resolve_all_asset_specs()}
+
+
+def test_what_is_scaffolded_loads_as_it_stands(sandbox: DefsFolderSandbox, warehouse: str) -> None:
+    path = scaffolded(sandbox)
+    with sandbox.load_component_and_build_defs(defs_path=path) as (component, definitions):
+        assert isinstance(component, PaimonTablesComponent)
+        assert component.warehouse == f"{sandbox.project_root}/warehouse"
+        assert keys_of(definitions) == set()
+    shutil.copytree(warehouse, f"{sandbox.project_root}/warehouse")
+    refreshed(sandbox, path)
+    with sandbox.load_component_and_build_defs(defs_path=path) as (_, definitions):
+        assert keys_of(definitions) == {"air/planes", "air/weather"}
+
+
+def test_definitions_load_without_the_catalog(sandbox: DefsFolderSandbox, warehouse: str) -> None:
+    path = scaffolded(sandbox, warehouse=warehouse, include="air.p*")
+    refreshed(sandbox, path)
+    shutil.rmtree(warehouse)
+    with sandbox.load_component_and_build_defs(defs_path=path) as (_, definitions):
+        [spec] = definitions.resolve_all_asset_specs()
+        assert spec.key == dg.AssetKey(["air", "planes"])
+        assert spec.metadata["dagster/table_name"] == "air.planes"
+        [sensor] = definitions.sensors or []
+        assert isinstance(sensor, dg.SensorDefinition)
+        assert sensor.name == "lake_new_snapshots"
+        assert sensor.default_status is dg.DefaultSensorStatus.STOPPED
+        with dg.build_sensor_context() as context:
+            result: Any = sensor(context)
+        assert "1 of 1 could not be read" in result.skip_reason.skip_message
+
+
+def test_the_sensor_of_the_component_finds_new_snapshots(
+    sandbox: DefsFolderSandbox, warehouse: str, paimon: PaimonCatalogResource
+) -> None:
+    path = scaffolded(sandbox, warehouse=warehouse)
+    refreshed(sandbox, path)
+    paimon.catalog().get_table("air.planes").new_write_builder().write(
+        planes(("N1", 1, None)), EmbeddedExecutor()
+    )
+    with sandbox.load_component_and_build_defs(defs_path=path) as (_, definitions):
+        sensor: Any = definitions.resolve_sensor_def("lake_new_snapshots")
+        with dg.build_sensor_context() as context:
+            result = sensor(context)
+    [event] = result.asset_events
+    assert event.tags == {"dagster/data_version": "1"}
+
+
+def test_attributes_are_what_the_file_says(
+    sandbox: DefsFolderSandbox, warehouse: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Dagster would make numbers and lists of texts such as these."""
+    monkeypatch.setenv("LAKE_TOKEN", "0x10")
+    path = scaffolded(sandbox)
+    attributes = {
+        "warehouse": warehouse,
+        "options": {"a": "4", "b": "1,2", "c": "None", "d": 7, "secret": "{{ env.LAKE_TOKEN }}"},
+        "exclude": ["*.weather"],
+        "key_prefix": ["lake"],
+        "group_name": "others",
+        "owners": ["team:lake"],
+        "sensor": False,
+    }
+    described = {"type": "paimon_assets.assets.PaimonTablesComponent", "attributes": attributes}
+    (path / "defs.yaml").write_text(json.dumps(described))  # which is YAML, too
+    with sandbox.load_component_and_build_defs(defs_path=path) as (component, _):
+        assert isinstance(component, PaimonTablesComponent)
+        expected = {"a": "4", "b": "1,2", "c": "None", "d": "7", "secret": "0x10"}
+        assert component.options == expected
+        assert not component.defs_state.refresh_if_dev
+    refreshed(sandbox, path)
+    with sandbox.load_component_and_build_defs(defs_path=path) as (_, definitions):
+        [spec] = definitions.resolve_all_asset_specs()
+        assert spec.key == dg.AssetKey(["lake", "air", "planes"])
+        assert (spec.group_name, list(spec.owners)) == ("others", ["team:lake"])
+        assert not definitions.sensors
