@@ -46,10 +46,32 @@ def java_jar() -> Path:
 
 
 def java_classpath() -> str:
-    """Return what Java needs to run Java Paimon: its jar, and Hadoop's classes out of pyspark."""
+    """Return what Java needs to run Java Paimon: its jar; pyspark lends Hadoop and codecs.
+
+    Raises:
+        RuntimeError: pyspark is not installed.
+    """
     found = find_spec("pyspark")
     if found is None or found.origin is None:
         raise RuntimeError("pyspark is not installed; Java Paimon takes Hadoop's classes from it")
     jars = Path(found.origin).parent / "jars"
-    borrowed = [*jars.glob("hadoop-client-*.jar"), *jars.glob("slf4j-api-*.jar")]
-    return os.pathsep.join(str(path) for path in [java_jar(), *borrowed])
+    borrowed = ("hadoop-client-*.jar", "slf4j-api-*.jar", "snappy-java-*.jar", "lz4-java-*.jar")
+    paths = [java_jar(), *(path for name in borrowed for path in jars.glob(name))]
+    return os.pathsep.join(str(path) for path in paths)
+
+
+def java_peer(warehouse: Path) -> list[str]:
+    """Return the command that starts Java Paimon on a warehouse; compiles it if that is due.
+
+    Raises:
+        FileNotFoundError: There is no JDK on the PATH.
+    """
+    classes, libraries = HOME / "classes", java_classpath()
+    sources = sorted((ROOT / "tests" / "interop" / "java").glob("*.java"))
+    built = max((path.stat().st_mtime for path in classes.glob("*.class")), default=0.0)
+    if built < max(path.stat().st_mtime for path in sources):
+        classes.mkdir(parents=True, exist_ok=True)
+        command = ["javac", "-nowarn", "-d", str(classes), "-cp", libraries, *map(str, sources)]
+        subprocess.run(command, check=True)
+    path = os.pathsep.join((str(classes), libraries))
+    return ["java", "-Xmx1g", "-cp", path, "PaimonPeer", str(warehouse)]

@@ -1,4 +1,4 @@
-"""Java Paimon merges the same files: every engine and function, over hundreds of random keys.
+"""Java Paimon merges and compacts alike: every engine and function, over hundreds of random keys.
 
 Left out is what changed after the release asked here: blank texts in listagg, count-limit and the
 order of nested rows; `tests/data/test_merge_engines.py` says what they do.
@@ -6,8 +6,7 @@ order of nested rows; `tests/data/test_merge_engines.py` says what they do.
 
 import base64
 import random
-import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -22,12 +21,11 @@ from paimon_assets.engine.spec.merge_rules import merge_rules_of
 from paimon_assets.engine.spec.schema import Schema
 from paimon_assets.engine.spec.types import DataField
 from paimon_assets.engine.table.api import open_catalog
-from tests.interop.environment import HOME, ROOT, java_classpath
+from paimon_assets.engine.table.table import Table
 from tests.testkit.oracle import Oracle
 
 pytestmark = pytest.mark.interop
 
-PROGRAM = Path(__file__).with_name("PaimonPeer.java")
 RANDOM = random.Random(8)  # noqa: S311 - test data
 ROW = {
     "type": "ROW",
@@ -150,25 +148,6 @@ PARTIAL_UPDATES = {
 }
 
 
-@pytest.fixture(scope="module")
-def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("merges")
-
-
-@pytest.fixture(scope="module")
-def java(warehouse: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Oracle]:
-    """Java Paimon on the warehouse."""
-    program = shutil.which("java")
-    if program is None:
-        pytest.skip("there is no java on the PATH")
-    if not HOME.exists():
-        pytest.skip("Java Paimon is absent; `make interop-java` fetches it")
-    command = [program, "-cp", java_classpath(), str(PROGRAM), str(warehouse)]
-    exchange = tmp_path_factory.mktemp("java")
-    with Oracle(command, exchange=exchange, working_directory=ROOT) as oracle:
-        yield oracle
-
-
 def agree(
     warehouse: Path,
     java: Oracle,
@@ -177,26 +156,40 @@ def agree(
     options: dict[str, str],
     kinds: list[str],
 ) -> None:
-    """Write four commits over 150 keys; Java and this engine must read the same rows."""
+    """Write over 150 keys, let us compact, write more, let Java compact: both read the same."""
     catalog = open_catalog(str(warehouse))
-    catalog.create_database("d", ignore_if_exists=True)
+    catalog.create_database("merges", ignore_if_exists=True)
     columns = {"k": "INT", "op": "STRING", **{key: each for key, (each, _) in values.items()}}
-    settled = {"bucket": "1", "rowkind.field": "op", **options}
+    settled = {"bucket": "1", "rowkind.field": "op", "write-only": "true", **options}
     table = catalog.create_table(
-        f"d.{name}", Schema.of(columns, primary_keys=["k"], options=settled)
+        f"merges.{name}", Schema.of(columns, primary_keys=["k"], options=settled)
     )
-    schema = to_arrow_schema(table.schema.fields)
     for _ in range(4):
-        rows = [
-            {
-                "k": RANDOM.randrange(150),
-                "op": RANDOM.choice(kinds),
-                **{key: draw() for key, (_, draw) in values.items()},
-            }
-            for _ in range(200)
-        ]
-        arrow = pa.Table.from_pylist(rows, schema=schema)
-        table.new_write_builder().write(arrow, EmbeddedExecutor(threads=1))
+        write(table, values, kinds)
+    check(table, java)
+    table.new_compaction_builder().with_strategy("full").run()
+    check(table, java)
+    for _ in range(2):
+        write(table, values, kinds)
+    check(table, java)
+    java.call("compact", table=table.name)
+    check(table, java)
+
+
+def write(table: Table, values: dict[str, tuple[Any, Callable[[], Any]]], kinds: list[str]) -> None:
+    rows = [
+        {
+            "k": RANDOM.randrange(150),
+            "op": RANDOM.choice(kinds),
+            **{key: draw() for key, (_, draw) in values.items()},
+        }
+        for _ in range(200)
+    ]
+    arrow = pa.Table.from_pylist(rows, schema=to_arrow_schema(table.schema.fields))
+    table.new_write_builder().write(arrow, EmbeddedExecutor(threads=1))
+
+
+def check(table: Table, java: Oracle) -> None:
     rules = merge_rules_of(table.schema)
     loose = {key for key, each in rules.aggregations.items() if each.distinct or each.nested_key}
     fields = table.schema.fields
@@ -209,7 +202,7 @@ def agree(
             plain(value, field, field.name in loose)
             for value, field in zip(row, fields, strict=True)
         ]
-        for row in java.call("rows", table=f"d.{name}")
+        for row in java.call("rows", table=table.name)
     }
     assert found == expected
 
@@ -239,7 +232,9 @@ def inner(value: Any) -> Any:
 
 @pytest.mark.parametrize("kinds", [ADDS, ALL_KINDS], ids=["adding", "retracting"])
 @pytest.mark.parametrize("case", FUNCTIONS)
-def test_java_aggregates_alike(case: str, kinds: list[str], java: Oracle, warehouse: Path) -> None:
+def test_java_aggregates_alike(
+    case: str, kinds: list[str], java: Oracle, shared_warehouse: Path
+) -> None:
     data_type, draw, settings = FUNCTIONS[case]
     options = {
         "merge-engine": "aggregation",
@@ -247,12 +242,12 @@ def test_java_aggregates_alike(case: str, kinds: list[str], java: Oracle, wareho
         **{f"fields.v.{key}": value for key, value in settings.items()},
     }
     name = f"a_{case.replace(' ', '_')}_{len(kinds)}"
-    agree(warehouse, java, name, {"v": (data_type, draw)}, options, kinds)
+    agree(shared_warehouse, java, name, {"v": (data_type, draw)}, options, kinds)
 
 
 @pytest.mark.parametrize("case", FUNCTIONS)
 def test_java_aggregates_inside_sequence_groups_alike(
-    case: str, java: Oracle, warehouse: Path
+    case: str, java: Oracle, shared_warehouse: Path
 ) -> None:
     data_type, draw, settings = FUNCTIONS[case]
     options = {
@@ -264,17 +259,17 @@ def test_java_aggregates_inside_sequence_groups_alike(
     values = {"s": ("INT", INTS), "v": (data_type, draw)}
     # Here a product may be cut to 0 before it is divided by 0, which is an error for both.
     kinds = ADDS if case == "product" else ALL_KINDS
-    agree(warehouse, java, f"g_{case.replace(' ', '_')}", values, options, kinds)
+    agree(shared_warehouse, java, f"g_{case.replace(' ', '_')}", values, options, kinds)
 
 
 @pytest.mark.parametrize("case", PARTIAL_UPDATES)
-def test_java_updates_parts_alike(case: str, java: Oracle, warehouse: Path) -> None:
+def test_java_updates_parts_alike(case: str, java: Oracle, shared_warehouse: Path) -> None:
     options = {"merge-engine": "partial-update", **PARTIAL_UPDATES[case]}
     values = dict.fromkeys("abcestu", ("INT", INTS))
-    agree(warehouse, java, f"p_{case.replace(' ', '_')}", values, options, ALL_KINDS)
+    agree(shared_warehouse, java, f"p_{case.replace(' ', '_')}", values, options, ALL_KINDS)
 
 
-def test_java_removes_aggregated_rows_alike(java: Oracle, warehouse: Path) -> None:
+def test_java_removes_aggregated_rows_alike(java: Oracle, shared_warehouse: Path) -> None:
     options = {
         "merge-engine": "aggregation",
         "fields.v.aggregate-function": "sum",
@@ -282,4 +277,4 @@ def test_java_removes_aggregated_rows_alike(java: Oracle, warehouse: Path) -> No
         "sequence.field": "s",
     }
     values = {"s": ("INT", INTS), "v": ("INT", INTS)}
-    agree(warehouse, java, "r_removed", values, options, ALL_KINDS)
+    agree(shared_warehouse, java, "r_removed", values, options, ALL_KINDS)

@@ -1,0 +1,131 @@
+import java.io.ByteArrayOutputStream;
+import java.util.ArrayList;
+import java.util.Base64;
+import java.util.Collections;
+import java.util.List;
+import java.util.function.Consumer;
+import org.apache.paimon.data.InternalRow;
+import org.apache.paimon.data.serializer.InternalRowSerializer;
+import org.apache.paimon.io.DataInputDeserializer;
+import org.apache.paimon.io.DataOutputViewStreamWrapper;
+import org.apache.paimon.predicate.Predicate;
+import org.apache.paimon.predicate.PredicateBuilder;
+import org.apache.paimon.reader.RecordReader;
+import org.apache.paimon.shade.jackson2.com.fasterxml.jackson.databind.JsonNode;
+import org.apache.paimon.table.Table;
+import org.apache.paimon.table.source.DataSplit;
+import org.apache.paimon.table.source.ReadBuilder;
+import org.apache.paimon.table.source.Split;
+import org.apache.paimon.types.RowType;
+
+/** What Java reads of a table. */
+class Reads {
+    /** Rows in plain values: all, or those a filter lets through; their kinds first if asked. */
+    static List<Object> rows(Table table, JsonNode filter, boolean withKinds) throws Exception {
+        ReadBuilder builder = builder(table, filter);
+        return plain(table, builder, builder.newScan().plan().splits(), withKinds);
+    }
+
+    private static ReadBuilder builder(Table table, JsonNode filter) {
+        ReadBuilder builder = table.newReadBuilder();
+        return filter == null ? builder : builder.withFilter(predicate(filter, table.rowType()));
+    }
+
+    private static List<Object> plain(
+            Table table, ReadBuilder builder, List<Split> splits, boolean withKinds)
+            throws Exception {
+        List<Object> found = new ArrayList<>();
+        forEach(
+                builder,
+                splits,
+                row -> {
+                    List<Object> plain = PlainRows.plainRow(row, table.rowType());
+                    if (withKinds) {
+                        plain.add(0, row.getRowKind().shortString());
+                    }
+                    found.add(plain);
+                });
+        return found;
+    }
+
+    private static void forEach(
+            ReadBuilder builder, List<Split> splits, Consumer<InternalRow> action)
+            throws Exception {
+        try (RecordReader<InternalRow> reader =
+                builder.newRead().executeFilter().createReader(splits)) {
+            reader.forEachRemaining(action);
+        }
+    }
+
+    /** All rows, to be written elsewhere. */
+    static List<InternalRow> internalRows(Table table) throws Exception {
+        List<InternalRow> found = new ArrayList<>();
+        InternalRowSerializer serializer = new InternalRowSerializer(table.rowType());
+        ReadBuilder builder = builder(table, null);
+        List<Split> splits = builder.newScan().plan().splits();
+        forEach(builder, splits, row -> found.add(serializer.copy(row)));
+        return found;
+    }
+
+    /** Names of the data files a filter leaves to read. */
+    static List<String> files(Table table, JsonNode filter) {
+        List<String> names = new ArrayList<>();
+        for (Split split : builder(table, filter).newScan().plan().splits()) {
+            ((DataSplit) split).dataFiles().forEach(file -> names.add(file.fileName()));
+        }
+        Collections.sort(names);
+        return names;
+    }
+
+    /** The splits of the newest snapshot, serialized. */
+    static List<String> splits(Table table) throws Exception {
+        List<String> found = new ArrayList<>();
+        for (Split split : table.newReadBuilder().newScan().plan().splits()) {
+            ByteArrayOutputStream bytes = new ByteArrayOutputStream();
+            ((DataSplit) split).serialize(new DataOutputViewStreamWrapper(bytes));
+            found.add(Base64.getEncoder().encodeToString(bytes.toByteArray()));
+        }
+        return found;
+    }
+
+    /** Rows of serialized splits. */
+    static List<Object> rowsOfSplits(Table table, JsonNode texts) throws Exception {
+        List<Split> splits = new ArrayList<>();
+        for (JsonNode text : texts) {
+            byte[] bytes = Base64.getDecoder().decode(text.asText());
+            splits.add(DataSplit.deserialize(new DataInputDeserializer(bytes)));
+        }
+        return plain(table, table.newReadBuilder(), splits, false);
+    }
+
+    private static Predicate predicate(JsonNode filter, RowType type) {
+        PredicateBuilder builder = new PredicateBuilder(type);
+        int column = builder.indexOf(filter.get("column").asText());
+        List<Object> literals = new ArrayList<>();
+        for (JsonNode literal : filter.get("literals")) {
+            Object value =
+                    literal.isTextual()
+                            ? literal.asText()
+                            : literal.isBoolean() ? literal.asBoolean() : literal.numberValue();
+            literals.add(PredicateBuilder.convertJavaObject(type.getTypeAt(column), value));
+        }
+        switch (filter.get("function").asText()) {
+            case "equal":
+                return builder.equal(column, literals.get(0));
+            case "notEqual":
+                return builder.notEqual(column, literals.get(0));
+            case "lessThan":
+                return builder.lessThan(column, literals.get(0));
+            case "greaterOrEqual":
+                return builder.greaterOrEqual(column, literals.get(0));
+            case "in":
+                return builder.in(column, literals);
+            case "isNull":
+                return builder.isNull(column);
+            case "isNotNull":
+                return builder.isNotNull(column);
+            default:
+                throw new IllegalArgumentException("unknown function in " + filter);
+        }
+    }
+}

@@ -1,0 +1,142 @@
+"""Tags, branches, rollback and expiration: each side goes on after what the other did."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from paimon_assets.engine.table.table import Table
+from tests.interop.scenarios import COMPACTED, KEYED, NAMES, Scenario, rows
+from tests.interop.steps import JavaSide, OurSide, Write
+from tests.testkit.oracle import Oracle
+from tests.testkit.rows import plain_rows
+
+pytestmark = pytest.mark.interop
+
+MAKERS = ("we", "java")
+PLAIN = Scenario(name="history", options={**KEYED, "bucket": "2"}, steps=())
+MORE = Write(rows(range(100, 110), "more"))
+
+
+def _created(warehouse: Path, name: str) -> tuple[OurSide, Table]:
+    """Return a table with snapshots 1 to 3."""
+    ours = OurSide(warehouse)
+    table = ours.create(f"history.{name}", PLAIN.schema)
+    for step in (Write(rows(range(20), "a")), Write(rows(range(10, 30), "b")), MORE):
+        ours.do(table.name, step)
+    return ours, table
+
+
+def _java(java: Oracle, table: str, **options: str) -> list[Any]:
+    return sorted(map(tuple, java.call("rows", table=table, options=options)), key=repr)
+
+
+def _ours(table: Table, **options: str) -> list[Any]:
+    return plain_rows(table.new_read_builder().with_options(options).to_arrow(), NAMES)
+
+
+def _same(java: Oracle, table: Table, name: str = "", **options: str) -> list[Any]:
+    """Return what both read."""
+    found = _ours(table, **options)
+    assert _java(java, name or table.name, **options) == found
+    return found
+
+
+@pytest.mark.parametrize("maker", MAKERS)
+def test_tags_are_read_by_both(maker: str, java: Oracle, shared_warehouse: Path) -> None:
+    ours, table = _created(shared_warehouse, f"tags_{maker}")
+    if maker == "we":
+        table.create_tag("t1", 1)
+        table.create_tag("t2", 2)
+    else:
+        for number in (1, 2):
+            name = f"t{number}"
+            java.call("change", table=table.name, action="create_tag", name=name, snapshot=number)
+    ours.do(table.name, MORE)
+    for number in (1, 2):
+        tagged = _same(java, table, **{"scan.tag-name": f"t{number}"})
+        assert tagged == _ours(table, **{"scan.snapshot-id": str(number)})
+    between = {"incremental-between": "t1,t2"}
+    told = plain_rows(table.new_read_builder().with_options(between).to_arrow(), NAMES)
+    assert told == _java(java, table.name, **between)
+    assert len(table.tags.list()) == 2
+    if maker == "we":
+        java.call("change", table=table.name, action="delete_tag", name="t1")
+    else:
+        table.tags.delete("t1")
+    assert [tag.name for tag in table.tags.list()] == ["t2"]
+    assert [row[0] for row in java.call("rows", table=f"{table.name}$tags")] == ["t2"]
+
+
+@pytest.mark.parametrize("maker", MAKERS)
+def test_branches_are_read_written_and_forwarded_by_both(
+    maker: str, java: Oracle, shared_warehouse: Path
+) -> None:
+    ours, table = _created(shared_warehouse, f"branches_{maker}")
+    table.create_tag("t2", 2)
+    if maker == "we":
+        table.branches.create("b", tag="t2")
+        table.branches.create("empty")
+    else:
+        java.call("change", table=table.name, action="create_branch", name="b", tag="t2")
+        java.call("change", table=table.name, action="create_branch", name="empty")
+    assert table.branches.list().keys() == {"b", "empty"}
+    branch = f"{table.name}$branch_b"
+    on_branch = table.at_branch("b")
+    assert _same(java, on_branch, branch) == _ours(table, **{"scan.tag-name": "t2"})
+    assert _same(java, table.at_branch("empty"), f"{table.name}$branch_empty") == []
+
+    theirs = JavaSide(java, ours)
+    theirs.do(branch, Write(rows(range(5), "java")))
+    ours.do(branch, Write(rows(range(3, 8), "ours")))
+    forked = _same(java, on_branch, branch)
+    assert forked != _same(java, table)
+    if maker == "we":
+        java.call("change", table=table.name, action="fast_forward", name="b")
+    else:
+        table.branches.fast_forward("b")
+    assert _same(java, table) == forked
+    for side in (ours, theirs):
+        side.do(table.name, MORE)
+    assert len(_same(java, table)) == len(forked) + len(MORE.rows)
+
+
+@pytest.mark.parametrize("target", ["snapshot", "tag"])
+@pytest.mark.parametrize("maker", MAKERS)
+def test_both_go_on_after_a_rollback(
+    maker: str, target: str, java: Oracle, shared_warehouse: Path
+) -> None:
+    ours, table = _created(shared_warehouse, f"rollback_{target}_{maker}")
+    table.create_tag("t1", 1)
+    wanted = _ours(table, **{"scan.snapshot-id": "1"})
+    if maker == "we":
+        table.rollback_to(1 if target == "snapshot" else "t1")
+    else:
+        action = f"rollback_to_{target}"
+        java.call("change", table=table.name, action=action, name="t1", snapshot=1)
+    assert _same(java, table) == wanted
+    assert [snapshot.id for snapshot in table.snapshots()] == [1]
+    JavaSide(java, ours).do(table.name, MORE)
+    ours.do(table.name, Write(rows(range(110, 115), "more")))
+    assert len(_same(java, table)) == len(wanted) + 15
+
+
+def test_we_read_and_go_on_after_java_expired_snapshots(
+    java: Oracle, shared_warehouse: Path
+) -> None:
+    ours = OurSide(shared_warehouse)
+    options = {**KEYED, "bucket": "2", "changelog-producer": "lookup"}
+    table = ours.create(
+        "history.expired", Scenario(name="expired", options=options, steps=()).schema
+    )
+    for step in COMPACTED[:-1]:
+        ours.do(table.name, step)
+    table.create_tag("t1", 1)
+    first = _same(java, table, **{"scan.tag-name": "t1"})
+    expected = _same(java, table)
+    assert java.call("change", table=table.name, action="expire", keep=1) > 0
+    assert len(table.snapshots()) == 1
+    assert _same(java, table) == expected
+    assert _same(java, table, **{"scan.tag-name": "t1"}) == first
+    ours.do(table.name, COMPACTED[-1])
+    assert _same(java, table) == expected

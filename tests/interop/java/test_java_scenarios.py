@@ -1,0 +1,35 @@
+"""We and Java Paimon take turns on one table; what both read is what the model says."""
+
+from itertools import cycle
+from pathlib import Path
+
+import pytest
+
+from tests.interop.scenarios import NAMES, SCENARIOS, Scenario
+from tests.interop.steps import JavaSide, OurSide, on_paper
+from tests.testkit.model import ModelTable
+from tests.testkit.oracle import Oracle
+from tests.testkit.rows import plain_rows
+
+pytestmark = pytest.mark.interop
+
+TURNS = {"we": "o", "java": "j", "we-java": "oj", "java-we": "jo"}
+
+
+@pytest.mark.parametrize("turns", TURNS.values(), ids=TURNS)
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=str)
+def test_all_read_what_all_did(
+    scenario: Scenario, turns: str, java: Oracle, shared_warehouse: Path
+) -> None:
+    table = f"scenarios.{scenario.name}_{turns}"
+    ours = OurSide(shared_warehouse)
+    theirs = JavaSide(java, ours)
+    opened = ours.create(table, scenario.schema)
+    model = ModelTable(scenario.schema)
+    for step, turn in zip(scenario.steps, cycle(turns), strict=False):
+        side = ours if turn == "o" or type(step) in scenario.only_we else theirs
+        side.do(table, step)
+        on_paper(model, step)
+    expected = plain_rows(model.rows(), NAMES)
+    assert plain_rows(opened.new_read_builder().to_arrow(), NAMES) == expected
+    assert sorted(map(tuple, java.call("rows", table=table)), key=repr) == expected

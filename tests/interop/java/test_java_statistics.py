@@ -1,0 +1,53 @@
+"""Statistics: each side leaves out the files that the other's statistics rule out."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from paimon_assets.engine.spec.schema import Schema
+from tests.interop.steps import JavaSide, OurSide, Side, Write
+from tests.testkit.oracle import Oracle
+
+pytestmark = pytest.mark.interop
+
+COLUMNS = {"id": "INT", "price": "DECIMAL(12, 2)", "day": "DATE", "name": "STRING", "v": "DOUBLE"}
+MODES: dict[str, dict[str, str]] = {
+    "default": {},
+    "full": {"metadata.stats-mode": "full"},
+    "one_column": {"metadata.stats-mode": "none", "fields.name.stats-mode": "full"},
+    "first_two": {"metadata.stats-keep-first-n-columns": "2"},
+    "none": {"metadata.stats-mode": "none"},
+}
+KNOWS_NAMES = {"default", "full", "one_column"}
+KNOWS_IDS = {"default", "full", "first_two"}
+
+
+def _rows(start: int) -> tuple[dict[str, Any], ...]:
+    return tuple(
+        {"id": n, "price": None, "day": None, "name": f"name {n}", "v": None if n % 2 else n / 2}
+        for n in range(start, start + 5)
+    )
+
+
+@pytest.mark.parametrize("is_dense", ["true", "false"])
+@pytest.mark.parametrize("mode", MODES)
+def test_each_prunes_by_the_others_statistics(
+    mode: str, is_dense: str, java: Oracle, shared_warehouse: Path
+) -> None:
+    ours = OurSide(shared_warehouse)
+    options = {"bucket": "-1", "metadata.stats-dense-store": is_dense, **MODES[mode]}
+    table = ours.create(f"statistics.{mode}_{is_dense}", Schema.of(COLUMNS, options=options))
+    sides: tuple[Side, ...] = (ours, JavaSide(java, ours))
+    for number, side in enumerate(sides * 2):
+        side.do(table.name, Write(_rows(10 + number * 10)))
+    for column, said, known in (("id", 12, KNOWS_IDS), ("name", "name 23", KNOWS_NAMES)):
+        read = table.new_read_builder().with_filter(f"{column} = {said!r}")
+        planned = sorted(
+            file.file_name for split in read.plan().splits for file in split.data_files
+        )
+        asked = {"column": column, "function": "equal", "literals": [said]}
+        assert java.call("files", table=table.name, filter=asked) == planned
+        assert len(planned) == (1 if mode in known else 4)
+        assert len(java.call("rows", table=table.name, filter=asked)) == 1
+        assert read.to_arrow().num_rows == 1
