@@ -4,7 +4,10 @@ python -m tests.bench.bench_spark [--scale 0.1] [--repeat 3] [--cores 2]
 
 The input of every write is the same DataFrame over Parquet files. Spark's write stores rows as they
 come; ours of a primary-key table hashes, shuffles, sorts and merges them too. A read is consumed by
-the same aggregate, which touches every column.
+the same aggregate, which touches every column. An append table is read three ways: as a DataFrame
+(Spark's own reader on our files), by the engine alone, and as `format("paimon_assets")`.
+
+A micro-batch is one small file through Structured Streaming, into a table and into plain Parquet.
 """
 
 import argparse
@@ -27,12 +30,16 @@ from rich.table import Table as RichTable
 from paimon_assets.engine.spec.schema import Schema
 from paimon_assets.engine.table.api import TableCatalog, open_catalog
 from paimon_assets.spark.executor import SparkExecutor
+from paimon_assets.spark.native_read import NATIVE_READ
 from paimon_assets.spark.session import SparkSettings, get_session, stop_session
+from paimon_assets.spark.streaming import streaming_sink
 from tests.bench.workload import TABLES, UPSERTS, load_input
 
 INPUTS = Path(__file__).resolve().parents[2] / ".bench" / "input"
 INPUT_FILES = 4
 """Parquet files of an input, so that Spark reads it with all cores."""
+MICRO_BATCHES, MICRO_BATCH_ROWS = 12, 10_000
+"""Of the streaming step; the median counts, without the first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,10 +122,6 @@ def _frame_of(bench: Bench, kind: str) -> DataFrame:
     return bench.executor.to_dataframe(plan.context, plan.splits)
 
 
-def _read(bench: Bench, kind: str) -> tuple[Any, ...]:
-    return consume(_frame_of(bench, kind))
-
-
 def _write_step(bench: Bench, name: str, kind: str, source: str, scale: float) -> Step:
     frame, rows = bench.frame(source, scale)
 
@@ -131,15 +134,73 @@ def _write_step(bench: Bench, name: str, kind: str, source: str, scale: float) -
     return Step(name=name, rows=rows, seconds=seconds, spark_seconds=spark_seconds)
 
 
-def _read_step(bench: Bench, name: str, kind: str, rows: int) -> Step:
-    native = bench.session.read.parquet(str(bench.native_path))
-    if _read(bench, kind) != consume(native):
+def _read_step(
+    bench: Bench, name: str, rows: int, frame: Callable[[], DataFrame], column: str = "*"
+) -> Step:
+    """Read what the native write before wrote, and the same columns of ours."""
+
+    def ours() -> tuple[Any, ...]:
+        return consume(frame().select(column))
+
+    def spark() -> tuple[Any, ...]:
+        return consume(bench.session.read.parquet(str(bench.native_path)).select(column))
+
+    if ours() != spark():
         raise RuntimeError(f"{name}: our rows differ from those of Spark")
     return Step(
         name=name,
         rows=rows,
-        seconds=timed(lambda: _read(bench, kind), bench.repeat),
-        spark_seconds=timed(lambda: consume(native), bench.repeat),
+        seconds=timed(ours, bench.repeat),
+        spark_seconds=timed(spark, bench.repeat),
+    )
+
+
+def _append_read_steps(bench: Bench, rows: int) -> list[Step]:
+    def frame() -> DataFrame:
+        return _frame_of(bench, "append")
+
+    def formatted() -> DataFrame:
+        path = bench.catalog.get_table("db.append").path
+        return bench.session.read.format("paimon_assets").load(path)
+
+    steps = [
+        _read_step(bench, "append read", rows, frame),
+        _read_step(bench, "append read, one column", rows, frame, "id"),
+        _read_step(bench, "append read, format", rows, formatted),
+    ]
+    bench.session.conf.set(NATIVE_READ, "false")
+    steps.append(_read_step(bench, "append read, engine", rows, frame))
+    bench.session.conf.unset(NATIVE_READ)
+    return steps
+
+
+def _stream_step(bench: Bench) -> Step:
+    """Run the same micro-batches into a table and into Parquet; seconds of one batch."""
+    session, source = bench.session, bench.home / "stream"
+    columns = "id, id % 100 as k, cast(id as string) as name"
+    batches = session.range(MICRO_BATCHES * MICRO_BATCH_ROWS).selectExpr(*columns.split(", "))
+    batches.repartition(MICRO_BATCHES).write.parquet(str(source))
+    declared = Schema.of(
+        {"id": "BIGINT", "k": "BIGINT", "name": "STRING"},
+        primary_keys=["id"],
+        options={"bucket": "1"},
+    )
+    table = bench.catalog.create_table("db.stream", declared)
+
+    def seconds(name: str, started: Callable[[Any], Any]) -> float:
+        rows = session.readStream.schema(batches.schema).option("maxFilesPerTrigger", 1)
+        writer = rows.parquet(str(source)).writeStream.trigger(availableNow=True)
+        query = started(writer.option("checkpointLocation", str(bench.home / f"{name}.checkpoint")))
+        query.awaitTermination()
+        taken = [progress.durationMs["triggerExecution"] for progress in query.recentProgress]
+        return float(statistics.median(taken[1:])) / 1000
+
+    target = str(bench.home / "stream.parquet")
+    return Step(
+        name="upsert micro-batch, 1 bucket",
+        rows=MICRO_BATCH_ROWS,
+        seconds=seconds("ours", lambda writer: writer.foreachBatch(streaming_sink(table)).start()),
+        spark_seconds=seconds("parquet", lambda writer: writer.format("parquet").start(target)),
     )
 
 
@@ -156,13 +217,18 @@ def _upsert_step(bench: Bench, number: int, scale: float) -> Step:
 def measure(bench: Bench, scale: float) -> list[Step]:
     """Run all steps; each native read reads what the native write before it wrote."""
     steps = [_write_step(bench, "append write", "append", "append", scale)]
-    steps.append(_read_step(bench, "append read", "append", steps[-1].rows))
+    steps.extend(_append_read_steps(bench, steps[-1].rows))
     steps.append(_write_step(bench, "primary-key write", "pk", "pk0", scale))
-    steps.append(_read_step(bench, "primary-key read, one run", "pk", steps[-1].rows))
+    rows = steps[-1].rows
+    steps.append(
+        _read_step(bench, "primary-key read, one run", rows, lambda: _frame_of(bench, "pk"))
+    )
     steps.extend(_upsert_step(bench, number, scale) for number in range(1, UPSERTS + 1))
     merged = _frame_of(bench, "pk")
     bench.native_write(merged)
-    steps.append(_read_step(bench, "merged read, four runs", "pk", merged.count()))
+    rows = merged.count()
+    steps.append(_read_step(bench, "merged read, four runs", rows, lambda: _frame_of(bench, "pk")))
+    steps.append(_stream_step(bench))
     return steps
 
 
