@@ -41,6 +41,9 @@ ENGINES = {
     "pypaimon": Engine(module="tests.interop.peers.pypaimon_peer", is_peer=True),
 }
 
+OTHERS = ("casts", "planning", "commits", "compaction", "segments")
+"""Modules `bench_…` that print tables of their own, each in a process of its own."""
+
 
 def _parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make bench")
@@ -49,11 +52,15 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--engines", default=",".join(ENGINES), help="'ours' is always measured")
     parser.add_argument("--steps", default=",".join(STEPS), help="with the writes they build on")
     parser.add_argument("--spark", action="store_true", help="measure the Spark executor too")
+    parser.add_argument("--also", default=",".join(OTHERS), help="benchmarks of their own")
     parser.add_argument("--out", type=Path, help="also write all measurements as JSON")
     options = parser.parse_args(arguments)
     unknown = [name for name in options.engines.split(",") if name not in ENGINES]
     if unknown:
         parser.error(f"unknown engines {unknown}; there are {', '.join(ENGINES)}")
+    unknown = [name for name in options.also.split(",") if name and name not in OTHERS]
+    if unknown:
+        parser.error(f"unknown benchmarks {unknown}; there are {', '.join(OTHERS)}")
     return options
 
 
@@ -129,9 +136,11 @@ def main(arguments: list[str]) -> int:
         console.print(sentence, style="red")
     if options.out:
         options.out.write_text(json.dumps([_as_json(run) for run in measurements], indent=1))
-    if options.spark:
-        return _measure_spark(options)
-    return 0
+    failed = 0
+    for name in filter(None, options.also.split(",")):
+        command = [sys.executable, "-m", f"tests.bench.bench_{name}"]
+        failed |= subprocess.run(command, cwd=ROOT, check=False).returncode
+    return failed | (_measure_spark(options) if options.spark else 0)
 
 
 def _measure_spark(options: argparse.Namespace) -> int:

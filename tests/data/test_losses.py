@@ -155,6 +155,8 @@ VALUES = st.one_of(
 @given(st.sampled_from(NUMBERS), st.sampled_from(NUMBERS), st.lists(VALUES, min_size=1, max_size=9))
 def test_bounds_tell_what_the_values_do(source, target, values):
     held, wanted = parse_type(source), parse_type(target)
+    if source.startswith("DECIMAL"):
+        values = [0 if np.isinf(float(value)) else value for value in values]
     doubles = pa.array([float(v) for v in values])
     numbers = pa.array(values, pa.int64()) if all(isinstance(v, int) for v in values) else doubles
     kind = "BIGINT" if numbers.type == pa.int64() else "DOUBLE"

@@ -36,14 +36,14 @@ def names_of(code: str) -> dict[str, Any]:
 
 
 def test_the_table_of_your_own_takes_ten_lines():
-    lines = [line for line in snippet("@paimon_asset").splitlines() if line.strip()]
+    lines = [line for line in snippet("def orders()").splitlines() if line.strip()]
     assert len(lines) <= 10
 
 
 def test_the_table_of_your_own_materializes(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path)])
-    names = names_of(snippet("@paimon_asset"))
+    names = names_of(snippet("def orders()"))
     resource = names["PaimonCatalogResource"](warehouse="warehouse", executor="embedded")
     result = dg.materialize([names["orders"]], resources={"paimon": resource})
     assert result.success
@@ -53,7 +53,7 @@ def test_the_table_of_your_own_materializes(tmp_path, monkeypatch):
 
 
 def test_files_that_land_are_a_table_in_one_call(tmp_path, monkeypatch):
-    schema = names_of(snippet("@paimon_asset"))["ORDERS"]
+    schema = names_of(snippet("def orders()"))["ORDERS"]
     code = snippet("file_ingestion_asset").replace("/data/landing/orders", str(tmp_path))
     names: dict[str, Any] = {"ORDERS": schema}
     exec(compile(code, "README.md", "exec"), names)  # noqa: S102 - it is our own text
