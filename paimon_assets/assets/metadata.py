@@ -110,7 +110,7 @@ def snapshot_metadata(table: Table, snapshot: Snapshot) -> Metadata:
         "paimon/total_files": len(live),
         "paimon/recent_snapshots": _recent_snapshots(table, snapshot),
     }
-    before = _snapshot_or_none(table, snapshot.id - 1)
+    before = snapshot_or_none(table, snapshot.id - 1)
     if before is not None or snapshot.id == 1:
         known = {entry.identifier for entry in table.live_files(before)} if before else set()
         metadata["paimon/added_files"] = sum(entry.identifier not in known for entry in live)
@@ -155,7 +155,7 @@ def data_version_of(table: Table, snapshot: Snapshot) -> dg.DataVersion:
     for _ in range(_VERSION_SEARCH):
         if changed is None or changed.commit_kind not in _CHANGES_NO_ROW:
             break
-        changed = _snapshot_or_none(table, changed.id - 1)
+        changed = snapshot_or_none(table, changed.id - 1)
     return dg.DataVersion(str((changed or snapshot).id))
 
 
@@ -164,7 +164,7 @@ def _recent_snapshots(table: Table, newest: Snapshot) -> dg.TableMetadataValue:
     snapshot: Snapshot | None = newest
     while snapshot is not None and len(records) < _SNAPSHOTS_SHOWN:
         records.append(dg.TableRecord(_snapshot_record(snapshot)))
-        snapshot = _snapshot_or_none(table, snapshot.id - 1)
+        snapshot = snapshot_or_none(table, snapshot.id - 1)
     return dg.MetadataValue.table(records)
 
 
@@ -182,7 +182,8 @@ def _snapshot_record(snapshot: Snapshot) -> Mapping[str, str | int | float | boo
     }
 
 
-def _snapshot_or_none(table: Table, snapshot_id: int) -> Snapshot | None:
+def snapshot_or_none(table: Table, snapshot_id: int) -> Snapshot | None:
+    """Return a snapshot, None if it never was or has expired."""
     if snapshot_id < 1:
         return None
     try:

@@ -19,11 +19,11 @@ from typing import Any
 import dagster as dg
 
 from paimon_assets.assets.external_tables import OpenCatalog
-from paimon_assets.assets.metadata import Metadata
+from paimon_assets.assets.metadata import Metadata, snapshot_or_none
 from paimon_assets.assets.resource import PaimonCatalogResource
 from paimon_assets.assets.translator import TABLE_NAME, identifier_of
 from paimon_assets.engine.control.catalog import Identifier
-from paimon_assets.engine.errors import NotFoundError, PaimonError
+from paimon_assets.engine.errors import PaimonError
 from paimon_assets.engine.spec.snapshot import CommitKind, Snapshot
 from paimon_assets.engine.table.api import TableCatalog
 from paimon_assets.engine.table.table import Table
@@ -94,7 +94,7 @@ def newest_data(table: Table, newest: Snapshot, after_id: int = 0) -> Snapshot |
             return snapshot
         if snapshot.id <= after_id + 1:
             return None
-        snapshot = _snapshot_or_none(table, snapshot.id - 1)
+        snapshot = snapshot_or_none(table, snapshot.id - 1)
     return snapshot
 
 
@@ -105,7 +105,7 @@ def _break_text(table: Table, newest: Snapshot, seen: Seen) -> str:
             f"Snapshot {seen.snapshot_id} was seen before, but the newest is {newest.id}: the "
             "table was rolled back or made anew."
         )
-    then = newest if newest.id == seen.snapshot_id else _snapshot_or_none(table, seen.snapshot_id)
+    then = newest if newest.id == seen.snapshot_id else snapshot_or_none(table, seen.snapshot_id)
     if then is not None and then.time_millis != seen.time_millis:
         return f"Snapshot {seen.snapshot_id} is another one than before: the table was made anew."
     return ""
@@ -113,18 +113,9 @@ def _break_text(table: Table, newest: Snapshot, seen: Seen) -> str:
 
 def _expiry_text(table: Table, newest: Snapshot, seen: Seen, data: Snapshot | None) -> str:
     first = seen.snapshot_id + 1
-    if first > newest.id or _snapshot_or_none(table, first) is not None or data is None:
+    if first > newest.id or snapshot_or_none(table, first) is not None or data is None:
         return ""
     return f"Snapshots since {seen.snapshot_id} have expired before they were looked at."
-
-
-def _snapshot_or_none(table: Table, snapshot_id: int) -> Snapshot | None:
-    if snapshot_id < 1:
-        return None
-    try:
-        return table.snapshot(snapshot_id)
-    except NotFoundError:
-        return None
 
 
 def new_snapshots_sensor(

@@ -64,13 +64,7 @@ def expire_changelogs(
             delete_files(store, step.metadata_paths)
         hint = f"{store.paths.changelog_directory}/{EARLIEST}"
         store.file_io.replace(hint, str(ids[count]).encode())
-    return ExpiredSnapshots(
-        snapshot_ids=tuple(step.snapshot.id for step in steps),
-        data_files=sum(len(step.data_paths) for step in steps),
-        data_bytes=sum(step.data_bytes for step in steps),
-        metadata_files=sum(len(step.metadata_paths) for step in steps),
-        held_by=held_by,
-    )
+    return ExpiredSnapshots.of(steps, held_by)
 
 
 def _time_of(store: FileStore, number: int) -> int | None:

@@ -10,9 +10,10 @@ Source: `org.apache.paimon.table.ExpireSnapshotsImpl`.
 
 import logging
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Self
 
 from paimon_assets.engine.codec.metadata_json import snapshot_to_json
 from paimon_assets.engine.control.clock import Clock, SystemClock
@@ -40,6 +41,17 @@ class ExpiredSnapshots:
     """Manifests, lists, index files, statistics."""
     held_by: str = ""
     """What keeps snapshots that are old enough to go; empty if nothing does."""
+
+    @classmethod
+    def of(cls, steps: Sequence[ExpiryStep], held_by: str) -> Self:
+        """Sum up what goes."""
+        return cls(
+            snapshot_ids=tuple(step.snapshot.id for step in steps),
+            data_files=sum(len(step.data_paths) for step in steps),
+            data_bytes=sum(step.data_bytes for step in steps),
+            metadata_files=sum(len(step.metadata_paths) for step in steps),
+            held_by=held_by,
+        )
 
 
 def expire_snapshots(
@@ -85,13 +97,7 @@ def expire_snapshots(
     if not dry_run:
         _delete(store, steps)
         store.snapshots.write_earliest_hint(survivor.id)
-    return ExpiredSnapshots(
-        snapshot_ids=tuple(step.snapshot.id for step in steps),
-        data_files=sum(len(step.data_paths) for step in steps),
-        data_bytes=sum(step.data_bytes for step in steps),
-        metadata_files=sum(len(step.metadata_paths) for step in steps),
-        held_by=held_by,
-    )
+    return ExpiredSnapshots.of(steps, held_by)
 
 
 def _time_of(store: FileStore, snapshot_id: int) -> int | None:
