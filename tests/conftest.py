@@ -1,21 +1,15 @@
 """What all tests share: hypothesis profiles, a warehouse on disk, one SparkSession."""
 
-import os
-
 import pytest
 from hypothesis import HealthCheck, settings
 
 from paimon_assets.engine.table.api import open_catalog
 
-settings.register_profile("dev", deadline=None)
-settings.register_profile(
-    "ci",
-    deadline=None,
-    derandomize=True,
-    print_blob=True,
-    suppress_health_check=[HealthCheck.too_slow],
-)
-settings.load_profile("ci" if os.environ.get("CI") else "dev")
+# The suite repeats itself; --hypothesis-profile=hunt draws anew each time.
+_BASE = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("suite", _BASE, derandomize=True, database=None)
+settings.register_profile("hunt", _BASE, print_blob=True)
+settings.load_profile("suite")
 
 
 def pytest_configure(config):

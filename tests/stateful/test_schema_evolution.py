@@ -1,6 +1,6 @@
 """Random schemas, changes and writes: a table whose schema changes reads as the model says.
 
-`--hypothesis-seed=N` repeats or varies a run.
+`--hypothesis-profile=hunt --hypothesis-seed=N` varies or repeats a run.
 """
 
 import datetime as dt

@@ -193,7 +193,10 @@ def _date(value: Any) -> dt.date:
         millis = (value - dt.datetime.combine(_EPOCH, dt.time())) // dt.timedelta(milliseconds=1)
         return _EPOCH + dt.timedelta(days=math.trunc(millis / _MILLIS_OF_DAY))
     if re.fullmatch(r"-?\d+", value):
-        return _EPOCH + dt.timedelta(days=int(value))
+        days = int(value)
+        if _wrapped(days, TypeRoot.INT) != days:
+            raise NoSuchValueError(value)
+        return _EPOCH + dt.timedelta(days=days)
     try:
         return dt.date.fromisoformat(value.strip().partition(" ")[0])
     except ValueError as error:
