@@ -12,7 +12,7 @@ from paimon_assets.engine.data.write.row_key_extractor import (
     bucket_path,
     total_buckets,
 )
-from paimon_assets.engine.errors import UnsupportedFeatureError
+from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.spec.types import integer, string
 from tests.data.writing import context_of, table_schema
 
@@ -74,6 +74,15 @@ def test_partition_values_that_are_no_paths_are_escaped():
     row = serialize_row(["a/b=%", None], [string(), integer()])
     path = bucket_path(context_of("/t", schema), row, 2)
     assert path == "/t/data/p=a%2Fb%3D%25/q=__DEFAULT_PARTITION__/bucket-2"
+
+
+def test_a_partition_value_too_long_for_a_directory_is_refused():
+    context = context_of("/t", partitioned())
+    fits, too_long = (serialize_row(["ä" * n, 1], [string(), integer()]) for n in (126, 127))
+    assert bucket_path(context, fits, 0).startswith("/t/p=ä")
+    with pytest.raises(InvalidInputError, match=r"column 'p'.*256 bytes.*Shorten") as raised:
+        bucket_path(context, too_long, 0)
+    assert raised.value.kind == "partition-value"
 
 
 @pytest.mark.parametrize(

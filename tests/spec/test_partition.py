@@ -62,6 +62,10 @@ def test_null_empty_and_blank_values_share_the_default_directory():
         assert path == "p=__DEFAULT__"
 
 
+def test_bytes_that_are_no_text_have_a_directory_too():
+    assert value_text(b"a\xff", parse_type("BYTES"), legacy=False) == "a\ufffd"
+
+
 def test_bucket_directories_follow_the_partition():
     paths = TablePaths(table="/w/db.db/t", data_directory="data")
     assert paths.bucket("a=1/b=2", 3) == "/w/db.db/t/data/a=1/b=2/bucket-3"

@@ -136,6 +136,13 @@ COLUMNS = {"k": "INT", "p": "STRING", "v": "DOUBLE", "a": {"type": "ARRAY", "ele
             r"Rowkind field: 'x' can not be found in table schema\.",
         ),
         (COLUMNS, {"primary_keys": ["k"], "options": {"rowkind.field": "v"}}, "character type"),
+        (COLUMNS, {"options": {"snapshot.num-retained.min": "few"}}, "'few': expected a whole"),
+        (COLUMNS, {"options": {"target-file-size": "-1"}}, "expected a size such as"),
+        (
+            COLUMNS,
+            {"primary_keys": ["k"], "partition_keys": ["p"], "options": {"bucket": "2"}},
+            "lacks the partition column 'p'",
+        ),
     ],
 )
 def test_a_schema_that_breaks_a_rule_is_refused(columns, kwargs, message):

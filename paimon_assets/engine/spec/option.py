@@ -19,6 +19,8 @@ _EPOCH = dt.datetime.fromtimestamp(0, dt.UTC)
 T = TypeVar("T")
 E = TypeVar("E", bound=Enum)
 
+_EXPECTED: dict[object, str] = {int: "expected a whole number", float: "expected a number"}
+
 
 @dataclass(frozen=True, slots=True)
 class Option(Generic[T]):
@@ -62,8 +64,9 @@ class Options:
         try:
             return option.parse(text)
         except (ValueError, InvalidInputError) as error:
+            problem = _EXPECTED.get(option.parse, str(error))
             raise InvalidInputError(
-                f"Table option '{option.key}' has the value '{text}': {error}",
+                f"Table option '{option.key}' has the value '{text}': {problem}",
                 kind="option-value",
                 details={"option": option.key},
             ) from error

@@ -60,7 +60,7 @@ def value_text(value: Internal, data_type: DataType, *, legacy: bool) -> str | N
                     "'partition.legacy-name' = true; set it to false.",
                     kind="partition-value",
                 )
-            return value.decode()
+            return value.decode(errors="replace")
         case _:
             return str(value)
 

@@ -11,6 +11,7 @@ from typing import NoReturn
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.merge_rules import merge_rules_of
 from paimon_assets.engine.spec.options import (
+    ALL_OPTIONS,
     BUCKET,
     BUCKET_KEY,
     CHANGELOG_PRODUCER,
@@ -43,11 +44,18 @@ def validate_schema(schema: TableSchema) -> None:
     Raises:
         InvalidInputError: The first rule broken.
     """
+    _validate_options(schema)
     _validate_columns(schema)
     _validate_keys(schema)
     _validate_buckets(schema)
     _validate_merging(schema)
     validate_padding(schema)
+
+
+def _validate_options(schema: TableSchema) -> None:
+    """Read every option that is known; others belong to other readers and are kept."""
+    for option in ALL_OPTIONS:
+        schema.typed_options.get(option)
 
 
 def _validate_columns(schema: TableSchema) -> None:
@@ -90,6 +98,12 @@ def _validate_buckets(schema: TableSchema) -> None:
         _refuse("Option 'bucket-key' needs a fixed number of buckets: set 'bucket' to 1 or more.")
     if buckets > 0 and not schema.has_primary_key and not keys:
         _refuse("An append table with fixed buckets needs the option 'bucket-key'.")
+    outside = [name for name in schema.partition_keys if name not in schema.primary_keys]
+    if buckets > 0 and schema.has_primary_key and outside:
+        _refuse(
+            f"The primary key lacks the partition column '{outside[0]}', so that keys may change "
+            "partition: that takes the option 'bucket' = -1. Or add the column to the key."
+        )
     for key in keys:
         if key not in schema.by_name:
             _refuse(f"Bucket key column '{key}' is not a column of the table.")

@@ -116,13 +116,18 @@ class InputCheck:
             "the rows have columns the table does not have; drop or rename them, or set"
             f" '{WRITE_MERGE_SCHEMA.key}' to true to add them"
         )
-        for names, problem in (
-            (repeated, "the rows have columns that occur twice"),
-            (missing, "the rows lack columns of the table; give nulls where nothing is known"),
-            (extra, unknown),
-        ):
-            if names:
-                self._refuse(f"{problem}: {', '.join(names)}.", "input-columns", names[0])
+        problems = [
+            f"{problem}: {', '.join(names)}"
+            for names, problem in (
+                (repeated, "the rows have columns that occur twice"),
+                (missing, "the rows lack columns of the table; give nulls where nothing is known"),
+                (extra, unknown),
+            )
+            if names
+        ]
+        if problems:
+            first = [*repeated, *missing, *extra][0]
+            self._refuse(f"{'. And '.join(problems)}.", "input-columns", first)
 
     def _converted(self, values: Any, target: Any, column: DataField) -> Any:
         if values.type == target:

@@ -86,6 +86,10 @@ def default_buckets(schema: TableSchema) -> int:
     return schema.typed_options.get(POSTPONE_DEFAULT_BUCKETS if postponed else BUCKET)
 
 
+_LONGEST_NAME = 255
+"""Bytes of a file's or directory's name, on every usual file system."""
+
+
 def refuse_partition(context: WriteContext, partition: bytes) -> None:
     """Refuse a partition that the write was not told to write.
 
@@ -111,7 +115,11 @@ def refuse_partition(context: WriteContext, partition: bytes) -> None:
 
 
 def bucket_path(context: WriteContext, partition: bytes, bucket: int) -> str:
-    """Return the directory of a bucket's data files."""
+    """Return the directory of a bucket's data files.
+
+    Raises:
+        InvalidInputError: Kind `partition-value`; no storage has directories of so long a name.
+    """
     schema, options = context.schema, context.schema.typed_options
     fields = schema.partition_fields
     values = deserialize_row(partition, [column.type for column in fields]) if fields else ()
@@ -121,6 +129,17 @@ def bucket_path(context: WriteContext, partition: bytes, bucket: int) -> str:
         default_name=options.get(PARTITION_DEFAULT_NAME),
         legacy=options.get(PARTITION_LEGACY_NAME),
     )
+    for field, name in zip(fields, directory.split("/"), strict=False):
+        length = len(name.encode())
+        if length > _LONGEST_NAME:
+            raise InvalidInputError(
+                f"Cannot write into table '{context.table}': a value of partition column "
+                f"'{field.name}' cannot be a directory, whose name would have {length} bytes and "
+                f"may have {_LONGEST_NAME}: '{name[:40]}…'. Shorten the value, or partition by "
+                "another column.",
+                kind="partition-value",
+                details={"table": context.table, "column": field.name, "bytes": length},
+            )
     paths = TablePaths(table=context.table_path, data_directory=options.get(DATA_FILE_DIRECTORY))
     return paths.bucket(directory, bucket)
 
