@@ -5,6 +5,7 @@ from decimal import Decimal
 from pathlib import Path
 
 import fastavro
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from paimon_assets.engine.codec.arrow_types import to_arrow_schema
 from paimon_assets.engine.data.field_mapping import FieldMapping
 from paimon_assets.engine.data.format.formats import open_reader, open_writer
+from paimon_assets.engine.data.format.named_errors import named_errors
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import (
     FormatError,
@@ -207,6 +209,41 @@ def test_damaged_files_are_named(tmp_path, file_format, damage):
     path.write_bytes(content)
     with pytest.raises(FormatError, match=rf"data-7\.{file_format}"):
         read(str(path), file_format, SCHEMA)
+
+
+@pytest.mark.parametrize("error", [pa.ArrowException("Unknown error"), OSError("corrupt")])
+def test_whatever_arrow_says_of_damage_names_the_file(error):
+    with (
+        pytest.raises(FormatError, match=r"data-7\.orc' is not readable as ORC"),
+        named_errors("data-7.orc", "ORC"),
+    ):
+        raise error
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "avro"])
+@pytest.mark.parametrize("codec", ["zstd", "none"])
+def test_wherever_a_byte_is_wrong_what_is_raised_names_the_file(tmp_path, file_format, codec):
+    """Only what Parquet's pages hold has checksums: elsewhere a wrong byte may pass as a value.
+
+    Of ORC some wrong bytes make Arrow's reader crash.
+    """
+    path = tmp_path / f"data-7.{file_format}"
+    written(str(path), file_format, SCHEMA, [FULL] * 50, compression=codec)
+    content = path.read_bytes()
+    draw = np.random.default_rng(7)
+    messages = []
+    for place, mask in zip(
+        draw.integers(len(content), size=150), draw.integers(1, 256, 150), strict=True
+    ):
+        damaged = bytearray(content)
+        damaged[place] ^= int(mask)
+        path.write_bytes(damaged)
+        try:
+            read(str(path), file_format, SCHEMA)
+        except FormatError as error:
+            messages.append(error.message)
+    assert messages
+    assert all(f"data-7.{file_format}" in message for message in messages)
 
 
 def test_an_avro_type_that_paimon_does_not_write_is_named(tmp_path):

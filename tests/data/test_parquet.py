@@ -172,6 +172,19 @@ def test_damaged_pages_are_named(tmp_path):
         list(reader.batches(["s"], predicate=None, batch_rows=1000))
 
 
+def test_one_wrong_byte_in_a_page_is_found_by_its_checksum(tmp_path):
+    path = tmp_path / "data-1.parquet"
+    write(path, pa.table({"x": pa.array(range(1000), pa.int64())}), compression="none")
+    content = path.read_bytes()
+    at = content.index((500).to_bytes(8, "little"))
+    path.write_bytes(content[:at] + (501).to_bytes(8, "little") + content[at + 8 :])
+    with (
+        open_reader(FILE_IO, str(path), file_format="parquet") as reader,
+        pytest.raises(FormatError, match=r"data-1\.parquet.*CRC"),
+    ):
+        list(reader.batches(["x"], predicate=None, batch_rows=1000))
+
+
 def test_a_column_named_with_a_dot_is_no_nested_column(tmp_path):
     path = str(tmp_path / "data-1.parquet")
     table = pa.table({"a.b": [1, 2], "a": [3, 4], "n": [{"b": 5}, {"b": 6}]})

@@ -89,6 +89,7 @@ def _naming(path: str) -> Iterator[None]:
         raise _damaged(path, error.message) from error
     except (
         EOFError, IndexError, KeyError, ValueError, TypeError, OverflowError, MemoryError, OSError,
+        SystemError,
         zlib.error, zstd.ZstdError, lzma.LZMAError, pa.ArrowException, SchemaParseException,
     ) as error:  # fmt: skip
         if isinstance(error, OSError) and error.errno is not None:

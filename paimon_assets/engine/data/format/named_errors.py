@@ -42,8 +42,6 @@ def named_errors(path: str, format_name: str) -> Iterator[None]:
     """Turn what pyarrow raises while reading into `FormatError` and `StorageError`."""
     try:
         yield
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise _format_error(path, format_name, error) from error
     except OSError as error:
         # pyarrow reports damaged pages as OSError without an error number; storage failures of
         # local files have one.
@@ -52,9 +50,19 @@ def named_errors(path: str, format_name: str) -> Iterator[None]:
                 f"Storage failed while reading '{path}': {error}.", details={"path": path}
             ) from error
         raise _format_error(path, format_name, error) from error
+    except (MemoryError, pa.ArrowCancelled):
+        raise
+    except (pa.ArrowException, ValueError, KeyError) as error:
+        raise _format_error(path, format_name, error) from error
 
 
 def _format_error(path: str, format_name: str, error: Exception) -> FormatError:
     return FormatError(
         f"Data file '{path}' is not readable as {format_name}: {error}", details={"path": path}
     )
+
+
+def with_names_read(schema: pa.Schema) -> pa.Schema:
+    """Return a file's schema; pyarrow decodes names late, and damaged ones raise here."""
+    _ = schema.names
+    return schema

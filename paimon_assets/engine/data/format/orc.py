@@ -19,7 +19,11 @@ from pyarrow import orc
 from paimon_assets.engine.codec.arrow_values import UNIT_NANOS
 from paimon_assets.engine.codec.numpy_columns import to_numpy
 from paimon_assets.engine.data.format.base import OpenFile
-from paimon_assets.engine.data.format.named_errors import named_errors, open_data_file
+from paimon_assets.engine.data.format.named_errors import (
+    named_errors,
+    open_data_file,
+    with_names_read,
+)
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.file_options import (
@@ -42,7 +46,7 @@ class OrcReader(OpenFile):
         try:
             with named_errors(path, "ORC"):
                 self._file: Any = orc.ORCFile(self._source)
-                self._schema: pa.Schema = self._file.schema
+                self._schema: pa.Schema = with_names_read(self._file.schema)
         except BaseException:
             self._source.close()
             raise

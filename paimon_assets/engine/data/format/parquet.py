@@ -18,7 +18,11 @@ import pyarrow.parquet as pq
 from paimon_assets.engine.codec.arrow_values import UNIT_NANOS
 from paimon_assets.engine.data.format.base import OpenFile
 from paimon_assets.engine.data.format.dictionary_choice import dictionary_columns
-from paimon_assets.engine.data.format.named_errors import named_errors, open_data_file
+from paimon_assets.engine.data.format.named_errors import (
+    named_errors,
+    open_data_file,
+    with_names_read,
+)
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.file_options import (
     FILE_BLOCK_SIZE,
@@ -33,6 +37,8 @@ from paimon_assets.engine.spec.prune import UNKNOWN, Bounds, may_match
 ROW_GROUP_ROWS = 131_072
 """Rows of a row group we write: small enough that a key lookup decodes little, large enough that
 the encodings work."""
+
+_READING: dict[str, Any] = {"pre_buffer": False, "page_checksum_verification": True}
 
 _WHOLE_GROUP_BYTES = 16 * 1024 * 1024
 _PIECE_BYTES = 2 * 1024 * 1024
@@ -54,7 +60,7 @@ class ParquetReader(OpenFile):
         try:
             with named_errors(path, "Parquet"):
                 self._file = _opened(self._source)
-                self._schema = _schema_as_written(self._file)
+                self._schema = with_names_read(_schema_as_written(self._file))
                 self._coarse = _coarse_int96_names(self._file, self._schema)
         except BaseException:
             self._source.close()
@@ -89,7 +95,7 @@ class ParquetReader(OpenFile):
         if not coarse:
             yield from _batches(self._file, fine, groups, batch_rows)
             return
-        micros = pq.ParquetFile(self._source, pre_buffer=False, coerce_int96_timestamp_unit="us")
+        micros = pq.ParquetFile(self._source, **_READING, coerce_int96_timestamp_unit="us")
         parts = [_batches(micros, coarse, groups, batch_rows)]
         if fine:
             parts.append(_batches(self._file, fine, groups, batch_rows))
@@ -157,7 +163,7 @@ def _opened(source: pa.NativeFile) -> pq.ParquetFile:
 
     A merge holds the columns it reads of one row group of each run.
     """
-    file = pq.ParquetFile(source, pre_buffer=False)
+    file = pq.ParquetFile(source, **_READING)
     metadata = file.metadata
     largest = max(
         (_stored_bytes(metadata.row_group(group)) for group in range(metadata.num_row_groups)),
@@ -165,7 +171,7 @@ def _opened(source: pa.NativeFile) -> pq.ParquetFile:
     )
     if largest <= _WHOLE_GROUP_BYTES:
         return file
-    return pq.ParquetFile(source, metadata=metadata, pre_buffer=False, buffer_size=_PIECE_BYTES)
+    return pq.ParquetFile(source, metadata=metadata, buffer_size=_PIECE_BYTES, **_READING)
 
 
 def _stored_bytes(row_group: Any) -> int:
@@ -298,6 +304,7 @@ class ParquetWriter:
             "data_page_size": options.get(PARQUET_PAGE_SIZE),
             "store_decimal_as_integer": True,
             "data_page_version": "1.0",
+            "write_page_checksum": True,
             "version": "2.6",
             "use_deprecated_int96_timestamps": any(
                 _has_nanoseconds(field.type) for field in schema
