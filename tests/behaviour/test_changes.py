@@ -40,7 +40,7 @@ def table(runner, new_catalog):
 
 def test_changes_carry_their_kinds(runner, table):
     wanted = {
-        "delta": [("+I", 3, 30), ("+U", 1, 15), ("-D", 2, 20)],
+        "delta": [("+I", 3, 30), ("+U", 1, 15), ("-D", 2, 20), ("-U", 1, 10)],
         "diff": [("+I", 3, 30), ("+U", 1, 15), ("-D", 2, 20)],
         "changelog": [("+I", 3, 30), ("+U", 1, 15), ("-D", 2, 20), ("-U", 1, 10)],
     }

@@ -135,7 +135,7 @@ def test_an_unknown_record_version_is_refused(version):
 
 def test_keep_sees_the_raw_record_and_drops_entries():
     data = write_manifest([entry(bucket=bucket) for bucket in range(4)])
-    kept = read_manifest(data, "m", keep=lambda record: record["_BUCKET"] == 2)
+    kept = read_manifest(data, "m", keep=lambda _kind, _partition, bucket, _total: bucket == 2)
     assert kept == [entry(bucket=2)]
 
 

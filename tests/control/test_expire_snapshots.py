@@ -83,7 +83,7 @@ def test_a_file_that_changed_its_level_stays(tmp_path):
     file = keyed_file(1, 2, file_name="a")
     commit(store, message(file, total_buckets=2))
     LocalFileIO().write_bytes(f"{store.table_path}/bucket-0/a", b"x")
-    moved = CompactIncrement(compact_before=(file,), compact_after=(replace(file, level=5),))
+    moved = CompactIncrement(compact_before=(file,), compact_after=(file._replace(level=5),))
     up = CommitMessage(
         partition=message().partition, bucket=0, total_buckets=2, compact_increment=moved
     )

@@ -359,7 +359,7 @@ def test_a_hint_that_cannot_be_written_does_not_undo_the_commit(tmp_path):
     table = new_store(tmp_path)
     commit(table)
     file_io = FaultyFileIO(
-        LocalFileIO(), before=lambda _n, method, _p: _fail_if(method == "replace")
+        LocalFileIO(), before=lambda _n, method, _p: _fail_if(method == "write_hint")
     )
     made = _commit_as(FileStore.open(file_io, table.table_path), "me", message(plain_file("a")))
     assert made.id == 2

@@ -136,6 +136,23 @@ def test_the_first_snapshot_after_a_day_is_tagged_with_it(tmp_path):
     assert create_auto_tags(store).created == ()
 
 
+def test_periods_without_a_snapshot_are_made_up_for(tmp_path):
+    options = {
+        "tag.automatic-creation": "process-time",
+        "tag.creation-period": "hourly",
+        "tag.period-formatter": "without_dashes_and_spaces",
+        "tag.automatic-completion": "true",
+    }
+    store = new_store(tmp_path, Schema.of({"a": "BIGINT"}, options=options))
+    for moment in ((1,), (5,), (5, 10), (5, 20), (5, 30), (5, 40)):
+        commit_at(store, 2024, 1, 1, *moment)
+    made = ("2024010100", "2024010101", "2024010102", "2024010103", "2024010104")
+    assert create_auto_tags(store).created == made
+    assert [tag.snapshot.id for tag in store.tags.list()] == [1, 2, 3, 4, 5]
+    commit_at(store, 2024, 1, 1, 6)
+    assert create_auto_tags(store).created == ("2024010105",)
+
+
 def test_the_oldest_automatic_tags_go(tmp_path):
     options = {
         "tag.automatic-creation": "watermark",

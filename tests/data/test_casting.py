@@ -147,3 +147,24 @@ def test_one_bad_text_among_many_is_found(target, bad, dialect):
     column = pa.array([good] * 1000 + [bad] + [good] * 3000)
     with pytest.raises(InvalidInputError, match=f"'{bad}' of type STRING"):
         cast_array(column, parse_type("STRING"), parse_type(target), dialect=dialect)
+
+
+REALS = [
+    0.0, -0.0, 1.5, 9999999.0, 1e7, -1e7, 12345678.0, 9999999999.0, 1e10, 123456789012.0, 2.0**62,
+    1e-3, 9.99e-4, 12345678.25, 5e-324, float("inf"), float("-inf"), float("nan"), None,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("real", ["DOUBLE", "FLOAT"])
+@pytest.mark.parametrize("others", [[1.5], [12345678.0], [-1e7, 5e9], [1e-9, 2.0**62]])
+def test_the_text_of_a_real_does_not_depend_on_its_neighbours(real, others):
+    source, text = parse_type(real), parse_type("STRING")
+    alone = [
+        cast_array(pa.array([value], to_arrow_type(source)), source, text)[0].as_py()
+        for value in (*REALS, *others)
+    ]
+    # Few others, then so many that they are most of the column, and enough for several threads.
+    for many in (1, 100, 40_000):
+        column = pa.array([*REALS, *others * many], to_arrow_type(source))
+        found = cast_array(column, source, text)
+        assert found.to_pylist() == alone[: len(REALS)] + alone[len(REALS) :] * many

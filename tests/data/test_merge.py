@@ -10,7 +10,7 @@ from paimon_assets.engine.data.key_order import sort_keys
 from paimon_assets.engine.data.merge.deduplicate import Deduplicate, newest_rows
 from paimon_assets.engine.data.merge.records import Records, adds
 from paimon_assets.engine.data.merge.run_cursor import RunCursor, read_ahead
-from paimon_assets.engine.data.merge.sort_merge import MergePlan, merge_runs
+from paimon_assets.engine.data.merge.sort_merge import MergePlan, key_ranges, merge_runs
 from paimon_assets.engine.errors import FormatError
 
 PLAN = MergePlan(keys=("a", "b"), runs_by_age=True, columns=("a", "b", "v"))
@@ -52,6 +52,32 @@ def test_merging_runs_equals_updating_a_dictionary(runs, batch_rows):
     streams = [iter(batches_of([(*key, v) for key, v in run.items()], batch_rows)) for run in runs]
     with ThreadPoolExecutor(2) as threads:
         assert rows_of(merge_runs(streams, PLAN, Deduplicate(), threads)) == expected
+
+
+@given(
+    st.lists(st.dictionaries(KEY, st.integers(0, 99), max_size=6), min_size=17, max_size=25),
+    st.integers(1, 4),
+)
+def test_many_runs_are_merged_alike(runs, batch_rows):
+    model = {}
+    for run in runs:
+        model.update(run)
+    expected = sorted(
+        ((*key, value) for key, value in model.items()), key=lambda row: (row[0].encode(), row[1])
+    )
+    streams = [iter(batches_of([(*key, v) for key, v in run.items()], batch_rows)) for run in runs]
+    with ThreadPoolExecutor(2) as threads:
+        assert rows_of(merge_runs(streams, PLAN, Deduplicate(), threads)) == expected
+
+
+def test_many_small_runs_are_one_range(pool):
+    streams = [iter(batches_of([("a", n, 0), ("b", -n, 0)], 9)) for n in range(40)]
+    ranges = list(key_ranges(streams, ["a", "b"], pool))
+    assert [sum(rows.num_rows for _, rows in slices) for slices in ranges] == [80]
+    long = batches_of([("a", n, 0) for n in range(9)], 3)
+    streams = [iter(long), *(iter(batches_of([("a", 20 + n, 0)], 9)) for n in range(40))]
+    ranges = list(key_ranges(streams, ["a", "b"], pool))
+    assert [sum(rows.num_rows for _, rows in slices) for slices in ranges] == [3, 3, 43]
 
 
 def test_rows_that_one_run_alone_holds_are_not_copied(pool):

@@ -1,6 +1,7 @@
 """Splits of real files, read through the door; the oracle of merging is a dict."""
 
 import datetime as dt
+import sys
 from dataclasses import replace
 from decimal import Decimal
 
@@ -323,7 +324,8 @@ def test_first_row_keeps_the_oldest_record_of_overlapping_files(tmp_path):
     assert found == [row(1, "first"), row(3, "added")]
 
 
-def test_a_function_that_is_not_computed_is_refused_where_rows_must_be_merged(tmp_path):
+def test_a_function_without_its_library_is_refused_where_rows_must_be_merged(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "datasketches", None)
     columns = {"id": "INT", "v": "BYTES", "ts": "INT"}
     options = {"merge-engine": "aggregation", "fields.v.aggregate-function": "theta_sketch"}
     schema = keyed(columns, **options)
@@ -351,7 +353,7 @@ def test_what_is_not_read_is_refused_by_name(tmp_path):
     schema = keyed()
     file = write(tmp_path, 0, schema, [(0, ADD, row(1, "a"))])
     assert refused(schema, split_of(tmp_path, [file], is_streaming=True)).kind == "streaming-split"
-    other = replace(file, file_name="data-2.mosaic")
+    other = file._replace(file_name="data-2.mosaic")
     assert "mosaic" in refused(schema, split_of(tmp_path, [other])).message
 
 

@@ -1,5 +1,3 @@
-from dataclasses import replace
-
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -36,7 +34,7 @@ def test_a_deleted_identifier_is_never_live(items):
 
 def test_an_upgraded_file_lives_on_its_new_level_only():
     old, new = entry(FileKind.ADD, "a"), entry(FileKind.ADD, "a", level=5)
-    gone = replace(old, kind=FileKind.DELETE)
+    gone = old._replace(kind=FileKind.DELETE)
     assert live_entries([old, gone, new]) == [new]
 
 

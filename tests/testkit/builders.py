@@ -43,12 +43,12 @@ def data_file(**changes: Any) -> DataFileMeta:
     >>> data_file(level=3).level
     3
     """
-    return replace(_FILE, **changes)
+    return _FILE._replace(**changes)
 
 
 def entry(**changes: Any) -> ManifestEntry:
     """Return an entry that adds `data_file()` to bucket 0 of 1."""
-    return replace(_ENTRY, **changes)
+    return _ENTRY._replace(**changes)
 
 
 def snapshot(**changes: Any) -> Snapshot:

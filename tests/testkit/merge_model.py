@@ -12,6 +12,7 @@ from typing import Any
 
 from pyroaring import BitMap
 
+from paimon_assets.engine.codec.roaring64 import read_java_bitmap64, write_java_bitmap64
 from paimon_assets.engine.spec.merge_rules import (
     AggregateFunction,
     FieldAggregation,
@@ -344,7 +345,13 @@ def _product_retract(function: Function, there: Any, given: Any) -> Any:
 
 
 def _unite(there: bytes, given: bytes) -> bytes:
-    return (BitMap.deserialize(there) | BitMap.deserialize(given)).serialize()
+    union = BitMap.deserialize(there) | BitMap.deserialize(given)
+    union.run_optimize()
+    return union.serialize()
+
+
+def _unite64(there: bytes, given: bytes) -> bytes:
+    return write_java_bitmap64(read_java_bitmap64(there) | read_java_bitmap64(given))
 
 
 _A = AggregateFunction
@@ -365,6 +372,7 @@ _ADD: dict[AggregateFunction, Callable[[Function, Any, Any], Any]] = {
     _A.NESTED_UPDATE: _nested_update,
     _A.NESTED_PARTIAL_UPDATE: _nested_partial_update,
     _A.RBM32: _either(_unite),
+    _A.RBM64: _either(_unite64),
 }
 _RETRACT: dict[AggregateFunction, Callable[[Function, Any, Any], Any]] = {
     _A.SUM: _sum_retract,

@@ -22,6 +22,7 @@ import fastavro
 import pyarrow as pa
 from fastavro.schema import SchemaParseException, UnknownType
 
+from paimon_assets.engine.codec.avro_reader import ReadValue, compile_reader
 from paimon_assets.engine.errors import FormatError
 
 if sys.version_info >= (3, 14):
@@ -78,6 +79,38 @@ def read_container(data: bytes, path: str) -> Iterator[Record]:
     """
     with _naming(path):
         yield from _records(data)
+
+
+def read_rows(data: bytes, path: str, wanted: RecordSchema) -> Iterator[Sequence[Any]]:
+    """Yield the records of an Avro file as the values of their fields; arrays are tuples.
+
+    Args:
+        data: The file's content.
+        path: Its path, for messages.
+        wanted: Which fields, in which order, records inside records too; those the file lacks are
+            None if they have a default.
+
+    Raises:
+        FormatError: As for `read_container`, or a field without default is missing.
+
+    Cost:
+        About half of `read_container`.
+    """
+    with _naming(path):
+        blocks = _Blocks.of(io.BytesIO(data), len(data))
+        read = _row_reader(blocks.schema, wanted.text)
+        for count, payload in blocks.payloads():
+            at = 0
+            for _ in range(count):
+                row, at = read(payload, at)
+                yield row
+            if at != len(payload):
+                raise FormatError(f"a block of {count} records does not end where it should.")
+
+
+@lru_cache(maxsize=64)
+def _row_reader(written: bytes, wanted: bytes) -> ReadValue:
+    return compile_reader(json.loads(written), json.loads(wanted))
 
 
 @contextmanager
@@ -261,9 +294,14 @@ def encode_block(
     """Return a block of records, without the sync marker behind it."""
     encoded = io.BytesIO()
     fastavro.schemaless_writer(encoded, schema.block, records, disable_tuple_notation=True)
-    count = _long(len(records))
-    payload = compress(encoded.getvalue()[len(count) : -1])
-    return b"".join((count, _long(len(payload)), payload))
+    plain = encoded.getvalue()[len(_long(len(records))) : -1]
+    return frame_block(len(records), plain, compress)
+
+
+def frame_block(count: int, plain: bytes, compress: Callable[[bytes], bytes]) -> bytes:
+    """Return a block of `count` encoded records, without the sync marker behind it."""
+    payload = compress(plain)
+    return b"".join((_long(count), _long(len(payload)), payload))
 
 
 _METADATA = fastavro.parse_schema({"type": "map", "values": "bytes"})

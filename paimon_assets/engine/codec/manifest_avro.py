@@ -6,16 +6,21 @@ Source: `org.apache.paimon.manifest.ManifestEntrySerializer`, `ManifestFileMetaS
 """
 
 import datetime as dt
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from paimon_assets.engine.codec.avro import Record, write_container
 from paimon_assets.engine.codec.manifest_records import (
+    DAMAGED,
     array,
     built_records,
+    damaged_record,
     field,
+    manifest_rows,
     nullable,
     record,
     record_schema,
+    unsupported_version,
 )
 from paimon_assets.engine.spec.data_file import DataFileMeta, FileSource
 from paimon_assets.engine.spec.manifest import FileKind, ManifestEntry, ManifestFileMeta
@@ -78,24 +83,37 @@ MANIFEST_LIST_SCHEMA = record_schema(
 )
 
 
-def read_manifest(
-    data: bytes, path: str, keep: Callable[[Record], bool] | None = None
-) -> list[ManifestEntry]:
+KeepEntry = Callable[[FileKind, bytes, int, int], bool]
+"""(kind, partition, bucket, total buckets) → whether an entry is wanted."""
+
+
+def read_manifest(data: bytes, path: str, keep: KeepEntry | None = None) -> list[ManifestEntry]:
     """Read a manifest.
 
     Args:
         data: The file's content.
         path: Its path, for messages.
-        keep: Runs on the raw record (`_KIND`, `_PARTITION`, `_BUCKET`, `_TOTAL_BUCKETS`, `_FILE`)
-            before an entry is built; records it refuses cost less than half of the others.
+        keep: Runs on the raw record before an entry is built; those it refuses cost half as much.
 
     Raises:
         FormatError: Damaged bytes, a missing field or an unknown record version; names the path.
 
     Cost:
-        About 25 µs an entry.
+        About 10 µs an entry.
     """
-    return list(built_records(data, path, _entry, version=MANIFEST_VERSION, keep=keep))
+    entries = []
+    try:
+        rows = manifest_rows(data, path, MANIFEST_SCHEMA)
+        for version, number, partition, bucket, total_buckets, file in rows:
+            if version != MANIFEST_VERSION:
+                raise unsupported_version(path, version, MANIFEST_VERSION)
+            kind = _FILE_KINDS[number]
+            if keep is None or keep(kind, partition, bucket, total_buckets):
+                built = _data_file(file)
+                entries.append(ManifestEntry(kind, partition, bucket, total_buckets, built))
+    except DAMAGED as error:
+        raise damaged_record(path, error) from error
+    return entries
 
 
 def read_manifest_list(data: bytes, path: str) -> list[ManifestFileMeta]:
@@ -117,16 +135,6 @@ def write_manifest_list(metas: Iterable[ManifestFileMeta]) -> bytes:
     return write_container(MANIFEST_LIST_SCHEMA, [_meta_record(meta) for meta in metas])
 
 
-def _entry(raw: Record) -> ManifestEntry:
-    return ManifestEntry(
-        kind=_FILE_KINDS[raw["_KIND"]],
-        partition=raw["_PARTITION"],
-        bucket=raw["_BUCKET"],
-        total_buckets=raw["_TOTAL_BUCKETS"],
-        file=_data_file(raw["_FILE"]),
-    )
-
-
 _FILE_KINDS = {kind.value: kind for kind in FileKind}
 _FILE_SOURCES: dict[int | None, FileSource | None] = {
     None: None,
@@ -134,44 +142,31 @@ _FILE_SOURCES: dict[int | None, FileSource | None] = {
 }
 
 
-def _data_file(raw: Record) -> DataFileMeta:
-    get = raw.get
+def _data_file(values: Sequence[Any]) -> DataFileMeta:
+    (
+        name, size, row_count, min_key, max_key, key_stats, value_stats, min_sequence_number,
+        max_sequence_number, schema_id, level, extra_files, creation_time, delete_row_count,
+        embedded_index, file_source, value_stats_cols, external_path, first_row_id, write_cols,
+    ) = values  # fmt: skip
     return DataFileMeta(
-        file_name=raw["_FILE_NAME"],
-        file_size=raw["_FILE_SIZE"],
-        row_count=raw["_ROW_COUNT"],
-        min_key=raw["_MIN_KEY"],
-        max_key=raw["_MAX_KEY"],
-        key_stats=_simple_stats(raw["_KEY_STATS"]),
-        value_stats=_simple_stats(raw["_VALUE_STATS"]),
-        min_sequence_number=raw["_MIN_SEQUENCE_NUMBER"],
-        max_sequence_number=raw["_MAX_SEQUENCE_NUMBER"],
-        schema_id=raw["_SCHEMA_ID"],
-        level=raw["_LEVEL"],
-        extra_files=tuple(get("_EXTRA_FILES") or ()),
-        creation_time=_millis(get("_CREATION_TIME")),
-        delete_row_count=get("_DELETE_ROW_COUNT"),
-        embedded_index=get("_EMBEDDED_FILE_INDEX"),
-        file_source=_FILE_SOURCES[get("_FILE_SOURCE")],
-        value_stats_cols=_optional_tuple(get("_VALUE_STATS_COLS")),
-        external_path=get("_EXTERNAL_PATH"),
-        first_row_id=get("_FIRST_ROW_ID"),
-        write_cols=_optional_tuple(get("_WRITE_COLS")),
-    )
+        name, size, row_count, schema_id, min_key, max_key, _simple_stats(*key_stats),
+        _simple_stats(*value_stats), min_sequence_number, max_sequence_number, level,
+        tuple(extra_files or ()), _millis(creation_time), delete_row_count, embedded_index,
+        _FILE_SOURCES[file_source], _optional_tuple(value_stats_cols), external_path, first_row_id,
+        _optional_tuple(write_cols),
+    )  # fmt: skip
 
 
-def _optional_tuple(names: list[str] | None) -> tuple[str, ...] | None:
+def _optional_tuple(names: Sequence[str] | None) -> tuple[str, ...] | None:
     return None if names is None else tuple(names)
 
 
-def _simple_stats(raw: Record) -> SimpleStats:
-    if raw["_MAX_VALUES"] == EMPTY_ROW and not raw.get("_NULL_COUNTS"):
+def _simple_stats(
+    min_values: bytes, max_values: bytes, null_counts: Sequence[int | None] | None
+) -> SimpleStats:
+    if max_values == EMPTY_ROW and not null_counts:
         return EMPTY_STATS
-    return SimpleStats(
-        min_values=raw["_MIN_VALUES"],
-        max_values=raw["_MAX_VALUES"],
-        null_counts=tuple(raw.get("_NULL_COUNTS") or ()),
-    )
+    return SimpleStats(min_values, max_values, tuple(null_counts or ()))
 
 
 def _millis(value: int | dt.datetime | None) -> int | None:
@@ -182,12 +177,15 @@ def _millis(value: int | dt.datetime | None) -> int | None:
 
 
 def _manifest_meta(raw: Record) -> ManifestFileMeta:
+    stats = raw["_PARTITION_STATS"]
     return ManifestFileMeta(
         file_name=raw["_FILE_NAME"],
         file_size=raw["_FILE_SIZE"],
         num_added_files=raw["_NUM_ADDED_FILES"],
         num_deleted_files=raw["_NUM_DELETED_FILES"],
-        partition_stats=_simple_stats(raw["_PARTITION_STATS"]),
+        partition_stats=_simple_stats(
+            stats["_MIN_VALUES"], stats["_MAX_VALUES"], stats.get("_NULL_COUNTS")
+        ),
         schema_id=raw["_SCHEMA_ID"],
         min_bucket=raw.get("_MIN_BUCKET"),
         max_bucket=raw.get("_MAX_BUCKET"),

@@ -6,7 +6,7 @@ Source: `org.apache.paimon.utils.ObjectsFile`, `VersionedObjectSerializer`.
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -14,7 +14,7 @@ import pyarrow.orc as orc
 import pyarrow.parquet as pq
 import pyarrow.types as pat
 
-from paimon_assets.engine.codec.avro import Record, RecordSchema, read_container
+from paimon_assets.engine.codec.avro import Record, RecordSchema, read_container, read_rows
 from paimon_assets.engine.errors import FormatError
 
 T = TypeVar("T")
@@ -54,7 +54,6 @@ def built_records(
     build: Callable[[Record], T],
     *,
     version: int,
-    keep: Callable[[Record], bool] | None = None,
 ) -> Iterator[T]:
     """Yield a value for every record of a manifest.
 
@@ -63,32 +62,75 @@ def built_records(
         path: Its path, for messages.
         build: Record → value; may raise KeyError, TypeError or ValueError on a damaged record.
         version: The `_VERSION` every record must have.
-        keep: Which raw records are wanted; None wants all.
 
     Raises:
         FormatError: Damaged bytes, a missing field or another record version; names the path.
     """
-    for raw in _records(data, path):
+    columnar = _columnar_records(data, path)
+    for raw in read_container(data, path) if columnar is None else columnar:
         if raw.get("_VERSION") != version:
-            raise FormatError(
-                f"{path}: unsupported manifest record version {raw.get('_VERSION')}; this "
-                f"engine reads {version}.",
-                kind="manifest-version",
-                details={"path": path},
-            )
-        if keep is not None and not keep(raw):
-            continue
+            raise unsupported_version(path, raw.get("_VERSION"), version)
         try:
             yield build(raw)
-        except (KeyError, TypeError, ValueError) as error:
-            raise FormatError(
-                f"{path}: a manifest record is damaged ({error!r}).",
-                kind="manifest-record",
-                details={"path": path},
-            ) from error
+        except DAMAGED as error:
+            raise damaged_record(path, error) from error
 
 
-def _records(data: bytes, path: str) -> Iterable[Record]:
+DAMAGED = (KeyError, TypeError, ValueError)
+"""What building a value of a damaged record may raise."""
+
+
+def damaged_record(path: str, error: Exception) -> FormatError:
+    """Return the error for a record that cannot be what it says."""
+    return FormatError(
+        f"{path}: a manifest record is damaged ({error!r}).",
+        kind="manifest-record",
+        details={"path": path},
+    )
+
+
+def unsupported_version(path: str, found: Any, version: int) -> FormatError:
+    """Return the error for a record of another `_VERSION`."""
+    return FormatError(
+        f"{path}: unsupported manifest record version {found}; this engine reads {version}.",
+        kind="manifest-version",
+        details={"path": path},
+    )
+
+
+def manifest_rows(data: bytes, path: str, wanted: RecordSchema) -> Iterator[Sequence[Any]]:
+    """Yield the records of a manifest as values, for those that come by the hundred thousand.
+
+    Args:
+        data: The file's content.
+        path: Its path, for messages.
+        wanted: The fields in their order, as for `read_rows`.
+
+    Raises:
+        FormatError: Damaged bytes, or a field without default is missing; names the path.
+    """
+    columnar = _columnar_records(data, path)
+    if columnar is None:
+        yield from read_rows(data, path, wanted)
+        return
+    schema = json.loads(wanted.text)
+    try:
+        for raw in columnar:
+            yield _values(raw, schema)
+    except DAMAGED as error:
+        raise damaged_record(path, error) from error
+
+
+def _values(raw: Record, schema: Any) -> Sequence[Any]:
+    values = []
+    for field in schema["fields"]:
+        value = raw.get(field["name"]) if "default" in field else raw[field["name"]]
+        values.append(_values(value, field["type"]) if isinstance(value, dict) else value)
+    return values
+
+
+def _columnar_records(data: bytes, path: str) -> Sequence[Record] | None:
+    """Return the records of a manifest that is no Avro file."""
     try:
         if data.startswith(b"ORC"):
             return _table_records(orc.ORCFile(pa.BufferReader(data)).read())
@@ -98,7 +140,7 @@ def _records(data: bytes, path: str) -> Iterable[Record]:
         raise FormatError(
             f"{path}: damaged manifest, {error}", kind="manifest", details={"path": path}
         ) from error
-    return read_container(data, path)
+    return None
 
 
 def _table_records(table: pa.Table) -> Sequence[Record]:

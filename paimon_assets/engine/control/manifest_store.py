@@ -7,7 +7,7 @@ Source: `org.apache.paimon.manifest.ManifestFile`, `ManifestList`.
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import islice
@@ -20,6 +20,7 @@ from paimon_assets.engine.codec.index_manifest import (
     write_index_manifest,
 )
 from paimon_assets.engine.codec.manifest_avro import (
+    KeepEntry,
     read_manifest,
     read_manifest_list,
     write_manifest,
@@ -31,9 +32,6 @@ from paimon_assets.engine.spec.index_file import IndexManifestEntry, live_index_
 from paimon_assets.engine.spec.manifest import FileKind, ManifestEntry, ManifestFileMeta
 from paimon_assets.engine.spec.paths import TablePaths
 from paimon_assets.engine.spec.snapshot import Snapshot
-
-KeepEntry = Callable[[FileKind, bytes, int, int], bool]
-"""(kind, partition, bucket, total buckets) → whether an entry is wanted."""
 
 _ENTRY_BYTES = 1300
 """About what an entry weighs in memory."""
@@ -176,7 +174,7 @@ class ManifestStore:
             path = self._paths.manifest(meta.file_name)
             data = self._file_io.read_bytes(path) if data is None else data
             if keep is not None and _entry_count(meta) > _LARGE_MANIFEST_ENTRIES:
-                return read_manifest(data, path, _on_record(keep))
+                return read_manifest(data, path, keep)
             entries = tuple(read_manifest(data, path))
             self._cache.put(key, entries, _ENTRY_BYTES)
             found = entries
@@ -292,15 +290,3 @@ def _index_entry_bytes(entries: Sequence[IndexManifestEntry]) -> int:
 
 def _entry_count(meta: ManifestFileMeta) -> int:
     return meta.num_added_files + meta.num_deleted_files
-
-
-def _on_record(keep: KeepEntry) -> Callable[[dict[str, Any]], bool]:
-    def keep_record(record: dict[str, Any]) -> bool:
-        return keep(
-            FileKind(record["_KIND"]),
-            record["_PARTITION"],
-            record["_BUCKET"],
-            record["_TOTAL_BUCKETS"],
-        )
-
-    return keep_record

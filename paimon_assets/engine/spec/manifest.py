@@ -6,6 +6,7 @@ Source: `org.apache.paimon.manifest`.
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import NamedTuple
 
 from paimon_assets.engine.spec.data_file import DataFileMeta
 from paimon_assets.engine.spec.stats import SimpleStats
@@ -21,8 +22,7 @@ class FileKind(IntEnum):
     DELETE = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ManifestEntry:
+class ManifestEntry(NamedTuple):
     """One change of the set of live files."""
 
     kind: FileKind

@@ -3,14 +3,13 @@
 Source: `org.apache.paimon.stats.SimpleStats`.
 """
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 EMPTY_ROW = bytes(12)
 """Serialized BinaryRow without fields: arity 0, then eight zero bytes."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SimpleStats:
+class SimpleStats(NamedTuple):
     """Statistics as they lie on disk; decode with `codec.binary_row` when asked."""
 
     min_values: bytes

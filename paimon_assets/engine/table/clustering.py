@@ -1,7 +1,5 @@
 """A unit of a plan that sorts: rows through the executor, and the message that replaces files."""
 
-from dataclasses import replace
-
 from paimon_assets.engine.contract.clustering import ClusterOrder
 from paimon_assets.engine.contract.commit_message import CommitMessage, CompactIncrement
 from paimon_assets.engine.contract.context import ReadContext, WriteContext
@@ -49,7 +47,7 @@ def cluster_unit(
         total_buckets=split.total_buckets,
         compact_increment=CompactIncrement(
             compact_before=split.data_files,
-            compact_after=tuple(replace(file, file_source=FileSource.COMPACT) for file in after),
+            compact_after=tuple(file._replace(file_source=FileSource.COMPACT) for file in after),
             deleted_index_files=unit.task.index_files,
         ),
     )

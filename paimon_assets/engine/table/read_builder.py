@@ -113,8 +113,9 @@ class ReadBuilder:
     def with_row_kinds(self) -> "ReadBuilder":
         """Return what retracts too, and the kind of each row in a first column, `rowkind`.
 
-        Kinds are +I, -U, +U and -D. Of a key that changed several times the last change is told,
-        except by changelog files: they tell every change.
+        Kinds are +I, -U, +U and -D. What changed, told by added files or by changelog files
+        (`between`), is every record of a key in the order of commits; a difference, and a state,
+        tell one.
         """
         return replace(self, row_kinds=True)
 
@@ -166,7 +167,8 @@ class ReadBuilder:
     ) -> "ReadBuilder":
         """Read what changed after one snapshot, up to and with another.
 
-        Without `with_row_kinds`, rows that are gone are not told.
+        Without `with_row_kinds`, of a key that changed several times only the last row is told,
+        and rows that are gone are not.
 
         Args:
             start: Id of a snapshot (0 is before the first), or name of a tag.

@@ -11,13 +11,19 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import datasketches
 import pyarrow as pa
 import pytest
-from pyroaring import BitMap
+from pyroaring import BitMap, BitMap64
 
 from paimon_assets.engine.codec.arrow_types import to_arrow_schema
+from paimon_assets.engine.codec.roaring64 import read_java_bitmap64, write_java_bitmap64
 from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.spec.merge_rules import merge_rules_of
+from paimon_assets.engine.spec.merge_rules import (
+    AggregateFunction,
+    FieldAggregation,
+    merge_rules_of,
+)
 from paimon_assets.engine.spec.schema import Schema
 from paimon_assets.engine.spec.types import DataField
 from paimon_assets.engine.table.api import open_catalog
@@ -70,6 +76,37 @@ def nested_rows() -> list[dict[str, Any]]:
 
 def bitmap() -> bytes:
     return BitMap([RANDOM.randint(0, 70_000) for _ in range(3)]).serialize()
+
+
+def bitmap64() -> bytes:
+    return write_java_bitmap64(BitMap64([RANDOM.getrandbits(40) for _ in range(3)]))
+
+
+def theta_sketch() -> bytes:
+    sketch = datasketches.update_theta_sketch()
+    for _ in range(3):
+        sketch.update(RANDOM.randint(0, 99))
+    return bytes(sketch.compact().serialize())
+
+
+def hll_sketch() -> bytes:
+    sketch = datasketches.hll_sketch(12)
+    for _ in range(3):
+        sketch.update(RANDOM.randint(0, 99))
+    return bytes(sketch.serialize_compact())
+
+
+SETS: dict[AggregateFunction, Callable[[bytes], Any]] = {
+    AggregateFunction.RBM32: lambda stored: sorted(BitMap.deserialize(stored)),
+    AggregateFunction.RBM64: lambda stored: sorted(read_java_bitmap64(stored)),
+    AggregateFunction.THETA_SKETCH: lambda stored: sorted(
+        datasketches.compact_theta_sketch.deserialize(stored)
+    ),
+    AggregateFunction.HLL_SKETCH: lambda stored: datasketches.hll_sketch.deserialize(
+        stored
+    ).get_estimate(),
+}
+"""What a set of bytes says: the bytes may lie in another order."""
 
 
 def timed_map() -> list[Any]:
@@ -127,6 +164,9 @@ FUNCTIONS: dict[str, tuple[Any, Callable[[], Any], dict[str, str]]] = {
         {**NO_RETRACT, "nested-key": "id"},
     ),
     "rbm32": ("BYTES", or_null(bitmap), NO_RETRACT),
+    "rbm64": ("BYTES", or_null(bitmap64), NO_RETRACT),
+    "theta_sketch": ("BYTES", or_null(theta_sketch), NO_RETRACT),
+    "hll_sketch": ("BYTES", or_null(hll_sketch), NO_RETRACT),
 }
 GROUPS = {"fields.s.sequence-group": "a", "fields.t,u.sequence-group": "b,c"}
 WITH_FUNCTIONS = {
@@ -191,30 +231,29 @@ def write(table: Table, values: dict[str, tuple[Any, Callable[[], Any]]], kinds:
 
 def check(table: Table, java: Oracle) -> None:
     rules = merge_rules_of(table.schema)
-    loose = {key for key, each in rules.aggregations.items() if each.distinct or each.nested_key}
-    fields = table.schema.fields
+    fields = [(field, rules.aggregations.get(field.name)) for field in table.schema.fields]
     found = {
-        row["k"]: [plain(row[field.name], field, field.name in loose) for field in fields]
+        row["k"]: [plain(row[field.name], field, each) for field, each in fields]
         for row in table.new_read_builder().to_arrow().to_pylist()
     }
     expected = {
         row[0]: [
-            plain(value, field, field.name in loose)
-            for value, field in zip(row, fields, strict=True)
+            plain(value, field, each) for value, (field, each) in zip(row, fields, strict=True)
         ]
         for row in java.call("rows", table=table.name)
     }
     assert found == expected
 
 
-def plain(value: Any, field: DataField, is_loose: bool) -> Any:
+def plain(value: Any, field: DataField, aggregation: FieldAggregation | None) -> Any:
     """Say a value as both sides can; lists whose order is left open and maps are sorted."""
     if value is None:
         return None
-    if field.type.root == "VARBINARY":
+    if aggregation is not None and aggregation.function in SETS:
         stored = value if isinstance(value, bytes) else base64.b64decode(value)
-        return sorted(BitMap.deserialize(stored))
+        return SETS[aggregation.function](stored)
     said = inner(value)
+    is_loose = aggregation is not None and (aggregation.distinct or aggregation.nested_key)
     return sorted(said, key=repr) if is_loose or field.type.root == "MAP" else said
 
 

@@ -37,7 +37,7 @@ def overwritten(
         index: All live index files.
         new: Files written for the partitions.
     """
-    gone = [replace(entry, kind=FileKind.DELETE) for entry in base]
+    gone = [entry._replace(kind=FileKind.DELETE) for entry in base]
     index_gone = [
         replace(entry, kind=FileKind.DELETE) for entry in index if partitions.takes(entry.partition)
     ]
@@ -96,5 +96,5 @@ def upgraded(
         ranges = sorted(key_range(entry.file) for entry in members)
         is_run = all(left[1] < right[0] for left, right in pairwise(ranges))
         level = top if is_run else 0
-        result += [replace(each, file=replace(each.file, level=level)) for each in members]
+        result += [each._replace(file=each.file._replace(level=level)) for each in members]
     return tuple(result)

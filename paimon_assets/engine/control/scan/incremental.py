@@ -1,9 +1,12 @@
 """Incremental reads: what changed after one snapshot, up to and with another → splits.
 
-    delta        files that APPEND snapshots added, merged by bucket
-    changelog    changelog files: every change for itself if kinds are kept, else the last of a key
+    delta        files that APPEND snapshots added
+    changelog    changelog files
     diff         the difference of both states, for what no file in common tells
 
+Delta and changelog tell every record as it was written, in the order of commits, if kinds are kept:
+so does Java since 1.1. Without kinds nobody could tell the newest row of a key from the others, nor
+from what deletes it; then the records are merged, and rows that are left are told.
 Delta and changelog leave OVERWRITE snapshots out, as every engine does: their ids are told.
 Source: `org.apache.paimon.table.source.snapshot.IncrementalDeltaStartingScanner`,
 `IncrementalDiffStartingScanner`, `AbstractDataTableScan.createIncrementalStartingScanner`.
@@ -174,7 +177,7 @@ def scan_changes(
     lists = _changelog_lists(kept) if by_changelog else _delta_lists(kept)
     entries = FileStoreScan(store).added_files(lists, predicate)
     splits = SplitGenerator(store).splits(
-        end.id, entries, is_streaming=by_changelog and keeps_kinds and store.schema.has_primary_key
+        end.id, entries, is_streaming=keeps_kinds and store.schema.has_primary_key
     )
     return ChangeScan(scan=scan_of(store, splits), end=end, skipped=skipped)
 

@@ -172,5 +172,5 @@ def _renumbered(scan: TableScan, beside: TableScan, store: FileStore) -> TableSc
 
 
 def _with_offset(split: DataSplit, offset: int) -> DataSplit:
-    files = (replace(file, schema_id=file.schema_id + offset) for file in split.data_files)
+    files = (file._replace(schema_id=file.schema_id + offset) for file in split.data_files)
     return replace(split, data_files=tuple(files))

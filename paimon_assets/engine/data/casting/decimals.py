@@ -115,7 +115,12 @@ def whole_to_decimal(array: Array, cast: Cast) -> Array:
 
 def boolean_to_decimal(array: Array, cast: Cast) -> Array:
     """1 or 0; null where the type cannot hold 1."""
-    return whole_to_decimal(array.cast(pa.int8()), cast)
+    ones, scale = array.cast(pa.int8()), cast.target.scale or 0
+    if scale == cast.target.precision or scale > LONG_DIGITS:
+        return whole_to_decimal(ones, cast)
+    words = np.zeros((len(ones), 2), np.int64)
+    np.multiply(values_of(ones), 10**scale, out=words[:, 0], dtype=np.int64)
+    return column_of(words, cast.arrow_type, array)
 
 
 def decimal_to_decimal(array: Array, cast: Cast) -> Array:

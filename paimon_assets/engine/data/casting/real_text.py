@@ -27,6 +27,7 @@ from paimon_assets.engine.codec.numpy_columns import from_numpy
 from paimon_assets.engine.data.casting.arrays import (
     Mask,
     Numbers,
+    in_slices,
     lengths_of,
     mask_column,
     replaced,
@@ -46,6 +47,8 @@ PLAIN_FROM, PLAIN_UNTIL = 1e-3, 1e7
 
 _FIRST_POWER = -330
 _MOST_ZEROS = 18
+_POWERS = 10 ** np.arange(_MOST_ZEROS + 1, dtype=np.int64)
+"""Ten to the power of 0 … 18."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +73,16 @@ _FORMATS = {"float64": _format(np.float64, 53), "float32": _format(np.float32, 2
 
 
 def real_to_text(array: Array, cast: Cast) -> Array:
-    """Write numbers as Java does, or as Arrow does for C++."""
-    return java_text(array) if cast.is_java else array.cast(pa.string())
+    """Write numbers as Java does, or as Arrow does for C++.
+
+    Cost:
+        Most of it Arrow's search for the shortest digits; slices of a long column in threads.
+    """
+    return in_slices(java_text if cast.is_java else _arrow_text, array)
+
+
+def _arrow_text(array: Array) -> Array:
+    return array.cast(pa.string())
 
 
 def java_text(array: Array) -> Array:
@@ -80,21 +91,25 @@ def java_text(array: Array) -> Array:
     size = np.abs(values)
     plain = ((size >= PLAIN_FROM) & (size < PLAIN_UNTIL)) | (size == 0)
     if plain.all():
-        return with_nulls_of(_plain_texts(values, plain), array)
+        return with_nulls_of(_plain_texts(values), array)
     scientific = np.isfinite(values) & ~plain
-    if scientific.all():
-        return with_nulls_of(_scientific_texts(values), array)
-    text = _plain_texts(np.where(scientific, 0, values), plain)
-    text = _special_texts(text, values)
-    if scientific.any():
-        text = replaced(text, scientific, _scientific_texts(values[scientific]))
-    return with_nulls_of(text, array)
+    if 2 * np.count_nonzero(scientific) > len(values):
+        text = _scientific_texts(np.where(scientific, values, PLAIN_UNTIL))
+        if plain.any():
+            text = replaced(text, plain, _plain_texts(values[plain]))
+    else:
+        text = _plain_texts(np.where(scientific, 0, values))
+        if scientific.any():
+            text = replaced(text, scientific, _scientific_texts(values[scientific]))
+    return with_nulls_of(_special_texts(text, values), array)
 
 
-def _plain_texts(values: Numbers, plain: Mask) -> Array:
+def _plain_texts(values: Numbers) -> Array:
     """Write Arrow's texts, and .0 behind whole numbers."""
-    text: Array = from_numpy(values).cast(pa.string())
-    is_whole = plain & (np.trunc(values) == values)
+    text = _arrow_text(from_numpy(values))
+    is_whole = np.trunc(values) == values
+    if not is_whole.any():
+        return text
     return with_inserted(text, is_whole, lengths_of(text)[is_whole], ".0")
 
 
@@ -117,6 +132,10 @@ def _scientific_texts(values: Numbers) -> Array:
     """Write finite numbers, not zero, as 1.0E7."""
     size = np.abs(values)
     whole, is_whole = java_whole(size, _FORMATS[values.dtype.name].bits)
+    if is_whole.all():
+        exponents = np.searchsorted(_POWERS, whole, side="right") - 1
+        if exponents.min() > 0 and exponents.max() < len("0123456789"):
+            return _signed(_short_texts(whole, exponents), values)
     digits = from_numpy(whole).cast(pa.string())
     exponents = lengths_of(digits) - 1
     digits = without_ends(digits, _zeros_behind(whole))
@@ -124,15 +143,24 @@ def _scientific_texts(values: Numbers) -> Array:
         rows = ~is_whole
         shortest, exponents[rows] = _shortest_digits(size[rows])
         digits = replaced(digits, rows, shortest)
-    lengths = lengths_of(digits)
-    text = with_inserted(digits, lengths == 1, 1, "0")
-    text = with_inserted(text, np.ones(len(values), dtype=bool), 1, ".")
+    digits = with_inserted(digits, lengths_of(digits) == 1, 1, "0")
     behind = _exponent_texts().take(from_numpy(exponents - _FIRST_POWER))
-    if not (values < 0).any():
-        return pc.binary_join_element_wise(text, behind, "")
-    return pc.binary_join_element_wise(
-        pc.if_else(mask_column(values < 0), "-", ""), text, behind, ""
-    )
+    text = pc.binary_replace_slice(digits, 1, 1, ".")
+    return _signed(pc.binary_join_element_wise(text, behind, ""), values)
+
+
+def _short_texts(whole: Int64s, exponents: Int64s) -> Array:
+    """Write whole numbers of two to ten digits: the exponent is their number's last digit."""
+    zeros = np.minimum(_zeros_behind(whole), exponents - 1)
+    digits = from_numpy(whole // _POWERS[zeros] * 10 + exponents).cast(pa.string())
+    return pc.binary_replace_slice(pc.binary_replace_slice(digits, -1, -1, "E"), 1, 1, ".")
+
+
+def _signed(texts: Array, values: Numbers) -> Array:
+    negative = values < 0
+    if not negative.any():
+        return texts
+    return pc.binary_join_element_wise(pc.if_else(mask_column(negative), "-", ""), texts, "")
 
 
 @cache
@@ -145,7 +173,7 @@ def _exponent_texts() -> Array:
 def _zeros_behind(whole: Int64s) -> Int64s:
     """Return how many zeros end each number above zero."""
     zeros = np.zeros(len(whole), np.int64)
-    rows = np.flatnonzero(whole)
+    rows = np.flatnonzero((whole // 10 * 10 == whole) & (whole != 0))
     for count in range(1, _MOST_ZEROS + 1):
         rows = rows[whole[rows] % 10**count == 0]
         if not rows.size:
@@ -182,6 +210,8 @@ def java_whole(size: Numbers, bits: int = 53) -> tuple[Int64s, Mask]:
     exact = size.astype(np.float64)
     is_whole: Mask = (exact < 2.0**63) & (np.trunc(exact) == exact)
     whole = np.where(is_whole, exact, 0).astype(np.int64)
+    if exact.max(initial=0) < 2.0**bits:
+        return whole, is_whole
     spare = np.frexp(exact)[1] - 1 - bits - 1
     for digits in range(1, 12):
         first, last = _bits_of_digits(digits), _bits_of_digits(digits + 1)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from paimon_assets.engine.contract.commit_message import (
@@ -45,6 +45,7 @@ from paimon_assets.engine.lsm.interval_partition import interval_partition
 from paimon_assets.engine.spec.compaction_options import (
     CHANGELOG_ROW_DEDUPLICATE,
     CHANGELOG_ROW_DEDUPLICATE_IGNORE,
+    COMPACTION_REWRITE_ALL_FILES,
     COMPACTION_SMALL_FILE_RATIO,
     DELETION_VECTORS_BITMAP64,
 )
@@ -143,13 +144,15 @@ class _KeyedCompaction:
             for file, vector in zip(task.split.data_files, vectors, strict=True)
             if vector is not None
         }
-        small_ratio = self.context.schema.typed_options.get(COMPACTION_SMALL_FILE_RATIO)
+        options = self.context.schema.typed_options
+        small_ratio = options.get(COMPACTION_SMALL_FILE_RATIO)
         shape = UnitShape(
             output_level=task.output_level,
             max_level=task.max_level,
             min_file_size=int(self.factory.target_bytes * small_ratio),
             to_rewrite=marked,
             rewrites_files=task.rewrites_files,
+            moves_files=not options.get(COMPACTION_REWRITE_ALL_FILES),
         )
         sections = interval_partition(
             task.split.data_files, lambda file: comparable_range(file, self.context)
@@ -209,7 +212,7 @@ class _KeyedCompaction:
         if changes or marks:
             self._merge(plan, None)
         self._before.append(file)
-        self._after.append(replace(file, level=self.task.output_level))
+        self._after.append(file._replace(level=self.task.output_level))
 
     def _must_rewrite(self, file: DataFileMeta, plan: SectionPlan) -> bool:
         if self.strategy.deletion_vectors and file.delete_row_count != 0:

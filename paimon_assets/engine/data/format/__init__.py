@@ -5,7 +5,7 @@ Concept → files:
     which format, which codec        formats
     Parquet                          parquet, dictionary_choice
     ORC                              orc
-    Avro                             avro, avro_types (bytes: codec.avro)
+    Avro                             avro, avro_types, avro_encoding (blocks: codec.avro)
     values of one column, raw        blob
     errors that name the file        named_errors
 """

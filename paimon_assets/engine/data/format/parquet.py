@@ -43,6 +43,8 @@ _READING: dict[str, Any] = {"pre_buffer": False, "page_checksum_verification": T
 _WHOLE_GROUP_BYTES = 16 * 1024 * 1024
 _PIECE_BYTES = 2 * 1024 * 1024
 """Of one column."""
+_ROWS_FOR_THREADS = 8192
+"""A file of fewer rows is decoded before threads have taken up its columns."""
 
 
 class ParquetReader(OpenFile):
@@ -183,14 +185,17 @@ def _stored_bytes(row_group: Any) -> int:
 def _batches(
     file: pq.ParquetFile, names: list[str], groups: list[int], batch_rows: int
 ) -> Iterator[pa.RecordBatch]:
+    threads = file.metadata.num_rows > _ROWS_FOR_THREADS
     return file.iter_batches(
-        batch_size=batch_rows, row_groups=groups, columns=names, use_threads=True
+        batch_size=batch_rows, row_groups=groups, columns=names, use_threads=threads
     )
 
 
 def _schema_as_written(file: pq.ParquetFile) -> pa.Schema:
     """Return the columns with the timestamp units an Arrow writer noted; INT96 has none."""
     schema = file.schema_arrow
+    if not any(pa.types.is_timestamp(data_type) for data_type in schema.types):
+        return schema
     noted = (file.metadata.metadata or {}).get(b"ARROW:schema")
     if noted is None:
         return schema
@@ -206,17 +211,20 @@ def _schema_as_written(file: pq.ParquetFile) -> pa.Schema:
 
 def _coarse_int96_names(file: pq.ParquetFile, schema: pa.Schema) -> frozenset[str]:
     """Return the INT96 columns that were written from units coarser than nanoseconds."""
+    coarse = {
+        field.name
+        for field in schema
+        if pa.types.is_timestamp(field.type) and field.type.unit != "ns"
+    }
+    if not coarse:
+        return frozenset()
     leaves = file.schema
     int96 = {
         leaves.column(number).path
         for number in range(len(leaves))
         if leaves.column(number).physical_type == "INT96"
     }
-    return frozenset(
-        field.name
-        for field in schema
-        if field.name in int96 and pa.types.is_timestamp(field.type) and field.type.unit != "ns"
-    )
+    return frozenset(coarse & int96)
 
 
 def _has_nanoseconds(data_type: pa.DataType) -> bool:

@@ -6,7 +6,7 @@ Source: `org.apache.paimon.io.RollingFileWriter`, `DataFilePathFactory`.
 import time
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -256,14 +256,13 @@ class _OpenFile:
             index = self.index.finish()
             name = factory.store_index(self.path, index)
             meta = (
-                replace(meta, embedded_index=index)
+                meta._replace(embedded_index=index)
                 if name is None
-                else replace(meta, extra_files=(name,))
+                else meta._replace(extra_files=(name,))
             )
         if not self.key_columns:
             return meta
-        return replace(
-            meta,
+        return meta._replace(
             min_key=serialize_columns(self.first_key, types)[0],
             max_key=serialize_columns(self.last_key, types)[0],
         )

@@ -10,5 +10,6 @@ Concept → files:
     collect                      lists
     nested_update                nested_rows
     merge_map                    maps
-    rbm32                        bitmaps
+    rbm32, rbm64                 bitmaps, unions
+    theta_sketch, hll_sketch     sketches, unions
 """

@@ -1,49 +1,33 @@
-"""rbm32: the union of roaring bitmaps of 32-bit numbers, in the portable format.
+"""rbm32, rbm64: the union of roaring bitmaps, of 32 bits in the portable format, of 64 in Java's.
 
 Source: `org.apache.paimon.mergetree.compact.aggregate.FieldRoaringBitmap32Agg`,
-https://github.com/RoaringBitmap/RoaringFormatSpec
+`FieldRoaringBitmap64Agg`, https://github.com/RoaringBitmap/RoaringFormatSpec
 """
 
-from typing import Any
+from pyroaring import BitMap, BitMap64
 
-import pyarrow as pa
-from pyroaring import BitMap
-
-from paimon_assets.engine.codec.numpy_columns import from_numpy
-from paimon_assets.engine.data.merge.aggregate.lists import nested_list
-from paimon_assets.engine.data.merge.records import Array, Segments, run_starts
-from paimon_assets.engine.errors import FormatError
+from paimon_assets.engine.codec.roaring64 import read_java_bitmap64, write_java_bitmap64
+from paimon_assets.engine.data.merge.aggregate.unions import united_values
+from paimon_assets.engine.data.merge.records import Array, Segments
 
 
 def united_bitmaps(values: Array, segments: Segments, column: str) -> Array:
-    """Unite the bitmaps of each group.
-
-    Raises:
-        FormatError: A value is no bitmap; names the column.
-
-    Cost:
-        A Python loop over the groups that have a bitmap; uniting two bitmaps costs far more.
-    """
-    present = segments.valid(values)
-    bitmaps: Any = values.take(from_numpy(present.rows))
-    lists: Any = nested_list(present.groups, bitmaps, segments.count)
-    united: list[bytes | None] = [None] * segments.count
-    for group in present.groups[run_starts(present.groups)].tolist():
-        united[group] = _united(lists[group].as_py(), column)
-    result: Array = pa.array(united, values.type)
-    return result
+    """Unite the bitmaps of 32 bits of each group, as `united_values` does."""
+    what = "roaring bitmap of 32-bit numbers"
+    return united_values(values, segments, _united, what=what, column=column)
 
 
-def _united(bitmaps: list[bytes], column: str) -> bytes:
-    if len(bitmaps) == 1:
-        return bitmaps[0]
-    try:
-        union = BitMap.union(*map(BitMap.deserialize, bitmaps))
-    except (IndexError, ValueError) as error:
-        raise FormatError(
-            f"Column '{column}' holds a value that is no roaring bitmap of 32-bit numbers.",
-            kind="roaring-bitmap",
-            details={"column": column},
-        ) from error
+def united_bitmaps64(values: Array, segments: Segments, column: str) -> Array:
+    """Unite the bitmaps of 64 bits of each group, as `united_values` does."""
+    what = "roaring bitmap of 64-bit numbers"
+    return united_values(values, segments, _united64, what=what, column=column)
+
+
+def _united(bitmaps: list[bytes]) -> bytes:
+    union = BitMap.union(*map(BitMap.deserialize, bitmaps))
     union.run_optimize()
     return union.serialize()
+
+
+def _united64(bitmaps: list[bytes]) -> bytes:
+    return write_java_bitmap64(BitMap64.union(*map(read_java_bitmap64, bitmaps)))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from paimon_assets.engine.data.merge.aggregate.bitmaps import united_bitmaps
+from paimon_assets.engine.data.merge.aggregate.bitmaps import united_bitmaps, united_bitmaps64
 from paimon_assets.engine.data.merge.aggregate.lists import collected
 from paimon_assets.engine.data.merge.aggregate.maps import merged_maps, merged_maps_by_time
 from paimon_assets.engine.data.merge.aggregate.nested_rows import (
@@ -26,6 +26,12 @@ from paimon_assets.engine.data.merge.aggregate.picks import (
     last_non_null_value,
     last_value,
     smallest,
+)
+from paimon_assets.engine.data.merge.aggregate.sketches import (
+    SKETCHES_EXTRA,
+    has_sketches,
+    united_hll_sketches,
+    united_theta_sketches,
 )
 from paimon_assets.engine.data.merge.aggregate.texts import listed
 from paimon_assets.engine.data.merge.records import Array, Outcome, Segments
@@ -50,7 +56,12 @@ _OF_COLUMN: Mapping[AggregateFunction, Callable[[Array, Segments, str], Array]] 
     AggregateFunction.SUM: summed,
     AggregateFunction.PRODUCT: multiplied,
     AggregateFunction.RBM32: united_bitmaps,
+    AggregateFunction.RBM64: united_bitmaps64,
+    AggregateFunction.THETA_SKETCH: united_theta_sketches,
+    AggregateFunction.HLL_SKETCH: united_hll_sketches,
 }
+_OF_SKETCHES = frozenset({AggregateFunction.THETA_SKETCH, AggregateFunction.HLL_SKETCH})
+"""Need a library that may not be installed."""
 _OF_SETTINGS: Mapping[AggregateFunction, Callable[[Array, Segments, FieldAggregation], Array]] = {
     AggregateFunction.LISTAGG: listed,
     AggregateFunction.COLLECT: collected,
@@ -86,9 +97,19 @@ class Aggregate:
         """Find the kernel of a function.
 
         Raises:
-            UnsupportedFeatureError: The function is not computed here; names the column.
+            UnsupportedFeatureError: The library of the function is not installed; names the
+                column.
         """
         function = settings.function
+        if function in _OF_SKETCHES and not has_sketches():
+            raise UnsupportedFeatureError(
+                f"Column '{settings.column}' of table '{table}' has the aggregate function"
+                f" {function}, which needs the package 'datasketches': pip install"
+                f" '{SKETCHES_EXTRA}'. Files that need no merging (after a full compaction) can be"
+                " read without.",
+                kind=f"aggregate-function-{function}",
+                details={"table": table, "column": settings.column, "function": function},
+            )
         kernel: Kernel
         if function in _PLAIN:
             kernel = _PLAIN[function]
@@ -98,20 +119,12 @@ class Aggregate:
             def kernel(values: Array, segments: Segments) -> Outcome:
                 return of_column(values, segments, settings.column)
 
-        elif function in _OF_SETTINGS:
+        else:
             of_settings = _OF_SETTINGS[function]
 
             def kernel(values: Array, segments: Segments) -> Outcome:
                 return of_settings(values, segments, settings)
 
-        else:
-            raise UnsupportedFeatureError(
-                f"Column '{settings.column}' of table '{table}' has the aggregate function"
-                f" {function}, whose values only Java's library can merge. Files that need no"
-                " merging (after a full compaction) can be read.",
-                kind=f"aggregate-function-{function}",
-                details={"table": table, "column": settings.column, "function": function},
-            )
         return Aggregate(settings, table, kernel)
 
     def __call__(self, values: Array, segments: Segments) -> Outcome:

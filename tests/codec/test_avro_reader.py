@@ -1,0 +1,142 @@
+"""Rows of compiled readers against fastavro's records."""
+
+import io
+import json
+from typing import Any
+
+import fastavro
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paimon_assets.engine.codec.avro import RecordSchema, read_rows
+from paimon_assets.engine.codec.avro_reader import compile_reader
+from paimon_assets.engine.errors import FormatError
+
+INNER: Any = {
+    "type": "record",
+    "name": "org.x.inner",
+    "fields": [{"name": "low", "type": "bytes"}, {"name": "high", "type": ["null", "bytes"]}],
+}
+FIELDS = [
+    {"name": "number", "type": "long"},
+    {"name": "flag", "type": "boolean"},
+    {"name": "text", "type": "string"},
+    {"name": "maybe", "type": ["null", {"type": "long", "logicalType": "timestamp-millis"}]},
+    {"name": "either", "type": ["string", "null", "long"]},
+    {"name": "many", "type": {"type": "array", "items": ["null", "long"]}},
+    {"name": "first", "type": INNER},
+    {"name": "second", "type": ["null", "inner"]},
+    {"name": "nothing", "type": "null"},
+]
+SCHEMA = {"type": "record", "name": "r", "namespace": "org.x", "fields": FIELDS}
+
+longs = st.integers(-(2**63), 2**63 - 1)
+inners = st.fixed_dictionaries(
+    {"low": st.binary(max_size=300), "high": st.none() | st.binary(max_size=3)}
+)
+records = st.fixed_dictionaries(
+    {
+        "number": longs,
+        "flag": st.booleans(),
+        "text": st.text(max_size=90),
+        "maybe": st.none() | longs,
+        "either": st.none() | longs | st.text(max_size=3),
+        "many": st.lists(st.none() | longs, max_size=3),
+        "first": inners,
+        "second": st.none() | inners,
+        "nothing": st.none(),
+    }
+)
+
+
+def written(items, schema=SCHEMA):
+    plain = json.loads(json.dumps(schema).replace(', "logicalType": "timestamp-millis"', ""))
+    out = io.BytesIO()
+    fastavro.writer(out, fastavro.parse_schema(plain), items, codec="null")
+    return out.getvalue()
+
+
+ORDER = [field["name"] for field in (*FIELDS, *INNER["fields"])]
+
+
+def row(value):
+    """What a record is read as: its values in the schema's order, arrays as tuples."""
+    if isinstance(value, dict):
+        return [row(value[name]) for name in ORDER if name in value]
+    return tuple(value) if isinstance(value, list) else value
+
+
+def wanted(*fields):
+    return RecordSchema.of(json.dumps({**SCHEMA, "fields": list(fields)}).encode())
+
+
+@given(st.lists(records, max_size=4))
+def test_rows_are_what_fastavro_reads(items):
+    assert list(read_rows(written(items), "f", wanted(*FIELDS))) == [row(item) for item in items]
+
+
+RECORD = {
+    "number": -(2**40), "flag": True, "text": "x" * 70, "maybe": None, "either": 7,
+    "many": [1, None, 3], "first": {"low": b"a", "high": None},
+    "second": {"low": b"b", "high": b"c"}, "nothing": None,
+}  # fmt: skip
+
+
+def test_fields_come_as_wanted_and_others_are_read_over():
+    picked = {**INNER, "fields": [INNER["fields"][1], {"name": "new", "type": "int", "default": 0}]}
+    fields = ({"name": "second", "type": ["null", picked]}, FIELDS[2])
+    assert list(read_rows(written([RECORD]), "f", wanted(*fields))) == [((b"c", None), "x" * 70)]
+
+
+def test_a_field_that_was_not_written_needs_a_default():
+    new = {"name": "new", "type": ["null", "long"]}
+    rows = read_rows(written([RECORD]), "f", wanted(FIELDS[0], {**new, "default": None}))
+    assert list(rows) == [(-(2**40), None)]
+    with pytest.raises(FormatError, match=r"data-1.*'new' is missing"):
+        list(read_rows(written([RECORD]), "data-1", wanted(new)))
+
+
+def test_an_array_in_blocks_with_their_sizes_is_read():
+    read = compile_reader({"type": "array", "items": "int"}, None)
+    # Blocks: -2 items of 2 bytes, 1 item, the end.
+    assert read(bytes([3, 4, 2, 4, 2, 6, 0]), 0) == ((1, 2, 3), 7)
+
+
+def test_a_type_that_metadata_does_not_hold_is_refused_by_name():
+    with pytest.raises(FormatError, match="'map'"):
+        compile_reader({"type": "map", "values": "int"}, None)
+
+
+@pytest.mark.parametrize(
+    ("schema", "damaged"),
+    [
+        (["null", "bytes"], b"\x04"),
+        (["int", "bytes", "null"], b"\x01"),
+        ("bytes", b"\x01"),
+        ("bytes", b"\x83\x01"),
+    ],
+    ids=["no-third-branch", "negative-branch", "negative-size", "long-negative-size"],
+)
+def test_a_value_that_no_writer_writes_is_refused(schema, damaged):
+    with pytest.raises(FormatError):
+        compile_reader(schema, None)(damaged, 0)
+
+
+def test_a_file_cut_anywhere_names_itself():
+    data = written([RECORD])
+    header = len(data.split(data[-16:])[0]) + 16
+    for length in range(len(data)):
+        if length != header:
+            with pytest.raises(FormatError, match="manifest-1"):
+                list(read_rows(data[:length], "manifest-1", wanted(*FIELDS)))
+
+
+@given(st.data())
+def test_a_damaged_byte_is_never_an_unexpected_error(data):
+    whole = bytearray(written([RECORD, RECORD]))
+    whole[data.draw(st.integers(0, len(whole) - 1))] = data.draw(st.integers(0, 255))
+    try:
+        list(read_rows(bytes(whole), "f", wanted(*FIELDS)))
+    except FormatError:
+        return
