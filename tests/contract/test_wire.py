@@ -291,6 +291,7 @@ messages = st.builds(
     partition=st.binary(max_size=20),
     bucket=ints,
     total_buckets=st.none() | ints,
+    keys_known_at=st.none() | ints,
     data_increment=st.builds(
         DataIncrement, new_files=files, deleted_files=files, changelog_files=files
     ),

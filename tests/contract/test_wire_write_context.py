@@ -39,6 +39,7 @@ def test_indexes_and_keys_cross():
         schema=SCHEMA,
         hash_indexes=(state,),
         key_read=KeyRead(context=read, splits=(split,)),
+        keys_known_at=7,
         file_io=FileIOSpec(),
     )
     loaded = load_write_context(dump_write_context(context))

@@ -63,6 +63,14 @@ def test_replace_creates_and_overwrites_and_leaves_nothing_else(file_io, root):
     assert len(file_io.list_directory(f"{root}/snapshot")) == 1
 
 
+def test_a_hint_becomes_longer_and_shorter_and_leaves_nothing_else(file_io, root):
+    path = f"{root}/snapshot/LATEST"
+    for hint in (b"9", b"10", b"7"):
+        file_io.write_hint(path, hint)
+        assert file_io.read_bytes(path) == hint
+    assert len(file_io.list_directory(f"{root}/snapshot")) == 1
+
+
 def test_lists_files_and_directories_with_full_paths_in_the_form_given(file_io, root):
     file_io.write_bytes(f"{root}/d/b", b"xy")
     file_io.write_bytes(f"{root}/d/a/inner", b"")

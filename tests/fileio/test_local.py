@@ -5,7 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from paimon_assets.engine.errors import CommitUnknownError, InvalidInputError, StorageError
+from paimon_assets.engine.errors import (
+    CommitUnknownError,
+    InvalidInputError,
+    StorageError,
+    UnsupportedFeatureError,
+)
 from paimon_assets.engine.fileio.local import LocalFileIO, local_path
 
 _SPAWN = multiprocessing.get_context("spawn")
@@ -48,7 +53,7 @@ def _failing_link(number: int, *, done: bool):
 
 def test_a_file_system_without_hard_links_says_so(tmp_path, monkeypatch):
     monkeypatch.setattr(Path, "hardlink_to", _failing_link(errno.EPERM, done=False))
-    with pytest.raises(StorageError, match="hard links"):
+    with pytest.raises(UnsupportedFeatureError, match="hard links"):
         LocalFileIO().publish(str(tmp_path / "snapshot-1"), b"{}")
     assert list(tmp_path.iterdir()) == []
 

@@ -25,7 +25,7 @@ from paimon_assets.engine.fileio.base import FileIO, FileIOSpec, FileStatus
 T = TypeVar("T")
 WRITES = frozenset(
     {
-        "open_output", "write_bytes", "publish", "replace", "make_directory",
+        "open_output", "write_bytes", "publish", "replace", "write_hint", "make_directory",
         "delete_file", "delete_directory", "rename_directory",
     }
 )  # fmt: skip
@@ -112,6 +112,15 @@ class FaultyFileIO:
             path,
             lambda: self._inner.replace(path, data),
             lambda: self._inner.replace(path, data[: len(data) // 2]),
+        )
+
+    def write_hint(self, path: str, data: bytes) -> None:
+        """See `FileIO`."""
+        self._call(
+            "write_hint",
+            path,
+            lambda: self._inner.write_hint(path, data),
+            lambda: self._inner.write_hint(path, data[: len(data) // 2]),
         )
 
     def exists(self, path: str) -> bool:

@@ -45,6 +45,8 @@ class CommitMessage:
     """Bucket count the writer used; -1 unaware or dynamic."""
     data_increment: DataIncrement = field(default_factory=DataIncrement)
     compact_increment: CompactIncrement = field(default_factory=CompactIncrement)
+    keys_known_at: int | None = None
+    """Id of the snapshot the writer looked keys up in, 0 if there was none; None: it did not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -93,6 +93,8 @@ class WriteContext:
     """Indexes of dynamic buckets; buckets without one hold no keys."""
     key_read: KeyRead | None = None
     """Where keys may change partition: those there are; None if there are none."""
+    keys_known_at: int | None = None
+    """Id of the snapshot that indexes and keys are of, 0 if there was none; None needs none."""
     partitions: Predicate | None = None
     """Bound, over partition columns: rows of other partitions are refused; None takes all."""
     file_io: FileIOSpec

@@ -211,6 +211,7 @@ def dump_write_context(context: WriteContext) -> bytes:
             for state in context.hash_indexes
         ],
         "keyRead": None if context.key_read is None else _key_read_json(context.key_read),
+        "keysKnownAt": context.keys_known_at,
         "partitions": None if context.partitions is None else predicate_json(context.partitions),
         "fileIO": file_io_json(context.file_io),
     }
@@ -250,6 +251,7 @@ def load_write_context(data: bytes) -> WriteContext:
                 for partition, bucket, path, file in members["hashIndexes"]
             ),
             key_read=None if members["keyRead"] is None else _key_read_of(*members["keyRead"]),
+            keys_known_at=members["keysKnownAt"],
             partitions=None if partitions is None else predicate_of(partitions),
             file_io=file_io_of(members["fileIO"]),
         )

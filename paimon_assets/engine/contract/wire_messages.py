@@ -49,6 +49,7 @@ def dump_write_result(result: WriteResult) -> bytes:
         out.write_bytes(message.partition)
         out.write_int(message.bucket)
         write_optional_int(out, message.total_buckets)
+        write_optional_int(out, message.keys_known_at)
         for files in (data.new_files, data.deleted_files, data.changelog_files):
             write_files(out, files)
         for files in (compact.compact_before, compact.compact_after, compact.changelog_files):
@@ -82,7 +83,7 @@ def load_write_result(data: bytes) -> WriteResult:
 
 def _read_message(source: DataInput) -> CommitMessage:
     partition, bucket = source.read_bytes(), source.read_int()
-    total_buckets = read_optional_int(source)
+    total_buckets, keys_known_at = read_optional_int(source), read_optional_int(source)
     lists = [read_files(source, FILE_ARITY) for _ in range(6)]
     indexes = [_read_indexes(source) for _ in range(4)]
     data = DataIncrement(
@@ -105,6 +106,7 @@ def _read_message(source: DataInput) -> CommitMessage:
         total_buckets=total_buckets,
         data_increment=data,
         compact_increment=compact,
+        keys_known_at=keys_known_at,
     )
 
 

@@ -7,6 +7,7 @@ Source: `org.apache.paimon.utils.SnapshotManager`, `HintFileUtils`.
 """
 
 from collections.abc import Iterable
+from functools import lru_cache
 
 from paimon_assets.engine.codec.metadata_json import snapshot_from_json
 from paimon_assets.engine.control.commit_history import CommitHistory
@@ -54,7 +55,7 @@ class SnapshotManager:
             data = self._file_io.read_bytes(path)
         except NotFoundError:
             return None
-        return snapshot_from_json(data, path)
+        return _parsed(data, path)
 
     def latest(self) -> Snapshot | None:
         """Return the newest snapshot, None if nothing was committed yet.
@@ -188,11 +189,7 @@ class SnapshotManager:
     def write_latest_hint(self, snapshot_id: int) -> None:
         """Tell the next reader where to look first."""
         path = f"{self._paths.snapshot_directory}/{LATEST}"
-        if self._file_io.spec.scheme == "file":
-            # ext4 flushes a file that is renamed over another: milliseconds on a busy disk. Readers
-            # do without the hint for a moment.
-            self._file_io.delete_file(path)
-        self._file_io.replace(path, str(snapshot_id).encode())
+        self._file_io.write_hint(path, str(snapshot_id).encode())
 
     def _read_hint(self, name: str) -> int | None:
         try:
@@ -213,6 +210,12 @@ class SnapshotManager:
     def _range_text(self) -> str:
         ids = self.list_ids()
         return f"snapshots {ids[0]} to {ids[-1]}" if ids else "no snapshots"
+
+
+@lru_cache(maxsize=64)
+def _parsed(data: bytes, path: str) -> Snapshot:
+    """Parse a snapshot; one commit reads the same few bytes again and again."""
+    return snapshot_from_json(data, path)
 
 
 def _reaches(snapshot: Snapshot, watermark: int) -> bool:

@@ -25,6 +25,8 @@ from paimon_assets.engine.errors import (
 )
 from paimon_assets.engine.fileio.atomic import (
     CONDITIONAL_PUT_SCHEMES,
+    NEEDS_LOCK,
+    NO_ATOMIC_PUBLISH,
     is_taken,
     temporary_name,
 )
@@ -34,6 +36,8 @@ _MEMORY_LOCK = threading.Lock()
 _PROVEN: set[Any] = set()
 """Filesystems of fsspec whose store was seen to refuse a put of a name that was taken."""
 _RENAMING_SCHEMES = frozenset({"hdfs", "viewfs"})
+_WHOLE_SCHEMES = CONDITIONAL_PUT_SCHEMES | {"memory"}
+"""Where a file appears whole, when it is closed."""
 _MARKER = ".directory"
 _MODIFIED_KEYS = ("mtime", "LastModified", "last_modified", "updated", "created")
 """What fsspec filesystems call the time of the last change."""
@@ -97,8 +101,8 @@ class ConditionalPut:
         else:
             raise UnsupportedFeatureError(
                 f"The storage of '{path}' ignores the condition of a conditional put (If-None-Match"
-                "), so concurrent commits could be lost. Tables on it can be read only.",
-                kind="no-atomic-publish",
+                f"), so concurrent commits could be lost. {NEEDS_LOCK}",
+                kind=NO_ATOMIC_PUBLISH,
                 details={"path": path},
             )
         finally:
@@ -242,17 +246,17 @@ class ArrowFileIO:
         if self._publisher is None:
             raise UnsupportedFeatureError(
                 f"Storage '{self._spec.scheme}' has no atomic way to create '{path}' only if it is "
-                "absent, so concurrent commits could be lost. Tables on it can be read only.",
-                kind="no-atomic-publish",
+                f"absent, so concurrent commits could be lost. {NEEDS_LOCK}",
+                kind=NO_ATOMIC_PUBLISH,
                 details={"path": path},
             )
         with self._errors(path):
             return self._publisher(self._inner(path), data)
 
     def replace(self, path: str, data: bytes) -> None:
-        """Create or overwrite a small file; on HDFS it may be absent for a moment."""
-        if self._spec.scheme not in _RENAMING_SCHEMES:
-            self.write_bytes(path, data)  # an object appears whole
+        """Create or overwrite a small file; it may be absent for a moment but on object stores."""
+        if self._spec.scheme in _WHOLE_SCHEMES:
+            self.write_bytes(path, data)
             return
         inner = self._inner(path)
         parent, _, name = inner.rpartition("/")
@@ -261,6 +265,10 @@ class ArrowFileIO:
         self.delete_file(path)
         with self._errors(path):
             self._filesystem.move(temporary, inner)
+
+    def write_hint(self, path: str, data: bytes) -> None:
+        """Create or overwrite a few bytes."""
+        self.replace(path, data)
 
     def exists(self, path: str) -> bool:
         """Whether a file or directory of this path exists."""

@@ -14,6 +14,8 @@ local disk, NFS               temporary file, then a hard link,      one winner 
                               HDFS refuses if the target exists
 `memory` (tests)              a lock of this process                 one winner in this process
 any other                     none                                   `UnsupportedFeatureError`
+any, with `lock.enabled`      a lock beside the storage              one winner among those that
+                              (`catalog_lock`)                       take the same lock
 ============================  =====================================  ==============================
 
 A store that takes a condition but ignores it would lose commits; so before the first conditional
@@ -31,13 +33,30 @@ from contextlib import suppress
 from pathlib import Path
 from uuid import uuid4
 
-from paimon_assets.engine.errors import CommitUnknownError, StorageError
+from paimon_assets.engine.errors import (
+    CommitUnknownError,
+    StorageError,
+    UnsupportedFeatureError,
+)
+from paimon_assets.engine.spec.catalog_options import LOCK_ENABLED, LOCK_TYPE, LOCK_URI
 
 CONDITIONAL_PUT_SCHEMES = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az"})
 """Schemes whose fsspec filesystem turns `pipe_file(mode="create")` into a conditional put."""
 
+NO_ATOMIC_PUBLISH = "no-atomic-publish"
+"""Kind of the errors that say that a storage never can publish; a lock beside it helps."""
+
+NEEDS_LOCK = (
+    "Tables on it can be read only, unless a lock keeps their writers apart: open the warehouse "
+    f"with '{LOCK_ENABLED.key}' = true, '{LOCK_TYPE.key}' and '{LOCK_URI.key}'."
+)
+
+_WITHOUT_LINKS = frozenset({errno.EOPNOTSUPP, errno.EPERM, errno.ENOSYS})
+"""Answers of `link` where there are no hard links at all."""
+
 _REFUSED = frozenset(
     {
+        *_WITHOUT_LINKS,
         errno.EACCES,
         errno.EDQUOT,
         errno.EMLINK,
@@ -45,8 +64,6 @@ _REFUSED = frozenset(
         errno.ENOENT,
         errno.ENOSPC,
         errno.ENOTDIR,
-        errno.EOPNOTSUPP,
-        errno.EPERM,
         errno.EROFS,
         errno.EXDEV,
     }
@@ -69,7 +86,8 @@ def link_if_absent(path: str, data: bytes) -> bool:
 
     Raises:
         CommitUnknownError: The link call failed in a way that tells nothing (a lost NFS answer).
-        StorageError: It surely was not created; also if the file system has no hard links.
+        StorageError: It surely was not created.
+        UnsupportedFeatureError: The file system has no hard links.
         OSError: The temporary file could not be written; nothing was created.
     """
     target = Path(path)
@@ -90,10 +108,16 @@ def _linked(target: Path, temporary: Path) -> bool:
         # NFS may answer "exists" to the repetition of a call that succeeded: two names tell.
         return _has_two_names(temporary, target)
     except OSError as error:
+        if error.errno in _WITHOUT_LINKS:
+            raise UnsupportedFeatureError(
+                f"The file system of '{target}' has no hard links, which make a commit atomic, so "
+                f"concurrent commits could be lost. {NEEDS_LOCK}",
+                kind=NO_ATOMIC_PUBLISH,
+                details={"path": str(target)},
+            ) from error
         if error.errno in _REFUSED:
             raise StorageError(
-                f"Cannot create '{target}': {error.strerror}. A table on this file system needs "
-                "hard links, which make a commit atomic.",
+                f"Cannot create '{target}': {error.strerror}.",
                 kind="publish",
                 details={"path": str(target)},
             ) from error

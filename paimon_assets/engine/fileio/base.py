@@ -83,6 +83,13 @@ class FileIO(Protocol):
         """Create or overwrite a small file; readers see the old or the new content, no mixture."""
         ...
 
+    def write_hint(self, path: str, data: bytes) -> None:
+        """Create or overwrite a few bytes, as cheaply as can be; readers may see a mixture.
+
+        For what is checked wherever it is read, such as the number of the newest snapshot.
+        """
+        ...
+
     def exists(self, path: str) -> bool:
         """Whether a file or directory of this path exists."""
         ...

@@ -119,6 +119,20 @@ class LocalFileIO:
                 temporary.unlink(missing_ok=True)
                 raise
 
+    def write_hint(self, path: str, data: bytes) -> None:
+        """Create or overwrite a few bytes; readers may see a mixture.
+
+        In place: a new file costs more than all else a hint is, and ext4 flushes a file that is
+        renamed over another.
+        """
+        try:
+            with _storage_errors(path), Path(local_path(path)).open("r+b", buffering=0) as file:
+                file.write(data)
+                if file.seek(0, os.SEEK_END) > len(data):
+                    file.truncate(len(data))
+        except NotFoundError:
+            self.replace(path, data)
+
     def exists(self, path: str) -> bool:
         """Whether a file or directory of this path exists."""
         with _storage_errors(path):

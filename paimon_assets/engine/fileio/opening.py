@@ -16,7 +16,9 @@ import pyarrow.fs as pafs
 from paimon_assets.engine.errors import InvalidInputError, StorageError
 from paimon_assets.engine.fileio.arrow_fs import ArrowFileIO
 from paimon_assets.engine.fileio.base import FileIO, FileIOSpec
+from paimon_assets.engine.fileio.catalog_lock import is_locked
 from paimon_assets.engine.fileio.local import LocalFileIO
+from paimon_assets.engine.fileio.locked import LockedFileIO
 
 _HDFS = frozenset({"hdfs", "viewfs"})
 _S3 = frozenset({"s3", "s3a"})
@@ -43,7 +45,8 @@ def file_io_for(path: str, options: Mapping[str, str] | None = None) -> FileIO:
 
     Args:
         path: Plain, or with a scheme.
-        options: Of a catalog; only those of the path's storage are used and kept in the spec.
+        options: Of a catalog; of them, those of the path's storage are kept in the spec, and
+            those of a lock say how files are published (`spec.catalog_options`).
 
     Raises:
         InvalidInputError: The scheme is unknown, or its package is not installed.
@@ -56,7 +59,8 @@ def file_io_for(path: str, options: Mapping[str, str] | None = None) -> FileIO:
         authority = path.partition("://")[2].partition("/")[0]
         host, _, port = authority.partition(":")
         own |= {"hdfs.host": host or "default"} | ({"hdfs.port": port} if port else {})
-    return open_file_io(FileIOSpec(scheme=scheme, options=own))
+    file_io = open_file_io(FileIOSpec(scheme=scheme, options=own))
+    return LockedFileIO(file_io, options) if options and is_locked(options) else file_io
 
 
 def open_file_io(spec: FileIOSpec) -> FileIO:

@@ -18,12 +18,14 @@ from paimon_assets.engine.control.commit.partition_filter import (
     PartitionSpec,
     bound_spec,
 )
+from paimon_assets.engine.control.commit.planned_on import KEYS_MOVED
 from paimon_assets.engine.control.features import check_writable
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.hash_indexes import hash_indexes
 from paimon_assets.engine.control.key_bootstrap import key_bootstrap
 from paimon_assets.engine.control.planning import writer_state
 from paimon_assets.engine.errors import (
+    CommitConflictError,
     CommitUnknownError,
     PaimonError,
     StorageError,
@@ -40,6 +42,11 @@ from paimon_assets.engine.table.staged_batch import Audit, stage, unstage
 logger = logging.getLogger(__name__)
 
 RowsT = TypeVar("RowsT")
+
+_LOOKED_UP = frozenset({BucketMode.HASH_DYNAMIC, BucketMode.KEY_DYNAMIC})
+"""Where a writer asks an index for the bucket of a key."""
+_MOST_WRITES = 5
+"""How often rows are written anew when others bring keys to the same place meanwhile."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,7 +165,8 @@ class WriteBuilder:
 
         Raises:
             InvalidInputError: Rows do not fit the table; nothing was committed.
-            CommitConflictError: Too many other writers; nothing was committed, files were removed.
+            CommitConflictError: Too many other writers, or kind `keys-changed`: others gave keys a
+                bucket meanwhile; nothing was committed, files were removed.
             CommitUnknownError: The storage's answer was lost; look before trying again under the
                 same user and identifier, which finds the commit if it happened.
         """
@@ -182,7 +190,22 @@ class WriteBuilder:
         return replace(self, store=merged_with(self.store, rows))
 
     def write_as_is(self, rows: RowsT, executor: Executor[RowsT]) -> WriteOutcome:
-        """Write and commit like `write`, without looking for an earlier commit or new columns."""
+        """Write and commit like `write`, without looking for an earlier commit or new columns.
+
+        Where others gave keys a bucket meanwhile, the rows are written anew, a few times; a stream
+        of rows is read once, so it is not.
+        """
+        more = 0 if isinstance(rows, pa.RecordBatchReader) else _MOST_WRITES - 1
+        for _ in range(more):
+            try:
+                return self._write_once(rows, executor)
+            except CommitConflictError as error:
+                if error.kind not in KEYS_MOVED:
+                    raise
+                logger.warning("table %s: written anew, %s", self.store.label, error.message)
+        return self._write_once(rows, executor)
+
+    def _write_once(self, rows: RowsT, executor: Executor[RowsT]) -> WriteOutcome:
         result = executor.map_rows(self.prepare(), rows)
         self._check_last(result.messages)
         empties = self.overwrites is not None and not self.overwrites.is_dynamic
@@ -240,9 +263,15 @@ class WriteBuilder:
             partition_buckets=state.differing_from(store.schema.typed_options.get(BUCKET)),
             hash_indexes=hash_indexes(store, latest),
             key_read=key_bootstrap(store, latest),
+            keys_known_at=self._keys_known_at(latest),
             partitions=self.overwrites.predicate if self.overwrites else None,
             file_io=store.file_io.spec,
         )
+
+    def _keys_known_at(self, latest: Snapshot | None) -> int | None:
+        if self.overwrites is not None or self.store.schema.bucket_mode not in _LOOKED_UP:
+            return None
+        return 0 if latest is None else latest.id
 
     def _check_crossing(self) -> None:
         """Refuse to replace some partitions where keys of the others may lie in the new rows."""

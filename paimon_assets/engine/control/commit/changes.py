@@ -35,6 +35,8 @@ class CommitChanges:
     """Changelog files, all added."""
     index: tuple[IndexManifestEntry, ...] = ()
     """Index files."""
+    keys_known_at: int | None = None
+    """Id of the oldest snapshot a writer looked keys up in (`CommitMessage`)."""
 
     @property
     def partitions(self) -> frozenset[bytes]:
@@ -74,8 +76,10 @@ def changes_of(
     entries: list[ManifestEntry] = []
     changelog: list[ManifestEntry] = []
     index: list[IndexManifestEntry] = []
+    known: list[int] = []
     for message in messages:
         _check_kind(message, kind)
+        known += [] if message.keys_known_at is None else [message.keys_known_at]
         compacts = kind is CommitKind.COMPACT
         increment = message.compact_increment if compacts else message.data_increment
         deleted, added = _files(increment)
@@ -83,7 +87,12 @@ def changes_of(
         entries += _entries(message, FileKind.ADD, added, default_buckets)
         changelog += _entries(message, FileKind.ADD, increment.changelog_files, default_buckets)
         index += _index_entries(message, increment)
-    return CommitChanges(entries=tuple(entries), changelog=tuple(changelog), index=tuple(index))
+    return CommitChanges(
+        entries=tuple(entries),
+        changelog=tuple(changelog),
+        index=tuple(index),
+        keys_known_at=min(known, default=None),
+    )
 
 
 def _files(

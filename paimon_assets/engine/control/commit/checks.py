@@ -1,7 +1,8 @@
 """CommitChecks: plans a commit on the newest snapshot and looks for what is in its way.
 
     kind           looks at live files of                        for
-    APPEND         nothing (bucket counts are remembered)        another bucket count
+    APPEND         nothing (bucket counts are remembered)        another bucket count, keys that got
+                                                                 another bucket meanwhile
     COMPACT        the buckets it changes                        files gone or added twice, keys
                                                                  shared on one level, vectors of
                                                                  deleted rows without their file
@@ -25,6 +26,7 @@ from paimon_assets.engine.control.commit.conflict import (
 from paimon_assets.engine.control.commit.index_files import applied, check_vectors, holds_vectors
 from paimon_assets.engine.control.commit.overwrite import overwritten
 from paimon_assets.engine.control.commit.partition_filter import PartitionFilter
+from paimon_assets.engine.control.commit.planned_on import check_known_keys
 from paimon_assets.engine.control.commit.request import CommitRequest
 from paimon_assets.engine.control.commit.strict_mode import check_strict_mode
 from paimon_assets.engine.control.file_store import FileStore
@@ -84,6 +86,7 @@ class CommitChecks:
         if changes.index:
             has_buckets = self.store.schema.bucket_mode is not BucketMode.BUCKET_UNAWARE
             after = applied(index, changes.index, has_buckets=has_buckets)
+        check_known_keys(self.store, latest, changes)
         if looks_at_files:
             check_conflicts(base, changes.entries, self.key_range)
             if holds_vectors(after):

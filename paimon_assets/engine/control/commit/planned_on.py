@@ -1,20 +1,33 @@
 """PlannedOn: changes that hold only as long as nobody else changed what they were planned on.
 
-    primary key    a record that deletes a key is right for the row that was read: if others wrote
-                   to its bucket, the row may be another
-    without        a row that was inserted because there was none is wrong if others added one
+    primary key        a record that deletes a key is right for the row that was read: if others
+                       wrote to its bucket, the row may be another
+    without            a row that was inserted because there was none is wrong if others added one
+    dynamic buckets    a new key got a bucket because no index had it: if others brought new keys
+                       to the partition, it may have another by now
+    keys that move     a key was looked for in all partitions: if others wrote, it may lie elsewhere
 
-Then the change must be planned again. Compactions change no row.
+Then the change must be planned again. Compactions change no row. Of dynamic buckets Java says that
+a table has one writer, and looks for nothing.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from paimon_assets.engine.control.commit.changes import CommitChanges
 from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.hash_indexes import hash_indexes
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
 from paimon_assets.engine.errors import CommitConflictError
+from paimon_assets.engine.spec.index_file import HASH_INDEX
+from paimon_assets.engine.spec.manifest import FileKind
 from paimon_assets.engine.spec.predicate import Predicate
+from paimon_assets.engine.spec.schema import BucketMode
 from paimon_assets.engine.spec.snapshot import CommitKind, Snapshot
+
+KEYS_CHANGED = "keys-changed"
+KEYS_MOVED = frozenset({KEYS_CHANGED, "index-changed", "index-gone"})
+"""Kinds of conflicts that are over when the same rows are written anew."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +55,7 @@ class PlannedOn:
         Cost:
             Reads the delta manifests of the snapshots between.
         """
-        for other in self._since(store, latest):
+        for other in _since(store, latest, self.snapshot_id):
             if not store.schema.has_primary_key:
                 lists = [other.delta_manifest_list]
                 for entry in FileStoreScan(store).added_files(lists, self.predicate):
@@ -55,24 +68,71 @@ class PlannedOn:
                     what = f"snapshot {other.id} changed bucket {entry.bucket}"
                     raise _conflict(store, other.id, what)
 
-    def _since(self, store: FileStore, latest: Snapshot | None) -> Iterator[Snapshot]:
-        """Yield the snapshots of others that may have changed rows, oldest first."""
-        newest = 0 if latest is None else latest.id
-        if newest < self.snapshot_id:
-            raise _conflict(store, newest, "the table was rolled back")
-        for snapshot_id in range(self.snapshot_id + 1, newest + 1):
-            other = store.snapshots.snapshot_or_none(snapshot_id)
-            if other is None:
-                raise _conflict(store, snapshot_id, f"snapshot {snapshot_id} expired already")
-            if other.commit_kind is not CommitKind.COMPACT:
-                yield other
+
+def check_known_keys(store: FileStore, latest: Snapshot | None, changes: CommitChanges) -> None:
+    """Check that keys which were new to a writer of dynamic buckets are still nowhere else.
+
+    Args:
+        store: The table.
+        latest: The newest snapshot.
+        changes: Of the commit.
+
+    Raises:
+        CommitConflictError: Kind `keys-changed`; names the snapshot.
+
+    Cost:
+        Nothing if nobody committed meanwhile; else the snapshots between and two index manifests.
+    """
+    known_at = changes.keys_known_at
+    if known_at is None or known_at == (0 if latest is None else latest.id):
+        return
+    crossing = store.schema.bucket_mode is BucketMode.KEY_DYNAMIC
+    partitions = {
+        entry.partition
+        for entry in changes.index
+        if entry.kind is FileKind.ADD and entry.file.index_type == HASH_INDEX
+    }
+    if not crossing and not partitions:
+        return
+    others = list(_since(store, latest, known_at))
+    before = store.snapshots.snapshot_or_none(known_at) if known_at else None
+    same = not crossing and _indexes(store, before, partitions) == _indexes(
+        store, latest, partitions
+    )
+    if others and not same:
+        what = f"snapshot {others[-1].id} may have given the same keys a bucket"
+        raise _conflict(store, others[-1].id, what, kind=KEYS_CHANGED)
+
+
+def _indexes(
+    store: FileStore, snapshot: Snapshot | None, partitions: set[bytes]
+) -> set[tuple[bytes, int, str]]:
+    """Return (partition, bucket, file name) of the live hash indexes of some partitions."""
+    return {
+        (state.partition, state.bucket, state.file.file_name)
+        for state in hash_indexes(store, snapshot)
+        if state.partition in partitions
+    }
+
+
+def _since(store: FileStore, latest: Snapshot | None, planned_on: int) -> Iterator[Snapshot]:
+    """Yield the snapshots of others that may have changed rows, oldest first."""
+    newest = 0 if latest is None else latest.id
+    if newest < planned_on:
+        raise _conflict(store, newest, "the table was rolled back")
+    for snapshot_id in range(planned_on + 1, newest + 1):
+        other = store.snapshots.snapshot_or_none(snapshot_id)
+        if other is None:
+            raise _conflict(store, snapshot_id, f"snapshot {snapshot_id} expired already")
+        if other.commit_kind in (CommitKind.APPEND, CommitKind.OVERWRITE):
+            yield other
 
 
 def _conflict(
     store: FileStore, snapshot_id: int, what: str, *, kind: str = "bucket-changed"
 ) -> CommitConflictError:
     return CommitConflictError(
-        f"Table '{store.label}': {what} after the rows to change were read. Plan again.",
+        f"Table '{store.label}': {what} after what the commit is planned on was read. Plan again.",
         kind=kind,
         details={"table": store.label, "snapshot_id": snapshot_id},
     )

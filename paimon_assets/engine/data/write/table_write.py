@@ -12,7 +12,7 @@ Source: `org.apache.paimon.table.sink.TableWriteImpl`.
 import logging
 import os
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -66,11 +66,16 @@ logger = logging.getLogger(__name__)
 
 _BATCH_ROWS = 131_072
 """Larger batches are cut (without a copy), so that a buffer fills in small steps."""
+_THREADS = os.cpu_count() or 1
 _SEGMENTS = 2
 """An append buffer is handed over at this part of its size, so that two are encoded at once."""
+_SMALL_BYTES = 1024 * 1024
+_FEW_PARTS = 4
+"""So little is written sooner than threads begin, unless each file waits for a far storage."""
 _MAX_OPEN_FILES = 64
 """With more buckets than this, append files end with each flush instead of growing on."""
 
+Run = Callable[[Callable[[], None]], Future[None]]
 Writer = MergeTreeWriter | AppendOnlyWriter | PostponeBucketWriter
 
 
@@ -183,7 +188,7 @@ class _TableWrite:
         """Refuse what cannot be written, before a row is read."""
         schema, table = self.context.schema, self.context.table
         refuse_unwritable(schema, table)
-        self._threads = os.cpu_count() or 1
+        self._threads = _THREADS
         self._padding = padding_of(schema)
         self._check = InputCheck(table=table, schema=schema)
         columns = key_value_fields(schema) if schema.has_primary_key else schema.fields
@@ -299,10 +304,13 @@ class _TableWrite:
             return
         total_bytes = sum(part.total_bytes for part in parts)
         logger.debug("flushing %d bytes of %d buckets", total_bytes, len(parts))
-        work = tuple(self._submit(self._routes[part.route], part) for part in parts)
+        few = _FEW_PARTS if self.file_io.spec.scheme == "file" else 1
+        here = len(parts) <= few and total_bytes < _SMALL_BYTES
+        run = _done if here else self._pool.submit
+        work = tuple(self._write(self._routes[part.route], part, run) for part in parts)
         self._in_flight.append(_Flush(total_bytes=total_bytes, work=work))
 
-    def _submit(self, route: _Route, part: RouteRows) -> Future[None]:
+    def _write(self, route: _Route, part: RouteRows, run: Run) -> Future[None]:
         keyed = self.context.schema.has_primary_key
         stands_alone = not keyed and part.total_bytes >= self._flush_bytes
         if stands_alone or not route.grows:
@@ -320,7 +328,7 @@ class _TableWrite:
             if ends:
                 writer.files.roll()
 
-        route.last = self._pool.submit(write)
+        route.last = run(write)
         return route.last
 
     def _new_writer(self, route: _Route) -> Writer:
@@ -388,6 +396,7 @@ class _TableWrite:
                 new_index_files=new,
                 deleted_index_files=replaced,
             ),
+            keys_known_at=self.context.keys_known_at,
         )
 
     def _delete_files(self) -> None:
@@ -401,6 +410,14 @@ class _TableWrite:
                 self.file_io.delete_file(path)
             except PaimonError as error:  # an orphan stays; it harms nobody
                 logger.warning("could not delete %s after a failed write: %s", path, error)
+
+
+def _done(work: Callable[[], None]) -> Future[None]:
+    """Work in this thread; what it raises is raised here."""
+    work()
+    done: Future[None] = Future()
+    done.set_result(None)
+    return done
 
 
 def _cut(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
