@@ -1,11 +1,17 @@
 """Full compaction of overlapping runs, against only decoding and encoding the same rows.
 
-    python tests/bench/bench_compaction.py [rows, default 2000000] [--buckets 1] [--spark]
+    python -m tests.bench.bench_compaction [rows, default 2000000] [--buckets 1] [--spark] [--java]
+    python -m tests.bench.bench_compaction --upserts [--scale 1.0] [--java]
 
 A primary-key table gets eight upserts of random keys, so that every run overlaps all others and
-about half of the rows is left. Three things are timed on copies of it: pyarrow alone decodes every
-file and encodes as many rows as a compaction leaves (the floor), the compaction in this process,
-and, if asked, on Spark local[2]. Then reads before and after. Prints medians; the data is seeded.
+about half of the rows is left. These are timed on copies of it: pyarrow alone decodes every file
+and encodes as many rows as a compaction leaves (the floor), the compaction in this process, and, if
+asked, on Spark local[2] and by Java Paimon (`make interop-java` fetches it). Java's seconds are
+those inside its process, of which the first compaction is told apart: later ones find warm code.
+Then reads before and after. Prints medians; the data is seeded.
+
+`--upserts` takes the table of `make bench` instead: two million rows in two buckets and three
+upserts of half a million each, 2.3 million keys.
 """
 
 import argparse
@@ -25,6 +31,9 @@ from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.spec.schema import Schema
 from paimon_assets.engine.table.api import open_catalog, open_table
 from paimon_assets.engine.table.table import Table
+from tests.bench.workload import TABLES, UPSERTS, load_input
+from tests.interop.environment import HOME, ROOT, java_peer
+from tests.testkit.oracle import Oracle
 
 COLUMNS = {
     "id": "BIGINT",
@@ -93,52 +102,113 @@ def main() -> None:
     parser.add_argument("--buckets", type=int, default=1)
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--spark", action="store_true")
+    parser.add_argument("--java", action="store_true", help="needs .interop-venv and a JDK")
+    parser.add_argument("--upserts", action="store_true", help="the table of `make bench`")
+    parser.add_argument("--scale", type=float, default=1.0, help="factor of its row counts")
     options = parser.parse_args()
+    if options.java and not HOME.exists():
+        parser.error("Java Paimon is absent; `make interop-java` fetches it")
     with tempfile.TemporaryDirectory() as directory:
         measure(options, Path(directory))
 
 
-def measure(options: argparse.Namespace, home: Path) -> None:
-    embedded = EmbeddedExecutor()
-    schema = Schema.of(COLUMNS, primary_keys=["id"], options={"bucket": str(options.buckets)})
-    catalog = open_catalog(str(home))
-    catalog.create_database("db")
-    table = catalog.create_table("db.original", schema)
+def random_runs(home: Path, rows: int, buckets: int) -> Table:
+    """Return a table of overlapping runs of random keys."""
+    schema = Schema.of(COLUMNS, primary_keys=["id"], options={"bucket": str(buckets)})
+    table = open_catalog(str(home)).create_table("db.original", schema)
     for number in range(RUNS):
-        rows = upsert(options.rows * 6 // 10, options.rows // RUNS, number)
-        table.new_write_builder().write(rows, embedded)
+        drawn = upsert(rows * 6 // 10, rows // RUNS, number)
+        table.new_write_builder().write(drawn, EmbeddedExecutor())
+    return table
+
+
+def upserted(home: Path, scale: float) -> Table:
+    """Return the primary-key table of `make bench`."""
+    declared = TABLES["pk"]
+    schema = Schema.of(
+        declared.columns, primary_keys=declared.primary_keys, options=declared.options
+    )
+    table = open_catalog(str(home)).create_table("db.original", schema)
+    for number in range(UPSERTS + 1):
+        rows = load_input(f"pk{number}", scale, home / "input")
+        table.new_write_builder().write(rows, EmbeddedExecutor())
+    return table
+
+
+def measure(options: argparse.Namespace, home: Path) -> None:
+    open_catalog(str(home)).create_database("db")
+    if options.upserts:
+        table = upserted(home, options.scale)
+    else:
+        table = random_runs(home, options.rows, options.buckets)
     files = [entry.file for entry in table.live_files()]
-    size = sum(file.file_size for file in files)
+    size, rows = sum(file.file_size for file in files), sum(file.row_count for file in files)
     before, _ = timed(lambda: table.new_read_builder().to_arrow())
     left = table.new_read_builder().with_columns(["id"]).to_arrow().num_rows
-    print(f"{sum(f.row_count for f in files):,} rows in {len(files)} files, {size:,} bytes")
+    print(f"{rows:,} rows in {len(files)} files, {size:,} bytes; {left:,} keys")
 
-    def compacted(executor: Any) -> Seconds:
-        copy = home / "copy"
+    def copied() -> Table:
+        copy = home / "db.db" / "copy"
         shutil.rmtree(copy, ignore_errors=True)
         shutil.copytree(table.path, copy)
-        builder = open_table(str(copy)).new_compaction_builder().with_strategy("full")
+        return open_table(str(copy))
+
+    def compacted(executor: Any) -> Seconds:
+        builder = copied().new_compaction_builder().with_strategy("full")
         return timed(lambda: builder.run(executor))
 
-    executors: dict[str, Any] = {"embedded": embedded}
+    executors: dict[str, Any] = {"embedded": EmbeddedExecutor()}
     if options.spark:
         started = time.perf_counter()
         executors["spark local[2]"] = spark_executor()
         session = time.perf_counter() - started
         first, _ = compacted(executors["spark local[2]"])  # workers start, and load the engine
         print(f"spark: session {session:.2f} s, first compaction {first:.2f} s, not counted below")
+    plain = home / "plain.parquet"
     floor = median(
-        [
-            timed(lambda: decode_and_encode(table, left, home / "plain.parquet"))
-            for _ in range(options.repeat)
-        ]
+        [timed(lambda: decode_and_encode(table, left, plain)) for _ in range(options.repeat)]
     )
-    report("pyarrow decode + encode", floor, options.rows, size, floor)
+    report("pyarrow decode + encode", floor, rows, size, floor)
+    if options.java:
+        measure_java(options, home, copied, left, (rows, size, floor))
     for name, executor in executors.items():
         seconds = median([compacted(executor) for _ in range(options.repeat)])
-        report(f"full compaction, {name}", seconds, options.rows, size, floor)
-    after, _ = timed(lambda: open_table(str(home / "copy")).new_read_builder().to_arrow())
+        report(f"full compaction, {name}", seconds, rows, size, floor)
+    after, _ = timed(lambda: open_table(str(home / "db.db" / "copy")).new_read_builder().to_arrow())
     print(f"read before {before:.2f} s, after {after:.2f} s; {left:,} rows")
+
+
+def measure_java(
+    options: argparse.Namespace,
+    home: Path,
+    copied: Callable[[], Table],
+    left: int,
+    against: tuple[int, int, Seconds],
+) -> None:
+    """Let Java Paimon compact copies: by one writer, and by two at once.
+
+    Args:
+        options: Of the command.
+        home: The warehouse.
+        copied: Makes the table `db.copy` anew.
+        left: Keys, which are the rows a compaction leaves.
+        against: Rows, bytes and the floor.
+    """
+    for writers in (1, 2):
+        exchange = home / f"java-{writers}"
+        exchange.mkdir()
+        runs: list[Seconds] = []
+        command = java_peer(home, heap="4g")
+        with Oracle(command, exchange=exchange, working_directory=ROOT) as java:
+            for _ in range(options.repeat + 1):
+                copy = copied()
+                wall, cpu = java.call("compact_seconds", table="db.copy", writers=writers)
+                runs.append((wall, cpu))
+                found = sum(entry.file.row_count for entry in copy.live_files())
+                if found != left:
+                    raise AssertionError(f"Java left {found} rows of {left} keys")
+        for name, seconds in (("first", runs[0]), ("warm", median(runs[1:]))):
+            report(f"Java, {writers} writer{'s' * (writers > 1)}, {name}", seconds, *against)
 
 
 def median(runs: list[Seconds]) -> Seconds:

@@ -11,7 +11,11 @@ from typing import Any
 import pyarrow as pa
 
 from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.maintenance.compact_manifests import compact_manifests
+from paimon_assets.engine.control.maintenance.expire_changelogs import expire_changelogs
+from paimon_assets.engine.control.maintenance.expire_partitions import expire_partitions
 from paimon_assets.engine.control.maintenance.expire_snapshots import expire_snapshots
+from paimon_assets.engine.control.maintenance.orphan_files import clean_orphan_files
 from paimon_assets.engine.control.maintenance.retention import Retention
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.fileio.local import LocalFileIO
@@ -22,6 +26,7 @@ from paimon_assets.engine.table.segment_import import SegmentSource
 from paimon_assets.engine.table.table import Table
 from paimon_assets.engine.table.table_commit import drop_partitions, truncate
 from tests.faults.killing_file_io import Countdown, KillingFileIO, plain_directory
+from tests.faults.maintainers import LATER
 from tests.faults.writers import COMMIT_USER, SURVIVED, OneStorageExecutor
 from tests.testkit import foreign
 
@@ -45,7 +50,11 @@ class Deed:
     keys: Mapping[str, Any] = field(default_factory=lambda: PARTITIONED)
     options: Mapping[str, str] = field(default_factory=dict)
     commits: bool = True
-    """Whether it makes a snapshot of `COMMIT_USER`."""
+    """Whether it makes a snapshot."""
+    user: str = COMMIT_USER
+    """Whose snapshot it is."""
+    scene: Callable[[Table], object] = lambda table: None
+    """Done before, beside the commits."""
 
 
 def rows_of(commit: int) -> pa.Table:
@@ -67,6 +76,7 @@ def prepare(directory: Path, deed: Deed) -> Table:
     table = catalog.create_table("d.t", Schema.of(COLUMNS, options=deed.options, **deed.keys))
     for commit in range(COMMITS):
         table.new_write_builder().write(rows_of(commit), EmbeddedExecutor(threads=1))
+    deed.scene(table)
     # Beside the table, so that copies of it find the same folder.
     data = rows_of(9).select(["id", "text"])
     foreign.write(directory / "landing" / "part=z" / "1.parquet", data)
@@ -103,6 +113,29 @@ def _compact(table: Table) -> object:
     return builder.run(OneStorageExecutor(table.file_io))
 
 
+def _sort(table: Table) -> object:
+    builder = table.new_compaction_builder().with_commit_user(COMMIT_USER).with_strategy("sort")
+    return builder.with_order(["text", "id"], "hilbert").run(OneStorageExecutor(table.file_io))
+
+
+def _place(table: Table) -> object:
+    """Give rows that wait their buckets, in one commit; nothing else is due."""
+    builder = table.new_compaction_builder().with_commit_user(COMMIT_USER)
+    return builder.run(OneStorageExecutor(table.file_io))
+
+
+def _expire_partitions(table: Table) -> object:
+    return expire_partitions(table._store, commit_user=COMMIT_USER, clock=LATER)
+
+
+def _compact_manifests(table: Table) -> object:
+    return compact_manifests(table._store, commit_user=COMMIT_USER)
+
+
+def _analyze(table: Table) -> object:
+    return table.analyze(executor=OneStorageExecutor(table.file_io), commit_user=COMMIT_USER)
+
+
 def _rescale(table: Table) -> object:
     executor = OneStorageExecutor(table.file_io)
     return table.rescale(executor, buckets=2, commit_user=COMMIT_USER)
@@ -121,6 +154,37 @@ def _add_segment(table: Table) -> object:
 def _expire(table: Table) -> object:
     retention = Retention(min_count=1, max_count=1, time_ms=3_600_000, limit=100)
     return expire_snapshots(table._store, retention=retention)
+
+
+def _abandon(table: Table) -> object:
+    """Write files that nobody commits."""
+    return EmbeddedExecutor(threads=1).map_rows(table.new_write_builder().prepare(), rows_of(5))
+
+
+def _clean_orphans(table: Table) -> object:
+    return clean_orphan_files(table._store, older_than_ms=0, dry_run=False, clock=LATER)
+
+
+def _tag_the_first(table: Table) -> object:
+    """Let a tag alone keep the first snapshot."""
+    table.create_tag("first", 1)
+    retention = Retention(min_count=2, max_count=2, time_ms=0, limit=100)
+    return expire_snapshots(table._store, retention=retention)
+
+
+def _delete_tag(table: Table) -> object:
+    return None if table.tags.get_or_none("first") is None else table.delete_tag("first")
+
+
+def _leave_changelogs(table: Table) -> object:
+    """Let changelogs outlive their snapshots."""
+    retention = Retention(min_count=1, max_count=1, time_ms=0, limit=100)
+    return expire_snapshots(table._store, retention=retention)
+
+
+def _expire_changelogs(table: Table) -> object:
+    retention = Retention(min_count=1, max_count=1, time_ms=0, limit=100)
+    return expire_changelogs(table._store, retention=retention)
 
 
 def _alter(table: Table) -> object:
@@ -160,9 +224,37 @@ DEEDS = [
         keys=KEYED,
         options={"bucket": "1", "changelog-producer": "lookup"},
     ),
+    Deed(name="sort", perform=_sort),
+    Deed(
+        name="place waiting rows",
+        perform=_place,
+        user=f"{COMMIT_USER}-waiting",
+        keys=KEYED,
+        options={"bucket": "-2", "postpone.batch-write-fixed-bucket": "false"},
+    ),
+    Deed(
+        name="expire partitions",
+        perform=_expire_partitions,
+        options={
+            "partition.expiration-time": "1 d",
+            "partition.expiration-strategy": "update-time",
+        },
+    ),
+    Deed(name="compact manifests", perform=_compact_manifests),
+    Deed(name="analyze", perform=_analyze),
     Deed(name="rescale", perform=_rescale, keys=KEYED, options={"bucket": "1"}),
     Deed(name="add segment", perform=_add_segment),
     Deed(name="expire", perform=_expire, commits=False),
+    Deed(name="clean orphans", perform=_clean_orphans, scene=_abandon, commits=False),
+    Deed(name="delete tag", perform=_delete_tag, scene=_tag_the_first, commits=False),
+    Deed(
+        name="expire changelogs",
+        perform=_expire_changelogs,
+        scene=_leave_changelogs,
+        keys=KEYED,
+        options={"bucket": "1", "changelog-producer": "input", "changelog.num-retained.min": "20"},
+        commits=False,
+    ),
     Deed(name="alter", perform=_alter, commits=False),
     Deed(name="roll back", perform=_roll_back, commits=False),
     Deed(name="fast forward", perform=_fast_forward, commits=False),

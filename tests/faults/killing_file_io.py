@@ -149,6 +149,11 @@ class KillingFileIO:
         self._inner.replace(path, data)
         self._countdown.tick()
 
+    def write_hint(self, path: str, data: bytes) -> None:
+        self._countdown.tick()
+        self._countdown.tick(lambda: self._inner.write_hint(path, data[: len(data) // 2]))
+        self._inner.write_hint(path, data)
+
     def exists(self, path: str) -> bool:
         self._countdown.tick()
         return self._inner.exists(path)

@@ -8,7 +8,6 @@ from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.table.api import open_table
 from paimon_assets.engine.table.table import Table
 from tests.faults.deeds import COMMITS, DEEDS, prepare, read
-from tests.faults.writers import COMMIT_USER
 from tests.testkit.faulty_fileio import FaultyFileIO
 
 
@@ -17,10 +16,12 @@ class _Silence(LocalFileIO):
 
     Args:
         done: Whether the snapshot is published all the same.
+        error: What is raised instead.
     """
 
-    def __init__(self, *, done: bool) -> None:
+    def __init__(self, *, done: bool, error: BaseException) -> None:
         self._done = done
+        self._error = error
         self.began = False
 
     def publish(self, path: str, data: bytes) -> bool:
@@ -29,7 +30,7 @@ class _Silence(LocalFileIO):
         if self._done:
             super().publish(path, data)
         self.began = True
-        raise CommitUnknownError("timeout")
+        raise self._error
 
     def read_bytes(self, path: str) -> bytes:
         if self.began and "/snapshot/snapshot-" in path:
@@ -48,13 +49,14 @@ class _Silence(LocalFileIO):
 COMMITTING = [deed for deed in DEEDS if deed.commits]
 
 
+@pytest.mark.parametrize("error", [CommitUnknownError, KeyboardInterrupt])
 @pytest.mark.parametrize("done", [False, True], ids=["not done", "done"])
 @pytest.mark.parametrize("deed", COMMITTING, ids=lambda deed: deed.name)
-def test_an_unknown_outcome_deletes_nothing_and_a_rerun_finds_it(deed, done, tmp_path):
+def test_an_unknown_outcome_deletes_nothing_and_a_rerun_finds_it(deed, done, error, tmp_path):
     table = prepare(tmp_path, deed)
     before = read(table)
-    silence = _Silence(done=done)
-    with pytest.raises(CommitUnknownError):
+    silence = _Silence(done=done, error=error("timeout"))
+    with pytest.raises(error):
         deed.perform(Table(FileStore.open(silence, table.path)))
     left = open_table(table.path)
     assert left.latest_snapshot().id == COMMITS + done
@@ -63,7 +65,7 @@ def test_an_unknown_outcome_deletes_nothing_and_a_rerun_finds_it(deed, done, tmp
     deed.perform(left)
     again = open_table(table.path)
     assert again.latest_snapshot().id == COMMITS + 1
-    assert again.latest_snapshot().commit_user == COMMIT_USER
+    assert again.latest_snapshot().commit_user == deed.user
     if done:
         assert read(again) == after
     deed.perform(again)

@@ -11,11 +11,13 @@ from uuid import uuid4
 
 import pyarrow as pa
 
+from paimon_assets.engine.contract.clustering import ClusterOrder
 from paimon_assets.engine.contract.commit_message import WriteResult
 from paimon_assets.engine.contract.context import ReadContext, WriteContext
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.contract.tasks import TaskBatch
 from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.data.compact.cluster import clustered
 from paimon_assets.engine.data.worker import read_split, run_task, write_rows
 from paimon_assets.engine.data.write.row_key_extractor import bucket_path
 from paimon_assets.engine.embedded import EmbeddedExecutor, batches_of
@@ -62,6 +64,21 @@ class OneStorageExecutor:
     ) -> WriteResult:
         return self.map_rows(write, pa.Table.from_batches(self.map_splits(read, splits)))
 
+    def cluster(
+        self,
+        read: ReadContext,
+        splits: Sequence[DataSplit],
+        write: WriteContext,
+        order: ClusterOrder,
+    ) -> WriteResult:
+        def rows(columns: tuple[str, ...] | None) -> Iterator[pa.RecordBatch]:
+            chosen = read if columns is None else replace(read, columns=columns)
+            return self.map_splits(chosen, splits)
+
+        count = sum(split.row_count for split in splits)
+        batches = clustered(rows, order, row_count=count, memory_bytes=1 << 20)
+        return self.map_rows(write, pa.Table.from_batches(batches))
+
     def map_tasks(self, batch: TaskBatch) -> Iterator[tuple[int, bytes]]:
         for number, payload in enumerate(batch.payloads):
             yield number, run_task(batch.name, batch.shared, payload, self.file_io)
@@ -83,7 +100,7 @@ class AllKindsExecutor(OneStorageExecutor):
         result = super().map_rows(context, rows)
         first, *others = result.messages
         data = first.data_increment.new_files[0]
-        changelog = replace(data, file_name=f"changelog-{uuid4()}-0.parquet")
+        changelog = data._replace(file_name=f"changelog-{uuid4()}-0.parquet")
         index = IndexFileMeta(
             index_type=HASH_INDEX, file_name=f"index-{uuid4()}-0", file_size=4, row_count=1
         )

@@ -60,8 +60,12 @@ def java_classpath() -> str:
     return os.pathsep.join(str(path) for path in paths)
 
 
-def java_peer(warehouse: Path) -> list[str]:
+def java_peer(warehouse: Path, *, heap: str = "1g") -> list[str]:
     """Return the command that starts Java Paimon on a warehouse; compiles it if that is due.
+
+    Args:
+        warehouse: Where its tables lie.
+        heap: The most memory of the JVM, as its option `-Xmx` takes it.
 
     Raises:
         FileNotFoundError: There is no JDK on the PATH.
@@ -74,4 +78,4 @@ def java_peer(warehouse: Path) -> list[str]:
         command = ["javac", "-nowarn", "-d", str(classes), "-cp", libraries, *map(str, sources)]
         subprocess.run(command, check=True)
     path = os.pathsep.join((str(classes), libraries))
-    return ["java", "-Xmx1g", "-cp", path, "PaimonPeer", str(warehouse)]
+    return ["java", f"-Xmx{heap}", "-cp", path, "PaimonPeer", str(warehouse)]

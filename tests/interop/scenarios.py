@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass, field
 
+from paimon_assets.engine.contract.clustering import Curve
 from paimon_assets.engine.spec.schema import Schema
-from tests.interop.steps import Change, Compact, Empty, Step, Write
+from tests.interop.steps import Change, Chore, Compact, Empty, Keep, Sort, Step, Write
 from tests.testkit.model import Row
 
 COLUMNS = {"day": "STRING NOT NULL", "id": "INT NOT NULL", "kind": "STRING", "text": "STRING"}
@@ -108,6 +109,60 @@ OVERWRITTEN: tuple[Step, ...] = (
 )
 EMPTIED: tuple[Step, ...] = (*OVERWRITTEN, Empty(), Write(rows(range(5), "last", days="ab")))
 
+KEPT: tuple[Step, ...] = (
+    *CHANGES[:2],
+    Keep(Chore.ANALYZE),
+    Compact(),
+    Keep(Chore.COMPACT_MANIFESTS),
+    CHANGES[2],
+    Keep(Chore.EXPIRE),
+    CHANGES[3],
+    Compact(is_full=False),
+    Keep(Chore.CLEAN_ORPHANS),
+    Keep(Chore.EXPIRE),
+    Keep(Chore.ANALYZE),
+    Write(rows(range(16, 20), "gone", kind="-D")),
+    Keep(Chore.EXPIRE),
+    Keep(Chore.EXPIRE),
+    Keep(Chore.CLEAN_ORPHANS),
+    Keep(Chore.COMPACT_MANIFESTS),
+    Compact(),
+    Write(rows(range(20, 24), "e")),
+    Keep(Chore.EXPIRE),
+    Keep(Chore.CLEAN_ORPHANS),
+)
+PIECEMEAL: tuple[Step, ...] = (
+    *(Write(rows(range(n, n + 30), f"a{n}")) for n in range(0, 40, 10)),
+    Compact(is_full=False),
+    *(Write(rows(range(n, n + 6), f"b{n}")) for n in range(0, 24, 8)),
+    Compact(is_full=False),
+    *(Write(rows(range(n, n + 3), "gone", kind="-D")) for n in range(2, 20, 6)),
+    Compact(is_full=False),
+    Write(rows(range(5), "c")),
+    Compact(is_full=False),
+    Compact(),
+    Write(rows(range(3, 9), "d")),
+    Compact(is_full=False),
+)
+"""Levels that fill while everybody takes turns compacting what is due."""
+
+
+def _sorted(curve: Curve) -> tuple[Step, ...]:
+    by_both = Sort(("text", "id"), curve)
+    return (
+        *APPENDED[:2],
+        by_both,
+        *APPENDED[3:5],
+        Change((3, 41)),
+        Compact(is_full=False),
+        Write(rows(range(60, 70), "e")),
+        by_both,
+        Compact(),
+        Change((5, 61), "new"),
+        by_both,
+        Keep(Chore.EXPIRE),
+    )
+
 
 def _keyed(name: str, options: dict[str, str], steps: tuple[Step, ...] = COMPACTED) -> Scenario:
     return Scenario(name=name, options={"bucket": "2", **KEYED, **options}, steps=steps)
@@ -172,8 +227,42 @@ SCENARIOS: tuple[Scenario, ...] = (
         name="postponed",
         options={**KEYED, "bucket": "-2", "postpone.batch-write-fixed-bucket": "false"},
         partition_keys=BY_DAY,
-        steps=(*CHANGES[:2], Compact(), *CHANGES[2:], Compact()),
-        only_we=frozenset({Compact}),
+        steps=(
+            *CHANGES[:2],
+            Compact(),
+            *CHANGES[2:],
+            Compact(),
+            Compact(),
+            Write(rows(range(75, 90), "e")),
+            Keep(Chore.EXPIRE),
+            Compact(),
+        ),
+    ),
+    _keyed("piecemeal", {}, PIECEMEAL),
+    _keyed("piecemeal_dynamic", DYNAMIC, PIECEMEAL),
+    _keyed("piecemeal_vectors", VECTORS, PIECEMEAL),
+    _keyed("piecemeal_changelog", {"changelog-producer": "lookup"}, PIECEMEAL),
+    _keyed("kept", {}, KEPT),
+    _keyed("kept_changelog", {"changelog-producer": "input"}, KEPT),
+    _keyed("kept_dynamic", DYNAMIC, KEPT),
+    _keyed("kept_vectors", VECTORS, (*KEPT, Compact(is_full=False))),
+    Scenario(
+        name="kept_partitions",
+        options={**KEYED, "bucket": "1"},
+        partition_keys=BY_DAY,
+        steps=KEPT,
+    ),
+    _append("kept_append", {"bucket": "-1", **ROLLING}, KEPT),
+    *(
+        Scenario(
+            name=f"sorted_{curve}{kind}",
+            primary_keys=(),
+            partition_keys=BY_DAY,
+            options={"bucket": "-1", **ROLLING, **options},
+            steps=_sorted(curve),
+        )
+        for curve in Curve
+        for kind, options in (("", {}), ("_vectors", VECTORS))
     ),
     _append("append_compacted", {"bucket": "-1", **ROLLING}),
     _append("append_buckets", {**BUCKETS, **ROLLING}),

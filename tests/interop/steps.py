@@ -3,24 +3,35 @@
 Write(rows)             upsert or append       Write(rows, replaces={})   overwrite
 Empty()                 truncate               Empty(({"day": "a"},))     drop partitions
 Compact()               everything; Compact(is_full=False) what is due
+Sort(columns, curve)    rows in another order          Keep(chore)        what keeps a table healthy
 """
 
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
 
+from paimon_assets.engine.contract.clustering import Curve
+from paimon_assets.engine.control.maintenance.compact_manifests import compact_manifests
+from paimon_assets.engine.control.maintenance.expire_snapshots import expire_snapshots
+from paimon_assets.engine.control.maintenance.orphan_files import clean_orphan_files
+from paimon_assets.engine.control.maintenance.retention import Retention
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.spec.schema import Schema
 from paimon_assets.engine.table.api import open_catalog
 from paimon_assets.engine.table.table import Table
+from tests.control.tables import FixedClock
 from tests.testkit.model import ModelTable, Row
 from tests.testkit.oracle import Oracle
 from tests.testkit.rows import rows_to_arrow
 
 SCRATCH = "scratch"
 """Database of the tables from which Java takes the rows it writes."""
+
+LATER = FixedClock(now=4_000_000_000_000)
+"""All files are old by it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +65,32 @@ class Change:
     text: str | None = None
 
 
-Step = Write | Empty | Compact | Change
+@dataclass(frozen=True, slots=True)
+class Sort:
+    """Files of a table without key written anew, their rows in order. Java needs Flink for it."""
+
+    columns: tuple[str, ...]
+    curve: Curve
+
+
+class Chore(StrEnum):
+    """What keeps a table healthy; named as Java's side knows it."""
+
+    EXPIRE = "expire"
+    """All snapshots but the newest."""
+    COMPACT_MANIFESTS = "compact_manifests"
+    CLEAN_ORPHANS = "clean_orphans"
+    ANALYZE = "analyze"
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """A chore of maintenance; rows stay as they are."""
+
+    chore: Chore
+
+
+Step = Write | Empty | Compact | Change | Sort | Keep
 
 
 class Side(Protocol):
@@ -97,6 +133,11 @@ class OurSide:
             case Compact(is_full):
                 strategy = "full" if is_full else "minor"
                 opened.new_compaction_builder().with_strategy(strategy).run(self.executor)
+            case Sort(columns, curve):
+                sort = opened.new_compaction_builder().with_strategy("sort")
+                sort.with_order(columns, curve).run(self.executor)
+            case Keep(chore):
+                self._keep(opened, chore)
             case Change(ids, text):
                 where = f"id IN ({', '.join(map(str, ids))})"
                 change = opened.new_row_change_builder()
@@ -104,6 +145,19 @@ class OurSide:
                     change.delete(where, self.executor)
                 else:
                     change.update({"text": text}, where, self.executor)
+
+    def _keep(self, table: Table, chore: Chore) -> None:
+        store = table._store
+        match chore:
+            case Chore.EXPIRE:
+                keep = Retention(min_count=1, max_count=1, time_ms=0, limit=100)
+                expire_snapshots(store, retention=keep)
+            case Chore.COMPACT_MANIFESTS:
+                compact_manifests(store, commit_user=str(uuid.uuid4()))
+            case Chore.CLEAN_ORPHANS:
+                clean_orphan_files(store, older_than_ms=0, dry_run=False, clock=LATER)
+            case Chore.ANALYZE:
+                table.analyze(executor=self.executor)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +186,9 @@ class JavaSide:
                 )
             case Compact(is_full):
                 self.java.call("compact", table=table, full=is_full)
-            case Change():
+            case Keep(chore):
+                self.java.call("change", table=table, action=chore, keep=1)
+            case Change() | Sort():
                 self.ours.do(table, step)
 
     def scratch(self, table: str, rows: Sequence[Row]) -> str:
@@ -159,7 +215,7 @@ def on_paper(model: ModelTable, step: Step) -> None:
         case Change(ids, text):
             updated = [{**row, "text": text} for row in model.rows() if row["id"] in ids]
             model.overwrite(updated if text is not None else (), lambda row: row["id"] in ids)
-        case Compact():
+        case Compact() | Sort() | Keep():
             pass
 
 

@@ -103,6 +103,16 @@ def picked_by_ratio(universal, held):
     return [sum(sizes(unit)), *held[len(unit.files) :]]
 
 
+def test_more_runs_count_as_alike_off_peak():
+    night = {"compaction.offpeak.start.hour": "22", "compaction.offpeak.end.hour": "5"}
+    sizing = {"compaction.offpeak-ratio": "50", "compaction.size-ratio": "10"}
+    options = Options({**night, **sizing, "num-sorted-run.compaction-trigger": "3"})
+    given = levels(6, (0, 10), (0, 10), (2, 30), (3, 10**3), (4, 10**6))
+    for hour, expected in ((21, [10, 10]), (23, [10, 10, 30])):
+        found = UniversalCompaction.of(options, needs_lookup=False, hour=hour).pick(given)
+        assert sizes(found) == expected
+
+
 @pytest.mark.parametrize(
     ("given", "expected", "output"),
     [

@@ -207,6 +207,7 @@ def merge(machine: Machine, chance: Random) -> None:
     drawn = {tuple(row[n] for n in on): row for row in machine.rows(chance)}
     rows = [{column.id: row[column.id] for column in columns} for row in drawn.values()]
     source = machine.arrow(rows, replace(schema, fields=tuple(columns)))
+    before = history.state
     table, executor = machine.hands(chance)
     machine.note(f"{rows}, inserts: {inserts}")
     builder, names = table.new_row_change_builder(), [schema.by_id[n].name for n in on]
@@ -220,9 +221,11 @@ def merge(machine: Machine, chance: Random) -> None:
         return
     if outcome is None:
         return
-    # Others may have changed rows meanwhile, but none that could match: that is a conflict.
+    # Others may have changed rows meanwhile, but none that could match: that is a conflict. Rows
+    # that others appended come after a merge that inserted none.
+    seen = before if world.engine == "append" and outcome.plans == 1 else history.state
     given = {tuple(row[n] for n in on): row for row in rows}
-    matched = history.matching(history.state, lambda row: tuple(row[n] for n in names) in given)
+    matched = history.matching(seen, lambda row: tuple(row[n] for n in names) in given)
     assert outcome.rows_matched == len(matched)
     new = set(given) - {tuple(row[n] for n in on) for row in matched}
     history.merge(matched, given, on)

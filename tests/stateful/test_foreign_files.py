@@ -18,14 +18,20 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from paimon_assets.engine.control.maintenance.expire_snapshots import expire_snapshots
+from paimon_assets.engine.control.maintenance.orphan_files import clean_orphan_files
+from paimon_assets.engine.control.maintenance.retention import Retention
+from paimon_assets.engine.control.segment_registry import HOLD_TAG_PREFIX
 from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.spec.schema import Schema
 from paimon_assets.engine.table.api import open_catalog
 from paimon_assets.engine.table.segment_import import SegmentSource
+from tests.control.tables import FixedClock
 from tests.testkit.foreign import states, write
 
 _EXECUTOR = EmbeddedExecutor(threads=1)
+_LATER = FixedClock(now=4_000_000_000_000)
 _FORMATS = ("parquet", "orc", "csv")
 _DAYS = (1, 2)
 _NAME = "db.t"
@@ -36,7 +42,7 @@ _SCHEMA = Schema.of(
 )
 _SETTINGS = settings(
     max_examples=20,
-    stateful_step_count=14,
+    stateful_step_count=18,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
 )
@@ -142,6 +148,58 @@ class ForeignFilesMachine(RuleBasedStateMachine):
             self._table.truncate()
         else:
             self._table.drop_partitions([{"day": day}])
+
+    @rule(day=st.sampled_from(_DAYS))
+    def replace_partition(self, day: int) -> None:
+        self._next += 1
+        rows = pa.table({"v": [-self._next], "w": [0], "day": [day]})
+        builder = self._table.new_write_builder().with_overwrite(partition={"day": day})
+        if any(item[:2] == ("csv", day) for item in self._segments.values()):
+            with pytest.raises(InvalidInputError, match="delete the segment first"):
+                builder.write(rows, _EXECUTOR)
+            return
+        builder.write(rows, _EXECUTOR)
+        self._own = Counter({row: n for row, n in self._own.items() if row[1] != day})
+        self._own[-self._next, day] += 1
+        self._segments = {number: item for number, item in self._segments.items() if item[1] != day}
+
+    @rule(day=st.sampled_from(_DAYS))
+    def delete_own_rows(self, day: int) -> None:
+        changes = self._table.new_row_change_builder()
+        formats = {item[0] for item in self._segments.values()}
+        if formats - {"parquet"}:
+            with pytest.raises(UnsupportedFeatureError, match="mixed format segments"):
+                changes.delete(f"v < 0 AND day = {day}", _EXECUTOR)
+            return
+        changes.delete(f"v < 0 AND day = {day}", _EXECUTOR)
+        self._own = Counter({row: n for row, n in self._own.items() if row[1] != day})
+
+    @precondition(lambda self: self._history)
+    @rule()
+    def tag(self) -> None:
+        self._next += 1
+        self._table.create_tag(f"tag-{self._next}")
+
+    @precondition(lambda self: self._table.tags.list())
+    @rule(data=st.data())
+    def delete_tag(self, data: st.DataObject) -> None:
+        name = data.draw(st.sampled_from(sorted(tag.name for tag in self._table.tags.list())))
+        if name.startswith(HOLD_TAG_PREFIX):
+            with pytest.raises(InvalidInputError):
+                self._table.delete_tag(name)
+            return
+        self._table.delete_tag(name)
+
+    @rule()
+    def expire(self) -> None:
+        retention = Retention(min_count=1, max_count=1, time_ms=10**15, limit=50)
+        expire_snapshots(self._table._store, retention=retention)
+        kept = {snapshot.id for snapshot in self._table.snapshots()}
+        self._history = {number: held for number, held in self._history.items() if number in kept}
+
+    @rule()
+    def clean_orphans(self) -> None:
+        clean_orphan_files(self._table._store, older_than_ms=0, dry_run=False, clock=_LATER)
 
     @rule()
     def compact(self) -> None:

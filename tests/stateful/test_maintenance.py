@@ -14,8 +14,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from paimon_assets.engine.contract.clustering import Curve
 from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
 from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.maintenance.compact_manifests import compact_manifests
 from paimon_assets.engine.control.maintenance.expire_changelogs import expire_changelogs
 from paimon_assets.engine.control.maintenance.expire_snapshots import expire_snapshots
 from paimon_assets.engine.control.maintenance.orphan_files import clean_orphan_files
@@ -32,10 +34,12 @@ from paimon_assets.engine.control.maintenance.retention import Retention
 from paimon_assets.engine.control.maintenance.tag_files import delete_tag
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
 from paimon_assets.engine.embedded import EmbeddedExecutor
+from paimon_assets.engine.errors import UnsupportedFeatureError
 from paimon_assets.engine.spec.schema import Schema
 from paimon_assets.engine.spec.snapshot import Snapshot
 from paimon_assets.engine.spec.statistics import Statistics
 from paimon_assets.engine.table.api import open_catalog
+from paimon_assets.engine.table.read_builder import ReadBuilder
 from paimon_assets.engine.table.segment_import import SegmentSource
 from paimon_assets.engine.table.table import Table
 from tests.control.tables import FixedClock
@@ -44,8 +48,9 @@ from tests.testkit.foreign import states, write
 _EXECUTOR = EmbeddedExecutor(threads=1)
 _LATER = FixedClock(now=4_000_000_000_000)
 _COLUMNS = {"part": "INT", "id": "INT", "v": "INT"}
-_KINDS: dict[str, dict[str, str] | None] = {
-    "append": None,
+_KINDS: dict[str, dict[str, str]] = {
+    "append": {"bucket": "-1"},
+    "append, with vectors": {"bucket": "-1", "deletion-vectors.enabled": "true"},
     "key": {"bucket": "1"},
     "key, with changelog": {"bucket": "1", "changelog-producer": "input"},
     "key, changelog of compactions": {"bucket": "1", "changelog-producer": "lookup"},
@@ -59,11 +64,13 @@ _KINDS: dict[str, dict[str, str] | None] = {
         "changelog-producer": "input",
         "changelog.num-retained.min": "20",
     },
-    "deltas live longer": {"bucket": "1", "changelog.num-retained.min": "20"},
+    "key, deltas live longer": {"bucket": "1", "changelog.num-retained.min": "20"},
+    "key, with indexes": {"bucket": "-1", "dynamic-bucket.target-row-num": "2"},
+    "key, rows that wait": {"bucket": "-2", "postpone.batch-write-fixed-bucket": "false"},
 }
 _STEPS = 30
-_LINEAR_SEEDS = range(7)
-_OTHER_SEEDS = range(14)
+_LINEAR_SEEDS = range(len(_KINDS))
+_OTHER_SEEDS = range(2 * len(_KINDS))
 
 
 class Keeper:
@@ -74,19 +81,26 @@ class Keeper:
 
     def check(self, table: Table) -> None:
         """Read all there is, of all branches, and compare."""
+        self.note(table, again=True)
         for store in (table._store, *other_branches(table._store)):
-            branch = Table(store)
             for snapshot in existing_snapshots(store):
-                reader = branch.new_read_builder().at_snapshot(snapshot.id)
-                self._compare(snapshot, reader.to_arrow())
                 _check_files(store, snapshot)
-            for tag in store.tags.list():
-                self._compare(tag.snapshot, branch.new_read_builder().at_tag(tag.name).to_arrow())
             for changelog in existing_changelogs(store):
                 _check_changelog(store, changelog)
 
-    def _compare(self, snapshot: Snapshot, rows: pa.Table) -> None:
-        shown = sorted(map(str, rows.to_pylist()))
+    def note(self, table: Table, *, again: bool = False) -> None:
+        """Read what was never seen before; everything `again`, if asked."""
+        for store in (table._store, *other_branches(table._store)):
+            reader = Table(store).new_read_builder()
+            for snapshot in existing_snapshots(store):
+                if again or snapshot.delta_manifest_list not in self._shown:
+                    self._compare(snapshot, reader.at_snapshot(snapshot.id))
+            for tag in store.tags.list():
+                if again or tag.snapshot.delta_manifest_list not in self._shown:
+                    self._compare(tag.snapshot, reader.at_tag(tag.name))
+
+    def _compare(self, snapshot: Snapshot, reader: ReadBuilder) -> None:
+        shown = sorted(map(str, reader.to_arrow(_EXECUTOR).to_pylist()))
         assert self._shown.setdefault(snapshot.delta_manifest_list, shown) == shown
 
 
@@ -132,27 +146,29 @@ class History:
         self._rng = random.Random(seed)  # noqa: S311  # no secret depends on it
         self._number = 0
         kinds = sorted(_KINDS)
-        options = _KINDS[kinds[seed % len(kinds)]]
+        kind = kinds[seed % len(kinds)]
+        keyed = kind.startswith("key")
         partition_keys = ["part"] if self._rng.random() < 0.4 else []
         schema = Schema.of(
             _COLUMNS,
             partition_keys=partition_keys,
-            primary_keys=[] if options is None else [*partition_keys, "id"],
+            primary_keys=[*partition_keys, "id"] if keyed else [],
             options={"compaction.min.file-num": "2", "snapshot.num-retained.min": "1"}
-            | (options or {"bucket": "-1"}),
+            | _KINDS[kind],
         )
         catalog = open_catalog(str(home / "warehouse"))
         catalog.create_database("d")
         self._table = catalog.create_table("d.t", schema)
         self._keeper = Keeper()
         data = pa.table(dict.fromkeys(_COLUMNS, pa.array([9], pa.int32())))
-        write(home / "foreign" / "0.parquet", data)
+        write(home / "foreign" / "part=9" / "0.parquet", data.drop_columns(partition_keys))
         self._foreign = states(home / "foreign")
         self._events = [self.write] * 6 + [self.compact] * 2 + [self.tag, self.expire] * 2
         self._events += [self.overwrite, self.analyze, self.delete_a_tag]
-        self._events += [self.expire_changelogs, self.look_for_orphans]
-        if options is None and not partition_keys:
-            self._events += [self.add_a_segment, self.delete_segments]
+        self._events += [self.expire_changelogs, self.look_for_orphans, self.compact_manifests]
+        self._events += [self.delete_rows]
+        if not keyed:
+            self._events += [self.sort, self.add_a_segment, self.delete_segments]
         self.told: list[str] = []
         """What happened, for a failure."""
 
@@ -192,9 +208,25 @@ class History:
         rows = self._rows(self._rng.randint(1, 2))
         self._table.new_write_builder().with_dynamic_overwrite().write(rows, _EXECUTOR)
 
+    def delete_rows(self) -> None:
+        builder = self._table.new_row_change_builder()
+        try:
+            builder.delete(f"id = {self._rng.randint(0, 5)}", _EXECUTOR)
+        except UnsupportedFeatureError as error:
+            if error.kind != "rows-wait":
+                raise
+
     def compact(self) -> None:
         strategy = self._rng.choice(["minor", "full"])
         self._table.new_compaction_builder().with_strategy(strategy).run(_EXECUTOR)
+
+    def sort(self) -> None:
+        sorting = self._table.new_compaction_builder().with_strategy("sort")
+        sorting.with_order(["v", "id"], self._rng.choice(list(Curve))).run(_EXECUTOR)
+
+    def compact_manifests(self) -> None:
+        self._number += 1
+        compact_manifests(self._store, commit_user=f"manifests-{self._number}")
 
     def analyze(self) -> None:
         self._number += 1
@@ -206,7 +238,9 @@ class History:
         )
 
     def add_a_segment(self) -> None:
-        source = SegmentSource(path=str(self._home / "foreign"), format="parquet", only_new=True)
+        partition = "part:int" if self._table.schema.partition_keys else None
+        path = str(self._home / "foreign")
+        source = SegmentSource(path=path, format="parquet", partition=partition, only_new=True)
         self._table.segments().add(source, _EXECUTOR)
 
     def delete_segments(self) -> None:
@@ -249,7 +283,7 @@ class History:
         assert cleaned.files == () or not self.is_linear
 
     def _maintain(self, action: Callable[[], object]) -> None:
-        self._keeper.check(self._table)
+        self._keeper.note(self._table)
         action()
         self._keeper.check(self._table)
 
@@ -258,7 +292,7 @@ class History:
 
 
 class TangledHistory(History):
-    """With branches, consumers, ways back, and writes that were given up."""
+    """With branches that have tags and consumers too, ways back, and writes that were given up."""
 
     is_linear = False
 
@@ -267,7 +301,7 @@ class TangledHistory(History):
         self._events += [self.branch, self.write_to_a_branch, self.expire_a_branch] * 2
         self._events += [self.abandon, self.roll_back, self.roll_back_to_a_tag]
         self._events += [self.fast_forward, self.delete_a_branch, self.consume]
-        self._events += [self.look_for_orphans]
+        self._events += [self.look_for_orphans, self.tag_a_branch, self.delete_a_branchs_tag]
 
     def abandon(self) -> None:
         builder = self._table.new_write_builder()
@@ -314,17 +348,37 @@ class TangledHistory(History):
         names = sorted(self._table.branches.list())
         return [self._table.at_branch(self._rng.choice(names))] if names else []
 
-    def consume(self) -> None:
-        if self._rng.random() < 0.5:
-            self._table.consumers.delete("reader")
-        else:
-            self._table.consumers.reset("reader", self._some_snapshot())
+    def tag_a_branch(self) -> None:
+        self._number += 1
+        for branch in self._some_branch():
+            number = self._rng.choice([each.id for each in branch.snapshots()])
+            branch.create_tag(f"tag{self._number}", number)
 
-    def expire(self) -> None:
-        wanted = self._table.consumers.next_snapshot("reader")
-        had_it = wanted in [snapshot.id for snapshot in self._table.snapshots()]
-        super().expire()
-        assert not had_it or wanted in [snapshot.id for snapshot in self._table.snapshots()]
+    def delete_a_branchs_tag(self) -> None:
+        for branch in self._some_branch():
+            for tag in branch.tags.list()[:1]:
+                self._maintain(partial(delete_tag, branch._store, tag.name))
+
+    def consume(self) -> None:
+        for table in (self._table, *self._some_branch()):
+            if self._rng.random() < 0.5:
+                table.consumers.delete("reader")
+            else:
+                number = self._rng.choice([each.id for each in table.snapshots()])
+                table.consumers.reset("reader", number)
+
+    def _maintain(self, action: Callable[[], object]) -> None:
+        """What a consumer of any branch is about to read stays."""
+        tables = [self._table, *map(self._table.at_branch, self._table.branches.list())]
+        waiting = [(table, table.consumers.next_snapshot("reader")) for table in tables]
+        held = [
+            (table, wanted)
+            for table, wanted in waiting
+            if wanted in [snapshot.id for snapshot in table.snapshots()]
+        ]
+        super()._maintain(action)
+        for table, wanted in held:
+            assert wanted in [snapshot.id for snapshot in table.snapshots()]
 
 
 @pytest.mark.parametrize("seed", _LINEAR_SEEDS)

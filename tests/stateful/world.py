@@ -141,6 +141,8 @@ def _append(chance: Random) -> dict[str, str]:
         options |= {"bucket": str(chance.randint(1, 2)), "bucket-key": "id"}
     if chance.random() < 0.5:
         options["deletion-vectors.enabled"] = "true"
+    if chance.random() < 0.5:  # full files, and several tasks a partition
+        options |= {"target-file-size": "3 kb", "source.split.open-file-cost": "1 b"}
     return options
 
 

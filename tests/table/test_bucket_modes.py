@@ -1,5 +1,6 @@
 """Bucket modes: what other writers did meanwhile, and what waits for a compaction."""
 
+import pyarrow as pa
 import pytest
 
 from paimon_assets.engine.embedded import EmbeddedExecutor
@@ -56,6 +57,84 @@ def test_a_writer_that_planned_before_anothers_new_keys_is_told(catalog):
     with pytest.raises(CommitConflictError) as raised:
         late.commit(result.messages)
     assert raised.value.kind == "index-gone"
+
+
+def _written_late(table, rows, meanwhile):
+    """Write rows, planned before and committed after what others do."""
+    builder = table.new_write_builder()
+    result = EXECUTOR.map_rows(builder.prepare(), rows_to_arrow(rows, table.schema))
+    meanwhile()
+    return builder.commit(result.messages)
+
+
+def test_writers_that_deal_keys_to_other_buckets_are_told(catalog):
+    table = catalog.create_table("db.t", keyed(bucket="-1"))
+    write(table, orders((0, "a", 0)))
+    # Bucket 0 is full for this one, so it touches no index that the other replaces.
+    filled = catalog.get_table("db.t", options={"dynamic-bucket.target-row-num": "1"})
+    with pytest.raises(CommitConflictError, match="snapshot 2") as raised:
+        _written_late(filled, orders((1, "b", 1)), lambda: write(table, orders((1, "a", 0))))
+    assert raised.value.kind == "keys-changed"
+    assert read(table) == [(0, "a", 0), (1, "a", 0)]
+
+
+def test_known_keys_of_dynamic_buckets_are_written_at_once_by_many(catalog):
+    table = catalog.create_table("db.t", keyed(bucket="-1"))
+    write(table, orders((1, "a", 1), (2, "a", 2)))
+    _written_late(
+        table, orders((1, "a", 3)), lambda: write(table, orders((2, "a", 4), (3, "a", 5)))
+    )
+    assert read(table) == [(1, "a", 3), (2, "a", 4), (3, "a", 5)]
+
+
+def _crossing(catalog):
+    schema = Schema.of(
+        ORDERS, primary_keys=["id"], partition_keys=["day"], options={"bucket": "-1"}
+    )
+    return catalog.create_table("db.t", schema)
+
+
+def test_two_writers_of_keys_that_change_partition_are_told(catalog):
+    table = _crossing(catalog)
+    with pytest.raises(CommitConflictError) as raised:
+        _written_late(table, orders((1, "a", 1)), lambda: write(table, orders((1, "b", 2))))
+    assert raised.value.kind == "keys-changed"
+    with pytest.raises(CommitConflictError) as raised:
+        _written_late(table, orders((2, "a", 1)), lambda: write(table, orders((2, "b", 2))))
+    assert raised.value.details["snapshot_id"] == 2
+    _written_late(table, orders((1, "a", 1)), table.new_compaction_builder().run)
+    assert read(table) == [(1, "a", 1), (2, "b", 2)]
+
+
+class _Overtaken(EmbeddedExecutor):
+    """Others are faster, as often as there are rows of theirs."""
+
+    def __init__(self, table, others):
+        super().__init__(threads=1)
+        self.table, self.others = table, list(others)
+
+    def map_rows(self, context, rows):
+        result = super().map_rows(context, rows)
+        if self.others:
+            write(self.table, self.others.pop())
+        return result
+
+
+def test_rows_are_written_anew_where_others_gave_keys_a_place(catalog):
+    table = _crossing(catalog)
+    rows = rows_to_arrow(orders((1, "a", 1)), table.schema)
+    others = [orders((1, "b", number)) for number in range(2)]
+    outcome = table.new_write_builder().write(rows, _Overtaken(table, others))
+    assert outcome.snapshot.id == 3
+    assert read(table) == [(1, "a", 1)]
+    stream = pa.RecordBatchReader.from_batches(rows.schema, rows.to_batches())
+    with pytest.raises(CommitConflictError) as raised:
+        table.new_write_builder().write(stream, _Overtaken(table, [orders((1, "c", 9))]))
+    assert raised.value.kind == "keys-changed"
+    many = [orders((1, "d", number)) for number in range(9)]
+    with pytest.raises(CommitConflictError, match="Plan again"):
+        table.new_write_builder().write(rows, _Overtaken(table, many))
+    assert read(table) == [(1, "d", 4)]
 
 
 def test_postponed_buckets_are_given_at_once_by_default(catalog):

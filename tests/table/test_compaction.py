@@ -1,7 +1,6 @@
 """Compaction changes files, never rows: every table is compared with a twin that never compacts."""
 
 import datetime as dt
-from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -285,7 +284,7 @@ def test_files_of_others_and_full_files_are_left_alone(catalog):
         write(table, some_rows(np.random.default_rng(number), 5, 1000))
     foreign = min(table.live_files(), key=lambda entry: entry.file.file_size).file
     path = f"{table.path}/bucket-0/{foreign.file_name}"
-    replace_file(table, foreign, replace(foreign, external_path=path))
+    replace_file(table, foreign, foreign._replace(external_path=path))
     large = {entry.file.file_name for entry in table.live_files() if entry.file.file_size > 2900}
     assert large
     before = rows_of(table)
@@ -400,3 +399,22 @@ def test_nothing_to_do_makes_no_snapshot(catalog):
     assert compact(table).snapshot is None
     assert compact(table, "full").snapshot.commit_kind is CommitKind.COMPACT
     assert compact(table, "full").snapshot is None
+
+
+@pytest.mark.parametrize("keyed", [True, False])
+def test_every_file_can_be_written_anew(catalog, keyed):
+    table = create(catalog, "t", {"file.format": "avro"}, keyed=keyed)
+    for step in range(3):
+        write(table, some_rows(np.random.default_rng(step), 50, 90))
+    compact(table, "full")
+    before = rows_of(table)
+    assert compact(table, "full").snapshot is None
+    other = table.copy({"file.format": "orc", "compaction.force-rewrite-all-files": "true"})
+    assert [unit.reason for unit in full_plan(other).units] == ["rewrite"]
+    compact(other, "full")
+    assert {entry.file.file_format for entry in table.live_files()} == {"orc"}
+    assert rows_of(table) == before
+
+
+def full_plan(table):
+    return table.new_compaction_builder().with_strategy("full").plan()

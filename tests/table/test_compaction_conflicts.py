@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from paimon_assets.engine.embedded import EmbeddedExecutor
@@ -116,6 +117,30 @@ def test_a_bucket_that_never_rests_is_left_out(catalog):
     assert outcome.left_out == 1
     assert [table.partition_text(b.partition)["p"] for b in outcome.buckets] == ["b"]
     assert [row["n"] for row in rows_of(table) if row["id"] == 1] == [9, 9]
+
+
+@pytest.mark.parametrize("bucket", [{"bucket": "-1"}, {"bucket": "1", "bucket-key": "id"}])
+def test_a_change_costs_the_files_of_one_unit_of_a_partition(catalog, bucket):
+    sizes = {"target-file-size": "12 kb", "source.split.open-file-cost": "1 b"}
+    rng = np.random.default_rng(0)
+    table = create(catalog, "t", {**sizes, **bucket}, keyed=False)
+    for number in range(20):
+        large = number == 10 and table.schema.options["bucket"] == "1"
+        table.new_write_builder().write(some_rows(rng, 900 if large else 60, 10**6), EXECUTOR)
+    before = rows_of(table)
+    first, _ = table.new_compaction_builder().with_strategy("full").plan().units
+    file = next(entry for entry in table.live_files() if entry.file == first.files[0])
+    gone = pq.read_table(table.file_path(file))["id"][0]
+
+    def other():
+        table.new_row_change_builder().delete(f"id = {gone}", EXECUTOR)
+
+    executor = Meddling(other)
+    outcome = table.new_compaction_builder().with_strategy("full").run(executor)
+    assert executor.task_counts == [2, 1]
+    assert outcome.left_out == 0
+    assert rows_of(table) == [row for row in before if row["id"] != gone.as_py()]
+    assert len(table.live_files()) < 12
 
 
 def test_rows_marked_meanwhile_do_not_come_back(catalog):

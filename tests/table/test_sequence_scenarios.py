@@ -174,7 +174,7 @@ def test_a_delete_counts_even_where_its_file_claims_to_hold_none(tmp_path):
     write(table, ("-D", 2, "a"))
     plan = table.new_read_builder().with_columns(["v"]).plan()
     claimed = [
-        replace(split, data_files=tuple(replace(f, delete_row_count=0) for f in split.data_files))
+        replace(split, data_files=tuple(f._replace(delete_row_count=0) for f in split.data_files))
         for split in plan.splits
     ]
     read = pa.Table.from_batches(EmbeddedExecutor().map_splits(plan.context, claimed))

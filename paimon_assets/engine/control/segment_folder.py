@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from paimon_assets.engine.codec.binary_row import serialize_row
 from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.segment_roots import SegmentRoots
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
 from paimon_assets.engine.fileio.base import FileIO, FileStatus
 from paimon_assets.engine.fileio.canonical import canonical_path
@@ -103,16 +104,22 @@ def check_exists(file_io: FileIO, root: str) -> None:
         )
 
 
-def walk(file_io: FileIO, root: str) -> list[FolderFile]:
+def walk(file_io: FileIO, root: str, roots: SegmentRoots | None = None) -> list[FolderFile]:
     """Return every file below a folder, by name; names that begin with `_` or `.` are hidden.
+
+    Args:
+        file_io: The storage.
+        root: The folder.
+        roots: Where files may lie, if not anywhere; links below the folder may lead out of it.
 
     Raises:
         NotFoundError: There is no such folder.
+        InvalidInputError: A file lies outside `roots`.
         UnsupportedFeatureError: The folder is a table of another format, whose log says which files
             still count.
 
     Cost:
-        One listing a folder, some at once.
+        One listing a folder, some at once; with `roots`, local links are looked for file by file.
     """
     check_exists(file_io, root)
     found: list[FolderFile] = []
@@ -132,9 +139,13 @@ def walk(file_io: FileIO, root: str) -> list[FolderFile]:
                 f"'{root}' has folders more than {_DEEPEST} deep; a link may lead back to it.",
                 kind="segment-path-depth",
             )
-    return sorted(
+    files = sorted(
         (file for file in found if not file.name.endswith(".crc")), key=lambda file: file.name
     )
+    if roots is not None:
+        for file in files:
+            roots.check(f"{root}/{file.name}")
+    return files
 
 
 def _refuse_tables(root: str, statuses: Sequence[FileStatus]) -> None:

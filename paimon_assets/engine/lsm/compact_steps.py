@@ -4,6 +4,7 @@
     a small file that overlaps none   rewritten together with its neighbours
     a large file that overlaps none   moved: its metadata gets the new level
         … with deletes, to the top    rewritten, so that they are gone
+        … where nothing shall stay    rewritten
 
 Source: `org.apache.paimon.mergetree.compact.MergeTreeCompactTask`.
 """
@@ -31,6 +32,8 @@ class UnitShape:
     """Names of files that must not stay as they are: a deletion vector marks rows of theirs."""
     rewrites_files: bool = False
     """Every file is rewritten by itself."""
+    moves_files: bool = True
+    """A file may stay what it is, and get a new level only."""
 
 
 @dataclass(slots=True)
@@ -80,7 +83,9 @@ def _rewrite(waiting: list[Section], steps: CompactSteps, shape: UnitShape) -> l
 
 
 def _upgrade(file: DataFileMeta, steps: CompactSteps, shape: UnitShape) -> None:
-    if file.level == shape.output_level:
+    if not shape.moves_files:
+        steps.rewrites.append([[[file]]])
+    elif file.level == shape.output_level:
         if file.file_name in shape.to_rewrite:
             steps.rewrites.append([[[file]]])
     elif shape.output_level != shape.max_level or file.delete_row_count == 0:

@@ -23,6 +23,9 @@ from paimon_assets.engine.spec.compaction_options import (
     COMPACTION_FORCE_UP_LEVEL_0,
     COMPACTION_INCREMENTAL_SIZE_THRESHOLD,
     COMPACTION_MAX_SIZE_AMPLIFICATION,
+    COMPACTION_OFF_PEAK_END,
+    COMPACTION_OFF_PEAK_RATIO,
+    COMPACTION_OFF_PEAK_START,
     COMPACTION_OPTIMIZATION_INTERVAL,
     COMPACTION_SIZE_RATIO,
     COMPACTION_TOTAL_SIZE_THRESHOLD,
@@ -91,16 +94,17 @@ class UniversalCompaction:
     force_up_level_0: bool = False
 
     @staticmethod
-    def of(options: Options, *, needs_lookup: bool) -> UniversalCompaction:
+    def of(options: Options, *, needs_lookup: bool, hour: int) -> UniversalCompaction:
         """Return the rules of a table.
 
         Args:
             options: Of the table.
             needs_lookup: Whether readers wait for level 0 to be compacted.
+            hour: Of the day, 0 to 23.
         """
         return UniversalCompaction(
             max_size_amplification=options.get(COMPACTION_MAX_SIZE_AMPLIFICATION),
-            size_ratio=options.get(COMPACTION_SIZE_RATIO),
+            size_ratio=options.get(COMPACTION_SIZE_RATIO) + off_peak_ratio(options, hour),
             trigger=options.get(COMPACTION_TRIGGER),
             interval_ms=options.get(COMPACTION_OPTIMIZATION_INTERVAL),
             total_size_threshold=options.get(COMPACTION_TOTAL_SIZE_THRESHOLD),
@@ -179,6 +183,23 @@ class UniversalCompaction:
             taken += 1
             triggered = True
         return unit_of(runs, top, taken, reason) if triggered else None
+
+
+def off_peak_ratio(options: Options, hour: int) -> int:
+    """Return what `compaction.size-ratio` gains at an hour of the day.
+
+    Source: `org.apache.paimon.mergetree.compact.OffPeakHours`.
+
+    >>> night = {"compaction.offpeak.start.hour": "22", "compaction.offpeak.end.hour": "5"}
+    >>> options = Options({**night, "compaction.offpeak-ratio": "20"})
+    >>> [off_peak_ratio(options, hour) for hour in (21, 22, 4, 5)]
+    [0, 20, 20, 0]
+    """
+    start, end = options.get(COMPACTION_OFF_PEAK_START), options.get(COMPACTION_OFF_PEAK_END)
+    if -1 in (start, end) or start == end:
+        return 0
+    inside = start <= hour < end if start <= end else hour < end or start <= hour
+    return options.get(COMPACTION_OFF_PEAK_RATIO) if inside else 0
 
 
 def unit_of(runs: Runs, top: int, taken: int, reason: PickReason) -> CompactUnit:

@@ -16,6 +16,30 @@ from paimon_assets.engine.spec.option import (
 COMPACTION_SIZE_RATIO = Option(
     "compaction.size-ratio", int, 1, "Percent by which the next sorted run may be larger."
 )
+COMPACTION_OFF_PEAK_START = Option(
+    "compaction.offpeak.start.hour",
+    int,
+    -1,
+    "First hour of the day that is off-peak; -1 is none.",
+)
+COMPACTION_OFF_PEAK_END = Option(
+    "compaction.offpeak.end.hour",
+    int,
+    -1,
+    "First hour that is not off-peak any more; -1 is none.",
+)
+COMPACTION_OFF_PEAK_RATIO = Option(
+    "compaction.offpeak-ratio",
+    int,
+    0,
+    "Percent that 'compaction.size-ratio' is larger off-peak.",
+)
+COMPACTION_REWRITE_ALL_FILES = Option(
+    "compaction.force-rewrite-all-files",
+    parse_bool,
+    False,
+    "Whether a full compaction writes every file anew, such as in another format.",
+)
 COMPACTION_MAX_SIZE_AMPLIFICATION = Option(
     "compaction.max-size-amplification-percent",
     int,

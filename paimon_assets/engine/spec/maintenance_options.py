@@ -6,7 +6,7 @@ Source: `org.apache.paimon.CoreOptions`.
 
 from enum import StrEnum
 
-from paimon_assets.engine.spec.option import Option, parse_duration_ms, parse_enum
+from paimon_assets.engine.spec.option import Option, parse_bool, parse_duration_ms, parse_enum
 
 
 class PartitionExpiration(StrEnum):
@@ -39,6 +39,7 @@ class TagPeriodFormat(StrEnum):
 
     WITH_DASHES = "with_dashes"
     WITHOUT_DASHES = "without_dashes"
+    WITHOUT_DASHES_AND_SPACES = "without_dashes_and_spaces"
 
 
 SNAPSHOT_NUM_RETAINED_MIN = Option(
@@ -121,6 +122,12 @@ TAG_CREATION_DELAY = Option(
     parse_duration_ms,
     0,
     "How long after a period its tag is made, for data that comes late.",
+)
+TAG_AUTOMATIC_COMPLETION = Option(
+    "tag.automatic-completion",
+    parse_bool,
+    False,
+    "Whether periods without a snapshot get a tag too, of the snapshots that come later.",
 )
 TAG_PERIOD_FORMATTER = Option(
     "tag.period-formatter",

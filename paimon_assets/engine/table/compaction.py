@@ -37,6 +37,7 @@ from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import (
     CommitConflictError,
     CommitUnknownError,
+    PaimonError,
     StorageError,
 )
 from paimon_assets.engine.spec.predicate import Predicate, all_of, bind
@@ -277,15 +278,16 @@ class _Run:
     placed: list[CommitMessage] = field(default_factory=list)
     """Committed before: rows that waited for a bucket."""
     placed_at: Snapshot | None = None
+    may_be_committed: bool = False
+    """Whether a snapshot may name the files of `messages`; an interrupt does not tell."""
     left_out: int = 0
 
     def run(self, on_progress: OnProgress | None) -> CompactionOutcome:
         try:
             return self._outcome(self._until_committed(on_progress))
-        except CommitUnknownError:
-            raise
         except BaseException:
-            self._abort(self.messages)
+            if not self.may_be_committed:
+                self._abort(self.messages)
             raise
 
     def _until_committed(self, on_progress: OnProgress | None) -> Snapshot | None:
@@ -309,7 +311,7 @@ class _Run:
         for _, answer in self.executor.map_tasks(batch):
             self.messages += load_write_result(answer).messages
         self.placed_at = self._commit(user=f"{builder.commit_user}{_WAITING_SUFFIX}")
-        self.placed, self.messages = self.messages, []
+        self.placed, self.messages, self.may_be_committed = self.messages, [], False
         return builder.plan()
 
     def _execute(self, plan: CompactionPlan, on_progress: OnProgress | None) -> None:
@@ -357,14 +359,18 @@ class _Run:
     def _commit(self, user: str | None = None) -> Snapshot | None:
         if not self.messages:
             return None
-        builder = self.builder
-        return FileStoreCommit(builder.store).commit(
-            self.messages,
-            commit_user=user or builder.commit_user or "",
-            commit_identifier=builder.commit_identifier,
-            kind=CommitKind.COMPACT,
-            properties=builder.properties,
-        )
+        builder, self.may_be_committed = self.builder, True
+        try:
+            return FileStoreCommit(builder.store).commit(
+                self.messages,
+                commit_user=user or builder.commit_user or "",
+                commit_identifier=builder.commit_identifier,
+                kind=CommitKind.COMPACT,
+                properties=builder.properties,
+            )
+        except PaimonError as error:
+            self.may_be_committed = isinstance(error, CommitUnknownError)
+            raise
 
     def _planned_again(self, conflict: CommitConflictError, *, is_last: bool) -> CompactionPlan:
         """Give up the messages that no longer fit, and plan their buckets on what is there now."""
@@ -382,11 +388,16 @@ class _Run:
             conflict.message,
         )
         buckets = frozenset((message.partition, message.bucket) for message in gone)
-        scope = builder.scope()
         if is_last:
             self.left_out = len(gone)
             buckets = frozenset()
-        return plan_compaction(builder.store, replace(scope, buckets=buckets), builder.clock)
+        done = (file for m in self.messages for file in m.compact_increment.compact_before)
+        scope = replace(
+            builder.scope(),
+            buckets=buckets,
+            compacted_files=frozenset(file.file_name for file in done),
+        )
+        return plan_compaction(builder.store, scope, builder.clock)
 
     def _abort(self, messages: Sequence[CommitMessage]) -> None:
         """Delete the files of messages nobody will commit, as far as the storage lets us."""

@@ -137,7 +137,7 @@ class Maintenance:
         return MaintenanceReport(
             task=MaintenanceTask.COMPACT_MANIFESTS,
             count=done.before - done.after,
-            note=f"{done.before} manifests are {done.after}" if done.snapshot else "",
+            note=f"{done.before} manifests became {done.after}" if done.snapshot else "",
         )
 
     def _create_tags(self) -> MaintenanceReport:

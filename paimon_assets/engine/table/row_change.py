@@ -46,6 +46,7 @@ from paimon_assets.engine.errors import (
     CommitConflictError,
     CommitUnknownError,
     InvalidInputError,
+    PaimonError,
     StorageError,
 )
 from paimon_assets.engine.spec.expression import (
@@ -338,12 +339,10 @@ class _Run:
         try:
             matched = np.empty(0, dtype=np.int64) if plan is None else self._execute(plan)
             self._insert(matched)
-            committed = self._commit(snapshot)
-        except CommitUnknownError:
-            raise
         except BaseException:
             self._abort()
             raise
+        committed = self._committed(snapshot)
         increments = [message.data_increment for message in self.messages]
         added = [file for increment in increments for file in increment.new_files]
         return RowChangeOutcome(
@@ -395,6 +394,16 @@ class _Run:
             context = WriteBuilder(store=self.builder.store).prepare()
             executor = cast("MergeExecutor", self.executor)
             self.messages += executor.map_rows(context, rows).messages
+
+    def _committed(self, planned_on: Snapshot | None) -> Snapshot | None:
+        """Commit; delete the files on a sure failure only: an interrupt may come too late."""
+        try:
+            return self._commit(planned_on)
+        except CommitUnknownError:
+            raise
+        except PaimonError:
+            self._abort()
+            raise
 
     def _commit(self, planned_on: Snapshot | None) -> Snapshot | None:
         if not self.messages:

@@ -1,18 +1,22 @@
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import org.apache.paimon.Snapshot;
 import org.apache.paimon.catalog.Catalog;
 import org.apache.paimon.catalog.Identifier;
+import org.apache.paimon.operation.LocalOrphanFilesClean;
 import org.apache.paimon.options.ExpireConfig;
 import org.apache.paimon.schema.SchemaChange;
 import org.apache.paimon.shade.jackson2.com.fasterxml.jackson.databind.JsonNode;
+import org.apache.paimon.stats.Statistics;
 import org.apache.paimon.table.FileStoreTable;
 import org.apache.paimon.table.sink.BatchTableCommit;
 import org.apache.paimon.utils.JsonSerdeUtil;
 
-/** Changes that write no rows: tags, branches, rollback, expiration, emptying, schemas. */
+/** Changes that write no rows: tags, branches, rollback, expiration, cleaning, emptying, schemas. */
 class Changes {
     static Object change(FileStoreTable table, String action, JsonNode request) throws Exception {
         switch (action) {
@@ -40,6 +44,19 @@ class Changes {
                 return null;
             case "expire":
                 return expire(table, request.get("keep").asInt());
+            case "compact_manifests":
+                try (BatchTableCommit commit = table.newBatchWriteBuilder().newCommit()) {
+                    commit.compactManifests();
+                }
+                return null;
+            case "clean_orphans":
+                return new LocalOrphanFilesClean(table, Long.MAX_VALUE, false)
+                        .clean()
+                        .getDeletedFileCount();
+            case "analyze":
+                return analyze(table);
+            case "statistics":
+                return table.statistics().map(Changes::plain).orElse(null);
             case "truncate":
                 try (BatchTableCommit commit = table.newBatchWriteBuilder().newCommit()) {
                     commit.truncateTable();
@@ -63,6 +80,36 @@ class Changes {
                         .snapshotTimeRetain(Duration.ZERO)
                         .build();
         return table.newExpireSnapshots().config(config).expire();
+    }
+
+    /** Commits how many rows there are, as the newest snapshot shows them. */
+    private static int analyze(FileStoreTable table) throws Exception {
+        int rows = Reads.internalRows(table).size();
+        Snapshot snapshot = table.latestSnapshot().get();
+        try (BatchTableCommit commit = table.newBatchWriteBuilder().newCommit()) {
+            commit.updateStatistics(
+                    new Statistics(snapshot.id(), snapshot.schemaId(), (long) rows, 0L));
+        }
+        return rows;
+    }
+
+    private static Map<String, Object> plain(Statistics statistics) {
+        Map<String, Object> columns = new HashMap<>();
+        statistics
+                .colStats()
+                .forEach(
+                        (name, column) ->
+                                columns.put(
+                                        name,
+                                        Arrays.asList(
+                                                column.distinctCount().orElse(-1),
+                                                column.min().map(Object::toString).orElse(null),
+                                                column.max().map(Object::toString).orElse(null),
+                                                column.nullCount().orElse(-1))));
+        return Map.of(
+                "snapshot", statistics.snapshotId(),
+                "rows", statistics.mergedRecordCount().orElse(-1),
+                "columns", columns);
     }
 
     static Map<String, String> texts(JsonNode object) {

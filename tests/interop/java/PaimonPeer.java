@@ -1,9 +1,12 @@
+import com.sun.management.OperatingSystemMXBean;
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.io.PrintWriter;
 import java.io.StringWriter;
+import java.lang.management.ManagementFactory;
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
 import org.apache.paimon.CoreOptions;
 import org.apache.paimon.catalog.Catalog;
@@ -75,6 +78,8 @@ public class PaimonPeer {
                         .commitMessages(request.get("version").asInt(), request.get("data").asText());
             case "compact":
                 return compact((FileStoreTable) table(request), request);
+            case "compact_seconds":
+                return compactSeconds((FileStoreTable) table(request), request);
             case "delete_first_rows":
                 return new Writes((FileStoreTable) table(request)).deleteFirstRows();
             case "create_like":
@@ -116,7 +121,20 @@ public class PaimonPeer {
 
     private static int compact(FileStoreTable table, JsonNode request) throws Exception {
         Map<String, String> mayCompact = Map.of(CoreOptions.WRITE_ONLY.key(), "false");
-        return new Writes(table.copy(mayCompact)).compact(request.path("full").asBoolean(true));
+        return new Writes(table.copy(mayCompact))
+                .compact(request.path("full").asBoolean(true), request.path("writers").asInt(1));
+    }
+
+    /** Compacts; returns the seconds it took by the wall clock, and of CPU. */
+    private static List<Double> compactSeconds(FileStoreTable table, JsonNode request)
+            throws Exception {
+        OperatingSystemMXBean process =
+                (OperatingSystemMXBean) ManagementFactory.getOperatingSystemMXBean();
+        long started = System.nanoTime();
+        long used = process.getProcessCpuTime();
+        compact(table, request);
+        return List.of(
+                (System.nanoTime() - started) / 1e9, (process.getProcessCpuTime() - used) / 1e9);
     }
 
     /** Creates an empty table with the columns, keys and options of another. */

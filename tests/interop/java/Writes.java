@@ -6,6 +6,9 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.UUID;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
 import org.apache.paimon.append.AppendCompactCoordinator;
 import org.apache.paimon.append.AppendCompactTask;
 import org.apache.paimon.data.BinaryRow;
@@ -122,32 +125,58 @@ class Writes {
         }
     }
 
-    private static IOManager scratch() throws Exception {
+    static IOManager scratch() throws Exception {
         return IOManager.create(Files.createTempDirectory("paimon-peer").toString());
     }
 
-    /** Compacts every bucket; returns the number of messages. */
-    int compact(boolean full) throws Exception {
+    /** Compacts every bucket, some writers side by side; returns the number of messages. */
+    int compact(boolean full, int writers) throws Exception {
+        if (table.bucketMode() == BucketMode.POSTPONE_MODE) {
+            return new Waiting(table).place();
+        }
         boolean unaware = table.bucketMode() == BucketMode.BUCKET_UNAWARE;
-        List<CommitMessage> messages = unaware ? compactFiles() : compactBuckets(full);
+        List<CommitMessage> messages = unaware ? compactFiles() : compactBuckets(full, writers);
         if (!messages.isEmpty()) {
             commit(messages, null);
         }
         return messages.size();
     }
 
-    private List<CommitMessage> compactBuckets(boolean asked) throws Exception {
+    private List<CommitMessage> compactBuckets(boolean asked, int writers) throws Exception {
         // Else Java compacts a file of its own in the same commit, and refuses that commit.
         boolean full = asked || table.primaryKeys().isEmpty();
+        Map<String, DataSplit> buckets = new LinkedHashMap<>();
+        for (Split split : table.newSnapshotReader().read().splits()) {
+            DataSplit data = (DataSplit) split;
+            buckets.put(data.partition().hashCode() + "/" + data.bucket(), data);
+        }
+        List<DataSplit> all = new ArrayList<>(buckets.values());
+        ExecutorService threads = Executors.newFixedThreadPool(writers);
+        try {
+            List<Future<List<CommitMessage>>> parts = new ArrayList<>();
+            for (int writer = 0; writer < Math.min(writers, all.size()); writer++) {
+                List<DataSplit> part = new ArrayList<>();
+                for (int number = writer; number < all.size(); number += writers) {
+                    part.add(all.get(number));
+                }
+                parts.add(threads.submit(() -> compactBuckets(part, full)));
+            }
+            List<CommitMessage> messages = new ArrayList<>();
+            for (Future<List<CommitMessage>> part : parts) {
+                messages.addAll(part.get());
+            }
+            return messages;
+        } finally {
+            threads.shutdown();
+        }
+    }
+
+    private List<CommitMessage> compactBuckets(List<DataSplit> buckets, boolean full)
+            throws Exception {
         try (IOManager disk = scratch();
                 TableWriteImpl<?> write = table.newWrite(user)) {
             write.withIOManager(disk);
-            Map<String, DataSplit> buckets = new LinkedHashMap<>();
-            for (Split split : table.newSnapshotReader().read().splits()) {
-                DataSplit data = (DataSplit) split;
-                buckets.put(data.partition().hashCode() + "/" + data.bucket(), data);
-            }
-            for (DataSplit data : buckets.values()) {
+            for (DataSplit data : buckets) {
                 write.compact(data.partition(), data.bucket(), full);
             }
             return write.prepareCommit(true, Long.MAX_VALUE);

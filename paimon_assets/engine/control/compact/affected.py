@@ -9,33 +9,39 @@ from paimon_assets.engine.control.commit.request import CommitRequest
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.errors import CommitConflictError
 from paimon_assets.engine.spec.options import BUCKET
-from paimon_assets.engine.spec.snapshot import CommitKind, Snapshot
+from paimon_assets.engine.spec.snapshot import CommitKind
 
 
 def affected_messages(store: FileStore, messages: Sequence[CommitMessage]) -> list[bool]:
     """Return for each message whether it conflicts with the newest snapshot by itself.
 
     Cost:
-        Live files of the message's partition, each time.
+        Live files of the messages' buckets, once for every halving that leads to a message that
+        conflicts: few, where few do.
     """
     latest, checks = store.snapshots.latest(), CommitChecks(store)
-    answers = []
-    for message in messages:
+
+    def conflicts(part: Sequence[CommitMessage]) -> bool:
         changes = changes_of(
-            [message],
+            part,
             CommitKind.COMPACT,
             default_buckets=store.schema.typed_options.get(BUCKET),
         )
         request = CommitRequest(
             changes=changes, commit_user="", commit_identifier=0, kind=CommitKind.COMPACT
         )
-        answers.append(_conflicts(checks, request, latest))
-    return answers
+        try:
+            checks.plan(request, latest)
+        except CommitConflictError:
+            return True
+        return False
 
+    def affected(part: Sequence[CommitMessage]) -> list[bool]:
+        if not part or not conflicts(part):
+            return [False] * len(part)
+        if len(part) == 1:
+            return [True]
+        middle = len(part) // 2
+        return affected(part[:middle]) + affected(part[middle:])
 
-def _conflicts(checks: CommitChecks, request: CommitRequest, latest: Snapshot | None) -> bool:
-    try:
-        checks.plan(request, latest)
-    except CommitConflictError:
-        return True
-    return False
+    return affected(messages)

@@ -15,15 +15,18 @@ from paimon_assets.engine.lsm.append_compaction import AppendCompaction
 from paimon_assets.engine.spec.compaction_options import (
     COMPACTION_DELETE_RATIO,
     COMPACTION_MIN_FILE_NUM,
+    COMPACTION_REWRITE_ALL_FILES,
     COMPACTION_SMALL_FILE_RATIO,
 )
 from paimon_assets.engine.spec.data_file import DataFileMeta
+from paimon_assets.engine.spec.index_file import IndexFileMeta
 from paimon_assets.engine.spec.options import SPLIT_OPEN_FILE_COST, TARGET_FILE_SIZE
 from paimon_assets.engine.spec.schema import BucketMode, TableSchema
 
 _TARGET_WITHOUT_KEY = 256 * 1024 * 1024
 _SMALL_FILES = "small-files"
 _DELETED_ROWS = "deleted-rows"
+_REWRITE = "rewrite"
 _FEWEST_FILES = 2
 
 
@@ -34,11 +37,26 @@ class AppendPlanner:
     schema: TableSchema
     is_full: bool
     """Whether two small files are worth it, and a single deleted row."""
+    compacted_files: frozenset[str] = frozenset()
+    """Names of files that stay where they are, between their neighbours."""
 
     @property
     def target_bytes(self) -> int:
         """Size of full files."""
         return self.schema.typed_options.get(TARGET_FILE_SIZE) or _TARGET_WITHOUT_KEY
+
+    @property
+    def rewrites_all(self) -> bool:
+        """Whether full files are written anew too."""
+        return self.is_full and self.schema.typed_options.get(COMPACTION_REWRITE_ALL_FILES)
+
+    @property
+    def _min_files(self) -> int:
+        if self.rewrites_all:
+            return 1
+        if self.is_full:
+            return _FEWEST_FILES
+        return self.schema.typed_options.get(COMPACTION_MIN_FILE_NUM)
 
     def units_of(self, bucket: LiveBucket) -> Iterator[PlannedUnit]:
         """Yield what to compact in a bucket (a partition, where there are no buckets)."""
@@ -46,7 +64,7 @@ class AppendPlanner:
         rules = AppendCompaction(
             target_bytes=self.target_bytes,
             open_file_bytes=options.get(SPLIT_OPEN_FILE_COST),
-            min_files=_FEWEST_FILES if self.is_full else options.get(COMPACTION_MIN_FILE_NUM),
+            min_files=self._min_files,
         )
         for files in self._groups(bucket, rules):
             yield self._planned(bucket, files)
@@ -77,8 +95,10 @@ class AppendPlanner:
         return sorted(bucket.files, key=lambda file: file.min_sequence_number)
 
     def _is_candidate(self, file: DataFileMeta, bucket: LiveBucket) -> bool:
-        if file.external_path is not None:
+        if file.external_path is not None or file.file_name in self.compacted_files:
             return False
+        if self.rewrites_all:
+            return True
         small = self.target_bytes * self.schema.typed_options.get(COMPACTION_SMALL_FILE_RATIO)
         return file.file_size < small or self._has_many_deletes(file, bucket)
 
@@ -88,6 +108,11 @@ class AppendPlanner:
             return False
         ratio = 0.0 if self.is_full else self.schema.typed_options.get(COMPACTION_DELETE_RATIO)
         return vector.cardinality is None or vector.cardinality > file.row_count * ratio
+
+    def _reason(self, touched: Sequence[IndexFileMeta]) -> str:
+        if self.rewrites_all:
+            return _REWRITE
+        return _DELETED_ROWS if touched else _SMALL_FILES
 
     def _planned(self, bucket: LiveBucket, files: Sequence[DataFileMeta]) -> PlannedUnit:
         names = {file.file_name for file in files}
@@ -105,7 +130,7 @@ class AppendPlanner:
         expected = files_of_size(sum(file.file_size for file in files), self.target_bytes)
         return PlannedUnit(
             task=task,
-            reason=_DELETED_ROWS if touched else _SMALL_FILES,
+            reason=self._reason(touched),
             runs_before=len(bucket.files),
             runs_after=len(bucket.files) - len(files) + expected,
             expected_files=expected,

@@ -20,13 +20,17 @@ from paimon_assets.engine.lsm.universal_compaction import (
     drops_deletes,
     pick_full,
 )
-from paimon_assets.engine.spec.compaction_options import COMPACTION_SMALL_FILE_RATIO
+from paimon_assets.engine.spec.compaction_options import (
+    COMPACTION_REWRITE_ALL_FILES,
+    COMPACTION_SMALL_FILE_RATIO,
+)
 from paimon_assets.engine.spec.data_file import DataFileMeta
 from paimon_assets.engine.spec.lookup import LookupStrategy
 from paimon_assets.engine.spec.options import TARGET_FILE_SIZE
 from paimon_assets.engine.spec.schema import TableSchema
 
 _TARGET_WITH_KEY = 128 * 1024 * 1024
+_HOUR_MS = 3_600_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,11 +63,13 @@ class KeyedPlanner:
 
     def _pick(self, levels: Levels, bucket: LiveBucket) -> CompactUnit | None:
         if self.is_full:
-            marked = [file for file in bucket.files if file.file_name in bucket.vectors]
+            every = self.schema.typed_options.get(COMPACTION_REWRITE_ALL_FILES)
+            marked = [f for f in bucket.files if every or f.file_name in bucket.vectors]
             return pick_full(levels, marked)
-        options = self.schema.typed_options
         rules = UniversalCompaction.of(
-            options, needs_lookup=LookupStrategy.of(self.schema).is_needed
+            self.schema.typed_options,
+            needs_lookup=LookupStrategy.of(self.schema).is_needed,
+            hour=self.now_ms // _HOUR_MS % 24,
         )
         top = [file for file in bucket.files if file.level == levels.max_level]
         written = max((file.creation_time or 0 for file in top), default=None)
@@ -95,6 +101,7 @@ class KeyedPlanner:
             min_file_size=int(target * options.get(COMPACTION_SMALL_FILE_RATIO)),
             to_rewrite=bucket.vectors.keys(),
             rewrites_files=unit.rewrites_files,
+            moves_files=not options.get(COMPACTION_REWRITE_ALL_FILES),
         )
         steps = compact_steps(interval_partition(unit.files, self._key_range), shape)
         rewritten = [

@@ -55,6 +55,8 @@ class CompactScope:
     """Only partitions whose newest file is older."""
     buckets: frozenset[BucketKey] | None = None
     """Only these."""
+    compacted_files: frozenset[str] = frozenset()
+    """Names of files that are compacted already, though not committed yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +118,9 @@ def _units(
         return
     is_full = scope.strategy is CompactStrategy.FULL
     if not store.schema.has_primary_key:
-        append = AppendPlanner(schema=store.schema, is_full=is_full)
+        append = AppendPlanner(
+            schema=store.schema, is_full=is_full, compacted_files=scope.compacted_files
+        )
         for bucket in buckets:
             yield from append.units_of(bucket)
         return

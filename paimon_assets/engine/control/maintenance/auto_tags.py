@@ -17,6 +17,7 @@ from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.maintenance.references import existing_snapshots
 from paimon_assets.engine.control.maintenance.tag_files import DeletedTag, delete_tag
 from paimon_assets.engine.spec.maintenance_options import (
+    TAG_AUTOMATIC_COMPLETION,
     TAG_AUTOMATIC_CREATION,
     TAG_CREATION_DELAY,
     TAG_CREATION_PERIOD,
@@ -53,9 +54,11 @@ class Periods:
     def of(cls, options: Options) -> Self:
         """Read them from a table's options."""
         period = options.get(TAG_CREATION_PERIOD)
-        dashes = options.get(TAG_PERIOD_FORMATTER) is TagPeriodFormat.WITH_DASHES
-        day = "%Y-%m-%d" if dashes else "%Y%m%d"
-        return cls(hours=_HOURS[period], form=day if period is TagPeriod.DAILY else f"{day} %H")
+        formatter = options.get(TAG_PERIOD_FORMATTER)
+        day = "%Y-%m-%d" if formatter is TagPeriodFormat.WITH_DASHES else "%Y%m%d"
+        space = "" if formatter is TagPeriodFormat.WITHOUT_DASHES_AND_SPACES else " "
+        form = day if period is TagPeriod.DAILY else f"{day}{space}%H"
+        return cls(hours=_HOURS[period], form=form)
 
     @property
     def length(self) -> dt.timedelta:
@@ -85,6 +88,8 @@ def due_tags(
     times: Iterable[tuple[Snapshot, dt.datetime]],
     last: dt.datetime | None,
     delay: dt.timedelta,
+    *,
+    completes: bool = False,
 ) -> Iterator[tuple[str, Snapshot]]:
     """Yield the tags that snapshots deserve.
 
@@ -93,10 +98,14 @@ def due_tags(
         times: Snapshots with their local times, oldest first.
         last: Begin of the newest period that has a tag.
         delay: A snapshot counts for a period that was over so long before.
+        completes: A snapshot that comes late is called by the oldest period without a tag, and not
+            by the newest one that is over.
     """
     for snapshot, time in times:
         if last is None or time - delay >= last + 2 * periods.length:
-            last = periods.begin(time) - periods.length
+            if last is None or not completes:
+                last = periods.begin(time) - 2 * periods.length
+            last += periods.length
             yield periods.name(last), snapshot
 
 
@@ -119,7 +128,8 @@ def create_auto_tags(store: FileStore, *, dry_run: bool = False) -> AutoTags:
     last_id, last = (tagged[-1].snapshot_id, tagged[-1].begin) if tagged else (0, None)
     later = [snapshot for snapshot in existing_snapshots(store) if snapshot.id > last_id]
     delay = dt.timedelta(milliseconds=options.get(TAG_CREATION_DELAY))
-    due = list(due_tags(periods, _timed(later, mode), last, delay))
+    completes = options.get(TAG_AUTOMATIC_COMPLETION)
+    due = list(due_tags(periods, _timed(later, mode), last, delay, completes=completes))
     if dry_run:
         return AutoTags(created=tuple(name for name, _ in due), deleted=())
     kept_ms = options.get(TAG_DEFAULT_TIME_RETAINED)

@@ -42,15 +42,33 @@ def _next_rows(batches: Iterator[pa.RecordBatch]) -> pa.RecordBatch | None:
 class RunCursor:
     """Batches of a sorted run with unique keys, consumed in key order.
 
+    Args:
+        batches: None of them empty.
+        keys: Columns of the key.
+        peeks: Hold one batch more, and so know when the rows at hand are the last.
+
     Attributes:
         batch: Rows not yet taken; None at the end of the run.
     """
 
-    def __init__(self, batches: Iterator[pa.RecordBatch], keys: Sequence[str]) -> None:
-        """Position at the first row; `batches` holds no empty batch."""
+    def __init__(
+        self, batches: Iterator[pa.RecordBatch], keys: Sequence[str], *, peeks: bool = False
+    ) -> None:
         self._batches = batches
         self._keys = tuple(keys)
         self.batch: pa.RecordBatch | None = next(batches, None)
+        self._peeks = peeks
+        self._following = next(batches, None) if peeks else None
+
+    @property
+    def is_at_end(self) -> bool:
+        """Whether it is known that nothing follows the rows at hand."""
+        return self._peeks and self._following is None
+
+    def _refill(self) -> None:
+        following = next(self._batches, None)
+        self.batch = self._following if self._peeks else following
+        self._following = following if self._peeks else None
 
     def last_key(self) -> KeyValues:
         """Return the largest key of the rows at hand."""
@@ -62,13 +80,16 @@ class RunCursor:
         rows = self._rows()
         cut = self._first_above(rows, bound)
         taken = rows.slice(0, cut)
-        self.batch = rows.slice(cut) if cut < rows.num_rows else next(self._batches, None)
+        if cut < rows.num_rows:
+            self.batch = rows.slice(cut)
+        else:
+            self._refill()
         return taken
 
     def take_all(self) -> pa.RecordBatch:
         """Cut off all rows at hand and refill."""
         rows = self._rows()
-        self.batch = next(self._batches, None)
+        self._refill()
         return rows
 
     def _rows(self) -> pa.RecordBatch:

@@ -35,6 +35,9 @@ FILE_RANK = "_FILE_RANK"
 FILE_LEVEL = "_FILE_LEVEL"
 """Column of the level of a row's file, where levels above 0 hold whole rows."""
 
+_FEW_RUNS = 16
+"""Of more runs each holds a batch more, so that many small ones are not cut off one by one."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergePlan:
@@ -98,8 +101,9 @@ def key_ranges(
         (number of the run, its rows of the range), runs in their order, none of them empty.
     """
     streams = [read_ahead(run, pool) for run in runs]
+    peeks = len(streams) > _FEW_RUNS
     try:
-        cursors = [RunCursor(stream, keys) for stream in streams]
+        cursors = [RunCursor(stream, keys, peeks=peeks) for stream in streams]
         while active := [entry for entry in enumerate(cursors) if entry[1].batch is not None]:
             yield _next_slices(active)
     finally:
@@ -108,10 +112,11 @@ def key_ranges(
 
 
 def _next_slices(active: Sequence[tuple[int, RunCursor]]) -> list[tuple[int, pa.RecordBatch]]:
-    if len(active) == 1:
-        number, only_run = active[0]
-        return [(number, only_run.take_all())]
-    bound = min(cursor.last_key() for _, cursor in active)
+    """Cut off what no run can add to; runs that are known to end bound nothing."""
+    unbounded = len(active) == 1 or all(cursor.is_at_end for _, cursor in active)
+    if unbounded:
+        return [(number, cursor.take_all()) for number, cursor in active]
+    bound = min(cursor.last_key() for _, cursor in active if not cursor.is_at_end)
     slices = [(number, cursor.take_up_to(bound)) for number, cursor in active]
     return [(number, rows) for number, rows in slices if rows.num_rows]
 

@@ -1,0 +1,85 @@
+"""Runs of an asset that are killed, or write at once: all of a run's rows are there, or none."""
+
+import itertools
+import shutil
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from paimon_assets.engine.table.api import open_catalog
+from tests.faults.materializing import (
+    TABLE,
+    fork_server,
+    materialize,
+    materialize_beside,
+    materialize_until_killed,
+)
+from tests.faults.writers import SURVIVED
+
+DEATHS = {-signal.SIGKILL, -signal.SIGXFSZ, SURVIVED}
+STRIDE = 43
+"""Moments between two deaths."""
+BEFORE, NEW = [1, 2], [3, 4]
+
+pytestmark = pytest.mark.filterwarnings(
+    # Dagster 1.13 calls its own deprecated attribute when it sets up nested resources.
+    "ignore:InitResourceContext.dagster_run:DeprecationWarning"
+)
+
+
+def numbers(warehouse: Path) -> list[int]:
+    table = open_catalog(str(warehouse)).get_table(TABLE)
+    found: list[Any] = table.new_read_builder().to_arrow()["n"].to_pylist()
+    return sorted(found)
+
+
+@pytest.mark.parametrize("mode", ["append", "overwrite"])
+def test_a_materialization_may_die_at_any_moment(mode: str, tmp_path: Path) -> None:
+    template = tmp_path / "template"
+    assert materialize(str(template), mode, BEFORE)
+    after = [*BEFORE, *NEW] if mode == "append" else NEW
+    context = fork_server()
+    codes = set()
+    for steps in itertools.count(STRIDE // 2, STRIDE):
+        warehouse = tmp_path / str(steps)
+        shutil.copytree(template, warehouse)
+        process = context.Process(
+            target=materialize_until_killed, args=(str(warehouse), mode, NEW, steps)
+        )
+        process.start()
+        process.join()
+        assert process.exitcode in DEATHS
+        codes.add(process.exitcode)
+        found = numbers(warehouse)
+        assert found in (BEFORE, after)
+        assert materialize(str(warehouse), mode, NEW)
+        again = sorted([*found, *NEW]) if mode == "append" else NEW
+        assert numbers(warehouse) == again, "another run writes anew"
+        if process.exitcode == SURVIVED:
+            break
+    assert codes - {SURVIVED}, "none died"
+
+
+@pytest.mark.parametrize("mode", ["append", "overwrite"])
+def test_runs_that_commit_at_once(mode: str, tmp_path: Path) -> None:
+    """Each has staged its rows before any commits: none is lost, and none is torn."""
+    assert materialize(str(tmp_path / "w"), mode, [])
+    context = fork_server()
+    wait = context.Barrier(3)
+    writes = [[10 * number, 10 * number + 1] for number in range(1, 4)]
+    processes = [
+        context.Process(target=materialize_beside, args=(str(tmp_path / "w"), mode, write, wait))
+        for write in writes
+    ]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    assert [process.exitcode for process in processes] == [0, 0, 0]
+    found = numbers(tmp_path / "w")
+    if mode == "append":
+        assert found == sorted(itertools.chain(*writes))
+    else:
+        assert found in writes

@@ -1,0 +1,97 @@
+"""A batch that a blocking check refused: other implementations see the snapshot before it."""
+
+from pathlib import Path
+
+import dagster as dg
+import pandera.pyarrow as pap
+import pyarrow as pa
+import pytest
+
+from paimon_assets.assets import (
+    PaimonCatalogResource,
+    PaimonIOManager,
+    audited_asset,
+    build_pandera_checks,
+    paimon_asset,
+    paimon_output,
+)
+from paimon_assets.engine.spec.schema import Schema
+from paimon_assets.engine.table.api import open_catalog
+from tests.testkit.oracle import Oracle
+
+pytestmark = [
+    pytest.mark.interop,
+    # Dagster 1.13 calls its own deprecated attribute when it sets up nested resources.
+    pytest.mark.filterwarnings("ignore:InitResourceContext.dagster_run:DeprecationWarning"),
+]
+
+POSITIVE = pap.DataFrameSchema({"amount": pap.Column(int, pap.Check.gt(0))}, name="positive")
+CHECKS = build_pandera_checks(None, POSITIVE, when="before_commit")
+SCHEMAS = {
+    "append": Schema.of({"id": "BIGINT", "amount": "BIGINT"}),
+    "key": Schema.of(
+        {"id": "BIGINT", "amount": "BIGINT"}, primary_keys=["id"], options={"bucket": "2"}
+    ),
+}
+
+
+def rows(**amounts: int) -> pa.Table:
+    ids = [int(name.removeprefix("id")) for name in amounts]
+    return pa.table({"id": ids, "amount": list(amounts.values())})
+
+
+GOOD, BAD, MENDED = rows(id1=1, id2=2), rows(id2=7, id3=-3), rows(id2=7, id3=3)
+
+
+def returning(table: str, schema: Schema, way: str, frame: pa.Table) -> dg.AssetsDefinition:
+    """The asset of a table, written the one way or the other."""
+    if way == "paimon_asset":
+
+        @paimon_asset(table, schema, before_commit=CHECKS, mode="overwrite")
+        def of_function() -> pa.Table:
+            return frame
+
+        return of_function
+
+    @audited_asset(
+        before_commit=CHECKS, key=table.split("."), metadata=paimon_output(schema=schema)
+    )
+    def of_io_manager() -> pa.Table:
+        return frame
+
+    return of_io_manager
+
+
+def plain(table: pa.Table) -> list[tuple[int, int]]:
+    return sorted(zip(*(table[name].to_pylist() for name in ("id", "amount")), strict=True))
+
+
+@pytest.mark.parametrize("way", ["paimon_asset", "io_manager"])
+@pytest.mark.parametrize("kind", SCHEMAS)
+def test_the_snapshot_before_stays_current_for_everybody(
+    kind: str, way: str, shared_warehouse: Path, pypaimon: Oracle, rust: Oracle
+) -> None:
+    table = f"refused.{kind}_{way}"
+    paimon = PaimonCatalogResource(warehouse=str(shared_warehouse), executor="embedded")
+    resources = {"paimon": paimon, "io_manager": PaimonIOManager(paimon=paimon)}
+
+    def materialized(frame: pa.Table) -> bool:
+        asset = returning(table, SCHEMAS[kind], way, frame)
+        return dg.materialize([asset], resources=resources, raise_on_error=False).success
+
+    assert materialized(GOOD)
+    for peer in (pypaimon, rust):
+        assert plain(peer.read(table)) == [(1, 1), (2, 2)]
+
+    assert not materialized(BAD)
+    ours = open_catalog(str(shared_warehouse)).get_table(table)
+    assert [snapshot.id for snapshot in ours.snapshots()] == [1]
+    for peer in (pypaimon, rust):
+        assert plain(peer.read(table)) == [(1, 1), (2, 2)]
+    [branch] = ours.branches.list()
+    assert plain(ours.at_branch(branch).new_read_builder().to_arrow()) == plain(BAD)
+    assert plain(pypaimon.read(f"{table}$branch_{branch}")) == plain(BAD)
+
+    assert materialized(MENDED)
+    for peer in (pypaimon, rust):
+        assert plain(peer.read(table)) == plain(MENDED)

@@ -1,0 +1,102 @@
+"""What segments refuse for safety's sake: doubtful columns, changes of rows, paths of others."""
+
+import pyarrow as pa
+import pytest
+
+from paimon_assets.engine.embedded import EmbeddedExecutor
+from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
+from paimon_assets.engine.spec.schema import Schema
+from paimon_assets.engine.table.segment_import import SegmentSource
+from tests.testkit.foreign import rows, states, write
+
+EXECUTOR = EmbeddedExecutor(threads=2)
+AB = Schema.of({"a": "INT", "b": "STRING"})
+
+
+@pytest.fixture
+def table(catalog):
+    return catalog.create_table("db.t", AB)
+
+
+@pytest.fixture
+def landing(tmp_path):
+    folder = tmp_path / "landing"
+    folder.mkdir()
+    return folder
+
+
+def add(table, path, format_name="parquet"):
+    return table.segments().add(SegmentSource(path=str(path), format=format_name), EXECUTOR)
+
+
+def read(table):
+    found = table.new_read_builder().to_arrow()
+    return sorted(tuple(row.values()) for row in found.to_pylist())
+
+
+def test_columns_that_differ_in_letter_case_alone_are_refused(table, landing):
+    data = pa.table({"a": pa.array([1], pa.int32()), "b": ["x"], "A": ["y"]})
+    write(landing / "1.parquet", data)
+    with pytest.raises(InvalidInputError, match="'a' stands beside one that differs in letter"):
+        add(table, landing)
+    write(landing / "1.parquet", data.rename_columns(["a", "b", "C"]))
+    add(table, landing)
+    assert read(table) == [(1, "x")]
+
+
+@pytest.mark.parametrize("has_vectors", ["false", "true"])
+def test_no_verb_changes_rows_beside_another_format(catalog, landing, has_vectors):
+    options = {"deletion-vectors.enabled": has_vectors}
+    table = catalog.create_table(
+        "db.changed", Schema.of({"a": "INT", "b": "STRING"}, options=options)
+    )
+    table.new_write_builder().write(rows((1, "own"), (2, "own")), EXECUTOR)
+    write(landing / "o" / "1.orc", rows((1, "orc")))
+    write(landing / "p" / "1.parquet", rows((1, "parquet")))
+    before = states(landing)
+    add(table, landing / "p")
+    add(table, landing / "o", "orc")
+    changes = table.new_row_change_builder()
+    verbs = (
+        lambda: changes.delete("a = 1"),
+        lambda: changes.update({"b": "x"}, "a = 1"),
+        lambda: changes.merge(rows((1, "m")), on=["a"]),
+    )
+    snapshot = table.latest_snapshot()
+    for verb in verbs:
+        with pytest.raises(UnsupportedFeatureError, match="mixed format segments") as caught:
+            verb()
+        assert caught.value.kind == "segment-mixed-formats"
+    assert table.latest_snapshot() == snapshot
+    table.segments().delete([1])
+    changes.update({"b": "x"}, "a = 1")
+    changes.delete("a = 2")
+    assert read(table) == [(1, "x"), (1, "x")]
+    assert states(landing) == before
+
+
+def test_files_come_from_the_allowed_folders_wherever_names_lead(table, landing, tmp_path):
+    write(landing / "a" / "1.parquet", rows((1, "x")))
+    write(tmp_path / "secret" / "1.parquet", rows((2, "y")))
+    (landing / "link").symlink_to(tmp_path / "secret")
+    (landing / "b").mkdir()
+    (landing / "b" / "2.parquet").symlink_to(tmp_path / "secret" / "1.parquet")
+    (landing / "c" / "deep").mkdir(parents=True)
+    (landing / "c" / "deep" / "link").symlink_to(tmp_path / "secret")
+    (tmp_path / "alias").symlink_to(landing)
+    allowed = table.segments(roots=[f"{tmp_path}/alias/", "s3://bucket/landing"])
+    outside = ("link", "b", "c", "a/../../secret", "../landing-2", "../no/such")
+    for path in [f"{landing}/{name}" for name in outside] + ["s3://bucket/landing-2/x"]:
+        with pytest.raises(InvalidInputError, match=r"lies in none of the folders.*landing") as e:
+            allowed.add(SegmentSource(path=path), EXECUTOR)
+        assert e.value.kind == "segment-path-outside", path
+    assert table.latest_snapshot() is None
+    allowed.add(SegmentSource(path=f"{landing}/b/../a"), EXECUTOR)
+    assert read(table) == [(1, "x")]
+    write(landing / "a" / "2.parquet", rows((3, "z")))
+    with pytest.raises(InvalidInputError, match="there are none"):
+        table.segments(roots=[]).refresh([], EXECUTOR)
+    allowed.refresh([], EXECUTOR)
+    assert read(table) == [(1, "x"), (3, "z")]
+    with pytest.raises(InvalidInputError, match="blank"):
+        table.segments(roots=["/a", " "])
