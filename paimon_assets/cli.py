@@ -23,6 +23,7 @@ from rich.text import Text
 from paimon_assets.cli_files import json_value, read_files, write_file
 from paimon_assets.cli_history import HISTORY_COMMANDS
 from paimon_assets.cli_rows import ROW_COMMANDS
+from paimon_assets.cli_segments import SEGMENT_COMMANDS
 from paimon_assets.cli_settings import Settings
 from paimon_assets.engine.codec.arrow_types import to_arrow_schema
 from paimon_assets.engine.codec.row_files import RowFormat
@@ -378,7 +379,7 @@ def plan(settings: Settings, /, target: str, **arguments: Any) -> None:
     click.echo(f"{shown}: {len(planned.splits)} splits, {count} files, planned in {millis:.0f} ms")
 
 
-for _command in (*HISTORY_COMMANDS, *ROW_COMMANDS):
+for _command in (*HISTORY_COMMANDS, *ROW_COMMANDS, *SEGMENT_COMMANDS):
     main.add_command(_command)
 
 

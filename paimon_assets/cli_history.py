@@ -35,7 +35,7 @@ def tag_create(
     if_not_exists: bool,
 ) -> None:
     """Give a snapshot of TARGET the name NAME."""
-    retained = None if retain is None else dt.timedelta(milliseconds=_duration_ms(retain))
+    retained = None if retain is None else dt.timedelta(milliseconds=duration_ms(retain))
     made = settings.table(target).create_tag(
         name, snapshot, time_retained=retained, ignore_if_exists=if_not_exists
     )
@@ -58,9 +58,12 @@ def tag_rename(settings: Settings, /, target: str, name: str, new_name: str) -> 
 @click.argument("name")
 @click.pass_obj
 def tag_delete(settings: Settings, /, target: str, name: str) -> None:
-    """Delete the tag NAME of TARGET; data that only it kept stays until a cleaning."""
-    settings.table(target).tags.delete(name)
-    click.echo(f"tag {name} is deleted")
+    """Delete the tag NAME of TARGET, with the files that only it kept."""
+    deleted = settings.table(target).delete_tag(name)
+    click.echo(
+        f"tag {name} is deleted, with {deleted.data_files} data files that only it kept"
+        f" ({deleted.data_bytes:,} bytes)"
+    )
 
 
 @click.group()
@@ -98,7 +101,7 @@ def branch_delete(settings: Settings, /, target: str, name: str) -> None:
 @click.pass_obj
 def branch_drop_audited(settings: Settings, /, target: str, *, older_than: str) -> None:
     """Delete the branches of batches that checks kept out of TARGET."""
-    before_millis = SystemClock().now_millis() - _duration_ms(older_than)
+    before_millis = SystemClock().now_millis() - duration_ms(older_than)
     dropped = settings.table(target).drop_audited(before_millis=before_millis)
     click.echo(f"{len(dropped)} branches are deleted{': ' if dropped else ''}{', '.join(dropped)}")
 
@@ -161,7 +164,12 @@ def rollback(
 HISTORY_COMMANDS: tuple[click.Command, ...] = (tag, branch, consumer, rollback)
 
 
-def _duration_ms(text: str) -> int:
+def duration_ms(text: str) -> int:
+    """Return a duration such as '7 d' in milliseconds.
+
+    Raises:
+        BadParameter: It is none.
+    """
     try:
         return parse_duration_ms(text)
     except ValueError as error:

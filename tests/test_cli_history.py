@@ -78,10 +78,15 @@ def test_tags_branches_and_consumers_are_kept_in_order(run, tmp_path):
     assert "2 snapshots" not in run("rollback", "db.t", "--tag", "v1")
     assert rows(run, tmp_path, "db.t") == [(0, "a"), (9, "a")]
     run("branch", "delete", "db.t", "b")
-    run("tag", "delete", "db.t", "v1")
+    assert "with 0 data files" in run("tag", "delete", "db.t", "v1")
     assert rows(run, tmp_path, "db.t$branches") == []
     assert "either --snapshot or --tag" in run("rollback", "db.t", code=2)
     assert "duration" in run("tag", "create", "db.t", "x", "--retain", "long", code=2)
+
+
+def test_a_tag_that_holds_segments_stays(run):
+    run("tag", "create", "db.t", "__segment_hold_0_1")
+    assert "it stays" in run("tag", "delete", "db.t", "__segment_hold_0_1", code=1)
 
 
 def test_batches_that_were_refused_are_dropped(run, tmp_path):

@@ -5,6 +5,7 @@ import datetime as dt
 from decimal import Decimal
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from paimon_assets.engine.contract.split import DeletionFile
@@ -13,10 +14,13 @@ from paimon_assets.engine.errors import NotFoundError
 from paimon_assets.engine.spec.schema import Schema
 from paimon_assets.engine.spec.schema_change import AddColumn, RenameColumn, UpdateColumnType
 from paimon_assets.engine.spec.types import ArrayType, bigint, integer, string
+from paimon_assets.engine.table.segment_import import SegmentSource
 from tests.behaviour.test_executors import A_ROW, ALL_TYPES, NOTHING
+from tests.testkit import foreign
 from tests.testkit.rows import plain_rows, rows_to_arrow
 
 native_read = pytest.importorskip("paimon_assets.spark.native_read")
+native_scan = pytest.importorskip("paimon_assets.spark.native_scan")
 executor_module = pytest.importorskip("paimon_assets.spark.executor")
 error_inside = pytest.importorskip("paimon_assets.spark.failure").error_inside
 
@@ -159,6 +163,88 @@ def test_files_of_older_schemas_and_of_merges_are_left_to_the_engine(spark, new_
     assert (by_spark, len(by_engine)) == (by_engine, 10)
 
 
+def foreign_folder(home, days=20):
+    """Write files of others: a folder a day, and one of no day."""
+    for day in [*range(days), "__HIVE_DEFAULT_PARTITION__"]:
+        at = home / f"part=b%2F {day}" / f"day={day}"
+        for part in range(2):
+            rows = {"amount": pa.array([part, None], pa.int32()), "id": pa.array([part, 7])}
+            foreign.write(at / f"{part}.parquet", pa.table(rows))
+    return SegmentSource(path=str(home), partition="part:string,day:int")
+
+
+@pytest.mark.spark
+def test_a_folder_of_partitions_is_one_scan_whatever_its_columns_are_called_now(
+    spark, new_catalog, tmp_path
+):
+    columns = {"id": "BIGINT", "amount": "INT", "part": "STRING", "day": "INT"}
+    table = create(new_catalog, columns, partition_keys=["part", "day"])
+    table.segments().add(foreign_folder(tmp_path / "home"), EmbeddedExecutor())
+    table = table.alter(
+        [
+            RenameColumn(field_names=("amount",), new_name="x"),
+            RenameColumn(field_names=("id",), new_name="amount"),
+            RenameColumn(field_names=("x",), new_name="id"),
+            AddColumn(field_names=("extra",), data_type=string()),
+        ]
+    )
+    write(table, [{"amount": 9, "id": 1, "extra": "e", "part": "own", "day": 3}])
+    everything = table.new_read_builder()
+    by_spark, by_engine = ways(spark, everything)
+    assert (by_spark, len(by_engine)) == (by_engine, 85)
+    plan = everything.plan()
+    scans = native_scan.plan_scans(plan.context, plan.splits).paths
+    assert sorted(len(paths) for paths in scans.values()) == [1, 42]
+    assert {scan.base is None for scan in scans} == {False}
+    for columns in (["extra", "day"], ["id"], ["day", "amount", "part"]):
+        read = table.new_read_builder().with_columns(columns)
+        read = read.with_filter("amount = 7 AND day > 17 OR extra = 'e'")
+        by_spark, by_engine = ways(spark, read)
+        assert (by_spark, len(by_engine)) == (by_engine, 5)
+
+
+@pytest.mark.spark
+def test_many_partitions_that_folders_do_not_tell_are_scans_up_to_a_limit(spark, new_catalog):
+    rows = [{"id": n, "day": dt.date(2024, 1, 1 + n)} for n in range(18)]
+    # Folders of dates are called by day numbers, which Spark would not take for dates.
+    table = create(new_catalog, {"id": "BIGINT", "day": "DATE"}, rows, partition_keys=["day"])
+    plan = table.new_read_builder().plan()
+    native, left = native_read.read_natively(spark, plan.context, plan.splits)
+    assert (native.count(), len(left)) == (16, 2)
+    frame = executor_module.SparkExecutor(spark).to_dataframe(plan.context, plan.splits)
+    expected = plain_rows(table.new_read_builder().to_arrow(), ("id", "day"))
+    assert plain_rows(frame.toArrow(), ("id", "day")) == expected
+    by_spark, by_engine = ways(spark, table.new_read_builder().with_columns(["id"]))
+    assert by_spark == by_engine
+
+
+@pytest.mark.spark
+def test_sessions_keep_their_own_way_of_listing(spark, new_catalog):
+    setting = "spark.sql.sources.parallelPartitionDiscovery.threshold"
+    before = spark.conf.get(setting)
+    ways(spark, create(new_catalog, rows=some_rows()).new_read_builder())
+    assert spark.conf.get(setting) == before
+
+
+@pytest.mark.parametrize(
+    ("folder", "base"),
+    [
+        ("/t/n=x/d=1", "/t"),
+        ("hdfs://h/t/n=x/d=1/bucket-0", "hdfs://h/t"),
+        ("/a=b/n=x/d=1", "/a=b"),
+        ("/t/n=%78/d=1", "/t"),
+        ("/t/n=x/d=01", None),
+        ("/t/d=1/n=x", None),
+        ("/t/n=x/d=1/e=2", None),
+        ("/t/n=x/d=1/more/bucket-0", None),
+        ("/t/N=x/d=1", None),
+        ("d=1", None),
+    ],
+)
+def test_folders_must_say_the_partition_in_spark_words(folder, base):
+    assert native_scan.base_of(folder, {"n": "x", "d": "1"}) == base
+
+
 @pytest.mark.spark
 def test_a_missing_file_is_the_error_it_always_was(spark, new_catalog, warehouse):
     table = create(new_catalog, rows=some_rows())
@@ -209,10 +295,11 @@ DELETIONS = DeletionFile(path="/w/index-1", offset=1, length=30)
 )
 def test_files_that_are_not_what_the_read_returns_are_the_engines(new_catalog, of_split, of_file):
     context, split = planned(new_catalog)
-    assert native_read.is_plain(context, split)
-    files = tuple(dataclasses.replace(file, **of_file) for file in split.data_files)
+    schemas = native_read.PlainSchemas.of(context)
+    assert native_read.is_plain(context, split, schemas)
+    files = tuple(file._replace(**of_file) for file in split.data_files)
     assert not native_read.is_plain(
-        context, dataclasses.replace(split, data_files=files, **of_split)
+        context, dataclasses.replace(split, data_files=files, **of_split), schemas
     )
 
 
@@ -223,13 +310,12 @@ def test_buckets_that_need_a_merge_are_the_engines(new_catalog, deleted, raw):
         dataclasses.replace(
             split,
             raw_convertible=is_raw,
-            data_files=tuple(
-                dataclasses.replace(file, delete_row_count=count) for file in split.data_files
-            ),
+            data_files=tuple(file._replace(delete_row_count=count) for file in split.data_files),
         )
         for is_raw, count in ((True, 0), (raw, deleted))
     ]
-    assert [native_read.is_plain(context, each) for each in rewritten] == [True, False]
+    schemas = native_read.PlainSchemas.of(context)
+    assert [native_read.is_plain(context, each, schemas) for each in rewritten] == [True, False]
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ letter case, a text without an annotation) the rules are stricter.
 """
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -147,6 +148,7 @@ def column_differences(
     """
     by_name = {column.name: column for column in columns}
     folded = {column.name.lower(): column.name for column in columns}
+    spellings = Counter(column.name.lower() for column in columns)
     differences = []
     for wanted in schema.fields:
         if partitioned and wanted.name in schema.partition_keys:
@@ -158,6 +160,11 @@ def column_differences(
         difference = _type_difference(wanted, found)
         if difference is not None:
             differences.append(difference)
+        elif spellings[wanted.name.lower()] > 1:
+            differences.append(
+                f"column '{wanted.name}' stands beside one that differs in letter case alone: "
+                "readers that ignore the case, as Spark's own, refuse such files"
+            )
         elif not wanted.type.nullable and found.may_be_null:
             differences.append(
                 f"column '{wanted.name}' is NOT NULL, and the file holds nulls or does not say "

@@ -32,6 +32,7 @@ from paimon_assets.engine.control.segment_folder import (
     walk,
 )
 from paimon_assets.engine.control.segment_registry import may_have_segments
+from paimon_assets.engine.control.segment_roots import SegmentRoots
 from paimon_assets.engine.errors import (
     AlreadyExistsError,
     InvalidInputError,
@@ -113,6 +114,7 @@ def plan_import(
     executor: Executor[Any],
     *,
     held: frozenset[str] = frozenset(),
+    roots: SegmentRoots | None = None,
 ) -> ImportPlan:
     """Look at a folder that is to become segments; what breaks rules 16 to 18 is kept, not raised.
 
@@ -122,9 +124,11 @@ def plan_import(
         live: The table's live segments.
         executor: Who reads the footers.
         held: Plain paths of further foreign files that the table reads.
+        roots: Where files may lie, if not anywhere.
 
     Raises:
-        InvalidInputError: A rule up to 15 is broken; says what to change.
+        InvalidInputError: A rule up to 15 is broken, or a file lies outside `roots`; says what to
+            change.
         NotFoundError: The folder does not exist.
         FormatError: A file is not of the format; names it.
         UnsupportedFeatureError: The table can have no segments, or the format is unknown.
@@ -133,10 +137,10 @@ def plan_import(
         One listing a folder and one footer a file; of text formats every row is read.
     """
     check_segment_table(store)
-    root = _checked_path(store, source, live)
+    root = _checked_path(store, source, live, roots)
     check_exists(store.file_io, root)
     name = _checked_format(source)
-    found = walk(store.file_io, root)
+    found = walk(store.file_io, root, roots)
     held |= {plain_path(segment.path_of(file)) for segment in live for file in segment.files}
     base = plain_path(root)
     files = tuple(
@@ -241,7 +245,9 @@ def schema_problem(
     )
 
 
-def _checked_path(store: FileStore, source: SegmentSource, live: Sequence[Segment]) -> str:
+def _checked_path(
+    store: FileStore, source: SegmentSource, live: Sequence[Segment], roots: SegmentRoots | None
+) -> str:
     """Return the one spelling of the path: rules 4 to 8."""
     if source.path is None:
         raise InvalidInputError(
@@ -251,6 +257,8 @@ def _checked_path(store: FileStore, source: SegmentSource, live: Sequence[Segmen
         raise InvalidInputError(
             "PATH cannot be empty: name the folder that holds the files.", kind="segment-path"
         )
+    if roots is not None:
+        roots.check(source.path)
     root = segment_root(store, source.path)
     if source.only_new:
         return root

@@ -28,6 +28,7 @@ from paimon_assets.engine.control.segment_registry import (
     is_live_in,
     resolved,
 )
+from paimon_assets.engine.control.segment_roots import SegmentRoots
 from paimon_assets.engine.errors import (
     AlreadyExistsError,
     CommitConflictError,
@@ -89,6 +90,8 @@ class Segments:
 
     store: FileStore
     clock: Clock = field(default_factory=SystemClock)
+    roots: SegmentRoots | None = None
+    """Where `add` and `refresh` take files from, if not from anywhere."""
 
     @property
     def registry(self) -> SegmentRegistry:
@@ -109,7 +112,8 @@ class Segments:
 
     def plan(self, source: SegmentSource, executor: Executor[Any]) -> ImportPlan:
         """Return what `add` would do: files, inferred columns, partitions, problem."""
-        return plan_import(self.store, source, self.live(), executor, held=self._manifest_paths())
+        held = self._manifest_paths()
+        return plan_import(self.store, source, self.live(), executor, held=held, roots=self.roots)
 
     def add(
         self,
@@ -287,7 +291,7 @@ class Segments:
         base = plain_path(segment.folder)
         files = [
             file
-            for file in walk(self.store.file_io, segment.folder)
+            for file in walk(self.store.file_io, segment.folder, self.roots)
             if f"{base}/{file.name}" not in others
         ]
         if not files:

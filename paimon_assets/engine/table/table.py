@@ -17,6 +17,7 @@ from paimon_assets.engine.control.rollback import (
     rollback_to_tag,
 )
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
+from paimon_assets.engine.control.segment_roots import SegmentRoots
 from paimon_assets.engine.control.tag_manager import TagManager
 from paimon_assets.engine.errors import NotFoundError
 from paimon_assets.engine.fileio.base import FileIO
@@ -184,9 +185,17 @@ class Table:
         """Empty the partitions that match one of some specs; see `table_commit`."""
         return drop_partitions(self._store, specs)
 
-    def segments(self) -> Segments:
-        """Return the table's segments: files of others that it reads where they lie."""
-        return Segments(store=self._store)
+    def segments(self, *, roots: Sequence[str] | None = None) -> Segments:
+        """Return the table's segments: files of others that it reads where they lie.
+
+        Args:
+            roots: Folders that files may be taken from; any that a command names by default.
+
+        Raises:
+            InvalidInputError: A folder of `roots` is blank.
+        """
+        allowed = None if roots is None else SegmentRoots.of(roots)
+        return Segments(store=self._store, roots=allowed)
 
     def copy(self, options: Mapping[str, str]) -> "Table":
         """Return the table with further dynamic options, such as a moment to read; see `branch`.

@@ -5,7 +5,7 @@ file index (may a row pass?) ─▶ file bytes ─▶ FormatReader (row groups, 
 """
 
 from collections import deque
-from collections.abc import Collection, Generator, Iterable, Iterator, Mapping
+from collections.abc import Collection, Generator, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -114,7 +114,19 @@ class FileRead:
             if deletion is not None
         }
 
+    @cached_property
+    def _mappings(self) -> dict[Hashable, FieldMapping]:
+        """Mappings of files seen before; those of one schema differ in the path alone."""
+        return {}
+
     def _mapping(self, file: DataFileMeta, path: str) -> FieldMapping:
+        columns = None if file.write_cols is None else tuple(file.write_cols)
+        key = (file.schema_id, columns, file.file_format, file.external_path is None)
+        if key not in self._mappings:
+            self._mappings[key] = self._new_mapping(file, path)
+        return replace(self._mappings[key], path=path)
+
+    def _new_mapping(self, file: DataFileMeta, path: str) -> FieldMapping:
         file_schema = file_schema_of(self.context.schemas_by_id, file.schema_id, path)
         held = held_columns(file, file_schema)
         mapping = FieldMapping.of(

@@ -1,11 +1,11 @@
 """Read the files of a split one after the other: append tables, and buckets that need no merge.
 
-    FileRead, or several joined ─▶ read ahead in a thread ─▶ RowStage
+    FileRead, or several joined ─▶ read ahead in a thread, unless files are small ─▶ RowStage
 
 Source: `org.apache.paimon.operation.RawFileSplitRead`.
 """
 
-from collections.abc import Collection, Generator, Iterator
+from collections.abc import Collection, Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
@@ -22,6 +22,9 @@ from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.options import READ_BATCH_SIZE
 from paimon_assets.engine.spec.row_ranges import group_by_row_range
 from paimon_assets.engine.spec.special_fields import TRACKING_FIELDS, VALUE_KIND
+
+_SMALL_FILE_BYTES = 512 * 1024
+"""Of files of which none is worth a thread."""
 
 
 def read_raw(
@@ -41,14 +44,18 @@ def read_raw(
     )
     tracking = {field.name for field in TRACKING_FIELDS} & set(context.columns)
     tracking -= set(context.schema.field_names)
-    with closing(read_ahead(_batches(read, split, tracking), pool)) as batches:
+    decoded = _batches(read, split, tracking)
+    # Handing over a small file costs more than to decode it here.
+    is_small = split.file_bytes < _SMALL_FILE_BYTES * len(split.data_files)
+    with closing(decoded if is_small else read_ahead(decoded, pool)) as batches:
         for batch in batches:
-            yield stage.apply(batch)
+            if batch.num_rows:
+                yield stage.apply(batch)
 
 
 def _batches(
     read: FileRead, split: DataSplit, tracking: Collection[str]
-) -> Iterator[pa.RecordBatch]:
+) -> Generator[pa.RecordBatch, None, None]:
     for files in group_by_row_range(split.data_files):
         if tracking:
             yield from read_tracked(read, files, tracking)
