@@ -13,7 +13,7 @@ Concept → files:
     a table ⇄ a DataFrame, in one call          tables (to_spark, write_dataframe, system_to_spark)
     spark.read.format("paimon_assets")          data_source (register), location,
                                                 data_source_{writer,stream,system}
-    files Spark's own reader reads              native_read
+    files Spark's own reader reads              native_read, native_scan
     Spark's filters ⇄ predicates                filters
     Structured Streaming into a table           streaming (streaming_sink)
 

@@ -1,7 +1,7 @@
 """SparkExecutor: the engine's Executor on Spark tasks.
 
     write, buckets     rows → route (mapInArrow) → repartition(task) → sort → write (mapInArrow)
-    write, unaware     rows → write (mapInArrow)
+    write, unaware     rows → write (mapInArrow); a small batch of a stream too (`micro_batch`)
     read               splits, one a task → read (mapInArrow) → batches here, or a DataFrame
 
 Rows never pass through the driver on the way into or out of a DataFrame; it gets the wire bytes of
@@ -11,6 +11,7 @@ commit messages. Files of failed or repeated attempts are named by no message an
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import accumulate
 
 import pyarrow as pa
 from pyspark.errors import PySparkAttributeError
@@ -46,6 +47,7 @@ from paimon_assets.engine.spec.schema import BucketMode, TableSchema
 from paimon_assets.engine.spec.write_options import DYNAMIC_BUCKET_ASSIGNERS
 from paimon_assets.spark.cluster import in_order
 from paimon_assets.spark.failure import typed_errors
+from paimon_assets.spark.micro_batch import is_small_batch
 from paimon_assets.spark.native_read import read_natively
 from paimon_assets.spark.packing import (
     PACKED_BYTES,
@@ -87,6 +89,10 @@ SparkRows = DataFrame | pa.Table | pa.RecordBatchReader
 _TARGET_WITHOUT_KEY = 256 * 1024 * 1024
 _LOCAL_READ_BYTES = 32 * 1024 * 1024
 """File bytes of one job of a read into this process."""
+_TASK_BYTES = 128 * 1024 * 1024
+"""Of files that one task reads, as Spark's `spark.sql.files.maxPartitionBytes` is by default."""
+_OPEN_FILE_BYTES = 256 * 1024
+"""What is decoded while a file is opened. A Python task costs far more than that."""
 
 
 class SparkExecutor:
@@ -108,7 +114,8 @@ class SparkExecutor:
         if not splits:
             return
         schema = to_arrow_schema(context.fields)
-        located = self._split_frame(splits, tasks_by_bytes(splits, _LOCAL_READ_BYTES))
+        sizes = [split.file_bytes for split in splits]
+        located = self._split_frame(splits, tasks_by_bytes(sizes, _LOCAL_READ_BYTES))
         frame = located.mapInArrow(read_packed(dump_read_context(context)), ddl(ANSWER_SCHEMA))
         with typed_errors():
             for row in frame.toLocalIterator(prefetchPartitions=True):
@@ -119,9 +126,9 @@ class SparkExecutor:
     def to_dataframe(self, context: ReadContext, splits: Sequence[DataSplit]) -> DataFrame:
         """Return the rows of splits as a lazy DataFrame, in no order.
 
-        Spark's own reader reads the files it reads as this engine does (`native_read`); each of the
-        other splits is read by one task. An error of the data plane fails the Spark job that reads;
-        `failure.error_inside` finds it.
+        Spark's own reader reads the files it reads as this engine does (`native_read`); the other
+        splits are read by tasks, small ones several by a task. An error of the data plane fails the
+        Spark job that reads; `failure.error_inside` finds it.
 
         Raises:
             UnsupportedFeatureError: A column has a type this Spark does not have.
@@ -133,7 +140,8 @@ class SparkExecutor:
         if native is not None and not left:
             return native
         read = read_rows(dump_read_context(context), spark_arrow_schema(schema))
-        frame = self._split_frame(left, range(len(left))).mapInArrow(read, schema)
+        tasks = tasks_by_cost(left, parallelism(self.session))
+        frame = self._split_frame(left, tasks).mapInArrow(read, schema)
         return frame if native is None else native.union(frame)
 
     def row_schema(self, rows: SparkRows) -> pa.Schema:
@@ -158,7 +166,7 @@ class SparkExecutor:
         check = InputCheck(table=context.table, schema=context.schema)
         check.conform(empty_batch(source.table_schema))
         context_bytes = dump_write_context(context)
-        if context.schema.bucket_mode is BucketMode.BUCKET_UNAWARE:
+        if self._stays_in_place(frame, source, context.schema):
             written = frame.mapInArrow(write_unrouted(context_bytes, source), ddl(ANSWER_SCHEMA))
         else:
             written = self._routed(frame, source, context, context_bytes)
@@ -204,6 +212,15 @@ class SparkExecutor:
     def map_tasks(self, batch: TaskBatch) -> Iterator[tuple[int, bytes]]:
         """Run tasks as a few Spark jobs side by side; see `contract.executor`."""
         yield from run_jobs(self.session, batch, cores=batch.at_a_time(parallelism(self.session)))
+
+    def _stays_in_place(self, frame: DataFrame, source: RowSource, schema: TableSchema) -> bool:
+        """Whether rows are written by the tasks in which they lie, without a shuffle."""
+        if schema.bucket_mode is BucketMode.BUCKET_UNAWARE:
+            return True
+        if source.is_packed or source.has_positions:
+            return False
+        buckets = groups_of(schema, parallelism(self.session))
+        return is_small_batch(frame, tasks=buckets + len(schema.partition_keys))
 
     def _routed(
         self, frame: DataFrame, source: RowSource, context: WriteContext, context_bytes: bytes
@@ -276,16 +293,30 @@ def _dealt(routed: DataFrame, tasks: int) -> DataFrame:
     return routed.repartition(tasks, "task").sortWithinPartitions("partition", "bucket", "position")
 
 
-def tasks_by_bytes(splits: Sequence[DataSplit], limit_bytes: int) -> list[int]:
-    """Number the tasks of splits: neighbours share one up to about `limit_bytes` of files."""
+def tasks_by_bytes(sizes: Sequence[int], limit_bytes: int) -> list[int]:
+    """Number the tasks of splits by their sizes: neighbours share one up to about `limit_bytes`."""
     tasks = []
     task, task_bytes = 0, 0
-    for split in splits:
-        if task_bytes and task_bytes + split.file_bytes > limit_bytes:
+    for size in sizes:
+        if task_bytes and task_bytes + size > limit_bytes:
             task, task_bytes = task + 1, 0
         tasks.append(task)
-        task_bytes += split.file_bytes
+        task_bytes += size
     return tasks
+
+
+def tasks_by_cost(splits: Sequence[DataSplit], cores: int) -> list[int]:
+    """Number the tasks of splits: neighbours share one, of about Spark's 128 MB or a core's share.
+
+    Opening a file counts as bytes, too.
+    """
+    costs = [split.file_bytes + _OPEN_FILE_BYTES * len(split.data_files) for split in splits]
+    total = max(1, sum(costs))
+    count = max(cores, -(-total // _TASK_BYTES))
+    middles = [end - cost / 2 for end, cost in zip(accumulate(costs), costs, strict=True)]
+    shares = [int(middle * count / total) for middle in middles]
+    numbers = {share: number for number, share in enumerate(dict.fromkeys(shares))}
+    return [numbers[share] for share in shares]
 
 
 def parallelism(session: SparkSession) -> int:

@@ -15,18 +15,18 @@ import sysconfig
 import tempfile
 import threading
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from subprocess import Popen, TimeoutExpired
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # ships no types
 from pyspark import SparkContext
-from pyspark.errors import PySparkImportError
 from pyspark.sql import SparkSession
 
 import paimon_assets
 from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.spark.connect import Connection, open_connection, refuse_other_kind, shown
 from paimon_assets.spark.data_source import register
 from paimon_assets.spark.java import find_java
 
@@ -38,6 +38,8 @@ DEFAULT_DRIVER_MEMORY = "2g"
 _LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 _JVM_EXIT_SECONDS = 30
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+_SHOWN = ("spark.master", "spark.driver.memory")
+"""Settings whose values a message may tell; those of others may be secrets."""
 _SQL_DEFAULTS: Mapping[str, str] = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.ansi.enabled": "true",
@@ -75,7 +77,7 @@ class SparkSettings:
     @property
     def shown_master(self) -> str:
         """The master for messages: parameters of a Connect address may hold a token."""
-        return self.master.partition(";")[0]
+        return shown(self.master)
 
     def asked(self) -> dict[str, str]:
         """Return what the person asked for, without our defaults."""
@@ -118,8 +120,8 @@ class _Owned:
     """The session we started; None if there is none, or somebody else's lives."""
     process_id: int | None = None
     """Who started it: a forked child must not stop its parent's."""
-    connection: tuple[str, SparkSession] | None = None
-    """(address, session) of the Connect session we opened."""
+    connection: Connection | None = None
+    """The Connect session we use."""
     warehouse: Path | None = None
 
 
@@ -145,9 +147,10 @@ def get_session(settings: SparkSettings | None = None) -> SparkSession:
             logger.warning("the JVM of the Spark session ended; starting another")
             stop_session()
         if _live_context() is None:
+            refuse_other_kind(wanted.shown_master)
             return _start(wanted)
         session = SparkSession.builder.getOrCreate()
-        _agree(session, wanted)
+        _agree(session, wanted.asked(), session.sparkContext.getConf().get)
         return session
 
 
@@ -155,7 +158,7 @@ def stop_session() -> None:
     """Stop the session this module started, with its JVM; leave anybody else's alone."""
     with _Owned.lock:
         if _Owned.connection is not None:
-            _Owned.connection[1].stop()
+            _Owned.connection.close()
             _Owned.connection = None
         session, _Owned.session = _Owned.session, None
         if session is None or _Owned.process_id != os.getpid():
@@ -215,30 +218,21 @@ def _start(settings: SparkSettings) -> SparkSession:
 
 def _connect(settings: SparkSettings) -> SparkSession:
     owned = _Owned.connection
-    if owned is not None and owned[0] != settings.master:
+    if owned is not None and owned.address != settings.master:
         raise InvalidInputError(
-            f"A Spark Connect session to {owned[0].partition(';')[0]} is open, and "
+            f"A Spark Connect session to {shown(owned.address)} is open, and "
             f"{settings.shown_master} is asked for (parameters are not shown); stop it first "
             "(stop_session).",
             kind="spark-session-settings",
         )
-    if owned is None:
-        try:
-            session = SparkSession.builder.remote(settings.master).getOrCreate()
-        except PySparkImportError as error:
-            raise InvalidInputError(
-                f"Spark Connect ({settings.shown_master}) needs more packages: "
-                f"pip install 'pyspark[connect]'. {error}",
-                kind="spark-connect",
-            ) from error
+    if owned is None or not owned.is_alive():
+        owned = open_connection(settings.master)
         for key, value in _SQL_DEFAULTS.items():
-            session.conf.set(key, value)
-        register(session)
-        _Owned.connection = (settings.master, session)
-    else:
-        session = owned[1]
-    for key, value in settings.extra.items():
-        session.conf.set(key, value)
+            owned.session.conf.set(key, value)
+        register(owned.session)
+        _Owned.connection = owned
+    session = owned.session
+    _agree(session, settings.extra, lambda key: session.conf.get(key, None))
     return session
 
 
@@ -273,20 +267,19 @@ def _environment(variables: Mapping[str, str]) -> Iterator[None]:
                 os.environ[name] = value
 
 
-def _agree(session: SparkSession, settings: SparkSettings) -> None:
+def _agree(
+    session: SparkSession, asked: Mapping[str, str], live: Callable[[str], str | None]
+) -> None:
     """Apply what can change, and refuse what cannot."""
-    live = session.sparkContext.getConf()
     conflicts = []
-    shown = {"spark.master", "spark.driver.memory"} - settings.extra.keys()
-    for key, value in settings.asked().items():
+    for key, value in asked.items():
         if session.conf.isModifiable(key):
             session.conf.set(key, value)
             continue
-        have = live.get(key)
+        have = live(key)
         same = have == value or (key == _JAVA_OPTIONS and have is not None and value in have)
         if not same:
-            # Values of settings we do not know may be secrets.
-            values = f" is {have or 'unset'}, asked for {value}" if key in shown else ""
+            values = f" is {have or 'unset'}, asked for {value}" if key in _SHOWN else ""
             conflicts.append(f"{key}{values}")
     if conflicts:
         raise InvalidInputError(

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.contract.wire import dump_write_context
 from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
+from paimon_assets.engine.errors import InvalidInputError, NotFoundError
 from paimon_assets.engine.spec.schema import Schema
 from tests.testkit.builders import data_file
 from tests.testkit.rows import plain_rows
@@ -159,7 +159,7 @@ def test_a_task_without_rows_writes_nothing(executor, spark, new_catalog):
 
 @pytest.mark.usefixtures("engine_reads")
 @pytest.mark.parametrize("local_read_bytes", [1, 2**20])
-def test_a_dataframe_has_one_task_a_split_and_the_rows_in_split_order(
+def test_a_dataframe_has_tasks_of_neighbouring_splits_and_the_rows_in_split_order(
     executor, spark, new_catalog, monkeypatch, local_read_bytes
 ):
     monkeypatch.setattr(executor_module, "_LOCAL_READ_BYTES", local_read_bytes)
@@ -168,7 +168,11 @@ def test_a_dataframe_has_one_task_a_split_and_the_rows_in_split_order(
     plan = table.new_read_builder().plan()
     frame = executor.to_dataframe(plan.context, plan.splits)
     counted = frame.groupBy(fn.spark_partition_id().alias("task")).count().orderBy("task")
-    assert [row["count"] for row in counted.collect()] == [s.row_count for s in plan.splits]
+    expected = {}
+    tasks = executor_module.tasks_by_cost(plan.splits, executor_module.parallelism(spark))
+    for task, split in zip(tasks, plan.splits, strict=True):
+        expected[task] = expected.get(task, 0) + split.row_count
+    assert [row["count"] for row in counted.collect()] == list(expected.values())
     here = pa.Table.from_batches(executor.map_splits(plan.context, plan.splits))
     assert here["value"].to_pylist() == [row.value for row in frame.collect()]
     assert here.equals(table.new_read_builder().to_arrow())
@@ -176,6 +180,24 @@ def test_a_dataframe_has_one_task_a_split_and_the_rows_in_split_order(
 
 @given(st.lists(st.integers(0, 50), min_size=1, max_size=40), st.integers(1, 100))
 def test_neighbouring_splits_share_a_task_up_to_the_limit(sizes, limit):
+    tasks = executor_module.tasks_by_bytes(sizes, limit)
+    assert tasks[0] == 0
+    assert all(after - before in (0, 1) for before, after in pairwise(tasks))
+    for task in set(tasks):
+        shared = [size for size, owner in zip(sizes, tasks, strict=True) if owner == task]
+        assert sum(shared) <= limit or sum(shared[:-1]) == 0
+
+
+@pytest.mark.parametrize(
+    ("sizes", "cores", "expected"),
+    [
+        ([0] * 8, 2, [0, 0, 0, 0, 1, 1, 1, 1]),
+        ([0] * 3, 4, [0, 1, 2]),
+        ([200 << 20, 100 << 20, 1 << 20, 60 << 20], 2, [0, 1, 1, 1]),
+        ([1000 << 20] * 2 + [1] * 3, 1, [0, 1, 2, 2, 2]),
+    ],
+)
+def test_small_splits_share_tasks_while_every_core_has_one(sizes, cores, expected):
     splits = [
         DataSplit(
             snapshot_id=1,
@@ -186,12 +208,7 @@ def test_neighbouring_splits_share_a_task_up_to_the_limit(sizes, limit):
         )
         for size in sizes
     ]
-    tasks = executor_module.tasks_by_bytes(splits, limit)
-    assert tasks[0] == 0
-    assert all(after - before in (0, 1) for before, after in pairwise(tasks))
-    for task in set(tasks):
-        shared = [size for size, owner in zip(sizes, tasks, strict=True) if owner == task]
-        assert sum(shared) <= limit or sum(shared[:-1]) == 0
+    assert executor_module.tasks_by_cost(splits, cores) == expected
 
 
 def test_a_dataframe_has_the_spark_types_of_the_table(executor, spark, new_catalog):
@@ -269,15 +286,6 @@ def test_a_spark_type_that_paimon_lacks_is_named_with_its_column(executor, spark
     with pytest.raises(InvalidInputError, match=r"'value'.*interval day") as caught:
         table.new_write_builder().write(rows, executor)
     assert caught.value.kind == "spark-type"
-
-
-def test_a_table_whose_rows_find_no_bucket_is_refused_before_a_job_starts(
-    executor, spark, new_catalog
-):
-    keys = {"primary_keys": ["id"], "partition_keys": ["part"], "options": {"bucket": "2"}}
-    table = new_catalog.create_table("db.t", Schema.of(COLUMNS, **keys))
-    with pytest.raises(UnsupportedFeatureError, match="part"):
-        table.new_write_builder().write(changes(spark, 5, keys=5, partitions=1), executor)
 
 
 def test_large_var_types_and_another_zone_change_nothing(executor, spark, new_catalog):

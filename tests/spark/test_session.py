@@ -98,6 +98,27 @@ def test_the_token_of_a_connect_address_is_not_shown():
     assert settings.shown_master == "sc://host:443/"
 
 
+PROGRAM_WITHOUT_GRPC = """
+import sys
+sys.modules["grpc_status"] = None
+from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.spark.session import SparkSettings, get_session
+try:
+    get_session(SparkSettings(master="sc://127.0.0.1:1/;token=hunter2"))
+except InvalidInputError as error:
+    print(error.kind, error.message)
+"""
+
+
+def test_without_its_packages_connect_says_what_to_install():
+    root = Path(__file__).resolve().parents[2]
+    command = [sys.executable, "-c", PROGRAM_WITHOUT_GRPC]
+    done = subprocess.run(command, capture_output=True, check=True, cwd=root, text=True)
+    assert "spark-connect Spark Connect (sc://127.0.0.1:1/) needs more packages" in done.stdout
+    assert "pip install 'paimon-assets[connect]'" in done.stdout
+    assert "hunter2" not in done.stdout
+
+
 @pytest.mark.spark
 def test_workers_run_this_python_with_this_package_and_utc(spark):
     def where(batches):

@@ -1,0 +1,69 @@
+"""Spark Connect: a real server, and a client in a process of its own (see `connecting`)."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+for needed in ("pyspark", "grpc", "grpc_status", "google.rpc"):
+    pytest.importorskip(needed, reason="Spark Connect needs the extra 'connect'")
+server = pytest.importorskip("tests.testkit.connect_server")
+
+pytestmark = pytest.mark.spark
+
+ROWS = 1000
+TOTAL = sum(range(ROWS)) - 2 - 1
+"""Of n, after the rows of keys 1 and 1000 came with -1."""
+
+
+@pytest.fixture(scope="module")
+def outcomes(tmp_path_factory):
+    """Name of a deed → what it returned or raised."""
+    home = tmp_path_factory.mktemp("connect")
+    with server.connect_server(home) as address:
+        done = subprocess.run(
+            [sys.executable, "-m", "tests.spark.connecting", address, str(home)],
+            cwd=server.ROOT,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.mark.parametrize(
+    ("deed", "expected"),
+    [
+        ("write", [ROWS + 1, TOTAL] * 2),
+        ("compact", [[ROWS + 1, TOTAL] * 2, [5], [[998, 998], [999, 999], [1000, -1]]]),
+        ("stream", [[ROWS, sum(range(ROWS))] * 2, [0]]),
+        ("dagster", [True, [0, 20, 40]]),
+        ("lost_file", "file-not-found"),
+        ("same_session", True),
+        ("forgotten", [True, 3]),
+        ("of_others", [True, 3]),
+    ],
+)
+def test_what_is_done_over_connect(deed, expected, outcomes):
+    assert outcomes[deed] == {"value": expected}
+
+
+@pytest.mark.parametrize(
+    ("deed", "kind", "parts"),
+    [
+        ("bad_rows", "input-null", ["db.t", "'n'", "1 of"]),
+        ("fixed_setting", "spark-session-settings", ["spark.executor.memory"]),
+        ("other_kind", "spark-session-settings", ["local[1]", "stop_session"]),
+        ("other_server", "spark-session-settings", ["sc://127.0.0.1:1/ is asked for"]),
+        ("no_server", "spark-connect", ["No Spark Connect server answers at sc://127.0.0.1:1/"]),
+        ("no_address", "spark-connect", ["'sc://127.0.0.1:1/path'"]),
+    ],
+)
+def test_what_is_refused_over_connect(deed, kind, parts, outcomes):
+    refused = outcomes[deed]
+    assert refused["kind"] == kind
+    for part in parts:
+        assert part in refused["message"]
+    assert "hunter2" not in refused["message"]
