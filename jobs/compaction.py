@@ -5,6 +5,7 @@ import dagster as dg
 from jobs.demo import tables
 from paimon_assets.assets import CompactionConfig, file_debt_sensor
 from paimon_assets.assets import compaction_job as new_compaction_job
+from paimon_assets.assets.compaction import StrategyChoice
 
 COMPACTED: list[dg.AssetsDefinition] = [
     tables.flights,
@@ -15,7 +16,10 @@ COMPACTED: list[dg.AssetsDefinition] = [
 """Without `flights_unpadded`: what it loses depends on when deleted rows are dropped."""
 
 compaction_job: dg.JobDefinition = new_compaction_job(
-    COMPACTED, suggestion=CompactionConfig(tables=["demo.flights"], dry_run=True)
+    COMPACTED,
+    suggestion=CompactionConfig(
+        tables=["demo.flights"], strategy=StrategyChoice.full, dry_run=True
+    ),
 )
 
 nightly_compaction = dg.ScheduleDefinition(

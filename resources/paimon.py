@@ -24,11 +24,11 @@ They stay `EnvVar`: the UI and the Launchpad show the variable's name, never the
 """
 
 
-def paimon_resource() -> PaimonCatalogResource:
+def paimon_resource(executor: str | None = None) -> PaimonCatalogResource:
     """The catalog and what executes reads and writes of its tables.
 
     `PAIMON_WAREHOUSE` is the root (`/data/warehouse`, `s3://bucket/warehouse`); `PAIMON_EXECUTOR`
-    is `spark` or `embedded`.
+    is `spark` or `embedded`, unless `executor` says it.
     """
     return PaimonCatalogResource(
         warehouse=_from_environment("PAIMON_WAREHOUSE", DEFAULT_WAREHOUSE),
@@ -37,7 +37,7 @@ def paimon_resource() -> PaimonCatalogResource:
             for option, variable in STORAGE_OPTIONS.items()
             if variable in os.environ
         },
-        executor=os.environ.get("PAIMON_EXECUTOR", "spark"),
+        executor=executor or os.environ.get("PAIMON_EXECUTOR", "spark"),
         spark=spark_resource(),
     )
 

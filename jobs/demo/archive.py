@@ -7,21 +7,21 @@ demo/flights ──────────────────────�
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
-import pandas as pd
 import pyarrow as pa
 
-from jobs.demo.expectations import expected_flights
 from jobs.demo.home import LANDING
 from jobs.demo.landing import scale_of
-from jobs.demo.nycflights import read_flights
 from jobs.demo.schemas import FLIGHT_ARCHIVE
 from jobs.demo.tables import CODE_VERSION, WAREHOUSE, flight_changes, flights
 from paimon_assets.assets import PaimonCatalogResource, paimon_asset, segment_asset
 from paimon_assets.engine.codec.arrow_types import to_arrow_type
 from paimon_assets.engine.table.segment_import import SegmentSource
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 TABLE = "demo.flight_archive"
 FOLDER = LANDING / "archive"
@@ -32,6 +32,8 @@ MONTH_OF_THE_PIPELINE = 7
 
 def archived_flights(every: int, months: range) -> pa.Table:
     """Return the flights of some months that departed, in the archive's columns."""
+    from jobs.demo.nycflights import read_flights
+
     source = read_flights(every)
     flown = source[source["month"].isin(months) & source["dep_time"].notna()]
     flown = flown.assign(status=flown["arr_delay"].isna().map({True: "diverted", False: "arrived"}))
@@ -55,8 +57,10 @@ def write_archive(session: Any, folder: Path, every: int) -> list[str]:
     return missing
 
 
-def expected_archive(every: int = 1) -> pd.DataFrame:
+def expected_archive(every: int = 1) -> "pd.DataFrame":
     """What the whole table must hold: the flights of months 1 to 7 that departed."""
+    from jobs.demo.expectations import expected_flights
+
     expected = expected_flights(every)
     columns = [field.name for field in FLIGHT_ARCHIVE.fields]
     return expected[expected["month"] <= MONTH_OF_THE_PIPELINE][columns]

@@ -54,7 +54,10 @@ def evolve_flights(result: dg.ExecuteInProcessResult, run_job: RunJob) -> Iterat
         if evaluation.check_name != "schema" or evaluation.asset_key.path != ["demo", "flights"]:
             continue
         if evaluation.passed:
-            yield f"Schema of {TABLE}: as declared, nothing to evolve."
+            yield (
+                f"Schema of {TABLE}: as declared, nothing to evolve; "
+                f"{_passing(result)} of {TABLE} pass."
+            )
             return
         narrowed = run_job(JOB, _config(NARROWING, dry_run=True))
         yield f"A dry run of dep_delay as TINYINT: {_found(narrowed)}."
@@ -63,8 +66,12 @@ def evolve_flights(result: dg.ExecuteInProcessResult, run_job: RunJob) -> Iterat
         verdict = _found(widened) if widened.success else "[red]FAILED[/]"
         yield f"The check `schema` found drift; {JOB} reconciled it: {verdict}."
         checked = run_job(CHECKS_JOB, dg.RunConfig())
-        passed = [item.passed for item in checked.get_asset_check_evaluations()]
-        yield f"After that, {sum(passed)} of {len(passed)} checks of {TABLE} pass."
+        yield f"After that, {_passing(checked)} of {TABLE} pass."
+
+
+def _passing(result: dg.ExecuteInProcessResult) -> str:
+    passed = [item.passed for item in result.get_asset_check_evaluations()]
+    return f"{sum(passed)} of {len(passed)} checks"
 
 
 def _config(changes: Any, *, dry_run: bool) -> dg.RunConfig:

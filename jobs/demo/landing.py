@@ -11,8 +11,6 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from jobs.demo.change_log import derive_changes, split_into_files
-from jobs.demo.nycflights import read_flights, read_weather
 from paimon_assets.engine.errors import InvalidInputError
 
 FLIGHTS_FOLDER = "flights"
@@ -41,6 +39,9 @@ def receive_changes(landing: Path, *, every: int, files: int) -> list[Path]:
     paths = change_files(landing, files)
     if all(path.exists() for path in paths):
         return []
+    from jobs.demo.change_log import derive_changes, split_into_files
+    from jobs.demo.nycflights import read_flights
+
     parts = split_into_files(derive_changes(read_flights(every)), files)
     return _write_missing(zip(paths, parts, strict=True))
 
@@ -65,6 +66,8 @@ def scale_of(landing: Path) -> int:
 
 def receive_weather(landing: Path) -> list[Path]:
     """Put the weather into `landing/weather`, a file per month; return those not there before."""
+    from jobs.demo.nycflights import read_weather
+
     folder = landing / WEATHER_FOLDER
     folder.mkdir(parents=True, exist_ok=True)
     weather = pa.Table.from_pandas(read_weather(), preserve_index=False)

@@ -21,6 +21,7 @@ from jobs.demo.landing import DEFAULT_FILES
 from jobs.demo.progress import Progress
 from jobs.demo.report import Compared, compare_tables, report_grid
 from jobs.demo.tables import FlightChangesConfig, assets, daily_delays
+from jobs.demo.upkeep import embedded_jobs, keep_up
 from jobs.ingestion import ingestion_config
 from resources import build_resources
 
@@ -52,6 +53,9 @@ def main(every: int, files: int) -> None:
             console.print("\n[bold red]The job failed.[/] Its run is kept: `make dev` shows it.")
             sys.exit(1)
         for line in evolve_flights(result, partial(_run_quietly, instance)):
+            console.print(line)
+        # Some megabytes: merged in this process before a second Spark has started.
+        for line in keep_up(partial(_run_quietly, instance, of=embedded_jobs())):
             console.print(line)
         console.print("\nComparing every row and column with what plain pandas expects ...")
         with dg.build_resources(build_resources()) as resources:
@@ -87,10 +91,10 @@ def _run_job(
 
 
 def _run_quietly(
-    instance: dg.DagsterInstance, name: str, config: dg.RunConfig
+    instance: dg.DagsterInstance, name: str, config: dg.RunConfig, *, of: dg.Definitions = defs
 ) -> dg.ExecuteInProcessResult:
     described = {**config.to_config_dict(), "loggers": _SILENT}  # type: ignore[no-untyped-call]  # Dagster's
-    return defs.resolve_job_def(name).execute_in_process(
+    return of.resolve_job_def(name).execute_in_process(
         run_config=described, instance=instance, raise_on_error=False
     )
 

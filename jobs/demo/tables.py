@@ -10,10 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import dagster as dg
-import pandas as pd
 from pydantic import Field
 
-from jobs.demo.expectations import expected_flights
 from jobs.demo.home import LANDING
 from jobs.demo.landing import (
     DEFAULT_FILES,
@@ -23,7 +21,6 @@ from jobs.demo.landing import (
     receive_weather,
     scale_of,
 )
-from jobs.demo.nycflights import read_planes
 from jobs.demo.schemas import DAILY_DELAYS, FLIGHTS, FLIGHTS_UNPADDED, PLANES, WEATHER
 from paimon_assets.assets import (
     CheckOptions,
@@ -132,11 +129,13 @@ weather = file_ingestion_asset(
 
 
 @paimon_asset("demo.planes", PLANES, warehouse=WAREHOUSE, code_version=CODE_VERSION)
-def planes(context: dg.AssetExecutionContext, paimon: PaimonCatalogResource) -> pd.DataFrame | None:
+def planes(context: dg.AssetExecutionContext, paimon: PaimonCatalogResource) -> Any:
     """The planes, by tail number; the register never changes, so it is loaded once."""
     if paimon.catalog().get_table("demo.planes").latest_snapshot() is not None:
         context.log.info("The register of planes is loaded already.")
         return None
+    from jobs.demo.nycflights import read_planes
+
     return read_planes()
 
 
@@ -211,6 +210,8 @@ def _inputs_of_last_run(context: dg.AssetExecutionContext) -> str | None:
 
 
 def _expected_rows() -> int:
+    from jobs.demo.expectations import expected_flights
+
     return len(expected_flights(scale_of(LANDING)))
 
 

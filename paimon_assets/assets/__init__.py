@@ -7,6 +7,7 @@ Concept → files:
     how rows meet rows, commits once    table_write (WriteMode)
     which rows a partition holds        partitions
     files that land, exactly once       ingestion (file_ingestion_asset), source_files, ledger
+    what assets that files feed share   intake
     a run when files have landed        sensor (new_files_sensor)
     what Dagster's pages show           metadata, row_count, translator
     checks                              checks, unique_keys, table_checks, schema_checks
@@ -14,7 +15,7 @@ Concept → files:
     files merged, and when that is due  compaction (job), file_debt (sensor), table_picture
     what expires, and files nobody needs maintenance (job)
     changes of schema, and their checks  schema_evolution (job), schema_checks, schema_report
-    a batch judged before it counts     audit (BatchCheck), pandera_checks
+    a batch judged before it counts     audit (BatchCheck), audited_frame, pandera_checks
     tables that others write            external_tables, table_sensor, tables_component
     when what lies downstream is due    automation (on_new_data)
     what Dagster does after an error    failures
@@ -27,6 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from paimon_assets.assets.audit import Batch, BatchCheck, Verdict
+    from paimon_assets.assets.audited_frame import audited_asset
     from paimon_assets.assets.automation import on_new_data
     from paimon_assets.assets.checks import CheckOptions, row_count_check, unique_key_check
     from paimon_assets.assets.compaction import CompactionConfig, compaction_job
@@ -84,6 +86,7 @@ __all__ = [
     "SegmentImportConfig",
     "Verdict",
     "asset_key_of",
+    "audited_asset",
     "build_pandera_checks",
     "compaction_job",
     "describe_tables",
@@ -126,6 +129,7 @@ _HOMES = {
     "Batch": "audit",
     "BatchCheck": "audit",
     "Verdict": "audit",
+    "audited_asset": "audited_frame",
     "build_pandera_checks": "pandera_checks",
     "CheckOptions": "checks",
     "row_count_check": "checks",

@@ -134,21 +134,30 @@ class BatchAudit:
         error.results = tuple(self._results)
         raise error
 
-    def results(self, earlier: Snapshot | None = None) -> Sequence[dg.AssetCheckResult]:
+    def results(
+        self, earlier: Snapshot | None = None, replaced: ReadBuilder | None = None
+    ) -> Sequence[dg.AssetCheckResult]:
         """Return the results, of no rows if nothing was staged.
 
         Args:
             earlier: What an earlier try of the step committed; it is judged again, and stays.
+            replaced: A read of what an overwrite replaces: after `earlier` it holds the batch.
         """
-        if not self._results and earlier is not None and earlier.commit_kind is CommitKind.APPEND:
-            read = self._table.new_read_builder()
-            rows = max(earlier.delta_record_count, 0)
-            self._judge(batch_read(read.store, earlier), rows, self._snapshot_metadata())
+        if not self._results and earlier is not None:
+            self._judge_again(earlier, replaced)
         if not self._results:
-            text = "There were no rows to judge."
-            none = Verdict(passed=True, description=text)
-            self._results = [_result(check, none, {}) for check in self._checks]
+            self._results = list(results_without_rows(self._checks))
         return tuple(self._results)
+
+    def _judge_again(self, earlier: Snapshot, replaced: ReadBuilder | None) -> None:
+        rows = max(earlier.delta_record_count, 0)
+        if earlier.commit_kind is CommitKind.APPEND:
+            read = batch_read(self._table.new_read_builder().store, earlier)
+        elif replaced is not None:
+            read, rows = replaced.at_snapshot(earlier.id), earlier.total_record_count
+        else:
+            return
+        self._judge(read, rows, self._snapshot_metadata())
 
     def _judge(self, read: ReadBuilder, physical_rows: int, metadata: Metadata) -> list[str]:
         """Ask all checks; return what those say that keep the batch out."""
@@ -170,6 +179,12 @@ class BatchAudit:
     def _snapshot_metadata(self) -> Metadata:
         newest = self._table.latest_snapshot()
         return {"paimon/snapshot_id": newest.id if newest else 0}
+
+
+def results_without_rows(checks: Sequence[BatchCheck]) -> Sequence[dg.AssetCheckResult]:
+    """Return what checks say where there is nothing to judge."""
+    none = Verdict(passed=True, description="There were no rows to judge.")
+    return [_result(check, none, {}) for check in checks]
 
 
 def _result(check: BatchCheck, verdict: Verdict, metadata: Metadata) -> dg.AssetCheckResult:

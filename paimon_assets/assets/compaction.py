@@ -325,20 +325,25 @@ def _compact(
     target: DeclaredTable,
 ) -> None:
     """Compact one table, or show how, and tell its asset."""
-    table = paimon.catalog().get_table(target.identifier)
+    catalog = paimon.catalog()
+    if not config.tables and not catalog.table_exists(target.identifier):
+        context.log.info("Table %s is not there yet.", target.identifier)
+        return
+    table = catalog.get_table(target.identifier)
     builder = _builder(context, config, table)
     if config.dry_run:
         plan = builder.plan()
-        context.log.info("Dry run: table %s: %s", table.name, plan_text(plan))
-        _tell(context, target, {"paimon/dry_run": True, **plan_metadata(table, plan)})
+        text = f"Dry run: {plan_text(plan)}"
+        if not (plan.units or plan.waiting) and config.strategy is StrategyChoice.minor:
+            text += " The strategy full would merge what is left."
+        _tell(context, target, text, {"paimon/dry_run": True, **plan_metadata(table, plan)})
         return
     started = time.monotonic()
     outcome = builder.run(paimon.new_executor(), on_progress=_news(context, table.name))
     seconds = time.monotonic() - started
     if outcome.was_already_committed:
         context.log.info("An earlier try of this step committed; it is reported, not repeated.")
-    context.log.info("Table %s: %s", table.name, outcome_text(outcome))
-    _tell(context, target, outcome_metadata(table, outcome, seconds))
+    _tell(context, target, outcome_text(outcome), outcome_metadata(table, outcome, seconds))
 
 
 def _builder(
@@ -372,5 +377,10 @@ def _news(context: dg.OpExecutionContext, table: str) -> Callable[[CompactionPro
     return tell
 
 
-def _tell(context: dg.OpExecutionContext, target: DeclaredTable, metadata: Metadata) -> None:
-    context.log_event(dg.AssetObservation(asset_key=target.asset_key, metadata=metadata))
+def _tell(
+    context: dg.OpExecutionContext, target: DeclaredTable, text: str, metadata: Metadata
+) -> None:
+    context.log.info("Table %s: %s", target.identifier, text)
+    context.log_event(
+        dg.AssetObservation(asset_key=target.asset_key, description=text, metadata=metadata)
+    )

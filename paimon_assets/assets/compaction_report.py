@@ -46,7 +46,7 @@ def plan_text(plan: CompactionPlan) -> str:
     rows = sum(unit.row_count for unit in plan.waiting)
     first = f"{rows:,} waiting rows would get their bucket; " if rows else ""
     if not units:
-        return f"{first}nothing to compact."
+        return first.rstrip("; ") + "." if first else "Nothing to compact."
     files = sum(len(unit.files) for unit in units)
     return first + (
         f"{len(units)} tasks would read {files:,} files ("
@@ -96,9 +96,9 @@ def outcome_metadata(table: Table, outcome: CompactionOutcome, seconds: float) -
 def outcome_text(outcome: CompactionOutcome) -> str:
     """Return one line on what was done."""
     if outcome.snapshot is None:
-        return "nothing to compact."
+        return "Nothing to compact."
     return (
-        f"snapshot {outcome.snapshot.id}: {outcome.files_before:,} files ("
+        f"Snapshot {outcome.snapshot.id}: {outcome.files_before:,} files ("
         f"{size_text(outcome.bytes_before)}) became {outcome.files_after:,} ("
         f"{size_text(outcome.bytes_after)})."
     )
@@ -106,7 +106,7 @@ def outcome_text(outcome: CompactionOutcome) -> str:
 
 def progress_text(progress: CompactionProgress) -> str:
     """Return how far a compaction is."""
-    left = progress.seconds_left
+    left = progress.seconds_left if progress.tasks_done < progress.tasks else None
     return (
         f"{progress.tasks_done} of {progress.tasks} tasks, {size_text(progress.bytes_done)} of "
         f"{size_text(progress.total_bytes)}, {progress.rows_done:,} of {progress.total_rows:,} "

@@ -6,10 +6,10 @@ The ledger (`assets.ledger`) travels with the snapshot, so a crash anywhere leav
 neither.
 """
 
-import inspect
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Unpack
 
 import dagster as dg
@@ -19,6 +19,7 @@ from paimon_assets.assets.audit import BatchAudit
 from paimon_assets.assets.declared_table import ensure_table
 from paimon_assets.assets.failures import dagster_failures
 from paimon_assets.assets.frames import Frame, to_rows
+from paimon_assets.assets.intake import Intake, define_intake
 from paimon_assets.assets.ledger import (
     Ledger,
     SourceFile,
@@ -29,26 +30,18 @@ from paimon_assets.assets.ledger import (
     property_of,
     write_ledger,
 )
-from paimon_assets.assets.lineage import lineage_metadata
 from paimon_assets.assets.metadata import Metadata
 from paimon_assets.assets.provenance import is_of_this_step, snapshot_properties
-from paimon_assets.assets.resource import (
-    DEFAULT_RESOURCE_KEY,
-    ExecutorKind,
-    PaimonCatalogResource,
-)
+from paimon_assets.assets.resource import ExecutorKind, PaimonCatalogResource
 from paimon_assets.assets.schema_history import changes_since_last
 from paimon_assets.assets.source_files import FileSource, checked_schema, read_files
 from paimon_assets.assets.table_asset import (
     AssetOptions,
     TableTarget,
-    define_asset,
     result_of,
     result_of_earlier_try,
     result_of_write,
-    with_signature,
 )
-from paimon_assets.assets.translator import identifier_of
 from paimon_assets.engine.contract.executor import Executor
 from paimon_assets.engine.control.catalog import Identifier
 from paimon_assets.engine.embedded import EmbeddedExecutor
@@ -60,7 +53,10 @@ from paimon_assets.engine.table.table import Table
 from paimon_assets.engine.table.write_builder import WriteOutcome
 
 _FILES_SHOWN = 200
-_KEYWORD = inspect.Parameter.KEYWORD_ONLY
+_REFUSED = {
+    "partitions_def": "a file may hold rows of any partition",
+    "check_specs": "checks are definitions of their own",
+}
 
 
 class IngestConfig(dg.Config):
@@ -80,10 +76,9 @@ class IngestConfig(dg.Config):
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Intake:
-    """One asset's ingestion."""
+class _Landing:
+    """Where files land, and what becomes of them."""
 
-    target: TableTarget
     source: FileSource
     transform: Callable[[Frame], Frame] | None
 
@@ -153,34 +148,14 @@ def file_ingestion_asset(
         InvalidInputError: `table` is no name; or the asset has partitions, which files have not,
             or check_specs, which nothing here could answer.
     """
-    for refused in ("partitions_def", "check_specs"):
-        if refused in options:
-            raise InvalidInputError(
-                f"The ingestion asset of table {table} cannot have {refused}: a file may hold "
-                "rows of any partition, and checks are definitions of their own.",
-                kind="asset-options",
-            )
-    target = TableTarget(
-        identifier=identifier_of(table),
-        schema=schema,
-        executor=executor,
-        warehouse=warehouse,
-        code_version=options.get("code_version"),
-        before_commit=options.get("before_commit", ()),
-        lineage=lineage_metadata(options.get("pass_through", {}), schema, str(table)),
+    intake = Intake(
+        take_in=partial(_ingest, landing=_Landing(source=source, transform=transform)),
+        config=IngestConfig,
+        description=f"Files of {source.format} format that land in a folder, exactly once each.",
+        refused=_REFUSED,
     )
-    intake = _Intake(target=target, source=source, transform=transform)
-
-    def ingest(context: dg.AssetExecutionContext, **inputs: Any) -> dg.MaterializeResult[Any]:
-        return _ingest(context, inputs[DEFAULT_RESOURCE_KEY], inputs["config"], intake)
-
-    ingest.__name__ = target.identifier.table
-    ingest.__doc__ = f"Files of {source.format} format that land in a folder, exactly once each."
-    parameters = [
-        inspect.Parameter("config", _KEYWORD, annotation=IngestConfig),
-        inspect.Parameter(DEFAULT_RESOURCE_KEY, _KEYWORD, annotation=PaimonCatalogResource),
-    ]
-    return define_asset(with_signature(ingest, parameters), target, options)
+    target = TableTarget.of(table, schema, options, executor=executor, warehouse=warehouse)
+    return define_intake(target, intake, options)
 
 
 def source_name_of(key: dg.AssetKey) -> str:
@@ -192,9 +167,11 @@ def _ingest(
     context: dg.AssetExecutionContext,
     paimon: PaimonCatalogResource,
     config: IngestConfig,
-    intake: _Intake,
+    target: TableTarget,
+    *,
+    landing: _Landing,
 ) -> dg.MaterializeResult[Any]:
-    target = intake.target
+    """Take in what landed, once."""
     with dagster_failures(target.identifier):
         _check(config)
         table = ensure_table(paimon.catalog(), target.identifier, target.schema)
@@ -203,16 +180,16 @@ def _ingest(
         newest = ledger_snapshot(table, source_name)
         if newest is not None and is_of_this_step(newest.properties, context):
             return result_of_earlier_try(context, table, newest, audit.results(newest))
-        file_io = file_io_for(intake.source.folder_path(config.source), paimon.options)
+        file_io = file_io_for(landing.source.folder_path(config.source), paimon.options)
         ledger = load_ledger(table, source_name, newest)
-        batch = _next_batch(config, intake, ledger, file_io)
+        batch = _next_batch(config, landing.source, ledger, file_io)
         if config.dry_run or not batch.files:
             return _nothing_written(context, table, batch, config, audit.results())
         context.log.info(
             "%d new files in '%s': %s.", len(batch.files), batch.folder, names_text(batch.files)
         )
         started = time.monotonic()
-        outcome = _write(context, paimon, intake, _Work(table, file_io, batch, audit))
+        outcome = _write(context, paimon, _Work(target, landing, table, file_io, batch, audit))
         metadata = {
             **target.lineage,
             **changes_since_last(context, table),
@@ -231,12 +208,14 @@ def _check(config: IngestConfig) -> None:
         )
 
 
-def _next_batch(config: IngestConfig, intake: _Intake, ledger: Ledger, file_io: FileIO) -> _Batch:
-    folder = intake.source.folder_path(config.source)
-    listed = intake.source.list_files(file_io, folder)
+def _next_batch(
+    config: IngestConfig, source: FileSource, ledger: Ledger, file_io: FileIO
+) -> _Batch:
+    folder = source.folder_path(config.source)
+    listed = source.list_files(file_io, folder)
     if config.source and not listed:
         raise InvalidInputError(
-            f"The run's source '{folder}' holds no {intake.source.format} file to take in, or does "
+            f"The run's source '{folder}' holds no {source.format} file to take in, or does "
             "not exist; correct it, or leave it out for the asset's own folder.",
             kind="source-folder",
             details={"folder": folder},
@@ -270,6 +249,8 @@ def _nothing_written(
 class _Work:
     """What one run writes from where to where."""
 
+    target: TableTarget
+    landing: _Landing
     table: Table
     file_io: FileIO
     batch: _Batch
@@ -279,7 +260,6 @@ class _Work:
 def _write(
     context: dg.AssetExecutionContext,
     paimon: PaimonCatalogResource,
-    intake: _Intake,
     work: _Work,
 ) -> WriteOutcome:
     """Write the files' rows and their ledger as one commit.
@@ -287,11 +267,11 @@ def _write(
     Raises:
         CommitConflictError: Another run took files of this source in meanwhile.
     """
-    table = work.table
-    executor = paimon.new_executor(intake.target.executor)
-    frame = _frame(paimon, executor, intake, work)
-    if intake.transform is not None:
-        frame = intake.transform(frame)
+    table, landing = work.table, work.landing
+    executor = paimon.new_executor(work.target.executor)
+    frame = _frame(paimon, executor, work)
+    if landing.transform is not None:
+        frame = landing.transform(frame)
     rows = to_rows(frame, executor, table.schema)
     ledger = work.batch.ledger.with_files(work.batch.files)
     name = write_ledger(table, ledger)
@@ -300,12 +280,12 @@ def _write(
         table.new_write_builder()
         .with_commit_user(key)  # of the source, so that each generation is committed once
         .with_commit_identifier(ledger.generation)
-        .with_properties(snapshot_properties(context, intake.target.code_version))
+        .with_properties(snapshot_properties(context, work.target.code_version))
         .with_properties({key: name})
         .with_empty_commits()  # files without rows are taken in too
-        .with_last_check(lambda: _refuse_changes_since(work, intake.source))
+        .with_last_check(lambda: _refuse_changes_since(work, landing.source))
     )
-    if intake.target.before_commit:
+    if work.target.before_commit:
         writer = writer.with_audit(work.audit, branch=context.run.run_id[:8])
     outcome = writer.write(rows, executor)
     if outcome.snapshot is None or outcome.snapshot.properties.get(key) != name:
@@ -334,13 +314,11 @@ def _refuse_changes_since(work: _Work, source: FileSource) -> None:
         )
 
 
-def _frame(
-    paimon: PaimonCatalogResource, executor: Executor[Any], intake: _Intake, work: _Work
-) -> Frame:
-    source = intake.source
+def _frame(paimon: PaimonCatalogResource, executor: Executor[Any], work: _Work) -> Frame:
+    source = work.landing.source
     expected = source.schema
-    if expected is None and intake.transform is None:
-        expected = intake.target.schema
+    if expected is None and work.landing.transform is None:
+        expected = work.target.schema
     paths: Sequence[str] = work.batch.paths
     schema = checked_schema(work.file_io, paths, source, expected)
     if isinstance(executor, EmbeddedExecutor):

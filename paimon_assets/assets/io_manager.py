@@ -4,7 +4,8 @@
     a parameter's type ◀─ load_input ◀─ columns, filter, partitions, a moment or what is new
 
 Frames of every kind go in and come out (`assets.frames`); a parameter's annotation says which. What
-a definition says of its table are metadata keys (`assets.io_metadata`).
+a definition says of its table are metadata keys (`assets.io_metadata`); checks that judge a batch
+before it is committed come with it (`assets.audited_frame`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,6 +16,8 @@ import dagster as dg
 import pyarrow as pa
 from pydantic import Field
 
+from paimon_assets.assets.audit import BatchAudit, results_without_rows
+from paimon_assets.assets.audited_frame import AuditedFrame, telling_checks
 from paimon_assets.assets.consumption import Consumed, note, take_consumed
 from paimon_assets.assets.declared_table import ensure_table
 from paimon_assets.assets.failures import dagster_failures
@@ -71,30 +74,41 @@ class PaimonIOManager(dg.ConfigurableIOManager):
         + ". 'overwrite' replaces the table, or the run's partitions.",
     )
 
-    def handle_output(self, context: dg.OutputContext, obj: Frame) -> None:
+    def handle_output(self, context: dg.OutputContext, obj: Frame | AuditedFrame) -> None:
         """Write a frame to the output's table, as one snapshot; None writes nothing.
 
         Raises:
-            Failure: The frame, the table or the metadata is wrong; nothing was committed.
+            Failure: The frame, the table or the metadata is wrong, or a check kept the rows out;
+                nothing was committed.
             RetryRequested: A lost race or a failing storage.
         """
         definition = context.definition_metadata
         identifier = self._identifier(context, definition)
-        with dagster_failures(identifier):
+        handed = obj if isinstance(obj, AuditedFrame) else AuditedFrame(frame=obj)
+        with dagster_failures(identifier), telling_checks(context):
             check_output_keys(definition, _owner(context))
-            table, frame = self._table_to_write(context, identifier, obj)
+            table, frame = self._table_to_write(context, identifier, handed.frame)
             if table is None:
                 context.log.info("Nothing to write, and no table %s yet.", identifier)
+                handed.results = results_without_rows(handed.checks)
                 return
-            write = self._write_of(context, table)
-            earlier = write.find_committed()
-            if earlier is not None:
-                result = result_of_earlier_try(context, table, earlier)
-            else:
-                outcome = write.write(frame, self.paimon, definition.get(EXECUTOR))
-                earlier = outcome.snapshot if outcome is not None else None
-                result = result_of_write(context, table, outcome, {})
-            _tell(context, write, result, earlier)
+            handed.frame = frame
+            self._write(context, table, handed)
+
+    def _write(self, context: dg.OutputContext, table: Table, handed: AuditedFrame) -> None:
+        audit = BatchAudit(handed.checks, table, self.paimon)
+        write = replace(self._write_of(context, table), audit=audit if handed.checks else None)
+        snapshot = write.find_committed()
+        if snapshot is not None:
+            result = result_of_earlier_try(context, table, snapshot)
+            handed.results = audit.results(snapshot, write.replaced())
+        else:
+            executor = context.definition_metadata.get(EXECUTOR)
+            outcome = write.write(handed.frame, self.paimon, executor)
+            snapshot = outcome.snapshot if outcome is not None else None
+            result = result_of_write(context, table, outcome, {})
+            handed.results = audit.results()
+        _tell(context, write, result, snapshot)
 
     def load_input(self, context: dg.InputContext) -> Frame:
         """Read the upstream table as what the parameter is annotated as.

@@ -12,20 +12,22 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from enum import Enum
-from typing import Any
 
 import dagster as dg
 from pydantic import Field
 
 from paimon_assets.assets.compaction import DeclaredTable, tables_named
 from paimon_assets.assets.failures import RETRY_WAIT_SECONDS, failure_of
+from paimon_assets.assets.metadata import Metadata
 from paimon_assets.assets.resource import DEFAULT_RESOURCE_KEY, PaimonCatalogResource
+from paimon_assets.assets.table_picture import size_text
 from paimon_assets.engine.control.catalog import Identifier
 from paimon_assets.engine.control.clock import SystemClock
 from paimon_assets.engine.errors import (
     CommitConflictError,
     CommitUnknownError,
     InvalidInputError,
+    NotFoundError,
     PaimonError,
     StorageError,
 )
@@ -173,12 +175,14 @@ class _Run:
         except InvalidInputError as error:
             raise dg.Failure(error.message, allow_retries=False) from error
         for target in targets:
-            self._maintain(target)
-        summary: dict[str, Any] = {
+            if self._is_there(target):
+                self._maintain(target)
+        summary: Metadata = {
             "paimon/tables": len(targets),
             "paimon/tables_failed": len(self._errors),
-            "paimon/summary": dg.MetadataValue.table(self._lines),
         }
+        if self._lines:
+            summary["paimon/summary"] = dg.MetadataValue.table(self._lines)
         if not self._errors:
             self._context.add_output_metadata(summary)
             return
@@ -197,9 +201,25 @@ class _Run:
         named = [each for text in self._config.tables for each in tables_named(text, catalog)]
         return [known.get(each) or DeclaredTable.of(each) for each in dict.fromkeys(named)]
 
+    def _is_there(self, target: DeclaredTable) -> bool:
+        """Whether there is anything to maintain; a table that the form names must exist."""
+        if self._config.tables:
+            return True
+        try:
+            self._paimon.catalog().get_table(target.identifier)
+        except NotFoundError:
+            note = "not there yet"
+            self._lines.append(_line(target, "none", note=note))
+            self._context.log.info("Table %s is %s.", target.identifier, note)
+            return False
+        except PaimonError:  # told where it is maintained
+            return True
+        return True
+
     def _maintain(self, target: DeclaredTable) -> None:
         """Do all tasks for one table; the first that fails ends it."""
-        metadata: dict[str, Any] = {"paimon/dry_run": self._config.dry_run}
+        done: list[MaintenanceReport] = []
+        lines: list[dg.TableRecord] = []
         reports = self._reports(target.identifier)
         while True:
             started = time.monotonic()
@@ -207,55 +227,35 @@ class _Run:
                 report = next(reports, None)
             except PaimonError as error:
                 self._errors.append((error, target.identifier))
-                self._line(target, "failed", 0, note=error.message)
+                lines.append(_line(target, "failed", note=error.message))
                 self._context.log.exception("Table %s: %s", target.identifier, error.message)
                 break
             if report is None:
                 break
-            metadata |= self._told(target, report, time.monotonic() - started)
-        self._context.log_event(dg.AssetObservation(asset_key=target.asset_key, metadata=metadata))
+            done.append(report)
+            lines.append(_report_line(target, report, time.monotonic() - started))
+        # Of many tables those are looked for where something happened.
+        self._lines += [line for line in lines if line.data["count"] or line.data["note"]]
+        if done:
+            self._tell(target, done, lines)
 
-    def _told(
-        self, target: DeclaredTable, report: MaintenanceReport, seconds: float
-    ) -> dict[str, Any]:
-        note = report.note if report.is_complete else f"time is over; {report.note}".rstrip("; ")
-        self._line(target, report.task.value, seconds, report=report, note=note)
-        self._context.log.info(
-            "Table %s: %s: %d, with %d files and %d bytes, in %.1f s. %s",
-            target.identifier,
-            report.task.value,
-            report.count,
-            report.files,
-            report.total_bytes,
-            seconds,
-            note,
-        )
-        return {
-            f"paimon/{report.task.value}": report.count,
-            f"paimon/{report.task.value}_bytes": report.total_bytes,
-        }
-
-    def _line(
+    def _tell(
         self,
         target: DeclaredTable,
-        task: str,
-        seconds: float,
-        *,
-        report: MaintenanceReport | None = None,
-        note: str,
+        done: Sequence[MaintenanceReport],
+        lines: Sequence[dg.TableRecord],
     ) -> None:
-        self._lines.append(
-            dg.TableRecord(
-                {
-                    "table": str(target.identifier),
-                    "task": task,
-                    "count": report.count if report else 0,
-                    "files": report.files if report else 0,
-                    "bytes": report.total_bytes if report else 0,
-                    "seconds": round(seconds, 3),
-                    "note": note,
-                }
-            )
+        """Tell the table's asset."""
+        dry = "Dry run: " if self._config.dry_run else ""
+        text = f"{dry}{'; '.join(_texts(done)) or 'Nothing to do'}."
+        self._context.log.info("Table %s: %s", target.identifier, text)
+        metadata: Metadata = {
+            "paimon/dry_run": self._config.dry_run,
+            "paimon/tasks": dg.MetadataValue.table([_without_table(line) for line in lines]),
+            **{f"paimon/{report.task.value}": report.count for report in done},
+        }
+        self._context.log_event(
+            dg.AssetObservation(asset_key=target.asset_key, description=text, metadata=metadata)
         )
 
     def _reports(self, identifier: Identifier) -> Iterator[MaintenanceReport]:
@@ -264,6 +264,7 @@ class _Run:
         limit_ms = config.seconds_per_table * 1000
         work = replace(
             table.maintenance(),
+            dry_run=self._config.dry_run,
             orphans_older_than_ms=config.orphans_older_than_hours * 3_600_000,
             until_ms=SystemClock().now_millis() + limit_ms if limit_ms else None,
             commit_user=f"dagster:{self._context.run.run_id}:{self._context.node_handle}:{table.name}",
@@ -275,8 +276,61 @@ class _Run:
             if work.is_time_over:
                 yield MaintenanceReport(task=task, note="not begun", is_complete=False)
             else:
-                yield self._with_dry_run(work, task).run(task)
+                yield self._done(work, task)
 
-    def _with_dry_run(self, work: Maintenance, task: MaintenanceTask) -> Maintenance:
-        only_counts = task is MaintenanceTask.CLEAN_ORPHANS and not self._config.delete_orphans
-        return replace(work, dry_run=self._config.dry_run or only_counts)
+    def _done(self, work: Maintenance, task: MaintenanceTask) -> MaintenanceReport:
+        if task is not MaintenanceTask.CLEAN_ORPHANS or self._config.delete_orphans:
+            return work.run(task)
+        report = replace(work, dry_run=True).run(task)
+        note = "counted, not deleted" if report.count else report.note
+        return replace(report, note=note)
+
+
+def _texts(reports: Sequence[MaintenanceReport]) -> Iterator[str]:
+    """Yield what was done, in words; tasks without anything to do are left out."""
+    for report in reports:
+        if report.count or report.note or not report.is_complete:
+            size = f" ({report.files:,} files, {size_text(report.total_bytes)})"
+            note = _note(report)
+            yield (
+                f"{report.task.value}: {report.count:,}"
+                + (size if report.files else "")
+                + (f", {note}" if note else "")
+            )
+
+
+def _note(report: MaintenanceReport) -> str:
+    return report.note if report.is_complete else f"time is over; {report.note}".rstrip("; ")
+
+
+def _report_line(
+    target: DeclaredTable, report: MaintenanceReport, seconds: float
+) -> dg.TableRecord:
+    numbers = (report.count, report.files, report.total_bytes)
+    return _line(target, report.task.value, numbers, seconds=seconds, note=_note(report))
+
+
+def _without_table(line: dg.TableRecord) -> dg.TableRecord:
+    return dg.TableRecord({key: value for key, value in line.data.items() if key != "table"})
+
+
+def _line(
+    target: DeclaredTable,
+    task: str,
+    numbers: tuple[int, int, int] = (0, 0, 0),
+    *,
+    seconds: float = 0,
+    note: str,
+) -> dg.TableRecord:
+    count, files, size = numbers
+    return dg.TableRecord(
+        {
+            "table": str(target.identifier),
+            "task": task,
+            "count": count,
+            "files": files,
+            "bytes": size,
+            "seconds": round(seconds, 3),
+            "note": note,
+        }
+    )

@@ -13,6 +13,7 @@ from typing import Any
 import dagster as dg
 
 from paimon_assets.assets.partitions import RunPartitions
+from paimon_assets.assets.provenance import RUN_ID
 from paimon_assets.assets.row_count import partition_counts, plan_count
 from paimon_assets.assets.translator import TABLE_NAME, URI
 from paimon_assets.engine.contract.commit_message import WriteReport
@@ -24,11 +25,15 @@ from paimon_assets.engine.spec.types import DataField, not_null
 from paimon_assets.engine.table.table import Table
 
 COLUMN_SCHEMA = "dagster/column_schema"
+DATA_VERSION = "dagster/data_version"
+"""Tag of an event: the version of the data it tells of."""
 PARTITION_ROW_COUNT = "dagster/partition_row_count"
 COUNT_LIMIT_ROWS = 2_000_000
 """Overlapping rows a materialization counts itself; about half a second."""
 
 _SNAPSHOTS_SHOWN = 10
+_RUN_ID_SHOWN = 8
+"""Characters of a run's id, as Dagster's pages show them."""
 _VERSION_SEARCH = 1_000
 _CHANGES_NO_ROW = frozenset({CommitKind.COMPACT, CommitKind.ANALYZE})
 
@@ -151,12 +156,27 @@ def data_version_of(table: Table, snapshot: Snapshot) -> dg.DataVersion:
     A compaction rewrites files, statistics describe rows, and neither changes any; so what lies
     downstream stays fresh.
     """
-    changed: Snapshot | None = snapshot
+    return dg.DataVersion(str((newest_data(table, snapshot) or snapshot).id))
+
+
+def newest_data(table: Table, newest: Snapshot, after_id: int = 0) -> Snapshot | None:
+    """Return the newest snapshot after some id that changed data, None if none is left.
+
+    Args:
+        table: The table.
+        newest: Where to begin; older ones follow.
+        after_id: Where to end; 0 looks at all that have not expired.
+
+    Cost:
+        Reads snapshots, back to the first that is neither a compaction nor statistics.
+    """
+    snapshot: Snapshot | None = newest
     for _ in range(_VERSION_SEARCH):
-        if changed is None or changed.commit_kind not in _CHANGES_NO_ROW:
+        if snapshot is None or snapshot.commit_kind not in _CHANGES_NO_ROW:
             break
-        changed = snapshot_or_none(table, changed.id - 1)
-    return dg.DataVersion(str((changed or snapshot).id))
+        is_last = snapshot.id <= after_id + 1
+        snapshot = None if is_last else snapshot_or_none(table, snapshot.id - 1)
+    return snapshot
 
 
 def _recent_snapshots(table: Table, newest: Snapshot) -> dg.TableMetadataValue:
@@ -170,15 +190,16 @@ def _recent_snapshots(table: Table, newest: Snapshot) -> dg.TableMetadataValue:
 
 def _snapshot_record(snapshot: Snapshot) -> Mapping[str, str | int | float | bool | None]:
     committed = dt.datetime.fromtimestamp(snapshot.time_millis / 1000, tz=dt.UTC)
+    run_id = snapshot.properties.get(RUN_ID, "")
     return {
         "snapshot": snapshot.id,
         "kind": str(snapshot.commit_kind),
-        "committed": committed.isoformat(sep=" ", timespec="seconds"),
+        "committed (UTC)": f"{committed:%Y-%m-%d %H:%M:%S}",
         "schema": snapshot.schema_id,
         "added records": snapshot.delta_record_count,
         "total records": snapshot.total_record_count,
-        "run": snapshot.properties.get("dagster.run-id", ""),
-        "by": snapshot.commit_user,
+        "run": run_id[:_RUN_ID_SHOWN],
+        "by": snapshot.commit_user.removeprefix(f"dagster:{run_id}:").strip(":"),
     }
 
 

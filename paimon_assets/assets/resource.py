@@ -21,6 +21,8 @@ from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.table.api import TableCatalog, open_catalog
 from paimon_assets.engine.table.read_builder import ReadBuilder
+from paimon_assets.engine.table.segments import Segments
+from paimon_assets.engine.table.table import Table
 
 ExecutorKind = Literal["spark", "embedded"]
 """Who reads and writes rows: Spark, or this process."""
@@ -81,7 +83,17 @@ class PaimonSparkResource(dg.ConfigurableResource):  # type: ignore[type-arg]  #
 
     @property
     def spark_context(self) -> Any:
-        """The SparkContext; Spark Connect has none."""
+        """The SparkContext.
+
+        Raises:
+            InvalidInputError: The master is Spark Connect, which has none.
+        """
+        if self.master.startswith("sc://"):
+            raise InvalidInputError(
+                "Spark Connect has no SparkContext: use spark_session, or a master that is none "
+                "of sc://.",
+                kind="spark-connect",
+            )
         return self.session().sparkContext
 
     def teardown_after_execution(self, context: dg.InitResourceContext) -> None:
@@ -120,6 +132,11 @@ class PaimonCatalogResource(dg.ConfigurableResource):  # type: ignore[type-arg] 
         default="spark",
         description="Who reads and writes rows: 'spark', or 'embedded' for this process.",
     )
+    segment_roots: list[str] = Field(
+        default=[],
+        description="Folders that segments may be imported from, links followed; empty for any "
+        "folder that a run or an asset names.",
+    )
     spark: PaimonSparkResource = Field(default_factory=PaimonSparkResource)
 
     def __init__(self, **data: Any) -> None:
@@ -135,6 +152,14 @@ class PaimonCatalogResource(dg.ConfigurableResource):  # type: ignore[type-arg] 
         """
         _refuse_masks({"warehouse": self.warehouse, **self.options})
         return open_catalog(self.warehouse, self.options)
+
+    def segments(self, table: Table) -> Segments:
+        """Return a table's segments; files are taken from `segment_roots` only, if there are any.
+
+        Raises:
+            InvalidInputError: One of `segment_roots` is blank.
+        """
+        return table.segments(roots=self.segment_roots or None)
 
     def new_executor(self, kind: str | None = None) -> Executor[Any]:
         """Return who reads and writes rows.

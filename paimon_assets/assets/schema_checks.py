@@ -110,7 +110,7 @@ def overflow_check(
         return run.result(
             passed=not plan.loses,
             description=f"{text}." if text else "No pending change casts a stored value.",
-            metadata={CHANGES: changes_value(changes), **report_metadata(plan)},
+            metadata={CHANGES: changes_value(changes), **report_metadata(plan, run.table.path)},
         )
 
     text = "No stored value is lost by the changes that are pending."
@@ -153,7 +153,7 @@ def source_overflow_check(
         return run.result(
             passed=not any(column.lost for column in columns),
             description=f"{len(new)} files wait: {text or 'every type is that of the table'}.",
-            metadata={"paimon/files": len(new), **columns_metadata(columns)},
+            metadata={"paimon/files": len(new), **columns_metadata(columns, folder)},
         )
 
     text = "The values of files that wait fit the columns they go to."

@@ -16,6 +16,7 @@ from pydantic import Field
 
 from paimon_assets.assets.failures import dagster_failures, failure_of
 from paimon_assets.assets.metadata import (
+    DATA_VERSION,
     Metadata,
     data_version_of,
     snapshot_metadata,
@@ -116,13 +117,16 @@ def _evolve(
 
     def judged(plan: SchemaChangePlan) -> None:
         context.log.info("Table %s: %s", table.name, plan_text(plan))
-        found.update(plan_metadata(plan))
+        found.update(plan_metadata(plan, table.path))
 
     if config.dry_run:
-        judged(table.plan_alter(changes, executor=executor))
+        planned = table.plan_alter(changes, executor=executor)
+        judged(planned)
         context.log_event(
             dg.AssetObservation(
-                asset_key=asset_key_of(table.name), metadata={**found, "paimon/dry_run": True}
+                asset_key=asset_key_of(table.name),
+                description=f"Dry run: {plan_text(planned)}",
+                metadata={"paimon/dry_run": True, **found},
             )
         )
         return
@@ -136,6 +140,7 @@ def _evolve(
         ) from error
     if plan.differences:
         _tell(context, table, plan.new, found)
+        context.log.info("Table %s has schema %d now.", table.name, plan.new.id)
         return
     context.log.info("Nothing to change; table %s stays at schema %d.", table.name, plan.base.id)
 
@@ -149,7 +154,7 @@ def _tell(
     known = table_metadata(table) if snapshot is None else snapshot_metadata(table, snapshot)
     tags = {}
     if snapshot is not None:
-        tags["dagster/data_version"] = data_version_of(table, snapshot).value
+        tags[DATA_VERSION] = data_version_of(table, snapshot).value
     context.log_event(
         dg.AssetMaterialization(
             asset_key=asset_key_of(table.name),

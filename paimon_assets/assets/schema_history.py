@@ -29,10 +29,10 @@ def changes_since_last(context: dg.AssetExecutionContext, table: Table) -> Metad
         dg.TableRecord(
             {
                 "what": line.subject,
-                "field id": line.field_id,
                 "change": line.change,
                 "before": line.before,
                 "after": line.after,
+                "field id": line.field_id,
             }
         )
         for line in lines

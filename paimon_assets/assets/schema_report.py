@@ -16,19 +16,23 @@ REPORT = "paimon/overflow_report"
 EXAMPLES = "paimon/overflow_examples"
 CHANGES = "paimon/schema_changes"
 STORED_ROWS = (
-    "Judged are the rows that the newest snapshot stores, also those that a newer row or a "
-    "deletion hides: a read casts them, too."
+    "All stored rows count, also those that a newer row or a deletion hides: reads cast them."
 )
 
 
-def plan_metadata(plan: SchemaChangePlan) -> Metadata:
-    """Return what a change would do: the diff, and what becomes of stored values."""
+def plan_metadata(plan: SchemaChangePlan, root: str) -> Metadata:
+    """Return what a change would do: the diff, and what becomes of stored values.
+
+    Args:
+        plan: The change.
+        root: Of the files; they are named below it.
+    """
     diff = {DIFF: diff_table(plan)} if plan.differences else {}
     return {
         **diff,
-        CHANGES: changes_value(plan.changes),
+        **report_metadata(plan, root),
         "paimon/schema_before": plan.base.id,
-        **report_metadata(plan),
+        CHANGES: changes_value(plan.changes),
     }
 
 
@@ -38,37 +42,43 @@ def diff_table(plan: SchemaChangePlan) -> dg.TableMetadataValue:
     return _grid(
         {
             "what": line.subject,
-            "field id": line.field_id,
             "change": line.change,
             "before": line.before,
             "after": line.after,
             "cast": casts.get(line.field_id, "") if line.field_id is not None else "",
+            "field id": line.field_id,
         }
         for line in plan.differences
     )
 
 
-def report_metadata(plan: SchemaChangePlan) -> Metadata:
-    """Return what becomes of stored values."""
+def report_metadata(plan: SchemaChangePlan, root: str) -> Metadata:
+    """Return what becomes of stored values; files are named below `root`."""
     note = {"paimon/overflow_note": STORED_ROWS} if plan.columns else {}
-    return {**columns_metadata(plan.columns), **note}
+    return {**columns_metadata(plan.columns, root), **note}
 
 
-def columns_metadata(columns: Sequence[ColumnReport]) -> Metadata:
-    """Return a line for each column that is cast, and examples of values that are lost."""
+def columns_metadata(columns: Sequence[ColumnReport], root: str) -> Metadata:
+    """Return a line for each column that is cast, and examples of values that are lost.
+
+    Args:
+        columns: What was found.
+        root: Of the files; they are named below it.
+    """
     metadata: Metadata = {
         "paimon/lost_values": sum(column.lost for column in columns),
         "paimon/file_columns_read": sum(column.files_read for column in columns),
     }
     if columns:
-        metadata[REPORT] = _grid(_report_line(column) for column in columns)
+        kinds = [loss for loss in Loss if any(column.counts.get(loss) for column in columns)]
+        metadata[REPORT] = _grid(_report_line(column, kinds) for column in columns)
     examples = [
         {
             "column": column.column,
             "value": example.lost.value,
             "what happens": example.lost.loss.value,
             "becomes": example.lost.becomes,
-            "file": example.path,
+            "file": example.path.removeprefix(f"{root.rstrip('/')}/"),
         }
         for column in columns
         for example in column.examples
@@ -76,17 +86,16 @@ def columns_metadata(columns: Sequence[ColumnReport]) -> Metadata:
     return metadata | ({EXAMPLES: _grid(examples)} if examples else {})
 
 
-def _report_line(column: ColumnReport) -> Mapping[str, Any]:
+def _report_line(column: ColumnReport, kinds: Sequence[Loss]) -> Mapping[str, Any]:
     return {
         "column": column.column,
-        "field id": column.field_id,
         "before": column.before,
         "after": column.after,
-        "cast": column.cast,
         "stored values": column.rows,
         "lost": column.lost,
         "counted": "exactly" if column.is_exact else "at least",
-        **{loss.value: column.counts.get(loss, 0) for loss in Loss},
+        **{loss.value: column.counts.get(loss, 0) for loss in kinds},
+        "cast": column.cast,
         "files kept by statistics": column.files_kept,
         "files lost by statistics": column.files_lost,
         "files read": column.files_read,

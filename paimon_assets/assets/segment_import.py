@@ -6,8 +6,8 @@ Each run takes in what no live segment holds yet: new partition folders, new fil
 """
 
 import hashlib
-import inspect
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Unpack
 
 import dagster as dg
@@ -15,25 +15,34 @@ from pydantic import Field
 
 from paimon_assets.assets.declared_table import ensure_table
 from paimon_assets.assets.failures import dagster_failures
-from paimon_assets.assets.metadata import Metadata
-from paimon_assets.assets.provenance import commit_user_of, snapshot_properties
+from paimon_assets.assets.intake import Intake, define_intake
+from paimon_assets.assets.metadata import (
+    DATA_VERSION,
+    Metadata,
+    data_version_of,
+    snapshot_metadata,
+)
+from paimon_assets.assets.provenance import (
+    JOB,
+    RUN_ID,
+    STEP_KEY,
+    commit_user_of,
+    snapshot_properties,
+)
 from paimon_assets.assets.resource import (
-    DEFAULT_RESOURCE_KEY,
     ExecutorKind,
     PaimonCatalogResource,
 )
 from paimon_assets.assets.table_asset import (
     AssetOptions,
     TableTarget,
-    define_asset,
     result_of,
     result_of_earlier_try,
-    with_signature,
 )
 from paimon_assets.assets.translator import asset_key_of, identifier_of, identifier_of_asset
 from paimon_assets.engine.control.catalog import Identifier
 from paimon_assets.engine.control.segment_folder import FolderFile, walk
-from paimon_assets.engine.errors import InvalidInputError, NotFoundError
+from paimon_assets.engine.errors import NotFoundError
 from paimon_assets.engine.fileio.canonical import canonical_path
 from paimon_assets.engine.fileio.opening import file_io_for
 from paimon_assets.engine.spec.schema import Schema
@@ -43,6 +52,11 @@ from paimon_assets.engine.table.segments import SegmentOutcome
 from paimon_assets.engine.table.table import Table
 
 _ROWS_SHOWN = 200
+_REFUSED = {
+    "partitions_def": "a run takes in whatever is new",
+    "check_specs": "checks are definitions of their own",
+    "before_commit": "the files are part of the table as they lie, and nothing is written",
+}
 
 
 class SegmentImportConfig(dg.Config):
@@ -112,35 +126,17 @@ def segment_asset(
         **options: As for `dg.asset`.
 
     Raises:
-        InvalidInputError: `table` is no name, or the asset has partitions or check_specs.
+        InvalidInputError: `table` is no name; or the asset has partitions, check_specs or
+            before_commit.
     """
-    for refused in ("partitions_def", "check_specs"):
-        if refused in options:
-            raise InvalidInputError(
-                f"The segment asset of table {table} cannot have {refused}: a run takes in "
-                "whatever is new.",
-                kind="asset-options",
-            )
-    target = TableTarget(
-        identifier=identifier_of(table),
-        schema=schema,
-        executor=executor,
-        warehouse=warehouse,
-        code_version=options.get("code_version"),
+    intake = Intake(
+        take_in=partial(_take_in, source=source),
+        config=SegmentConfig,
+        description=f"Files of {source.format} format in '{source.path}', read where they lie.",
+        refused=_REFUSED,
     )
-
-    def take_in(context: dg.AssetExecutionContext, **inputs: Any) -> dg.MaterializeResult[Any]:
-        paimon, config = inputs[DEFAULT_RESOURCE_KEY], inputs["config"]
-        return _take_in(context, paimon, config, target, source)
-
-    take_in.__name__ = target.identifier.table
-    take_in.__doc__ = f"Files of {source.format} format in '{source.path}', read where they lie."
-    keyword = inspect.Parameter.KEYWORD_ONLY
-    parameters = [
-        inspect.Parameter("config", keyword, annotation=SegmentConfig),
-        inspect.Parameter(DEFAULT_RESOURCE_KEY, keyword, annotation=PaimonCatalogResource),
-    ]
-    return define_asset(with_signature(take_in, parameters), target, options)
+    target = TableTarget.of(table, schema, options, executor=executor, warehouse=warehouse)
+    return define_intake(target, intake, options)
 
 
 def _take_in(
@@ -148,6 +144,7 @@ def _take_in(
     paimon: PaimonCatalogResource,
     config: SegmentConfig,
     target: TableTarget,
+    *,
     source: SegmentSource,
 ) -> dg.MaterializeResult[Any]:
     taken = SegmentSource(
@@ -155,15 +152,15 @@ def _take_in(
     )
     with dagster_failures(target.identifier):
         table = ensure_table(paimon.catalog(), target.identifier, target.schema)
-        executor = paimon.new_executor(target.executor)
+        executor, segments = paimon.new_executor(target.executor), paimon.segments(table)
         if config.dry_run:
-            plan = table.segments().plan(taken, executor)
+            plan = segments.plan(taken, executor)
             return result_of(table, None, {"paimon/rows_in": 0, **plan_metadata(table, plan)})
         if config.refresh:
-            renewed = table.segments().refresh([], executor)
+            renewed = segments.refresh([], executor)
             ids = ", ".join(str(segment.id) for segment in renewed.segments) or "none"
             context.log.info("Segments read anew, because their files changed: %s.", ids)
-        outcome = table.segments().add(
+        outcome = segments.add(
             taken,
             executor,
             commit_user=commit_user_of(context),
@@ -174,7 +171,7 @@ def _take_in(
         elif outcome.was_already_committed:
             return result_of_earlier_try(context, table, outcome.snapshot)
         number = None if outcome.snapshot is None else outcome.snapshot.id
-        return result_of(table, number, outcome_metadata(table, outcome))
+        return result_of(table, number, {**target.lineage, **outcome_metadata(table, outcome)})
 
 
 @dg.op(name="import_segment", tags={"kind": "paimon"})
@@ -185,21 +182,41 @@ def import_segment(
     identifier = identifier_of(config.table)
     with dagster_failures(identifier):
         table = paimon.catalog().get_table(identifier)
-        executor = paimon.new_executor(None)
+        executor, segments = paimon.new_executor(None), paimon.segments(table)
         if config.dry_run:
-            plan = table.segments().plan(config.source, executor)
-            context.add_output_metadata(plan_metadata(table, plan))
-            context.log.info("Dry run: %d files; nothing was committed.", len(plan.files))
+            plan = segments.plan(config.source, executor)
+            shown = {"paimon/dry_run": True, **plan_metadata(table, plan)}
+            _observe(context, identifier, f"Dry run: {plan_text(plan)}", shown)
             return
-        outcome = table.segments().add(
-            config.source, executor, commit_user=f"dagster:{context.run.run_id}:import_segment"
+        step = str(context.node_handle)
+        outcome = segments.add(
+            config.source,
+            executor,
+            commit_user=f"dagster:{context.run.run_id}:{step}",
+            properties={RUN_ID: context.run.run_id, JOB: context.run.job_name, STEP_KEY: step},
         )
-        metadata = outcome_metadata(table, outcome)
-        context.add_output_metadata(metadata)
-        if outcome.snapshot is not None:
-            result = result_of(table, outcome.snapshot.id, metadata)
-            key = asset_key_of(identifier)
-            context.log_event(dg.AssetMaterialization(key, metadata=result.metadata))
+        metadata, text = outcome_metadata(table, outcome), outcome_text(outcome)
+        if outcome.snapshot is None:
+            _observe(context, identifier, text, metadata)
+            return
+        context.log.info("Table %s: %s", identifier, text)
+        context.log_event(
+            dg.AssetMaterialization(
+                asset_key_of(identifier),
+                description=text,
+                metadata={**metadata, **snapshot_metadata(table, outcome.snapshot)},
+                tags={DATA_VERSION: data_version_of(table, outcome.snapshot).value},
+            )
+        )
+
+
+def _observe(
+    context: dg.OpExecutionContext, identifier: Identifier, text: str, metadata: Metadata
+) -> None:
+    context.log.info("Table %s: %s", identifier, text)
+    context.log_event(
+        dg.AssetObservation(asset_key_of(identifier), description=text, metadata=metadata)
+    )
 
 
 def segment_import_job(
@@ -330,6 +347,27 @@ def plan_metadata(table: Table, plan: ImportPlan) -> Metadata:
         if records:
             metadata[key] = dg.MetadataValue.table(records)
     return metadata
+
+
+def plan_text(plan: ImportPlan) -> str:
+    """Return one line on what an import would do."""
+    if plan.problem is not None:
+        return f"It would be refused: {plan.problem.message}"
+    rows = _rows_text(plan.row_count, len(plan.files))
+    return f"{rows} in '{plan.root}' would be read where they lie."
+
+
+def outcome_text(outcome: SegmentOutcome) -> str:
+    """Return one line on what an import did."""
+    if outcome.snapshot is None:
+        return "No file is new; nothing was committed."
+    files = sum(len(segment.files) for segment in outcome.segments)
+    rows = sum(segment.row_count for segment in outcome.segments)
+    return f"Snapshot {outcome.snapshot.id}: {_rows_text(rows, files)}, read where they lie."
+
+
+def _rows_text(rows: int, files: int) -> str:
+    return f"{rows:,} rows of {files:,} file{'' if files == 1 else 's'}"
 
 
 def outcome_metadata(table: Table, outcome: SegmentOutcome) -> Metadata:

@@ -11,7 +11,7 @@ import inspect
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypedDict, Unpack
 
 import dagster as dg
@@ -118,6 +118,28 @@ class TableTarget:
     lineage: Metadata = field(default_factory=dict)
     """Column lineage, if it was declared."""
 
+    @classmethod
+    def of(
+        cls,
+        table: str | Identifier,
+        schema: Schema,
+        options: AssetOptions,
+        *,
+        executor: ExecutorKind | None = None,
+        warehouse: str | None = None,
+    ) -> "TableTarget":
+        """Return the target of an asset without partitions, as its options describe it."""
+        return cls(
+            identifier=identifier_of(table),
+            schema=schema,
+            executor=executor,
+            warehouse=warehouse,
+            code_version=options.get("code_version"),
+            has_checks=bool(options.get("check_specs")),
+            before_commit=options.get("before_commit", ()),
+            lineage=lineage_metadata(options.get("pass_through", {}), schema, str(table)),
+        )
+
 
 @dataclass(frozen=True, kw_only=True)
 class _Production:
@@ -167,17 +189,10 @@ def paimon_asset(
     >>> planes.key
     AssetKey(['ods', 'planes'])
     """
-    target = TableTarget(
-        identifier=identifier_of(table),
-        schema=schema,
-        executor=executor,
-        warehouse=warehouse,
+    target = replace(
+        TableTarget.of(table, schema, options, executor=executor, warehouse=warehouse),
         partition_column=partition_column,
         mode=write_mode(mode, str(table)),
-        code_version=options.get("code_version"),
-        has_checks=bool(options.get("check_specs")),
-        before_commit=options.get("before_commit", ()),
-        lineage=lineage_metadata(options.get("pass_through", {}), schema, str(table)),
     )
     _check_partition_column(target, is_partitioned="partitions_def" in options)
 
@@ -336,13 +351,14 @@ def materialize_table(
         earlier = write.find_committed()
         if earlier is not None and not target.has_checks:
             _tell_partitions(context, write, earlier)
-            return result_of_earlier_try(context, table, earlier, audit.results(earlier))
+            checks = audit.results(earlier, write.replaced())
+            return result_of_earlier_try(context, table, earlier, checks)
         production = produce(table)
         started = time.monotonic()
         if earlier is not None:
             # Checks are asked for in every try; the rows are not written again.
             _tell_partitions(context, write, earlier)
-            checks = [*production.check_results, *audit.results(earlier)]
+            checks = [*production.check_results, *audit.results(earlier, write.replaced())]
             return result_of_earlier_try(context, table, earlier, checks)
         outcome = write.write(production.frame, paimon, target.executor)
         _tell_partitions(context, write, outcome.snapshot if outcome else None)

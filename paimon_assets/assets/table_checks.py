@@ -12,9 +12,8 @@ import dagster as dg
 
 from paimon_assets.assets.checks import CheckOptions, CheckRun, define_check, records_value
 from paimon_assets.assets.file_debt import FileDebt
-from paimon_assets.assets.metadata import Metadata
+from paimon_assets.assets.metadata import Metadata, newest_data
 from paimon_assets.assets.table_picture import levels_table
-from paimon_assets.assets.table_sensor import newest_data
 from paimon_assets.assets.unique_keys import DuplicateKeys, find_duplicates, unmerged_plan
 from paimon_assets.engine.control.clock import Clock, SystemClock
 from paimon_assets.engine.errors import InvalidInputError

@@ -2,7 +2,7 @@
 
 Each tick asks every table for its newest snapshot. Where data changed, one event with the table's
 data version is reported: automation conditions downstream follow it, and a target is run. A
-compaction changes no row and is passed over.
+compaction changes no row and is passed over, and so are statistics.
 
 The cursor holds, per table, the last snapshot seen and when it was committed: snapshots may expire
 between ticks, a table may be rolled back or made anew. Both are told in the event, not stumbled on.
@@ -19,17 +19,20 @@ from typing import Any
 import dagster as dg
 
 from paimon_assets.assets.external_tables import OpenCatalog
-from paimon_assets.assets.metadata import Metadata, snapshot_or_none
+from paimon_assets.assets.metadata import (
+    DATA_VERSION,
+    Metadata,
+    newest_data,
+    snapshot_or_none,
+)
 from paimon_assets.assets.resource import PaimonCatalogResource
 from paimon_assets.assets.translator import TABLE_NAME, identifier_of
 from paimon_assets.engine.control.catalog import Identifier
 from paimon_assets.engine.errors import PaimonError
-from paimon_assets.engine.spec.snapshot import CommitKind, Snapshot
+from paimon_assets.engine.spec.snapshot import Snapshot
 from paimon_assets.engine.table.api import TableCatalog
 from paimon_assets.engine.table.table import Table
 
-DATA_VERSION = "dagster/data_version"
-_SEARCH = 1_000
 _NAMED = 5
 
 
@@ -63,7 +66,7 @@ class Change:
 
     newest: Snapshot
     data: Snapshot | None
-    """The newest snapshot that changed data; None if only compactions happened."""
+    """The newest snapshot that changed data; None if rows stayed as they are."""
     note: str = ""
     """What a person should know: expired snapshots, a rollback, a table made anew."""
 
@@ -84,18 +87,6 @@ def change_since(table: Table, seen: Seen | None) -> Change | None:
         return Change(newest=newest, data=newest_data(table, newest) or newest, note=note)
     data = newest_data(table, newest, seen.snapshot_id)
     return Change(newest=newest, data=data, note=_expiry_text(table, newest, seen, data))
-
-
-def newest_data(table: Table, newest: Snapshot, after_id: int = 0) -> Snapshot | None:
-    """Return the newest snapshot after some id that is no compaction, None if none is left."""
-    snapshot: Snapshot | None = newest
-    for _ in range(_SEARCH):
-        if snapshot is None or snapshot.commit_kind is not CommitKind.COMPACT:
-            return snapshot
-        if snapshot.id <= after_id + 1:
-            return None
-        snapshot = snapshot_or_none(table, snapshot.id - 1)
-    return snapshot
 
 
 def _break_text(table: Table, newest: Snapshot, seen: Seen) -> str:

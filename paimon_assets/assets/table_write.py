@@ -13,6 +13,7 @@ from paimon_assets.assets.provenance import StepIdentity
 from paimon_assets.assets.resource import PaimonCatalogResource
 from paimon_assets.engine.errors import AlreadyExistsError, InvalidInputError
 from paimon_assets.engine.spec.snapshot import Snapshot
+from paimon_assets.engine.table.read_builder import ReadBuilder
 from paimon_assets.engine.table.staged_batch import Audit
 from paimon_assets.engine.table.table import Table
 from paimon_assets.engine.table.write_builder import WriteBuilder, WriteOutcome
@@ -73,6 +74,13 @@ class TableWrite:
         if found is not None:
             advance(self.consumed, found.properties)
         return found
+
+    def replaced(self) -> ReadBuilder | None:
+        """Return a read of what the write replaces, None if it is not known before the rows are."""
+        if self.mode is not WriteMode.OVERWRITE:
+            return None
+        read = self.table.new_read_builder()
+        return read if self.partitions is None else read.with_filter(self.partitions.predicate())
 
     def write(
         self, frame: Frame | None, paimon: PaimonCatalogResource, executor_kind: str | None

@@ -196,6 +196,13 @@ def test_a_table_that_fails_stops_no_other(paimon, instance, table):
     assert table.latest_snapshot().commit_kind is CommitKind.COMPACT
 
 
+def test_a_declared_table_that_is_not_there_yet_is_no_failure(paimon, instance):
+    result = compact(paimon, instance)
+    assert result.success
+    assert observed(result) == []
+    assert "does not exist" in told(compact(paimon, instance, tables=["ops.planes"]))
+
+
 def test_every_step_is_in_the_pool_of_its_writers():
     job = compaction_job([the_planes])
     pools = {op.name: op.pool for op in job.all_node_defs if isinstance(op, dg.OpDefinition)}

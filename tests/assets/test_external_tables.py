@@ -141,6 +141,16 @@ def test_a_compaction_is_no_news(paimon: PaimonCatalogResource, table: Table) ->
     assert event.metadata["paimon/snapshot_id"].value == 4
 
 
+def test_statistics_are_no_news(paimon: PaimonCatalogResource, table: Table) -> None:
+    ticks = Ticks(paimon)
+    write(table, "N1")
+    table.analyze()
+    [event] = ticks.events()
+    assert event.tags == {"dagster/data_version": "1"}
+    table.analyze()
+    assert ticks.events() == []
+
+
 def test_snapshots_that_expired_between_ticks_are_told(
     paimon: PaimonCatalogResource, table: Table
 ) -> None:

@@ -175,3 +175,30 @@ def test_a_retried_step_commits_once(mode: str, warehouse: str) -> None:
     assert metadata_of(result, KEY)["paimon/already_committed"] is True
     assert pairs_in(paimon) == [(1, "a")]
     assert [s.id for s in paimon.catalog().get_table("shop.orders").snapshots()] == [1]
+
+
+@pytest.mark.parametrize(
+    ("key", "metadata", "manager", "table"),
+    [
+        (["orders"], {}, {}, "default.orders"),
+        (["orders"], {}, {"database": "shop"}, "shop.orders"),
+        (["lake", "shop", "orders"], {}, {"database": "other"}, "shop.orders"),
+        (["shop", "orders"], {"table": "raw.o"}, {"database": "other"}, "raw.o"),
+    ],
+)
+def test_which_table_an_asset_is(
+    key: list[str],
+    metadata: dict[str, Any],
+    manager: dict[str, str],
+    table: str,
+    paimon: PaimonCatalogResource,
+) -> None:
+    """What the definition says, then the asset's key, then the manager."""
+
+    @dg.asset(key=key, metadata=paimon_output(**metadata))
+    def orders_of() -> pa.Table:
+        return rows((1, "a"))
+
+    result = io_run(orders_of, paimon, manager=PaimonIOManager(paimon=paimon, **manager))
+    assert result.success, failure_text(result)
+    assert len(rows_of(paimon.catalog().get_table(table))) == 1

@@ -11,11 +11,15 @@ import pytest
 
 from paimon_assets.assets import PaimonCatalogResource, paimon_output
 from paimon_assets.engine.codec.arrow_types import to_arrow_type
+from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.spec.schema import Schema
 from tests.assets.io_support import io_run, range_tags, told_by_partition
 from tests.assets.support import failure_text, instance_beside
 
-pytestmark = pytest.mark.filterwarnings("ignore:Parameter `backfill_policy`:dagster.BetaWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:Parameter `backfill_policy`:dagster.BetaWarning"),
+    pytest.mark.filterwarnings("ignore:Class `MultiToSingle:dagster.BetaWarning"),
+]
 
 KEY = dg.AssetKey(["log", "events"])
 DAYS = dg.DailyPartitionsDefinition("2024-01-01", end_date="2024-02-01")
@@ -345,6 +349,45 @@ class TestReading:
         assets = [events(None, days, self.SCHEMA), reader]
         assert io_run(assets, paimon, selection=[reader], partition_key="odd").success
         assert seen == [1, 3, 5]
+
+    @pytest.mark.parametrize(
+        ("dimension", "key", "expected"),
+        [("day", "2024-01-02", [3, 4]), ("shop", "eu", [1, 3]), (None, None, [1, 2, 3, 4])],
+    )
+    def test_one_dimension_of_two(
+        self,
+        dimension: str | None,
+        key: str | None,
+        expected: list[int],
+        paimon: PaimonCatalogResource,
+    ) -> None:
+        days = dg.StaticPartitionsDefinition(["2024-01-01", "2024-01-02"])
+        shops = dg.StaticPartitionsDefinition(["eu", "us"])
+        cells = dg.MultiPartitionsDefinition({"day": days, "shop": shops})
+        schema = Schema.of({"d": "DATE", "s": "STRING", "n": "INT"}, partition_keys=["d", "s"])
+        frame = pa.table(
+            {
+                "d": pa.array([dt.date(2024, 1, day) for day in (1, 1, 2, 2)]),
+                "s": pa.array(["eu", "us", "eu", "us"]),
+                "n": pa.array([1, 2, 3, 4], pa.int32()),
+            }
+        )
+        asset = events(frame, cells, schema, {"day": "d", "shop": "s"})
+        paimon.catalog().create_database("log")
+        table = paimon.catalog().create_table("log.events", schema)
+        table.new_write_builder().write(frame, EmbeddedExecutor())
+        seen: list[int] = []
+        mapping = dg.MultiToSingleDimensionPartitionMapping(dimension) if dimension else None
+        keys = {"day": days, "shop": shops}.get(dimension or "")
+
+        @dg.asset(ins={"table": dg.AssetIn(KEY, partition_mapping=mapping)}, partitions_def=keys)
+        def reader(table: pa.Table) -> dg.MaterializeResult[Any]:
+            seen.extend(numbers_of(table))
+            return dg.MaterializeResult()
+
+        result = io_run([asset, reader], paimon, selection=[reader], partition_key=key)
+        assert result.success, failure_text(result)
+        assert seen == expected
 
     def test_its_own_rows_from_the_first_run_on(self, paimon: PaimonCatalogResource) -> None:
         heights: list[int] = []

@@ -104,3 +104,8 @@ def test_without_spark_installed_the_message_says_what_to_install(
 
 def test_a_spark_resource_that_was_never_used_stops_nothing() -> None:
     PaimonSparkResource().stop()
+
+
+def test_connect_has_no_spark_context() -> None:
+    with pytest.raises(InvalidInputError, match="use spark_session"):
+        _ = PaimonSparkResource(master="sc://nobody.invalid").spark_context

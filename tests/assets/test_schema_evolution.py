@@ -87,7 +87,7 @@ def test_the_default_is_a_dry_run_that_shows_diff_and_report(paimon, table):
     assert (line["overflows"], line["counted"], line["files read"]) == (1, "at least", 0)
     [example] = [line.data for line in found["paimon/overflow_examples"]]
     assert (example["value"], example["what happens"]) == ("300", "overflows")
-    assert example["file"].endswith(".parquet")
+    assert example["file"].startswith("bucket-")
     assert changes_from_json(found["paimon/schema_changes"]) == changes
     assert found["paimon/dry_run"] is True
     assert not result.get_asset_materialization_events()
@@ -249,7 +249,7 @@ def test_values_of_files_that_wait_are_judged_before_they_are_written(paimon, tm
     assert not found.passed
     assert "1 overflow, of 1 values" in (found.description or "")
     [example] = [line.data for line in found.metadata["paimon/overflow_examples"].records]
-    assert (example["value"], example["file"]) == ("2147483648", f"{landing}/b.parquet")
+    assert (example["value"], example["file"]) == ("2147483648", "b.parquet")
 
 
 def test_the_declaration_itself_may_be_what_is_pending(paimon, table):

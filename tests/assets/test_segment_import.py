@@ -127,8 +127,10 @@ def test_the_job_shows_the_difference_and_imports(tmp_path, paimon):
     write(tmp_path / "orc" / "1.orc", rows((1, "x")).rename_columns(["a", "B"]))
     config = {"table": "db.t", "path": str(tmp_path / "orc"), "format": "orc"}
     dry = imported(paimon, SegmentImportConfig(**config, dry_run=True))
-    [output] = [event for event in dry.all_events if event.is_successful_output]
-    shown = output.step_output_data.metadata
+    [event] = dry.get_asset_observation_events()
+    told = event.asset_observation_data.asset_observation
+    assert "It would be refused" in told.description
+    shown = told.metadata
     assert "is called 'B'" in shown["paimon/problem"].value
     failed = imported(paimon, SegmentImportConfig(**config))
     assert not failed.success
@@ -139,6 +141,10 @@ def test_the_job_shows_the_difference_and_imports(tmp_path, paimon):
     [event] = done.get_asset_materialization_events()
     assert event.asset_key == dg.AssetKey(["db", "t"])
     assert event.materialization.metadata["paimon/rows_in"].value == 1
+    assert event.materialization.tags["dagster/data_version"] == "1"
+    assert event.materialization.description == "Snapshot 1: 1 rows of 1 file, read where they lie."
+    snapshot = table.latest_snapshot()
+    assert snapshot.properties["dagster.run-id"] == done.run_id
     assert rows_of(catalog.get_table("db.t")) == [{"a": 1, "b": "x"}]
 
 
@@ -175,3 +181,21 @@ def test_a_segment_asset_has_no_partitions():
             source=source,
             partitions_def=dg.StaticPartitionsDefinition(["a"]),
         )
+
+
+def test_folders_come_from_the_roots_of_the_resource(folder, tmp_path):
+    def allowing(*roots: Path) -> PaimonCatalogResource:
+        return PaimonCatalogResource(
+            warehouse=str(tmp_path / "warehouse"),
+            executor="embedded",
+            segment_roots=[str(root) for root in roots],
+        )
+
+    asset, _ = sales(folder)
+    strict = allowing(tmp_path / "allowed")
+    result = run(asset, strict)
+    assert not result.success
+    assert "lies in none of the folders" in failure_text(result)
+    config = SegmentImportConfig(table="shop.sales", path=str(folder), partition="day:int")
+    assert "lies in none of the folders" in failure_text(imported(strict, config))
+    assert run(asset, allowing(tmp_path / "allowed", tmp_path)).success

@@ -74,6 +74,14 @@ def test_the_flights_table_was_evolved_and_says_so(first, home: Path):
     assert "5 of 5 checks of demo.flights pass" in first.stdout
 
 
+def test_the_tables_were_kept_up_and_it_says_so(first, home: Path):
+    table = open_catalog(str(home / "warehouse")).get_table("demo.flights")
+    assert {run.level for bucket in table.shape().buckets for run in bucket.runs} == {5}
+    assert "compaction_job, strategy full, demo.flights: Snapshot 2: " in first.stdout
+    assert "maintenance_job, all tables: " in first.stdout
+    assert "FAILED" not in first.stdout
+
+
 def test_the_second_run_finds_nothing_new_and_adds_nothing(first, home: Path):
     catalog = open_catalog(str(home / "warehouse"))
     names = catalog.list_tables("demo")
@@ -81,7 +89,9 @@ def test_the_second_run_finds_nothing_new_and_adds_nothing(first, home: Path):
     again = run_demo(home, "embedded")
     assert again.returncode == 0, again.stdout + again.stderr
     assert "Nothing new to ingest" in again.stdout
-    assert "as declared, nothing to evolve" in again.stdout
+    assert "as declared, nothing to evolve; 5 of 5 checks" in again.stdout
+    assert "demo.flights: Nothing to compact." in again.stdout
+    assert "maintenance_job, all tables: " in again.stdout
     assert catalog.get_table("demo.flights").schema.id == 1
     assert {name: catalog.get_table(f"demo.{name}").latest_snapshot() for name in names} == before
 

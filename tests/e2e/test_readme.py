@@ -1,5 +1,6 @@
 """The README's code runs as it stands there, and its pictures exist."""
 
+import importlib
 import re
 import subprocess
 import sys
@@ -7,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import dagster as dg
+import pandera.pyarrow as pap
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from paimon_assets.assets import PaimonCatalogResource
+from paimon_assets.assets import PaimonCatalogResource, build_pandera_checks
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.spec.schema import Schema
 from paimon_assets.engine.table.api import open_catalog
@@ -98,6 +100,25 @@ def test_what_else_a_table_does(tmp_path):
     exec(compile(code, "README.md", "exec"), names)  # noqa: S102 - it is our own text
     read = catalog.get_table("shop.sales").new_read_builder().to_arrow()
     assert read["price"].to_pylist() == [1, 2]
+
+
+def test_a_batch_that_fails_its_check_never_becomes_current(tmp_path):
+    names = names_of(snippet("def orders()"))
+    names["schema"] = pap.DataFrameSchema({"amount": pap.Column(float, pap.Check.lt(10))})
+    names["build_pandera_checks"] = build_pandera_checks
+    code = snippet("before_commit=") + "def checked():\n    return pd.DataFrame(ROWS)\n"
+    names["ROWS"] = {"id": [1, 2], "amount": [9.9, 20.0]}
+    exec(compile(code, "README.md", "exec"), names)  # noqa: S102 - it is our own text
+    resource = PaimonCatalogResource(warehouse=str(tmp_path), executor="embedded")
+    resources = {"paimon": resource}
+    assert not dg.materialize([names["checked"]], resources=resources, raise_on_error=False).success
+    assert resource.catalog().get_table("shop.orders").latest_snapshot() is None
+
+
+def test_the_component_that_is_scaffolded_is_one():
+    [(module, name)] = re.findall(r"dg scaffold defs ([\w.]+)\.(\w+) ", README)
+    component = getattr(importlib.import_module(module), name)
+    assert issubclass(component, dg.Component)
 
 
 def test_pictures_and_links_exist():

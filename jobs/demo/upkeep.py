@@ -1,0 +1,63 @@
+"""The end of the demo's night: its tables are compacted and maintained, which changes no row.
+
+A second run finds nothing left to do, and commits nothing.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import dagster as dg
+
+from jobs.compaction import compaction_job
+from jobs.demo.evolution import RunJob
+from jobs.maintenance import maintenance_job
+from paimon_assets.assets import CompactionConfig, MaintenanceConfig
+from paimon_assets.assets.compaction import StrategyChoice
+from resources import build_resources
+
+COMPACTED = "demo.flights"
+
+
+def embedded_jobs() -> dg.Definitions:
+    """The same jobs, on tables of this process: some megabytes need no Spark."""
+    return dg.Definitions(
+        jobs=[compaction_job, maintenance_job],
+        resources=build_resources("embedded"),
+        executor=dg.in_process_executor,
+    )
+
+
+def keep_up(run_job: RunJob) -> Iterator[str]:
+    """Compact the flights fully and maintain all tables; yield what happened.
+
+    Args:
+        run_job: Runs a job of this deployment.
+    """
+    config = CompactionConfig(tables=[COMPACTED], strategy=StrategyChoice.full)
+    compacted = run_job("compaction_job", dg.RunConfig(ops={"compact": config}))
+    yield f"compaction_job, strategy full, {COMPACTED}: {_or_failed(compacted, _observed)}"
+    maintained = run_job("maintenance_job", dg.RunConfig(ops={"maintain": MaintenanceConfig()}))
+    yield f"maintenance_job, all tables: {_or_failed(maintained, _summary)}"
+
+
+def _or_failed(result: dg.ExecuteInProcessResult, tell: Any) -> str:
+    return str(tell(result)) if result.success else "[red]FAILED[/], `make dev` shows its run."
+
+
+def _observed(result: dg.ExecuteInProcessResult) -> str:
+    [event] = result.get_asset_observation_events()
+    observation = event.asset_observation_data.asset_observation
+    dropped = observation.metadata["paimon/rows_dropped"].value
+    gone = f" {dropped:,} deleted rows are gone for good." if dropped else ""
+    return f"{observation.description}{gone}"
+
+
+def _summary(result: dg.ExecuteInProcessResult) -> str:
+    """Return what was done, of all tables."""
+    [event] = [event for event in result.all_events if event.is_successful_output]
+    summary = event.step_output_data.metadata.get("paimon/summary")
+    if not isinstance(summary, dg.TableMetadataValue):
+        return "nothing to do."
+    lines = [line.data for line in summary.records]
+    told = [f"{line['table']} {line['task']} {line['note'] or line['count']}" for line in lines]
+    return f"{'; '.join(told)}."
