@@ -26,6 +26,7 @@ from paimon_assets.assets import (
     CheckOptions,
     FileSource,
     PaimonCatalogResource,
+    data_version_of,
     file_ingestion_asset,
     overflow_check,
     paimon_asset,
@@ -182,13 +183,17 @@ def daily_delays(
 ) -> dg.MaterializeResult[Any]:
     """Flights, planes and weather joined by Spark into one row per day and airport.
 
-    Reads each table at one snapshot and remembers which; while none has a newer one there is
-    nothing to do.
+    Reads each table at one snapshot and remembers its data version, which a compaction leaves as it
+    is; while none has a newer one there is nothing to do.
     """
     tables = {name: paimon.catalog().get_table(f"demo.{name}") for name in _COLUMNS}
     snapshots = {name: table.latest_snapshot() for name, table in tables.items()}
     ids = {name: snapshot.id if snapshot else 0 for name, snapshot in snapshots.items()}
-    inputs = ", ".join(f"demo.{name} at snapshot {number}" for name, number in ids.items())
+    inputs = ", ".join(
+        f"demo.{name} at data version {data_version_of(tables[name], snapshot).value}"
+        for name, snapshot in snapshots.items()
+        if snapshot
+    )
     if _inputs_of_last_run(context) == inputs:
         context.log.info("Still the same inputs (%s).", inputs)
         return dg.MaterializeResult(metadata={_INPUTS: inputs})

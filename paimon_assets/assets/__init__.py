@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from paimon_assets.assets.io_manager import PaimonIOManager
     from paimon_assets.assets.io_metadata import paimon_input, paimon_output
     from paimon_assets.assets.maintenance import MaintenanceConfig, maintenance_job
+    from paimon_assets.assets.metadata import data_version_of
     from paimon_assets.assets.pandera_checks import build_pandera_checks
     from paimon_assets.assets.resource import (
         ExecutorKind,
@@ -89,6 +90,7 @@ __all__ = [
     "audited_asset",
     "build_pandera_checks",
     "compaction_job",
+    "data_version_of",
     "describe_tables",
     "external_table_specs",
     "file_debt_sensor",
@@ -143,6 +145,7 @@ _HOMES = {
     "file_debt_sensor": "file_debt",
     "MaintenanceConfig": "maintenance",
     "maintenance_job": "maintenance",
+    "data_version_of": "metadata",
     "IngestConfig": "ingestion",
     "file_ingestion_asset": "ingestion",
     "ExecutorKind": "resource",
