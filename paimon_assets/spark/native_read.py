@@ -1,11 +1,11 @@
-"""Which files Spark's own Parquet reader may read, and how.
+"""Which files Spark's own Parquet and ORC readers may read, and how.
 
 A column that stays in the JVM is read several times faster by Spark than through Python, and Spark
 skips what a query does not need. That pays only where a data file is already what the read returns:
 
-    Parquet, no deletion vector, nothing to merge, no retractions
+    Parquet or ORC, no deletion vector, nothing to merge, no retractions
     every column in its type of now; under another name, or not at all, if the file is older
-    types that both readers read alike
+    types that both readers read alike; of ORC no dates, timestamps, CHAR and nested ones
     storage that Spark reaches as this engine does: local paths and HDFS
 
 All else is read by the engine; the two are united. Partition columns come from the metadata, as the
@@ -62,6 +62,8 @@ _SAME_ROOTS = (
     | TIMESTAMP_ROOTS
     | {TypeRoot.DECIMAL, TypeRoot.FLOAT, TypeRoot.DOUBLE, TypeRoot.BINARY, TypeRoot.VARBINARY}
 )
+_ORC_ROOTS = _SAME_ROOTS - TIMESTAMP_ROOTS - {TypeRoot.DATE, TypeRoot.CHAR}
+"""Writers differ in calendars and zones, and pad CHAR."""
 
 
 def read_natively(
@@ -152,12 +154,18 @@ class PlainSchemas:
     """Of files that a Paimon writer wrote."""
     foreign: frozenset[int]
     """Of files of others."""
+    formats: frozenset[str]
 
     @classmethod
     def of(cls, context: ReadContext) -> Self:
         """Look at every schema of a read."""
         own = frozenset(number for number in context.schemas_by_id if _holds(context, number))
-        return cls(own=own, foreign=frozenset() if _reads_times(context) else own)
+        fits_orc = all(field.type.root in _ORC_ROOTS for field in stored_fields(context))
+        return cls(
+            own=own,
+            foreign=frozenset() if _reads_times(context) else own,
+            formats=frozenset({"parquet", "orc"} if fits_orc else {"parquet"}),
+        )
 
 
 def is_plain(context: ReadContext, split: DataSplit, schemas: PlainSchemas) -> bool:
@@ -178,7 +186,7 @@ def _is_plain_file(
     path = split.path_of(file)
     plain = schemas.own if file.external_path is None else schemas.foreign
     return (
-        file.file_format == "parquet"
+        file.file_format in schemas.formats
         and file.write_cols is None
         and not (context.schema.has_primary_key and file.delete_row_count != 0)
         and scheme_of(path) in _SCHEMES

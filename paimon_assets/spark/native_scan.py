@@ -1,6 +1,6 @@
 """How the files that Spark's own reader reads are grouped into scans.
 
-    one scan  =  files that name their columns alike
+    one scan  =  files of one format that name their columns alike
                + of one partition, or of any partitions below one folder
 
 Planning a scan takes tens of milliseconds, and Spark lists many files by a job of one task each: a
@@ -51,6 +51,7 @@ _listing = threading.Lock()
 class Scan:
     """What the files of one scan have in common."""
 
+    file_format: str
     names: tuple[str | None, ...]
     """What the files call the needed columns they store; None where they are older than one."""
     base: str | None = None
@@ -123,7 +124,9 @@ class _ScanFinder:
             names = self._names[file.schema_id]
             base = self._base(split.partition, split.path_of(file).rpartition("/")[0])
             constants = split.partition if self._needs_partition and base is None else EMPTY_ROW
-            found.append(Scan(names=names, base=base, partition=constants))
+            found.append(
+                Scan(file_format=file.file_format, names=names, base=base, partition=constants)
+            )
         return found
 
     def _base(self, partition: bytes, folder: str) -> str | None:
@@ -197,7 +200,8 @@ def scan_frame(
     elif scan.partition != EMPTY_ROW:
         columns |= _constants(context, scan.partition)
     with _listed_here(session, paths):
-        rows = reader.schema(to_spark_schema(schema)).parquet(*map(_uri, paths))
+        reader = reader.format(scan.file_format).schema(to_spark_schema(schema))
+        rows = reader.load(list(map(_uri, paths)))
     named = rows.select(*(column.alias(name) for name, column in columns.items()))
     return named.filter(passes).select(*(quoted(name) for name in context.columns))
 

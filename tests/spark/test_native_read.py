@@ -26,6 +26,8 @@ error_inside = pytest.importorskip("paimon_assets.spark.failure").error_inside
 
 COLUMNS = {"id": "BIGINT", "part": "STRING", "value": "INT"}
 PLAIN_TYPES = {name: kind for name, kind in ALL_TYPES.items() if name != "time"}
+ORC_NAMES = ("flag", "tiny", "small", "number", "big", "real", "double", "price", "text", "raw")
+ORC_TYPES = {name: ALL_TYPES[name] for name in ORC_NAMES}
 
 
 def write(table, rows):
@@ -42,6 +44,10 @@ def create(catalog, columns=COLUMNS, rows=(), **kwargs):
 
 def some_rows(count=9):
     return [{"id": n, "part": "ab"[n % 2], "value": n or None} for n in range(count)]
+
+
+def some_rows_with(name):
+    return [{**row, name: None} for row in some_rows()]
 
 
 def ways(session, read):
@@ -65,6 +71,32 @@ def test_every_type_reads_alike(spark, new_catalog):
     table = create(new_catalog, PLAIN_TYPES, listed)
     by_spark, by_engine = ways(spark, table.new_read_builder())
     assert by_spark == by_engine
+
+
+@pytest.mark.spark
+def test_orc_files_read_alike(spark, new_catalog):
+    listed = [{name: row[name] for name in ORC_TYPES} for row in (A_ROW, NOTHING)]
+    table = create(new_catalog, ORC_TYPES, listed, options={"file.format": "orc"})
+    table = table.alter(
+        [
+            RenameColumn(field_names=("number",), new_name="whole"),
+            AddColumn(field_names=("late",), data_type=bigint()),
+        ]
+    )
+    for where in (None, "whole IS NULL", "whole > -1000 AND late IS NULL"):
+        by_spark, by_engine = ways(spark, table.new_read_builder().with_filter(where))
+        assert by_spark == by_engine
+        assert by_engine
+
+
+@pytest.mark.parametrize("fine", ["DATE", "TIMESTAMP(3)", "CHAR(3)", ArrayType(element=integer())])
+def test_types_that_orc_writers_write_differently_are_the_engines(new_catalog, fine):
+    options = {"file.format": "orc"}
+    table = create(new_catalog, {**COLUMNS, "fine": fine}, some_rows_with("fine"), options=options)
+    for columns, plain in ((None, False), (["id", "part"], True)):
+        plan = table.new_read_builder().with_columns(columns).plan()
+        schemas = native_read.PlainSchemas.of(plan.context)
+        assert native_read.is_plain(plan.context, plan.splits[0], schemas) is plain
 
 
 @pytest.mark.spark
@@ -287,7 +319,7 @@ DELETIONS = DeletionFile(path="/w/index-1", offset=1, length=30)
         ({"is_streaming": True}, {}),
         ({"bucket_path": "/w/dt={a}/bucket-0"}, {}),
         ({"bucket_path": "s3://bucket/t/bucket-0"}, {}),
-        ({}, {"file_name": "data-1.orc"}),
+        ({}, {"file_name": "data-1.avro"}),
         ({}, {"file_name": "_data-1.parquet"}),
         ({}, {"write_cols": ("id",)}),
         ({}, {"schema_id": 7}),
