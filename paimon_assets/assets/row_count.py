@@ -68,10 +68,11 @@ def plan_count(
     Cost:
         The manifests of the snapshot; no data file.
     """
-    schema = table.schema
+    builder = table.new_read_builder().with_filter(predicate)
+    read = builder if snapshot_id is None else builder.at_snapshot(snapshot_id)
+    schema = read.read_schema()  # a key may have had another name then
     keys = schema.trimmed_primary_keys or schema.field_names
-    read = table.new_read_builder().with_columns(keys[:1]).with_filter(predicate)
-    plan = (read if snapshot_id is None else read.at_snapshot(snapshot_id)).plan()
+    plan = read.with_columns(keys[:1]).plan()
     known = [split for split in plan.splits if _is_counted(split)]
     return CountPlan(
         known_rows=sum(_visible_rows(split) for split in known),

@@ -1,3 +1,6 @@
+import datetime as dt
+from decimal import Decimal
+
 import dagster as dg
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -14,16 +17,20 @@ from paimon_assets.assets import (
     schema_evolution_job,
     source_overflow_check,
 )
+from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.spec.schema import Schema
 from paimon_assets.engine.spec.schema_change import (
     add_column,
     drop_column,
     rename_column,
+    set_option,
     update_column_comment,
     update_column_type,
 )
 from paimon_assets.engine.spec.schema_change_json import changes_from_json, changes_to_json
 from tests.assets.support import PLANES, FailsOnce, instance_beside, metadata_of, planes, run
+from tests.behaviour.test_schema_evolution import E1, E2, E3, INTS
+from tests.testkit.rows import rows_to_arrow
 
 KEY = dg.AssetKey(["ops", "planes"])
 ROWS = planes(("N1", 2, "Turbo"), ("N2", 300, "Jet"), ("N3", None, None))
@@ -42,11 +49,9 @@ def table(paimon):
     return paimon.catalog().get_table("ops.planes")
 
 
-def evolve(paimon, *changes, instance=None, **config):
+def evolve(paimon, *changes, instance=None, table="ops.planes", **config):
     job = schema_evolution_job()
-    described = SchemaEvolutionConfig(
-        table="ops.planes", changes=changes_to_json(changes), **config
-    )
+    described = SchemaEvolutionConfig(table=table, changes=changes_to_json(changes), **config)
     return job.execute_in_process(
         run_config=dg.RunConfig(ops={"evolve_schema": described}),
         resources={"paimon": paimon},
@@ -113,6 +118,55 @@ def test_loss_may_be_allowed(paimon, table):
     assert evolve(paimon, change, dry_run=False, on_overflow="allow").success
     rows = table.reopened().new_read_builder().to_arrow()
     assert sorted(rows["seats"].to_pylist(), key=str) == [2, 44, None]
+
+
+KEYED = {**dict.fromkeys(("key0", "key1", "key2", "a", "b", "c", "d"), "INT"), "k": "STRING"}
+CAST = {"key0": "INT", "key1": "INT", "f0": "STRING", "f1": "TIMESTAMP(9)",
+        "f2": "DECIMAL(5, 2)", "f3": "STRING", "f4": "DATE", "f5": "BIGINT"}  # fmt: skip
+PARTS = ["key0", "key1"]
+
+
+@pytest.mark.parametrize(
+    ("schema", "changes", "row", "now"),
+    [
+        pytest.param(
+            Schema.of(INTS, partition_keys=PARTS), E1, (0, 1, 12, 13, 14, 15, 16),
+            {"key0": 0, "key1": 1, "k": 16, "c": 13, "d": None, "a": 15, "e": None}, id="E1",
+        ),
+        pytest.param(
+            Schema.of(CAST, partition_keys=PARTS), E2,
+            (0, 1, "100", dt.datetime(2024, 1, 1), Decimal("0.02"), "True", dt.date(1970, 1, 5), 5),
+            {"f4": dt.datetime(1970, 1, 5), "key0": 0, "key1": 1, "f3": 100,
+             "f1": "2024-01-01 00:00:00.000000000", "f2": Decimal("0.020"), "f0": True, "f6": None},
+            id="E2",
+        ),
+        pytest.param(
+            Schema.of(KEYED, partition_keys=PARTS, primary_keys=[*PARTS, "key2"],
+                      options={"bucket": "1"}),
+            E3, (1, 1, 22, 23, 24, 25, 26, "Bob"),
+            {"key1": 1, "k": "Bob", "key_2": 22, "c": 24, "d": None, "a": 26, "e": None,
+             "key0": 1}, id="E3",
+        ),
+        pytest.param(
+            Schema.of({"f0": "STRING", "f1": "INT"}, options={"file.format": "orc"}),
+            (set_option("file.format", "parquet"),), ("Alice", 10), {"f0": "Alice", "f1": 10},
+            id="E4",
+        ),
+    ],
+)  # fmt: skip
+def test_tables_of_others_evolve_through_the_job_as_they_did(paimon, schema, changes, row, now):
+    catalog = paimon.catalog()
+    catalog.create_database("db", ignore_if_exists=True)
+    table = catalog.create_table("db.e", schema)
+    given = [dict(zip(table.schema.field_names, row, strict=True))]
+    table.new_write_builder().write(rows_to_arrow(given, table.schema), EmbeddedExecutor())
+    dry, done = (evolve(paimon, *changes, table="db.e", dry_run=is_dry) for is_dry in (True, False))
+    assert dry.success
+    assert done.success
+    evolved = table.reopened()
+    assert [schema.id for schema in evolved.schemas()] == [0, 1]
+    (found,) = evolved.new_read_builder().to_arrow().to_pylist()
+    assert list(found.items()) == list(now.items())
 
 
 def test_a_change_shows_on_the_page_of_the_asset(paimon, table):
