@@ -181,6 +181,13 @@ class TableSchema:
         return tuple(name for name in self.primary_keys if name not in self.partition_keys)
 
     @cached_property
+    def partition_keys_outside_key(self) -> tuple[str, ...]:
+        """Partition columns that a primary key lacks: its rows may change partition."""
+        if not self.has_primary_key:
+            return ()
+        return tuple(name for name in self.partition_keys if name not in self.primary_keys)
+
+    @cached_property
     def key_fields(self) -> tuple[DataField, ...]:
         """Fields of the trimmed primary key."""
         return self.columns(self.trimmed_primary_keys)
@@ -210,8 +217,8 @@ class TableSchema:
             return BucketMode.BUCKET_UNAWARE
         if buckets == -2:
             return BucketMode.POSTPONE
-        inside = set(self.partition_keys) <= set(self.primary_keys)
-        return BucketMode.HASH_DYNAMIC if inside else BucketMode.KEY_DYNAMIC
+        outside = self.partition_keys_outside_key
+        return BucketMode.KEY_DYNAMIC if outside else BucketMode.HASH_DYNAMIC
 
     def with_dynamic_options(self, options: Mapping[str, str]) -> "TableSchema":
         """Return the schema with options for this use only; nothing is stored."""

@@ -98,8 +98,8 @@ def _validate_buckets(schema: TableSchema) -> None:
         _refuse("Option 'bucket-key' needs a fixed number of buckets: set 'bucket' to 1 or more.")
     if buckets > 0 and not schema.has_primary_key and not keys:
         _refuse("An append table with fixed buckets needs the option 'bucket-key'.")
-    outside = [name for name in schema.partition_keys if name not in schema.primary_keys]
-    if buckets > 0 and schema.has_primary_key and outside:
+    outside = schema.partition_keys_outside_key
+    if buckets > 0 and outside:
         _refuse(
             f"The primary key lacks the partition column '{outside[0]}', so that keys may change "
             "partition: that takes the option 'bucket' = -1. Or add the column to the key."
@@ -155,8 +155,8 @@ def _validate_sequence(schema: TableSchema, engine: MergeEngine) -> None:
             _refuse(f"Sequence field '{name}' is defined repeatedly.")
     if engine is MergeEngine.FIRST_ROW:
         _refuse("Do not support use sequence field on FIRST_ROW merge engine.")
-    outside = [name for name in schema.partition_keys if name not in schema.primary_keys]
-    if schema.has_primary_key and outside:
+    outside = schema.partition_keys_outside_key
+    if outside:
         _refuse(
             "You can not use sequence.field in cross partition update case: the primary key lacks "
             f"the partition column '{outside[0]}'."

@@ -46,8 +46,8 @@ def refuse_unroutable(schema: TableSchema, table: str) -> None:
     Raises:
         UnsupportedFeatureError: Names the option and the way out.
     """
-    outside = [name for name in schema.partition_keys if name not in schema.primary_keys]
-    if not schema.has_primary_key or not outside:
+    outside = schema.partition_keys_outside_key
+    if not outside:
         return
     sequence = schema.typed_options.get(SEQUENCE_FIELD)
     if schema.bucket_mode is BucketMode.KEY_DYNAMIC and not sequence:
