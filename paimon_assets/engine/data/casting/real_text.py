@@ -4,7 +4,7 @@ Java's text (`Double.toString`) is the shortest decimal that reads back as the s
 least two digits, written plainly from 0.001 to 9999999 and as 1.0E7 elsewhere. Up to version 18
 Java cuts whole numbers beyond the bits of their type at a fixed digit, not at the shortest text.
 
-    plain        Arrow's text, and .0 behind whole numbers
+    plain        Arrow's text, and .0 behind whole numbers; of FLOAT our own
     1.0E7        digits of the whole number, or of Arrow's text, and the exponent behind them
     the rest     NaN, Infinity
 
@@ -39,6 +39,7 @@ from paimon_assets.engine.data.casting.arrays import (
     without_ends,
 )
 from paimon_assets.engine.data.casting.cast import Array, Cast
+from paimon_assets.engine.data.casting.float_text import float_texts
 
 Int64s = npt.NDArray[np.int64]
 
@@ -78,6 +79,8 @@ def real_to_text(array: Array, cast: Cast) -> Array:
     Cost:
         Most of it Arrow's search for the shortest digits; slices of a long column in threads.
     """
+    if cast.is_java and pa.types.is_float32(array.type):
+        return java_text(array)  # whose slow part is in threads itself
     return in_slices(java_text if cast.is_java else _arrow_text, array)
 
 
@@ -98,14 +101,16 @@ def java_text(array: Array) -> Array:
         if plain.any():
             text = replaced(text, plain, _plain_texts(values[plain]))
     else:
-        text = _plain_texts(np.where(scientific, 0, values))
+        text = _plain_texts(np.where(plain, values, 0))
         if scientific.any():
             text = replaced(text, scientific, _scientific_texts(values[scientific]))
     return with_nulls_of(_special_texts(text, values), array)
 
 
 def _plain_texts(values: Numbers) -> Array:
-    """Write Arrow's texts, and .0 behind whole numbers."""
+    """Write the shortest texts, and .0 behind whole numbers."""
+    if values.dtype == np.float32:
+        return float_texts(values)
     text = _arrow_text(from_numpy(values))
     is_whole = np.trunc(values) == values
     if not is_whole.any():
