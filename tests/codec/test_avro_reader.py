@@ -61,9 +61,9 @@ ORDER = [field["name"] for field in (*FIELDS, *INNER["fields"])]
 
 
 def row(value):
-    """What a record is read as: its values in the schema's order, arrays as tuples."""
+    """What a record is read as: its values in the schema's order; arrays are tuples, too."""
     if isinstance(value, dict):
-        return [row(value[name]) for name in ORDER if name in value]
+        return tuple(row(value[name]) for name in ORDER if name in value)
     return tuple(value) if isinstance(value, list) else value
 
 
@@ -101,6 +101,14 @@ def test_an_array_in_blocks_with_their_sizes_is_read():
     read = compile_reader({"type": "array", "items": "int"}, None)
     # Blocks: -2 items of 2 bytes, 1 item, the end.
     assert read(bytes([3, 4, 2, 4, 2, 6, 0]), 0) == ((1, 2, 3), 7)
+
+
+def test_types_nested_without_end_are_no_unexpected_error():
+    nested = "int"
+    for _ in range(40):
+        nested = {"type": "array", "items": ["null", nested]}
+    with pytest.raises(FormatError, match="too deeply"):
+        compile_reader(nested, None)
 
 
 def test_a_type_that_metadata_does_not_hold_is_refused_by_name():

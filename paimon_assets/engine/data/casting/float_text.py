@@ -15,7 +15,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_assets.engine.codec.numpy_columns import from_numpy
-from paimon_assets.engine.data.casting.arrays import Array, Numbers, bytes_of, in_slices, lengths_of
+from paimon_assets.engine.data.casting.arrays import Numbers, bytes_of, in_slices, lengths_of
+from paimon_assets.engine.data.casting.cast import Array
 
 _BLOCK_ROWS = 1 << 15
 """Numbers of a block and what is made of them stay in the processor's cache."""
