@@ -2,6 +2,7 @@
 
 import datetime as dt
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import click
@@ -22,6 +23,17 @@ _FORMATS = sorted(PAIMON_FORMATS | TEXT_FORMATS)
 _DAY, _SECOND = "%Y-%m-%d", "%Y-%m-%d %H:%M:%S"
 
 
+def _root_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    return click.option(
+        "--root",
+        "roots",
+        multiple=True,
+        envvar="PAIMON_SEGMENT_ROOTS",
+        help="Take files from below this folder only, links followed; may be repeated. By default"
+        " those of PAIMON_SEGMENT_ROOTS, with blanks between them; without, from anywhere.",
+    )(command)
+
+
 @click.group()
 def segments() -> None:
     """Make folders of others part of a table, without copying a byte."""
@@ -39,13 +51,21 @@ def segments() -> None:
 @click.option("--partition", help="Partition columns, such as day:int, of folders day=1, day=2.")
 @click.option("--only-new", is_flag=True, help="Take the files that no segment holds yet.")
 @click.option("--dry-run", is_flag=True, help="Only say what would happen.")
+@_root_option
 @click.pass_obj
 def segments_add(
-    settings: Settings, /, target: str, path: str, *, dry_run: bool, **options: Any
+    settings: Settings,
+    /,
+    target: str,
+    path: str,
+    *,
+    dry_run: bool,
+    roots: tuple[str, ...],
+    **options: Any,
 ) -> None:
     """Make the files below PATH part of TARGET where they lie."""
     source = SegmentSource(path=path, **options)
-    found, executor = _segments(settings, target), EmbeddedExecutor()
+    found, executor = _segments(settings, target, roots), EmbeddedExecutor()
     if not dry_run:
         _show(found.add(source, executor), "added")
         return
@@ -63,7 +83,7 @@ def segments_add(
 @click.option("--limit", type=int, help="Only the newest.")
 @click.pass_obj
 def segments_list(settings: Settings, /, target: str, *, limit: int | None) -> None:
-    """Show the segments of TARGET, as SHOW SEGMENTS does; read 'TARGET$segments' for more."""
+    """Show the segments of TARGET and its own loads; read 'TARGET$segments' for more."""
     shown = show_segments(_segments(settings, target).listed(), limit=limit)
     grid = Grid(*shown.schema.names)
     for row in shown.to_pylist():
@@ -77,13 +97,13 @@ def segments_list(settings: Settings, /, target: str, *, limit: int | None) -> N
 @click.option(
     "--before",
     type=click.DateTime([_DAY, _SECOND]),
-    help="Also those added before this time, in UTC.",
+    help="Also folders that were added before this time, in UTC; never the table's own loads.",
 )
 @click.pass_obj
 def segments_delete(
     settings: Settings, /, target: str, *, ids: tuple[int, ...], before: dt.datetime | None
 ) -> None:
-    """Take the segments IDS out of TARGET; their files stay as they are."""
+    """Take the segments and loads IDS out of TARGET; files of others stay as they are."""
     if not ids and before is None:
         raise click.UsageError("Give ids, or --before.")
     limit = None if before is None else int(before.replace(tzinfo=dt.UTC).timestamp() * 1000)
@@ -93,10 +113,13 @@ def segments_delete(
 @segments.command("refresh")
 @click.argument("target")
 @click.argument("ids", nargs=-1, type=int)
+@_root_option
 @click.pass_obj
-def segments_refresh(settings: Settings, /, target: str, *, ids: tuple[int, ...]) -> None:
-    """Take the segments IDS of TARGET, all by default, as their folders are now."""
-    _show(_segments(settings, target).refresh(ids, EmbeddedExecutor()), "read anew")
+def segments_refresh(
+    settings: Settings, /, target: str, *, ids: tuple[int, ...], roots: tuple[str, ...]
+) -> None:
+    """Take the segments IDS of TARGET, all that were added by default, as their folders are now."""
+    _show(_segments(settings, target, roots).refresh(ids, EmbeddedExecutor()), "read anew")
 
 
 @segments.command("clean")
@@ -105,13 +128,13 @@ def segments_refresh(settings: Settings, /, target: str, *, ids: tuple[int, ...]
 @click.option("--force", is_flag=True, help="Forget all that are deleted.")
 @click.pass_obj
 def segments_clean(settings: Settings, /, target: str, *, retain: str, force: bool) -> None:
-    """Forget deleted segments of TARGET; no file of theirs is touched."""
+    """Forget deleted segments and compacted loads of TARGET; no file of theirs is touched."""
     gone = _segments(settings, target).clean(retention_ms=duration_ms(retain), force=force)
     click.echo(f"{len(gone)} deleted segments are forgotten")
 
 
-def _segments(settings: Settings, target: str) -> Segments:
-    return settings.table(target).segments()
+def _segments(settings: Settings, target: str, roots: tuple[str, ...] = ()) -> Segments:
+    return settings.table(target).segments(roots=roots or None)
 
 
 def _show(outcome: SegmentOutcome, done: str) -> None:

@@ -46,6 +46,37 @@ def test_a_folder_comes_in_is_shown_and_goes_and_stays_as_it_is(run, tmp_path):
     assert states(tmp_path / "in") == before
 
 
+def test_loads_of_the_table_are_listed_and_deleted(run, tmp_path):
+    rows = write(tmp_path / "own.parquet", pa.table({"v": [1, 2, 3], "day": [4, 4, 4]}))
+    run("write", "db.t", str(rows))
+    run("segments", "add", "db.t", str(tmp_path / "in"), "--partition", "day:int")
+    shown = run("segments", "list", "db.t")
+    assert shown.count("Success") == 3
+    assert "{day=4}" in shown
+    assert "a load of the table's own" in run("segments", "refresh", "db.t", "0", code=1)
+    assert "segments 0 with 1 files and 3 rows were deleted" in run(
+        "segments", "delete", "db.t", "0"
+    )
+    assert "4 rows" in run("read", "db.t")
+    assert "1 deleted segments" in run("segments", "clean", "db.t", "--force")
+
+
+def test_folders_that_may_be_read_are_named_beside_or_in_the_environment(
+    run, tmp_path, monkeypatch
+):
+    folder, other = str(tmp_path / "in"), str(tmp_path / "other")
+    arguments = ("segments", "add", "db.t", folder, "--partition", "day:int")
+    assert "lies in none of the folders" in run(*arguments, "--root", other, code=1)
+    monkeypatch.setenv("PAIMON_SEGMENT_ROOTS", f"{other} {other}-2")
+    assert f"({other}, {other}-2)" in run(*arguments, code=1)
+    assert "were added" in run(*arguments, "--root", other, "--root", str(tmp_path))
+    write(tmp_path / "in" / "day=2" / "1.parquet", pa.table({"v": pa.array([5], pa.int32())}))
+    assert "lies in none of the folders" in run("segments", "refresh", "db.t", code=1)
+    monkeypatch.setenv("PAIMON_SEGMENT_ROOTS", folder)
+    assert "segments 1 with" in run("segments", "refresh", "db.t")
+    assert "is blank" in run("segments", "refresh", "db.t", "--root", " ", code=1)
+
+
 def test_a_folder_is_read_anew(run, tmp_path):
     run("segments", "add", "db.t", str(tmp_path / "in"), "--partition", "day:int")
     assert "no segment was read anew" in run("segments", "refresh", "db.t")

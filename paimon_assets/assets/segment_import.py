@@ -46,7 +46,7 @@ from paimon_assets.engine.errors import NotFoundError
 from paimon_assets.engine.fileio.canonical import canonical_path
 from paimon_assets.engine.fileio.opening import file_io_for
 from paimon_assets.engine.spec.schema import Schema
-from paimon_assets.engine.spec.segment import Segment, SegmentStatus, plain_path
+from paimon_assets.engine.spec.segment import Load, Segment, SegmentStatus, plain_path
 from paimon_assets.engine.table.segment_import import ImportPlan, SegmentSource
 from paimon_assets.engine.table.segments import SegmentOutcome
 from paimon_assets.engine.table.table import Table
@@ -387,7 +387,7 @@ def outcome_metadata(table: Table, outcome: SegmentOutcome) -> Metadata:
     return metadata
 
 
-def _record(segment: Segment) -> dg.TableRecord:
+def _record(segment: Segment | Load) -> dg.TableRecord:
     return dg.TableRecord(
         {
             "id": segment.id,
@@ -398,6 +398,6 @@ def _record(segment: Segment) -> dg.TableRecord:
             "rows": segment.row_count,
             "bytes": segment.data_size,
             "readers": segment.readers,
-            "path": segment.folder,
+            "path": segment.folder if isinstance(segment, Segment) else "NA",
         }
     )

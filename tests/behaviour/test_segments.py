@@ -36,6 +36,11 @@ def test_several_formats_come_in_and_are_read_as_one_table(runner, new_catalog, 
     assert {tuple(row.values()) for row in late.to_pylist()} == expected
     everything = table.new_read_builder().with_columns(["s"]).to_arrow(runner.executor)
     assert everything.num_rows == 4 * 12 + 1
+    *_, load = table.segments().listed()
+    assert (load.id, load.row_count, load.format) == (12, 1, "parquet")
+    table.segments().delete([load.id])
+    left = table.new_read_builder().with_columns(["s"]).to_arrow(runner.executor)
+    assert left.num_rows == 4 * 12
 
 
 def test_a_file_that_differs_is_named_by_whoever_saw_it(runner, new_catalog, tmp_path):

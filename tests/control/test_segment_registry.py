@@ -1,5 +1,6 @@
 """The registry: generations, concurrent commands, damage; and hold tags."""
 
+import json
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -15,11 +16,14 @@ from paimon_assets.engine.codec.segment_json import (
 from paimon_assets.engine.contract.commit_message import CommitMessage, CompactIncrement
 from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
 from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
 from paimon_assets.engine.control.segment_registry import SegmentRegistry
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import FormatError, PaimonError, UnsupportedFeatureError
 from paimon_assets.engine.spec.schema import Schema
 from paimon_assets.engine.spec.segment import (
+    Load,
+    LoadFile,
     Segment,
     SegmentCommit,
     SegmentFile,
@@ -67,6 +71,34 @@ def test_segments_come_back_from_json():
     for damaged in (b"", b"{}", b'{"version": 2}', segments_to_json(listed)[:-9]):
         with pytest.raises(FormatError, match="registry 'x'"):
             segments_from_json(damaged, "x")
+
+
+def test_loads_come_back_from_json_and_may_be_absent():
+    load = Load(
+        id=3,
+        added=SegmentCommit(snapshot_id=4, delta_manifest_list="list"),
+        partition_text="p=ä",
+        partition_count=2,
+        files=(LoadFile("data-1.parquet", 2**40, 3), LoadFile("data-2.orc", 1, 0)),
+        format="orc, parquet",
+        schema_id=1,
+        load_start_ms=5,
+        load_end_ms=6,
+        compacted_into=7,
+        removed_ms=8,
+    )
+    older = replace(load, id=2, added=None, compacted_into=None, removed_ms=None)
+    listed = SegmentList(next_id=9, segments=(_SEGMENT,), loads=(older, load), mark=load.added)
+    data = segments_to_json(listed)
+    assert segments_from_json(data, "x") == listed
+    members = json.loads(data)
+    del members["loads"], members["mark"]  # as written before loads were listed
+    assert segments_from_json(json.dumps(members).encode(), "x") == SegmentList(
+        next_id=9, segments=(_SEGMENT,)
+    )
+    torn = data.replace(b'["data-1.parquet","data-2.orc"]', b'["data-1.parquet"]')
+    with pytest.raises(FormatError, match="registry 'x'"):
+        segments_from_json(torn, "x")
 
 
 def test_each_change_is_a_generation_and_few_are_kept(store):
@@ -132,7 +164,7 @@ def test_no_compaction_takes_foreign_files_out(store, tmp_path):
     write(tmp_path / "in" / "1.parquet", rows((1, "x")))
     segments = Segments(store=store)
     segments.add(SegmentSource(path=str(tmp_path / "in")), EmbeddedExecutor(threads=1))
-    [entry] = segments._entries_of(segments.live())
+    [entry] = FileStoreScan(store).live_files(store.snapshots.latest())
     message = CommitMessage(
         partition=EMPTY_ROW,
         bucket=0,

@@ -68,7 +68,7 @@ def test_no_verb_changes_rows_beside_another_format(catalog, landing, has_vector
             verb()
         assert caught.value.kind == "segment-mixed-formats"
     assert table.latest_snapshot() == snapshot
-    table.segments().delete([1])
+    table.segments().delete([2])
     changes.update({"b": "x"}, "a = 1")
     changes.delete("a = 2")
     assert read(table) == [(1, "x"), (1, "x")]

@@ -192,7 +192,7 @@ def test_text_segments_follow_time_travel(table, tmp_path):
     write(tmp_path / "c" / "1.csv", rows((1, "x")))
     table.new_write_builder().write(rows((0, "own")), EXECUTOR)
     add(table, tmp_path / "c", "csv")
-    table.segments().delete([0])
+    table.segments().delete([1])
     assert read(table, at=1) == [(0, "own")]
     assert read(table, at=2) == [(0, "own"), (1, "x")]
     assert read(table) == [(0, "own")]

@@ -1,6 +1,11 @@
 """The segment registry ⇄ JSON.
 
-{"version": 1, "writer": "…", "nextId": 3, "segments": [{"id": 0, …, "files": [[name, …], …]}]}
+{"version": 1, "writer": "…", "nextId": 3, "segments": [{"id": 0, …, "files": [[name, …], …]}],
+ "loads": [{"id": 2, …, "files": [names, sizes, rows]}], "mark": [snapshot id, delta list]}
+
+`loads` and `mark` came later and may be absent; an engine that does not know them drops them when
+it changes the list. That costs loads their ids, which are then given anew, and no segment its own:
+so the version stays 1, and older engines go on reading such tables.
 """
 
 import base64
@@ -10,7 +15,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from paimon_assets.engine.errors import FormatError
-from paimon_assets.engine.spec.segment import Segment, SegmentCommit, SegmentFile, SegmentStatus
+from paimon_assets.engine.spec.segment import (
+    Load,
+    LoadFile,
+    Segment,
+    SegmentCommit,
+    SegmentFile,
+    SegmentStatus,
+)
 
 _VERSION = 1
 
@@ -21,6 +33,10 @@ class SegmentList:
 
     next_id: int = 0
     segments: tuple[Segment, ...] = ()
+    loads: tuple[Load, ...] = ()
+    """What the table's own snapshots brought, up to `mark`."""
+    mark: SegmentCommit | None = None
+    """The newest snapshot that was looked at for loads."""
 
 
 def segments_to_json(listed: SegmentList, *, writer: str = "") -> bytes:
@@ -35,6 +51,8 @@ def segments_to_json(listed: SegmentList, *, writer: str = "") -> bytes:
         "writer": writer,
         "nextId": listed.next_id,
         "segments": [_segment_json(segment) for segment in listed.segments],
+        "loads": [_load_json(load) for load in listed.loads],
+        "mark": _commit_json(listed.mark),
     }
     return json.dumps(members, ensure_ascii=False, separators=(",", ":")).encode()
 
@@ -61,6 +79,8 @@ def _segment_list(members: dict[str, Any]) -> SegmentList:
     return SegmentList(
         next_id=members["nextId"],
         segments=tuple(_segment(item) for item in members["segments"]),
+        loads=tuple(_load(item) for item in members.get("loads", ())),
+        mark=_commit(members.get("mark")),
     )
 
 
@@ -113,6 +133,38 @@ def _file(item: Sequence[Any]) -> SegmentFile:
     name, size, modified_ms, rows, file_name = item
     return SegmentFile(
         name=name, size=size, modified_ms=modified_ms, rows=rows, file_name=file_name
+    )
+
+
+def _load_json(load: Load) -> dict[str, Any]:
+    return {
+        "id": load.id,
+        "added": _commit_json(load.added),
+        "partitionSpec": load.partition_text,
+        "partitionCount": load.partition_count,
+        "format": load.format,
+        "schemaId": load.schema_id,
+        "loadStartTime": load.load_start_ms,
+        "loadEndTime": load.load_end_ms,
+        "compactedInto": load.compacted_into,
+        "removedTime": load.removed_ms,
+        "files": list(map(list, zip(*load.files, strict=True))),
+    }
+
+
+def _load(item: dict[str, Any]) -> Load:
+    return Load(
+        id=item["id"],
+        added=_commit(item["added"]),
+        partition_text=item["partitionSpec"],
+        partition_count=item["partitionCount"],
+        format=item["format"],
+        schema_id=item["schemaId"],
+        load_start_ms=item["loadStartTime"],
+        load_end_ms=item["loadEndTime"],
+        compacted_into=item["compactedInto"],
+        removed_ms=item["removedTime"],
+        files=tuple(map(LoadFile._make, zip(*item["files"], strict=True))),
     )
 
 

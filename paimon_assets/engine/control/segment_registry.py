@@ -12,6 +12,7 @@ whether its snapshot exists tells what they are (`resolved`). A snapshot never w
 import uuid
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from paimon_assets.engine.codec.metadata_json import snapshot_to_json
 from paimon_assets.engine.codec.segment_json import (
@@ -61,6 +62,11 @@ class SegmentRegistry:
         """Where its generations lie."""
         return f"{self.store.table_path}/{_DIRECTORY}"
 
+    @property
+    def is_kept(self) -> bool:
+        """Whether a command ever changed it. Cost: one listing."""
+        return bool(self._generations())
+
     def load(self) -> SegmentList:
         """Return the newest generation. Cost: one listing, and one read where there are segments.
 
@@ -103,7 +109,7 @@ class SegmentRegistry:
                 continue
             if not data:
                 continue  # so many generations later that it was emptied
-            return generations[-1], segments_from_json(data, path)
+            return generations[-1], _parsed(data, path)
         raise CommitConflictError(
             f"Table '{self.store.label}': its segments changed {_TRIES} times while being read.",
             kind="segment-registry",
@@ -138,6 +144,12 @@ class SegmentRegistry:
 
     def _path(self, generation: int) -> str:
         return f"{self.directory}/{_PREFIX}{generation:08d}{_SUFFIX}"
+
+
+@lru_cache(maxsize=4)
+def _parsed(data: bytes, path: str) -> SegmentList:
+    """Parse a registry; each plan of a table with segments reads the same bytes."""
+    return segments_from_json(data, path)
 
 
 def may_have_segments(store: FileStore) -> bool:

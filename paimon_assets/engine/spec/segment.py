@@ -1,6 +1,7 @@
 """Segment: files that somebody else wrote and owns, made part of a table where they lie.
 
     folder of files ─▶ one segment a partition folder ─▶ data files with an external path
+    own snapshot    ─▶ one load, numbered along with them ─▶ data files of the table itself
 
 A segment's bytes are foreign: `is_foreign` is asked by everything that deletes files. Words, rules
 and columns follow CarbonData's ADD SEGMENT and SHOW SEGMENTS.
@@ -9,6 +10,7 @@ and columns follow CarbonData's ADD SEGMENT and SHOW SEGMENTS.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import NamedTuple
 
 from paimon_assets.engine.spec.data_file import DataFileMeta
 from paimon_assets.engine.spec.option import Options
@@ -21,6 +23,8 @@ TEXT_FORMATS = frozenset({"csv", "json", "text"})
 """Formats only this engine reads as tables; their files stand in the registry alone."""
 SEGMENT_IDS_PROPERTY = "segment.ids"
 """Snapshot property: ids of the segments that a commit added, took away or read anew."""
+RETENTION_MS = 7 * 24 * 60 * 60 * 1000
+"""How long the rows of segments that are over stay in the list, as in CarbonData's trash."""
 
 
 class SegmentStatus(StrEnum):
@@ -29,6 +33,7 @@ class SegmentStatus(StrEnum):
     IN_PROGRESS = "Insert In Progress"
     SUCCESS = "Success"
     MARKED_FOR_DELETE = "Marked for Delete"
+    COMPACTED = "Compacted"
     FAILURE = "Failure"
 
 
@@ -108,6 +113,57 @@ class Segment:
     def path_of(self, file: SegmentFile) -> str:
         """Return a file's full path, as it stands in manifests."""
         return f"{self.folder}/{file.name}"
+
+
+class LoadFile(NamedTuple):
+    """One file of the table's own; a named tuple, because a registry holds one for each file."""
+
+    file_name: str
+    size: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """The files that one snapshot of the table itself brought."""
+
+    id: int
+    """Of one row of numbers with the segments."""
+    added: SegmentCommit | None
+    """The snapshot; None for files that were there before the oldest snapshot that was seen."""
+    status: SegmentStatus = SegmentStatus.SUCCESS
+    """As the newest snapshot says when loads are listed; no registry keeps it."""
+    partition_text: str = ""
+    """`name=value,name=value` of the first partition, empty without partitions."""
+    partition_count: int = 1
+    files: tuple[LoadFile, ...]
+    format: str
+    """Of the files; of several, `avro, parquet`."""
+    schema_id: int
+    """The newest schema that files of it were written with."""
+    load_start_ms: int
+    """When the first of the files was made."""
+    load_end_ms: int
+    """When they became visible."""
+    compacted_into: int | None = None
+    """Id of the load that took its rows in, if a compaction was the last to take files of it."""
+    removed_ms: int | None = None
+    """When a snapshot last took files of it."""
+
+    @property
+    def readers(self) -> str:
+        """Who reads the files."""
+        return "all"
+
+    @property
+    def data_size(self) -> int:
+        """Bytes of all files."""
+        return sum(file.size for file in self.files)
+
+    @property
+    def row_count(self) -> int:
+        """Rows of all files."""
+        return sum(file.rows for file in self.files)
 
 
 def is_foreign(options: Options, file: DataFileMeta) -> bool:

@@ -5,16 +5,10 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from paimon_assets.engine.contract.commit_message import CommitMessage, DataIncrement
 from paimon_assets.engine.contract.footer_task import FileFooter
 from paimon_assets.engine.control.segment_folder import FolderFile, PartitionFolder
 from paimon_assets.engine.spec.data_file import DataFileMeta, FileSource
 from paimon_assets.engine.spec.segment import Segment, SegmentFile
-
-
-def file_message(partition: bytes, increment: DataIncrement) -> CommitMessage:
-    """Return a message of files of one partition, in the bucket of tables without buckets."""
-    return CommitMessage(partition=partition, bucket=0, total_buckets=-1, data_increment=increment)
 
 
 def files_of(

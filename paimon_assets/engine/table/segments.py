@@ -4,28 +4,29 @@
 
 A command that dies on the way leaves either both or neither: whether its snapshot exists decides.
 No operation here, or anywhere in this package, deletes or writes a foreign byte.
+
+What the table's own snapshots brought is numbered and shown along with them (`Load`). The numbers
+of loads are kept from the first command on that changes a table's segments; until then they are
+those of the snapshots there are, and move up when some expire.
 """
 
 import uuid
-from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from paimon_assets.engine.codec.segment_json import SegmentList
-from paimon_assets.engine.contract.commit_message import CommitMessage, DataIncrement
+from paimon_assets.engine.contract.commit_message import CommitMessage
 from paimon_assets.engine.contract.executor import Executor
 from paimon_assets.engine.contract.footer_task import FileFooter
 from paimon_assets.engine.control.clock import Clock, SystemClock
-from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
 from paimon_assets.engine.control.segment_folder import walk
+from paimon_assets.engine.control.segment_loads import with_loads
 from paimon_assets.engine.control.segment_registry import (
     SegmentRegistry,
     commit_of,
-    foreign_entries,
-    is_live_in,
     resolved,
 )
 from paimon_assets.engine.control.segment_roots import SegmentRoots
@@ -33,28 +34,30 @@ from paimon_assets.engine.errors import (
     AlreadyExistsError,
     CommitConflictError,
     CommitUnknownError,
+    InvalidInputError,
     NotFoundError,
     PaimonError,
+    UnsupportedFeatureError,
 )
-from paimon_assets.engine.spec.data_file import DataFileMeta
-from paimon_assets.engine.spec.manifest import ManifestEntry
 from paimon_assets.engine.spec.options import WRITE_ONLY
+from paimon_assets.engine.spec.paths import MAIN_BRANCH
 from paimon_assets.engine.spec.schema_change import SetOption
 from paimon_assets.engine.spec.segment import (
-    SEGMENT_IDS_PROPERTY,
+    RETENTION_MS,
+    Load,
     Segment,
     SegmentStatus,
     is_within,
     plain_path,
 )
-from paimon_assets.engine.spec.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
-from paimon_assets.engine.table.segment_files import (
-    data_file,
-    file_message,
-    files_of,
-    segment_files,
-    wall_clock_ms,
+from paimon_assets.engine.spec.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
+from paimon_assets.engine.table.segment_commit import (
+    additions,
+    check_loads_deletable,
+    commit_segments,
+    removals,
 )
+from paimon_assets.engine.table.segment_files import files_of, segment_files
 from paimon_assets.engine.table.segment_import import (
     ImportPlan,
     SegmentSource,
@@ -63,20 +66,17 @@ from paimon_assets.engine.table.segment_import import (
     read_footers,
     schema_problem,
 )
+from paimon_assets.engine.table.segment_status import all_now, foreign_paths, segments_now
 
 ABANDONED_MS = 60 * 60 * 1000
 """A command that has been in progress for so long is taken for dead."""
-_SETTLED = (SegmentStatus.SUCCESS, SegmentStatus.MARKED_FOR_DELETE)
-"""Which of the two a segment is the newest snapshot says: others may overwrite or roll back."""
-RETENTION_MS = 7 * 24 * 60 * 60 * 1000
-"""How long CLEAN keeps the rows of deleted segments, as CarbonData's trash does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentOutcome:
     """What a command did."""
 
-    segments: tuple[Segment, ...]
+    segments: tuple[Segment | Load, ...]
     """The segments it added, took away or read anew."""
     snapshot: Snapshot | None
     """What it committed; None if there was nothing to commit."""
@@ -98,21 +98,29 @@ class Segments:
         """Where they are listed."""
         return SegmentRegistry(store=self.store)
 
-    def listed(self) -> list[Segment]:
-        """Return all segments by id, as they are now: one whose files others removed is deleted.
+    def listed(self) -> list[Segment | Load]:
+        """Return all segments and loads by id, as they are now; nothing is written.
+
+        One whose files others removed is deleted, or compacted.
+
+        Cost:
+            The registry, the manifests of the newest snapshot, and the delta manifests of those
+            that came since the registry last changed: of all snapshots where there is none.
+        """
+        return all_now(self.store, with_loads(self.store, self.registry.load()))
+
+    def live(self) -> list[Segment]:
+        """Return the segments of others whose rows a read returns, by id.
 
         Cost:
             The registry, and the manifests of the newest snapshot.
         """
-        return self._as_they_are(self.registry.load().segments)
-
-    def live(self) -> list[Segment]:
-        """Return the segments whose rows a read returns, by id."""
-        return [segment for segment in self.listed() if segment.status is SegmentStatus.SUCCESS]
+        now = segments_now(self.store, self.registry.load().segments)
+        return [segment for segment in now if segment.status is SegmentStatus.SUCCESS]
 
     def plan(self, source: SegmentSource, executor: Executor[Any]) -> ImportPlan:
         """Return what `add` would do: files, inferred columns, partitions, problem."""
-        held = self._manifest_paths()
+        held = foreign_paths(self.store)
         return plan_import(self.store, source, self.live(), executor, held=held, roots=self.roots)
 
     def add(
@@ -155,9 +163,10 @@ class Segments:
         try:
             if any(segment.is_visible_to_paimon for segment in begun):
                 self._keep_writers_from_compacting()
-            snapshot = self._commit(
-                self._additions(begun, plan.footers, plan.root), (), begun, user, properties
-            )
+            base = plain_path(plan.root)
+            footers = {f"{base}/{name}": footer for name, footer in plan.footers.items()}
+            added = additions(begun, footers, self.clock)
+            snapshot = self._commit(added, begun, user, properties)
         except CommitUnknownError:
             raise
         except PaimonError:
@@ -173,28 +182,37 @@ class Segments:
         before_ms: int | None = None,
         properties: Mapping[str, str] | None = None,
     ) -> SegmentOutcome:
-        """Take segments out of the table, in one snapshot; their files stay as they are.
+        """Take segments out of the table, in one snapshot; files of others stay as they are.
 
         Args:
-            ids: Which.
-            before_ms: Also those that were added before this epoch millisecond.
+            ids: Which; loads of the table's own as well, whose files go when snapshots expire.
+            before_ms: Also the segments of others that were added before this epoch millisecond;
+                never a load of the table's own.
             properties: Stored in the snapshot.
 
         Raises:
             NotFoundError: An id is none of a live segment's; nothing was committed.
+            UnsupportedFeatureError: Kind `segment-own`; a load of a table with keys, whose older
+                rows would come back, or one with deleted rows that are marked along with those of
+                other files. As for every commit, a table this engine does not write.
+            CommitConflictError: Another commit changed the same files meanwhile.
         """
-        live = self.live()
+        live = [item for item in self._pinned() if item.status is SegmentStatus.SUCCESS]
         self._check_ids(ids, live)
-        chosen = [
-            segment
-            for segment in live
-            if segment.id in ids or (before_ms is not None and segment.load_start_ms < before_ms)
+        imported = [
+            item
+            for item in live
+            if isinstance(item, Segment)
+            and (item.id in ids or (before_ms is not None and item.load_start_ms < before_ms))
         ]
+        loads = [item for item in live if isinstance(item, Load) and item.id in ids]
+        check_loads_deletable(self.store, loads)
+        chosen: list[Segment | Load] = [*imported, *loads]
         if not chosen:
             return SegmentOutcome(segments=(), snapshot=None)
         user = f"segment-delete-{uuid.uuid4()}"
-        snapshot = self._commit((), self._entries_of(chosen), chosen, user, properties)
-        numbers = {segment.id for segment in chosen}
+        snapshot = self._commit(removals(self.store, chosen), chosen, user, properties)
+        numbers = {segment.id for segment in imported}
 
         def marked(segment: Segment) -> Segment:
             if segment.id not in numbers or segment.status is SegmentStatus.MARKED_FOR_DELETE:
@@ -207,13 +225,19 @@ class Segments:
                 removed_ms=snapshot.time_millis,
             )
 
-        changed = self._change(marked)
-        return SegmentOutcome(
-            segments=tuple(item for item in changed if item.id in numbers), snapshot=snapshot
-        )
+        changed = self._change(marked) if imported else []
+        gone = [
+            replace(load, status=SegmentStatus.MARKED_FOR_DELETE, removed_ms=snapshot.time_millis)
+            for load in loads
+        ]
+        done: list[Segment | Load] = [item for item in changed if item.id in numbers]
+        done = sorted([*done, *gone], key=lambda item: item.id)
+        return SegmentOutcome(segments=tuple(done), snapshot=snapshot)
 
-    def clean(self, *, retention_ms: int = RETENTION_MS, force: bool = False) -> list[Segment]:
-        """Forget segments that are deleted or failed; only metadata goes, never a foreign byte.
+    def clean(
+        self, *, retention_ms: int = RETENTION_MS, force: bool = False
+    ) -> list[Segment | Load]:
+        """Forget segments that are deleted, compacted or failed; only their rows in the list go.
 
         Snapshots that had a segment of a text format no longer find its rows, and a rollback to
         one that had another segment finds its rows, but not its id.
@@ -226,20 +250,24 @@ class Segments:
             What was forgotten.
         """
         limit = self.clock.now_millis() - retention_ms
-        now = {segment.id: segment for segment in self.listed()}
+        now = {item.id: item for item in self._pinned()}
 
-        def is_dead(segment: Segment) -> bool:
-            current = now.get(segment.id, segment)
-            if current.status is SegmentStatus.IN_PROGRESS:
+        def is_dead(item: Segment | Load) -> bool:
+            current = now.get(item.id, item)
+            if isinstance(current, Segment) and current.status is SegmentStatus.IN_PROGRESS:
                 return self._is_abandoned(current)
             if current.status is SegmentStatus.SUCCESS:
                 return False
             ended = current.removed_ms or current.load_end_ms or current.load_start_ms
             return force or ended < limit
 
-        gone = [segment for segment in now.values() if is_dead(segment)]
-        self._change(lambda item: None if is_dead(item) else item)
-        return gone
+        def kept(listed: SegmentList) -> SegmentList:
+            segments = (item for item in listed.segments if not is_dead(item))
+            loads = (item for item in listed.loads if not is_dead(item))
+            return replace(listed, segments=tuple(segments), loads=tuple(loads))
+
+        self.registry.update(kept)
+        return [item for item in now.values() if is_dead(item)]
 
     def refresh(
         self, ids: Collection[int], executor: Executor[Any], *, commit_user: str | None = None
@@ -253,9 +281,16 @@ class Segments:
 
         Raises:
             NotFoundError: An id is none of a live segment's, or a folder is gone or empty.
-            InvalidInputError: A file does not have the table's columns; nothing was committed.
+            InvalidInputError: A file does not have the table's columns, or an id is that of a load
+                of the table's own (kind `segment-own`); nothing was committed.
         """
-        live = self.live()
+        pinned = self._pinned()
+        live = [
+            item
+            for item in pinned
+            if isinstance(item, Segment) and item.status is SegmentStatus.SUCCESS
+        ]
+        self._check_folders(ids, pinned)
         self._check_ids(ids, live)
         chosen = [segment for segment in live if not ids or segment.id in ids]
         renewed: list[Segment] = []
@@ -269,8 +304,8 @@ class Segments:
         numbers = {segment.id: segment for segment in renewed}
         before = [segment for segment in chosen if segment.id in numbers]
         user = commit_user or f"segment-refresh-{uuid.uuid4()}"
-        added = [message for item in renewed for message in self._messages(item, footers)]
-        snapshot = self._commit(added, self._entries_of(before), renewed, user, None)
+        messages = [*removals(self.store, before), *additions(renewed, footers, self.clock)]
+        snapshot = self._commit(messages, renewed, user, None)
         self._change(lambda item: numbers.get(item.id, item))
         return SegmentOutcome(segments=tuple(renewed), snapshot=snapshot)
 
@@ -320,7 +355,8 @@ class Segments:
         name = source.format.strip().lower()
         paths = {f"{plain_path(plan.root)}/{file.name}" for file in plan.files}
 
-        def entered(listed: SegmentList) -> SegmentList:
+        def entered(found: SegmentList) -> SegmentList:
+            listed = with_loads(self.store, found)
             kept = [item for item in listed.segments if item.commit_user != user]
             self._refuse_concurrent(kept, paths)
             added = [
@@ -340,14 +376,15 @@ class Segments:
                 )
                 for number, folder in enumerate(plan.folders)
             ]
-            return SegmentList(next_id=listed.next_id + len(added), segments=(*kept, *added))
+            number = listed.next_id + len(added)
+            return replace(listed, next_id=number, segments=(*kept, *added))
 
         listed = self.registry.update(entered)
         return [segment for segment in listed.segments if segment.commit_user == user]
 
     def _refuse_concurrent(self, segments: Iterable[Segment], paths: set[str]) -> None:
         """Refuse files that another command took, or is taking, since the plan was made."""
-        for segment in self._as_they_are(segments):
+        for segment in segments_now(self.store, segments):
             busy = segment.status is SegmentStatus.IN_PROGRESS and not self._is_abandoned(segment)
             if not busy and segment.status is not SegmentStatus.SUCCESS:
                 continue
@@ -384,38 +421,28 @@ class Segments:
         done = self._finish(user, snapshot)
         return SegmentOutcome(segments=tuple(done), snapshot=snapshot, was_already_committed=True)
 
-    def _as_they_are(self, segments: Iterable[Segment]) -> list[Segment]:
-        """Return segments with the status that the newest snapshot gives them."""
-        listed = resolved(self.store, segments)
-        latest = self.store.snapshots.latest() if listed else None
-        if latest is None:
-            return listed
-        live = FileStoreScan(self.store).live_files(latest)
-        names = {entry.file.file_name for entry in foreign_entries(self.store, live)}
-
-        def is_live(segment: Segment) -> bool:
-            if not segment.is_visible_to_paimon:
-                return is_live_in(self.store, segment, latest)
-            return any(file.file_name in names for file in segment.files)
-
-        return [
-            segment
-            if segment.status not in _SETTLED
-            else replace(
-                segment,
-                status=_SETTLED[0] if is_live(segment) else SegmentStatus.MARKED_FOR_DELETE,
+    def _pinned(self) -> list[Segment | Load]:
+        """Return what `listed` does, from numbers that the registry now keeps."""
+        if self.store.paths.branch != MAIN_BRANCH:
+            raise UnsupportedFeatureError(
+                f"Segments of {self.store.label} are those of the main branch; open that to "
+                "change them.",
+                kind="segment-table",
+                details={"table": self.store.label, "branch": self.store.paths.branch},
             )
-            for segment in listed
-        ]
+        return all_now(self.store, self.registry.update(partial(with_loads, self.store)))
 
-    def _manifest_paths(self) -> frozenset[str]:
-        """Return the foreign files of the newest snapshot, known to the registry or not."""
-        latest = self.store.snapshots.latest()
-        live = [] if latest is None else FileStoreScan(self.store).live_files(latest)
-        foreign = foreign_entries(self.store, live)
-        return frozenset(plain_path(entry.file.external_path or "") for entry in foreign)
+    def _check_folders(self, ids: Collection[int], listed: Iterable[Segment | Load]) -> None:
+        for item in listed:
+            if isinstance(item, Load) and item.id in ids:
+                raise InvalidInputError(
+                    f"Segment {item.id} of table '{self.store.label}' is a load of the table's "
+                    "own, which has no folder to read anew; name segments that were imported.",
+                    kind="segment-own",
+                    details={"table": self.store.label, "segment": item.id},
+                )
 
-    def _check_ids(self, ids: Collection[int], live: Iterable[Segment]) -> None:
+    def _check_ids(self, ids: Collection[int], live: Iterable[Segment | Load]) -> None:
         missing = sorted(set(ids) - {segment.id for segment in live})
         if missing:
             raise NotFoundError(
@@ -432,56 +459,16 @@ class Segments:
             change = SetOption(key=WRITE_ONLY.key, value="true")
             schemas.commit_changes([change], time_millis=self.clock.now_millis())
 
-    def _additions(
-        self, segments: Iterable[Segment], footers: Mapping[str, FileFooter], root: str
-    ) -> list[CommitMessage]:
-        base = plain_path(root)
-        by_path = {f"{base}/{name}": footer for name, footer in footers.items()}
-        return [message for item in segments for message in self._messages(item, by_path)]
-
-    def _messages(self, segment: Segment, footers: Mapping[str, FileFooter]) -> list[CommitMessage]:
-        """Return what makes a segment's files live; nothing for text formats."""
-        if not segment.is_visible_to_paimon:
-            return []
-        created = wall_clock_ms(self.clock.now_millis())
-        new_files = tuple(
-            data_file(segment, file, footers[plain_path(segment.path_of(file))], created)
-            for file in segment.files
-        )
-        return [file_message(segment.partition, DataIncrement(new_files=new_files))]
-
-    def _entries_of(self, segments: Iterable[Segment]) -> list[ManifestEntry]:
-        """Return the live entries of some segments."""
-        latest = self.store.snapshots.latest()
-        if latest is None:
-            return []
-        names = {file.file_name for segment in segments for file in segment.files}
-        live = FileStoreScan(self.store).live_files(latest)
-        return [entry for entry in live if entry.file.file_name in names]
-
     def _commit(
         self,
-        added: Sequence[CommitMessage],
-        removed: Iterable[ManifestEntry],
-        segments: Iterable[Segment],
+        messages: Sequence[CommitMessage],
+        segments: Iterable[Segment | Load],
         user: str,
         properties: Mapping[str, str] | None,
     ) -> Snapshot:
-        """Commit files that come and go; without either, a snapshot that marks the moment."""
-        by_partition: dict[bytes, list[DataFileMeta]] = defaultdict(list)
-        for entry in removed:
-            by_partition[entry.partition].append(entry.file)
-        deletions = [
-            file_message(partition, DataIncrement(deleted_files=tuple(files)))
-            for partition, files in by_partition.items()
-        ]
-        ids = ",".join(str(segment.id) for segment in segments)
-        return FileStoreCommit(self.store, clock=self.clock).commit(
-            [*deletions, *added],
-            commit_user=user,
-            commit_identifier=BATCH_COMMIT_IDENTIFIER,
-            kind=CommitKind.OVERWRITE if deletions else CommitKind.APPEND,
-            properties={**(properties or {}), SEGMENT_IDS_PROPERTY: ids},
+        ids = sorted(segment.id for segment in segments)
+        return commit_segments(
+            self.store, messages, ids, user=user, properties=properties, clock=self.clock
         )
 
     def _change(self, change: Callable[[Segment], Segment | None]) -> list[Segment]:

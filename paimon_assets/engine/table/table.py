@@ -186,7 +186,7 @@ class Table:
         return drop_partitions(self._store, specs)
 
     def segments(self, *, roots: Sequence[str] | None = None) -> Segments:
-        """Return the table's segments: files of others that it reads where they lie.
+        """Return the table's segments: files of others that it reads where they lie, and own loads.
 
         Args:
             roots: Folders that files may be taken from; any that a command names by default.

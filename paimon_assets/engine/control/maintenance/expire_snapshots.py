@@ -20,6 +20,7 @@ from paimon_assets.engine.control.clock import Clock, SystemClock
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.maintenance.expiry_plan import ExpiryStep, plan_expiry
 from paimon_assets.engine.control.maintenance.retention import Retention, changelogs_live_longer
+from paimon_assets.engine.control.segment_loads import keep_ids
 from paimon_assets.engine.spec.paths import EARLIEST, LATEST
 from paimon_assets.engine.spec.scan_options import CONSUMER_EXPIRATION_TIME
 from paimon_assets.engine.spec.snapshot import LEDGER_PROPERTY_PREFIX, Snapshot
@@ -72,6 +73,7 @@ def expire_snapshots(
     Raises:
         InvalidInputError: Kind `retention`; the table's options contradict each other.
         NotFoundError: Something that stays lacks a manifest; nothing was deleted.
+        FormatError: The table's segment registry is damaged; nothing was deleted.
         StorageError: A file could not be deleted. Call it again: it goes on.
 
     Cost:
@@ -95,6 +97,7 @@ def expire_snapshots(
         return ExpiredSnapshots(held_by=held_by)
     steps = plan_expiry(store, expired, survivor, newest)
     if not dry_run:
+        keep_ids(store, now_ms)
         _delete(store, steps)
         store.snapshots.write_earliest_hint(survivor.id)
     return ExpiredSnapshots.of(steps, held_by)
