@@ -5,7 +5,8 @@ skips what a query does not need. That pays only where a data file is already wh
 
     Parquet or ORC, no deletion vector, nothing to merge, no retractions
     every column in its type of now; under another name, or not at all, if the file is older
-    types that both readers read alike; of ORC no dates, timestamps, CHAR and nested ones
+    types that both readers read alike; of ORC no dates, timestamps, CHAR and nested ones;
+        dates and timestamps in Parquet files of others as their footers say (`foreign_times`)
     storage that Spark reaches as this engine does: local paths and HDFS
 
 All else is read by the engine; the two are united. Partition columns come from the metadata, as the
@@ -38,9 +39,9 @@ from paimon_assets.engine.spec.types import (
     MapType,
     RowType,
     TypeRoot,
-    nested_fields,
 )
 from paimon_assets.spark.filters import to_column
+from paimon_assets.spark.foreign_times import with_plain_times
 from paimon_assets.spark.native_scan import (
     LITERAL_ROOTS,
     needed_fields,
@@ -56,7 +57,7 @@ NATIVE_READ = "spark.paimon_assets.nativeRead"
 
 _GLOB_CHARACTERS = frozenset("{}[]*?\\")
 _SCHEMES = frozenset({"file", "hdfs", "viewfs"})
-_MICROS = 6
+_MILLIS, _MICROS = 3, 6
 _SAME_ROOTS = (
     LITERAL_ROOTS
     | TIMESTAMP_ROOTS
@@ -79,6 +80,7 @@ def read_natively(
     passes = _passing(context)
     schemas = PlainSchemas.of(context)
     plain = [split for split in left if is_plain(context, split, schemas)]
+    plain = with_plain_times(context, plain)
     scans = plan_scans(context, plain)
     if passes is None or not scans.paths:
         return None, left
@@ -138,7 +140,20 @@ def _reads_alike(data_type: DataType) -> bool:
         case RowType(fields=fields):
             return all(_reads_alike(field.type) for field in fields)
         case _:
-            return data_type.root in _SAME_ROOTS and not _is_finer_than_micros(data_type)
+            return (
+                data_type.root in _SAME_ROOTS
+                and not _is_finer_than_micros(data_type)
+                and not _is_instant_of_millis(data_type)
+            )
+
+
+def _is_instant_of_millis(data_type: DataType) -> bool:
+    """Whether files hold milliseconds, by which Spark skips rows that a finer filter takes.
+
+    It cuts the literal of a filter to the file's unit: `t < 00:00:00.0005` loses 00:00:00.
+    """
+    precision = getattr(data_type, "precision", None) or 0
+    return data_type.root is TypeRoot.TIMESTAMP_LTZ and precision <= _MILLIS
 
 
 def _is_finer_than_micros(data_type: DataType) -> bool:
@@ -150,20 +165,16 @@ def _is_finer_than_micros(data_type: DataType) -> bool:
 class PlainSchemas:
     """Schemas whose files Spark reads as this engine does, for one read."""
 
-    own: frozenset[int]
-    """Of files that a Paimon writer wrote."""
-    foreign: frozenset[int]
-    """Of files of others."""
+    ids: frozenset[int]
     formats: frozenset[str]
 
     @classmethod
     def of(cls, context: ReadContext) -> Self:
         """Look at every schema of a read."""
-        own = frozenset(number for number in context.schemas_by_id if _holds(context, number))
+        ids = frozenset(number for number in context.schemas_by_id if _holds(context, number))
         fits_orc = all(field.type.root in _ORC_ROOTS for field in stored_fields(context))
         return cls(
-            own=own,
-            foreign=frozenset() if _reads_times(context) else own,
+            ids=ids,
             formats=frozenset({"parquet", "orc"} if fits_orc else {"parquet"}),
         )
 
@@ -184,7 +195,6 @@ def _is_plain_file(
     context: ReadContext, split: DataSplit, file: DataFileMeta, schemas: PlainSchemas
 ) -> bool:
     path = split.path_of(file)
-    plain = schemas.own if file.external_path is None else schemas.foreign
     return (
         file.file_format in schemas.formats
         and file.write_cols is None
@@ -192,20 +202,13 @@ def _is_plain_file(
         and scheme_of(path) in _SCHEMES
         and not _GLOB_CHARACTERS & set(path)
         and not _is_hidden(path.rpartition("/")[2])
-        and file.schema_id in plain
+        and file.schema_id in schemas.ids
     )
 
 
 def _is_hidden(name: str) -> bool:
     """Whether Spark passes over files of a name, even of those it is given."""
     return name.startswith(("_", ".")) or name.endswith("._COPYING_")
-
-
-def _reads_times(context: ReadContext) -> bool:
-    """Whether files of others may hold what is read in a type that Spark refuses, as INT96 is."""
-    fields = needed_fields(context)
-    types = [*fields, *(inner for field in fields for inner in nested_fields(field.type))]
-    return any(field.type.root in TIMESTAMP_ROOTS for field in types)
 
 
 def _holds(context: ReadContext, schema_id: int) -> bool:

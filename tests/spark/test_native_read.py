@@ -89,6 +89,28 @@ def test_orc_files_read_alike(spark, new_catalog):
         assert by_engine
 
 
+@pytest.mark.spark
+def test_a_filter_between_two_milliseconds_loses_no_row(spark, new_catalog):
+    columns = {**COLUMNS, "local": "TIMESTAMP(3)", "instant": "TIMESTAMP(3) WITH LOCAL TIME ZONE"}
+    start = {"local": dt.datetime(1970, 1, 1), "instant": dt.datetime(1970, 1, 1, tzinfo=dt.UTC)}
+    table = create(new_catalog, columns, [{**row, **start} for row in some_rows()])
+    session_reads = spark.read.format("paimon_assets").load(table.path)
+    frame = executor_module.SparkExecutor(spark).to_dataframe
+    for name, literal in (("local", "TIMESTAMP_NTZ"), ("instant", "TIMESTAMP_LTZ")):
+        plan = table.new_read_builder().with_columns(["id", name]).plan()
+        for rows in (frame(plan.context, plan.splits), session_reads):
+            assert rows.where(f"{name} < {literal} '1970-01-01 00:00:00.0005Z'").count() == 9
+        assert (
+            table.new_read_builder()
+            .with_filter(f"{name} < TIMESTAMP '1970-01-01 00:00:00.0005'")
+            .to_arrow()
+            .num_rows
+            == 9
+        )
+        native = native_read.read_natively(spark, plan.context, plan.splits)[0]
+        assert (native is not None) is (name == "local")
+
+
 @pytest.mark.parametrize("fine", ["DATE", "TIMESTAMP(3)", "CHAR(3)", ArrayType(element=integer())])
 def test_types_that_orc_writers_write_differently_are_the_engines(new_catalog, fine):
     options = {"file.format": "orc"}
@@ -145,7 +167,7 @@ def test_predicates_pass_the_same_rows(spark, new_catalog, zone):
         "price": "DECIMAL(10, 2)",
         "day": "DATE",
         "local": "TIMESTAMP(6)",
-        "instant": "TIMESTAMP(3) WITH LOCAL TIME ZONE",
+        "instant": "TIMESTAMP(6) WITH LOCAL TIME ZONE",
         "flag": "BOOLEAN",
     }
     epoch = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
@@ -351,10 +373,18 @@ def test_buckets_that_need_a_merge_are_the_engines(new_catalog, deleted, raw):
 
 
 @pytest.mark.parametrize(
-    "extra", ["TIMESTAMP(9)", ArrayType(element=integer()), "TIME(3)", "DOUBLE"]
+    ("extra", "alike"),
+    [
+        ("TIMESTAMP(9)", False),
+        ("TIMESTAMP(3) WITH LOCAL TIME ZONE", False),
+        ("TIMESTAMP(3)", True),
+        (ArrayType(element=integer()), True),
+        ("TIME(3)", False),
+        ("DOUBLE", True),
+    ],
 )
-def test_types_the_readers_disagree_on_are_the_engines(new_catalog, extra):
+def test_types_the_readers_disagree_on_are_the_engines(new_catalog, extra, alike):
     table = create(new_catalog, {**COLUMNS, "extra": extra})
     fits = native_read.columns_fit(table.new_read_builder().plan().context)
-    assert fits == (extra not in ("TIMESTAMP(9)", "TIME(3)"))
+    assert fits is alike
     assert native_read.columns_fit(table.new_read_builder().with_columns(["id"]).plan().context)
