@@ -11,6 +11,7 @@ Concept → files:
     Paimon ⇄ Spark types                        types
     files as a DataFrame that keeps their order sources (files_to_dataframe)
     a table ⇄ a DataFrame, in one call          tables (to_spark, write_dataframe, system_to_spark)
+    a DataFrame merged into a table             merge (merge_dataframe), merge_worker
     spark.read.format("paimon_assets")          data_source (register), location,
                                                 data_source_{writer,stream,system}
     files Spark's own reader reads              native_read, native_scan

@@ -30,7 +30,7 @@ from paimon_assets.engine.contract.wire import (
     load_error,
 )
 from paimon_assets.engine.contract.wire_messages import load_write_result
-from paimon_assets.engine.control.commit.abort import abort
+from paimon_assets.engine.control.commit.abort import discard
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.data.write.input_check import InputCheck
 from paimon_assets.engine.data.write.partition_index import BucketRule
@@ -40,7 +40,7 @@ from paimon_assets.engine.data.write.row_key_extractor import (
     refuse_unroutable,
 )
 from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.errors import StorageError, UnsupportedFeatureError
+from paimon_assets.engine.errors import UnsupportedFeatureError
 from paimon_assets.engine.fileio.opening import open_file_io
 from paimon_assets.engine.spec.options import TARGET_FILE_SIZE
 from paimon_assets.engine.spec.schema import BucketMode, TableSchema
@@ -348,7 +348,4 @@ def _discard(context: WriteContext, result: WriteResult) -> None:
         schema=context.schema,
         name=context.table,
     )
-    try:
-        abort(store, result.messages)
-    except StorageError as failure:
-        logger.warning("files of a failed write of %s stay as orphans: %s", context.table, failure)
+    discard(store, result.messages, "a failed write")

@@ -215,7 +215,7 @@ def _dealt(
             position = int(positions[indices[start]])
             start += piece.num_rows
             values = (routing.slots[task], partition, bucket, position, pack(piece))
-            yield _row(ROUTED_SCHEMA, *values)
+            yield one_row(ROUTED_SCHEMA, *values)
 
 
 def _split_positions(chunk: Packed, source: RowSource) -> tuple[pa.RecordBatch, Positions]:
@@ -381,10 +381,10 @@ def read_packed(context_bytes: bytes) -> ArrowMap:
     def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in _read(batches, context_bytes):
             for piece in pieces(batch):
-                yield _row(ANSWER_SCHEMA, pack(piece), None)
+                yield one_row(ANSWER_SCHEMA, pack(piece), None)
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return _with_errors(batches, lambda: read(batches))
+        return with_errors(batches, lambda: read(batches))
 
     return run
 
@@ -436,9 +436,9 @@ def run_tasks(name: str, shared: bytes, file_io: FileIOSpec) -> ArrowMap:
                         raise
                     except PaimonError as error:
                         failed = True
-                        yield _row(TASK_ANSWER_SCHEMA, number.as_py(), None, dump_error(error))
+                        yield one_row(TASK_ANSWER_SCHEMA, number.as_py(), None, dump_error(error))
                     else:
-                        yield _row(TASK_ANSWER_SCHEMA, number.as_py(), result, None)
+                        yield one_row(TASK_ANSWER_SCHEMA, number.as_py(), result, None)
 
     return run
 
@@ -448,12 +448,12 @@ def _answering(
 ) -> Iterator[pa.RecordBatch]:
     def answers() -> Iterator[pa.RecordBatch]:
         for result in work():
-            yield _row(ANSWER_SCHEMA, dump_write_result(result), None)
+            yield one_row(ANSWER_SCHEMA, dump_write_result(result), None)
 
-    return _with_errors(batches, answers)
+    return with_errors(batches, answers)
 
 
-def _with_errors(
+def with_errors(
     batches: Iterable[pa.RecordBatch], work: Callable[[], Iterator[pa.RecordBatch]]
 ) -> Iterator[pa.RecordBatch]:
     """Yield what `work` yields, and its error as the last answer."""
@@ -463,12 +463,13 @@ def _with_errors(
         except StorageError:
             raise
         except PaimonError as error:
-            yield _row(ANSWER_SCHEMA, None, dump_error(error))
+            yield one_row(ANSWER_SCHEMA, None, dump_error(error))
             # Spark gives up a Python worker that leaves input unread.
             for _ in batches:
                 pass
 
 
-def _row(schema: pa.Schema, *values: Any) -> pa.RecordBatch:
+def one_row(schema: pa.Schema, *values: Any) -> pa.RecordBatch:
+    """Return a batch of one row."""
     arrays = [pa.array([value], field.type) for value, field in zip(values, schema, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)

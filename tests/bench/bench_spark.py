@@ -7,6 +7,8 @@ come; ours of a primary-key table hashes, shuffles, sorts and merges them too. A
 the same aggregate, which touches every column. An append table is read three ways: as a DataFrame
 (Spark's own reader on our files), by the engine alone, and as `format("paimon_assets")`.
 
+A merge brings a DataFrame into a table; Spark joins both and writes Parquet anew.
+
 A micro-batch is one small file through Structured Streaming, into a table and into plain Parquet.
 """
 
@@ -30,14 +32,18 @@ from rich.table import Table as RichTable
 from paimon_assets.engine.spec.schema import Schema
 from paimon_assets.engine.table.api import TableCatalog, open_catalog
 from paimon_assets.spark.executor import SparkExecutor
+from paimon_assets.spark.merge import merge_dataframe
 from paimon_assets.spark.native_read import NATIVE_READ
 from paimon_assets.spark.session import SparkSettings, get_session, stop_session
 from paimon_assets.spark.streaming import streaming_sink
+from paimon_assets.spark.tables import write_dataframe
 from tests.bench.workload import TABLES, UPSERTS, load_input
 
 INPUTS = Path(__file__).resolve().parents[2] / ".bench" / "input"
 INPUT_FILES = 4
 """Parquet files of an input, so that Spark reads it with all cores."""
+MERGE_ROWS = 1_000_000
+"""Of the table that is merged into."""
 MICRO_BATCHES, MICRO_BATCH_ROWS = 12, 10_000
 """Of the streaming step; the median counts, without the first."""
 
@@ -214,6 +220,27 @@ def _upsert_step(bench: Bench, number: int, scale: float) -> Step:
     )
 
 
+def _merge_step(bench: Bench, scale: float) -> Step:
+    """Merge a DataFrame, half of whose rows match a tenth of a table; Spark writes all anew."""
+    session, rows = bench.session, int(MERGE_ROWS * scale)
+    paths = [str(bench.home / name) for name in ("merge-target", "merge-source")]
+    for path, ids in zip(paths, (session.range(rows), session.range(0, 2 * rows, 10)), strict=True):
+        ids.selectExpr("id", "id % 1000 as k", "cast(id as string) as name").write.parquet(path)
+    target, source = (session.read.parquet(path) for path in paths)
+    declared = Schema.of({"id": "BIGINT", "k": "BIGINT", "name": "STRING"})
+    table = bench.catalog.create_table("db.merged", declared)
+    write_dataframe(table, target)
+    both = target.join(source, "id", "full_outer")
+    chosen = (fn.coalesce(source[name], target[name]).alias(name) for name in ("k", "name"))
+    overwritten = both.select("id", *chosen)
+    return Step(
+        name="merge, source a fifth",
+        rows=rows,
+        seconds=timed(lambda: merge_dataframe(table, source, on=["id"]), 1),
+        spark_seconds=timed(lambda: bench.native_write(overwritten), 1),
+    )
+
+
 def measure(bench: Bench, scale: float) -> list[Step]:
     """Run all steps; each native read reads what the native write before it wrote."""
     steps = [_write_step(bench, "append write", "append", "append", scale)]
@@ -228,6 +255,7 @@ def measure(bench: Bench, scale: float) -> list[Step]:
     bench.native_write(merged)
     rows = merged.count()
     steps.append(_read_step(bench, "merged read, four runs", rows, lambda: _frame_of(bench, "pk")))
+    steps.append(_merge_step(bench, scale))
     steps.append(_stream_step(bench))
     return steps
 

@@ -28,6 +28,7 @@ from paimon_assets.engine.table.table import Table
 from paimon_assets.spark import connect
 from paimon_assets.spark.executor import SparkExecutor
 from paimon_assets.spark.failure import error_inside
+from paimon_assets.spark.merge import merge_dataframe
 from paimon_assets.spark.session import SparkSettings, get_session, stop_session
 from paimon_assets.spark.streaming import streaming_sink
 
@@ -86,6 +87,13 @@ class Deeds:
         )
         query.awaitTermination()
         return [sums(table, self.executor), [s.commit_identifier for s in table.snapshots()]]
+
+    def merge(self) -> Any:
+        table = self.catalog.create_table("db.merged", KEYED)
+        table.new_write_builder().write(self._frame("id"), self.executor)
+        frame = self._frame("0").selectExpr(f"id + {ROWS // 2} as id", "n")
+        done = merge_dataframe(table, frame, on=["id"])
+        return [done.rows_matched, done.rows_inserted, sums(table, self.executor)]
 
     def lost_file(self) -> Any:
         table = self.catalog.get_table("db.stream")

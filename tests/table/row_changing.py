@@ -28,7 +28,7 @@ KEYED_TABLES = {
 TABLES = {**APPEND_TABLES, **KEYED_TABLES}
 
 
-def create(catalog, kind, **more):
+def create(catalog, kind, *, name="db.t", **more):
     keys, partition_keys, options = TABLES[kind]
     schema = Schema.of(
         COLUMNS,
@@ -36,7 +36,7 @@ def create(catalog, kind, **more):
         partition_keys=partition_keys,
         options={**options, **more},
     )
-    return catalog.create_table("db.t", schema)
+    return catalog.create_table(name, schema)
 
 
 def arrow(*rows):

@@ -14,7 +14,6 @@ from tests.table.row_changing import (
     EXECUTOR,
     FIRST,
     SECOND,
-    TABLES,
     Meddling,
     all_files,
     changing,
@@ -26,55 +25,48 @@ from tests.table.row_changing import (
 from tests.testkit.faulty_fileio import Fault, FaultyFileIO
 
 
-@pytest.fixture(params=TABLES)
-def table(request, catalog):
-    made = create(catalog, request.param)
-    write(made, *FIRST)
-    write(made, *SECOND)
-    return made
-
-
-def test_others_append_meanwhile(table):
+def test_others_append_meanwhile(row_table):
     def append():
-        write(table, ("a", 100, 1), ("b", 101, 7))
+        write(row_table, ("a", 100, 1), ("b", 101, 7))
 
-    outcome = changing(table).delete("v = 7", Meddling(append))
+    outcome = changing(row_table).delete("v = 7", Meddling(append))
     assert outcome.rows_matched in (1, 2)
-    left = {row[1] for row in read(table)}
+    left = {row[1] for row in read(row_table)}
     assert 7 not in left
     assert 100 in left
 
 
-def test_others_change_the_same_rows_meanwhile(table):
-    names = data_files(table)
+def test_others_change_the_same_rows_meanwhile(row_table):
+    names = data_files(row_table)
 
     def delete():
-        changing(table).delete("id = 6")
+        changing(row_table).delete("id = 6")
 
     def update():
-        changing(table).delete("id = 8")
-        write(table, ("a", 8, 99))
+        changing(row_table).delete("id = 8")
+        write(row_table, ("a", 8, 99))
 
-    outcome = changing(table).delete("v BETWEEN 6 AND 8", Meddling(delete, update))
+    outcome = changing(row_table).delete("v BETWEEN 6 AND 8", Meddling(delete, update))
     assert outcome.plans == 3
     assert outcome.rows_matched == 1
-    found = {row[1]: row[2] for row in read(table)}
+    found = {row[1]: row[2] for row in read(row_table)}
     assert not {6, 7} & set(found)
     assert found[8] == 99
-    live = {entry.file.file_name for entry in table.live_files()}
-    assert len(data_files(table) - names - live) <= 10  # older snapshots' files, no orphans of ours
+    live = {entry.file.file_name for entry in row_table.live_files()}
+    # Files of older snapshots are left, no orphans of ours.
+    assert len(data_files(row_table) - names - live) <= 10
 
 
-def test_a_compaction_beside_a_delete(table):
+def test_a_compaction_beside_a_delete(row_table):
     def compact():
-        table.new_compaction_builder().with_strategy("full").run(EXECUTOR)
+        row_table.new_compaction_builder().with_strategy("full").run(EXECUTOR)
 
-    changing(table).delete("id = 4")
-    changing(table).delete("v BETWEEN 6 AND 8", Meddling(compact))
-    left = {row[1] for row in read(table)}
+    changing(row_table).delete("id = 4")
+    changing(row_table).delete("v BETWEEN 6 AND 8", Meddling(compact))
+    left = {row[1] for row in read(row_table)}
     assert left == {0, 1, 2, 3, 5, 9, 10, 11, 20, 21, 22, 23}
     compact()
-    assert {row[1] for row in read(table)} == left
+    assert {row[1] for row in read(row_table)} == left
 
 
 def test_a_change_gives_up_in_the_end(catalog):

@@ -25,7 +25,6 @@ from tests.table.row_changing import (
     EXECUTOR,
     FIRST,
     SECOND,
-    TABLES,
     arrow,
     changing,
     create,
@@ -35,76 +34,68 @@ from tests.table.row_changing import (
 )
 
 
-@pytest.fixture(params=TABLES)
-def table(request, catalog):
-    made = create(catalog, request.param)
-    write(made, *FIRST)
-    write(made, *SECOND)
-    return made
-
-
-def test_delete_then_update_then_delete_again(table):
+def test_delete_then_update_then_delete_again(row_table):
     rows = [*FIRST, *SECOND]
-    outcome = changing(table).delete("v > 5 AND v < 9")
+    outcome = changing(row_table).delete("v > 5 AND v < 9")
     rows = [row for row in rows if row[2] not in (6, 7, 8)]
     assert outcome.rows_matched == 3
-    assert read(table) == sorted(rows, key=repr)
-    if "v" not in table.schema.options.get("sequence.field", ""):
-        outcome = changing(table).update({"v": parse_expression("v + 1")}, "id >= 21")
+    assert read(row_table) == sorted(rows, key=repr)
+    if "v" not in row_table.schema.options.get("sequence.field", ""):
+        outcome = changing(row_table).update({"v": parse_expression("v + 1")}, "id >= 21")
         assert (outcome.rows_matched, outcome.rows_written >= 3) == (3, True)
         rows = [(p, n, v + 1 if n >= 21 else v) for p, n, v in rows]
-        assert read(table) == sorted(rows, key=repr)
-    outcome = changing(table).delete("id BETWEEN 0 AND 3 OR id = 22")
+        assert read(row_table) == sorted(rows, key=repr)
+    outcome = changing(row_table).delete("id BETWEEN 0 AND 3 OR id = 22")
     rows = [row for row in rows if row[1] not in (0, 1, 2, 3, 22)]
     assert outcome.rows_matched == 5
-    assert read(table) == sorted(rows, key=repr)
-    kinds = {snapshot.commit_kind for snapshot in table.snapshots()[2:]}
-    keyed = table.schema.has_primary_key
+    assert read(row_table) == sorted(rows, key=repr)
+    kinds = {snapshot.commit_kind for snapshot in row_table.snapshots()[2:]}
+    keyed = row_table.schema.has_primary_key
     assert kinds == {CommitKind.APPEND if keyed else CommitKind.OVERWRITE}
-    write(table, ("a", 2, 9))
+    write(row_table, ("a", 2, 9))
     rows.append(("a", 2, 9))
-    assert read(table) == sorted(rows, key=repr)
+    assert read(row_table) == sorted(rows, key=repr)
 
 
-def test_a_predicate_that_is_unknown_deletes_nothing(table):
+def test_a_predicate_that_is_unknown_deletes_nothing(row_table):
     """Of nulls, neither `v <> 1` nor `NOT v <> 1` is true."""
     nulls = [row for row in (*FIRST, *SECOND) if row[2] is None]
-    changing(table).delete("NOT v = 1")
-    left = read(table)
+    changing(row_table).delete("NOT v = 1")
+    left = read(row_table)
     assert left == sorted([*nulls, ("b", 1, 1)], key=repr)
-    assert changing(table).delete("v IN (7, NULL) OR v = NULL").snapshot is None
-    assert changing(table).delete("v IS NULL").rows_matched == len(nulls)
-    assert read(table) == [("b", 1, 1)]
+    assert changing(row_table).delete("v IN (7, NULL) OR v = NULL").snapshot is None
+    assert changing(row_table).delete("v IS NULL").rows_matched == len(nulls)
+    assert read(row_table) == [("b", 1, 1)]
 
 
-def test_all_rows_are_deleted_and_come_again(table):
-    outcome = changing(table).delete("id >= 0")
+def test_all_rows_are_deleted_and_come_again(row_table):
+    outcome = changing(row_table).delete("id >= 0")
     assert outcome.rows_matched == 16
-    assert read(table) == []
-    if not table.schema.has_primary_key:
-        assert table.live_files() == []
-        assert index_files_of(table) == []
-    write(table, *FIRST)
-    assert read(table) == sorted(FIRST, key=repr)
+    assert read(row_table) == []
+    if not row_table.schema.has_primary_key:
+        assert row_table.live_files() == []
+        assert index_files_of(row_table) == []
+    write(row_table, *FIRST)
+    assert read(row_table) == sorted(FIRST, key=repr)
 
 
-def test_a_dry_run_counts_and_writes_nothing(table):
-    before = data_files(table)
-    trying = changing(table).with_dry_run()
+def test_a_dry_run_counts_and_writes_nothing(row_table):
+    before = data_files(row_table)
+    trying = changing(row_table).with_dry_run()
     assert trying.delete("v > 5 AND v < 9").rows_matched == 3
     assert trying.delete("p = 'a'").rows_matched == 8
-    assert data_files(table) == before
-    assert table.latest_snapshot().id == 2
+    assert data_files(row_table) == before
+    assert row_table.latest_snapshot().id == 2
 
 
-def test_nothing_matches(table):
-    outcome = changing(table).delete("id = 77")
+def test_nothing_matches(row_table):
+    outcome = changing(row_table).delete("id = 77")
     assert (outcome.snapshot, outcome.rows_matched) == (None, 0)
-    assert table.latest_snapshot().id == 2
+    assert row_table.latest_snapshot().id == 2
 
 
-def test_a_change_happens_once(table):
-    user = changing(table).with_commit_user("ann").with_commit_identifier(7)
+def test_a_change_happens_once(row_table):
+    user = changing(row_table).with_commit_user("ann").with_commit_identifier(7)
     first = user.with_properties({"why": "test"}).delete("id < 3")
     again = user.delete("id < 3")
     assert again.was_already_committed

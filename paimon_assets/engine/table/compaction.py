@@ -23,7 +23,7 @@ from paimon_assets.engine.contract.tasks import TaskBatch, TaskRunner
 from paimon_assets.engine.contract.wire import dump_read_context
 from paimon_assets.engine.contract.wire_messages import load_write_result
 from paimon_assets.engine.control.clock import Clock, SystemClock
-from paimon_assets.engine.control.commit.abort import abort
+from paimon_assets.engine.control.commit.abort import discard, undone_on_sure_failure
 from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
 from paimon_assets.engine.control.compact.affected import affected_messages
 from paimon_assets.engine.control.compact.plan import (
@@ -34,12 +34,7 @@ from paimon_assets.engine.control.compact.plan import (
 )
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.errors import (
-    CommitConflictError,
-    CommitUnknownError,
-    PaimonError,
-    StorageError,
-)
+from paimon_assets.engine.errors import CommitConflictError
 from paimon_assets.engine.spec.predicate import Predicate, all_of, bind
 from paimon_assets.engine.spec.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
 from paimon_assets.engine.table.clustering import cluster_unit
@@ -287,7 +282,7 @@ class _Run:
             return self._outcome(self._until_committed(on_progress))
         except BaseException:
             if not self.may_be_committed:
-                self._abort(self.messages)
+                self._discard(self.messages)
             raise
 
     def _until_committed(self, on_progress: OnProgress | None) -> Snapshot | None:
@@ -360,7 +355,7 @@ class _Run:
         if not self.messages:
             return None
         builder, self.may_be_committed = self.builder, True
-        try:
+        with undone_on_sure_failure(self._stay_uncommitted):
             return FileStoreCommit(builder.store).commit(
                 self.messages,
                 commit_user=user or builder.commit_user or "",
@@ -368,9 +363,9 @@ class _Run:
                 kind=CommitKind.COMPACT,
                 properties=builder.properties,
             )
-        except PaimonError as error:
-            self.may_be_committed = isinstance(error, CommitUnknownError)
-            raise
+
+    def _stay_uncommitted(self) -> None:
+        self.may_be_committed = False
 
     def _planned_again(self, conflict: CommitConflictError, *, is_last: bool) -> CompactionPlan:
         """Give up the messages that no longer fit, and plan their buckets on what is there now."""
@@ -380,7 +375,7 @@ class _Run:
         self.messages = [
             m for m, is_gone in zip(self.messages, conflicting, strict=True) if not is_gone
         ]
-        self._abort(gone)
+        self._discard(gone)
         logger.warning(
             "table %s: %d buckets were changed by others while they were compacted: %s",
             builder.store.label,
@@ -399,13 +394,8 @@ class _Run:
         )
         return plan_compaction(builder.store, scope, builder.clock)
 
-    def _abort(self, messages: Sequence[CommitMessage]) -> None:
-        """Delete the files of messages nobody will commit, as far as the storage lets us."""
-        try:
-            abort(self.builder.store, messages)
-        except StorageError as failure:
-            label = self.builder.store.label
-            logger.warning("files of a compaction of %s stay as orphans: %s", label, failure)
+    def _discard(self, messages: Sequence[CommitMessage]) -> None:
+        discard(self.builder.store, messages, "a compaction")
 
     def _outcome(self, snapshot: Snapshot | None) -> CompactionOutcome:
         return CompactionOutcome(

@@ -1,34 +1,41 @@
-"""MergeSource: rows that are merged into a table, and where in it they may match."""
+"""MergeSource: rows that are merged into a table, and who brings them to what they match.
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+    rows ─▶ predicate ─▶ plan (row_change) ─▶ change: tasks, with the source rows they need
+                                           └▶ insert: the source rows that matched nothing
+
+`ArrowSource` holds them in memory and sends them to every task; `spark.merge` has DataFrames.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_assets.engine.codec.arrow_types import to_arrow_type
-from paimon_assets.engine.codec.arrow_values import internals
 from paimon_assets.engine.codec.numpy_columns import from_numpy
-from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.errors import InvalidInputError, NotFoundError
-from paimon_assets.engine.spec.predicate import CompareOp, Comparison, In, Predicate, all_of
-from paimon_assets.engine.spec.schema import TableSchema
-from paimon_assets.engine.spec.types import (
-    CHARACTER_ROOTS,
-    INTEGER_ROOTS,
-    TIMESTAMP_ROOTS,
-    DataField,
-    TypeRoot,
+from paimon_assets.engine.contract.commit_message import WriteReport, WriteResult
+from paimon_assets.engine.contract.context import WriteContext
+from paimon_assets.engine.contract.merge_on import MergeOn
+from paimon_assets.engine.contract.row_change_task import (
+    ROW_CHANGE_TASK,
+    RowChange,
+    RowChangeResult,
+    RowChangeTask,
+    dump_row_change,
+    dump_row_change_task,
+    load_row_change_result,
 )
+from paimon_assets.engine.contract.tasks import TaskBatch, TaskRunner
+from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.predicate import Predicate
+from paimon_assets.engine.spec.schema import TableSchema
 
-_ORDERED = CHARACTER_ROOTS | INTEGER_ROOTS | TIMESTAMP_ROOTS | {TypeRoot.DATE, TypeRoot.DECIMAL}
-_UNMATCHED = frozenset({TypeRoot.FLOAT, TypeRoot.DOUBLE})
-_MOST_LISTED = 1000
-"""So many values of a partition column are listed in a predicate; of more, their range."""
+Prepare = Callable[[], WriteContext]
+"""Says how rows are inserted now."""
 
 
 class WhenMatched(StrEnum):
@@ -40,144 +47,171 @@ class WhenMatched(StrEnum):
     KEEP = "keep"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MergeSource:
+class MergeSource(Protocol):
     """Source rows; each may match some rows of the table, each row matches one of them at most."""
 
-    table: str
-    schema: TableSchema
+    @property
+    def on(self) -> MergeOn:
+        """The columns that decide."""
+        ...
+
+    @property
+    def columns(self) -> Sequence[str]:
+        """All columns of the source rows."""
+        ...
+
+    def predicate(self) -> Predicate | None:
+        """Return a bound predicate that every row passes which matches a source row.
+
+        Raises:
+            InvalidInputError: Kind `merge-duplicates` for source rows that are equal in the
+                columns `on`, `merge-on` for values that do not fit them.
+        """
+        ...
+
+    def change(
+        self, change: RowChange, tasks: Sequence[RowChangeTask]
+    ) -> Iterator[RowChangeResult]:
+        """Run the tasks of a plan, and yield what they did as they end.
+
+        Args:
+            change: Without source.
+            tasks: All that may hold matches.
+        """
+        ...
+
+    def insert(self, prepare: Prepare | None) -> WriteResult:
+        """Write the source rows that matched nothing in the last `change`, if there was one.
+
+        Args:
+            prepare: None only counts them.
+
+        Returns:
+            `report.rows_in` counts them.
+        """
+        ...
+
+
+class MergeExecutor(TaskRunner, Protocol):
+    """An executor that writes rows, too."""
+
+    def map_rows(self, context: WriteContext, rows: pa.Table) -> WriteResult:
+        """Write rows into data files; see `contract.executor`."""
+        ...
+
+
+@dataclass(kw_only=True)
+class ArrowSource:
+    """A `MergeSource` in this process's memory; every task gets all of it."""
+
+    on: MergeOn
     rows: pa.Table
     """With the columns `on` in the table's types."""
-    on: tuple[str, ...]
-    inserts: bool
-    given: pa.Table = field(repr=False)
-    """The rows as they were given."""
+    insertable: pa.Table
+    """The table's columns of the rows, as they were given."""
+    executor: MergeExecutor
+    _matched: list[npt.NDArray[np.int64]] = field(init=False, default_factory=list)
 
     @classmethod
     def of(
-        cls, store: FileStore, rows: pa.Table, on: Sequence[str], *, inserts: bool
-    ) -> "MergeSource":
+        cls,
+        table: str,
+        schema: TableSchema,
+        rows: pa.Table,
+        on: Sequence[str],
+        executor: MergeExecutor,
+    ) -> "ArrowSource":
         """Check source rows.
 
         Args:
-            store: The table.
+            table: For messages.
+            schema: Of the table.
             rows: In memory.
-            on: Columns, of both sides, in which a row and a source row are equal if they match;
-                of a primary-key table its primary key. Null equals nothing.
-            inserts: Source rows without a match become rows of the table.
+            on: See `MergeOn.of`.
+            executor: Who reads and writes.
 
         Raises:
-            NotFoundError: A column is missing on one side.
-            InvalidInputError: Kind `merge-on` for other columns or types, `merge-duplicates` for
-                source rows that are equal in them.
+            NotFoundError, InvalidInputError: As `MergeOn.of` and `MergeSource.predicate`.
         """
-        _check_columns(store, rows, on)
-        cast = rows
-        for name in on:
-            column = store.schema.column(name)
-            values = _converted(rows.column(name), column, store.label)
-            cast = cast.set_column(cast.schema.get_field_index(name), name, values)
-        _check_unique(cast, on, store.label)
-        return cls(
-            table=store.label,
-            schema=store.schema,
-            rows=cast,
-            on=tuple(on),
-            inserts=inserts,
-            given=rows,
-        )
+        checked = MergeOn.of(table, schema, on, rows.column_names)
+        cast = checked.converted(rows)
+        _check_unique(cast, checked)
+        names = [name for name in rows.column_names if name in schema.by_name]
+        return cls(on=checked, rows=cast, insertable=rows.select(names), executor=executor)
+
+    @property
+    def columns(self) -> Sequence[str]:
+        """See `MergeSource`."""
+        return self.rows.column_names
 
     def predicate(self) -> Predicate | None:
-        """Return a bound predicate that every row passes which matches a source row."""
-        return all_of(self._within(self.schema.column(name)) for name in self.on)
+        """See `MergeSource`."""
+        return self.on.predicate(self.rows)
 
-    def to_stream(self) -> bytes:
-        """Return the rows as an Arrow stream."""
+    def change(
+        self, change: RowChange, tasks: Sequence[RowChangeTask]
+    ) -> Iterator[RowChangeResult]:
+        """See `MergeSource`."""
+        self._matched = []
+        shared = replace(change, source=self._stream(), on=self.on.names)
+        for result in run_row_change(self.executor, shared, tasks):
+            self._matched.append(np.frombuffer(result.source_rows, dtype=np.int64))
+            yield result
+
+    def insert(self, prepare: Prepare | None) -> WriteResult:
+        """See `MergeSource`."""
+        alive = np.ones(self.insertable.num_rows, dtype=np.bool_)
+        for numbers in self._matched:
+            alive[numbers] = False
+        rows = self.insertable.filter(from_numpy(alive))
+        counted = WriteReport(rows_in=rows.num_rows)
+        if prepare is None or not rows.num_rows:
+            return WriteResult(report=counted)
+        return replace(self.executor.map_rows(prepare(), rows), report=counted)
+
+    def _stream(self) -> bytes:
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, self.rows.schema) as writer:
             writer.write_table(self.rows)
         return sink.getvalue().to_pybytes()
 
-    def without(self, matched: npt.NDArray[np.int64]) -> pa.Table:
-        """Return the columns of the table of the source rows that did not match."""
-        alive = np.ones(self.given.num_rows, dtype=np.bool_)
-        alive[matched] = False
-        names = [name for name in self.given.column_names if name in self.schema.by_name]
-        return self.given.select(names).filter(from_numpy(alive))
 
-    def _within(self, column: DataField) -> Predicate | None:
-        values: Any = self.rows.column(column.name)
-        if column.name in self.schema.partition_keys:
-            found = values.unique().drop_null()
-            if 0 < len(found) <= _MOST_LISTED:
-                return In(column.name, tuple(internals(found, column.type)))
-        if column.type.root not in _ORDERED or values.null_count == len(values):
-            return None
-        ends = pc.min_max(values)
-        low, high = (
-            internals(pa.array([ends[end]], values.type), column.type)[0] for end in ("min", "max")
-        )
-        return all_of(
-            [
-                Comparison(column.name, CompareOp.GE, low),
-                Comparison(column.name, CompareOp.LE, high),
-            ]
-        )
+def run_row_change(
+    executor: TaskRunner, change: RowChange, tasks: Sequence[RowChangeTask]
+) -> Iterator[RowChangeResult]:
+    """Run tasks of a change on an executor, and yield what they did as they end."""
+    batch = TaskBatch(
+        name=ROW_CHANGE_TASK,
+        shared=dump_row_change(change),
+        payloads=tuple(map(dump_row_change_task, tasks)),
+        weights=tuple(task.input_bytes for task in tasks),
+        file_io=change.read.file_io,
+    )
+    for _, answer in executor.map_tasks(batch):
+        yield load_row_change_result(answer)
 
 
-def _check_columns(store: FileStore, rows: pa.Table, on: Sequence[str]) -> None:
-    schema = store.schema
-    for name in on:
-        column = schema.column(name)
-        if name not in rows.column_names:
-            raise NotFoundError(
-                f"The source lacks the column '{name}' by which it is merged into table"
-                f" '{store.label}'.",
-                kind="column-not-found",
-                details={"table": store.label, "column": name},
-            )
-        if column.type.root in _UNMATCHED:
-            raise _refused(store.label, name, f"is {column.type}, which is not compared")
-    if schema.has_primary_key and set(on) != set(schema.primary_keys):
-        keys = ", ".join(schema.primary_keys)
-        raise _refused(store.label, keys, "are the primary key: merge on all of them, and no more")
-    if not on:
-        raise _refused(store.label, "", "must say which rows match")
-
-
-def _converted(values: Any, column: DataField, table: str) -> Any:
-    target = to_arrow_type(column.type)
-    plain = values.combine_chunks()
-    if pa.types.is_dictionary(plain.type):
-        plain = plain.dictionary_decode()
-    is_text = pa.types.is_string(plain.type) or pa.types.is_large_string(plain.type)
-    if is_text != pa.types.is_string(target) and not pa.types.is_null(plain.type):
-        raise _refused(table, column.name, f"is {column.type}, but {plain.type} in the source")
-    try:
-        return plain.cast(target)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise _refused(table, column.name, f"is {column.type}: {error}") from error
-
-
-def _check_unique(rows: pa.Table, on: Sequence[str], table: str) -> None:
-    keys = rows.select(list(on)).drop_null()
+def _check_unique(rows: pa.Table, on: MergeOn) -> None:
+    keys = rows.select(list(on.names)).drop_null()
     counts = keys.append_column("__rows", pa.repeat(pa.scalar(1), keys.num_rows))
-    grouped: Any = counts.group_by(list(on)).aggregate([("__rows", "sum")])
+    grouped: Any = counts.group_by(list(on.names)).aggregate([("__rows", "sum")])
     double = grouped.filter(pc.field("__rows_sum") > 1)
     if double.num_rows:
-        example = {name: double.column(name)[0].as_py() for name in on}
-        raise InvalidInputError(
-            f"{double.num_rows} keys occur several times in the rows to merge into table"
-            f" '{table}', for example {example}; which of them counts is not known. Keep one of"
-            " each.",
-            kind="merge-duplicates",
-            details={"table": table, "keys": double.num_rows},
-        )
+        example = {name: double.column(name)[0].as_py() for name in on.names}
+        raise duplicates(on, double.num_rows, example)
 
 
-def _refused(table: str, column: str, reason: str) -> InvalidInputError:
+def duplicates(on: MergeOn, count: int, example: Mapping[str, Any]) -> InvalidInputError:
+    """Return the error for source rows that are equal in the columns `on`.
+
+    Args:
+        on: The columns.
+        count: How many keys occur several times.
+        example: One of them.
+    """
     return InvalidInputError(
-        f"Cannot merge into table '{table}': column '{column}' {reason}.",
-        kind="merge-on",
-        details={"table": table, "column": column},
+        f"{count} keys occur several times in the rows to merge into table '{on.table}', for "
+        f"example {example}; which of them counts is not known. Keep one of each.",
+        kind="merge-duplicates",
+        details={"table": on.table, "keys": count},
     )

@@ -12,7 +12,7 @@ from dataclasses import replace
 from paimon_assets.engine.contract.commit_message import CommitMessage, DataIncrement
 from paimon_assets.engine.contract.context import WriteContext
 from paimon_assets.engine.contract.executor import RewritingExecutor
-from paimon_assets.engine.control.commit.abort import abort
+from paimon_assets.engine.control.commit.abort import abort, undone_on_sure_failure
 from paimon_assets.engine.control.commit.checks import CommitChecks
 from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
 from paimon_assets.engine.control.commit.overwrite import upgraded
@@ -24,7 +24,7 @@ from paimon_assets.engine.control.commit.partition_filter import (
 from paimon_assets.engine.control.features import check_writable
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.scan.visibility import skips_level_0
-from paimon_assets.engine.errors import CommitUnknownError, InvalidInputError, PaimonError
+from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.data_file import DataFileMeta
 from paimon_assets.engine.spec.manifest import FileKind, ManifestEntry
 from paimon_assets.engine.spec.options import (
@@ -87,18 +87,13 @@ def rescale(
     splits = [split for split in plan.splits if split.partition in changed]
     result = executor.rewrite(plan.context, splits, _write_context(store, target))
     messages = [*_deletions(store, plan.snapshot, gone), *_on_top(store, result.messages)]
-    try:
+    with undone_on_sure_failure(lambda: abort(store, result.messages)):
         return FileStoreCommit(store).commit(
             messages,
             commit_user=commit_user or str(uuid.uuid4()),
             commit_identifier=BATCH_COMMIT_IDENTIFIER,
             kind=CommitKind.OVERWRITE,
         )
-    except CommitUnknownError:
-        raise
-    except PaimonError:
-        abort(store, result.messages)
-        raise
 
 
 def _committed(store: FileStore, commit_user: str | None) -> Snapshot | None:

@@ -11,23 +11,13 @@ import logging
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol, cast
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_assets.engine.contract.commit_message import CommitMessage, WriteResult
-from paimon_assets.engine.contract.context import WriteContext
-from paimon_assets.engine.contract.row_change_task import (
-    ROW_CHANGE_TASK,
-    RowChange,
-    dump_row_change,
-    dump_row_change_task,
-    load_row_change_result,
-)
-from paimon_assets.engine.contract.tasks import TaskBatch, TaskRunner
-from paimon_assets.engine.control.commit.abort import abort
+from paimon_assets.engine.contract.commit_message import CommitMessage
+from paimon_assets.engine.contract.row_change_task import RowChange
+from paimon_assets.engine.contract.tasks import TaskRunner
+from paimon_assets.engine.control.commit.abort import discard, undone_on_sure_failure
 from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
 from paimon_assets.engine.control.commit.partition_filter import PartitionFilter
 from paimon_assets.engine.control.commit.planned_on import PlannedOn
@@ -42,13 +32,7 @@ from paimon_assets.engine.control.row_change.plan import (
 )
 from paimon_assets.engine.control.row_change.rules import check_deletable, check_updatable
 from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.errors import (
-    CommitConflictError,
-    CommitUnknownError,
-    InvalidInputError,
-    PaimonError,
-    StorageError,
-)
+from paimon_assets.engine.errors import CommitConflictError, InvalidInputError
 from paimon_assets.engine.spec.expression import (
     Assignment,
     Expression,
@@ -59,7 +43,13 @@ from paimon_assets.engine.spec.literals import Literal
 from paimon_assets.engine.spec.options import DELETION_VECTORS_ENABLED
 from paimon_assets.engine.spec.predicate import Predicate, bind, fields_of
 from paimon_assets.engine.spec.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
-from paimon_assets.engine.table.merge_source import MergeSource, WhenMatched
+from paimon_assets.engine.table.merge_source import (
+    ArrowSource,
+    MergeExecutor,
+    MergeSource,
+    WhenMatched,
+    run_row_change,
+)
 from paimon_assets.engine.table.where import parse_where
 from paimon_assets.engine.table.write_builder import WriteBuilder
 
@@ -69,14 +59,6 @@ _MOST_PLANS = 5
 """How often a change is planned when others change the same rows."""
 _LOST_RACES = "commit-retries"
 """Kind of the conflict that planning again does not mend."""
-
-
-class MergeExecutor(TaskRunner, Protocol):
-    """An executor that writes rows, too."""
-
-    def map_rows(self, context: WriteContext, rows: pa.Table) -> WriteResult:
-        """Write rows into data files; see `contract.executor`."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,23 +204,38 @@ class RowChangeBuilder:
         Cost:
             The source is sent to every task.
         """
+        runner = executor or EmbeddedExecutor()
+        source = ArrowSource.of(self.store.label, self.store.schema, rows, on, runner)
+        return self.merge_from(source, when_matched=when_matched, inserts=inserts)
+
+    def merge_from(
+        self,
+        source: MergeSource,
+        *,
+        when_matched: WhenMatched | Mapping[str, Expression | Literal] = WhenMatched.UPDATE,
+        inserts: bool = True,
+    ) -> RowChangeOutcome:
+        """Merge like `merge`, rows that need not be in memory.
+
+        Raises:
+            As `merge`.
+        """
         store = self.store
-        source = MergeSource.of(store, rows, on, inserts=inserts)
         done = self._committed()
         if done is not None:
             return done
         check_writable(store.label, store.schema)
         if when_matched is WhenMatched.UPDATE:
-            names = [name for name in rows.column_names if name in store.schema.by_name]
-            when_matched = {name: SourceValue(name) for name in names if name not in on}
+            names = [name for name in source.columns if name in store.schema.by_name]
+            when_matched = {n: SourceValue(n) for n in names if n not in source.on.names}
         if isinstance(when_matched, WhenMatched):
             if when_matched is WhenMatched.DELETE:
                 check_deletable(store)
             keeps = when_matched is WhenMatched.KEEP
-            return self._run(_Merge(source=source, keeps=keeps), None, executor)
-        bound = bind_assignments(when_matched, store.schema, rows.column_names)
+            return self._run(_Merge(source=source, keeps=keeps, inserts=inserts), None, None)
+        bound = bind_assignments(when_matched, store.schema, source.columns)
         check_updatable(store, when_matched)
-        return self._run(_Merge(source=source, keeps=not bound), bound, executor)
+        return self._run(_Merge(source=source, keeps=not bound, inserts=inserts), bound, None)
 
     def _bound(self, where: Predicate | str) -> Predicate:
         predicate = parse_where(where) if isinstance(where, str) else where
@@ -305,10 +302,12 @@ class RowChangeBuilder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Merge:
-    """The source of a change, and whether rows that match it stay."""
+    """The source of a change, and what becomes of rows."""
 
     source: MergeSource
     keeps: bool
+    """Rows that match stay as they are."""
+    inserts: bool
 
 
 @dataclass(kw_only=True)
@@ -337,12 +336,14 @@ class _Run:
         if snapshot is not None:
             plan = plan_row_change(self.builder.store, snapshot, self.predicate, deletes=deletes)
         try:
-            matched = np.empty(0, dtype=np.int64) if plan is None else self._execute(plan)
-            self._insert(matched)
+            if plan is not None:
+                self._execute(plan)
+            self._insert()
         except BaseException:
-            self._abort()
+            self._discard()
             raise
-        committed = self._committed(snapshot)
+        with undone_on_sure_failure(self._discard):
+            committed = self._commit(snapshot)
         increments = [message.data_increment for message in self.messages]
         added = [file for increment in increments for file in increment.new_files]
         return RowChangeOutcome(
@@ -354,8 +355,7 @@ class _Run:
             rows_written=sum(file.row_count for file in added),
         )
 
-    def _execute(self, plan: RowChangePlan) -> npt.NDArray[np.int64]:
-        """Run the tasks of a plan; return the numbers of the source rows that match."""
+    def _execute(self, plan: RowChangePlan) -> None:
         builder, merge = self.builder, self.merge
         self.rows_matched = plan.rows_dropped
         change = RowChange(
@@ -364,46 +364,26 @@ class _Run:
             assignments=self.assignments,
             marks=builder.store.schema.typed_options.get(DELETION_VECTORS_ENABLED),
             only_counts=builder.dry_run or (merge is not None and merge.keeps),
-            source=None if merge is None else merge.source.to_stream(),
-            on=() if merge is None else merge.source.on,
         )
-        batch = TaskBatch(
-            name=ROW_CHANGE_TASK,
-            shared=dump_row_change(change),
-            payloads=tuple(map(dump_row_change_task, plan.tasks)),
-            weights=tuple(task.input_bytes for task in plan.tasks),
-            file_io=plan.context.file_io,
+        results = (
+            run_row_change(self.executor, change, plan.tasks)
+            if merge is None
+            else merge.source.change(change, plan.tasks)
         )
-        matched = []
-        for _, answer in self.executor.map_tasks(batch):
-            result = load_row_change_result(answer)
+        for result in results:
             self.rows_matched += result.rows_matched
             self.messages += result.result.messages
-            matched.append(np.frombuffer(result.source_rows, dtype=np.int64))
         if not builder.dry_run:
             self.messages += plan.dropped
-        return np.concatenate([np.empty(0, dtype=np.int64), *matched])
 
-    def _insert(self, matched: npt.NDArray[np.int64]) -> None:
+    def _insert(self) -> None:
         """Write the source rows that match nothing."""
-        if self.merge is None or not self.merge.source.inserts:
+        if self.merge is None or not self.merge.inserts:
             return
-        rows = self.merge.source.without(matched)
-        self.rows_inserted = rows.num_rows
-        if rows.num_rows and not self.builder.dry_run:
-            context = WriteBuilder(store=self.builder.store).prepare()
-            executor = cast("MergeExecutor", self.executor)
-            self.messages += executor.map_rows(context, rows).messages
-
-    def _committed(self, planned_on: Snapshot | None) -> Snapshot | None:
-        """Commit; delete the files on a sure failure only: an interrupt may come too late."""
-        try:
-            return self._commit(planned_on)
-        except CommitUnknownError:
-            raise
-        except PaimonError:
-            self._abort()
-            raise
+        writing = WriteBuilder(store=self.builder.store)
+        written = self.merge.source.insert(None if self.builder.dry_run else writing.prepare)
+        self.rows_inserted = written.report.rows_in
+        self.messages += written.messages
 
     def _commit(self, planned_on: Snapshot | None) -> Snapshot | None:
         if not self.messages:
@@ -424,10 +404,5 @@ class _Run:
             properties=builder.properties,
         )
 
-    def _abort(self) -> None:
-        """Delete the files nobody will commit, as far as the storage lets us."""
-        try:
-            abort(self.builder.store, self.messages)
-        except StorageError as failure:
-            label = self.builder.store.label
-            logger.warning("files of a change of %s stay as orphans: %s", label, failure)
+    def _discard(self) -> None:
+        discard(self.builder.store, self.messages, "a change")

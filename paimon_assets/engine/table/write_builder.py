@@ -11,7 +11,11 @@ import pyarrow as pa
 from paimon_assets.engine.contract.commit_message import CommitMessage, WriteReport
 from paimon_assets.engine.contract.context import WriteContext
 from paimon_assets.engine.contract.executor import Executor
-from paimon_assets.engine.control.commit.abort import abort, delete_changelogs
+from paimon_assets.engine.control.commit.abort import (
+    abort,
+    delete_changelogs,
+    undone_on_sure_failure,
+)
 from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
 from paimon_assets.engine.control.commit.partition_filter import (
     PartitionFilter,
@@ -26,8 +30,6 @@ from paimon_assets.engine.control.key_bootstrap import key_bootstrap
 from paimon_assets.engine.control.planning import writer_state
 from paimon_assets.engine.errors import (
     CommitConflictError,
-    CommitUnknownError,
-    PaimonError,
     StorageError,
     UnsupportedFeatureError,
 )
@@ -215,20 +217,12 @@ class WriteBuilder:
         return WriteOutcome(snapshot=commit(result.messages), report=result.report)
 
     def _commit_audited(self, messages: Sequence[CommitMessage]) -> Snapshot:
-        try:
+        with undone_on_sure_failure(lambda: self.abort(messages)):
             batch = stage(self.store, messages, self.audit_branch)
-        except PaimonError as error:
-            if not isinstance(error, CommitUnknownError):
-                self.abort(messages)
-            raise
         if self.audit is not None:
             self.audit(batch)
-        try:
+        with undone_on_sure_failure(lambda: unstage(self.store, batch)):
             snapshot = self.commit(messages)
-        except PaimonError as error:
-            if not isinstance(error, CommitUnknownError):
-                unstage(self.store, batch)
-            raise
         unstage(self.store, batch)
         return snapshot
 
@@ -288,13 +282,8 @@ class WriteBuilder:
 
     def commit(self, messages: Sequence[CommitMessage]) -> Snapshot:
         """Commit messages as one snapshot; on a sure failure their files are removed."""
-        try:
+        with undone_on_sure_failure(lambda: self.abort(messages)):
             snapshot = self._commit(messages)
-        except CommitUnknownError:
-            raise
-        except PaimonError:
-            self.abort(messages)
-            raise
         if self.overwrites is not None:
             self._drop_changelogs(messages)
         return snapshot

@@ -1,16 +1,39 @@
 """Giving up a write: delete the files its messages name, and nothing else.
 
-Never after a `CommitUnknownError`: a snapshot may hold the files.
+Once a publish began, only a sure failure deletes: after a `CommitUnknownError`, and after an
+interrupt, a snapshot may hold the files.
 """
 
-from collections.abc import Iterable, Iterator
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 
 from paimon_assets.engine.contract.commit_message import CommitMessage
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.scan.deletion_files import index_path
+from paimon_assets.engine.errors import CommitUnknownError, PaimonError, StorageError
 from paimon_assets.engine.spec.data_file import DataFileMeta
 from paimon_assets.engine.spec.index_file import IndexManifestEntry
 from paimon_assets.engine.spec.manifest import FileKind
+
+logger = logging.getLogger(__name__)
+
+
+@contextmanager
+def undone_on_sure_failure(undo: Callable[[], object]) -> Iterator[None]:
+    """Undo what a commit was prepared with, if it surely failed.
+
+    Args:
+        undo: Called for every error of this engine but `CommitUnknownError`; nothing else tells
+            that there is no snapshot.
+    """
+    try:
+        yield
+    except CommitUnknownError:
+        raise
+    except PaimonError:
+        undo()
+        raise
 
 
 def abort(store: FileStore, messages: Iterable[CommitMessage]) -> int:
@@ -26,6 +49,20 @@ def abort(store: FileStore, messages: Iterable[CommitMessage]) -> int:
         StorageError: A file could not be deleted; the rest was not tried.
     """
     return _delete(store, (path for message in messages for path in _made_by(store, message)))
+
+
+def discard(store: FileStore, messages: Iterable[CommitMessage], what: str) -> None:
+    """Delete the files nobody will commit, as far as the storage lets us.
+
+    Args:
+        store: The table.
+        messages: As for `abort`.
+        what: Made the files; for the log.
+    """
+    try:
+        abort(store, messages)
+    except StorageError as failure:
+        logger.warning("files of %s of %s stay as orphans: %s", what, store.label, failure)
 
 
 def delete_changelogs(store: FileStore, messages: Iterable[CommitMessage]) -> int:

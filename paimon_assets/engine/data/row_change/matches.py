@@ -16,12 +16,13 @@ from paimon_assets.engine.codec.numpy_columns import from_numpy, to_numpy
 from paimon_assets.engine.contract.row_change_task import RowChange
 from paimon_assets.engine.data.arrow_predicate import passing_rows
 from paimon_assets.engine.data.write.row_key_extractor import distinct_rows
+from paimon_assets.engine.errors import UnsupportedFeatureError
 from paimon_assets.engine.spec.predicate import fields_of
 
 Longs = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
-_ROWS_AT_ONCE = 131_072
+ROWS_AT_ONCE = 131_072
 """At least so many rows are looked up at once, and as many as there are source rows."""
 
 
@@ -36,9 +37,7 @@ class Matcher:
         """The source rows, one batch; None if a predicate alone decides."""
         if self.change.source is None:
             return None
-        table = pa.ipc.open_stream(self.change.source).read_all().combine_chunks()
-        batches = table.to_batches()
-        return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=table.schema)
+        return one_batch(pa.ipc.open_stream(self.change.source).read_all())
 
     @property
     def columns(self) -> frozenset[str]:
@@ -50,17 +49,7 @@ class Matcher:
         if self.source is None:
             yield from batches
             return
-        least = max(_ROWS_AT_ONCE, self.source.num_rows)
-        waiting: list[pa.RecordBatch] = []
-        rows = 0
-        for batch in batches:
-            waiting.append(batch)
-            rows += batch.num_rows
-            if rows >= least:
-                yield from _joined(waiting)
-                waiting, rows = [], 0
-        if waiting:
-            yield from _joined(waiting)
+        yield from gathered(batches, max(ROWS_AT_ONCE, self.source.num_rows))
 
     def matches(self, rows: pa.RecordBatch) -> tuple[Flags, Longs | None]:
         """Return which rows change and, for these, the number of their source row.
@@ -98,6 +87,38 @@ class Matcher:
         for name in self.change.on:
             known &= to_numpy(pc.is_valid(rows.column(name)))
         return np.where(known, found, -1)
+
+
+def one_batch(rows: pa.Table) -> pa.RecordBatch:
+    """Join source rows.
+
+    Raises:
+        UnsupportedFeatureError: Kind `merge-source-size`; a column holds more than 2 GB.
+    """
+    batches = rows.combine_chunks().to_batches()
+    if len(batches) > 1:
+        raise UnsupportedFeatureError(
+            f"{rows.num_rows} source rows that one task needs hold more than 2 GB in a column; "
+            "merge them in parts, or into a table with more buckets.",
+            kind="merge-source-size",
+        )
+    return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=rows.schema)
+
+
+def gathered(
+    batches: Iterable[pa.RecordBatch], least: int = ROWS_AT_ONCE
+) -> Iterator[pa.RecordBatch]:
+    """Join batches to such of so many rows at least, but for the last."""
+    waiting: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in batches:
+        waiting.append(batch)
+        rows += batch.num_rows
+        if rows >= least:
+            yield from _joined(waiting)
+            waiting, rows = [], 0
+    if waiting:
+        yield from _joined(waiting)
 
 
 def _joined(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:

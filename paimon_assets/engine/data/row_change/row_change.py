@@ -6,6 +6,9 @@ neither           files with a match written again
 """
 
 from paimon_assets.engine.contract.row_change_task import (
+    RowChange,
+    RowChangeResult,
+    RowChangeTask,
     dump_row_change_result,
     load_row_change,
     load_row_change_task,
@@ -27,5 +30,10 @@ def change_rows(shared: bytes, payload: bytes, file_io: FileIO) -> bytes:
         A `RowChangeResult`; its files are not visible until its message is committed.
     """
     change, task = load_row_change(shared), load_row_change_task(payload)
+    return dump_row_change_result(run_change(change, task, file_io))
+
+
+def run_change(change: RowChange, task: RowChangeTask, file_io: FileIO) -> RowChangeResult:
+    """Delete or update rows in files of one bucket, as `change_rows` does."""
     run = change_keyed if change.read.schema.has_primary_key else change_append
-    return dump_row_change_result(run(change, task, file_io))
+    return run(change, task, file_io)

@@ -1,0 +1,196 @@
+"""MergeOn: the columns in which rows of a table and rows to merge are equal if they match."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self, TypeVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pat
+
+from paimon_assets.engine.codec.arrow_types import to_arrow_type
+from paimon_assets.engine.codec.arrow_values import internals
+from paimon_assets.engine.errors import InvalidInputError, NotFoundError
+from paimon_assets.engine.spec.predicate import CompareOp, Comparison, In, Predicate, all_of
+from paimon_assets.engine.spec.schema import TableSchema
+from paimon_assets.engine.spec.types import (
+    BINARY_ROOTS,
+    CHARACTER_ROOTS,
+    INTEGER_ROOTS,
+    TIMESTAMP_ROOTS,
+    DataField,
+    TypeRoot,
+)
+
+_ORDERED = CHARACTER_ROOTS | INTEGER_ROOTS | TIMESTAMP_ROOTS | {TypeRoot.DATE, TypeRoot.DECIMAL}
+_COMPARED = _ORDERED | BINARY_ROOTS | {TypeRoot.BOOLEAN, TypeRoot.TIME}
+_MOST_LISTED = 1000
+"""So many values of a partition column are listed in a predicate; of more, their range."""
+
+RowsT = TypeVar("RowsT", pa.RecordBatch, pa.Table)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeOn:
+    """Columns, of both sides, in which a row and a source row are equal if they match."""
+
+    table: str
+    """For messages."""
+    columns: tuple[DataField, ...]
+    """Of the table."""
+    partition_keys: frozenset[str]
+    """The columns that rows of the table are partitioned by."""
+
+    @classmethod
+    def of(cls, table: str, schema: TableSchema, on: Sequence[str], source: Sequence[str]) -> Self:
+        """Check columns.
+
+        Args:
+            table: For messages.
+            schema: Of the table.
+            on: The columns; of a primary-key table its primary key.
+            source: All columns of the source.
+
+        Raises:
+            NotFoundError: A column is missing on one side.
+            InvalidInputError: Kind `merge-on`: other columns than the primary key, or of types
+                that are not compared.
+        """
+        for name in on:
+            column = schema.column(name)
+            if name not in source:
+                raise NotFoundError(
+                    f"The source lacks the column '{name}' by which it is merged into table"
+                    f" '{table}'.",
+                    kind="column-not-found",
+                    details={"table": table, "column": name},
+                )
+            if column.type.root not in _COMPARED:
+                raise _refused(table, name, f"is {column.type}, which is not compared")
+        if schema.has_primary_key and set(on) != set(schema.primary_keys):
+            keys = ", ".join(schema.primary_keys)
+            raise _refused(table, keys, "are the primary key: merge on all of them, and no more")
+        if not on:
+            raise _refused(table, "", "must say which rows match")
+        return cls(
+            table=table,
+            columns=tuple(map(schema.column, on)),
+            partition_keys=frozenset(schema.partition_keys),
+        )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the columns."""
+        return tuple(column.name for column in self.columns)
+
+    def converted(self, rows: RowsT) -> RowsT:
+        """Return source rows with these columns in the table's types.
+
+        Raises:
+            InvalidInputError: Kind `merge-on`; names the column and what does not fit.
+        """
+        for column in self.columns:
+            values = self._converted(rows.column(column.name), column)
+            rows = rows.set_column(rows.schema.get_field_index(column.name), column.name, values)
+        return rows
+
+    def _converted(self, values: Any, column: DataField) -> Any:
+        target = to_arrow_type(column.type)
+        plain: Any = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+        if pat.is_dictionary(plain.type):
+            plain = plain.dictionary_decode()
+        is_text = pat.is_string(plain.type) or pat.is_large_string(plain.type)
+        if is_text != pat.is_string(target) and not pat.is_null(plain.type):
+            raise _refused(
+                self.table, column.name, f"is {column.type}, but {plain.type} in the source"
+            )
+        try:
+            return plain.cast(target)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise _refused(self.table, column.name, f"is {column.type}: {error}") from error
+
+    def predicate(self, rows: pa.Table) -> Predicate | None:
+        """Return a bound predicate that every row of the table passes which matches a source row.
+
+        Args:
+            rows: The source, `converted`, or the `bounds` of its parts.
+        """
+        return all_of(self._within(column, rows.column(column.name)) for column in self.columns)
+
+    def _within(self, column: DataField, values: Any) -> Predicate | None:
+        if column.name in self.partition_keys:
+            found = values.unique().drop_null()
+            if 0 < len(found) <= _MOST_LISTED:
+                return In(column.name, tuple(internals(found, column.type)))
+        if column.type.root not in _ORDERED or values.null_count == len(values):
+            return None
+        low, high = (
+            internals(pa.array([end], values.type), column.type)[0] for end in _ends(values)
+        )
+        return all_of(
+            [
+                Comparison(column.name, CompareOp.GE, low),
+                Comparison(column.name, CompareOp.LE, high),
+            ]
+        )
+
+    def bounds(self, rows: pa.Table) -> pa.Table:
+        """Return a few rows that have the same `predicate`, and like them null where all are.
+
+        Args:
+            rows: Some source rows, `converted`, or bounds of them.
+        """
+        found = [self._bounds(column, rows.column(column.name)) for column in self.columns]
+        count = max(map(len, found))
+        padded: list[Any] = [
+            pa.concat_arrays([values, pa.nulls(count - len(values), values.type)])
+            for values in found
+        ]
+        return pa.Table.from_arrays(padded, names=list(self.names))
+
+    def _bounds(self, column: DataField, values: Any) -> Any:
+        distinct = values.unique().drop_null()
+        if len(distinct) <= 1:
+            return distinct
+        listed = column.name in self.partition_keys
+        kept = distinct[: _MOST_LISTED + 1 if listed else 1]
+        if column.type.root not in _ORDERED:
+            return kept
+        return pa.concat_arrays([pa.array(_ends(distinct), distinct.type), kept])
+
+    def keys(self, rows: pa.RecordBatch) -> "list[pa.Array[Any]]":
+        """Return these columns as int64 or binary, equal where they are.
+
+        Args:
+            rows: With these columns in the table's types.
+        """
+        return [_key(rows.column(name)) for name in self.names]
+
+    def key_types(self) -> list[pa.DataType]:
+        """Return the types of `keys`."""
+        empty = [pa.array([], to_arrow_type(column.type)) for column in self.columns]
+        return [key.type for key in map(_key, empty)]
+
+
+def _key(values: Any) -> Any:
+    kind = values.type
+    if pat.is_decimal(kind):
+        return values.view(pa.binary(kind.byte_width)).cast(pa.binary())
+    if pat.is_string(kind) or pat.is_binary(kind) or pat.is_fixed_size_binary(kind):
+        return values.cast(pa.binary())
+    if pat.is_date32(kind) or pat.is_time32(kind):
+        values = values.cast(pa.int32())
+    return values.cast(pa.int64())
+
+
+def _ends(values: Any) -> list[Any]:
+    ends = pc.min_max(values)
+    return [ends["min"], ends["max"]]
+
+
+def _refused(table: str, column: str, reason: str) -> InvalidInputError:
+    return InvalidInputError(
+        f"Cannot merge into table '{table}': column '{column}' {reason}.",
+        kind="merge-on",
+        details={"table": table, "column": column},
+    )

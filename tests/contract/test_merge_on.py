@@ -1,0 +1,116 @@
+"""The columns by which rows are merged: what parts of a source say of all of it."""
+
+import datetime as dt
+from decimal import Decimal
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paimon_assets.engine.contract.merge_on import MergeOn
+from paimon_assets.engine.errors import InvalidInputError, NotFoundError
+from paimon_assets.engine.spec.predicate import And, In
+from paimon_assets.engine.spec.schema import Schema, first_table_schema
+
+COLUMNS = {"p": "INT", "id": "BIGINT", "name": "STRING", "flag": "BOOLEAN", "amount": "DOUBLE"}
+NAMES = ["p", "id", "name", "flag"]
+TYPES = (pa.int32(), pa.int64(), pa.string(), pa.bool_())
+
+
+def schema_of(columns, **declared):
+    return first_table_schema(Schema.of(columns, **declared), time_millis=0)
+
+
+def on_of(names):
+    schema = schema_of(COLUMNS, partition_keys=["p"])
+    return MergeOn.of("db.t", schema, names, list(COLUMNS))
+
+
+def rows_of(rows):
+    columns = list(zip(*rows, strict=True)) or [()] * len(TYPES)
+    arrays = [pa.array(list(c), kind) for c, kind in zip(columns, TYPES, strict=True)]
+    return pa.Table.from_arrays(arrays, names=NAMES)
+
+
+ROWS = st.lists(
+    st.tuples(
+        st.integers(0, 3) | st.none(),
+        st.integers(-9, 9) | st.none(),
+        st.sampled_from(["", "a", "é", "zz"]) | st.none(),
+        st.booleans() | st.none(),
+    ),
+    max_size=6,
+)
+
+
+@given(parts=st.lists(ROWS, min_size=1, max_size=3))
+def test_bounds_of_parts_have_the_predicate_of_the_whole(parts):
+    on = on_of(NAMES)
+    whole = pa.concat_tables(map(rows_of, parts))
+    bounds = pa.concat_tables(on.bounds(rows_of(part)) for part in parts)
+    assert bounds.num_rows <= whole.num_rows * 3
+    again = on.bounds(bounds)
+    wanted = on.predicate(whole)
+    assert _sorted(on.predicate(bounds)) == _sorted(wanted)
+    assert _sorted(on.predicate(again)) == _sorted(wanted)
+
+
+def _sorted(predicate):
+    """Return a predicate with the values it lists in order."""
+    match predicate:
+        case And(children=children):
+            return And(tuple(map(_sorted, children)))
+        case In(field=field, literals=literals):
+            return In(field, tuple(sorted(literals)))
+        case _:
+            return predicate
+
+
+def test_many_values_of_a_partition_column_become_a_range():
+    on = on_of(["p"])
+    whole = pa.table({"p": pa.array(range(1600), pa.int32())})
+    halves = [whole.slice(0, 800), whole.slice(800)]
+    bounds = pa.concat_tables(map(on.bounds, halves))
+    assert on.predicate(bounds) == on.predicate(whole)
+    assert on.bounds(whole).num_rows < 1100
+    assert on.predicate(on.bounds(whole)) == on.predicate(whole)
+
+
+def test_keys_are_numbers_or_bytes_and_equal_where_values_are():
+    columns = {
+        "flag": "BOOLEAN", "day": "DATE", "at": "TIMESTAMP(9)", "time": "TIME(3)",
+        "price": "DECIMAL(10, 2)", "raw": "BYTES", "name": "STRING",
+    }  # fmt: skip
+    on = MergeOn.of("db.t", schema_of(columns), list(columns), list(columns))
+    day, at = dt.date(2024, 2, 29), dt.datetime(2024, 2, 29, 1)
+    values = [True, day, at, dt.time(1, 2), Decimal("1.5"), b"\0", "é"]
+    source = pa.table({name: [value, None] for name, value in zip(columns, values, strict=True)})
+    batch = on.converted(source).to_batches()[0]
+    keys = on.keys(batch)
+    assert [key.type for key in keys] == on.key_types()
+    assert {key.type for key in keys} <= {pa.int64(), pa.binary()}
+    assert all(key[0].is_valid and not key[1].is_valid for key in keys)
+    assert keys == on.keys(pa.RecordBatch.from_arrays(batch.columns, schema=batch.schema))
+
+
+@pytest.mark.parametrize(
+    ("on", "source", "kind"),
+    [
+        ([], ["p"], "merge-on"),
+        (["amount"], ["amount"], "merge-on"),
+        (["id"], ["p"], "column-not-found"),
+        (["nix"], ["nix"], "column-not-found"),
+    ],
+)
+def test_columns_that_are_refused(on, source, kind):
+    with pytest.raises((InvalidInputError, NotFoundError)) as caught:
+        MergeOn.of("db.t", schema_of(COLUMNS), on, source)
+    assert caught.value.kind == kind
+
+
+def test_nested_columns_are_not_compared():
+    schema = schema_of({"tags": "ARRAY<INT>"})
+    with pytest.raises(InvalidInputError) as caught:
+        MergeOn.of("db.t", schema, ["tags"], ["tags"])
+    assert caught.value.kind == "merge-on"
