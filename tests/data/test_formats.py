@@ -24,6 +24,7 @@ from paimon_assets.engine.errors import (
 )
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.schema import Schema, first_table_schema
+from paimon_assets.engine.spec.type_text import parse_type
 from paimon_assets.engine.table.api import open_catalog, open_table
 from tests.testkit.faulty_fileio import Fault, FaultyFileIO
 from tests.testkit.rows import plain_rows, rows_to_arrow
@@ -105,6 +106,32 @@ def test_all_types_survive_at_any_depth(tmp_path, file_format):
     path = str(tmp_path / f"data-0.{file_format}")
     arrow = written(path, file_format, SCHEMA, ROWS)
     assert read(path, file_format, SCHEMA).to_pylist() == arrow.to_pylist()
+
+
+NESTED = "ROW<n INT, inner ROW<c DECIMAL(38, 18), deep ROW<s STRING>>>"
+
+
+@pytest.mark.parametrize("file_format", FORMATS)
+@pytest.mark.parametrize("text", ["ROW<n INT>", NESTED, f"ARRAY<{NESTED}>", f"MAP<INT, {NESTED}>"])
+def test_null_rows_inside_rows_leave_other_rows_as_they_are(tmp_path, file_format, text):
+    schema = first_table_schema(Schema.of({"v": parse_type(text)}), time_millis=0)
+    deep = [None, {"s": None}, {"s": "x"}, None, {"s": "y"}]
+    inner = [
+        None,
+        *({"c": Decimal(number).scaleb(-18), "deep": row} for number, row in enumerate(deep)),
+    ]
+    rows = [None, *({"n": number, "inner": row} for number, row in enumerate(inner * 2))]
+    around = {"R": lambda row: row, "A": lambda row: [row, None, row], "M": lambda row: [(1, row)]}
+    values = [None, *map(around[text[0]], rows)]
+    arrow = pa.Table.from_pylist(
+        [{"v": value} for value in values], schema=to_arrow_schema(schema.fields)
+    )
+    path = str(tmp_path / f"data-0.{file_format}")
+    writer = open_writer(FILE_IO, path, arrow.schema, file_format=file_format)
+    writer.write(arrow.slice(0, 4))
+    writer.write(pa.concat_tables([arrow.slice(4, 3), arrow.slice(7)]))
+    writer.close()
+    assert read(path, file_format, schema).to_pylist() == arrow.to_pylist()
 
 
 @pytest.mark.parametrize("file_format", FORMATS)

@@ -17,6 +17,7 @@ from paimon_assets.engine.codec.bucket_function import bucket_numbers
 from paimon_assets.engine.contract.commit_message import WriteReport
 from paimon_assets.engine.data.write.table_write import write_bucket
 from paimon_assets.engine.errors import InvalidInputError, StorageError, UnsupportedFeatureError
+from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.data_file import FileSource
 from paimon_assets.engine.spec.stats import EMPTY_STATS
 from paimon_assets.engine.spec.types import bigint, integer, string
@@ -328,6 +329,24 @@ def test_whichever_storage_call_fails_no_file_is_left(tmp_path, schema):
         if not file_io.fired:
             return
     pytest.fail("the write never came to its end")
+
+
+class FullDisk(LocalFileIO):
+    """Files can be made, and take not one byte."""
+
+    def open_output(self, path):
+        """See `FileIO`."""
+        super().open_output(path).close()
+        return pa.OSFile("/dev/full", "wb")
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
+@pytest.mark.parametrize("make_schema", [upserts, lambda **o: table_schema(KEYED, options=o)])
+def test_a_full_disk_is_a_storage_error_and_no_file_is_left(tmp_path, file_format, make_schema):
+    schema = make_schema(**{"file.format": file_format})
+    with pytest.raises(StorageError, match=r"Storage failed while writing '.*\.(par|orc|avr)"):
+        write(tmp_path, schema, rows_of(20_000), file_io=FullDisk())
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
 @pytest.mark.parametrize(

@@ -94,8 +94,7 @@ class BucketVectors:
         name = f"index-{uuid.uuid4()}-0"
         path = f"{self.task.index_directory}/{name}"
         self.paths.append(path)
-        with self.file_io.open_output(path) as sink:
-            sink.write(data)
+        self.file_io.write_bytes(path, data)
         return IndexFileMeta(
             index_type=DELETION_VECTORS_INDEX,
             file_name=name,

@@ -56,6 +56,17 @@ def named_errors(path: str, format_name: str) -> Iterator[None]:
         raise _format_error(path, format_name, error) from error
 
 
+@contextmanager
+def storage_errors(path: str) -> Iterator[None]:
+    """Turn what pyarrow raises where a storage takes no more bytes into `StorageError`."""
+    try:
+        yield
+    except OSError as error:
+        raise StorageError(
+            f"Storage failed while writing '{path}': {error}.", details={"path": path}
+        ) from error
+
+
 def _format_error(path: str, format_name: str, error: Exception) -> FormatError:
     return FormatError(
         f"Data file '{path}' is not readable as {format_name}: {error}", details={"path": path}

@@ -120,7 +120,7 @@ class OrcWriter:
         for name, column in zip(table.column_names, table.columns, strict=True):
             for chunk in column.chunks:
                 _refuse_timestamps(chunk, name)
-        self._writer.write(table.cast(self._stored))
+        self._writer.write(_with_nulls_below(table.cast(self._stored)))
 
     def close(self) -> int:
         """Write the footer and return the file's exact size in bytes."""
@@ -170,6 +170,44 @@ def _refuse_timestamps(values: Any, column: str) -> None:
             kind="orc-timestamp",
             details={"column": column},
         )
+
+
+def _with_nulls_below(table: pa.Table) -> pa.Table:
+    """Rebuild rows inside columns, so that what lies in null ones has nulls of its own.
+
+    pyarrow's writer takes a null row inside a row for one that holds values, and reads the nulls of
+    a slice from the beginning of what was sliced: values would be found in the wrong rows.
+    """
+    for index, field in enumerate(table.schema):
+        if _has_row(field.type):
+            chunks = [*table.column(index).chunks, pa.array([], field.type)]
+            whole = _nulls_below(pa.concat_arrays(chunks))  # of two, and so never a slice
+            table = table.set_column(index, field, whole)
+    return table
+
+
+def _has_row(data_type: Any) -> bool:
+    if pat.is_map(data_type):
+        return _has_row(data_type.item_type)
+    if pat.is_list(data_type):
+        return _has_row(data_type.value_type)
+    return bool(pat.is_struct(data_type))
+
+
+def _nulls_below(values: Any) -> Any:
+    """Do so for an array that is no slice."""
+    data_type = values.type
+    if pat.is_struct(data_type) and len(values):
+        parts = [_nulls_below(part) for part in values.flatten()]
+        return pa.StructArray.from_arrays(parts, fields=list(data_type), mask=values.is_null())
+    nulls = values.is_null()
+    if pat.is_list(data_type):
+        inner = _nulls_below(values.values)
+        return pa.ListArray.from_arrays(values.offsets, inner, type=data_type, mask=nulls)
+    if pat.is_map(data_type):
+        entries: Any = (values.offsets, values.keys, _nulls_below(values.items))
+        return pa.MapArray.from_arrays(*entries, type=data_type, mask=nulls)
+    return values
 
 
 def _stored_field(field: Any) -> Any:

@@ -14,6 +14,7 @@ import pyarrow as pa
 from paimon_assets.engine.codec.binary_row import serialize_columns
 from paimon_assets.engine.data.format.base import FormatWriter
 from paimon_assets.engine.data.format.formats import open_writer
+from paimon_assets.engine.data.format.named_errors import storage_errors
 from paimon_assets.engine.data.write.file_index_writer import FileIndexPlan, FileIndexWriter
 from paimon_assets.engine.data.write.file_schema import file_schema
 from paimon_assets.engine.data.write.file_stats import FULL, StatsCollector, stats_modes
@@ -88,14 +89,15 @@ class FileFactory:
         options = self.schema.typed_options
         per_level = options.get(FILE_COMPRESSION_PER_LEVEL)
         self.paths.append(path)
-        return open_writer(
-            self.file_io,
-            path,
-            self.arrow_schema,
-            file_format=self.file_format,
-            compression=per_level.get(self.level, options.get(FILE_COMPRESSION)),
-            options=options,
-        )
+        with storage_errors(path):
+            return open_writer(
+                self.file_io,
+                path,
+                self.arrow_schema,
+                file_format=self.file_format,
+                compression=per_level.get(self.level, options.get(FILE_COMPRESSION)),
+                options=options,
+            )
 
     def store_index(self, data_path: str, index: bytes) -> str | None:
         """Write a file index beside its data file, if it is too large for a manifest.
@@ -107,8 +109,7 @@ class FileFactory:
             return None
         path = data_path + INDEX_SUFFIX
         self.paths.append(path)
-        with self.file_io.open_output(path) as sink:
-            sink.write(index)
+        self.file_io.write_bytes(path, index)
         return path.rpartition("/")[2]
 
     def rows_at_once(self, row_count: int, total_bytes: int) -> int:
@@ -216,7 +217,8 @@ class _OpenFile:
 
     def write(self, chunk: Chunk) -> None:
         rows = chunk.rows
-        self.writer.write(rows)
+        with storage_errors(self.path):
+            self.writer.write(rows)
         self.key_stats.add(rows)
         self.value_stats.add(rows)
         if self.index is not None:
@@ -232,7 +234,8 @@ class _OpenFile:
         self.delete_rows += chunk.delete_rows
 
     def finish(self, factory: FileFactory) -> DataFileMeta:
-        file_bytes = self.writer.close()
+        with storage_errors(self.path):
+            file_bytes = self.writer.close()
         types = [column.type for column in self.key_fields]
         value_stats, stats_columns = self.value_stats.finish_dense(
             dense=factory.schema.typed_options.get(STATS_DENSE_STORE)
