@@ -2,6 +2,7 @@
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
 from paimon_assets.engine.table.api import open_catalog
 
@@ -21,11 +22,36 @@ def pytest_configure(config):
         config.addinivalue_line("filterwarnings", ignored)
 
 
-def pytest_collection_modifyitems(items):
-    """Keep the tests of a file together, and those of the one SparkSession, where workers share."""
-    for item in items:
-        group = "spark" if item.get_closest_marker("spark") else str(item.path)
-        item.add_marker(pytest.mark.xdist_group(group))
+_OWN_JVM = (
+    "tests/e2e/",
+    "tests/spark/test_cluster",
+    "tests/spark/test_connect",
+    "tests/spark/test_java",
+)
+"""What starts JVMs of its own beside the one SparkSession."""
+
+
+class ByFile(LoadScopeScheduling):  # type: ignore[misc]
+    """Keeps the tests of a file on one worker, and those of the one SparkSession.
+
+    Groups made by marks are none to pytest 9.2 and xdist 3.8: each test went where there was room,
+    fixtures of modules were made by every worker, and every worker started Spark.
+    """
+
+    def _split_scope(self, nodeid: str) -> str:
+        uses_session = "spark" in nodeid or nodeid.startswith("tests/behaviour/")
+        if uses_session and not nodeid.startswith(_OWN_JVM):
+            return "spark"
+        return nodeid.partition("::")[0]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Share the tests by file, in the order they are collected: the slow ones are not last."""
+    if config.getvalue("dist") != "loadgroup":
+        return None
+    config.option.loadscopereorder = False
+    return ByFile(config, log)
 
 
 @pytest.fixture
