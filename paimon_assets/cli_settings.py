@@ -6,8 +6,9 @@ from pathlib import Path
 
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.table.api import open_catalog, open_table
-from paimon_assets.engine.table.system import SystemTable
+from paimon_assets.engine.table.system import GlobalSystemTable, SystemTable
 from paimon_assets.engine.table.table import Table
+from paimon_assets.engine.table.table_name import SYSTEM_DATABASE
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +33,12 @@ class Settings:
 
     def system_table(
         self, target: str, options: Mapping[str, str] | None = None
-    ) -> SystemTable | None:
-        """Open TARGET if it is a system table, such as `database.table$files`."""
+    ) -> SystemTable | GlobalSystemTable | None:
+        """Open TARGET if it is a system table, such as `database.table$files` or `sys.tables`."""
+        if self._is_named(target) and target.startswith(f"{SYSTEM_DATABASE}."):
+            return open_catalog(str(self.warehouse), self.options).get_system_table(
+                target, options=options
+            )
         name, dollar, kind = target.rpartition("$")
         if not dollar or "/" in kind or kind.startswith("branch_"):
             return None

@@ -3,18 +3,19 @@
     spark.read.format("paimon_assets").option("warehouse", "/w").option("table", "db.t").load()
 
 Options: `path` (a table directory), or `warehouse` and `table` (`db.t`, `db.t$snapshots`);
-`columns` (`id,amount`); Paimon's own keys such as `scan.snapshot-id`; those of the storage, such as
-`s3.endpoint`. What `register` was given serves where a read names nothing else, and stays out of
-plans: give secrets there.
+`columns` (`id,amount`); `where` (`dt = '2024-01-01' AND amount > 3`); Paimon's own keys such as
+`scan.snapshot-id`; those of the storage, such as `s3.endpoint`. What `register` was given serves
+where a read names nothing else, and stays out of plans: give secrets there.
 
-Spark tells a Python Data Source which filters to apply (4.1 and later) but not which columns are
-needed: name them by `columns` or by `schema(...)`, or use `spark.tables.to_spark`. Every action
-reads the newest snapshot, unless an option says otherwise.
+Spark does not tell a Python Data Source which columns are needed. It could tell it which rows (4.1
+and later), but keeps what was planned so for further actions of the same DataFrame, whatever they
+filter. So name what to read by `columns` and `where`, or use `spark.tables.to_spark`. What is kept
+is also the snapshot: a DataFrame reads that of its first action, and one loaded anew the newest.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -35,18 +36,12 @@ from paimon_assets.spark.data_source_stream import TableStreamReader
 from paimon_assets.spark.data_source_system import SystemTableReader, system_schema
 from paimon_assets.spark.data_source_writer import TableWriter
 from paimon_assets.spark.failure import flying
-from paimon_assets.spark.filters import to_predicate
-from paimon_assets.spark.location import WAREHOUSE, Location
+from paimon_assets.spark.location import WAREHOUSE, WHERE, Location
 from paimon_assets.spark.types import spark_arrow_schema, to_spark_schema
 from paimon_assets.spark.worker import read_split_rows
 
-if TYPE_CHECKING:
-    from pyspark.sql.datasource import Filter
-
 FORMAT = "paimon_assets"
 """Name of the data source."""
-PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
-"""Without it Spark refuses data sources that take filters."""
 
 
 def register(
@@ -67,7 +62,6 @@ def register(
     if defaults:
         chosen = type("PaimonDataSource", (PaimonDataSource,), {"defaults": defaults})
     session.dataSource.register(chosen)
-    session.conf.set(PUSHDOWN, "true")
 
 
 class PaimonDataSource(DataSource):
@@ -102,6 +96,7 @@ class PaimonDataSource(DataSource):
         with flying():
             location = self._location
             if location.is_system_table:
+                _refuse_where(location)
                 have = _chosen(system_schema(location), schema.fieldNames())
                 _check_types(schema, have)
                 return SystemTableReader(location, schema)
@@ -147,17 +142,6 @@ class TableReader(DataSourceReader):
         self._read = read
         self._schema = schema
 
-    def pushFilters(self, filters: "list[Filter]") -> "Iterable[Filter]":  # noqa: N802 - Spark's name
-        """Take the filters that mean the same here, and return the others."""
-        with flying():
-            schema = self._read.read_schema()
-        for pushed in filters:
-            predicate = to_predicate(pushed, schema)
-            if predicate is None:
-                yield pushed
-            else:
-                self._read = self._read.with_filter(predicate)
-
     @cached_property
     def _plan(self) -> Plan:
         with flying():
@@ -180,13 +164,22 @@ class TableReader(DataSourceReader):
 
 def _read(location: Location, table: Table) -> ReadBuilder:
     read = table.new_read_builder().with_options(location.table_options)
-    return read.with_columns(location.columns)
+    return read.with_columns(location.columns).with_filter(location.where)
 
 
 def _read_as(schema: StructType, location: Location, table: Table) -> ReadBuilder:
     read = _read(location, table).with_columns(schema.fieldNames())
     _check_types(schema, to_spark_schema(read.fields()))
     return read
+
+
+def _refuse_where(location: Location) -> None:
+    if location.where is not None:
+        raise InvalidInputError(
+            "System tables take no option 'where'; filter the DataFrame.",
+            kind="spark-options",
+            details={"option": WHERE},
+        )
 
 
 def _chosen(schema: StructType, names: Sequence[str] | None) -> StructType:

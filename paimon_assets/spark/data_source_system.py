@@ -1,4 +1,7 @@
-"""System tables as a source of Spark: `.option("table", "db.t$snapshots")`. One task reads it."""
+"""System tables as a source of Spark: `.option("table", "db.t$snapshots")`, or `"sys.tables"`.
+
+One task reads it.
+"""
 
 from collections.abc import Iterator
 

@@ -1,11 +1,7 @@
-"""Spark's filters ⇄ predicates, where both mean the same rows.
+"""Predicates as conditions of Spark, where both mean the same rows.
 
-    to_predicate    what Spark pushes down → a predicate for the engine
-    to_column       a bound predicate → a condition for Spark
-
-A filter that became a predicate is not evaluated again by Spark: what is not certain to agree for
-every value stays with Spark. Left there are floating point (Spark's NaN equals itself and is above
-all numbers), binaries, nested columns, times finer than Spark's microseconds, and texts by suffix.
+What is not certain to agree for every value has none: floating point (Spark's NaN equals itself and
+is above all numbers), binaries, nested columns, times finer than Spark's microseconds.
 """
 
 import datetime as dt
@@ -30,8 +26,6 @@ from paimon_assets.engine.spec.predicate import (
     Or,
     Predicate,
     StartsWith,
-    bind,
-    equal,
 )
 from paimon_assets.engine.spec.schema import TableSchema
 from paimon_assets.engine.spec.types import (
@@ -49,14 +43,6 @@ _SAME_ORDER = (
     | {TypeRoot.BOOLEAN, TypeRoot.DECIMAL, TypeRoot.DATE}
 )
 _MICROS = 6
-_COMPARE: Mapping[str, tuple[CompareOp, CompareOp]] = {
-    "EqualTo": (CompareOp.EQ, CompareOp.NE),
-    "GreaterThan": (CompareOp.GT, CompareOp.LE),
-    "GreaterThanOrEqual": (CompareOp.GE, CompareOp.LT),
-    "LessThan": (CompareOp.LT, CompareOp.GE),
-    "LessThanOrEqual": (CompareOp.LE, CompareOp.GT),
-}
-"""Filter → what it compares with, and what its negation does."""
 
 
 def compares_as_spark(data_type: DataType) -> bool:
@@ -64,66 +50,6 @@ def compares_as_spark(data_type: DataType) -> bool:
     root = data_type.root
     precision = getattr(data_type, "precision", None) or 0
     return root in _SAME_ORDER and (root not in TIMESTAMP_ROOTS or precision <= _MICROS)
-
-
-def to_predicate(pushed: Any, schema: TableSchema) -> Predicate | None:
-    """Return a predicate of exactly the rows a filter passes, None if there is none.
-
-    Args:
-        pushed: A `pyspark.sql.datasource.Filter`; the classes came with Spark 4.1, so they are
-            told apart by name.
-        schema: Of the table.
-    """
-    kind, negated = type(pushed).__name__, False
-    if kind == "Not":
-        pushed = pushed.child
-        kind, negated = type(pushed).__name__, True
-    field = schema.by_name.get(pushed.attribute[0]) if len(pushed.attribute) == 1 else None
-    make = _MAKERS.get(kind)
-    if field is None or make is None or not compares_as_spark(field.type):
-        return None
-    predicate = make(field.name, pushed, negated)
-    return predicate if predicate is not None and _can_bind(predicate, schema) else None
-
-
-def _can_bind(predicate: Predicate, schema: TableSchema) -> bool:
-    try:
-        bind(predicate, schema)
-    except InvalidInputError:
-        # Spark compares after a cast of its own.
-        return False
-    return True
-
-
-def _comparison(field: str, pushed: Any, negated: bool) -> Predicate | None:  # noqa: FBT001
-    if pushed.value is None:
-        return None
-    return Comparison(field, _COMPARE[type(pushed).__name__][negated], pushed.value)
-
-
-def _null_safe(field: str, pushed: Any, negated: bool) -> Predicate | None:  # noqa: FBT001
-    # The negation is true for null, which no comparison is.
-    return None if negated else equal(field, pushed.value)
-
-
-def _membership(field: str, pushed: Any, negated: bool) -> Predicate | None:  # noqa: FBT001
-    if any(value is None for value in pushed.value):
-        return None
-    return In(field, tuple(pushed.value), negated)
-
-
-def _prefix(field: str, pushed: Any, negated: bool) -> Predicate | None:  # noqa: FBT001
-    return None if negated else StartsWith(field, pushed.value)
-
-
-_MAKERS: Mapping[str, Callable[[str, Any, bool], Predicate | None]] = {
-    **dict.fromkeys(_COMPARE, _comparison),
-    "EqualNullSafe": _null_safe,
-    "In": _membership,
-    "IsNull": lambda field, _, negated: IsNull(field, negated),
-    "IsNotNull": lambda field, _, negated: IsNull(field, not negated),
-    "StringStartsWith": _prefix,
-}
 
 
 _OPERATORS: Mapping[CompareOp, Callable[[Column, Column], Column]] = {
@@ -188,9 +114,12 @@ def _literal(value: Any, data_type: DataType) -> Column | None:
     if data_type.root in INTEGER_ROOTS:
         return fn.lit(value) if -(2**_LONG_BITS) <= value < 2**_LONG_BITS else None
     try:
-        return fn.lit(to_scalar(value, data_type).as_py())
+        plain = to_scalar(value, data_type).as_py()
     except (InvalidInputError, ValueError, OverflowError):
         return None
+    if isinstance(plain, dt.date):  # java.sql.Date would be of the Julian calendar before 1582
+        return fn.expr(f"date'{plain.isoformat()}'")
+    return fn.lit(plain)
 
 
 def _moment(nanos: int, root: TypeRoot) -> Column | None:

@@ -7,12 +7,12 @@ from paimon_assets.engine.control.catalog import Identifier
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.fileio.opening import scheme_of
 from paimon_assets.engine.table.api import open_catalog, open_table
-from paimon_assets.engine.table.system import SystemTable
+from paimon_assets.engine.table.system import GlobalSystemTable, SystemTable
 from paimon_assets.engine.table.table import Table
 from paimon_assets.engine.table.table_name import TableName
 
-PATH, WAREHOUSE, TABLE, COLUMNS = "path", "warehouse", "table", "columns"
-_OWN = frozenset({PATH, WAREHOUSE, TABLE, COLUMNS})
+PATH, WAREHOUSE, TABLE, COLUMNS, WHERE = "path", "warehouse", "table", "columns", "where"
+_OWN = frozenset({PATH, WAREHOUSE, TABLE, COLUMNS, WHERE})
 _S3 = ("s3.", "s3a.")
 
 
@@ -61,11 +61,16 @@ class Location:
         return None if text is None else [name.strip() for name in text.split(",")]
 
     @property
+    def where(self) -> str | None:
+        """The filter asked for, None for all rows."""
+        return self.options.get(WHERE)
+
+    @property
     def is_system_table(self) -> bool:
-        """Whether the name is one of a system table, such as `db.t$snapshots`."""
+        """Whether the name is one of a system table, such as `db.t$snapshots` or `sys.tables`."""
         if PATH in self.options:
             return False
-        return TableName.parse(Identifier.parse(self.options[TABLE])).system is not None
+        return self._name.is_system_table
 
     def table(self) -> Table:
         """Open the table."""
@@ -74,7 +79,13 @@ class Location:
         catalog = open_catalog(self.options[WAREHOUSE], self.options)
         return catalog.get_table(self.options[TABLE])
 
-    def system_table(self) -> SystemTable:
+    def system_table(self) -> SystemTable | GlobalSystemTable:
         """Open the system table."""
-        catalog = open_catalog(self.options[WAREHOUSE], self.options)
-        return catalog.get_system_table(self.options[TABLE], options=self.table_options)
+        of_catalog = {key: value for key, value in self.options.items() if key not in _OWN}
+        catalog = open_catalog(self.options[WAREHOUSE], of_catalog)
+        options = None if self._name.is_global else self.table_options
+        return catalog.get_system_table(self.options[TABLE], options=options)
+
+    @property
+    def _name(self) -> TableName:
+        return TableName.parse(Identifier.parse(self.options[TABLE]))

@@ -4,7 +4,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from paimon_assets.engine.table.read_builder import ReadBuilder
-from paimon_assets.engine.table.system import SystemTable
+from paimon_assets.engine.table.system import GlobalSystemTable, SystemTable
 from paimon_assets.engine.table.table import Table
 from paimon_assets.engine.table.write_builder import WriteBuilder, WriteOutcome
 from paimon_assets.spark.executor import SparkExecutor
@@ -23,7 +23,7 @@ def to_spark(read: ReadBuilder, session: SparkSession) -> DataFrame:
     return SparkExecutor(session).to_dataframe(plan.context, plan.splits)
 
 
-def system_to_spark(table: SystemTable, session: SparkSession) -> DataFrame:
+def system_to_spark(table: SystemTable | GlobalSystemTable, session: SparkSession) -> DataFrame:
     """Return a system table as a DataFrame; its rows are read now, into this process.
 
     For large ones there is `format("paimon_assets")`, which reads in a task.

@@ -69,11 +69,20 @@ def test_columns_filters_and_time_travel(load, new_catalog, spark):
     assert older.count() == 9
     chosen = load().where("part = 'a' AND value > 4 AND (id < 7 OR id IN (100, 101))")
     assert sorted(row.id for row in chosen.collect()) == [6, 100]
-    plan = chosen._jdf.queryExecution().optimizedPlan().toString()
-    assert "part" not in plan.partition("\n")[0]
     path = spark.read.format("paimon_assets").schema("value int").load(table.path)
     assert path.columns == ["value"]
     assert path.where("value IS NULL").count() == 1
+
+
+def test_a_frame_may_be_asked_again_and_otherwise(load, new_catalog):
+    table = new_catalog.create_table("db.t", Schema.of(COLUMNS, partition_keys=["part"]))
+    write(table, some_rows())
+    frame = load()
+    assert frame.where("id < 3").count() == 3
+    assert frame.count() == 9
+    assert frame.where("part = 'a' OR length(part) > 7").count() == 5
+    chosen = load(where="part = 'b' AND id > 1")
+    assert [chosen.count(), chosen.where("id > 5").count(), chosen.count()] == [3, 1, 3]
 
 
 def test_system_tables_are_tables(load, new_catalog, spark):
@@ -85,6 +94,10 @@ def test_system_tables_are_tables(load, new_catalog, spark):
     assert load("db.t$audit_log", columns="rowkind,id").count() == 9
     files = tables.system_to_spark(table.system_table("files"), spark)
     assert files.count() == len(table.live_files())
+    [one] = load("sys.tables").collect()
+    assert (one.table_name, one.record_count) == ("t", 10)
+    all_tables = tables.system_to_spark(new_catalog.get_system_table("sys.tables"), spark)
+    assert all_tables.collect() == [one]
 
 
 def test_no_secret_shows_in_a_plan(spark, new_catalog, warehouse):
@@ -106,6 +119,7 @@ def test_errors_say_what_is_wrong(load, new_catalog, spark):
         (lambda: load("db.absent"), NotFoundError, "table-not-found"),
         (lambda: load(columns="id,absent"), NotFoundError, "column-not-found"),
         (lambda: load(**{"scan.snapshot-id": "7"}), NotFoundError, None),
+        (lambda: load("db.t$files", where="level > 1").count(), InvalidInputError, "spark-options"),
         (
             lambda: spark.read.format("paimon_assets").load().count(),
             InvalidInputError,

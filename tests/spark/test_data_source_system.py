@@ -5,7 +5,8 @@ import pytest
 
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.spec.schema import Schema
-from paimon_assets.engine.table.system import SYSTEM_TABLES
+from paimon_assets.engine.table.api import open_catalog
+from paimon_assets.engine.table.system import GLOBAL_SYSTEM_TABLES, SYSTEM_TABLES
 
 data_source = pytest.importorskip("paimon_assets.spark.data_source")
 cloudpickle = pytest.importorskip("pyspark.cloudpickle")
@@ -43,6 +44,14 @@ def test_every_system_table_has_its_columns_and_rows(table, warehouse, name):
     assert len(rows) == expected.num_rows
 
 
+@pytest.mark.parametrize("name", GLOBAL_SYSTEM_TABLES)
+def test_every_system_table_of_the_catalog_has_its_columns_and_rows(table, warehouse, name):
+    expected = open_catalog(warehouse).get_system_table(f"sys.{name}").to_arrow()
+    columns, rows = read(warehouse, table=f"sys.{name}")
+    assert columns == expected.schema.names
+    assert rows == expected.select(columns).to_pylist()
+
+
 def test_columns_of_system_tables_and_kinds_of_changes(table, warehouse):
     columns, rows = read(warehouse, table="db.t$snapshots", columns="commit_kind, snapshot_id")
     assert columns == ["commit_kind", "snapshot_id"]
@@ -55,6 +64,7 @@ def test_columns_of_system_tables_and_kinds_of_changes(table, warehouse):
     ("options", "kind"),
     [
         ({"table": "db.t$absent"}, "system-table-not-found"),
+        ({"table": "sys.absent"}, "system-table-not-found"),
         ({"table": "db.t$snapshots", "columns": "absent"}, "column-not-found"),
         ({"table": "db.t", "columns": "absent"}, "column-not-found"),
         ({"table": "db.absent"}, "table-not-found"),

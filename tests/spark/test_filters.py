@@ -1,77 +1,53 @@
-"""Filters Spark pushes down, as predicates; no Spark runs."""
+"""Predicates as conditions of Spark: the same rows pass, whatever they hold."""
 
 import datetime as dt
 from decimal import Decimal
 
+import pyarrow as pa
 import pytest
 
-from paimon_assets.engine.spec.predicate import CompareOp, Comparison, In, IsNull, StartsWith
+from paimon_assets.engine.codec.arrow_types import to_arrow_schema
+from paimon_assets.engine.spec.predicate import CompareOp, Comparison, bind
 from paimon_assets.engine.spec.schema import Schema, first_table_schema
+from tests.testkit.predicate_truth import truth
 
-source = pytest.importorskip("pyspark.sql.datasource")
 filters = pytest.importorskip("paimon_assets.spark.filters")
 
-TYPES = {
-    "id": "BIGINT",
-    "text": "STRING",
-    "price": "DECIMAL(10, 2)",
-    "day": "DATE",
-    "local": "TIMESTAMP(6)",
-    "instant": "TIMESTAMP(3) WITH LOCAL TIME ZONE",
-    "fine": "TIMESTAMP(9)",
-    "real": "DOUBLE",
-    "raw": "BYTES",
-    "time": "TIME(3)",
+VALUES = {
+    "DATE": [dt.date(1, 1, 1), dt.date(1500, 2, 28), dt.date(1582, 10, 10), dt.date(9999, 12, 31)],
+    "DECIMAL(38, 18)": [
+        Decimal("31220790540110890334.307305486952057721"),
+        Decimal("31220790540110890334.307305486952057722"),
+        Decimal("-0.000000000000000001"),
+    ],
+    "TIMESTAMP(6)": [dt.datetime(1, 1, 1), dt.datetime(1582, 10, 10, 1, 2, 3, 4)],
+    "BIGINT": [2**63 - 1, -(2**63)],
+    "STRING": ["", "a'b\\n", "\U0010ffff"],
 }
-SCHEMA = first_table_schema(Schema.of(TYPES), time_millis=0)
-
-
-def pushed(name, column, *value):
-    return getattr(source, name)((column,), *value)
-
-
-@pytest.mark.parametrize(
-    ("given", "expected"),
-    [
-        (pushed("EqualTo", "id", 1), Comparison("id", CompareOp.EQ, 1)),
-        (pushed("LessThanOrEqual", "price", Decimal("1.5")), CompareOp.LE),
-        (pushed("GreaterThan", "day", dt.date(2024, 1, 1)), CompareOp.GT),
-        (pushed("LessThan", "local", dt.datetime(2024, 1, 1)), CompareOp.LT),
-        (pushed("GreaterThanOrEqual", "instant", dt.datetime(2024, 1, 1, tzinfo=dt.UTC)), ">="),
-        (pushed("In", "text", ("a", "b")), In("text", ("a", "b"))),
-        (pushed("IsNull", "text"), IsNull("text")),
-        (pushed("IsNotNull", "id"), IsNull("id", negated=True)),
-        (pushed("EqualNullSafe", "id", None), IsNull("id")),
-        (pushed("EqualNullSafe", "id", 4), Comparison("id", CompareOp.EQ, 4)),
-        (pushed("StringStartsWith", "text", "a"), StartsWith("text", "a")),
-        (source.Not(pushed("EqualTo", "id", 1)), Comparison("id", CompareOp.NE, 1)),
-        (source.Not(pushed("GreaterThan", "id", 1)), Comparison("id", CompareOp.LE, 1)),
-        (source.Not(pushed("In", "id", (1, 2))), In("id", (1, 2), negated=True)),
-        (source.Not(pushed("IsNull", "id")), IsNull("id", negated=True)),
-    ],
+SCHEMA = first_table_schema(
+    Schema.of({f"c{number}": text for number, text in enumerate(VALUES)}), time_millis=0
 )
-def test_what_means_the_same_becomes_a_predicate(given, expected):
-    predicate = filters.to_predicate(given, SCHEMA)
-    assert (predicate.op if isinstance(expected, str) else predicate) == expected
 
 
-@pytest.mark.parametrize(
-    "given",
-    [
-        pushed("EqualTo", "id", None),
-        pushed("EqualTo", "absent", 1),
-        pushed("EqualTo", "id", "no number"),
-        pushed("EqualTo", "real", 1.0),
-        pushed("GreaterThan", "raw", b"a"),
-        pushed("EqualTo", "fine", dt.datetime(2024, 1, 1)),
-        pushed("EqualTo", "time", dt.time(1)),
-        pushed("In", "id", (1, None)),
-        pushed("StringEndsWith", "text", "a"),
-        pushed("StringContains", "text", "a"),
-        source.EqualTo(("id", "inner"), 1),
-        source.Not(pushed("EqualNullSafe", "id", 1)),
-        source.Not(pushed("StringStartsWith", "text", "a")),
-    ],
-)
-def test_what_may_mean_something_else_stays_with_spark(given):
-    assert filters.to_predicate(given, SCHEMA) is None
+@pytest.mark.spark
+def test_the_same_rows_pass(spark):
+    most = max(map(len, VALUES.values()))
+    columns = [[*values, *[None] * (most - len(values))] for values in VALUES.values()]
+    names = SCHEMA.field_names
+    rows = [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+    arrow = pa.Table.from_pylist(rows, schema=to_arrow_schema(SCHEMA.fields))
+    frame = spark.createDataFrame(arrow).persist()
+    questions = [
+        Comparison(name, op, value)
+        for name, values in zip(names, VALUES.values(), strict=True)
+        for value in values
+        for op in (CompareOp.EQ, CompareOp.LT, CompareOp.GE)
+    ]
+    conditions = [filters.to_column(bind(question, SCHEMA), SCHEMA) for question in questions]
+    assert all(condition is not None for condition in conditions)
+    (counts,) = frame.select(
+        *(filters.fn.count_if(condition) for condition in conditions)
+    ).collect()
+    expected = [sum(truth(question, row) is True for row in rows) for question in questions]
+    assert list(counts) == expected
+    frame.unpersist()

@@ -15,6 +15,12 @@ from paimon_assets.engine.table.system import SYSTEM_TABLES
 from paimon_assets.engine.table.system.metadata import duration_text
 
 EXECUTOR = EmbeddedExecutor(threads=2)
+OF_PAIMON = {
+    "aggregation_fields", "audit_log", "binlog", "branches", "buckets", "consumers",
+    "file_key_ranges", "files", "manifests", "options", "partitions", "ro", "row_tracking",
+    "schemas", "snapshots", "statistics", "table_indexes", "tags",
+}  # fmt: skip
+"""Those of `org.apache.paimon.table.system.SystemTableLoader`, 1.4 and 2.0."""
 
 
 @pytest.fixture
@@ -39,6 +45,10 @@ def table(catalog):
         rows = pa.table({"id": ids, "dt": parts, "day": days, "v": [None, *ids][: len(ids)]})
         made.new_write_builder().write(rows, EXECUTOR)
     return made
+
+
+def test_there_are_all_of_paimon_and_one_of_our_own():
+    assert set(SYSTEM_TABLES) == {*OF_PAIMON, "segments"}
 
 
 def rows(table, kind):

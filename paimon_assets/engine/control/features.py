@@ -10,12 +10,15 @@ from paimon_assets.engine.errors import UnsupportedFeatureError
 from paimon_assets.engine.spec.cast_rules import first_retyped
 from paimon_assets.engine.spec.manifest import ManifestEntry
 from paimon_assets.engine.spec.options import (
+    BLOB_VIEW_FIELD,
     CHAIN_TABLE_ENABLED,
     DATA_EVOLUTION_ENABLED,
     PK_CLUSTERING_OVERRIDE,
+    POSTPONE_MERGE_ON_READ,
     QUERY_AUTH_ENABLED,
     ROW_TRACKING_ENABLED,
     SCAN_PRIMARY_BRANCH,
+    SNAPSHOT_ORDERING,
     TABLE_TYPE,
     Option,
 )
@@ -66,6 +69,11 @@ def check_readable(table: str, schema: TableSchema) -> None:
             continue  # the values lie in blob files
         if root is not None:
             _refuse(table, "read", "column-type", f"column '{field.name}' is of type {root}.")
+    for column in options.get(BLOB_VIEW_FIELD):
+        _refuse(
+            table, "read", "blob-view", f"values of column '{column}' lie in other tables"
+            f" ('{BLOB_VIEW_FIELD.key}')."
+        )  # fmt: skip
     if schema.has_primary_key:
         _check_merging(table, schema)
 
@@ -86,6 +94,16 @@ def _check_merging(table: str, schema: TableSchema) -> None:
         _refuse(
             table, "read", "key-clustering", "its files are not in key order "
             "('pk-clustering-override')."
+        )  # fmt: skip
+    if options.get(SNAPSHOT_ORDERING):
+        _refuse(
+            table, "read", "snapshot-ordering", "records of one key are ordered by their snapshot"
+            f" ('{SNAPSHOT_ORDERING.key}')."
+        )  # fmt: skip
+    if options.get(POSTPONE_MERGE_ON_READ) and schema.bucket_mode is BucketMode.POSTPONE:
+        _refuse(
+            table, "read", "postpone-merge", "reads are to see rows that wait for a bucket"
+            f" ('{POSTPONE_MERGE_ON_READ.key}'). Set it to false to read compacted rows only."
         )  # fmt: skip
 
 

@@ -40,6 +40,9 @@ from paimon_assets.engine.spec.predicate import (
 from paimon_assets.engine.spec.schema import TableSchema
 from paimon_assets.engine.spec.types import TIMESTAMP_ROOTS, DataField
 
+_SHREDDED = frozenset({"metadata", "typed_value"})
+"""What the struct of a VARIANT holds if some of its values are columns of their own."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldMapping:
@@ -219,6 +222,7 @@ class FieldMapping:
                 column = column.dictionary_decode()
             if column.type.equals(arrow_type):
                 return column
+            self._refuse_shredded(column.type, wanted, arrow_type)
             if self.cuts_times:
                 column = _coarsened(column, arrow_type)
             return column.cast(arrow_type)
@@ -229,6 +233,17 @@ class FieldMapping:
                 kind="column-type",
                 details={"path": self.path, "column": wanted.name},
             ) from error
+
+    def _refuse_shredded(self, held: Any, wanted: DataField, arrow_type: Any) -> None:
+        """Refuse VARIANT values stored in pieces: a cast would drop the typed ones unseen."""
+        if _holds_shredded(held) and not _holds_shredded(arrow_type):
+            raise UnsupportedFeatureError(
+                f"Data file '{self.path}' stores parts of the VARIANT column '{wanted.name}' as"
+                " columns of their own (shredding), which this engine does not put together. Leave"
+                " the column out, or rewrite the table without 'variant.shreddingSchema'.",
+                kind="variant-shredded",
+                details={"table": self.table, "path": self.path, "column": wanted.name},
+            )
 
     def _cast(self, column: Any, source: DataField, wanted: DataField) -> Any:
         stored = self._stored(column, wanted, to_arrow_type(source.type))
@@ -246,6 +261,13 @@ class FieldMapping:
                     "path": self.path,
                 },
             ) from error
+
+
+def _holds_shredded(arrow_type: Any) -> bool:
+    inner = [arrow_type.field(number) for number in range(arrow_type.num_fields)]
+    return _SHREDDED.issubset(each.name for each in inner) or any(
+        _holds_shredded(each.type) for each in inner
+    )
 
 
 def _nullable(field: DataField) -> DataField:

@@ -1,4 +1,4 @@
-"""Options of a catalog that are no table's: the lock that keeps its writers apart.
+"""Options of a catalog that are no table's: where it lies, the lock that keeps its writers apart.
 
 They are given where a warehouse is opened, beside those of its storage.
 Source: `org.apache.paimon.options.CatalogOptions`, `org.apache.paimon.jdbc.JdbcCatalogOptions`.
@@ -6,6 +6,8 @@ Source: `org.apache.paimon.options.CatalogOptions`, `org.apache.paimon.jdbc.Jdbc
 
 from paimon_assets.engine.spec.option import Option, parse_bool, parse_duration_ms
 
+WAREHOUSE = Option("warehouse", str, "", "Path of the directory that is the catalog.")
+METASTORE = Option("metastore", str.lower, "filesystem", "Who knows the tables' names.")
 LOCK_ENABLED = Option(
     "lock.enabled", parse_bool, False, "Whether writers hold a lock while they publish."
 )

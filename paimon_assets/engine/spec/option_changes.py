@@ -12,6 +12,7 @@ from paimon_assets.engine.spec.compaction_options import FORCE_LOOKUP
 from paimon_assets.engine.spec.options import (
     AGGREGATION_REMOVE_ON_DELETE,
     ALL_OPTIONS,
+    BLOB_VIEW_FIELD,
     BUCKET,
     BUCKET_FUNCTION,
     BUCKET_KEY,
@@ -30,6 +31,7 @@ from paimon_assets.engine.spec.options import (
     ROWKIND_FIELD,
     SEQUENCE_FIELD,
     SEQUENCE_PADDING_FIELD,
+    SNAPSHOT_ORDERING,
     TABLE_TYPE,
     Options,
     parse_names,
@@ -40,6 +42,7 @@ from paimon_assets.engine.spec.write_options import DYNAMIC_BUCKET_INITIAL
 IMMUTABLE_OPTIONS = frozenset(
     {
         AGGREGATION_REMOVE_ON_DELETE.key,
+        BLOB_VIEW_FIELD.key,
         BUCKET_FUNCTION.key,
         BUCKET_KEY.key,
         DATA_EVOLUTION_ENABLED.key,
@@ -53,13 +56,12 @@ IMMUTABLE_OPTIONS = frozenset(
         PK_CLUSTERING_OVERRIDE.key,
         ROW_TRACKING_ENABLED.key,
         ROWKIND_FIELD.key,
+        SNAPSHOT_ORDERING.key,
         TABLE_TYPE.key,
         "blob-descriptor-field",
         "blob-field",
-        "blob-view-field",
         "partition",
         "primary-key",
-        "sequence.snapshot-ordering",
     }
 )
 """Fixed once something was committed."""
@@ -75,10 +77,10 @@ _NAME_COLUMNS = frozenset(
         *(option.key for option in _FOLLOW_RENAME),
         ROWKIND_FIELD.key,
         SEQUENCE_PADDING_FIELD.key,
+        BLOB_VIEW_FIELD.key,
         _CLUSTERING_COLUMNS,
         "blob-descriptor-field",
         "blob-field",
-        "blob-view-field",
         "record-level.time-field",
     }
 )

@@ -270,6 +270,18 @@ PK_CLUSTERING_OVERRIDE = Option(
 CHAIN_TABLE_ENABLED = Option(
     "chain-table.enabled", parse_bool, False, "Complete partitions from other branches."
 )
+SNAPSHOT_ORDERING = Option(
+    "sequence.snapshot-ordering",
+    parse_bool,
+    False,
+    "Of two records of one key, the one of the later snapshot wins.",
+)
+POSTPONE_MERGE_ON_READ = Option(
+    "postpone.merge-on-read", parse_bool, False, "Reads see rows that wait for a bucket."
+)
+BLOB_VIEW_FIELD: Option[tuple[str, ...]] = Option(
+    "blob-view-field", parse_names, (), "Columns whose values lie in other tables."
+)
 QUERY_AUTH_ENABLED = Option(
     "query-auth.enabled", parse_bool, False, "The catalog says which rows may be seen."
 )

@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from paimon_assets.engine.spec.option import (
     Option,
+    parse_bool,
     parse_duration_ms,
     parse_enum,
     parse_moment_ms,
@@ -88,6 +89,24 @@ INCREMENTAL_BETWEEN_SCAN_MODE = Option(
     parse_enum(IncrementalMode),
     IncrementalMode.AUTO,
     "What tells the changes: added files, changelog files, or the difference of both states.",
+)
+SCAN_FILE_CREATION_TIME_MILLIS: Option[int | None] = Option(
+    "scan.file-creation-time-millis", int, None, "Read files made since only; refused."
+)
+SCAN_CREATION_TIME_MILLIS: Option[int | None] = Option(
+    "scan.creation-time-millis", int, None, "Read what was made since only; refused."
+)
+INCREMENTAL_TO_AUTO_TAG: Option[str | None] = Option(
+    "incremental-to-auto-tag",
+    str,
+    None,
+    "Read what changed between the automatic tag before this one and it; refused.",
+)
+INCREMENTAL_BETWEEN_TAG_TO_SNAPSHOT = Option(
+    "incremental-between-tag-to-snapshot",
+    parse_bool,
+    False,
+    "Read the changes between the snapshots of two tags, not the difference; refused.",
 )
 CONSUMER_EXPIRATION_TIME: Option[int | None] = Option(
     "consumer.expiration-time",

@@ -10,26 +10,41 @@ from collections.abc import Mapping, Sequence
 from paimon_assets.engine.control.catalog import Catalog, Identifier
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.filesystem_catalog import FilesystemCatalog
-from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.fileio.opening import file_io_for
+from paimon_assets.engine.spec.catalog_options import METASTORE, WAREHOUSE
+from paimon_assets.engine.spec.option import Options
 from paimon_assets.engine.spec.schema import Schema
 from paimon_assets.engine.spec.schema_change import SchemaChange
-from paimon_assets.engine.table.system.system_table import SystemTable
+from paimon_assets.engine.table.system import (
+    GLOBAL_SYSTEM_TABLES,
+    GlobalSystemTable,
+    SystemTable,
+)
 from paimon_assets.engine.table.table import Table
-from paimon_assets.engine.table.table_name import TableName
+from paimon_assets.engine.table.table_name import SYSTEM_DATABASE, TableName
 
 
 class TableCatalog:
     """Databases and tables by name.
 
     Names are `database.table` texts or `Identifier`s. Missing things raise `NotFoundError`, taken
-    names `AlreadyExistsError`.
+    names `AlreadyExistsError`. The database `sys` holds the catalog's system tables and takes no
+    other: `InvalidInputError`.
+
+    Args:
+        catalog: Who knows the names.
+        file_io: The storage its tables lie on.
+        options: Of the catalog, as `sys.catalog_options` tells them; secrets stay hidden there.
     """
 
-    def __init__(self, catalog: Catalog, file_io: FileIO) -> None:
+    def __init__(
+        self, catalog: Catalog, file_io: FileIO, *, options: Mapping[str, str] | None = None
+    ) -> None:
         self._catalog = catalog
         self._file_io = file_io
+        self._options = dict(options or {})
 
     def list_databases(self) -> list[str]:
         """Return the names of all databases, sorted."""
@@ -37,14 +52,18 @@ class TableCatalog:
 
     def create_database(self, name: str, *, ignore_if_exists: bool = False) -> None:
         """Create a database."""
+        _refuse_system(name)
         self._catalog.create_database(name, ignore_if_exists=ignore_if_exists)
 
     def drop_database(self, name: str, *, cascade: bool = False) -> None:
         """Drop a database; with `cascade` also the tables in it."""
+        _refuse_system(name)
         self._catalog.drop_database(name, cascade=cascade)
 
     def list_tables(self, database: str) -> list[str]:
         """Return the names of a database's tables, sorted."""
+        if database == SYSTEM_DATABASE:
+            return sorted(GLOBAL_SYSTEM_TABLES)
         return self._catalog.list_tables(database)
 
     def create_table(
@@ -56,7 +75,7 @@ class TableCatalog:
             InvalidInputError: The schema breaks a rule; nothing was written.
             AlreadyExistsError: The table exists and `ignore_if_exists` is not set.
         """
-        name = _identifier(identifier)
+        name = _of_a_person(identifier)
         TableName.refuse_parts(name)
         self._catalog.create_table(name, schema, ignore_if_exists=ignore_if_exists)
         return self.get_table(name)
@@ -72,7 +91,7 @@ class TableCatalog:
         """
         name = _identifier(identifier)
         parts = TableName.parse(name)
-        if parts.system is not None:
+        if parts.is_system_table:
             raise InvalidInputError(
                 f"'{name}' is a system table, not one of rows of its own; open it by"
                 " get_system_table.",
@@ -83,12 +102,12 @@ class TableCatalog:
 
     def get_system_table(
         self, identifier: str | Identifier, *, options: Mapping[str, str] | None = None
-    ) -> SystemTable:
-        """Open a system table, such as `database.table$files` or `database.table$branch_b$files`.
+    ) -> SystemTable | GlobalSystemTable:
+        """Open a system table: `db.table$files`, `db.table$branch_b$files`, `sys.tables`, ….
 
         Args:
             identifier: Which.
-            options: Dynamic options, such as a moment to look at.
+            options: Dynamic options, such as a moment to look at; none for those of the catalog.
 
         Raises:
             InvalidInputError: The name is none of a system table.
@@ -96,11 +115,24 @@ class TableCatalog:
         """
         name = _identifier(identifier)
         parts = TableName.parse(name)
+        if parts.is_global:
+            return self._global(name, options)
         if parts.system is None:
             raise InvalidInputError(
                 f"'{name}' names no system table; write database.table$name.", kind="name"
             )
         return self._opened(parts, options).system_table(parts.system)
+
+    def _global(self, name: Identifier, options: Mapping[str, str] | None) -> GlobalSystemTable:
+        found = GlobalSystemTable.of(self._catalog, self._file_io, self._options, name.table)
+        if options:
+            raise InvalidInputError(
+                f"'{name}' tells of the newest state of all tables and takes no options, such as"
+                f" '{min(options)}'.",
+                kind="system-table",
+                details={"table": str(name)},
+            )
+        return found
 
     def _opened(self, parts: TableName, options: Mapping[str, str] | None) -> Table:
         path = self._catalog.get_table_location(parts.table)
@@ -111,6 +143,8 @@ class TableCatalog:
     def table_exists(self, identifier: str | Identifier) -> bool:
         """Whether a table of this name exists."""
         name = _identifier(identifier)
+        if name.database == SYSTEM_DATABASE:
+            return False
         databases = self._catalog.list_databases()
         return name.database in databases and name.table in self.list_tables(name.database)
 
@@ -121,21 +155,37 @@ class TableCatalog:
             InvalidInputError: A change is refused; nothing was changed.
             CommitConflictError: Others changed the schema too often meanwhile.
         """
-        name = _identifier(identifier)
+        name = _of_a_person(identifier)
         self._catalog.alter_table(name, changes)
         return self.get_table(name)
 
     def drop_table(self, identifier: str | Identifier, *, ignore_if_missing: bool = False) -> None:
         """Drop a table with all its files."""
-        self._catalog.drop_table(_identifier(identifier), ignore_if_missing=ignore_if_missing)
+        self._catalog.drop_table(_of_a_person(identifier), ignore_if_missing=ignore_if_missing)
 
     def rename_table(self, source: str | Identifier, target: str | Identifier) -> None:
         """Give a table another name, perhaps in another database."""
-        self._catalog.rename_table(_identifier(source), _identifier(target))
+        self._catalog.rename_table(_of_a_person(source), _of_a_person(target))
 
 
 def _identifier(name: str | Identifier) -> Identifier:
     return name if isinstance(name, Identifier) else Identifier.parse(name)
+
+
+def _of_a_person(name: str | Identifier) -> Identifier:
+    identifier = _identifier(name)
+    _refuse_system(identifier.database)
+    return identifier
+
+
+def _refuse_system(database: str) -> None:
+    if database == SYSTEM_DATABASE:
+        raise InvalidInputError(
+            f"Database '{SYSTEM_DATABASE}' holds the catalog's system tables, which are read only"
+            f" ({', '.join(sorted(GLOBAL_SYSTEM_TABLES))}); use another name.",
+            kind="system-database",
+            details={"database": database},
+        )
 
 
 def open_catalog(warehouse: str, options: Mapping[str, str] | None = None) -> TableCatalog:
@@ -144,9 +194,21 @@ def open_catalog(warehouse: str, options: Mapping[str, str] | None = None) -> Ta
     Args:
         warehouse: A path, or a URI such as `s3://bucket/warehouse`.
         options: For the storage, such as `s3.endpoint`; never shown in messages.
+
+    Raises:
+        UnsupportedFeatureError: Another catalog than that of the file system is asked for.
     """
+    metastore = Options(options or {}).get(METASTORE)
+    if metastore != METASTORE.default:
+        raise UnsupportedFeatureError(
+            f"'{METASTORE.key}' = {metastore} is no catalog of this engine. Open the warehouse it"
+            f" keeps its tables in ('{METASTORE.key}' = {METASTORE.default}), or a table by path.",
+            kind="unsupported-metastore",
+            details={"metastore": metastore},
+        )
     file_io = file_io_for(warehouse, options)
-    return TableCatalog(FilesystemCatalog(warehouse, file_io), file_io)
+    of_catalog = {**(options or {}), WAREHOUSE.key: warehouse}
+    return TableCatalog(FilesystemCatalog(warehouse, file_io), file_io, options=of_catalog)
 
 
 def open_table(path: str, options: Mapping[str, str] | None = None) -> Table:

@@ -9,6 +9,8 @@ from typing import Self
 from paimon_assets.engine.control.catalog import Identifier
 from paimon_assets.engine.errors import InvalidInputError
 
+SYSTEM_DATABASE = "sys"
+"""Holds the system tables of a catalog, and nothing else."""
 _SPLITTER = "$"
 _BRANCH = "branch_"
 
@@ -20,6 +22,16 @@ class TableName:
     table: Identifier
     branch: str | None = None
     system: str | None = None
+
+    @property
+    def is_global(self) -> bool:
+        """Whether it is a system table of the whole catalog, such as `sys.tables`."""
+        return self.table.database == SYSTEM_DATABASE
+
+    @property
+    def is_system_table(self) -> bool:
+        """Whether it is a system table, of a table or of the catalog."""
+        return self.is_global or self.system is not None
 
     @classmethod
     def parse(cls, name: Identifier) -> Self:

@@ -15,6 +15,7 @@ Source: `org.apache.paimon.table.source.snapshot.IncrementalDeltaStartingScanner
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from paimon_assets.engine.control.features import check_readable
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.scan.diff_splits import diff_splits
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
@@ -183,6 +184,7 @@ def scan_changes(
 
 
 def _check_supported(store: FileStore) -> None:
+    check_readable(store.label, store.schema)
     options = store.schema.typed_options
     reason = None
     if options.get(SCAN_FALLBACK_BRANCH):

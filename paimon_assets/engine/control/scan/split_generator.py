@@ -84,14 +84,15 @@ class SplitGenerator:
             deletions: The snapshot's deletion vectors (`scan.deletion_files`).
             is_streaming: Every record counts: files stay in the order given and are not merged.
         """
-        vectors = deletions or {}
         splits = []
         for (partition, bucket), members in by_bucket(entries).items():
             path = self._store.partitions.bucket_path(self._store.paths, partition, bucket)
             files = [entry.file for entry in members]
             streamed = ((group, False) for group in self._packed(files))
             for group, raw in streamed if is_streaming else self._groups(files):
-                found = [vectors.get((partition, bucket, file.file_name)) for file in group]
+                vectors = deletions and [
+                    deletions.get((partition, bucket, file.file_name)) for file in group
+                ]
                 splits.append(
                     DataSplit(
                         snapshot_id=snapshot_id,
@@ -100,7 +101,7 @@ class SplitGenerator:
                         bucket_path=path,
                         total_buckets=members[0].total_buckets,
                         data_files=tuple(group),
-                        deletion_files=tuple(found) if any(found) else None,
+                        deletion_files=tuple(vectors) if vectors and any(vectors) else None,
                         is_streaming=is_streaming,
                         raw_convertible=raw,
                     )

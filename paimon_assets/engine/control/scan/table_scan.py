@@ -58,6 +58,7 @@ def scan_table(
     Raises:
         UnsupportedFeatureError: The table, a file or the fallback branch is not what is read here.
     """
+    check_readable(store.label, store.schema)  # a table of another kind never has a snapshot
     found = TableScan()
     if snapshot is not None:
         found = _scan(store, snapshot, predicate, min_level=min_level)

@@ -15,7 +15,11 @@ from paimon_assets.engine.errors import InvalidInputError, NotFoundError, Unsupp
 from paimon_assets.engine.spec.option import Option, Options
 from paimon_assets.engine.spec.scan_options import (
     INCREMENTAL_BETWEEN,
+    INCREMENTAL_BETWEEN_TAG_TO_SNAPSHOT,
     INCREMENTAL_BETWEEN_TIMESTAMP,
+    INCREMENTAL_TO_AUTO_TAG,
+    SCAN_CREATION_TIME_MILLIS,
+    SCAN_FILE_CREATION_TIME_MILLIS,
     SCAN_MODE,
     SCAN_SNAPSHOT_ID,
     SCAN_TAG_NAME,
@@ -31,6 +35,12 @@ from paimon_assets.engine.spec.snapshot import CommitKind, Snapshot
 _INCREMENTAL: tuple[Option[Any], ...] = (INCREMENTAL_BETWEEN, INCREMENTAL_BETWEEN_TIMESTAMP)
 _TIMES: tuple[Option[Any], ...] = (SCAN_TIMESTAMP, SCAN_TIMESTAMP_MILLIS)
 _VERSIONS: tuple[Option[Any], ...] = (SCAN_SNAPSHOT_ID, SCAN_TAG_NAME, SCAN_WATERMARK, SCAN_VERSION)
+_REFUSED: tuple[Option[Any], ...] = (
+    SCAN_FILE_CREATION_TIME_MILLIS,
+    SCAN_CREATION_TIME_MILLIS,
+    INCREMENTAL_TO_AUTO_TAG,
+    INCREMENTAL_BETWEEN_TAG_TO_SNAPSHOT,
+)
 _NEEDED: Mapping[ScanMode, tuple[Option[Any], ...]] = {
     ScanMode.LATEST_FULL: (),
     ScanMode.FULL: (),
@@ -47,7 +57,7 @@ _WATERMARK_PREFIX = "watermark-"
 
 def moment_keys() -> frozenset[str]:
     """Return the keys of all options that say what state, or what changes, to read."""
-    every = (*_VERSIONS, *_TIMES, *_INCREMENTAL, SCAN_MODE)
+    every = (*_VERSIONS, *_TIMES, *_INCREMENTAL, *_REFUSED, SCAN_MODE)
     return frozenset(key for option in every for key in (option.key, *option.fallback_keys))
 
 
@@ -63,9 +73,12 @@ def check_moment(store: FileStore) -> None:
 
     Raises:
         InvalidInputError: Names the options.
-        UnsupportedFeatureError: Names the mode.
+        UnsupportedFeatureError: Names the mode, or the option that is not obeyed.
     """
     options = moment_options(store)
+    refused = [option for option in _REFUSED if options.get(option) != option.default]
+    if refused:
+        raise _not_done(store, refused[0], options.text(refused[0]))
     given = [option for option in (*_VERSIONS, *_TIMES, *_INCREMENTAL) if options.has(option)]
     if len(given) > 1:
         raise _contradiction(store, f"only one of {_keys(given)} can be obeyed at a time")
@@ -73,17 +86,21 @@ def check_moment(store: FileStore) -> None:
     if mode is ScanMode.DEFAULT:
         return
     if mode not in _NEEDED:
-        raise UnsupportedFeatureError(
-            f"Table '{store.label}' is to be read by '{SCAN_MODE.key}' = {mode}, which this engine"
-            " does not do.",
-            kind="unsupported-scan-mode",
-            details={"table": store.label, "mode": str(mode)},
-        )
+        raise _not_done(store, SCAN_MODE, str(mode))
     needed = _NEEDED[mode]
     if not given and needed:
         raise _contradiction(store, f"'{SCAN_MODE.key}' = {mode} needs one of {_keys(needed)}")
     if given and given[0] not in needed:
         raise _contradiction(store, f"'{SCAN_MODE.key}' = {mode} does not go with {_keys(given)}")
+
+
+def _not_done(store: FileStore, option: Option[Any], value: str | None) -> UnsupportedFeatureError:
+    return UnsupportedFeatureError(
+        f"Table '{store.label}' is to be read by '{option.key}' = {value}, which this engine does"
+        " not do. Name a snapshot, a tag or a time; or two, to read what changed between them.",
+        kind="unsupported-scan-mode",
+        details={"table": store.label, "option": option.key, "value": value},
+    )
 
 
 def travel_by_options(store: FileStore) -> Snapshot | None:

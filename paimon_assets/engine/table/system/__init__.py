@@ -1,12 +1,19 @@
-"""System tables: what a table knows of itself, as rows. Named `<table>$<name>`.
+"""System tables: what a table knows of itself, as rows, and a catalog of all its tables.
+
+They are named `<table>$<name>` and `sys.<name>`.
 
 Concept → files:
     which there are, by name                  system_table
     snapshots, schemas, options, tags, …      metadata
     files, manifests, partitions, indexes     files
     rows with their kinds                     row_reads
+    all tables, partitions, options           global_tables
 """
 
+from paimon_assets.engine.table.system.global_tables import (
+    GLOBAL_SYSTEM_TABLES,
+    GlobalSystemTable,
+)
 from paimon_assets.engine.table.system.system_table import SYSTEM_TABLES, SystemTable
 
-__all__ = ["SYSTEM_TABLES", "SystemTable"]
+__all__ = ["GLOBAL_SYSTEM_TABLES", "SYSTEM_TABLES", "GlobalSystemTable", "SystemTable"]

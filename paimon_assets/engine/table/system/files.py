@@ -4,7 +4,7 @@ Source: `org.apache.paimon.table.system.FilesTable`, `FileKeyRangesTable`, `Mani
 `PartitionsTable`, `BucketsTable`, `TableIndexesTable`.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -145,18 +145,21 @@ def partitions(store: FileStore) -> Rows:
 
     What only a catalog server knows (who made it, whether it is done) is null or false.
     """
-    entries = _live(store)
     deleted = _deleted_rows(store)
-    names = {entry.partition: _partition_name(store, entry.partition) for entry in entries}
-    grouped = _grouped(entries, lambda entry: entry.partition)
-    for partition, members in sorted(grouped, key=lambda group: names[group[0]]):
+    for name, members in _by_partition(store):
         yield {
-            "partition": names[partition],
+            "partition": name,
             **_sums(members),
             "total_buckets": members[-1].total_buckets,
             "done": False,
-            "deleted_record_count": deleted.get(partition, 0),
+            "deleted_record_count": deleted.get(members[0].partition, 0),
         }
+
+
+def partition_sums(store: FileStore) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the name of each partition that holds files, in their order, and sums of its files."""
+    for name, members in _by_partition(store):
+        yield name, _sums(members)
 
 
 def buckets(store: FileStore) -> Rows:
@@ -223,6 +226,12 @@ def _grouped(
 ) -> list[tuple[Any, list[ManifestEntry]]]:
     ordered = sorted(entries, key=key)
     return [(value, list(members)) for value, members in groupby(ordered, key)]
+
+
+def _by_partition(store: FileStore) -> list[tuple[str, list[ManifestEntry]]]:
+    grouped = _grouped(_live(store), lambda entry: entry.partition)
+    named = [(_partition_name(store, partition), members) for partition, members in grouped]
+    return sorted(named, key=lambda group: group[0])
 
 
 def _sums(entries: Sequence[ManifestEntry]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ import pyarrow as pa
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.scan.time_travel import travel_by_options
 from paimon_assets.engine.errors import FormatError
+from paimon_assets.engine.spec.secret_options import shown_options
 from paimon_assets.engine.spec.snapshot import Snapshot
 from paimon_assets.engine.spec.type_text import field_to_json
 
@@ -120,15 +121,15 @@ def schemas(store: FileStore) -> Rows:
             "fields": _json_text([field_to_json(field) for field in schema.fields]),
             "partition_keys": _json_text(list(schema.partition_keys)),
             "primary_keys": _json_text(list(schema.primary_keys)),
-            "options": _json_text(dict(schema.options)),
+            "options": _json_text(shown_options(schema.options)),
             "comment": schema.comment,
             "update_time": schema.time_millis,
         }
 
 
 def options(store: FileStore) -> Rows:
-    """Yield one row an option that is set, dynamic ones too, by key."""
-    for key, value in sorted(store.schema.options.items()):
+    """Yield one row an option that is set, dynamic ones too, by key; secrets are hidden."""
+    for key, value in sorted(shown_options(store.schema.options).items()):
         yield {"key": key, "value": value}
 
 

@@ -53,11 +53,12 @@ class SystemTable:
 
     @staticmethod
     def of(store: FileStore, kind: str) -> "SystemTable":
-        """Return a system table.
+        """Return a system table; upper case counts as lower case, as in Java.
 
         Raises:
             NotFoundError: There is none of this name; the message lists those there are.
         """
+        kind = kind.lower()
         if kind not in SYSTEM_TABLES:
             raise NotFoundError(
                 f"Table '{store.label}' has no system table '{kind}'; there are"

@@ -1,0 +1,222 @@
+"""System tables of a whole catalog: `sys.tables`, `sys.partitions` and the options of all.
+
+One row a table, partition or option, of every database; tables are read a few at once, and what was
+read of some is handed on before the next are opened. A table that cannot be read does not hide the
+others: a warning names it, `sys.tables` shows its name with nulls, the others leave it out. (Java
+fails as a whole.)
+
+`sys.tables` reads the newest schema, snapshot and manifest lists of a table, `sys.partitions` its
+manifests. Who made a table, and when, only a catalog server knows: null here, as in Java. Java's
+file system catalog leaves sizes null, too; here they are told as far as the lists know them.
+
+Source: `org.apache.paimon.table.system.AllTablesTable`, `AllPartitionsTable`,
+`AllTableOptionsTable`, `CatalogOptionsTable`, `org.apache.paimon.catalog.CatalogUtils`.
+"""
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+
+import pyarrow as pa
+
+from paimon_assets.engine.contract.executor import Executor
+from paimon_assets.engine.control.catalog import Catalog, Identifier
+from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.embedded import ArrowRows
+from paimon_assets.engine.errors import NotFoundError, PaimonError
+from paimon_assets.engine.fileio.base import FileIO
+from paimon_assets.engine.spec.options import TABLE_TYPE
+from paimon_assets.engine.spec.secret_options import (
+    shown_catalog_options,
+    shown_options,
+    shown_path,
+)
+from paimon_assets.engine.table.system import files
+from paimon_assets.engine.table.system.metadata import Columns
+from paimon_assets.engine.table.table_name import SYSTEM_DATABASE
+
+logger = logging.getLogger(__name__)
+
+_TABLES_AT_ONCE = 8
+"""They wait for storage; a manifest's Python work is done one after another anyway."""
+_TABLES_A_STEP = 64
+"""Opened before the rows of the first of them are handed on."""
+
+_NAMES: Columns = {"database_name": pa.string(), "table_name": pa.string()}
+_TABLES: Columns = {
+    **_NAMES,
+    "table_type": pa.string(),
+    "partitioned": pa.bool_(),
+    "primary_key": pa.bool_(),
+    "owner": pa.string(),
+    "created_at": pa.int64(),
+    "created_by": pa.string(),
+    "updated_at": pa.int64(),
+    "updated_by": pa.string(),
+    "record_count": pa.int64(),
+    "file_size_in_bytes": pa.int64(),
+    "file_count": pa.int64(),
+    "last_file_creation_time": pa.int64(),
+}
+_PARTITIONS: Columns = {
+    **_NAMES,
+    "partition_name": pa.string(),
+    "record_count": pa.int64(),
+    "file_size_in_bytes": pa.int64(),
+    "file_count": pa.int64(),
+    "last_file_creation_time": pa.int64(),
+    "done": pa.bool_(),
+}
+_OPTION: Columns = {"key": pa.string(), "value": pa.string()}
+_SCHEMAS: Mapping[str, pa.Schema] = {
+    "tables": pa.schema(_TABLES),
+    "partitions": pa.schema(_PARTITIONS),
+    "all_table_options": pa.schema({**_NAMES, **_OPTION}),
+    "catalog_options": pa.schema(_OPTION),
+}
+GLOBAL_SYSTEM_TABLES = tuple(_SCHEMAS)
+"""Names of all system tables of a catalog, without the database's."""
+
+_Rows = list[dict[str, Any]]
+
+
+def _table_rows(store: FileStore) -> _Rows:
+    row: dict[str, Any] = {
+        "table_type": store.schema.typed_options.get(TABLE_TYPE),
+        "partitioned": bool(store.schema.partition_keys),
+        "primary_key": store.schema.has_primary_key,
+    }
+    snapshot = store.snapshots.latest()
+    if snapshot is not None:
+        metas = store.manifests.manifests_of(snapshot)
+        row["record_count"] = snapshot.total_record_count
+        row["file_count"] = sum(meta.num_added_files - meta.num_deleted_files for meta in metas)
+    return [row]
+
+
+def _partition_rows(store: FileStore) -> _Rows:
+    if not store.schema.partition_keys:
+        return []
+    return [
+        {
+            "partition_name": name,
+            **sums,
+            "last_file_creation_time": sums["last_update_time"],
+            "done": False,
+        }
+        for name, sums in files.partition_sums(store)
+    ]
+
+
+def _option_rows(store: FileStore) -> _Rows:
+    options = {"path": store.table_path, **store.schema.options}
+    shown = sorted(shown_options(options).items())
+    return [{"key": key, "value": value} for key, value in shown]
+
+
+_OF_A_TABLE: Mapping[str, Callable[[FileStore], _Rows]] = {
+    "tables": _table_rows,
+    "partitions": _partition_rows,
+    "all_table_options": _option_rows,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GlobalSystemTable:
+    """What one system table tells of all tables of a catalog, or of the catalog."""
+
+    catalog: Catalog
+    file_io: FileIO = field(repr=False)
+    options: Mapping[str, str] = field(repr=False)
+    """The catalog's; credentials among them. They are shown by `shown_catalog_options`."""
+    kind: str
+    """One of `GLOBAL_SYSTEM_TABLES`."""
+
+    @staticmethod
+    def of(
+        catalog: Catalog, file_io: FileIO, options: Mapping[str, str], kind: str
+    ) -> "GlobalSystemTable":
+        """Return a system table; upper case counts as lower case, as in Java.
+
+        Raises:
+            NotFoundError: There is none of this name; the message lists those there are.
+        """
+        kind = kind.lower()
+        if kind not in GLOBAL_SYSTEM_TABLES:
+            raise NotFoundError(
+                f"There is no system table '{SYSTEM_DATABASE}.{kind}'; there are"
+                f" {', '.join(f'{SYSTEM_DATABASE}.{name}' for name in GLOBAL_SYSTEM_TABLES)}.",
+                kind="system-table-not-found",
+                details={"system_table": kind},
+            )
+        return GlobalSystemTable(catalog=catalog, file_io=file_io, options=options, kind=kind)
+
+    @property
+    def name(self) -> str:
+        """`sys.kind`."""
+        return f"{SYSTEM_DATABASE}.{self.kind}"
+
+    @property
+    def arrow_schema(self) -> pa.Schema:
+        """Schema of the rows; reads no rows."""
+        return _SCHEMAS[self.kind]
+
+    def to_reader(self, executor: Executor[ArrowRows] | None = None) -> pa.RecordBatchReader:
+        """Read in bounded memory: a few tables at once.
+
+        Args:
+            executor: Not asked: metadata is read here, in this process.
+
+        Raises:
+            StorageError: The databases could not be listed.
+        """
+        return pa.RecordBatchReader.from_batches(self.arrow_schema, self._batches())
+
+    def to_arrow(self, executor: Executor[ArrowRows] | None = None) -> pa.Table:
+        """Read everything into memory."""
+        return self.to_reader(executor).read_all()
+
+    def _batches(self) -> Iterator[pa.RecordBatch]:
+        if self.kind not in _OF_A_TABLE:
+            shown = sorted(shown_catalog_options(self.options).items())
+            rows = [{"key": key, "value": value} for key, value in shown]
+            yield pa.RecordBatch.from_pylist(rows, schema=self.arrow_schema)
+            return
+        with ThreadPoolExecutor(_TABLES_AT_ONCE, thread_name_prefix="sys") as pool:
+            databases = self.catalog.list_databases()
+            for names in _steps(pool.map(self._identifiers, databases)):
+                for rows in pool.map(self._rows_of, names):
+                    if rows:
+                        yield pa.RecordBatch.from_pylist(rows, schema=self.arrow_schema)
+
+    def _identifiers(self, database: str) -> list[Identifier]:
+        try:
+            return [Identifier(database, table) for table in self.catalog.list_tables(database)]
+        except PaimonError as error:
+            _warn(f"{database}.*", error)
+            return []
+
+    def _rows_of(self, identifier: Identifier) -> _Rows:
+        names = {"database_name": identifier.database, "table_name": identifier.table}
+        try:
+            path = self.catalog.get_table_location(identifier)
+            store = FileStore.open(self.file_io, path, name=str(identifier))
+            return [{**names, **row} for row in _OF_A_TABLE[self.kind](store)]
+        except PaimonError as error:
+            if error.kind == "table-not-found":
+                return []  # dropped since its database was listed
+            _warn(str(identifier), error)
+            return [names] if self.kind == "tables" else []
+
+
+def _steps(listed: Iterator[Sequence[Identifier]]) -> Iterator[list[Identifier]]:
+    names = (identifier for found in listed for identifier in found)
+    while step := list(islice(names, _TABLES_A_STEP)):
+        yield step
+
+
+def _warn(name: str, error: PaimonError) -> None:
+    logger.warning("%s cannot be shown in the system tables: %s", name, shown_path(error.message))
