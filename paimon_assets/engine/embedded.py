@@ -23,6 +23,7 @@ from paimon_assets.engine.contract.tasks import TaskBatch, as_ended
 from paimon_assets.engine.data.compact.cluster import clustered
 from paimon_assets.engine.data.memory_pool import prefer_jemalloc
 from paimon_assets.engine.data.worker import read_split, run_task, write_rows
+from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.fileio.opening import open_file_io
 from paimon_assets.engine.spec.options import WRITE_BUFFER_SIZE
@@ -137,7 +138,17 @@ class EmbeddedExecutor:
 
 
 def batches_of(rows: ArrowRows) -> Iterator[pa.RecordBatch]:
-    """Yield the batches of `rows`, and an empty one if there is none: it carries the schema."""
+    """Yield the batches of `rows`, and an empty one if there is none: it carries the schema.
+
+    Raises:
+        InvalidInputError: Kind `input-rows`; they are not Arrow's.
+    """
+    if not isinstance(rows, pa.Table | pa.RecordBatchReader):
+        raise InvalidInputError(
+            "Rows are written from a pyarrow Table or RecordBatchReader, not from a"
+            f" {type(rows).__module__}.{type(rows).__name__}; pyarrow.table(…) makes one of a frame.",
+            kind="input-rows",
+        )
     batches: Iterable[pa.RecordBatch] = rows.to_batches() if isinstance(rows, pa.Table) else rows
     empty = True
     for batch in batches:

@@ -150,6 +150,20 @@ def test_rows_that_do_not_fit_leave_no_file(catalog, rows, message):
     assert not list(Path(table.path).rglob("*.parquet"))
 
 
+def test_rows_are_arrows_and_written_here_by_default(catalog):
+    table = append_table(catalog)
+    rows = pa.table({"id": [1], "dt": ["x"], "v": [1.0]})
+    table.new_write_builder().write(rows)
+    table.new_write_builder().write(rows.to_reader())
+
+    with pytest.raises(InvalidInputError, match=r"not from a builtins\.list") as refused:
+        table.new_write_builder().write(rows.to_pylist())
+
+    assert refused.value.kind == "input-rows"
+    assert rows_of(table) == [(1, "x", 1.0)] * 2
+    assert len(table.snapshots()) == 2
+
+
 def test_creating_a_table_twice_is_refused_unless_asked(catalog):
     append_table(catalog)
     with pytest.raises(AlreadyExistsError, match=r"db\.events"):

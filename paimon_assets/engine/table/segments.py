@@ -21,6 +21,7 @@ from paimon_assets.engine.contract.commit_message import CommitMessage
 from paimon_assets.engine.contract.executor import Executor
 from paimon_assets.engine.contract.footer_task import FileFooter
 from paimon_assets.engine.control.clock import Clock, SystemClock
+from paimon_assets.engine.control.commit.abort import undone_on_sure_failure
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.segment_folder import walk
 from paimon_assets.engine.control.segment_loads import with_loads
@@ -30,13 +31,12 @@ from paimon_assets.engine.control.segment_registry import (
     resolved,
 )
 from paimon_assets.engine.control.segment_roots import SegmentRoots
+from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import (
     AlreadyExistsError,
     CommitConflictError,
-    CommitUnknownError,
     InvalidInputError,
     NotFoundError,
-    PaimonError,
     UnsupportedFeatureError,
 )
 from paimon_assets.engine.spec.options import WRITE_ONLY
@@ -118,15 +118,21 @@ class Segments:
         now = segments_now(self.store, self.registry.load().segments)
         return [segment for segment in now if segment.status is SegmentStatus.SUCCESS]
 
-    def plan(self, source: SegmentSource, executor: Executor[Any]) -> ImportPlan:
+    def plan(self, source: SegmentSource, executor: Executor[Any] | None = None) -> ImportPlan:
         """Return what `add` would do: files, inferred columns, partitions, problem."""
-        held = foreign_paths(self.store)
-        return plan_import(self.store, source, self.live(), executor, held=held, roots=self.roots)
+        return plan_import(
+            self.store,
+            source,
+            self.live(),
+            executor or EmbeddedExecutor(),
+            held=foreign_paths(self.store),
+            roots=self.roots,
+        )
 
     def add(
         self,
         source: SegmentSource,
-        executor: Executor[Any],
+        executor: Executor[Any] | None = None,
         *,
         commit_user: str | None = None,
         properties: Mapping[str, str] | None = None,
@@ -138,7 +144,7 @@ class Segments:
 
         Args:
             source: The folder, its format, and the partition option.
-            executor: Who reads the footers.
+            executor: Who reads the footers; this process by default.
             commit_user: Adding again under one name finds the first time.
             properties: Stored in the snapshot.
 
@@ -160,18 +166,15 @@ class Segments:
         if not plan.folders:
             return SegmentOutcome(segments=(), snapshot=None)
         begun = self._begin(plan, user, began_ms)
-        try:
+        with undone_on_sure_failure(
+            lambda: self._change(lambda item: None if item.commit_user == user else item)
+        ):
             if any(segment.is_visible_to_paimon for segment in begun):
                 self._keep_writers_from_compacting()
             base = plain_path(plan.root)
             footers = {f"{base}/{name}": footer for name, footer in plan.footers.items()}
             added = additions(begun, footers, self.clock)
             snapshot = self._commit(added, begun, user, properties)
-        except CommitUnknownError:
-            raise
-        except PaimonError:
-            self._change(lambda item: None if item.commit_user == user else item)
-            raise
         done = self._finish(user, snapshot)
         return SegmentOutcome(segments=tuple(done), snapshot=snapshot)
 
@@ -270,13 +273,17 @@ class Segments:
         return [item for item in now.values() if is_dead(item)]
 
     def refresh(
-        self, ids: Collection[int], executor: Executor[Any], *, commit_user: str | None = None
+        self,
+        ids: Collection[int],
+        executor: Executor[Any] | None = None,
+        *,
+        commit_user: str | None = None,
     ) -> SegmentOutcome:
         """Take segments as their folders are now, in one snapshot: files change, come and go.
 
         Args:
             ids: Of live segments; empty means all of them.
-            executor: Who reads the footers.
+            executor: Who reads the footers; this process by default.
             commit_user: Who commits.
 
         Raises:
@@ -296,7 +303,7 @@ class Segments:
         renewed: list[Segment] = []
         footers: dict[str, FileFooter] = {}
         for segment in chosen:
-            found = self._renewed(segment, live, executor, footers)
+            found = self._renewed(segment, live, executor or EmbeddedExecutor(), footers)
             if found is not None:
                 renewed.append(found)
         if not renewed:

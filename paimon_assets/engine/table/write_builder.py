@@ -4,7 +4,7 @@ import logging
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
@@ -28,6 +28,7 @@ from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.hash_indexes import hash_indexes
 from paimon_assets.engine.control.key_bootstrap import key_bootstrap
 from paimon_assets.engine.control.planning import writer_state
+from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import (
     CommitConflictError,
     StorageError,
@@ -157,13 +158,13 @@ class WriteBuilder:
         """
         return replace(self, audit=audit, audit_branch=branch or uuid.uuid4().hex[:8])
 
-    def write(self, rows: RowsT, executor: Executor[RowsT]) -> WriteOutcome:
+    def write(self, rows: RowsT, executor: Executor[RowsT] | None = None) -> WriteOutcome:
         """Write rows and commit them as one snapshot, once.
 
         Args:
             rows: What the executor takes: Arrow here, also a Spark DataFrame there. They hold the
                 table's columns by name, in any order.
-            executor: Who writes.
+            executor: Who writes; this process by default.
 
         Raises:
             InvalidInputError: Rows do not fit the table; nothing was committed.
@@ -177,9 +178,10 @@ class WriteBuilder:
             return WriteOutcome(
                 snapshot=committed, report=WriteReport(), was_already_committed=True
             )
+        chosen: Executor[Any] = executor or EmbeddedExecutor()
         if not self.store.schema.typed_options.get(WRITE_MERGE_SCHEMA):
-            return self.write_as_is(rows, executor)
-        return self.with_schema_of(executor.row_schema(rows)).write_as_is(rows, executor)
+            return self.write_as_is(rows, chosen)
+        return self.with_schema_of(chosen.row_schema(rows)).write_as_is(rows, chosen)
 
     def with_schema_of(self, rows: pa.Schema) -> "WriteBuilder":
         """Add columns of rows that the table lacks, if `write.merge-schema` asks for it.
