@@ -146,7 +146,7 @@ def batches_of(rows: ArrowRows) -> Iterator[pa.RecordBatch]:
     if not isinstance(rows, pa.Table | pa.RecordBatchReader):
         raise InvalidInputError(
             "Rows are written from a pyarrow Table or RecordBatchReader, not from a"
-            f" {type(rows).__module__}.{type(rows).__name__}; pyarrow.table(…) makes one of a frame.",
+            f" {type(rows).__module__}.{type(rows).__name__}; make one by pyarrow.table(…).",
             kind="input-rows",
         )
     batches: Iterable[pa.RecordBatch] = rows.to_batches() if isinstance(rows, pa.Table) else rows

@@ -94,6 +94,20 @@ def test_sums_by_partition_and_bucket(table):
     )  # fmt: skip
 
 
+def test_partitions_are_shown_as_casts_write_them(catalog):
+    made = catalog.create_table(
+        "db.days", Schema.of({"v": "INT", "day": "DATE", "n": "INT"}, partition_keys=["day", "n"])
+    )
+    days = [dt.date(2024, 1, 2), None]
+    made.new_write_builder().write(pa.table({"v": [1, 2], "day": days, "n": [None, 7]}))
+
+    for kind in ("files", "file_key_ranges", "buckets"):
+        assert {row["partition"] for row in rows(made, kind)} == {"{2024-01-02, null}", "{null, 7}"}
+    assert [row["partition"] for row in rows(made, "partitions")] == [
+        "day=2024-01-02/n=__DEFAULT_PARTITION__", "day=__DEFAULT_PARTITION__/n=7"
+    ]  # fmt: skip
+
+
 def test_a_moment_counts_for_system_tables_too(catalog, table):
     assert len(rows(table.copy({"scan.snapshot-id": "1"}), "files")) == 2
     system = catalog.get_system_table("db.t$partitions", options={"scan.snapshot-id": "1"})

@@ -20,6 +20,7 @@ from paimon_assets.engine.spec.index_file import (
     IndexManifestEntry,
 )
 from paimon_assets.engine.spec.manifest import ManifestEntry
+from paimon_assets.engine.spec.options import PARTITION_DEFAULT_NAME
 from paimon_assets.engine.spec.partition import value_text
 from paimon_assets.engine.spec.types import DataField, DataType
 from paimon_assets.engine.table.system.metadata import MILLIS, Columns, Rows, snapshot_of
@@ -343,10 +344,13 @@ def _map_text(values: Mapping[str, str | None]) -> str:
 
 
 def _partition_text(store: FileStore, partition: bytes) -> str:
-    spec = store.partitions.spec(partition)
-    return "{" + ", ".join(spec.values()) + "}"
+    return _row_text(partition, [field.type for field in store.partitions.fields], "{}")
 
 
 def _partition_name(store: FileStore, partition: bytes) -> str:
-    spec = store.partitions.spec(partition)
-    return "/".join(f"{name}={text}" for name, text in spec.items())
+    """Return the values as casts to text write them; directories may have older names."""
+    fields = store.partitions.fields
+    of_null = store.schema.typed_options.get(PARTITION_DEFAULT_NAME)
+    texts = _values(partition, [field.type for field in fields])
+    pairs = zip(fields, texts, strict=True)
+    return "/".join(f"{field.name}={of_null if text is None else text}" for field, text in pairs)
