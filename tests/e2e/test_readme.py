@@ -85,16 +85,17 @@ def test_frames_go_through_the_io_manager(tmp_path, monkeypatch):
 def test_what_else_a_table_does(tmp_path):
     catalog = open_catalog(str(tmp_path / "warehouse"))
     catalog.create_database("shop")
-    schema = Schema.of({"dt": "STRING", "price": "INT"}, partition_keys=["dt"])
+    schema = Schema.of({"id": "INT", "dt": "STRING", "price": "INT"}, partition_keys=["dt"])
     table = catalog.create_table("shop.sales", schema)
-    rows = pa.table({"dt": ["2024-01-01"] * 2, "price": pa.array([1, 2], pa.int32())})
+    numbers = pa.array([1, 2], pa.int32())
+    rows = pa.table({"id": numbers, "dt": ["2024-01-01"] * 2, "price": numbers})
     executor = EmbeddedExecutor()
     first = table.new_write_builder().write(rows, executor).snapshot
     assert first is not None
     table.tags.create("v1", first)
     folder = tmp_path / "sales" / "dt=2024-01-02"
     folder.mkdir(parents=True)
-    pq.write_table(rows.select(["price"]), folder / "a.parquet")
+    pq.write_table(rows.select(["id", "price"]), folder / "a.parquet")
     code = snippet("new_compaction_builder").replace("/data/sales", str(folder.parent))
     names: dict[str, Any] = {"table": table, "rows": rows, "executor": executor}
     exec(compile(code, "README.md", "exec"), names)  # noqa: S102 - it is our own text
