@@ -13,7 +13,6 @@ others let it expire) is brought up to date from the oldest snapshot on; loads t
 their ids.
 """
 
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -35,8 +34,10 @@ from paimon_assets.engine.spec.segment import (
     is_foreign,
 )
 from paimon_assets.engine.spec.snapshot import CommitKind, Snapshot
+from paimon_assets.engine.spec.wall_clock import moment_ms
 
 _TRIES = 5
+_DAY_MS = 86_400_000
 _READ_AT_ONCE = 16
 """Snapshots whose manifests are fetched at once, and held."""
 
@@ -277,9 +278,7 @@ def _epoch_ms(created: int, latest: int) -> int:
     """Return a wall clock time, taken for this machine's, as epoch milliseconds.
 
     Args:
-        created: The local wall clock taken as if it were UTC, as files tell their creation.
+        created: As files tell their creation.
         latest: What it is not after, whatever zone the writer's clock showed.
     """
-    seconds = min(max(created, 0) // 1000, latest // 1000 + 86_400)
-    moment = int(time.mktime((*time.gmtime(seconds)[:8], -1))) * 1000 + created % 1000
-    return min(moment, latest)
+    return min(moment_ms(min(max(created, 0), latest + _DAY_MS)), latest)

@@ -13,7 +13,8 @@ from paimon_assets.engine.errors import UnsupportedFeatureError
 from paimon_assets.engine.spec.index_file import IndexFileMeta
 from paimon_assets.engine.spec.segment import SEGMENT_IDS_PROPERTY, Load, Segment, plain_path
 from paimon_assets.engine.spec.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
-from paimon_assets.engine.table.segment_files import data_file, wall_clock_ms
+from paimon_assets.engine.spec.wall_clock import wall_clock_ms
+from paimon_assets.engine.table.segment_files import data_file
 
 
 def additions(

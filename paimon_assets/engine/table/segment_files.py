@@ -1,6 +1,5 @@
 """Files of a segment → names for their entries, and the entries themselves."""
 
-import time
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -57,8 +56,3 @@ def data_file(
         file_source=FileSource.APPEND,
         external_path=segment.path_of(file),
     )
-
-
-def wall_clock_ms(now_ms: int) -> int:
-    """Return a moment as the local wall clock taken as if it were UTC, as Java stores it."""
-    return now_ms + time.localtime(now_ms / 1000).tm_gmtoff * 1000

@@ -3,7 +3,6 @@
 Planned from manifests alone; no data file is opened.
 """
 
-import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
@@ -27,6 +26,7 @@ from paimon_assets.engine.spec.paths import POSTPONE_BUCKET
 from paimon_assets.engine.spec.predicate import Predicate
 from paimon_assets.engine.spec.schema import BucketMode
 from paimon_assets.engine.spec.snapshot import Snapshot
+from paimon_assets.engine.spec.wall_clock import wall_clock_ms
 
 _WAITING_ROWS = "waiting-rows"
 
@@ -95,7 +95,7 @@ def plan_compaction(store: FileStore, scope: CompactScope, clock: Clock) -> Comp
     entries = PartitionFilter.where(store, scope.predicate).live_files(snapshot)
     if snapshot is None:
         return CompactionPlan(snapshot=None, context=_context(store, ()))
-    now_ms = _wall_clock_ms(clock)
+    now_ms = wall_clock_ms(clock.now_millis())
     if scope.idle_ms is not None:
         entries = _idle(entries, now_ms - scope.idle_ms)
     chosen = [entry for entry in entries if _is_chosen(entry, scope)]
@@ -182,12 +182,6 @@ def _idle(entries: Iterable[ManifestEntry], before_ms: int) -> list[ManifestEntr
         created = entry.file.creation_time or 0
         newest[entry.partition] = max(newest.get(entry.partition, 0), created)
     return [entry for entry in listed if newest[entry.partition] <= before_ms]
-
-
-def _wall_clock_ms(clock: Clock) -> int:
-    """Return the local wall clock taken as if it were UTC, as files tell their creation."""
-    now = clock.now_millis()
-    return now + time.localtime(now / 1000).tm_gmtoff * 1000
 
 
 def _context(store: FileStore, schema_ids: Iterable[int]) -> ReadContext:

@@ -34,6 +34,7 @@ from paimon_assets.engine.spec.options import (
 )
 from paimon_assets.engine.spec.schema import TableSchema
 from paimon_assets.engine.spec.types import DataField
+from paimon_assets.engine.spec.wall_clock import wall_clock_ms
 
 _MEGABYTE = 1024 * 1024
 _TARGET_WITH_KEY = 128 * _MEGABYTE
@@ -44,9 +45,8 @@ _WRITE_BYTES = 64 * _MEGABYTE
 
 
 def local_wall_clock_ms() -> int:
-    """Return the local wall clock in milliseconds, taken as if it were UTC, as Java stores it."""
-    now = time.time()
-    return int((now + time.localtime(now).tm_gmtoff) * 1000)
+    """Return what the wall clock shows now, as Java stores it."""
+    return wall_clock_ms(time.time_ns() // 1_000_000)
 
 
 def new_uuid() -> str:
