@@ -21,6 +21,7 @@ import json
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cache
 
 import pyarrow.parquet as pq
 import pyarrow.types as pat
@@ -34,10 +35,10 @@ from paimon_assets.engine.errors import PaimonError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.fileio.opening import open_file_io
 from paimon_assets.engine.spec.data_file import DataFileMeta
+from paimon_assets.engine.spec.schema import TableSchema
 from paimon_assets.engine.spec.types import (
     TIMESTAMP_ROOTS,
     ArrayType,
-    DataField,
     DataType,
     MapType,
     RowType,
@@ -79,9 +80,13 @@ def with_plain_times(context: ReadContext, splits: Sequence[DataSplit]) -> list[
         return [split for split in splits if not any(map(_is_foreign, split.data_files))]
     file_io = open_file_io(context.file_io)
 
+    @cache
+    def wanted_of(schema_id: int) -> Mapping[str, DataType]:
+        return _timestamps_in(context, context.schemas_by_id[schema_id])
+
     def is_plain(split: DataSplit) -> bool:
         return all(
-            _reads_alike(context, file, fields, times_of(file_io, split.path_of(file), file))
+            _reads_alike(wanted_of(file.schema_id), times_of(file_io, split.path_of(file), file))
             for file in split.data_files
             if _is_foreign(file)
         )
@@ -132,23 +137,20 @@ def times_of(file_io: FileIO, path: str, file: DataFileMeta) -> FileTimes | None
     return FileTimes(units=units, in_old_calendar=is_old or not _OLD_CALENDAR.isdisjoint(notes))
 
 
-def _reads_alike(
-    context: ReadContext,
-    file: DataFileMeta,
-    fields: Sequence[DataField],
-    times: FileTimes | None,
-) -> bool:
+def _timestamps_in(context: ReadContext, schema: TableSchema) -> Mapping[str, DataType]:
+    """Return the timestamps that are read, by their names in files of a schema."""
+    named = zip(stored_fields(context), names_in(context, schema), strict=True)
+    return {
+        name: field.type
+        for field, name in named
+        if name is not None and field.type.root in TIMESTAMP_ROOTS
+    }
+
+
+def _reads_alike(wanted: Mapping[str, DataType], times: FileTimes | None) -> bool:
     if times is None or times.in_old_calendar:
         return False
-    stored = [field.name for field in stored_fields(context)]
-    in_file = names_in(context, context.schemas_by_id[file.schema_id])
-    names = dict(zip(stored, in_file, strict=True))
-    return all(
-        name is None or _fits(field.type, times.units.get(name))
-        for field in fields
-        if field.type.root in TIMESTAMP_ROOTS
-        for name in [names[field.name]]
-    )
+    return all(_fits(kind, times.units.get(name)) for name, kind in wanted.items())
 
 
 def _fits(wanted: DataType, unit: tuple[int, bool] | None) -> bool:

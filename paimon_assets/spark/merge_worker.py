@@ -21,6 +21,7 @@ from paimon_assets.engine.contract.merge_on import MergeOn
 from paimon_assets.engine.contract.row_change_task import (
     RowChange,
     dump_row_change_result,
+    dump_source,
     load_row_change,
     load_row_change_task,
 )
@@ -178,7 +179,4 @@ def _with_rows(change: RowChange, held: pa.RecordBatch, source: SourceRows) -> R
     """Return a change that matches these source rows; each came as often as it was found."""
     rows = source.restored(held)
     rows = rows.take(from_numpy(distinct_rows(source.on.keys(rows))[1]))
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, rows.schema) as writer:
-        writer.write_batch(rows)
-    return replace(change, source=sink.getvalue().to_pybytes())
+    return replace(change, source=dump_source(pa.Table.from_batches([rows])))

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, assert_never
 
+import pyarrow as pa
+
 from paimon_assets.engine.contract.commit_message import WriteResult
 from paimon_assets.engine.contract.context import ReadContext, WriteContext
 from paimon_assets.engine.contract.split import DataSplit
@@ -85,6 +87,14 @@ class RowChangeResult:
     result: WriteResult = field(default_factory=WriteResult)
     source_rows: bytes = b""
     """Numbers of the source rows that match, as int64 in the order of this machine's bytes."""
+
+
+def dump_source(rows: pa.Table) -> bytes:
+    """Return rows to match as `RowChange.source` holds them."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as writer:
+        writer.write_table(rows)
+    return sink.getvalue().to_pybytes()
 
 
 def dump_row_change(change: RowChange) -> bytes:

@@ -27,6 +27,7 @@ from paimon_assets.engine.contract.row_change_task import (
     RowChangeTask,
     dump_row_change,
     dump_row_change_task,
+    dump_source,
     load_row_change_result,
 )
 from paimon_assets.engine.contract.tasks import TaskBatch, TaskRunner
@@ -153,7 +154,7 @@ class ArrowSource:
     ) -> Iterator[RowChangeResult]:
         """See `MergeSource`."""
         self._matched = []
-        shared = replace(change, source=self._stream(), on=self.on.names)
+        shared = replace(change, source=dump_source(self.rows), on=self.on.names)
         for result in run_row_change(self.executor, shared, tasks):
             self._matched.append(np.frombuffer(result.source_rows, dtype=np.int64))
             yield result
@@ -168,12 +169,6 @@ class ArrowSource:
         if prepare is None or not rows.num_rows:
             return WriteResult(report=counted)
         return replace(self.executor.map_rows(prepare(), rows), report=counted)
-
-    def _stream(self) -> bytes:
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, self.rows.schema) as writer:
-            writer.write_table(self.rows)
-        return sink.getvalue().to_pybytes()
 
 
 def run_row_change(

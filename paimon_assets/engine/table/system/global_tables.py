@@ -35,7 +35,7 @@ from paimon_assets.engine.spec.secret_options import (
     shown_path,
 )
 from paimon_assets.engine.table.system import files
-from paimon_assets.engine.table.system.metadata import Columns
+from paimon_assets.engine.table.system.metadata import Columns, option_rows
 from paimon_assets.engine.table.table_name import SYSTEM_DATABASE
 
 logger = logging.getLogger(__name__)
@@ -113,8 +113,7 @@ def _partition_rows(store: FileStore) -> _Rows:
 
 def _option_rows(store: FileStore) -> _Rows:
     options = {"path": store.table_path, **store.schema.options}
-    shown = sorted(shown_options(options).items())
-    return [{"key": key, "value": value} for key, value in shown]
+    return list(option_rows(shown_options(options)))
 
 
 _OF_A_TABLE: Mapping[str, Callable[[FileStore], _Rows]] = {
@@ -181,8 +180,7 @@ class GlobalSystemTable:
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
         if self.kind not in _OF_A_TABLE:
-            shown = sorted(shown_catalog_options(self.options).items())
-            rows = [{"key": key, "value": value} for key, value in shown]
+            rows = list(option_rows(shown_catalog_options(self.options)))
             yield pa.RecordBatch.from_pylist(rows, schema=self.arrow_schema)
             return
         with ThreadPoolExecutor(_TABLES_AT_ONCE, thread_name_prefix="sys") as pool:

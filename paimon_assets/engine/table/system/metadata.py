@@ -129,7 +129,12 @@ def schemas(store: FileStore) -> Rows:
 
 def options(store: FileStore) -> Rows:
     """Yield one row an option that is set, dynamic ones too, by key; secrets are hidden."""
-    for key, value in sorted(shown_options(store.schema.options).items()):
+    yield from option_rows(shown_options(store.schema.options))
+
+
+def option_rows(shown: Mapping[str, str]) -> Rows:
+    """Yield one row an option, by key."""
+    for key, value in sorted(shown.items()):
         yield {"key": key, "value": value}
 
 
