@@ -3,9 +3,8 @@
 import dagster as dg
 
 from jobs.demo import tables
-from paimon_assets.assets import CompactionConfig, file_debt_sensor
-from paimon_assets.assets import compaction_job as new_compaction_job
-from paimon_assets.assets.compaction import StrategyChoice
+from paimon_assets.assets import CompactionConfig, build_compaction_job, build_file_debt_sensor
+from paimon_assets.assets.jobs.compaction import StrategyChoice
 
 COMPACTED: list[dg.AssetsDefinition] = [
     tables.flights,
@@ -15,7 +14,7 @@ COMPACTED: list[dg.AssetsDefinition] = [
 ]
 """Without `flights_unpadded`: what it loses depends on when deleted rows are dropped."""
 
-compaction_job: dg.JobDefinition = new_compaction_job(
+compaction_job: dg.JobDefinition = build_compaction_job(
     COMPACTED,
     suggestion=CompactionConfig(
         tables=["demo.flights"], strategy=StrategyChoice.full, dry_run=True
@@ -32,4 +31,4 @@ nightly_compaction = dg.ScheduleDefinition(
     description="What is due by the options of each table, every night at four.",
 )
 
-demo_file_debt = file_debt_sensor(compaction_job, tables=COMPACTED, name="demo_file_debt")
+demo_file_debt = build_file_debt_sensor(compaction_job, tables=COMPACTED, name="demo_file_debt")

@@ -3,7 +3,7 @@
 import dagster as dg
 
 from jobs.demo.tables import CHANGES, FlightChangesConfig, flights
-from paimon_assets.assets import IngestConfig, new_files_sensor
+from paimon_assets.assets import IngestConfig, build_new_files_sensor
 
 
 def ingestion_config(changes: FlightChangesConfig) -> dg.RunConfig:
@@ -35,7 +35,7 @@ nightly_ingestion = dg.ScheduleDefinition(
     description="The ingestion job, every night at three.",
 )
 
-flights_new_files = new_files_sensor(
+flights_new_files = build_new_files_sensor(
     flights,
     source=CHANGES,
     name="flights_new_files",

@@ -3,10 +3,9 @@
 import dagster as dg
 
 from jobs.compaction import COMPACTED
-from paimon_assets.assets import MaintenanceConfig
-from paimon_assets.assets import maintenance_job as new_maintenance_job
+from paimon_assets.assets import MaintenanceConfig, build_maintenance_job
 
-maintenance_job = new_maintenance_job(COMPACTED, suggestion=MaintenanceConfig(dry_run=True))
+maintenance_job = build_maintenance_job(COMPACTED, suggestion=MaintenanceConfig(dry_run=True))
 
 nightly_maintenance = dg.ScheduleDefinition(
     name="nightly_maintenance",

@@ -1,7 +1,6 @@
 """The schema evolution job; its Launchpad opens with a dry run that finds values to lose."""
 
-from paimon_assets.assets import SchemaEvolutionConfig
-from paimon_assets.assets import schema_evolution_job as build_job
+from paimon_assets.assets import SchemaEvolutionConfig, build_schema_evolution_job
 
 NARROWING = [
     {
@@ -13,6 +12,6 @@ NARROWING = [
 ]
 """Minutes beyond two hours would overflow."""
 
-schema_evolution_job = build_job(
+schema_evolution_job = build_schema_evolution_job(
     example=SchemaEvolutionConfig(table="demo.flights", changes=NARROWING)
 )

@@ -6,12 +6,15 @@ The Launchpad of the job is filled with a dry run. The sensor is shipped stopped
 import dagster as dg
 
 from jobs.demo.archive import TABLE, archive_parquet, source_of
-from paimon_assets.assets import SegmentImportConfig, new_segments_sensor
-from paimon_assets.assets import segment_import_job as new_segment_import_job
+from paimon_assets.assets import (
+    SegmentImportConfig,
+    build_new_segments_sensor,
+    build_segment_import_job,
+)
 
 _SOURCE = source_of("parquet")
 
-segment_import_job: dg.JobDefinition = new_segment_import_job(
+segment_import_job: dg.JobDefinition = build_segment_import_job(
     suggestion=SegmentImportConfig(
         table=TABLE,
         path=_SOURCE.path or "",
@@ -21,6 +24,6 @@ segment_import_job: dg.JobDefinition = new_segment_import_job(
     )
 )
 
-archive_new_segments = new_segments_sensor(
+archive_new_segments = build_new_segments_sensor(
     archive_parquet, source=_SOURCE, name="archive_new_segments"
 )

@@ -5,7 +5,7 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
-from paimon_assets.cli import main
+from paimon_assets.cli.main import main
 
 
 @pytest.fixture

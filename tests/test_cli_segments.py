@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 
-from paimon_assets.cli import main
+from paimon_assets.cli.main import main
 from tests.testkit.foreign import states, write
 
 

@@ -16,9 +16,9 @@ from jobs.demo.home import LANDING
 from jobs.demo.landing import scale_of
 from jobs.demo.schemas import FLIGHT_ARCHIVE
 from jobs.demo.tables import CODE_VERSION, WAREHOUSE, flight_changes, flights
-from paimon_assets.assets import PaimonCatalogResource, paimon_asset, segment_asset
-from paimon_assets.engine.codec.arrow_types import to_arrow_type
-from paimon_assets.engine.table.segment_import import SegmentSource
+from paimon_assets.assets import PaimonCatalogResource, build_segment_asset, paimon_asset
+from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
+from paimon_assets.engine.table.segments.segment_import import SegmentSource
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -91,7 +91,7 @@ def source_of(name: str) -> SegmentSource:
 
 def _segments(name: str) -> dg.AssetsDefinition:
     months = MONTHS[name]
-    return segment_asset(
+    return build_segment_asset(
         TABLE,
         FLIGHT_ARCHIVE,
         source=source_of(name),

@@ -15,8 +15,8 @@ import dagster as dg
 from jobs.demo.schemas import FLIGHTS
 from jobs.schema_evolution import NARROWING
 from paimon_assets.assets import SchemaEvolutionConfig
-from paimon_assets.engine.control.catalog import Identifier
-from paimon_assets.engine.spec.types import TypeRoot, integer
+from paimon_assets.engine.control.catalog.catalog import Identifier
+from paimon_assets.engine.spec.types.data_types import TypeRoot, integer
 from paimon_assets.engine.table.api import TableCatalog
 
 TABLE = Identifier("demo", "flights")
@@ -83,9 +83,11 @@ def _found(result: dg.ExecuteInProcessResult) -> str:
     """Return the report of a run in words."""
     for event in result.all_events:
         data = event.event_specific_data
-        told = getattr(data, "asset_observation", None) or getattr(data, "materialization", None)
-        if told is not None and "paimon/overflow_report" in told.metadata:
-            lines = [line.data for line in told.metadata["paimon/overflow_report"].records]
+        reported = getattr(data, "asset_observation", None) or getattr(
+            data, "materialization", None
+        )
+        if reported is not None and "paimon/overflow_report" in reported.metadata:
+            lines = [line.data for line in reported.metadata["paimon/overflow_report"].records]
             return "; ".join(map(_line, lines))
     return "nothing was cast"
 

@@ -97,12 +97,12 @@ def _keep_to(folder: Path, numbers: dict[str, int]) -> None:
         return
     before = json.loads(note.read_text())
     if before != numbers:
-        told, asked = (
+        stored, asked = (
             " and ".join(f"{name}={value}" for name, value in given.items())
             for given in (before, numbers)
         )
         raise InvalidInputError(
-            f"{folder} holds the change files of {told}, not of {asked}: run with those numbers "
+            f"{folder} holds the change files of {stored}, not of {asked}: run with those numbers "
             "again, or start over with `make clean`.",
             kind="demo-landing",
         )

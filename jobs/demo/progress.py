@@ -38,8 +38,8 @@ class Progress:
         elif event.event_type is dg.DagsterEventType.ASSET_CHECK_EVALUATION:
             check = event.asset_check_evaluation_data
             is_warning = check.severity is dg.AssetCheckSeverity.WARN
-            told = "passed" if check.passed else "warning" if is_warning else "FAILED"
-            self._console.print(f"    {told}: {check.description}", markup=False)
+            verdict = "passed" if check.passed else "warning" if is_warning else "FAILED"
+            self._console.print(f"    {verdict}: {check.description}", markup=False)
 
     def _ended(self, step: str) -> None:
         self.seconds[step] = time.monotonic() - self._started.get(step, time.monotonic())

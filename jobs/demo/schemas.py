@@ -1,6 +1,6 @@
 """The demo's tables, as declared."""
 
-from paimon_assets.engine.spec.schema import Schema
+from paimon_assets.engine.spec.schema.schema import Schema
 
 DATABASE = "demo"
 BUCKETS = "2"

@@ -26,14 +26,14 @@ from paimon_assets.assets import (
     CheckOptions,
     FileSource,
     PaimonCatalogResource,
+    build_file_ingestion_asset,
+    build_overflow_check,
+    build_row_count_check,
+    build_schema_check,
+    build_source_overflow_check,
+    build_unique_key_check,
     data_version_of,
-    file_ingestion_asset,
-    overflow_check,
     paimon_asset,
-    row_count_check,
-    schema_check,
-    source_overflow_check,
-    unique_key_check,
 )
 from paimon_assets.engine.errors import InvalidInputError
 from resources.paimon import warehouse_when_loaded
@@ -97,7 +97,7 @@ def _received(
     )
 
 
-flights = file_ingestion_asset(
+flights = build_file_ingestion_asset(
     "demo.flights",
     FLIGHTS,
     source=CHANGES,
@@ -108,7 +108,7 @@ flights = file_ingestion_asset(
     "by operation time, where +U beats the -U of its second (`sequence.auto-padding`).",
 )
 
-flights_unpadded = file_ingestion_asset(
+flights_unpadded = build_file_ingestion_asset(
     "demo.flights_unpadded",
     FLIGHTS_UNPADDED,
     source=CHANGES,
@@ -119,7 +119,7 @@ flights_unpadded = file_ingestion_asset(
     "the flight is gone.",
 )
 
-weather = file_ingestion_asset(
+weather = build_file_ingestion_asset(
     "demo.weather",
     WEATHER,
     source=REPORTS,
@@ -231,9 +231,9 @@ assets = [
 ]
 
 checks = [
-    row_count_check(flights, _expected_rows, options=CheckOptions(blocking=True)),
-    unique_key_check(flights, options=CheckOptions(blocking=True)),
-    schema_check(flights, FLIGHTS),
-    overflow_check(flights, FLIGHTS),
-    source_overflow_check(flights, CHANGES),
+    build_row_count_check(flights, _expected_rows, options=CheckOptions(blocking=True)),
+    build_unique_key_check(flights, options=CheckOptions(blocking=True)),
+    build_schema_check(flights, FLIGHTS),
+    build_overflow_check(flights, FLIGHTS),
+    build_source_overflow_check(flights, CHANGES),
 ]

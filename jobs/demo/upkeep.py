@@ -12,7 +12,7 @@ from jobs.compaction import compaction_job
 from jobs.demo.evolution import RunJob
 from jobs.maintenance import maintenance_job
 from paimon_assets.assets import CompactionConfig, MaintenanceConfig
-from paimon_assets.assets.compaction import StrategyChoice
+from paimon_assets.assets.jobs.compaction import StrategyChoice
 from resources import build_resources
 
 COMPACTED = "demo.flights"
@@ -40,8 +40,8 @@ def keep_up(run_job: RunJob) -> Iterator[str]:
     yield f"maintenance_job, all tables: {_or_failed(maintained, _summary)}"
 
 
-def _or_failed(result: dg.ExecuteInProcessResult, tell: Any) -> str:
-    return str(tell(result)) if result.success else "[red]FAILED[/], `make dev` shows its run."
+def _or_failed(result: dg.ExecuteInProcessResult, summary: Any) -> str:
+    return str(summary(result)) if result.success else "[red]FAILED[/], `make dev` shows its run."
 
 
 def _observed(result: dg.ExecuteInProcessResult) -> str:
@@ -59,5 +59,5 @@ def _summary(result: dg.ExecuteInProcessResult) -> str:
     if not isinstance(summary, dg.TableMetadataValue):
         return "nothing to do."
     lines = [line.data for line in summary.records]
-    told = [f"{line['table']} {line['task']} {line['note'] or line['count']}" for line in lines]
-    return f"{'; '.join(told)}."
+    notes = [f"{line['table']} {line['task']} {line['note'] or line['count']}" for line in lines]
+    return f"{'; '.join(notes)}."

@@ -6,9 +6,9 @@ Concept → files:
     what assets return and take         io_manager (PaimonIOManager), io_metadata, consumption
     how rows meet rows, commits once    table_write (WriteMode)
     which rows a partition holds        partitions
-    files that land, exactly once       ingestion (file_ingestion_asset), source_files, ledger
+    files that land, exactly once       ingestion (build_file_ingestion_asset), source_files, ledger
     what assets that files feed share   intake
-    a run when files have landed        sensor (new_files_sensor)
+    a run when files have landed        sensor (build_new_files_sensor)
     what Dagster's pages show           metadata, row_count, translator
     checks                              checks, unique_keys, table_checks, schema_checks
     who wrote a snapshot                provenance
@@ -27,46 +27,54 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from paimon_assets.assets.audit import Batch, BatchCheck, Verdict
-    from paimon_assets.assets.audited_frame import audited_asset
-    from paimon_assets.assets.automation import on_new_data
-    from paimon_assets.assets.checks import CheckOptions, row_count_check, unique_key_check
-    from paimon_assets.assets.compaction import CompactionConfig, compaction_job
-    from paimon_assets.assets.external_tables import (
-        describe_tables,
-        external_table_specs,
-        observable_tables,
+    from paimon_assets.assets.check_run import CheckOptions
+    from paimon_assets.assets.checks.pandera_checks import build_pandera_checks
+    from paimon_assets.assets.checks.row_checks import build_row_count_check, build_unique_key_check
+    from paimon_assets.assets.checks.schema_checks import (
+        build_overflow_check,
+        build_schema_check,
+        build_source_overflow_check,
     )
-    from paimon_assets.assets.file_debt import FileDebt, file_debt_sensor
-    from paimon_assets.assets.ingestion import IngestConfig, file_ingestion_asset
-    from paimon_assets.assets.io_manager import PaimonIOManager
-    from paimon_assets.assets.io_metadata import paimon_input, paimon_output
-    from paimon_assets.assets.maintenance import MaintenanceConfig, maintenance_job
+    from paimon_assets.assets.checks.table_checks import (
+        build_freshness_check,
+        build_sequence_check,
+        build_small_files_check,
+    )
+    from paimon_assets.assets.external.external_tables import (
+        build_external_table_specs,
+        build_observable_tables,
+        describe_tables,
+    )
+    from paimon_assets.assets.external.table_sensor import build_new_snapshots_sensor
+    from paimon_assets.assets.external.tables_component import PaimonTablesComponent
+    from paimon_assets.assets.files.ingestion import IngestConfig, build_file_ingestion_asset
+    from paimon_assets.assets.files.segment_import import (
+        SegmentImportConfig,
+        build_new_segments_sensor,
+        build_segment_asset,
+        build_segment_import_job,
+    )
+    from paimon_assets.assets.files.sensor import build_new_files_sensor
+    from paimon_assets.assets.files.source_files import FileSource
+    from paimon_assets.assets.jobs.compaction import CompactionConfig, build_compaction_job
+    from paimon_assets.assets.jobs.file_debt import FileDebt, build_file_debt_sensor
+    from paimon_assets.assets.jobs.maintenance import MaintenanceConfig, build_maintenance_job
+    from paimon_assets.assets.jobs.schema_evolution import (
+        SchemaEvolutionConfig,
+        build_schema_evolution_job,
+    )
     from paimon_assets.assets.metadata import data_version_of
-    from paimon_assets.assets.pandera_checks import build_pandera_checks
     from paimon_assets.assets.resource import (
         ExecutorKind,
         PaimonCatalogResource,
         PaimonSparkResource,
     )
-    from paimon_assets.assets.schema_checks import (
-        overflow_check,
-        schema_check,
-        source_overflow_check,
-    )
-    from paimon_assets.assets.schema_evolution import SchemaEvolutionConfig, schema_evolution_job
-    from paimon_assets.assets.segment_import import (
-        SegmentImportConfig,
-        new_segments_sensor,
-        segment_asset,
-        segment_import_job,
-    )
-    from paimon_assets.assets.sensor import new_files_sensor
-    from paimon_assets.assets.source_files import FileSource
-    from paimon_assets.assets.table_asset import paimon_asset
-    from paimon_assets.assets.table_checks import freshness_check, sequence_check, small_files_check
-    from paimon_assets.assets.table_sensor import new_snapshots_sensor
-    from paimon_assets.assets.tables_component import PaimonTablesComponent
+    from paimon_assets.assets.tables.audit import Batch, BatchCheck, Verdict
+    from paimon_assets.assets.tables.audited_frame import audited_asset
+    from paimon_assets.assets.tables.automation import on_new_data
+    from paimon_assets.assets.tables.io_manager import PaimonIOManager
+    from paimon_assets.assets.tables.io_metadata import paimon_input, paimon_output
+    from paimon_assets.assets.tables.table_asset import paimon_asset
     from paimon_assets.assets.translator import asset_key_of, pool_of
 
 __all__ = [
@@ -88,81 +96,81 @@ __all__ = [
     "Verdict",
     "asset_key_of",
     "audited_asset",
+    "build_compaction_job",
+    "build_external_table_specs",
+    "build_file_debt_sensor",
+    "build_file_ingestion_asset",
+    "build_freshness_check",
+    "build_maintenance_job",
+    "build_new_files_sensor",
+    "build_new_segments_sensor",
+    "build_new_snapshots_sensor",
+    "build_observable_tables",
+    "build_overflow_check",
     "build_pandera_checks",
-    "compaction_job",
+    "build_row_count_check",
+    "build_schema_check",
+    "build_schema_evolution_job",
+    "build_segment_asset",
+    "build_segment_import_job",
+    "build_sequence_check",
+    "build_small_files_check",
+    "build_source_overflow_check",
+    "build_unique_key_check",
     "data_version_of",
     "describe_tables",
-    "external_table_specs",
-    "file_debt_sensor",
-    "file_ingestion_asset",
-    "freshness_check",
-    "maintenance_job",
-    "new_files_sensor",
-    "new_segments_sensor",
-    "new_snapshots_sensor",
-    "observable_tables",
     "on_new_data",
-    "overflow_check",
     "paimon_asset",
     "paimon_input",
     "paimon_output",
     "pool_of",
-    "row_count_check",
-    "schema_check",
-    "schema_evolution_job",
-    "segment_asset",
-    "segment_import_job",
-    "sequence_check",
-    "small_files_check",
-    "source_overflow_check",
-    "unique_key_check",
 ]
 
 _HOMES = {
-    "on_new_data": "automation",
-    "sequence_check": "table_checks",
-    "small_files_check": "table_checks",
-    "freshness_check": "table_checks",
-    "observable_tables": "external_tables",
-    "external_table_specs": "external_tables",
-    "describe_tables": "external_tables",
-    "PaimonTablesComponent": "tables_component",
-    "new_snapshots_sensor": "table_sensor",
-    "Batch": "audit",
-    "BatchCheck": "audit",
-    "Verdict": "audit",
-    "audited_asset": "audited_frame",
-    "build_pandera_checks": "pandera_checks",
-    "CheckOptions": "checks",
-    "row_count_check": "checks",
-    "unique_key_check": "checks",
-    "PaimonIOManager": "io_manager",
-    "paimon_input": "io_metadata",
-    "paimon_output": "io_metadata",
-    "CompactionConfig": "compaction",
-    "compaction_job": "compaction",
-    "FileDebt": "file_debt",
-    "file_debt_sensor": "file_debt",
-    "MaintenanceConfig": "maintenance",
-    "maintenance_job": "maintenance",
+    "on_new_data": "tables.automation",
+    "build_sequence_check": "checks.table_checks",
+    "build_small_files_check": "checks.table_checks",
+    "build_freshness_check": "checks.table_checks",
+    "build_observable_tables": "external.external_tables",
+    "build_external_table_specs": "external.external_tables",
+    "describe_tables": "external.external_tables",
+    "PaimonTablesComponent": "external.tables_component",
+    "build_new_snapshots_sensor": "external.table_sensor",
+    "Batch": "tables.audit",
+    "BatchCheck": "tables.audit",
+    "Verdict": "tables.audit",
+    "audited_asset": "tables.audited_frame",
+    "build_pandera_checks": "checks.pandera_checks",
+    "CheckOptions": "check_run",
+    "build_row_count_check": "checks.row_checks",
+    "build_unique_key_check": "checks.row_checks",
+    "PaimonIOManager": "tables.io_manager",
+    "paimon_input": "tables.io_metadata",
+    "paimon_output": "tables.io_metadata",
+    "CompactionConfig": "jobs.compaction",
+    "build_compaction_job": "jobs.compaction",
+    "FileDebt": "jobs.file_debt",
+    "build_file_debt_sensor": "jobs.file_debt",
+    "MaintenanceConfig": "jobs.maintenance",
+    "build_maintenance_job": "jobs.maintenance",
     "data_version_of": "metadata",
-    "IngestConfig": "ingestion",
-    "file_ingestion_asset": "ingestion",
+    "IngestConfig": "files.ingestion",
+    "build_file_ingestion_asset": "files.ingestion",
     "ExecutorKind": "resource",
     "PaimonCatalogResource": "resource",
     "PaimonSparkResource": "resource",
-    "SegmentImportConfig": "segment_import",
-    "new_segments_sensor": "segment_import",
-    "segment_asset": "segment_import",
-    "segment_import_job": "segment_import",
-    "SchemaEvolutionConfig": "schema_evolution",
-    "schema_evolution_job": "schema_evolution",
-    "schema_check": "schema_checks",
-    "overflow_check": "schema_checks",
-    "source_overflow_check": "schema_checks",
-    "new_files_sensor": "sensor",
-    "FileSource": "source_files",
-    "paimon_asset": "table_asset",
+    "SegmentImportConfig": "files.segment_import",
+    "build_new_segments_sensor": "files.segment_import",
+    "build_segment_asset": "files.segment_import",
+    "build_segment_import_job": "files.segment_import",
+    "SchemaEvolutionConfig": "jobs.schema_evolution",
+    "build_schema_evolution_job": "jobs.schema_evolution",
+    "build_schema_check": "checks.schema_checks",
+    "build_overflow_check": "checks.schema_checks",
+    "build_source_overflow_check": "checks.schema_checks",
+    "build_new_files_sensor": "files.sensor",
+    "FileSource": "files.source_files",
+    "paimon_asset": "tables.table_asset",
     "asset_key_of": "translator",
     "pool_of": "translator",
 }

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import dagster as dg
 
-from paimon_assets.engine.control.catalog import Identifier
+from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.errors import (
     CommitConflictError,
     CommitUnknownError,

@@ -19,9 +19,9 @@ from paimon_assets.assets.translator import TABLE_NAME, URI
 from paimon_assets.engine.contract.commit_message import WriteReport
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import NotFoundError
-from paimon_assets.engine.spec.schema import Schema, TableSchema, first_table_schema
-from paimon_assets.engine.spec.snapshot import CommitKind, Snapshot
-from paimon_assets.engine.spec.types import DataField, not_null
+from paimon_assets.engine.spec.metadata.snapshot import CommitKind, Snapshot
+from paimon_assets.engine.spec.schema.schema import Schema, TableSchema, first_table_schema
+from paimon_assets.engine.spec.types.data_types import DataField, not_null
 from paimon_assets.engine.table.table import Table
 
 COLUMN_SCHEMA = "dagster/column_schema"

@@ -19,11 +19,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_assets.assets.frames import Frame, is_spark_frame
-from paimon_assets.engine.codec.arrow_types import to_arrow_type
-from paimon_assets.engine.codec.arrow_values import to_scalar
+from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
+from paimon_assets.engine.codec.arrow.arrow_values import to_scalar
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.literals import Internal, to_internal
-from paimon_assets.engine.spec.predicate import (
+from paimon_assets.engine.spec.predicate.predicate import (
     And,
     CompareOp,
     Comparison,
@@ -32,8 +31,9 @@ from paimon_assets.engine.spec.predicate import (
     all_of,
     any_of,
 )
-from paimon_assets.engine.spec.schema import TableSchema
-from paimon_assets.engine.spec.types import DataField, TypeRoot
+from paimon_assets.engine.spec.schema.schema import TableSchema
+from paimon_assets.engine.spec.types.data_types import DataField, TypeRoot
+from paimon_assets.engine.spec.types.literals import Internal, to_internal
 
 PARTITION_COLUMNS = "paimon/partition_columns"
 """Metadata key: the column, or dimension → column, that holds the key of a partitioned asset."""
@@ -280,11 +280,11 @@ def _window_bounds(
 ) -> tuple[int, int] | None:
     """Return a window as days or nanoseconds, None for columns that know no time."""
     local = (start.replace(tzinfo=None), end.replace(tzinfo=None))
-    is_told = True
+    is_exact = True
     match field.type.root:
         case TypeRoot.DATE:
             bounds: tuple[dt.date, dt.date] = (start.date(), end.date())
-            is_told = (local[1] - local[0]) % _DAY == dt.timedelta(0)
+            is_exact = (local[1] - local[0]) % _DAY == dt.timedelta(0)
         case TypeRoot.TIMESTAMP:
             bounds = local
         case TypeRoot.TIMESTAMP_LTZ:
@@ -293,7 +293,7 @@ def _window_bounds(
             return None
     lower, upper = (int(to_internal(bound, field.type, field.name) or 0) for bound in bounds)
     # Where a clock goes back, a window may end when it began, on the wall.
-    if not is_told or lower >= upper:
+    if not is_exact or lower >= upper:
         raise InvalidInputError(
             f"Column '{field.name}' ({field.type}) cannot tell the window from {start} to {end} "
             "from its neighbours. Use a TIMESTAMP WITH LOCAL TIME ZONE column, or wider windows.",
@@ -379,14 +379,14 @@ def _require_columns(partitions: RunPartitions, names: Sequence[str]) -> None:
 
 
 def _outside(partitions: RunPartitions, columns: Sequence[Any]) -> InvalidInputError:
-    told = []
+    outside = []
     for field, column in zip(partitions.fields, columns, strict=True):
         shown = ", ".join(str(value) for value in column.unique()[:_SHOWN].to_pylist())
-        told.append(f"column '{field.name}' holds {shown}")
+        outside.append(f"column '{field.name}' holds {shown}")
     noun = "partition" if len(partitions.keys) == 1 else "partitions"
     return InvalidInputError(
-        f"Rows lie outside {noun} '{partitions.label}': {'; '.join(told)}. Nothing was committed; "
-        f"return only rows of the {noun}.",
+        f"Rows lie outside {noun} '{partitions.label}': {'; '.join(outside)}."
+        f" Nothing was committed; return only rows of the {noun}.",
         kind="outside-partition",
         details={"column": partitions.fields[0].name, "partition": partitions.label},
     )

@@ -20,8 +20,8 @@ from paimon_assets.engine.contract.executor import Executor
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.table.api import TableCatalog, open_catalog
-from paimon_assets.engine.table.read_builder import ReadBuilder
-from paimon_assets.engine.table.segments import Segments
+from paimon_assets.engine.table.read.read_builder import ReadBuilder
+from paimon_assets.engine.table.segments.segments import Segments
 from paimon_assets.engine.table.table import Table
 
 ExecutorKind = Literal["spark", "embedded"]
@@ -106,7 +106,7 @@ class PaimonSparkResource(dg.ConfigurableResource):  # type: ignore[type-arg]  #
         _SESSION.release(self)
 
     def _settings(self) -> Any:
-        return _optional("paimon_assets.spark.session").SparkSettings(
+        return _optional("paimon_assets.spark.session.session").SparkSettings(
             master=self.master,
             app_name=self.app_name,
             driver_memory=self.driver_memory or None,
@@ -205,7 +205,7 @@ class PaimonCatalogResource(dg.ConfigurableResource):  # type: ignore[type-arg] 
             schema: Columns of the files.
         """
         _refuse_masks(self.options)
-        sources = _optional("paimon_assets.spark.sources")
+        sources = _optional("paimon_assets.spark.dataframes.sources")
         return sources.files_to_dataframe(
             self.spark.session(), paths, file_format, schema, options=self.options
         )
@@ -232,7 +232,7 @@ class _SharedSession:
         with self._lock:
             if not self._users:
                 self._is_ours = _optional("pyspark.sql").SparkSession.getActiveSession() is None
-            _optional("paimon_assets.spark.session").get_session(settings)
+            _optional("paimon_assets.spark.session.session").get_session(settings)
             self._users.add(id(user))
 
     def release(self, user: object) -> None:
@@ -242,7 +242,7 @@ class _SharedSession:
                 return
             self._users.discard(id(user))
             if not self._users and self._is_ours:
-                _optional("paimon_assets.spark.session").stop_session()
+                _optional("paimon_assets.spark.session.session").stop_session()
 
 
 _SESSION = _SharedSession()

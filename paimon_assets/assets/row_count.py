@@ -12,13 +12,13 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_assets.assets.partitions import RunPartitions
-from paimon_assets.engine.codec.arrow_types import to_arrow_type
-from paimon_assets.engine.codec.arrow_values import to_scalar
+from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
+from paimon_assets.engine.codec.arrow.arrow_values import to_scalar
 from paimon_assets.engine.contract.executor import Executor
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.spec.predicate import Predicate
-from paimon_assets.engine.table.read_builder import Plan
+from paimon_assets.engine.spec.predicate.predicate import Predicate
+from paimon_assets.engine.table.read.read_builder import Plan
 from paimon_assets.engine.table.table import Table
 
 

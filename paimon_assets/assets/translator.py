@@ -8,7 +8,7 @@ import re
 
 import dagster as dg
 
-from paimon_assets.engine.control.catalog import Identifier
+from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.errors import InvalidInputError
 
 STORAGE_KIND = "paimon"

@@ -14,19 +14,19 @@ from queue import Full, Queue
 
 import pyarrow as pa
 
-from paimon_assets.engine.codec.arrow_types import to_arrow_schema
+from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.contract.clustering import ClusterOrder
 from paimon_assets.engine.contract.commit_message import WriteResult
 from paimon_assets.engine.contract.context import ReadContext, WriteContext
 from paimon_assets.engine.contract.split import DataSplit
-from paimon_assets.engine.contract.tasks import TaskBatch, as_ended
+from paimon_assets.engine.contract.tasks.task_batch import TaskBatch, as_ended
 from paimon_assets.engine.data.compact.cluster import clustered
 from paimon_assets.engine.data.memory_pool import prefer_jemalloc
 from paimon_assets.engine.data.worker import read_split, run_task, write_rows
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.fileio.opening import open_file_io
-from paimon_assets.engine.spec.options import WRITE_BUFFER_SIZE
+from paimon_assets.engine.spec.options.all_options import WRITE_BUFFER_SIZE
 
 ArrowRows = pa.Table | pa.RecordBatchReader
 """What this executor takes as rows."""

@@ -11,7 +11,7 @@
     └── UnsupportedFeatureError  legal Paimon that this engine does not do
 
 Every error has a stable `kind` for handlers, tests and dashboards, and `details` for metadata.
-Errors cross process borders as `(class name, message, kind, details)`; see `contract.wire`.
+Errors cross process borders as `(class name, message, kind, details)`; see `contract.wire.wire`.
 """
 
 from collections.abc import Mapping

@@ -17,38 +17,38 @@ import pyarrow as pa
 from pyspark.errors import PySparkAttributeError
 from pyspark.sql import DataFrame, Row, SparkSession
 
-from paimon_assets.engine.codec.arrow_types import to_arrow_schema
+from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.contract.clustering import ClusterOrder
 from paimon_assets.engine.contract.commit_message import WriteResult
 from paimon_assets.engine.contract.context import ReadContext, WriteContext
 from paimon_assets.engine.contract.split import DataSplit
-from paimon_assets.engine.contract.tasks import TaskBatch
-from paimon_assets.engine.contract.wire import (
+from paimon_assets.engine.contract.tasks.task_batch import TaskBatch
+from paimon_assets.engine.contract.wire.wire import (
     dump_read_context,
     dump_split,
     dump_write_context,
     load_error,
 )
-from paimon_assets.engine.contract.wire_messages import load_write_result
+from paimon_assets.engine.contract.wire.wire_messages import load_write_result
 from paimon_assets.engine.control.commit.abort import discard
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.data.write.input_check import InputCheck
-from paimon_assets.engine.data.write.partition_index import BucketRule
-from paimon_assets.engine.data.write.row_key_extractor import (
+from paimon_assets.engine.data.write.buckets.partition_index import BucketRule
+from paimon_assets.engine.data.write.buckets.row_key_extractor import (
     default_buckets,
     has_hashed_buckets,
     refuse_unroutable,
 )
+from paimon_assets.engine.data.write.input_check import InputCheck
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import UnsupportedFeatureError
 from paimon_assets.engine.fileio.opening import open_file_io
-from paimon_assets.engine.spec.options import TARGET_FILE_SIZE
-from paimon_assets.engine.spec.schema import BucketMode, TableSchema
-from paimon_assets.engine.spec.write_options import DYNAMIC_BUCKET_ASSIGNERS
+from paimon_assets.engine.spec.options.all_options import TARGET_FILE_SIZE
+from paimon_assets.engine.spec.options.write_options import DYNAMIC_BUCKET_ASSIGNERS
+from paimon_assets.engine.spec.schema.schema import BucketMode, TableSchema
 from paimon_assets.spark.cluster import in_order
 from paimon_assets.spark.failure import typed_errors
 from paimon_assets.spark.micro_batch import is_small_batch
-from paimon_assets.spark.native_read import read_natively
+from paimon_assets.spark.native.native_read import read_natively
 from paimon_assets.spark.packing import (
     PACKED_BYTES,
     chunks,

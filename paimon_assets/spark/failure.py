@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # ships no types
 from pyspark.errors import PySparkException
 
-from paimon_assets.engine.contract.wire import dump_error, load_error
+from paimon_assets.engine.contract.wire.wire import dump_error, load_error
 from paimon_assets.engine.errors import FormatError, NotFoundError, PaimonError
 
 _MARK = re.compile(r"\[paimon-error:([A-Za-z0-9+/=]+)\]")
@@ -33,7 +33,7 @@ class WorkerError(Exception):
 
 
 @contextlib.contextmanager
-def flying() -> Iterator[None]:
+def encoded_errors() -> Iterator[None]:
     """Let a PaimonError leave a task in the form that survives Spark."""
     try:
         yield

@@ -13,8 +13,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pyarrow as pa
 from pyspark.sql import Row, SparkSession
 
-from paimon_assets.engine.contract.tasks import TaskBatch, as_ended
-from paimon_assets.engine.contract.wire import load_error
+from paimon_assets.engine.contract.tasks.task_batch import TaskBatch, as_ended
+from paimon_assets.engine.contract.wire.wire import load_error
 from paimon_assets.spark.failure import typed_errors
 from paimon_assets.spark.packing import ddl
 from paimon_assets.spark.worker import TASK_ANSWER_SCHEMA, TASK_SCHEMA, run_tasks

@@ -24,9 +24,9 @@ import pyarrow.compute as pc
 import pyarrow.types as pat
 from pyspark.sql import types as st
 
-from paimon_assets.engine.codec.arrow_types import from_arrow_type
+from paimon_assets.engine.codec.arrow.arrow_types import from_arrow_type
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
-from paimon_assets.engine.spec.types import (
+from paimon_assets.engine.spec.types.data_types import (
     MAX_LENGTH,
     ArrayType,
     AtomicType,

@@ -12,7 +12,7 @@ Every function here returns the function `mapInArrow` runs; it takes and gives A
     read_split_rows  one split → rows
     run_tasks        tasks of any kind → their results
 
-An answer is one row: `result` or `error`, as bytes of `contract.wire`.
+An answer is one row: `result` or `error`, as bytes of `contract.wire.wire`.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -25,37 +25,37 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyspark import TaskContext
 
-from paimon_assets.engine.codec.arrow_types import to_arrow_schema
+from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.contract.commit_message import WriteResult
 from paimon_assets.engine.contract.context import WriteContext
-from paimon_assets.engine.contract.wire import (
+from paimon_assets.engine.contract.wire.wire import (
     dump_error,
     load_read_context,
     load_split,
     load_write_context,
 )
-from paimon_assets.engine.contract.wire_messages import dump_write_result
+from paimon_assets.engine.contract.wire.wire_messages import dump_write_result
 from paimon_assets.engine.data import worker
-from paimon_assets.engine.data.write.bucket_assigner import (
+from paimon_assets.engine.data.write.buckets.bucket_assigner import (
     HashBucketAssigner,
     assigners_of,
     key_assigners_of,
     writers_of,
 )
-from paimon_assets.engine.data.write.input_check import InputCheck
-from paimon_assets.engine.data.write.key_assigner import KeyAssigner
-from paimon_assets.engine.data.write.row_key_extractor import (
+from paimon_assets.engine.data.write.buckets.key_assigner import KeyAssigner
+from paimon_assets.engine.data.write.buckets.row_key_extractor import (
     Numbers,
     assign_buckets,
     has_hashed_buckets,
 )
+from paimon_assets.engine.data.write.input_check import InputCheck
 from paimon_assets.engine.data.write.row_kinds import Kinds, kept_rows, row_kinds, with_kinds
 from paimon_assets.engine.errors import PaimonError, StorageError
 from paimon_assets.engine.fileio.base import FileIOSpec
 from paimon_assets.engine.fileio.opening import open_file_io
 from paimon_assets.engine.spec.paths import POSTPONE_BUCKET
-from paimon_assets.engine.spec.schema import BucketMode, TableSchema
-from paimon_assets.spark.failure import flying
+from paimon_assets.engine.spec.schema.schema import BucketMode, TableSchema
+from paimon_assets.spark.failure import encoded_errors
 from paimon_assets.spark.packing import (
     POSITION_COLUMN,
     Packed,
@@ -134,7 +134,7 @@ def route_rows(routing: Routing) -> ArrowMap:
     """Group rows by (partition, bucket), and address each group to the task that writes it."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        with flying():
+        with encoded_errors():
             context = load_write_context(routing.context)
             check = InputCheck(table=context.table, schema=context.schema)
             for chunk in _positioned_chunks(batches, routing.source):
@@ -244,7 +244,7 @@ def assign_routed(routing: Routing) -> ArrowMap:
     """
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        with flying():
+        with encoded_errors():
             context = load_write_context(routing.context)
             file_io = open_file_io(context.file_io)
             schema = _table_schema(context, routing.source)
@@ -272,7 +272,7 @@ def place_routed(routing: Routing, source: RowSource, assigners: int) -> ArrowMa
     """
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        with flying():
+        with encoded_errors():
             context = load_write_context(routing.context)
             file_io = open_file_io(context.file_io)
             schema = _table_schema(context, source)
@@ -393,7 +393,7 @@ def read_rows(context_bytes: bytes, schema: pa.Schema) -> ArrowMap:
     """Read splits into the columns of a DataFrame of the Arrow schema `schema`."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        with flying():
+        with encoded_errors():
             for batch in _read(batches, context_bytes):
                 yield to_spark_batch(batch, schema)
 
@@ -412,7 +412,7 @@ def read_split_rows(
     context_bytes: bytes, split_bytes: bytes, schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
     """Read one split into batches of the Arrow schema `schema`, as `read_rows` does."""
-    with flying():
+    with encoded_errors():
         context = load_read_context(context_bytes)
         file_io = open_file_io(context.file_io)
         for batch in worker.read_split(context, load_split(split_bytes), file_io):
@@ -423,7 +423,7 @@ def run_tasks(name: str, shared: bytes, file_io: FileIOSpec) -> ArrowMap:
     """Run tasks one after another, each with an answer of its own; an error ends them."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        with flying():
+        with encoded_errors():
             storage = open_file_io(file_io)
             failed = False
             for batch in batches:
@@ -457,7 +457,7 @@ def with_errors(
     batches: Iterable[pa.RecordBatch], work: Callable[[], Iterator[pa.RecordBatch]]
 ) -> Iterator[pa.RecordBatch]:
     """Yield what `work` yields, and its error as the last answer."""
-    with flying():
+    with encoded_errors():
         try:
             yield from work()
         except StorageError:

@@ -16,17 +16,17 @@ from paimon_assets.assets import (
     FileSource,
     PaimonCatalogResource,
     Verdict,
+    build_file_ingestion_asset,
     build_pandera_checks,
     failures,
-    file_ingestion_asset,
     paimon_asset,
-    table_asset,
 )
+from paimon_assets.assets.tables import table_asset
 from paimon_assets.engine.errors import CommitUnknownError
-from paimon_assets.engine.spec.schema import Schema
+from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import open_catalog
-from paimon_assets.engine.table.staged_batch import staged_names
-from tests.assets.support import PLANES, failure_text, instance_beside, planes, rows_of, run
+from paimon_assets.engine.table.write.staged_batch import staged_names
+from tests.testkit.asset_tables import PLANES, failure_text, instance_beside, planes, rows_of, run
 
 SEATS = pap.DataFrameSchema(
     {"tailnum": pap.Column(str), "seats": pap.Column(pa.int32(), pap.Check.gt(0))}, name="seats"
@@ -251,7 +251,7 @@ def test_files_that_land_are_judged_before_they_count_as_taken_in(
     folder = tmp_path / "landing"
     folder.mkdir()
     pq.write_table(FAILING, folder / "a.parquet")
-    asset = file_ingestion_asset(
+    asset = build_file_ingestion_asset(
         "air.planes",
         PLANES,
         source=FileSource(folder=str(folder)),

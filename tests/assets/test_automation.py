@@ -8,8 +8,8 @@ import pytest
 
 from paimon_assets.assets import PaimonCatalogResource, on_new_data, paimon_asset
 from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
-from paimon_assets.engine.spec.snapshot import CommitKind
-from tests.assets.support import PLANES, instance_beside, planes
+from paimon_assets.engine.spec.metadata.snapshot import CommitKind
+from tests.testkit.asset_tables import PLANES, instance_beside, planes
 
 pytestmark = pytest.mark.filterwarnings("ignore::dagster.BetaWarning")
 

@@ -9,13 +9,13 @@ import pytest
 from paimon_assets.assets import (
     CheckOptions,
     PaimonCatalogResource,
+    build_row_count_check,
+    build_unique_key_check,
     paimon_asset,
-    row_count_check,
-    unique_key_check,
 )
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.schema import Schema
-from tests.assets.support import PLANES, failure_text, planes, run
+from paimon_assets.engine.spec.schema.schema import Schema
+from tests.testkit.asset_tables import PLANES, failure_text, planes, run
 
 PAIRS = Schema.of({"a": "INT", "b": "STRING", "unread": "DOUBLE"})
 
@@ -52,7 +52,7 @@ def evaluated(result: dg.ExecuteInProcessResult) -> tuple[dg.AssetCheckEvaluatio
 
 def test_the_row_count_is_that_of_merged_rows(paimon: PaimonCatalogResource) -> None:
     run(some_planes, paimon)
-    check = row_count_check(some_planes, 2)
+    check = build_row_count_check(some_planes, 2)
     evaluation, metadata = evaluated(run([some_planes, check], paimon))
     assert evaluation.passed
     assert (metadata["paimon/rows"], metadata["paimon/physical_rows"]) == (2, 4)
@@ -63,7 +63,7 @@ def test_the_row_count_is_that_of_merged_rows(paimon: PaimonCatalogResource) -> 
 def test_a_wrong_row_count_says_by_how_much(
     paimon: PaimonCatalogResource, expected: int, said: str
 ) -> None:
-    check = row_count_check(some_planes, lambda: expected)
+    check = build_row_count_check(some_planes, lambda: expected)
     evaluation, metadata = evaluated(run([some_planes, check], paimon))
     assert not evaluation.passed
     assert said in (evaluation.description or "")
@@ -77,17 +77,19 @@ def test_a_blocking_check_stops_what_lies_downstream(paimon: PaimonCatalogResour
     def downstream() -> None:
         ran.append(1)
 
-    check = row_count_check(some_planes, 99, options=CheckOptions(blocking=True))
+    check = build_row_count_check(some_planes, 99, options=CheckOptions(blocking=True))
     assert not run([some_planes, check, downstream], paimon).success
     assert not ran
     warned = CheckOptions(blocking=True, severity=dg.AssetCheckSeverity.WARN)
-    check = row_count_check(some_planes, 99, options=warned)
+    check = build_row_count_check(some_planes, 99, options=warned)
     assert run([some_planes, check, downstream], paimon).success
     assert ran
 
 
 def test_a_primary_key_is_unique_after_merging(paimon: PaimonCatalogResource) -> None:
-    evaluation, metadata = evaluated(run([some_planes, unique_key_check(some_planes)], paimon))
+    evaluation, metadata = evaluated(
+        run([some_planes, build_unique_key_check(some_planes)], paimon)
+    )
     assert evaluation.passed
     assert (metadata["paimon/rows"], metadata["paimon/duplicate_keys"]) == (2, 0)
     assert metadata["paimon/key"] == "tailnum"
@@ -95,7 +97,7 @@ def test_a_primary_key_is_unique_after_merging(paimon: PaimonCatalogResource) ->
 
 def test_shared_keys_are_counted_and_shown_worst_first(paimon: PaimonCatalogResource) -> None:
     pairs = pairs_asset((1, "x"), (1, "x"), (1, "y"), (None, "x"), (None, "x"), (None, "x"))
-    check = unique_key_check(pairs, ["a", "b"])
+    check = build_unique_key_check(pairs, ["a", "b"])
     evaluation, metadata = evaluated(run([pairs, check], paimon))
     assert not evaluation.passed
     assert metadata["paimon/duplicate_keys"] == 2
@@ -110,20 +112,20 @@ def test_a_table_without_rows_passes(paimon: PaimonCatalogResource) -> None:
     @paimon_asset("air.planes", PLANES)
     def nothing() -> None: ...
 
-    checks = [row_count_check(nothing, 0), unique_key_check(nothing)]
+    checks = [build_row_count_check(nothing, 0), build_unique_key_check(nothing)]
     result = run([nothing, *checks], paimon)
     assert [evaluation.passed for evaluation in result.get_asset_check_evaluations()] == [True] * 2
 
 
 def test_a_check_without_key_says_what_to_name(paimon: PaimonCatalogResource) -> None:
     pairs = pairs_asset((1, "x"))
-    text = failure_text(run([pairs, unique_key_check(pairs)], paimon))
+    text = failure_text(run([pairs, build_unique_key_check(pairs)], paimon))
     assert "name the columns that must be unique" in text
 
 
 def test_a_check_runs_alone(paimon: PaimonCatalogResource) -> None:
     run(some_planes, paimon)
-    check = row_count_check(some_planes, 2, options=CheckOptions(name="as_many_as_known"))
+    check = build_row_count_check(some_planes, 2, options=CheckOptions(name="as_many_as_known"))
     chosen = dg.AssetSelection.checks(dg.AssetCheckKey(some_planes.key, "as_many_as_known"))
     result = run([some_planes, check], paimon, selection=chosen)
     assert result.get_asset_materialization_events() == []
@@ -135,4 +137,4 @@ def test_a_check_needs_the_asset_of_a_table() -> None:
     def other() -> None: ...
 
     with pytest.raises(InvalidInputError, match="'other' is not one Paimon table"):
-        row_count_check(other, 1)
+        build_row_count_check(other, 1)

@@ -6,12 +6,12 @@ import dagster as dg
 import pyarrow as pa
 import pytest
 
-from paimon_assets.assets import CompactionConfig, compaction_job, paimon_asset
-from paimon_assets.assets.compaction import OTHERS_POOL
+from paimon_assets.assets import CompactionConfig, build_compaction_job, paimon_asset
+from paimon_assets.assets.jobs.compaction import OTHERS_POOL
 from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.spec.schema import Schema
-from paimon_assets.engine.spec.snapshot import CommitKind
-from tests.assets.support import (
+from paimon_assets.engine.spec.metadata.snapshot import CommitKind
+from paimon_assets.engine.spec.schema.schema import Schema
+from tests.testkit.asset_tables import (
     PLANES,
     WEATHER,
     FailsOnce,
@@ -56,7 +56,7 @@ def table(paimon, instance):
 
 
 def compact(paimon, instance=None, job=None, **config):
-    return (job or compaction_job([the_planes])).execute_in_process(
+    return (job or build_compaction_job([the_planes])).execute_in_process(
         run_config=dg.RunConfig(ops={"compact": CompactionConfig(**config)}),
         resources={"paimon": paimon},
         instance=instance or instance_beside(paimon),
@@ -170,7 +170,7 @@ def test_the_data_version_is_that_of_the_last_change_of_rows(paimon, instance, t
 
 
 def test_steps_of_tables_that_are_not_named_are_skipped(paimon, instance, table):
-    job = compaction_job([the_planes, "ops.other"])
+    job = build_compaction_job([the_planes, "ops.other"])
     result = compact(paimon, instance, job, tables=["ops.planes"])
     assert result.success
     ended = {e.step_key for e in result.all_events if e.is_step_success}
@@ -179,7 +179,7 @@ def test_steps_of_tables_that_are_not_named_are_skipped(paimon, instance, table)
 
 def test_tables_without_an_asset_are_compacted_too(paimon, instance, table):
     paimon.catalog().create_table("ops.weather", WEATHER)
-    job = compaction_job([the_planes])
+    job = build_compaction_job([the_planes])
     result = compact(paimon, instance, job, tables=["ops.*"], strategy="full")
     assert result.success
     assert len(observed(result)) == 1
@@ -188,7 +188,7 @@ def test_tables_without_an_asset_are_compacted_too(paimon, instance, table):
 
 def test_a_table_that_fails_stops_no_other(paimon, instance, table):
     result = compact(
-        paimon, instance, compaction_job(), tables=["ops.gone", "ops.planes"], strategy="full"
+        paimon, instance, build_compaction_job(), tables=["ops.gone", "ops.planes"], strategy="full"
     )
     assert not result.success
     assert "1 of 2 tables failed" in told(result)
@@ -204,14 +204,14 @@ def test_a_declared_table_that_is_not_there_yet_is_no_failure(paimon, instance):
 
 
 def test_every_step_is_in_the_pool_of_its_writers():
-    job = compaction_job([the_planes])
+    job = build_compaction_job([the_planes])
     pools = {op.name: op.pool for op in job.all_node_defs if isinstance(op, dg.OpDefinition)}
     assert pools["compaction_job__ops__planes"] == the_planes.op.pool == "paimon/ops.planes"
     assert pools["compaction_job__other_tables"] == OTHERS_POOL
 
 
 def test_jobs_live_beside_assets_and_other_jobs(paimon):
-    jobs = [compaction_job([the_planes]), compaction_job([the_planes], "another_job")]
+    jobs = [build_compaction_job([the_planes]), build_compaction_job([the_planes], "another_job")]
     defs = dg.Definitions(assets=[the_planes], jobs=jobs, resources={"paimon": paimon})
     dg.Definitions.validate_loadable(defs)
 
@@ -232,7 +232,7 @@ def test_a_form_that_cannot_be_meant_is_refused(paimon, instance, table, config,
 
 
 def test_a_form_without_tables_is_refused_where_none_is_declared(paimon, instance):
-    assert "names no table" in told(compact(paimon, instance, compaction_job()))
+    assert "names no table" in told(compact(paimon, instance, build_compaction_job()))
 
 
 def test_partitions_and_idle_time_choose(paimon, instance):
@@ -247,7 +247,7 @@ def test_partitions_and_idle_time_choose(paimon, instance):
     for day in ("a", "b") * 3:
         rows = pa.table({"day": [day], "n": pa.array([1], pa.int32())})
         table.new_write_builder().write(rows, EmbeddedExecutor())
-    job = compaction_job(["ops.days"])
+    job = build_compaction_job(["ops.days"])
     assert compact(paimon, instance, job, partition_idle_time="1 d").success
     assert len(table.live_files()) == 6
     assert compact(paimon, instance, job, partitions="day = 'a'").success
@@ -285,7 +285,7 @@ def test_files_are_sorted_as_the_form_says(paimon, instance):
     for origin in ("LGA", "JFK", "EWR"):
         rows = pa.table({"origin": [origin], "temp": [1.0], "day": pa.nulls(1, pa.date32())})
         table.new_write_builder().write(rows, EmbeddedExecutor())
-    job = compaction_job(["ops.weather"])
+    job = build_compaction_job(["ops.weather"])
     config = {"strategy": "sort", "sort_columns": ["origin"]}
     assert compact(paimon, instance, job, **config, dry_run=True).success
     assert table.latest_snapshot().id == 3
@@ -303,7 +303,7 @@ def test_rows_that_wait_are_planned_and_placed(paimon, instance):
     table = catalog.create_table("ops.waiting", schema)
     rows = pa.table({"k": pa.array(range(9), pa.int32())})
     table.new_write_builder().write(rows, EmbeddedExecutor())
-    job, key = compaction_job(["ops.waiting"]), dg.AssetKey(["ops", "waiting"])
+    job, key = build_compaction_job(["ops.waiting"]), dg.AssetKey(["ops", "waiting"])
     [planned] = observed(compact(paimon, instance, job, dry_run=True), key)
     assert planned["paimon/rows_waiting"] == 9
     assert [line.data["why"] for line in planned["paimon/plan"]] == ["waiting-rows"]
@@ -318,4 +318,4 @@ def test_the_shipped_schedule_and_sensor_are_stopped_and_make_runs(paimon):
     assert compaction.demo_file_debt.default_status is dg.DefaultSensorStatus.STOPPED
     with dg.build_schedule_context() as context:
         [request] = compaction.nightly_compaction.evaluate_tick(context).run_requests
-    assert dg.validate_run_config(compaction.compaction_job, request.run_config)
+    assert dg.validate_run_config(compaction.build_compaction_job, request.run_config)

@@ -7,22 +7,26 @@ import pyarrow as pa
 import pytest
 
 from paimon_assets.assets import PaimonCatalogResource
-from paimon_assets.assets.external_tables import (
+from paimon_assets.assets.external.external_tables import (
     AssetNaming,
+    build_external_table_specs,
+    build_observable_tables,
     describe_tables,
-    external_table_specs,
-    observable_tables,
     tables_from_json,
     tables_to_json,
 )
-from paimon_assets.assets.table_sensor import Cursor, cursor_from_json, new_snapshots_sensor
+from paimon_assets.assets.external.table_sensor import (
+    Cursor,
+    build_new_snapshots_sensor,
+    cursor_from_json,
+)
 from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import FormatError
-from paimon_assets.engine.spec.snapshot import CommitKind
+from paimon_assets.engine.spec.metadata.snapshot import CommitKind
 from paimon_assets.engine.table.api import open_catalog
 from paimon_assets.engine.table.table import Table
-from tests.assets.support import PLANES, WEATHER, instance_beside, planes
+from tests.testkit.asset_tables import PLANES, WEATHER, instance_beside, planes
 
 
 @pytest.fixture
@@ -48,14 +52,14 @@ def compact(table: Table) -> None:
 
 
 def specs_of(paimon: PaimonCatalogResource) -> list[dg.AssetSpec]:
-    return external_table_specs(describe_tables(paimon.catalog()))
+    return build_external_table_specs(describe_tables(paimon.catalog()))
 
 
 class Ticks:
     """A sensor, tick by tick, with its cursor."""
 
     def __init__(self, paimon: PaimonCatalogResource, **options: Any) -> None:
-        self.sensor = new_snapshots_sensor(specs_of(paimon), **options)
+        self.sensor = build_new_snapshots_sensor(specs_of(paimon), **options)
         self.paimon, self.options = paimon, options
         self.cursor: str | None = None
 
@@ -77,7 +81,7 @@ def test_tables_are_described_and_shown(paimon: PaimonCatalogResource, table: Ta
     [again] = tables_from_json(tables_to_json(found), "state.json")
     assert again == found[0]
     naming = AssetNaming(key_prefix=("lake",), group_name="others", owners=("team:lake",))
-    [spec] = external_table_specs([again], naming)
+    [spec] = build_external_table_specs([again], naming)
     assert spec.key == dg.AssetKey(["lake", "air", "planes"])
     assert (spec.group_name, spec.description) == ("others", "Planes by tail number.")
     assert spec.metadata["dagster/table_name"] == "air.planes"
@@ -98,7 +102,7 @@ def test_an_observation_carries_the_data_version(
 ) -> None:
     write(table, "N1")
     compact(table)
-    assets = observable_tables(specs_of(paimon), paimon.catalog)
+    assets = build_observable_tables(specs_of(paimon), paimon.catalog)
     everything = dg.AssetSelection.all(include_sources=True)
     job = dg.Definitions(
         assets=[assets], jobs=[dg.define_asset_job("observe", everything)]
@@ -255,7 +259,7 @@ def test_automation_conditions_follow_data_and_not_compactions(
     def reader() -> Any:
         return open_catalog(warehouse)
 
-    definitions = dg.Definitions(assets=[observable_tables(specs, reader), downstream])
+    definitions = dg.Definitions(assets=[build_observable_tables(specs, reader), downstream])
     ticks = Ticks(paimon, open_catalog=reader)
     with dg.DagsterInstance.ephemeral() as instance:
         cursor = None

@@ -4,7 +4,7 @@ import dagster as dg
 import pytest
 
 from paimon_assets.assets.failures import MAX_RETRIES, dagster_failures
-from paimon_assets.engine.control.catalog import Identifier
+from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.errors import (
     ERROR_CLASSES,
     CommitConflictError,

@@ -6,12 +6,12 @@ import dagster as dg
 import pyarrow as pa
 import pytest
 
-from paimon_assets.assets import FileDebt, compaction_job, file_debt_sensor
+from paimon_assets.assets import FileDebt, build_compaction_job, build_file_debt_sensor
 from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.spec.schema import Schema
-from tests.assets.support import PLANES, WEATHER, instance_beside, planes
+from paimon_assets.engine.spec.schema.schema import Schema
+from tests.testkit.asset_tables import PLANES, WEATHER, instance_beside, planes
 
-JOB = compaction_job(["ops.planes"])
+JOB = build_compaction_job(["ops.planes"])
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def land(table, count=1):
 
 
 def tick(paimon, instance, cursor=None, tables=("ops.*",), **debt):
-    sensor = file_debt_sensor(JOB, tables=tables, debt=FileDebt(**debt))
+    sensor = build_file_debt_sensor(JOB, tables=tables, debt=FileDebt(**debt))
     with dg.build_sensor_context(
         instance=instance, cursor=cursor, resources={"paimon": paimon}
     ) as context:

@@ -10,7 +10,7 @@ from paimon_assets.assets.frames import to_rows
 from paimon_assets.engine.data.write.input_check import InputCheck
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.schema import Schema, first_table_schema
+from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
 
 pd = pytest.importorskip("pandas")
 

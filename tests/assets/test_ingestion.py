@@ -15,16 +15,16 @@ from paimon_assets.assets import (
     FileSource,
     IngestConfig,
     PaimonCatalogResource,
-    file_ingestion_asset,
+    build_file_ingestion_asset,
 )
-from paimon_assets.assets.ledger import SourceFile, load_ledger, property_of, write_ledger
-from paimon_assets.engine.control.filesystem_catalog import FilesystemCatalog
+from paimon_assets.assets.files.ledger import SourceFile, load_ledger, property_of, write_ledger
+from paimon_assets.engine.control.catalog.filesystem_catalog import FilesystemCatalog
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.schema import Schema
+from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import TableCatalog
 from paimon_assets.engine.table.table import Table
-from tests.assets.support import (
+from tests.testkit.asset_tables import (
     FailsOnce,
     data_version_of,
     failure_text,
@@ -52,7 +52,7 @@ def land(folder: Path, name: str, *ids: int) -> Path:
 
 def events(folder: Path, **options: Any) -> dg.AssetsDefinition:
     source = options.pop("source", FileSource(folder=str(folder)))
-    return file_ingestion_asset("log.events", EVENTS, source=source, **options)
+    return build_file_ingestion_asset("log.events", EVENTS, source=source, **options)
 
 
 def config(**fields: Any) -> dg.RunConfig:

@@ -15,14 +15,14 @@ from paimon_assets.assets import (
     audited_asset,
     build_pandera_checks,
     failures,
-    io_manager,
     paimon_output,
 )
+from paimon_assets.assets.tables import io_manager
 from paimon_assets.engine.errors import CommitUnknownError
-from paimon_assets.engine.spec.schema import Schema
-from paimon_assets.engine.table.staged_batch import staged_names
-from tests.assets.io_support import FROM_ARROW, io_run
-from tests.assets.support import failure_text, instance_beside, metadata_of, rows_of
+from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets.engine.table.write.staged_batch import staged_names
+from tests.testkit.asset_tables import failure_text, instance_beside, metadata_of, rows_of
+from tests.testkit.io_manager_runs import FROM_ARROW, io_run
 
 KEY = dg.AssetKey(["shop", "sales"])
 SALES = Schema.of({"day": "STRING", "amount": "BIGINT"}, partition_keys=["day"])

@@ -14,9 +14,9 @@ from paimon_assets.assets import (
     paimon_input,
     paimon_output,
 )
-from paimon_assets.engine.spec.schema import Schema
-from tests.assets.io_support import ANNOTATION, FROM_ARROW, io_run, to_arrow
-from tests.assets.support import data_version_of, failure_text, metadata_of, rows_of
+from paimon_assets.engine.spec.schema.schema import Schema
+from tests.testkit.asset_tables import data_version_of, failure_text, metadata_of, rows_of
+from tests.testkit.io_manager_runs import ANNOTATION, FROM_ARROW, io_run, to_arrow
 
 COLUMNS = {"id": "BIGINT", "name": "STRING", "n": "INT", "day": "DATE"}
 TABLES = {

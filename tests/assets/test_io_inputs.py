@@ -15,18 +15,18 @@ from paimon_assets.assets import (
     paimon_input,
     paimon_output,
 )
-from paimon_assets.engine.control.filesystem_catalog import FilesystemCatalog
+from paimon_assets.engine.control.catalog.filesystem_catalog import FilesystemCatalog
 from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.spec.schema import Schema
+from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import TableCatalog
-from tests.assets.io_support import io_run
-from tests.assets.support import (
+from tests.testkit.asset_tables import (
     FailsOnce,
     data_version_of,
     failure_text,
     instance_beside,
     rows_of,
 )
+from tests.testkit.io_manager_runs import io_run
 
 KEY = dg.AssetKey(["shop", "orders"])
 SCHEMA = Schema.of({"id": "BIGINT", "v": "STRING"}, primary_keys=["id"], options={"bucket": "1"})

@@ -13,9 +13,9 @@ from paimon_assets.assets import (
     paimon_input,
     paimon_output,
 )
-from paimon_assets.engine.spec.schema import Schema
-from tests.assets.io_support import io_run
-from tests.assets.support import failure_text, rows_of
+from paimon_assets.engine.spec.schema.schema import Schema
+from tests.testkit.asset_tables import failure_text, rows_of
+from tests.testkit.io_manager_runs import io_run
 
 pytestmark = pytest.mark.spark
 

@@ -10,11 +10,11 @@ import pyarrow as pa
 import pytest
 
 from paimon_assets.assets import PaimonCatalogResource, paimon_output
-from paimon_assets.engine.codec.arrow_types import to_arrow_type
+from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
 from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.spec.schema import Schema
-from tests.assets.io_support import io_run, range_tags, told_by_partition
-from tests.assets.support import failure_text, instance_beside
+from paimon_assets.engine.spec.schema.schema import Schema
+from tests.testkit.asset_tables import failure_text, instance_beside
+from tests.testkit.io_manager_runs import io_run, range_tags, told_by_partition
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:Parameter `backfill_policy`:dagster.BetaWarning"),

@@ -14,8 +14,8 @@ from paimon_assets.assets import (
     failures,
     paimon_output,
 )
-from paimon_assets.engine.spec.schema import Schema
-from tests.assets.support import instance_beside
+from paimon_assets.engine.spec.schema.schema import Schema
+from tests.testkit.asset_tables import instance_beside
 
 SECRETS = {"KEY_ID": "AKIAHUNTER", "SECRET": "hunter2", "TOKEN": "session-hunter"}
 NOWHERE = "http://127.0.0.1:1"

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_assets.assets.ledger import (
+from paimon_assets.assets.files.ledger import (
     Ledger,
     SourceFile,
     compare,

@@ -4,12 +4,12 @@ import dagster as dg
 import pyarrow as pa
 import pytest
 
-from paimon_assets.assets import PaimonCatalogResource, file_ingestion_asset, paimon_asset
-from paimon_assets.assets.source_files import FileSource
+from paimon_assets.assets import PaimonCatalogResource, build_file_ingestion_asset, paimon_asset
+from paimon_assets.assets.files.source_files import FileSource
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.schema import Schema
-from paimon_assets.engine.spec.schema_change import RenameColumn
-from tests.assets.support import PLANES, instance_beside, metadata_of, planes, run
+from paimon_assets.engine.spec.evolution.schema_change import RenameColumn
+from paimon_assets.engine.spec.schema.schema import Schema
+from tests.testkit.asset_tables import PLANES, instance_beside, metadata_of, planes, run
 
 RENAMED = Schema.of(
     {"tailnum": "STRING", "places": "INT", "engine": "STRING"}, primary_keys=["tailnum"]
@@ -35,7 +35,7 @@ def test_a_column_that_is_none_is_refused() -> None:
     with pytest.raises(InvalidInputError, match=r"'nose', which is no column of table air.planes"):
         paimon_asset("air.planes", PLANES, pass_through={RAW: ["nose"]})
     with pytest.raises(InvalidInputError, match="'nose'"):
-        file_ingestion_asset(
+        build_file_ingestion_asset(
             "air.planes", PLANES, source=FileSource(folder="x"), pass_through={RAW: ["nose"]}
         )
 

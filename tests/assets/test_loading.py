@@ -15,7 +15,7 @@ from paimon_assets.assets import (
     BatchCheck, external_table_specs, freshness_check, new_snapshots_sensor, on_new_data,
     sequence_check, small_files_check,
 )
-from paimon_assets.engine.spec.schema import Schema
+from paimon_assets.engine.spec.schema.schema import Schema
 
 schema = Schema.of({"id": "BIGINT"}, primary_keys=["id"], options={"bucket": "1"})
 source = FileSource(folder=dg.EnvVar("NOT_SET"))

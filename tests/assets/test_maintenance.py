@@ -6,13 +6,13 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from paimon_assets.assets import MaintenanceConfig, PaimonCatalogResource, maintenance_job
-from paimon_assets.assets.maintenance import MaintenanceChoice
+from paimon_assets.assets import MaintenanceConfig, PaimonCatalogResource, build_maintenance_job
+from paimon_assets.assets.jobs.maintenance import MaintenanceChoice
 from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.spec.schema import Schema
-from paimon_assets.engine.table.maintenance import MaintenanceTask
+from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.table import Table
-from tests.assets.support import PLANES, instance_beside, planes, rows_of
+from paimon_assets.engine.table.upkeep.maintenance import MaintenanceTask
+from tests.testkit.asset_tables import PLANES, instance_beside, planes, rows_of
 
 EXPIRING = {
     "snapshot.num-retained.min": "2",
@@ -40,7 +40,7 @@ def make(paimon: PaimonCatalogResource, name: str, commits: int = 6) -> Table:
 
 def run(paimon: PaimonCatalogResource, config: MaintenanceConfig, *tables: str) -> Any:
     """Run the job in this process."""
-    job = maintenance_job(tables)
+    job = build_maintenance_job(tables)
     with instance_beside(paimon) as instance:
         return job.execute_in_process(
             run_config=dg.RunConfig(ops={"maintain": config}),

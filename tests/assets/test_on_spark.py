@@ -18,17 +18,17 @@ from paimon_assets.assets import (
     FileSource,
     PaimonCatalogResource,
     PaimonSparkResource,
+    build_compaction_job,
+    build_file_ingestion_asset,
     build_pandera_checks,
-    compaction_job,
-    file_ingestion_asset,
+    build_row_count_check,
+    build_unique_key_check,
     paimon_asset,
-    row_count_check,
-    unique_key_check,
 )
-from paimon_assets.assets.compaction import StrategyChoice
+from paimon_assets.assets.jobs.compaction import StrategyChoice
 from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.spec.schema import Schema
-from tests.assets.support import (
+from paimon_assets.engine.spec.schema.schema import Schema
+from tests.testkit.asset_tables import (
     PLANES,
     data_version_of,
     failure_text,
@@ -101,8 +101,8 @@ def test_frames_are_written_and_checked_by_spark(
         return paimon.spark_dataframe(read.with_columns(["tailnum", "seats"]))
 
     checks = [
-        row_count_check(some_planes, 2, options=ON_SPARK),
-        unique_key_check(some_planes, options=ON_SPARK),
+        build_row_count_check(some_planes, 2, options=ON_SPARK),
+        build_unique_key_check(some_planes, options=ON_SPARK),
     ]
     result = run([some_planes, seats, *checks], lake)
     assert result.success, failure_text(result)
@@ -120,7 +120,7 @@ def test_duplicates_are_found_by_spark(lake: PaimonCatalogResource) -> None:
     def pairs() -> pa.Table:
         return pa.table({"a": pa.array([1, 1, 2], pa.int32()), "b": ["x", "x", None]})
 
-    result = run([pairs, unique_key_check(pairs, ["a", "b"], options=ON_SPARK)], lake)
+    result = run([pairs, build_unique_key_check(pairs, ["a", "b"], options=ON_SPARK)], lake)
     [evaluation] = result.get_asset_check_evaluations()
     found = {name: value.value for name, value in evaluation.metadata.items()}
     assert (found["paimon/rows"], found["paimon/duplicate_keys"]) == (3, 1)
@@ -141,7 +141,7 @@ def test_files_are_ingested_by_spark_in_path_order(
     schema = Schema.of(
         {"id": "BIGINT", "what": "STRING"}, primary_keys=["id"], options={"bucket": "2"}
     )
-    asset = file_ingestion_asset("log.events", schema, source=FileSource(folder=str(folder)))
+    asset = build_file_ingestion_asset("log.events", schema, source=FileSource(folder=str(folder)))
     result = run(asset, lake)
     assert result.success, failure_text(result)
     assert rows_of(lake.catalog().get_table("log.events")) == [{"id": 1, "what": "state 2"}]
@@ -202,7 +202,7 @@ def test_tables_are_compacted_by_spark(lake: PaimonCatalogResource) -> None:
         table.new_write_builder().write(rows, EmbeddedExecutor())
     before = rows_of(table)
     form = CompactionConfig(tables=["air.planes"], strategy=StrategyChoice.full)
-    result = compaction_job().execute_in_process(
+    result = build_compaction_job().execute_in_process(
         run_config=dg.RunConfig(ops={"compact": form}), resources={"paimon": lake}
     )
     assert result.success

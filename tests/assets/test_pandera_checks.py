@@ -18,8 +18,8 @@ from paimon_assets.assets import (
     paimon_asset,
 )
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.schema import Schema
-from tests.assets.support import run
+from paimon_assets.engine.spec.schema.schema import Schema
+from tests.testkit.asset_tables import run
 
 ORDERS = Schema.of(
     {"day": "DATE", "id": "BIGINT", "price": "DECIMAL(8, 2)", "note": "STRING"},

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from paimon_assets.assets import PaimonCatalogResource, paimon_asset
 from paimon_assets.assets.partitions import run_partitions
 from paimon_assets.engine.data.arrow_predicate import passing_rows
-from paimon_assets.engine.spec.predicate import bind
-from paimon_assets.engine.spec.schema import Schema, first_table_schema
-from tests.assets.support import failure_text, rows_of, run
+from paimon_assets.engine.spec.predicate.predicate import bind
+from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
+from tests.testkit.asset_tables import failure_text, rows_of, run
 
 DAYS = dg.DailyPartitionsDefinition("2013-01-01", end_date="2013-02-01")
 SCHEMA = Schema.of(

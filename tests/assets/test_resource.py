@@ -8,7 +8,7 @@ import pytest
 from paimon_assets.assets import PaimonCatalogResource, PaimonSparkResource
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import InvalidInputError
-from tests.assets.support import failure_text, instance_beside
+from tests.testkit.asset_tables import failure_text, instance_beside
 
 
 def test_environment_variables_resolve_in_every_field(
@@ -96,7 +96,7 @@ def test_an_unknown_executor_is_refused_with_those_there_are(warehouse: str) -> 
 def test_without_spark_installed_the_message_says_what_to_install(
     warehouse: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "paimon_assets.spark.session", None)
+    monkeypatch.setitem(__import__("sys").modules, "paimon_assets.spark.session.session", None)
     lake = PaimonCatalogResource(warehouse=warehouse)
     with pytest.raises(InvalidInputError, match=r"install paimon-assets\[spark\]"):
         lake.new_executor()

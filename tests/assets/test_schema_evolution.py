@@ -10,16 +10,15 @@ from paimon_assets.assets import (
     CheckOptions,
     FileSource,
     SchemaEvolutionConfig,
-    file_ingestion_asset,
-    overflow_check,
+    build_file_ingestion_asset,
+    build_overflow_check,
+    build_schema_check,
+    build_schema_evolution_job,
+    build_source_overflow_check,
     paimon_asset,
-    schema_check,
-    schema_evolution_job,
-    source_overflow_check,
 )
 from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.spec.schema import Schema
-from paimon_assets.engine.spec.schema_change import (
+from paimon_assets.engine.spec.evolution.schema_change import (
     add_column,
     drop_column,
     rename_column,
@@ -27,9 +26,13 @@ from paimon_assets.engine.spec.schema_change import (
     update_column_comment,
     update_column_type,
 )
-from paimon_assets.engine.spec.schema_change_json import changes_from_json, changes_to_json
-from tests.assets.support import PLANES, FailsOnce, instance_beside, metadata_of, planes, run
+from paimon_assets.engine.spec.evolution.schema_change_json import (
+    changes_from_json,
+    changes_to_json,
+)
+from paimon_assets.engine.spec.schema.schema import Schema
 from tests.behaviour.test_schema_evolution import E1, E2, E3, INTS
+from tests.testkit.asset_tables import PLANES, FailsOnce, instance_beside, metadata_of, planes, run
 from tests.testkit.rows import rows_to_arrow
 
 KEY = dg.AssetKey(["ops", "planes"])
@@ -50,7 +53,7 @@ def table(paimon):
 
 
 def evolve(paimon, *changes, instance=None, table="ops.planes", **config):
-    job = schema_evolution_job()
+    job = build_schema_evolution_job()
     described = SchemaEvolutionConfig(table=table, changes=changes_to_json(changes), **config)
     return job.execute_in_process(
         run_config=dg.RunConfig(ops={"evolve_schema": described}),
@@ -191,7 +194,7 @@ def test_a_refusal_names_column_and_reason(paimon, table):
 
 
 def test_a_change_that_cannot_be_read_is_counted(paimon, table):
-    job = schema_evolution_job()
+    job = build_schema_evolution_job()
     config = SchemaEvolutionConfig(table="ops.planes", changes=[{"action": "dropColum"}])
     result = job.execute_in_process(
         run_config=dg.RunConfig(ops={"evolve_schema": config}),
@@ -244,13 +247,13 @@ DECLARED = Schema.of(
 
 
 def test_a_table_that_is_what_is_declared_passes(paimon, table):
-    found = checked(schema_check(the_planes, PLANES), paimon)
+    found = checked(build_schema_check(the_planes, PLANES), paimon)
     assert found.passed
     assert found.check_name == "schema"
 
 
 def test_drift_is_told_with_the_changes_that_would_reconcile_it(paimon, table):
-    found = checked(schema_check(the_planes, DECLARED), paimon)
+    found = checked(build_schema_check(the_planes, DECLARED), paimon)
     assert not found.passed
     assert found.severity is dg.AssetCheckSeverity.WARN
     lines = [line.data["difference"] for line in found.metadata["paimon/differences"].records]
@@ -258,12 +261,12 @@ def test_drift_is_told_with_the_changes_that_would_reconcile_it(paimon, table):
     assert "the table's comment is declared 'Planes.' but stored 'Planes by tail number.'" in lines
     changes = changes_from_json(found.metadata["paimon/schema_changes"].value)
     assert evolve(paimon, *changes, dry_run=False).success
-    assert checked(schema_check(the_planes, DECLARED), paimon).passed
+    assert checked(build_schema_check(the_planes, DECLARED), paimon).passed
 
 
 def test_keys_are_beyond_what_changes_reach(paimon, table):
     other = Schema.of({"tailnum": "STRING", "seats": "INT", "engine": "STRING"})
-    found = checked(schema_check(the_planes, other), paimon)
+    found = checked(build_schema_check(the_planes, other), paimon)
     assert (
         "primary key cannot change from (tailnum) to ()"
         in found.metadata["paimon/unreachable"].value
@@ -272,7 +275,7 @@ def test_keys_are_beyond_what_changes_reach(paimon, table):
 
 @pytest.mark.parametrize(("to", "passed"), [("BIGINT", True), ("TINYINT", False)])
 def test_pending_changes_are_judged_on_stored_values(paimon, table, to, passed):
-    check = overflow_check(
+    check = build_overflow_check(
         the_planes, [update_column_type("seats", to)], options=CheckOptions(name=f"to_{to.lower()}")
     )
     found = checked(check, paimon)
@@ -284,10 +287,10 @@ def test_values_of_files_that_wait_are_judged_before_they_are_written(paimon, tm
     landing = tmp_path / "landing"
     landing.mkdir()
     source = FileSource(folder=str(landing))
-    asset = file_ingestion_asset("ops.planes", PLANES, source=source)
+    asset = build_file_ingestion_asset("ops.planes", PLANES, source=source)
     paimon.catalog().create_database("ops")
     paimon.catalog().create_table("ops.planes", PLANES)
-    check = source_overflow_check(asset, source)
+    check = build_source_overflow_check(asset, source)
 
     def land(name, seats):
         rows = pa.table({"tailnum": ["N1"], "seats": pa.array([seats]), "engine": ["Jet"]})
@@ -307,7 +310,7 @@ def test_values_of_files_that_wait_are_judged_before_they_are_written(paimon, tm
 
 
 def test_the_declaration_itself_may_be_what_is_pending(paimon, table):
-    assert checked(overflow_check(the_planes, DECLARED), paimon).passed
+    assert checked(build_overflow_check(the_planes, DECLARED), paimon).passed
     assert "No pending change" in (
-        checked(overflow_check(the_planes, PLANES), paimon).description or ""
+        checked(build_overflow_check(the_planes, PLANES), paimon).description or ""
     )

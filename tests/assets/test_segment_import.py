@@ -10,16 +10,16 @@ import pytest
 from paimon_assets.assets import (
     PaimonCatalogResource,
     SegmentImportConfig,
-    new_segments_sensor,
-    segment_asset,
-    segment_import_job,
+    build_new_segments_sensor,
+    build_segment_asset,
+    build_segment_import_job,
 )
 from paimon_assets.assets.row_count import plan_count
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.schema import Schema
-from paimon_assets.engine.table.segment_import import SegmentSource
-from tests.assets.support import failure_text, instance_beside, metadata_of, rows_of, run
+from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets.engine.table.segments.segment_import import SegmentSource
+from tests.testkit.asset_tables import failure_text, instance_beside, metadata_of, rows_of, run
 from tests.testkit.foreign import rows, states, write
 
 SALES = Schema.of({"v": "INT", "day": "INT"}, partition_keys=["day"])
@@ -40,7 +40,7 @@ def land(folder: Path, *days: int) -> None:
 
 def sales(folder: Path) -> tuple[dg.AssetsDefinition, SegmentSource]:
     source = SegmentSource(path=str(folder), partition="day:int")
-    return segment_asset("shop.sales", SALES, source=source), source
+    return build_segment_asset("shop.sales", SALES, source=source), source
 
 
 def test_each_run_takes_in_the_folders_that_are_new(folder, paimon):
@@ -110,7 +110,7 @@ def test_a_broken_rule_is_a_failure_that_is_not_tried_again(folder, paimon):
 
 
 def imported(paimon: PaimonCatalogResource, config: SegmentImportConfig) -> Any:
-    job = segment_import_job()
+    job = build_segment_import_job()
     with instance_beside(paimon) as instance:
         return job.execute_in_process(
             run_config=dg.RunConfig(ops={"import_segment": config}),
@@ -150,7 +150,7 @@ def test_the_job_shows_the_difference_and_imports(tmp_path, paimon):
 
 def test_the_sensor_asks_once_for_new_partition_folders(folder, paimon):
     asset, source = sales(folder)
-    sensor = new_segments_sensor(asset, source=source)
+    sensor = build_new_segments_sensor(asset, source=source)
 
     def tick(cursor: str | None) -> Any:
         with (
@@ -175,7 +175,7 @@ def test_the_sensor_asks_once_for_new_partition_folders(folder, paimon):
 def test_a_segment_asset_has_no_partitions():
     source = SegmentSource(path="/x")
     with pytest.raises(InvalidInputError, match="cannot have partitions_def"):
-        segment_asset(
+        build_segment_asset(
             "shop.sales",
             SALES,
             source=source,

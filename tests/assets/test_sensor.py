@@ -11,11 +11,11 @@ import pytest
 from paimon_assets.assets import (
     FileSource,
     PaimonCatalogResource,
-    file_ingestion_asset,
-    new_files_sensor,
+    build_file_ingestion_asset,
+    build_new_files_sensor,
 )
-from paimon_assets.engine.spec.schema import Schema
-from tests.assets.support import instance_beside, run
+from paimon_assets.engine.spec.schema.schema import Schema
+from tests.testkit.asset_tables import instance_beside, run
 
 EVENTS = Schema.of({"id": "BIGINT"})
 
@@ -28,8 +28,8 @@ class Watched:
         self.folder = folder
         self.paimon = paimon
         source = FileSource(folder=str(folder))
-        self.asset = file_ingestion_asset("log.events", EVENTS, source=source)
-        self.sensor = new_files_sensor(self.asset, source=source, max_files=max_files)
+        self.asset = build_file_ingestion_asset("log.events", EVENTS, source=source)
+        self.sensor = build_new_files_sensor(self.asset, source=source, max_files=max_files)
         self.cursor: str | None = None
 
     def land(self, *names: str) -> None:

@@ -11,11 +11,11 @@ import pyarrow.dataset as ds
 import pytest
 
 from paimon_assets.assets import PaimonCatalogResource, paimon_asset
-from paimon_assets.engine.control.filesystem_catalog import FilesystemCatalog
+from paimon_assets.engine.control.catalog.filesystem_catalog import FilesystemCatalog
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.schema import Schema
+from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import TableCatalog
-from tests.assets.support import (
+from tests.testkit.asset_tables import (
     PLANES,
     WEATHER,
     FailsOnce,

@@ -10,15 +10,15 @@ import pytest
 from paimon_assets.assets import (
     FileDebt,
     PaimonCatalogResource,
-    freshness_check,
+    build_freshness_check,
+    build_sequence_check,
+    build_small_files_check,
     paimon_asset,
-    sequence_check,
-    small_files_check,
 )
 from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
-from paimon_assets.engine.spec.schema import Schema
-from paimon_assets.engine.spec.snapshot import CommitKind
-from tests.assets.support import PLANES, failure_text, instance_beside, planes, run
+from paimon_assets.engine.spec.metadata.snapshot import CommitKind
+from paimon_assets.engine.spec.schema.schema import Schema
+from tests.testkit.asset_tables import PLANES, failure_text, instance_beside, planes, run
 
 LOG: dict[str, Any] = {"primary_keys": ["id"], "options": {"bucket": "1", "sequence.field": "ts"}}
 TYPES = {"id": "INT NOT NULL", "ts": "BIGINT", "n": "INT"}
@@ -50,7 +50,7 @@ def judged(result: dg.ExecuteInProcessResult) -> tuple[dg.AssetCheckEvaluation, 
 @pytest.mark.parametrize(("hours", "passes"), [(1, True), (3, False)])
 def test_old_data_is_told(paimon: PaimonCatalogResource, hours: int, passes: bool) -> None:
     clock = ClockAt(dt.timedelta(hours=hours))
-    check = freshness_check(some_planes, dt.timedelta(hours=2), clock=clock)
+    check = build_freshness_check(some_planes, dt.timedelta(hours=2), clock=clock)
     evaluation, metadata = judged(run([some_planes, check], paimon))
     assert evaluation.passed is passes
     assert metadata["paimon/age_seconds"] == pytest.approx(hours * 3600, abs=60)
@@ -64,7 +64,7 @@ def test_a_compaction_makes_nothing_fresh(paimon: PaimonCatalogResource) -> None
         [], commit_user="compactor", commit_identifier=1, kind=CommitKind.COMPACT
     )
     clock = ClockAt(dt.timedelta(hours=9))
-    check = freshness_check(some_planes, dt.timedelta(hours=2), clock=clock)
+    check = build_freshness_check(some_planes, dt.timedelta(hours=2), clock=clock)
     with instance_beside(paimon) as instance:
         result = dg.materialize(
             [some_planes, check],
@@ -81,13 +81,13 @@ def test_a_table_without_data_is_not_fresh(paimon: PaimonCatalogResource) -> Non
     @paimon_asset("air.planes", PLANES)
     def nothing() -> None: ...
 
-    check = freshness_check(nothing, dt.timedelta(hours=2))
+    check = build_freshness_check(nothing, dt.timedelta(hours=2))
     evaluation, _ = judged(run([nothing, check], paimon))
     assert (evaluation.passed, evaluation.description) == (False, "No data was committed yet.")
 
 
 def test_many_runs_ask_for_a_compaction(paimon: PaimonCatalogResource) -> None:
-    check = small_files_check(some_planes, FileDebt(level_0_runs=2))
+    check = build_small_files_check(some_planes, FileDebt(level_0_runs=2))
     evaluation, metadata = judged(run([some_planes, check], paimon))
     assert evaluation.passed
     evaluation, metadata = judged(run([some_planes, check], paimon))
@@ -118,7 +118,7 @@ def log_asset(*batches: list[tuple[int, int | None]], **options: str) -> dg.Asse
 
 def test_an_order_that_is_certain_passes(paimon: PaimonCatalogResource) -> None:
     log = log_asset([(1, 10), (2, 10)], [(1, 11)])
-    check = sequence_check(log)
+    check = build_sequence_check(log)
     run(log, paimon)
     evaluation, metadata = judged(run([log, check], paimon))
     assert evaluation.passed
@@ -129,7 +129,7 @@ def test_an_order_that_is_certain_passes(paimon: PaimonCatalogResource) -> None:
 def test_nulls_and_ties_are_counted_among_stored_rows(paimon: PaimonCatalogResource) -> None:
     log = log_asset([(1, 10), (2, None)], [(1, 10), (3, 5)])
     run(log, paimon)
-    evaluation, metadata = judged(run([log, sequence_check(log)], paimon))
+    evaluation, metadata = judged(run([log, build_sequence_check(log)], paimon))
     assert not evaluation.passed
     assert (metadata["paimon/null_sequences"], metadata["paimon/sequence_ties"]) == (1, 1)
     examples: Any = evaluation.metadata["paimon/examples"]
@@ -141,12 +141,12 @@ def test_nulls_and_ties_are_counted_among_stored_rows(paimon: PaimonCatalogResou
 def test_ties_that_padding_orders_are_told_and_pass(paimon: PaimonCatalogResource) -> None:
     log = log_asset([(1, 10)], [(1, 10)], **{"sequence.auto-padding": "second-to-micro"})
     run(log, paimon)
-    evaluation, metadata = judged(run([log, sequence_check(log)], paimon))
+    evaluation, metadata = judged(run([log, build_sequence_check(log)], paimon))
     assert evaluation.passed
     assert metadata["paimon/sequence_ties"] == 1
     assert "ordered by its padding" in (evaluation.description or "")
 
 
 def test_a_table_without_order_says_so(paimon: PaimonCatalogResource) -> None:
-    text = failure_text(run([some_planes, sequence_check(some_planes)], paimon))
+    text = failure_text(run([some_planes, build_sequence_check(some_planes)], paimon))
     assert "has no 'sequence.field'" in text

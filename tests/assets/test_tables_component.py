@@ -13,7 +13,7 @@ from dagster.components.testing.utils import DefsFolderSandbox, create_defs_fold
 
 from paimon_assets.assets import PaimonCatalogResource, PaimonTablesComponent
 from paimon_assets.engine.embedded import EmbeddedExecutor
-from tests.assets.support import PLANES, WEATHER, planes
+from tests.testkit.asset_tables import PLANES, WEATHER, planes
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::dagster.BetaWarning"),

@@ -12,7 +12,7 @@ from paimon_assets.assets.translator import (
     pool_of,
     uri_of,
 )
-from paimon_assets.engine.control.catalog import Identifier
+from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.errors import InvalidInputError
 
 

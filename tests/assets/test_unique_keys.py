@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_assets.assets import unique_keys
-from paimon_assets.assets.unique_keys import find_duplicates
+from paimon_assets.assets.checks import unique_keys
+from paimon_assets.assets.checks.unique_keys import find_duplicates
 from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.spec.schema import Schema
+from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import open_catalog
 from paimon_assets.engine.table.table import Table
 

@@ -8,9 +8,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from paimon_assets.engine.codec.arrow_types import from_arrow_type
+from paimon_assets.engine.codec.arrow.arrow_types import from_arrow_type
 from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.spec.types import DataField
+from paimon_assets.engine.spec.types.data_types import DataField
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,11 +7,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from paimon_assets.engine.contract.tasks import TaskBatch
+from paimon_assets.engine.contract.tasks.task_batch import TaskBatch
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError
 from paimon_assets.engine.fileio.base import FileIOSpec
-from paimon_assets.engine.spec.schema import Schema
-from paimon_assets.engine.spec.types import (
+from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets.engine.spec.types.data_types import (
     ArrayType,
     DataField,
     MapType,

@@ -10,8 +10,8 @@ from paimon_assets.engine.control.clock import SystemClock
 from paimon_assets.engine.control.maintenance.orphan_files import DAY_MS
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.table.api import open_table
-from paimon_assets.engine.table.maintenance import Maintenance, MaintenanceTask
-from tests.table.compacting import create, rows_of, some_rows, write
+from paimon_assets.engine.table.upkeep.maintenance import Maintenance, MaintenanceTask
+from tests.testkit.compacting import create, rows_of, some_rows, write
 
 pytestmark = pytest.mark.spark
 

@@ -3,8 +3,8 @@
 import pyarrow as pa
 import pytest
 
-from paimon_assets.engine.spec.schema import Schema
-from paimon_assets.engine.spec.schema_change import UpdateColumnDefaultValue
+from paimon_assets.engine.spec.evolution.schema_change import UpdateColumnDefaultValue
+from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import open_catalog
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.schema import Schema
+from paimon_assets.engine.spec.schema.schema import Schema
 from tests.testkit.rows import plain_rows, rows_to_arrow
 
 COLUMNS = {"day": "STRING", "id": "BIGINT", "amount": "INT"}

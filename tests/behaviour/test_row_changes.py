@@ -3,8 +3,8 @@
 import pytest
 
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.schema import Schema
-from paimon_assets.engine.table.where import parse_expression
+from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets.engine.table.read.where import parse_expression
 from tests.testkit.rows import plain_rows, rows_to_arrow
 
 COLUMNS = {"day": "STRING", "id": "BIGINT", "amount": "INT"}

@@ -6,10 +6,9 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from paimon_assets.engine.codec.arrow_types import to_arrow_schema
+from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.schema import Schema
-from paimon_assets.engine.spec.schema_change import (
+from paimon_assets.engine.spec.evolution.schema_change import (
     add_column,
     drop_column,
     move_column,
@@ -17,6 +16,7 @@ from paimon_assets.engine.spec.schema_change import (
     set_option,
     update_column_type,
 )
+from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import open_catalog
 
 DAY, MIDNIGHT = dt.date(1970, 1, 1), dt.datetime(1970, 1, 1)

@@ -6,8 +6,8 @@ import pyarrow as pa
 import pytest
 
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.schema import Schema
-from paimon_assets.engine.table.segment_import import SegmentSource
+from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets.engine.table.segments.segment_import import SegmentSource
 from tests.testkit.foreign import write
 
 SALES = Schema.of({"v": "INT", "s": "STRING", "day": "INT"}, partition_keys=["day"])

@@ -24,12 +24,12 @@ from rich.table import Table as Printed
 from paimon_assets.engine.contract.commit_message import CommitMessage, DataIncrement
 from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.control.schema_manager import SchemaManager
+from paimon_assets.engine.control.managers.schema_manager import SchemaManager
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.fileio.local import LocalFileIO
+from paimon_assets.engine.spec.metadata.simple_stats import EMPTY_ROW
 from paimon_assets.engine.spec.paths import TablePaths
-from paimon_assets.engine.spec.schema import Schema
-from paimon_assets.engine.spec.stats import EMPTY_ROW
+from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import open_catalog
 from paimon_assets.engine.table.table import Table
 from tests.testkit.builders import data_file

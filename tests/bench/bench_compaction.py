@@ -28,7 +28,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.spec.schema import Schema
+from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import open_catalog, open_table
 from paimon_assets.engine.table.table import Table
 from tests.bench.workload import TABLES, UPSERTS, load_input
@@ -225,7 +225,7 @@ def report(name: str, seconds: Seconds, rows: int, size: int, floor: Seconds) ->
 
 def spark_executor() -> Any:
     from paimon_assets.spark.executor import SparkExecutor
-    from paimon_assets.spark.session import SparkSettings, get_session
+    from paimon_assets.spark.session.session import SparkSettings, get_session
 
     session = get_session(SparkSettings(master="local[2]", app_name="bench", driver_memory="1g"))
     executor = SparkExecutor(session)

@@ -17,10 +17,10 @@ from rich.console import Console
 from rich.table import Table as Printed
 
 from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.spec.schema import Schema
+from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import open_catalog
-from paimon_assets.engine.table.maintenance import CHEAP_TASKS
 from paimon_assets.engine.table.table import Table
+from paimon_assets.engine.table.upkeep.maintenance import CHEAP_TASKS
 
 ROWS = 10
 KEYS = 1000

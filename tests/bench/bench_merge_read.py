@@ -19,15 +19,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from paimon_assets.engine.codec.binary_row import serialize_row
+from paimon_assets.engine.codec.rows.binary_row import serialize_row
 from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.data.format.formats import open_writer
 from paimon_assets.engine.data.read.split_read import read_split
 from paimon_assets.engine.fileio.base import FileIOSpec
 from paimon_assets.engine.fileio.local import LocalFileIO
-from paimon_assets.engine.spec.data_file import DataFileMeta
-from paimon_assets.engine.spec.schema import Schema, TableSchema, first_table_schema
+from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
+from paimon_assets.engine.spec.schema.schema import Schema, TableSchema, first_table_schema
 
 COLUMNS = {
     "id": "BIGINT",

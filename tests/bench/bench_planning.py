@@ -18,18 +18,18 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table as Printed
 
-from paimon_assets.engine.codec.avro import read_container
-from paimon_assets.engine.codec.binary_row import serialize_row
+from paimon_assets.engine.codec.avro.avro import read_container
+from paimon_assets.engine.codec.rows.binary_row import serialize_row
 from paimon_assets.engine.contract.commit_message import CommitMessage, DataIncrement
 from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.control.schema_manager import SchemaManager
+from paimon_assets.engine.control.managers.schema_manager import SchemaManager
 from paimon_assets.engine.fileio.local import LocalFileIO
-from paimon_assets.engine.spec.data_file import DataFileMeta
+from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
+from paimon_assets.engine.spec.metadata.simple_stats import SimpleStats
 from paimon_assets.engine.spec.paths import TablePaths
-from paimon_assets.engine.spec.schema import Schema
-from paimon_assets.engine.spec.stats import SimpleStats
-from paimon_assets.engine.spec.types import bigint, integer
+from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets.engine.spec.types.data_types import bigint, integer
 from paimon_assets.engine.table.table import Table
 from tests.bench.child import peak_mib
 from tests.testkit.builders import data_file

@@ -24,9 +24,9 @@ from rich.console import Console
 from rich.table import Table as Printed
 
 from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.spec.schema import Schema
+from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import open_catalog
-from paimon_assets.engine.table.segment_import import SegmentSource
+from paimon_assets.engine.table.segments.segment_import import SegmentSource
 from paimon_assets.engine.table.table import Table
 
 SCHEMA = Schema.of(
@@ -170,8 +170,8 @@ def _measure_spark(
     table: Table, source: SegmentSource, folder: Path, note: Callable[..., None]
 ) -> None:
     from paimon_assets.spark.executor import SparkExecutor
-    from paimon_assets.spark.native_read import NATIVE_READ
-    from paimon_assets.spark.session import SparkSettings, get_session, stop_session
+    from paimon_assets.spark.native.native_read import NATIVE_READ
+    from paimon_assets.spark.session.session import SparkSettings, get_session, stop_session
 
     executor = SparkExecutor(get_session(SparkSettings(master="local[2]", driver_memory="1g")))
     executor.session.range(10).count()

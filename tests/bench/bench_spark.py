@@ -29,14 +29,14 @@ from pyspark.sql import functions as fn
 from rich.console import Console
 from rich.table import Table as RichTable
 
-from paimon_assets.engine.spec.schema import Schema
+from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import TableCatalog, open_catalog
+from paimon_assets.spark.dataframes.merge import merge_dataframe
+from paimon_assets.spark.dataframes.streaming import streaming_sink
+from paimon_assets.spark.dataframes.tables import write_dataframe
 from paimon_assets.spark.executor import SparkExecutor
-from paimon_assets.spark.merge import merge_dataframe
-from paimon_assets.spark.native_read import NATIVE_READ
-from paimon_assets.spark.session import SparkSettings, get_session, stop_session
-from paimon_assets.spark.streaming import streaming_sink
-from paimon_assets.spark.tables import write_dataframe
+from paimon_assets.spark.native.native_read import NATIVE_READ
+from paimon_assets.spark.session.session import SparkSettings, get_session, stop_session
 from tests.bench.workload import TABLES, UPSERTS, load_input
 
 INPUTS = Path(__file__).resolve().parents[2] / ".bench" / "input"

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_assets.engine.codec.arrow_types import to_arrow_type
-from paimon_assets.engine.codec.arrow_values import from_scalar, internals, to_scalar
+from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
+from paimon_assets.engine.codec.arrow.arrow_values import from_scalar, internals, to_scalar
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.type_text import parse_type
-from tests.codec.strategies import arrow_columns, atomic_types, typed_rows, values
+from paimon_assets.engine.spec.types.type_text import parse_type
+from tests.testkit.codec_strategies import arrow_columns, atomic_types, typed_rows, values
 
 
 @given(st.data(), atomic_types)

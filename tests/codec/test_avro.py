@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_assets.engine.codec.avro import RecordSchema, read_container, write_container
+from paimon_assets.engine.codec.avro.avro import RecordSchema, read_container, write_container
 from paimon_assets.engine.errors import FormatError
-from tests.codec.strategies import longs, texts
+from tests.testkit.codec_strategies import longs, texts
 
 SCHEMA_JSON = {
     "type": "record",

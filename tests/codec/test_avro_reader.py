@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_assets.engine.codec.avro import RecordSchema, read_rows
-from paimon_assets.engine.codec.avro_reader import compile_reader
+from paimon_assets.engine.codec.avro.avro import RecordSchema, read_rows
+from paimon_assets.engine.codec.avro.avro_reader import compile_reader
 from paimon_assets.engine.errors import FormatError
 
 INNER: Any = {

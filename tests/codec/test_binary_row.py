@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_assets.engine.codec.binary_row import (
+from paimon_assets.engine.codec.rows.binary_row import (
     deserialize_row,
     row_bytes,
     row_values,
@@ -18,9 +18,15 @@ from paimon_assets.engine.errors import (
     PaimonError,
     UnsupportedFeatureError,
 )
-from paimon_assets.engine.spec.stats import EMPTY_ROW
-from paimon_assets.engine.spec.type_text import parse_type
-from tests.codec.strategies import arrow_columns, atomic_types, nested_types, typed_rows, values
+from paimon_assets.engine.spec.metadata.simple_stats import EMPTY_ROW
+from paimon_assets.engine.spec.types.type_text import parse_type
+from tests.testkit.codec_strategies import (
+    arrow_columns,
+    atomic_types,
+    nested_types,
+    typed_rows,
+    values,
+)
 
 SENTENCE = (
     "Two roads diverged in a wood, and I took the one less traveled by, "

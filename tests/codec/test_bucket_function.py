@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_assets.engine.codec.binary_row import row_bytes
-from paimon_assets.engine.codec.bucket_function import bucket_numbers, bucket_of
-from paimon_assets.engine.codec.row_words import row_hash, row_hashes
+from paimon_assets.engine.codec.hashing.bucket_function import bucket_numbers, bucket_of
+from paimon_assets.engine.codec.hashing.row_words import row_hash, row_hashes
+from paimon_assets.engine.codec.rows.binary_row import row_bytes
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
-from paimon_assets.engine.spec.options import BucketFunctionType
-from paimon_assets.engine.spec.type_text import parse_type
-from tests.codec.strategies import arrow_columns, atomic_types, texts, typed_rows
+from paimon_assets.engine.spec.options.all_options import BucketFunctionType
+from paimon_assets.engine.spec.types.type_text import parse_type
+from tests.testkit.codec_strategies import arrow_columns, atomic_types, texts, typed_rows
 
 DEFAULT, MOD, HIVE = BucketFunctionType.DEFAULT, BucketFunctionType.MOD, BucketFunctionType.HIVE
 MILLIS, MICROS = 1_000_000, 1000

@@ -2,11 +2,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_assets.engine.codec.binary_row import row_bytes, row_values
-from paimon_assets.engine.codec.data_file_row import FILE_ROW_TYPES, file_from_row, file_to_row
+from paimon_assets.engine.codec.rows.binary_row import row_bytes, row_values
+from paimon_assets.engine.codec.rows.data_file_row import FILE_ROW_TYPES, file_from_row, file_to_row
 from paimon_assets.engine.errors import FormatError
-from tests.codec.strategies import data_files
 from tests.testkit.builders import data_file
+from tests.testkit.codec_strategies import data_files
 
 
 @given(data_files)

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from paimon_assets.engine.codec.deletion_vector import (
+from paimon_assets.engine.codec.avro.index_manifest import read_index_manifest
+from paimon_assets.engine.codec.bitmaps.deletion_vector import (
     DeletionVector,
     decode_vector,
     encode_vector,
     write_index_file,
 )
-from paimon_assets.engine.codec.index_manifest import read_index_manifest
 from paimon_assets.engine.errors import FormatError, InvalidInputError
 
 TABLES = Path(__file__).parents[3] / "shared" / "tables"

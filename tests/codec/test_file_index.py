@@ -11,23 +11,30 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_assets.engine.codec.arrow_types import to_arrow_type
-from paimon_assets.engine.codec.arrow_values import internals
-from paimon_assets.engine.codec.file_index import decode_file_index, encode_file_index
-from paimon_assets.engine.codec.file_index_bitmap import (
+from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
+from paimon_assets.engine.codec.arrow.arrow_values import internals
+from paimon_assets.engine.codec.file_index.file_index import decode_file_index, encode_file_index
+from paimon_assets.engine.codec.file_index.file_index_bitmap import (
     BLOCK_VERSION,
     FLAT_VERSION,
     BitmapBuilder,
     is_indexed_by_bitmap,
 )
-from paimon_assets.engine.codec.file_index_bloom import BloomBuilder, is_indexed_by_bloom, may_hold
-from paimon_assets.engine.codec.file_index_bsi import BsiBuilder, is_indexed_by_bsi
-from paimon_assets.engine.codec.file_index_predicate import has_passing_rows, passing_rows
-from paimon_assets.engine.codec.metadata_json import schema_from_json
-from paimon_assets.engine.codec.xxhash64 import xxhash64
+from paimon_assets.engine.codec.file_index.file_index_bloom import (
+    BloomBuilder,
+    is_indexed_by_bloom,
+    may_hold,
+)
+from paimon_assets.engine.codec.file_index.file_index_bsi import BsiBuilder, is_indexed_by_bsi
+from paimon_assets.engine.codec.file_index.file_index_predicate import (
+    has_passing_rows,
+    passing_rows,
+)
+from paimon_assets.engine.codec.hashing.xxhash64 import xxhash64
+from paimon_assets.engine.codec.json.metadata_json import schema_from_json
 from paimon_assets.engine.data.arrow_predicate import passing_rows as true_rows
 from paimon_assets.engine.errors import FormatError
-from paimon_assets.engine.spec.predicate import (
+from paimon_assets.engine.spec.predicate.predicate import (
     CompareOp,
     Comparison,
     In,
@@ -37,9 +44,9 @@ from paimon_assets.engine.spec.predicate import (
     any_of,
     equal,
 )
-from paimon_assets.engine.spec.schema import Schema, first_table_schema
-from paimon_assets.engine.spec.type_text import parse_type
-from paimon_assets.engine.spec.types import DataField
+from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
+from paimon_assets.engine.spec.types.data_types import DataField
+from paimon_assets.engine.spec.types.type_text import parse_type
 from tests.testkit.rows import rows_to_arrow
 from tests.testkit.strategies import TYPE_TEXTS, values_of
 

@@ -5,21 +5,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_assets.engine.codec.avro import RecordSchema, write_container
-from paimon_assets.engine.codec.index_manifest import (
+from paimon_assets.engine.codec.avro.avro import RecordSchema, write_container
+from paimon_assets.engine.codec.avro.index_manifest import (
     INDEX_MANIFEST_SCHEMA,
     read_index_manifest,
     write_index_manifest,
 )
 from paimon_assets.engine.errors import FormatError
-from paimon_assets.engine.spec.index_file import (
+from paimon_assets.engine.spec.metadata.index_file import (
     DeletionVectorMeta,
     GlobalIndexMeta,
     IndexFileMeta,
     IndexManifestEntry,
     live_index_entries,
 )
-from paimon_assets.engine.spec.manifest import FileKind
+from paimon_assets.engine.spec.metadata.manifest import FileKind
 
 TABLES = Path(__file__).parents[3] / "shared" / "tables"
 LONGS = st.integers(0, 2**62)

@@ -2,14 +2,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_assets.engine.codec.java_stream import (
+from paimon_assets.engine.codec.rows.java_stream import (
     DataInput,
     DataOutput,
     decode_modified_utf8,
     encode_modified_utf8,
 )
 from paimon_assets.engine.errors import FormatError, InvalidInputError
-from tests.codec.strategies import longs
+from tests.testkit.codec_strategies import longs
 
 
 @given(st.text())

@@ -8,10 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_assets.engine.codec.avro import MAGIC
-from paimon_assets.engine.codec.binary_row import deserialize_row, serialize_row
-from paimon_assets.engine.codec.bucket_function import bucket_numbers, bucket_of
-from paimon_assets.engine.codec.manifest_avro import (
+from paimon_assets.engine.codec.avro.avro import MAGIC
+from paimon_assets.engine.codec.avro.manifest_avro import (
     MANIFEST_LIST_SCHEMA,
     MANIFEST_SCHEMA,
     read_manifest,
@@ -19,15 +17,17 @@ from paimon_assets.engine.codec.manifest_avro import (
     write_manifest,
     write_manifest_list,
 )
-from paimon_assets.engine.codec.metadata_json import (
+from paimon_assets.engine.codec.hashing.bucket_function import bucket_numbers, bucket_of
+from paimon_assets.engine.codec.json.metadata_json import (
     schema_from_json,
     schema_to_json,
     snapshot_from_json,
     snapshot_to_json,
 )
+from paimon_assets.engine.codec.rows.binary_row import deserialize_row, serialize_row
 from paimon_assets.engine.errors import FormatError
-from paimon_assets.engine.spec.options import BUCKET
-from paimon_assets.engine.spec.types import TIMESTAMP_ROOTS, TypeRoot
+from paimon_assets.engine.spec.options.all_options import BUCKET
+from paimon_assets.engine.spec.types.data_types import TIMESTAMP_ROOTS, TypeRoot
 
 TABLES = Path(__file__).parents[3] / "shared" / "tables"
 ROOTS = sorted(path.parent for path in TABLES.glob("**/schema") if "branch" not in path.parts)

@@ -3,9 +3,9 @@ from itertools import pairwise
 
 import pytest
 
-from paimon_assets.engine.codec.binary_row import serialize_row
-from paimon_assets.engine.codec.key_range import comparable_key, key_range
-from paimon_assets.engine.spec.types import AtomicType, TypeRoot, bigint, string
+from paimon_assets.engine.codec.rows.binary_row import serialize_row
+from paimon_assets.engine.codec.rows.key_range import comparable_key, key_range
+from paimon_assets.engine.spec.types.data_types import AtomicType, TypeRoot, bigint, string
 from tests.testkit.builders import data_file
 
 DOUBLE = AtomicType(root=TypeRoot.DOUBLE)

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import orc
 
-from paimon_assets.engine.codec.avro import RecordSchema, read_container, write_container
-from paimon_assets.engine.codec.manifest_avro import (
+from paimon_assets.engine.codec.avro.avro import RecordSchema, read_container, write_container
+from paimon_assets.engine.codec.avro.manifest_avro import (
     MANIFEST_LIST_SCHEMA,
     MANIFEST_SCHEMA,
     read_manifest,
@@ -19,10 +19,10 @@ from paimon_assets.engine.codec.manifest_avro import (
     write_manifest_list,
 )
 from paimon_assets.engine.errors import FormatError
-from paimon_assets.engine.spec.data_file import DataFileMeta
-from paimon_assets.engine.spec.manifest import FileKind, ManifestEntry, ManifestFileMeta
-from tests.codec.strategies import data_files, longs, stats, texts
+from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
+from paimon_assets.engine.spec.metadata.manifest import FileKind, ManifestEntry, ManifestFileMeta
 from tests.testkit.builders import data_file, entry
+from tests.testkit.codec_strategies import data_files, longs, stats, texts
 
 entries = st.builds(
     ManifestEntry,

@@ -4,17 +4,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_assets.engine.codec.metadata_json import (
+from paimon_assets.engine.codec.json.metadata_json import (
     schema_from_json,
     schema_to_json,
     snapshot_from_json,
     snapshot_to_json,
 )
 from paimon_assets.engine.errors import FormatError, PaimonError, UnsupportedFeatureError
-from paimon_assets.engine.spec.schema import Schema, first_table_schema
-from paimon_assets.engine.spec.snapshot import CommitKind
-from tests.codec.strategies import longs, texts
+from paimon_assets.engine.spec.metadata.snapshot import CommitKind
+from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
 from tests.testkit.builders import snapshot
+from tests.testkit.codec_strategies import longs, texts
 
 JAVA_SNAPSHOT = {
     "version": 3,

@@ -1,18 +1,18 @@
 import pytest
 
-from paimon_assets.engine.contract.compact_task import (
+from paimon_assets.engine.contract.split import DataSplit, DeletionFile
+from paimon_assets.engine.contract.tasks.compact_task import (
     CompactTask,
     dump_compact_task,
     load_compact_task,
 )
-from paimon_assets.engine.contract.split import DataSplit, DeletionFile
 from paimon_assets.engine.errors import FormatError
-from paimon_assets.engine.spec.index_file import (
+from paimon_assets.engine.spec.metadata.index_file import (
     DELETION_VECTORS_INDEX,
     DeletionVectorMeta,
     IndexFileMeta,
 )
-from paimon_assets.engine.spec.stats import EMPTY_ROW
+from paimon_assets.engine.spec.metadata.simple_stats import EMPTY_ROW
 from tests.testkit.builders import data_file
 
 

@@ -1,6 +1,6 @@
 import pytest
 
-from paimon_assets.engine.contract.footer_task import (
+from paimon_assets.engine.contract.tasks.footer_task import (
     FileFooter,
     FooterContext,
     FooterRequest,
@@ -12,9 +12,9 @@ from paimon_assets.engine.contract.footer_task import (
     load_footers,
 )
 from paimon_assets.engine.errors import FormatError
-from paimon_assets.engine.spec.schema import Schema, first_table_schema
-from paimon_assets.engine.spec.segment_rules import FileColumn
-from paimon_assets.engine.spec.stats import SimpleStats
+from paimon_assets.engine.spec.metadata.simple_stats import SimpleStats
+from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
+from paimon_assets.engine.spec.segments.segment_rules import FileColumn
 
 _COLUMNS = (
     FileColumn(name="ä", type_text="INT"),

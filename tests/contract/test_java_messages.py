@@ -4,31 +4,31 @@ from pathlib import Path
 
 import pytest
 
-from paimon_assets.engine.codec.data_file_row import file_to_row
-from paimon_assets.engine.codec.index_file_row import (
+from paimon_assets.engine.codec.avro.manifest_avro import read_manifest
+from paimon_assets.engine.codec.rows.data_file_row import file_to_row
+from paimon_assets.engine.codec.rows.index_file_row import (
     IndexRowLayout,
     index_from_row,
     index_to_row,
 )
-from paimon_assets.engine.codec.java_stream import DataOutput
-from paimon_assets.engine.codec.manifest_avro import read_manifest
+from paimon_assets.engine.codec.rows.java_stream import DataOutput
 from paimon_assets.engine.contract.commit_message import (
     CommitMessage,
     CompactIncrement,
     DataIncrement,
 )
-from paimon_assets.engine.contract.wire_java_messages import (
+from paimon_assets.engine.contract.wire.wire_java_messages import (
     JAVA_MESSAGE_VERSION,
     dump_java_messages,
     load_java_messages,
 )
 from paimon_assets.engine.errors import FormatError, UnsupportedFeatureError
-from paimon_assets.engine.spec.index_file import (
+from paimon_assets.engine.spec.metadata.index_file import (
     DeletionVectorMeta,
     GlobalIndexMeta,
     IndexFileMeta,
 )
-from paimon_assets.engine.spec.stats import EMPTY_ROW
+from paimon_assets.engine.spec.metadata.simple_stats import EMPTY_ROW
 from tests.testkit.builders import data_file
 
 TABLES = Path(__file__).parents[3] / "shared" / "tables"

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from paimon_assets.engine.contract.merge_on import MergeOn
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError
-from paimon_assets.engine.spec.predicate import And, In
-from paimon_assets.engine.spec.schema import Schema, first_table_schema
+from paimon_assets.engine.spec.predicate.predicate import And, In
+from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
 
 COLUMNS = {"p": "INT", "id": "BIGINT", "name": "STRING", "flag": "BOOLEAN", "amount": "DOUBLE"}
 NAMES = ["p", "id", "name", "flag"]

@@ -1,4 +1,4 @@
-from paimon_assets.engine.contract.overflow_task import (
+from paimon_assets.engine.contract.tasks.overflow_task import (
     CastColumn,
     ColumnLosses,
     LostValue,
@@ -11,9 +11,9 @@ from paimon_assets.engine.contract.overflow_task import (
     load_overflow_context,
     load_overflow_request,
 )
-from paimon_assets.engine.spec.cast_fit import Loss
-from paimon_assets.engine.spec.type_text import parse_type
-from paimon_assets.engine.spec.types import DataField
+from paimon_assets.engine.spec.types.cast_fit import Loss
+from paimon_assets.engine.spec.types.data_types import DataField
+from paimon_assets.engine.spec.types.type_text import parse_type
 from tests.testkit.builders import data_file
 
 HELD = DataField(id=3, name="old", type=parse_type("STRING"))

@@ -3,14 +3,14 @@
 import pytest
 
 from paimon_assets.engine.contract.context import ReadContext, WriteContext
-from paimon_assets.engine.contract.postpone_task import (
+from paimon_assets.engine.contract.tasks.postpone_task import (
     PostponeContext,
     dump_postpone_context,
     load_postpone_context,
 )
 from paimon_assets.engine.errors import FormatError
 from paimon_assets.engine.fileio.base import FileIOSpec
-from paimon_assets.engine.spec.schema import Schema, first_table_schema
+from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
 
 SCHEMA = first_table_schema(
     Schema.of({"k": "INT"}, primary_keys=["k"], options={"bucket": "-2"}), time_millis=0

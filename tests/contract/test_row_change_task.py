@@ -7,7 +7,8 @@ import pytest
 
 from paimon_assets.engine.contract.commit_message import CommitMessage, DataIncrement, WriteResult
 from paimon_assets.engine.contract.context import ReadContext, WriteContext
-from paimon_assets.engine.contract.row_change_task import (
+from paimon_assets.engine.contract.split import DataSplit
+from paimon_assets.engine.contract.tasks.row_change_task import (
     RowChange,
     RowChangeResult,
     RowChangeTask,
@@ -18,10 +19,11 @@ from paimon_assets.engine.contract.row_change_task import (
     load_row_change_result,
     load_row_change_task,
 )
-from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.errors import FormatError
 from paimon_assets.engine.fileio.base import FileIOSpec
-from paimon_assets.engine.spec.expression import (
+from paimon_assets.engine.spec.metadata.index_file import IndexFileMeta
+from paimon_assets.engine.spec.metadata.simple_stats import EMPTY_ROW
+from paimon_assets.engine.spec.predicate.expression import (
     Assignment,
     ColumnValue,
     LiteralValue,
@@ -29,9 +31,7 @@ from paimon_assets.engine.spec.expression import (
     Operator,
     SourceValue,
 )
-from paimon_assets.engine.spec.index_file import IndexFileMeta
-from paimon_assets.engine.spec.schema import Schema, first_table_schema
-from paimon_assets.engine.spec.stats import EMPTY_ROW
+from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
 from tests.testkit.builders import data_file
 
 SCHEMA = first_table_schema(Schema.of({"a": "INT", "d": "DECIMAL(5, 2)"}), time_millis=0)

@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_assets.engine.codec.binary_row import row_bytes, row_values
-from paimon_assets.engine.codec.data_file_row import FILE_ROW_TYPES, file_to_row
-from paimon_assets.engine.codec.java_stream import DataInput, DataOutput
-from paimon_assets.engine.contract import wire, wire_messages, wire_predicate
+from paimon_assets.engine.codec.rows.binary_row import row_bytes, row_values
+from paimon_assets.engine.codec.rows.data_file_row import FILE_ROW_TYPES, file_to_row
+from paimon_assets.engine.codec.rows.java_stream import DataInput, DataOutput
 from paimon_assets.engine.contract.commit_message import (
     CommitMessage,
     CompactIncrement,
@@ -20,6 +19,7 @@ from paimon_assets.engine.contract.commit_message import (
 )
 from paimon_assets.engine.contract.context import BucketState, ReadContext, WriteContext
 from paimon_assets.engine.contract.split import DataSplit, DeletionFile
+from paimon_assets.engine.contract.wire import wire, wire_messages, wire_predicate
 from paimon_assets.engine.errors import (
     ERROR_CLASSES,
     CommitConflictError,
@@ -29,7 +29,8 @@ from paimon_assets.engine.errors import (
     UnsupportedFeatureError,
 )
 from paimon_assets.engine.fileio.base import FileIOSpec
-from paimon_assets.engine.spec.predicate import (
+from paimon_assets.engine.spec.metadata.simple_stats import EMPTY_ROW
+from paimon_assets.engine.spec.predicate.predicate import (
     And,
     CompareOp,
     Comparison,
@@ -39,10 +40,9 @@ from paimon_assets.engine.spec.predicate import (
     StartsWith,
     bind,
 )
-from paimon_assets.engine.spec.schema import Schema, first_table_schema
-from paimon_assets.engine.spec.stats import EMPTY_ROW
-from tests.codec.strategies import data_files, longs, texts
+from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
 from tests.testkit.builders import data_file
+from tests.testkit.codec_strategies import data_files, longs, texts
 
 TABLES = Path(__file__).parents[3] / "shared" / "tables"
 JAVA_SPLITS = sorted(TABLES.glob("**/data_splits/*"))

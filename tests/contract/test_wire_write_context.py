@@ -7,10 +7,10 @@ from paimon_assets.engine.contract.context import (
     WriteContext,
 )
 from paimon_assets.engine.contract.split import DataSplit
-from paimon_assets.engine.contract.wire import dump_write_context, load_write_context
+from paimon_assets.engine.contract.wire.wire import dump_write_context, load_write_context
 from paimon_assets.engine.fileio.base import FileIOSpec
-from paimon_assets.engine.spec.index_file import HASH_INDEX, IndexFileMeta
-from paimon_assets.engine.spec.schema import Schema, first_table_schema
+from paimon_assets.engine.spec.metadata.index_file import HASH_INDEX, IndexFileMeta
+from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
 from tests.testkit.builders import data_file
 
 SCHEMA = first_table_schema(

@@ -11,10 +11,10 @@ from paimon_assets.engine.errors import (
     PaimonError,
 )
 from paimon_assets.engine.fileio.local import LocalFileIO
-from paimon_assets.engine.spec.schema_change import AddColumn
-from paimon_assets.engine.spec.types import bigint
-from tests.control.tables import commit, live_names, message, new_store, newest, plain_file
+from paimon_assets.engine.spec.evolution.schema_change import AddColumn
+from paimon_assets.engine.spec.types.data_types import bigint
 from tests.testkit.faulty_fileio import Fault, FaultyFileIO
+from tests.testkit.metadata_tables import commit, live_names, message, new_store, newest, plain_file
 
 
 @pytest.fixture

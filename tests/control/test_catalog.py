@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_assets.engine.control.catalog import Identifier
-from paimon_assets.engine.control.filesystem_catalog import FilesystemCatalog
+from paimon_assets.engine.control.catalog.catalog import Identifier
+from paimon_assets.engine.control.catalog.filesystem_catalog import FilesystemCatalog
 from paimon_assets.engine.errors import AlreadyExistsError, InvalidInputError, NotFoundError
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.fileio.opening import file_io_for
-from paimon_assets.engine.spec.schema import Schema
+from paimon_assets.engine.spec.schema.schema import Schema
 
 _SPAWN = multiprocessing.get_context("spawn")
 SCHEMA = Schema.of({"a": "INT"})

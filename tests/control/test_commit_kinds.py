@@ -15,15 +15,16 @@ from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommi
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.errors import CommitConflictError, InvalidInputError, StorageError
 from paimon_assets.engine.fileio.local import LocalFileIO
-from paimon_assets.engine.spec.index_file import (
+from paimon_assets.engine.spec.metadata.index_file import (
     HASH_INDEX,
     DeletionVectorMeta,
     IndexFileMeta,
 )
-from paimon_assets.engine.spec.snapshot import CommitKind, Snapshot
-from paimon_assets.engine.spec.statistics import ColumnStatistics, Statistics
-from paimon_assets.engine.spec.stats import EMPTY_ROW
-from tests.control.tables import (
+from paimon_assets.engine.spec.metadata.simple_stats import EMPTY_ROW
+from paimon_assets.engine.spec.metadata.snapshot import CommitKind, Snapshot
+from paimon_assets.engine.spec.metadata.table_statistics import ColumnStatistics, Statistics
+from tests.testkit.faulty_fileio import FaultyFileIO
+from tests.testkit.metadata_tables import (
     KEYED,
     FixedClock,
     commit,
@@ -37,7 +38,6 @@ from tests.control.tables import (
     referenced_manifests,
     vectors_of,
 )
-from tests.testkit.faulty_fileio import FaultyFileIO
 
 
 def _index_names(store: FileStore) -> list[str]:

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_assets.engine.control.row_change.complement import complement
-from paimon_assets.engine.spec.predicate import (
+from paimon_assets.engine.spec.predicate.predicate import (
     And,
     CompareOp,
     Comparison,
@@ -13,7 +13,7 @@ from paimon_assets.engine.spec.predicate import (
     Or,
     StartsWith,
 )
-from paimon_assets.engine.spec.schema import Schema, first_table_schema
+from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
 from tests.testkit.predicate_truth import truth
 
 SCHEMA = first_table_schema(

@@ -5,7 +5,7 @@ import multiprocessing
 from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.fileio.local import LocalFileIO
-from tests.control.tables import (
+from tests.testkit.metadata_tables import (
     live_names,
     manifest_files,
     message,

@@ -2,11 +2,11 @@ import os
 
 import pytest
 
-from paimon_assets.engine.control.consumer_manager import ConsumerManager
+from paimon_assets.engine.control.managers.consumer_manager import ConsumerManager
 from paimon_assets.engine.errors import FormatError, InvalidInputError
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.paths import TablePaths
-from tests.control.tables import FixedClock
+from tests.testkit.metadata_tables import FixedClock
 
 
 @pytest.fixture

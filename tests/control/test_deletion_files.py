@@ -2,19 +2,19 @@ from dataclasses import replace
 
 import pytest
 
-from paimon_assets.engine.codec.binary_row import serialize_row
+from paimon_assets.engine.codec.rows.binary_row import serialize_row
 from paimon_assets.engine.contract.split import DeletionFile
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.scan.deletion_files import deletion_files
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
 from paimon_assets.engine.control.scan.table_scan import scan_table
 from paimon_assets.engine.errors import FormatError
-from paimon_assets.engine.spec.index_file import DeletionVectorMeta
-from paimon_assets.engine.spec.manifest import FileKind
-from paimon_assets.engine.spec.schema import Schema
-from paimon_assets.engine.spec.stats import EMPTY_ROW
-from paimon_assets.engine.spec.types import string
-from tests.control.tables import (
+from paimon_assets.engine.spec.metadata.index_file import DeletionVectorMeta
+from paimon_assets.engine.spec.metadata.manifest import FileKind
+from paimon_assets.engine.spec.metadata.simple_stats import EMPTY_ROW
+from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets.engine.spec.types.data_types import string
+from tests.testkit.metadata_tables import (
     commit,
     message,
     new_store,

@@ -3,9 +3,9 @@ import pytest
 from paimon_assets.engine.control.scan.diff_splits import diff_splits
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.index_file import DeletionVectorMeta
-from paimon_assets.engine.spec.snapshot import CommitKind
-from tests.control.tables import (
+from paimon_assets.engine.spec.metadata.index_file import DeletionVectorMeta
+from paimon_assets.engine.spec.metadata.snapshot import CommitKind
+from tests.testkit.metadata_tables import (
     KEYED,
     commit,
     keyed_file,

@@ -14,10 +14,11 @@ from paimon_assets.engine.control.maintenance.retention import Retention
 from paimon_assets.engine.control.maintenance.tag_files import delete_tag, expire_tags
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError, StorageError
 from paimon_assets.engine.fileio.local import LocalFileIO
-from paimon_assets.engine.spec.option import Options
-from paimon_assets.engine.spec.schema import Schema
-from paimon_assets.engine.spec.snapshot import LEDGER_PROPERTY_PREFIX, CommitKind
-from tests.control.tables import (
+from paimon_assets.engine.spec.metadata.snapshot import LEDGER_PROPERTY_PREFIX, CommitKind
+from paimon_assets.engine.spec.options.option import Options
+from paimon_assets.engine.spec.schema.schema import Schema
+from tests.testkit.faulty_fileio import Fault, FaultyFileIO
+from tests.testkit.metadata_tables import (
     KEYED,
     FixedClock,
     commit,
@@ -28,7 +29,6 @@ from tests.control.tables import (
     plain_file,
     referenced_manifests,
 )
-from tests.testkit.faulty_fileio import Fault, FaultyFileIO
 
 NEWEST = Retention(min_count=1, max_count=1, time_ms=0, limit=100)
 HOUR = 3_600_000

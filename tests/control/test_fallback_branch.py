@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from paimon_assets.engine.codec.binary_row import serialize_row
-from paimon_assets.engine.codec.metadata_json import schema_to_json
+from paimon_assets.engine.codec.json.metadata_json import schema_to_json
+from paimon_assets.engine.codec.rows.binary_row import serialize_row
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.scan.table_scan import scan_table
 from paimon_assets.engine.errors import NotFoundError, UnsupportedFeatureError
 from paimon_assets.engine.fileio.local import LocalFileIO
-from paimon_assets.engine.spec.predicate import bind, equal
-from paimon_assets.engine.spec.schema import Schema
-from paimon_assets.engine.spec.types import bigint, string
-from tests.control.tables import commit, message, new_store, plain_file
+from paimon_assets.engine.spec.predicate.predicate import bind, equal
+from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets.engine.spec.types.data_types import bigint, string
+from tests.testkit.metadata_tables import commit, message, new_store, plain_file
 
 FALLBACK = {"scan.fallback-branch": "test"}
 PARTITIONED = Schema.of({"p": "STRING", "x": "INT"}, partition_keys=["p"])

@@ -2,7 +2,7 @@ import pytest
 
 from paimon_assets.engine.control.features import check_readable, check_writable
 from paimon_assets.engine.errors import UnsupportedFeatureError
-from paimon_assets.engine.spec.schema import Schema, TableSchema, first_table_schema
+from paimon_assets.engine.spec.schema.schema import Schema, TableSchema, first_table_schema
 
 KEY = {"columns": {"k": "INT", "v": "INT"}, "primary_keys": ["k"]}
 PLAIN = {"columns": {"k": "INT", "v": "INT"}}

@@ -3,10 +3,11 @@ from typing import Any
 
 import pytest
 
-from paimon_assets.engine.codec.binary_row import serialize_row
+from paimon_assets.engine.codec.rows.binary_row import serialize_row
 from paimon_assets.engine.control.scan.file_pruning import FilePruning
-from paimon_assets.engine.spec.manifest import ManifestEntry
-from paimon_assets.engine.spec.predicate import (
+from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
+from paimon_assets.engine.spec.metadata.simple_stats import SimpleStats
+from paimon_assets.engine.spec.predicate.predicate import (
     CompareOp,
     Comparison,
     In,
@@ -16,10 +17,9 @@ from paimon_assets.engine.spec.predicate import (
     bind,
     equal,
 )
-from paimon_assets.engine.spec.schema import Schema, TableSchema, first_table_schema
-from paimon_assets.engine.spec.stats import SimpleStats
-from paimon_assets.engine.spec.type_text import parse_type
-from paimon_assets.engine.spec.types import DataField
+from paimon_assets.engine.spec.schema.schema import Schema, TableSchema, first_table_schema
+from paimon_assets.engine.spec.types.data_types import DataField
+from paimon_assets.engine.spec.types.type_text import parse_type
 from tests.testkit.builders import data_file, entry
 
 

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from paimon_assets.engine.codec.metadata_json import schema_to_json, snapshot_to_json
+from paimon_assets.engine.codec.json.metadata_json import schema_to_json, snapshot_to_json
 from paimon_assets.engine.contract.commit_message import CommitMessage, CompactIncrement
 from paimon_assets.engine.control.commit.abort import abort
 from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
@@ -16,9 +16,11 @@ from paimon_assets.engine.errors import (
     UnsupportedFeatureError,
 )
 from paimon_assets.engine.fileio.local import LocalFileIO
-from paimon_assets.engine.spec.schema import Schema, first_table_schema
-from paimon_assets.engine.spec.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind
-from tests.control.tables import (
+from paimon_assets.engine.spec.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind
+from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
+from tests.testkit.builders import snapshot
+from tests.testkit.faulty_fileio import Fault, FaultyFileIO
+from tests.testkit.metadata_tables import (
     APPEND,
     KEYED,
     FixedClock,
@@ -32,8 +34,6 @@ from tests.control.tables import (
     plain_file,
     referenced_manifests,
 )
-from tests.testkit.builders import snapshot
-from tests.testkit.faulty_fileio import Fault, FaultyFileIO
 
 
 def _commit_as(store: FileStore, user: str, *messages: CommitMessage, clock=None, **more):

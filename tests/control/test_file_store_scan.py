@@ -1,12 +1,13 @@
 import pytest
 
-from paimon_assets.engine.codec.binary_row import serialize_row
+from paimon_assets.engine.codec.rows.binary_row import serialize_row
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.control.manifest_store import ManifestStore
+from paimon_assets.engine.control.manifests.manifest_store import ManifestStore
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
 from paimon_assets.engine.errors import NotFoundError, UnsupportedFeatureError
 from paimon_assets.engine.fileio.local import LocalFileIO
-from paimon_assets.engine.spec.predicate import (
+from paimon_assets.engine.spec.metadata.snapshot import CommitKind
+from paimon_assets.engine.spec.predicate.predicate import (
     CompareOp,
     Comparison,
     In,
@@ -17,10 +18,9 @@ from paimon_assets.engine.spec.predicate import (
     bind,
     equal,
 )
-from paimon_assets.engine.spec.schema import Schema
-from paimon_assets.engine.spec.snapshot import CommitKind
-from paimon_assets.engine.spec.types import string
-from tests.control.tables import (
+from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets.engine.spec.types.data_types import string
+from tests.testkit.metadata_tables import (
     KEYED,
     commit,
     keyed_file,

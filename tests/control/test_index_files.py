@@ -4,14 +4,14 @@ import pytest
 
 from paimon_assets.engine.control.commit.index_files import applied, check_vectors
 from paimon_assets.engine.errors import CommitConflictError
-from paimon_assets.engine.spec.index_file import (
+from paimon_assets.engine.spec.metadata.index_file import (
     DELETION_VECTORS_INDEX,
     HASH_INDEX,
     DeletionVectorMeta,
     IndexFileMeta,
     IndexManifestEntry,
 )
-from paimon_assets.engine.spec.manifest import FileKind, ManifestEntry
+from paimon_assets.engine.spec.metadata.manifest import FileKind, ManifestEntry
 from tests.testkit.builders import data_file, entry
 
 ADD, DELETE = FileKind.ADD, FileKind.DELETE

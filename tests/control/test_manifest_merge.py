@@ -4,15 +4,19 @@ from dataclasses import dataclass, field
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_assets.engine.control.manifest_merge import MergeLimits, cancelled, merge_manifests
-from paimon_assets.engine.spec.manifest import (
+from paimon_assets.engine.control.manifests.manifest_merge import (
+    MergeLimits,
+    cancelled,
+    merge_manifests,
+)
+from paimon_assets.engine.spec.metadata.manifest import (
     FileKind,
     ManifestEntry,
     ManifestFileMeta,
     live_entries,
 )
-from paimon_assets.engine.spec.options import Options
-from paimon_assets.engine.spec.stats import EMPTY_STATS
+from paimon_assets.engine.spec.metadata.simple_stats import EMPTY_STATS
+from paimon_assets.engine.spec.options.all_options import Options
 from tests.testkit.builders import data_file, entry
 
 _ENTRY_BYTES = 10

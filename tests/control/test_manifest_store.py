@@ -4,22 +4,22 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_assets.engine.codec.binary_row import deserialize_row, serialize_row
-from paimon_assets.engine.control.manifest_store import (
+from paimon_assets.engine.codec.rows.binary_row import deserialize_row, serialize_row
+from paimon_assets.engine.control.manifests.manifest_store import (
     ManifestCache,
     ManifestNames,
     ManifestStore,
 )
-from paimon_assets.engine.control.partition_values import PartitionValues
+from paimon_assets.engine.control.manifests.partition_values import PartitionValues
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
 from paimon_assets.engine.fileio.local import LocalFileIO
-from paimon_assets.engine.spec.manifest import FileKind
+from paimon_assets.engine.spec.metadata.manifest import FileKind
 from paimon_assets.engine.spec.paths import TablePaths
-from paimon_assets.engine.spec.schema import Schema, first_table_schema
-from paimon_assets.engine.spec.types import bigint, string
-from tests.control.tables import commit, message, new_store, newest, plain_file
+from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
+from paimon_assets.engine.spec.types.data_types import bigint, string
 from tests.testkit.builders import data_file, entry
 from tests.testkit.faulty_fileio import FaultyFileIO
+from tests.testkit.metadata_tables import commit, message, new_store, newest, plain_file
 
 PARTITIONED = first_table_schema(
     Schema.of({"p": "BIGINT", "q": "STRING", "x": "INT"}, partition_keys=["p", "q"]),
@@ -85,7 +85,7 @@ def test_a_filter_sees_the_same_whether_cached_or_not(tmp_path, monkeypatch):
     store = _store(tmp_path)
     assert list(store.read(meta, keep)) == expected
     assert list(store.read(meta, keep)) == expected
-    module = "paimon_assets.engine.control.manifest_store._LARGE_MANIFEST_ENTRIES"
+    module = "paimon_assets.engine.control.manifests.manifest_store._LARGE_MANIFEST_ENTRIES"
     monkeypatch.setattr(module, 10)
     assert list(_store(tmp_path).read(meta, keep)) == expected
     assert list(_store(tmp_path).read(meta)) == entries

@@ -2,19 +2,20 @@
 
 import pytest
 
-from paimon_assets.engine.codec.binary_row import serialize_row
+from paimon_assets.engine.codec.rows.binary_row import serialize_row
 from paimon_assets.engine.contract.commit_message import CommitMessage, DataIncrement
 from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
 from paimon_assets.engine.control.commit.partition_filter import PartitionFilter, bound_spec
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.errors import CommitConflictError, InvalidInputError
 from paimon_assets.engine.fileio.local import LocalFileIO
-from paimon_assets.engine.spec.manifest import FileKind
-from paimon_assets.engine.spec.predicate import equal
-from paimon_assets.engine.spec.schema import Schema
-from paimon_assets.engine.spec.snapshot import CommitKind, Snapshot
-from paimon_assets.engine.spec.types import bigint, string
-from tests.control.tables import (
+from paimon_assets.engine.spec.metadata.manifest import FileKind
+from paimon_assets.engine.spec.metadata.snapshot import CommitKind, Snapshot
+from paimon_assets.engine.spec.predicate.predicate import equal
+from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets.engine.spec.types.data_types import bigint, string
+from tests.testkit.faulty_fileio import FaultyFileIO
+from tests.testkit.metadata_tables import (
     KEYED,
     FixedClock,
     commit,
@@ -29,7 +30,6 @@ from tests.control.tables import (
     vectors_of,
     with_index,
 )
-from tests.testkit.faulty_fileio import FaultyFileIO
 
 DAILY = Schema.of({"dt": "STRING", "hh": "BIGINT", "a": "BIGINT"}, partition_keys=["dt", "hh"])
 KEYED_DAILY = Schema.of(

@@ -5,8 +5,8 @@ import pytest
 from paimon_assets.engine.control.commit.planned_on import PlannedOn
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import CommitConflictError
-from paimon_assets.engine.spec.predicate import equal
-from paimon_assets.engine.spec.schema import Schema
+from paimon_assets.engine.spec.predicate.predicate import equal
+from paimon_assets.engine.spec.schema.schema import Schema
 from tests.testkit.rows import rows_to_arrow
 
 SCHEMA = Schema.of({"id": "BIGINT"}, primary_keys=["id"], options={"bucket": "2"})

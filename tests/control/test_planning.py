@@ -4,17 +4,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paimon_assets.engine.contract.context import BucketState
-from paimon_assets.engine.control import planning
 from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.control.planning import partition_buckets, writer_state
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
+from paimon_assets.engine.control.write import write_planning as planning
+from paimon_assets.engine.control.write.write_planning import partition_buckets, writer_state
 from paimon_assets.engine.fileio.local import LocalFileIO
-from paimon_assets.engine.spec.manifest import ManifestEntry
-from paimon_assets.engine.spec.schema import Schema
-from paimon_assets.engine.spec.snapshot import CommitKind
-from paimon_assets.engine.spec.stats import EMPTY_ROW
-from tests.control.tables import (
+from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
+from paimon_assets.engine.spec.metadata.simple_stats import EMPTY_ROW
+from paimon_assets.engine.spec.metadata.snapshot import CommitKind
+from paimon_assets.engine.spec.schema.schema import Schema
+from tests.testkit.faulty_fileio import FaultyFileIO
+from tests.testkit.metadata_tables import (
     APPEND,
     KEYED,
     FixedClock,
@@ -26,7 +27,6 @@ from tests.control.tables import (
     newest,
     plain_file,
 )
-from tests.testkit.faulty_fileio import FaultyFileIO
 
 
 def _largest(store: FileStore) -> dict[int, int]:

@@ -7,8 +7,8 @@ from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.rollback import rollback_to_snapshot, rollback_to_tag
 from paimon_assets.engine.errors import NotFoundError, PaimonError
 from paimon_assets.engine.fileio.local import LocalFileIO
-from tests.control.tables import commit, live_names, message, new_store, newest, plain_file
 from tests.testkit.faulty_fileio import Fault, FaultyFileIO
+from tests.testkit.metadata_tables import commit, live_names, message, new_store, newest, plain_file
 
 
 @pytest.fixture

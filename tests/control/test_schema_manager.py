@@ -3,7 +3,7 @@ from threading import Barrier
 
 import pytest
 
-from paimon_assets.engine.control.schema_manager import SchemaManager
+from paimon_assets.engine.control.managers.schema_manager import SchemaManager
 from paimon_assets.engine.errors import (
     AlreadyExistsError,
     CommitConflictError,
@@ -12,16 +12,16 @@ from paimon_assets.engine.errors import (
     NotFoundError,
 )
 from paimon_assets.engine.fileio.local import LocalFileIO
-from paimon_assets.engine.spec.paths import TablePaths
-from paimon_assets.engine.spec.schema import Schema
-from paimon_assets.engine.spec.schema_change import (
+from paimon_assets.engine.spec.evolution.schema_change import (
     add_column,
     drop_column,
     rename_column,
     set_option,
 )
-from tests.control.tables import commit, message, new_store, plain_file
+from paimon_assets.engine.spec.paths import TablePaths
+from paimon_assets.engine.spec.schema.schema import Schema
 from tests.testkit.faulty_fileio import FaultyFileIO
+from tests.testkit.metadata_tables import commit, message, new_store, plain_file
 
 SCHEMA = Schema.of({"a": "INT", "b": "STRING"}, primary_keys=["a"], options={"bucket": "1"})
 

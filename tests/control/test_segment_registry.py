@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from paimon_assets.engine.codec.metadata_json import snapshot_from_json
-from paimon_assets.engine.codec.segment_json import (
+from paimon_assets.engine.codec.json.metadata_json import snapshot_from_json
+from paimon_assets.engine.codec.json.segment_json import (
     SegmentList,
     segments_from_json,
     segments_to_json,
@@ -17,11 +17,13 @@ from paimon_assets.engine.contract.commit_message import CommitMessage, CompactI
 from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
-from paimon_assets.engine.control.segment_registry import SegmentRegistry
+from paimon_assets.engine.control.segments.segment_registry import SegmentRegistry
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import FormatError, PaimonError, UnsupportedFeatureError
-from paimon_assets.engine.spec.schema import Schema
-from paimon_assets.engine.spec.segment import (
+from paimon_assets.engine.spec.metadata.simple_stats import EMPTY_ROW
+from paimon_assets.engine.spec.metadata.snapshot import CommitKind
+from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets.engine.spec.segments.segment import (
     Load,
     LoadFile,
     Segment,
@@ -29,10 +31,8 @@ from paimon_assets.engine.spec.segment import (
     SegmentFile,
     SegmentStatus,
 )
-from paimon_assets.engine.spec.snapshot import CommitKind
-from paimon_assets.engine.spec.stats import EMPTY_ROW
-from paimon_assets.engine.table.segment_import import SegmentSource
-from paimon_assets.engine.table.segments import Segments
+from paimon_assets.engine.table.segments.segment_import import SegmentSource
+from paimon_assets.engine.table.segments.segments import Segments
 from tests.testkit.foreign import rows, write
 
 _FILE = SegmentFile(

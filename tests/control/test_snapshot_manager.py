@@ -1,15 +1,15 @@
 import pytest
 
-from paimon_assets.engine.codec.metadata_json import snapshot_to_json
+from paimon_assets.engine.codec.json.metadata_json import snapshot_to_json
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.control.snapshot_manager import SnapshotManager
+from paimon_assets.engine.control.managers.snapshot_manager import SnapshotManager
 from paimon_assets.engine.errors import FormatError, NotFoundError
 from paimon_assets.engine.fileio.local import LocalFileIO
+from paimon_assets.engine.spec.metadata.snapshot import CommitKind
 from paimon_assets.engine.spec.paths import TablePaths
-from paimon_assets.engine.spec.snapshot import CommitKind
-from tests.control.tables import commit, message, new_store, plain_file
 from tests.testkit.builders import snapshot
 from tests.testkit.faulty_fileio import FaultyFileIO
+from tests.testkit.metadata_tables import commit, message, new_store, plain_file
 
 
 class _Table:

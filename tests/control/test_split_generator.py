@@ -5,17 +5,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_assets.engine.codec.binary_row import serialize_row
+from paimon_assets.engine.codec.rows.binary_row import serialize_row
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.scan.split_generator import SplitGenerator, pack
 from paimon_assets.engine.fileio.local import LocalFileIO
-from paimon_assets.engine.spec.data_file import DataFileMeta
-from paimon_assets.engine.spec.manifest import ManifestEntry
-from paimon_assets.engine.spec.schema import Schema, first_table_schema
-from paimon_assets.engine.spec.types import string
-from tests.control.tables import APPEND, KEYED, keyed_file, plain_file
+from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
+from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
+from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
+from paimon_assets.engine.spec.types.data_types import string
 from tests.testkit.builders import entry
+from tests.testkit.metadata_tables import APPEND, KEYED, keyed_file, plain_file
 
 _SMALL = {"source.split.target-size": "100 b", "source.split.open-file-cost": "10 b"}
 

@@ -6,9 +6,17 @@ from paimon_assets.engine.contract.commit_message import CommitMessage, CompactI
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.errors import CommitConflictError
 from paimon_assets.engine.fileio.local import LocalFileIO
-from paimon_assets.engine.spec.schema import Schema
-from paimon_assets.engine.spec.snapshot import CommitKind
-from tests.control.tables import commit, key, keyed_file, message, new_store, vectors_of, with_index
+from paimon_assets.engine.spec.metadata.snapshot import CommitKind
+from paimon_assets.engine.spec.schema.schema import Schema
+from tests.testkit.metadata_tables import (
+    commit,
+    key,
+    keyed_file,
+    message,
+    new_store,
+    vectors_of,
+    with_index,
+)
 
 SCHEMA = Schema.of(
     {"p": "BIGINT", "a": "BIGINT"},

@@ -3,8 +3,8 @@ import json
 
 import pytest
 
-from paimon_assets.engine.codec.tag_json import tag_from_json
-from paimon_assets.engine.control.tag_manager import TagManager
+from paimon_assets.engine.codec.json.tag_json import tag_from_json
+from paimon_assets.engine.control.managers.tag_manager import TagManager
 from paimon_assets.engine.errors import (
     AlreadyExistsError,
     FormatError,
@@ -12,7 +12,7 @@ from paimon_assets.engine.errors import (
     NotFoundError,
 )
 from paimon_assets.engine.fileio.local import LocalFileIO
-from tests.control.tables import FixedClock, commit, message, new_store, plain_file
+from tests.testkit.metadata_tables import FixedClock, commit, message, new_store, plain_file
 
 
 @pytest.fixture

@@ -1,13 +1,13 @@
 import pytest
 
-from paimon_assets.engine.codec.metadata_json import schema_to_json, snapshot_to_json
+from paimon_assets.engine.codec.json.metadata_json import schema_to_json, snapshot_to_json
 from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.scan.time_travel import schema_at, travel_to
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError
 from paimon_assets.engine.fileio.local import LocalFileIO
-from paimon_assets.engine.spec.schema import Schema, first_table_schema
-from tests.control.tables import FixedClock, message, new_store, plain_file
+from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
+from tests.testkit.metadata_tables import FixedClock, message, new_store, plain_file
 
 
 @pytest.fixture

@@ -3,8 +3,8 @@ import pytest
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
 from paimon_assets.engine.control.scan.table_scan import scan_table
 from paimon_assets.engine.control.scan.visibility import needs_no_merge, skips_level_0
-from paimon_assets.engine.spec.schema import Schema, first_table_schema
-from tests.control.tables import (
+from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
+from tests.testkit.metadata_tables import (
     APPEND,
     KEYED,
     commit,

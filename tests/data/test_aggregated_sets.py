@@ -8,11 +8,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from paimon_assets.engine.codec.roaring64 import read_java_bitmap64
+from paimon_assets.engine.codec.bitmaps.roaring64 import read_java_bitmap64
 from paimon_assets.engine.data.merge.aggregate.functions import Aggregate
 from paimon_assets.engine.data.merge.records import Segments
 from paimon_assets.engine.errors import FormatError, UnsupportedFeatureError
-from paimon_assets.engine.spec.merge_rules import AggregateFunction, FieldAggregation
+from paimon_assets.engine.spec.merge.merge_rules import AggregateFunction, FieldAggregation
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "aggregated_sets.csv"
 with GOLDEN.open() as lines:

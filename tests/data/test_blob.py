@@ -8,7 +8,7 @@ from paimon_assets.engine.data.format.blob import BlobReader
 from paimon_assets.engine.data.format.formats import open_reader
 from paimon_assets.engine.errors import FormatError, UnsupportedFeatureError
 from paimon_assets.engine.fileio.local import LocalFileIO
-from tests.data.blob_files import PLACEHOLDER, file_bytes
+from tests.testkit.blob_files import PLACEHOLDER, file_bytes
 
 FILE_IO = LocalFileIO()
 OF_JAVA = bytes.fromhex(

@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.spec.schema import Schema
+from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import open_catalog
 
 RUNS, KEYS, TEXT_BYTES = 6, 60_000, 500

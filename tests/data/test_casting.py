@@ -5,14 +5,14 @@ import itertools
 import pyarrow as pa
 import pytest
 
-from paimon_assets.engine.codec.arrow_types import to_arrow_type
+from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
 from paimon_assets.engine.data.casting.casting import KERNELS, cast_array
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
-from paimon_assets.engine.spec.cast_rules import supports_cast
-from paimon_assets.engine.spec.options import CastDialect
-from paimon_assets.engine.spec.type_text import parse_type
-from paimon_assets.engine.spec.types import TypeRoot
-from tests.data.cast_vectors import VECTORS, NotInArrowError, same_values, scalar_of, type_of
+from paimon_assets.engine.spec.options.all_options import CastDialect
+from paimon_assets.engine.spec.types.cast_rules import supports_cast
+from paimon_assets.engine.spec.types.data_types import TypeRoot
+from paimon_assets.engine.spec.types.type_text import parse_type
+from tests.testkit.cast_vectors import VECTORS, NotInArrowError, same_values, scalar_of, type_of
 
 CELLS = sorted({(vector["src_type"], vector["dst_type"]) for vector in VECTORS})
 

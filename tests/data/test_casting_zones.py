@@ -5,11 +5,11 @@ import datetime as dt
 import pyarrow as pa
 import pytest
 
-from paimon_assets.engine.codec.arrow_types import to_arrow_type
+from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
 from paimon_assets.engine.data.casting.casting import cast_array
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.options import CastDialect
-from paimon_assets.engine.spec.type_text import parse_type
+from paimon_assets.engine.spec.options.all_options import CastDialect
+from paimon_assets.engine.spec.types.type_text import parse_type
 
 LTZ = "TIMESTAMP(3) WITH LOCAL TIME ZONE"
 NEW_YORK, SHANGHAI = "America/New_York", "Asia/Shanghai"

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from paimon_assets.engine.codec.arrow_types import to_arrow_schema
-from paimon_assets.engine.codec.binary_row import serialize_row
-from paimon_assets.engine.codec.deletion_vector import DeletionVector, write_index_file
+from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
+from paimon_assets.engine.codec.bitmaps.deletion_vector import DeletionVector, write_index_file
+from paimon_assets.engine.codec.rows.binary_row import serialize_row
 from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.contract.split import DataSplit, DeletionFile
 from paimon_assets.engine.data.deletion import live_rows
@@ -19,9 +19,16 @@ from paimon_assets.engine.data.read.split_read import read_split
 from paimon_assets.engine.errors import FormatError, NotFoundError
 from paimon_assets.engine.fileio.base import FileIOSpec
 from paimon_assets.engine.fileio.local import LocalFileIO
-from paimon_assets.engine.spec.data_file import DataFileMeta
-from paimon_assets.engine.spec.predicate import CompareOp, Comparison, In, IsNull, any_of, bind
-from paimon_assets.engine.spec.schema import Schema, first_table_schema
+from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
+from paimon_assets.engine.spec.predicate.predicate import (
+    CompareOp,
+    Comparison,
+    In,
+    IsNull,
+    any_of,
+    bind,
+)
+from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
 
 FILE_IO = LocalFileIO()
 EMPTY = serialize_row([], [])

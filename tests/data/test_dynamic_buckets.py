@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_assets.engine.codec.binary_row import serialize_row
+from paimon_assets.engine.codec.rows.binary_row import serialize_row
 from paimon_assets.engine.contract.context import HashIndexState
-from paimon_assets.engine.data.write.hash_index import key_hashes, read_hashes
+from paimon_assets.engine.data.write.files.hash_index import key_hashes, read_hashes
 from paimon_assets.engine.data.write.table_write import write_bucket, write_rows
 from paimon_assets.engine.errors import FormatError, InvalidInputError
-from paimon_assets.engine.spec.index_file import HASH_INDEX, IndexFileMeta
-from paimon_assets.engine.spec.types import string
-from tests.data.writing import FILE_IO, context_of, states, table_schema
+from paimon_assets.engine.spec.metadata.index_file import HASH_INDEX, IndexFileMeta
+from paimon_assets.engine.spec.types.data_types import string
+from tests.testkit.write_contexts import FILE_IO, context_of, states, table_schema
 
 COLUMNS = {"p": "STRING", "k": "INT", "v": "INT"}
 

@@ -4,16 +4,16 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from paimon_assets.engine.codec.arrow_types import to_arrow_type
+from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
 from paimon_assets.engine.data.casting.columns import CastSettings
 from paimon_assets.engine.data.field_mapping import FieldMapping, file_schema_of
 from paimon_assets.engine.errors import FormatError, InvalidInputError, UnsupportedFeatureError
-from paimon_assets.engine.spec.options import Options
-from paimon_assets.engine.spec.predicate import And, CompareOp, Comparison, In, IsNull, Or
-from paimon_assets.engine.spec.schema import Schema, first_table_schema
-from paimon_assets.engine.spec.special_fields import SEQUENCE_NUMBER
-from paimon_assets.engine.spec.type_text import parse_type
-from paimon_assets.engine.spec.types import DataField, RowType
+from paimon_assets.engine.spec.options.all_options import Options
+from paimon_assets.engine.spec.predicate.predicate import And, CompareOp, Comparison, In, IsNull, Or
+from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
+from paimon_assets.engine.spec.schema.special_fields import SEQUENCE_NUMBER
+from paimon_assets.engine.spec.types.data_types import DataField, RowType
+from paimon_assets.engine.spec.types.type_text import parse_type
 
 PATH = "/t/bucket-0/data-1.parquet"
 

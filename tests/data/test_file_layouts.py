@@ -7,16 +7,16 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import orc
 
-from paimon_assets.engine.codec.binary_row import deserialize_row
-from paimon_assets.engine.codec.manifest_avro import read_manifest
-from paimon_assets.engine.codec.metadata_json import schema_from_json
+from paimon_assets.engine.codec.avro.manifest_avro import read_manifest
+from paimon_assets.engine.codec.json.metadata_json import schema_from_json
+from paimon_assets.engine.codec.rows.binary_row import deserialize_row
 from paimon_assets.engine.data.field_mapping import FieldMapping
 from paimon_assets.engine.data.format.formats import open_reader
-from paimon_assets.engine.data.write.file_stats import StatsCollector, stats_modes
-from paimon_assets.engine.data.write.rolling_file import Chunk, FileFactory, RollingFile
+from paimon_assets.engine.data.write.files.file_stats import StatsCollector, stats_modes
+from paimon_assets.engine.data.write.files.rolling_file import Chunk, FileFactory, RollingFile
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
-from paimon_assets.engine.spec.data_file import FileSource
-from tests.data.writing import FILE_IO, keyed, table_schema, write
+from paimon_assets.engine.spec.metadata.data_file import FileSource
+from tests.testkit.write_contexts import FILE_IO, keyed, table_schema, write
 
 TABLES = Path(__file__).parents[3] / "shared" / "tables"
 COLUMNS = {"a": "INT", "n": {"type": "ARRAY", "element": "INT"}, "s": "STRING"}

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from paimon_assets.engine.codec.arrow_types import to_arrow_schema
-from paimon_assets.engine.codec.arrow_values import internals
-from paimon_assets.engine.codec.binary_row import deserialize_row
-from paimon_assets.engine.data.write.file_stats import (
+from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
+from paimon_assets.engine.codec.arrow.arrow_values import internals
+from paimon_assets.engine.codec.rows.binary_row import deserialize_row
+from paimon_assets.engine.data.write.files.file_stats import (
     FULL,
     StatsCollector,
     parse_stats_mode,
@@ -18,10 +18,10 @@ from paimon_assets.engine.data.write.file_stats import (
     truncate_max,
 )
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.type_text import parse_type
-from tests.data.writing import table_schema
+from paimon_assets.engine.spec.types.type_text import parse_type
 from tests.testkit.rows import rows_to_arrow
 from tests.testkit.strategies import TYPE_TEXTS, values_of
+from tests.testkit.write_contexts import table_schema
 
 
 def collect(schema, *tables, mode=None):

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_assets.engine.codec.binary_row import deserialize_row
-from paimon_assets.engine.data.write.hash_index import key_hashes
-from paimon_assets.engine.data.write.key_assigner import KeyAssigner
-from paimon_assets.engine.data.write.key_index import UNKNOWN, KeyIndex
+from paimon_assets.engine.codec.rows.binary_row import deserialize_row
+from paimon_assets.engine.data.write.buckets.key_assigner import KeyAssigner
+from paimon_assets.engine.data.write.buckets.key_index import UNKNOWN, KeyIndex
+from paimon_assets.engine.data.write.files.hash_index import key_hashes
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.types import string
-from tests.data.writing import context_of, table_schema
+from paimon_assets.engine.spec.types.data_types import string
+from tests.testkit.write_contexts import context_of, table_schema
 
 COLUMNS = {"k": "INT", "n": "STRING", "p": "STRING", "v": "INT"}
 TYPES = [pa.int32(), pa.string(), pa.string(), pa.int32()]

@@ -1,5 +1,5 @@
 from paimon_assets.engine.data.key_value import key_value_fields
-from paimon_assets.engine.spec.schema import Schema, first_table_schema
+from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
 
 
 def test_key_columns_have_their_own_ids_and_refuse_nulls():

@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_assets.engine.codec.arrow_types import to_arrow_type
+from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
 from paimon_assets.engine.data.casting.columns import CastSettings, cast_column
 from paimon_assets.engine.data.casting.losses import losses_of, shown
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.cast_fit import Loss, keeps_all, loss_within
-from paimon_assets.engine.spec.cast_rules import supports_cast
-from paimon_assets.engine.spec.options import CastDialect
-from paimon_assets.engine.spec.type_text import parse_type
-from tests.data.cast_vectors import VECTORS, NotInArrowError, scalar_of, type_of
+from paimon_assets.engine.spec.options.all_options import CastDialect
+from paimon_assets.engine.spec.types.cast_fit import Loss, keeps_all, loss_within
+from paimon_assets.engine.spec.types.cast_rules import supports_cast
+from paimon_assets.engine.spec.types.type_text import parse_type
+from tests.testkit.cast_vectors import VECTORS, NotInArrowError, scalar_of, type_of
 
 DIALECTS = tuple(CastDialect)
 

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paimon_assets.engine.codec.arrow_types import to_arrow_schema
+from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.merge_rules import merge_rules_of
-from paimon_assets.engine.spec.row_kind import RowKind, parse_row_kind
-from paimon_assets.engine.spec.schema import Schema
+from paimon_assets.engine.spec.merge.merge_rules import merge_rules_of
+from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets.engine.spec.types.row_kind import RowKind, parse_row_kind
 from paimon_assets.engine.table.api import open_catalog
 from tests.testkit.merge_model import MergeModel, NotRetractableError
 

@@ -9,7 +9,7 @@ from paimon_assets.engine.data.field_mapping import FieldMapping
 from paimon_assets.engine.data.format.formats import open_reader
 from paimon_assets.engine.errors import FormatError
 from paimon_assets.engine.fileio.local import LocalFileIO
-from paimon_assets.engine.spec.schema import Schema, first_table_schema
+from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
 
 FILE_IO = LocalFileIO()
 SCHEMA = first_table_schema(

@@ -16,8 +16,14 @@ from paimon_assets.engine.errors import (
     UnsupportedFeatureError,
 )
 from paimon_assets.engine.fileio.local import LocalFileIO
-from paimon_assets.engine.spec.predicate import CompareOp, Comparison, IsNull, StartsWith, bind
-from paimon_assets.engine.spec.schema import Schema, first_table_schema
+from paimon_assets.engine.spec.predicate.predicate import (
+    CompareOp,
+    Comparison,
+    IsNull,
+    StartsWith,
+    bind,
+)
+from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
 
 FILE_IO = LocalFileIO()
 MOMENTS = [dt.datetime.fromisoformat(f"2024-01-0{day}") for day in (1, 2, 3, 4)]

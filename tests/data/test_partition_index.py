@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_assets.engine.data.write.partition_index import BucketRule, PartitionIndex
+from paimon_assets.engine.data.write.buckets.partition_index import BucketRule, PartitionIndex
 from paimon_assets.engine.errors import InvalidInputError
-from tests.data.writing import table_schema
+from tests.testkit.write_contexts import table_schema
 
 HASHES = st.lists(st.integers(-60, 60), max_size=60)
 

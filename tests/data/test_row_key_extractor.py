@@ -5,16 +5,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_assets.engine.codec.binary_row import serialize_row
-from paimon_assets.engine.codec.bucket_function import bucket_of
-from paimon_assets.engine.data.write.row_key_extractor import (
+from paimon_assets.engine.codec.hashing.bucket_function import bucket_of
+from paimon_assets.engine.codec.rows.binary_row import serialize_row
+from paimon_assets.engine.data.write.buckets.row_key_extractor import (
     assign_buckets,
     bucket_path,
     total_buckets,
 )
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
-from paimon_assets.engine.spec.types import integer, string
-from tests.data.writing import context_of, table_schema
+from paimon_assets.engine.spec.types.data_types import integer, string
+from tests.testkit.write_contexts import context_of, table_schema
 
 COLUMNS = {"p": "STRING", "q": "INT", "k": "INT"}
 

@@ -4,18 +4,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from paimon_assets.engine.codec.deletion_vector import DeletionVector, write_index_file
+from paimon_assets.engine.codec.bitmaps.deletion_vector import DeletionVector, write_index_file
 from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.contract.split import DataSplit, DeletionFile
 from paimon_assets.engine.data.read.split_read import read_split
 from paimon_assets.engine.errors import NotFoundError
 from paimon_assets.engine.fileio.base import FileIOSpec
 from paimon_assets.engine.fileio.local import LocalFileIO
-from paimon_assets.engine.spec.data_file import DataFileMeta
-from paimon_assets.engine.spec.predicate import CompareOp, Comparison
-from paimon_assets.engine.spec.schema import Schema, first_table_schema
-from paimon_assets.engine.spec.special_fields import read_fields
-from paimon_assets.engine.spec.stats import EMPTY_ROW
+from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
+from paimon_assets.engine.spec.metadata.simple_stats import EMPTY_ROW
+from paimon_assets.engine.spec.predicate.predicate import CompareOp, Comparison
+from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
+from paimon_assets.engine.spec.schema.special_fields import read_fields
 
 FILE_IO = LocalFileIO()
 TRACKED = first_table_schema(

@@ -14,9 +14,9 @@ from paimon_assets.engine.data.sequence import (
     pad,
 )
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.options import SequencePadding
-from paimon_assets.engine.spec.sequence_padding import PaddingConfig
-from paimon_assets.engine.spec.types import DataField, bigint, string, timestamp
+from paimon_assets.engine.spec.merge.sequence_padding import PaddingConfig
+from paimon_assets.engine.spec.options.all_options import SequencePadding
+from paimon_assets.engine.spec.types.data_types import DataField, bigint, string, timestamp
 
 FLAG, SECOND, MILLI = (
     SequencePadding.ROW_KIND_FLAG,
@@ -105,7 +105,7 @@ def test_the_offending_text_among_many_is_named():
 
 
 def test_a_slice_of_decimals_is_read_from_its_offset():
-    from paimon_assets.engine.spec.types import decimal
+    from paimon_assets.engine.spec.types.data_types import decimal
 
     column = pa.array([1, 2, 3, 4]).cast(pa.decimal128(19, 0)).slice(1, 2)
     field = DataField(id=0, name="seq", type=decimal(19, 0))

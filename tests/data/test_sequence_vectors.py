@@ -8,15 +8,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from paimon_assets.engine.codec.arrow_types import to_arrow_type
+from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
 from paimon_assets.engine.data.sequence import field_to_long, pad
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.literals import to_internal
-from paimon_assets.engine.spec.options import parse_paddings
-from paimon_assets.engine.spec.row_kind import parse_row_kind
-from paimon_assets.engine.spec.sequence_padding import PaddingConfig
-from paimon_assets.engine.spec.type_text import parse_type
-from paimon_assets.engine.spec.types import TIMESTAMP_ROOTS, DataField, TypeRoot
+from paimon_assets.engine.spec.merge.sequence_padding import PaddingConfig
+from paimon_assets.engine.spec.options.all_options import parse_paddings
+from paimon_assets.engine.spec.types.data_types import TIMESTAMP_ROOTS, DataField, TypeRoot
+from paimon_assets.engine.spec.types.literals import to_internal
+from paimon_assets.engine.spec.types.row_kind import parse_row_kind
+from paimon_assets.engine.spec.types.type_text import parse_type
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "sequence_vectors.csv"
 VECTORS = list(csv.DictReader(GOLDEN.read_text(encoding="utf-8").splitlines()))

@@ -12,16 +12,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paimon_assets.engine.codec.binary_row import deserialize_row, serialize_row
-from paimon_assets.engine.codec.bucket_function import bucket_numbers
+from paimon_assets.engine.codec.hashing.bucket_function import bucket_numbers
+from paimon_assets.engine.codec.rows.binary_row import deserialize_row, serialize_row
 from paimon_assets.engine.contract.commit_message import WriteReport
 from paimon_assets.engine.data.write.table_write import write_bucket
 from paimon_assets.engine.errors import InvalidInputError, StorageError, UnsupportedFeatureError
 from paimon_assets.engine.fileio.local import LocalFileIO
-from paimon_assets.engine.spec.data_file import FileSource
-from paimon_assets.engine.spec.stats import EMPTY_STATS
-from paimon_assets.engine.spec.types import bigint, integer, string
-from tests.data.writing import (
+from paimon_assets.engine.spec.metadata.data_file import FileSource
+from paimon_assets.engine.spec.metadata.simple_stats import EMPTY_STATS
+from paimon_assets.engine.spec.types.data_types import bigint, integer, string
+from tests.testkit.faulty_fileio import Fault, FaultyFileIO
+from tests.testkit.write_contexts import (
     FILE_IO,
     context_of,
     files_of,
@@ -33,7 +34,6 @@ from tests.data.writing import (
     table_schema,
     write,
 )
-from tests.testkit.faulty_fileio import Fault, FaultyFileIO
 
 TEXTS = st.sampled_from(["a", "b", "ab" * 9])
 KEYED = {"k": "BIGINT", "s": "STRING", "v": "INT"}
@@ -369,8 +369,8 @@ def test_writing_does_not_import_pandas(tmp_path):
         import sys
         import numpy as np
         import pyarrow as pa
-        from paimon_assets.engine.codec.numpy_columns import from_numpy
-        from tests.data.writing import keyed, table_schema, write
+        from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy
+        from tests.testkit.write_contexts import keyed, table_schema, write
         ids = from_numpy(np.arange(1000, dtype=np.int64) % 700)
         rows = pa.RecordBatch.from_arrays([ids, ids.cast(pa.string())], names=["k", "v"])
         columns = {{"k": "BIGINT", "v": "STRING"}}

@@ -6,7 +6,15 @@ import pytest
 
 from paimon_assets.engine.data.write.table_write import write_rows
 from paimon_assets.engine.errors import InvalidInputError
-from tests.data.writing import FILE_IO, context_of, files_of, keyed, read_file, states, write
+from tests.testkit.write_contexts import (
+    FILE_IO,
+    context_of,
+    files_of,
+    keyed,
+    read_file,
+    states,
+    write,
+)
 
 COLUMNS = {"k": "INT", "seq": "BIGINT", "v": "STRING", "kind": "STRING"}
 KINDS = {"+I": 0, "-U": 1, "+U": 2, "-D": 3}

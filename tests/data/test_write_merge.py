@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.data.writing import files_of, keyed, read_all, states, write
+from tests.testkit.write_contexts import files_of, keyed, read_all, states, write
 
 SECOND = 1_685_548_953
 COLUMNS = {"k": "INT", "seq": "BIGINT", "op": "STRING", "v": "STRING"}

@@ -5,10 +5,10 @@ import re
 import pyarrow as pa
 import pytest
 
-from paimon_assets.engine.codec.binary_row import deserialize_row
-from paimon_assets.engine.data.write.row_key_extractor import total_buckets
-from paimon_assets.engine.spec.types import integer
-from tests.data.writing import context_of, files_of, table_schema, write
+from paimon_assets.engine.codec.rows.binary_row import deserialize_row
+from paimon_assets.engine.data.write.buckets.row_key_extractor import total_buckets
+from paimon_assets.engine.spec.types.data_types import integer
+from tests.testkit.write_contexts import context_of, files_of, table_schema, write
 
 COLUMNS = {"k": "INT", "v": "STRING", "kind": "STRING"}
 WAITING = {"postpone.batch-write-fixed-bucket": "false"}

@@ -15,7 +15,7 @@ import pytest
 
 from paimon_assets.assets import PaimonCatalogResource, build_pandera_checks
 from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.spec.schema import Schema
+from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import open_catalog
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -9,9 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from jobs.demo.schemas import FLIGHT_ARCHIVE
-from paimon_assets.engine.codec.arrow_types import to_arrow_type
+from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
 from paimon_assets.engine.table.api import open_catalog
-from tests.e2e.webserver import LOCATION, Webserver, webserver
+from tests.testkit.webserver import LOCATION, Webserver, webserver
 
 FLIGHTS = ("demo", "flights")
 

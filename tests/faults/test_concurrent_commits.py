@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from paimon_assets.engine.spec.schema import Schema
+from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import open_catalog
-from tests.faults.writers import commit_in_step_with_others, fork_server
+from tests.testkit.faults.writers import commit_in_step_with_others, fork_server
 
 WORKERS = 4
 COMMITS = 40

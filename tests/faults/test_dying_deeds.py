@@ -14,7 +14,8 @@ from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.table.api import open_table
 from paimon_assets.engine.table.table import Table
-from tests.faults.deeds import (
+from tests.testkit import foreign
+from tests.testkit.faults.table_changes import (
     COMMITS,
     DEEDS,
     fork_server,
@@ -22,8 +23,7 @@ from tests.faults.deeds import (
     prepare,
     read,
 )
-from tests.faults.writers import SURVIVED
-from tests.testkit import foreign
+from tests.testkit.faults.writers import SURVIVED
 from tests.testkit.faulty_fileio import WRITES, FaultyFileIO
 
 DEATHS = {-signal.SIGKILL, -signal.SIGXFSZ, SURVIVED}

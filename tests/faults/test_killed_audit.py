@@ -10,12 +10,12 @@ from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.maintenance.orphan_files import DAY_MS
 from paimon_assets.engine.errors import CommitUnknownError, InvalidInputError, StorageError
 from paimon_assets.engine.fileio.local import LocalFileIO
-from paimon_assets.engine.spec.schema import Schema
+from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import open_catalog
-from paimon_assets.engine.table.maintenance import Maintenance, MaintenanceTask
-from paimon_assets.engine.table.staged_batch import StagedBatch, staged_names
 from paimon_assets.engine.table.table import Table
-from tests.faults.writers import OneStorageExecutor
+from paimon_assets.engine.table.upkeep.maintenance import Maintenance, MaintenanceTask
+from paimon_assets.engine.table.write.staged_batch import StagedBatch, staged_names
+from tests.testkit.faults.writers import OneStorageExecutor
 from tests.testkit.faulty_fileio import Fault, FaultyFileIO
 
 SCHEMA = Schema.of({"id": "INT", "n": "INT"}, primary_keys=["id"], options={"bucket": "1"})

@@ -6,11 +6,11 @@ import signal
 import numpy as np
 import pytest
 
-from paimon_assets.engine.spec.snapshot import CommitKind
+from paimon_assets.engine.spec.metadata.snapshot import CommitKind
 from paimon_assets.engine.table.api import open_catalog, open_table
-from tests.faults.compactors import compact, compact_until_killed, fork_server
-from tests.faults.writers import SURVIVED
-from tests.table.compacting import create, rows_of, some_rows, write
+from tests.testkit.compacting import create, rows_of, some_rows, write
+from tests.testkit.faults.compactors import compact, compact_until_killed, fork_server
+from tests.testkit.faults.writers import SURVIVED
 
 DEATHS = {-signal.SIGKILL, -signal.SIGXFSZ, SURVIVED}
 STRIDE = 31

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from paimon_assets.engine.table.api import open_catalog
-from tests.faults.materializing import (
+from tests.testkit.faults.materializing import (
     TABLE,
     fork_server,
     materialize,
     materialize_beside,
     materialize_until_killed,
 )
-from tests.faults.writers import SURVIVED
+from tests.testkit.faults.writers import SURVIVED
 
 DEATHS = {-signal.SIGKILL, -signal.SIGXFSZ, SURVIVED}
 STRIDE = 43

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.spec.schema import Schema
-from paimon_assets.engine.spec.snapshot import Snapshot
+from paimon_assets.engine.spec.metadata.snapshot import Snapshot
+from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import open_catalog, open_table
 from paimon_assets.engine.table.table import Table
-from tests.faults.writers import SURVIVED, Deed, fork_server, perform, write_until_killed
+from tests.testkit.faults.writers import SURVIVED, Deed, fork_server, perform, write_until_killed
 from tests.testkit.model import ModelTable, Row
 from tests.testkit.rows import plain_rows, rows_to_arrow
 

@@ -1,10 +1,13 @@
-"""Eight processes write, overwrite, delete and compact at once; longer: `tests.faults.stress`."""
+"""Eight processes write, overwrite, delete and compact at once.
+
+Longer: `python -m tests.testkit.faults.stress`.
+"""
 
 from pathlib import Path
 
 import pytest
 
-from tests.faults.stress import SCHEMAS, faults_of, new_table, run
+from tests.testkit.faults.stress import SCHEMAS, faults_of, new_table, run
 
 LOST = {
     "CommitConflictError commit-retries",

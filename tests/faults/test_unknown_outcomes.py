@@ -7,7 +7,7 @@ from paimon_assets.engine.errors import CommitUnknownError, StorageError
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.table.api import open_table
 from paimon_assets.engine.table.table import Table
-from tests.faults.deeds import COMMITS, DEEDS, prepare, read
+from tests.testkit.faults.table_changes import COMMITS, DEEDS, prepare, read
 from tests.testkit.faulty_fileio import FaultyFileIO
 
 

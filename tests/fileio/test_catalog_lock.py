@@ -22,7 +22,7 @@ from paimon_assets.engine.fileio.catalog_lock import JdbcLock
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.fileio.locked import LockedFileIO
 from paimon_assets.engine.fileio.opening import file_io_for
-from tests.control.tables import live_names, message, new_store, plain_file
+from tests.testkit.metadata_tables import live_names, message, new_store, plain_file
 
 _SPAWN = multiprocessing.get_context("spawn")
 _WRITERS, _COMMITS = 2, 15

@@ -10,7 +10,7 @@ HEAVY = ("dagster", "pyspark", "pandas", "polars")
 LIGHT_DOORS = {
     "paimon_assets": (*HEAVY, "pyarrow", "numpy"),
     "paimon_assets.engine": (*HEAVY, "pyarrow", "numpy"),
-    "paimon_assets.engine.spec.snapshot": (*HEAVY, "pyarrow", "numpy", "fastavro"),
+    "paimon_assets.engine.spec.metadata.snapshot": (*HEAVY, "pyarrow", "numpy", "fastavro"),
     "paimon_assets.engine.lsm.interval_partition": (*HEAVY, "pyarrow", "numpy", "fastavro"),
     "paimon_assets.engine.data.worker": (
         *HEAVY,

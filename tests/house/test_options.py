@@ -1,4 +1,4 @@
-"""Options are named once, in `spec/options.py` and what it lists; everybody reads that table."""
+"""Options are named once, in `spec/options`, and listed in `all_options`; everybody reads them."""
 
 import ast
 from collections.abc import Iterator
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from paimon_assets.engine.spec.options import ALL_OPTIONS, Option
+from paimon_assets.engine.spec.options.all_options import ALL_OPTIONS, Option
 
 ROOT = Path(__file__).resolve().parents[2]
 ENGINE = ROOT / "paimon_assets" / "engine"

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
-from paimon_assets.engine.spec.schema import Schema
-from paimon_assets.engine.spec.type_text import Json
+from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets.engine.spec.types.type_text import Json
 from tests.testkit.model import Row
 
 Columns = Mapping[str, str | dict[str, Json]]

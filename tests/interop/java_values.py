@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from paimon_assets.engine.spec.types import DataField
+from paimon_assets.engine.spec.types.data_types import DataField
 from tests.testkit.oracle import Oracle
 
 NANOS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}

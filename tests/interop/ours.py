@@ -6,7 +6,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.spec.schema import Schema
+from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import open_catalog
 from tests.testkit.model import Row
 from tests.testkit.rows import rows_to_arrow

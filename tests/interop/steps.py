@@ -19,10 +19,10 @@ from paimon_assets.engine.control.maintenance.expire_snapshots import expire_sna
 from paimon_assets.engine.control.maintenance.orphan_files import clean_orphan_files
 from paimon_assets.engine.control.maintenance.retention import Retention
 from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.spec.schema import Schema
+from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import open_catalog
 from paimon_assets.engine.table.table import Table
-from tests.control.tables import FixedClock
+from tests.testkit.metadata_tables import FixedClock
 from tests.testkit.model import ModelTable, Row
 from tests.testkit.oracle import Oracle
 from tests.testkit.rows import rows_to_arrow

@@ -15,7 +15,7 @@ from paimon_assets.assets import (
     paimon_asset,
     paimon_output,
 )
-from paimon_assets.engine.spec.schema import Schema
+from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import open_catalog
 from tests.testkit.oracle import Oracle
 

@@ -6,9 +6,9 @@ import pyarrow as pa
 import pytest
 
 from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.spec.schema import Schema
+from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import open_catalog
-from paimon_assets.engine.table.segment_import import SegmentSource
+from paimon_assets.engine.table.segments.segment_import import SegmentSource
 from tests.testkit.foreign import states, write
 from tests.testkit.oracle import Oracle
 

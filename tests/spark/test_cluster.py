@@ -17,10 +17,15 @@ sys.path.insert(0, sys.argv[2])
 
 from pyspark.sql import functions as fn
 
-from paimon_assets.engine.spec.schema import Schema
+from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import open_catalog
 from paimon_assets.spark.executor import SparkExecutor
-from paimon_assets.spark.session import SparkSettings, add_package, get_session, stop_session
+from paimon_assets.spark.session.session import (
+    SparkSettings,
+    add_package,
+    get_session,
+    stop_session,
+)
 
 def where(batches):
     import paimon_assets

@@ -1,4 +1,4 @@
-"""Spark Connect: a real server, and a client in a process of its own (see `connecting`)."""
+"""Spark Connect: a real server, and a client in a process of its own (see `connect_client`)."""
 
 import json
 import subprocess
@@ -23,7 +23,7 @@ def outcomes(tmp_path_factory):
     home = tmp_path_factory.mktemp("connect")
     with server.connect_server(home) as address:
         done = subprocess.run(
-            [sys.executable, "-m", "tests.spark.connecting", address, str(home)],
+            [sys.executable, "-m", "tests.testkit.connect_client", address, str(home)],
             cwd=server.ROOT,
             capture_output=True,
             text=True,

@@ -4,12 +4,12 @@ import pytest
 
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
-from paimon_assets.engine.spec.schema import Schema
+from paimon_assets.engine.spec.schema.schema import Schema
 from tests.behaviour.test_executors import A_ROW, ALL_TYPES, NOTHING
 from tests.testkit.rows import plain_rows, rows_to_arrow
 
-data_source = pytest.importorskip("paimon_assets.spark.data_source")
-tables = pytest.importorskip("paimon_assets.spark.tables")
+data_source = pytest.importorskip("paimon_assets.spark.data_source.data_source")
+tables = pytest.importorskip("paimon_assets.spark.dataframes.tables")
 error_inside = pytest.importorskip("paimon_assets.spark.failure").error_inside
 
 pytestmark = pytest.mark.spark

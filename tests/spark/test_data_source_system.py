@@ -4,11 +4,11 @@ import pyarrow as pa
 import pytest
 
 from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.spec.schema import Schema
+from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import open_catalog
 from paimon_assets.engine.table.system import GLOBAL_SYSTEM_TABLES, SYSTEM_TABLES
 
-data_source = pytest.importorskip("paimon_assets.spark.data_source")
+data_source = pytest.importorskip("paimon_assets.spark.data_source.data_source")
 cloudpickle = pytest.importorskip("pyspark.cloudpickle")
 error_inside = pytest.importorskip("paimon_assets.spark.failure").error_inside
 

@@ -10,20 +10,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_assets.engine.contract.split import DataSplit
-from paimon_assets.engine.contract.wire import dump_write_context
+from paimon_assets.engine.contract.wire.wire import dump_write_context
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError
-from paimon_assets.engine.spec.schema import Schema
+from paimon_assets.engine.spec.schema.schema import Schema
 from tests.testkit.builders import data_file
 from tests.testkit.rows import plain_rows
 
 executor_module = pytest.importorskip("paimon_assets.spark.executor")
 fn = pytest.importorskip("pyspark.sql.functions")
 PySparkException = pytest.importorskip("pyspark.errors").PySparkException
-NATIVE_READ = pytest.importorskip("paimon_assets.spark.native_read").NATIVE_READ
+NATIVE_READ = pytest.importorskip("paimon_assets.spark.native.native_read").NATIVE_READ
 error_inside = pytest.importorskip("paimon_assets.spark.failure").error_inside
 POSITION = pytest.importorskip("paimon_assets.spark.packing").POSITION_COLUMN
-sources = pytest.importorskip("paimon_assets.spark.sources")
+sources = pytest.importorskip("paimon_assets.spark.dataframes.sources")
 
 pytestmark = pytest.mark.spark
 

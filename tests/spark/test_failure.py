@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_assets.engine.errors import CommitConflictError, InvalidInputError, StorageError
-from paimon_assets.spark.failure import WorkerError, error_inside, flying
+from paimon_assets.spark.failure import WorkerError, encoded_errors, error_inside
 
 
 @given(st.text(max_size=200), st.sampled_from([InvalidInputError, StorageError]))
@@ -26,7 +26,7 @@ def test_a_copy_that_was_cut_off_does_not_hide_a_whole_one():
 
 
 def test_only_our_errors_are_wrapped():
-    with pytest.raises(WorkerError), flying():
+    with pytest.raises(WorkerError), encoded_errors():
         raise InvalidInputError("bad")
-    with pytest.raises(ZeroDivisionError), flying():
+    with pytest.raises(ZeroDivisionError), encoded_errors():
         raise ZeroDivisionError

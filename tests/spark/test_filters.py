@@ -6,12 +6,12 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from paimon_assets.engine.codec.arrow_types import to_arrow_schema
-from paimon_assets.engine.spec.predicate import CompareOp, Comparison, bind
-from paimon_assets.engine.spec.schema import Schema, first_table_schema
+from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
+from paimon_assets.engine.spec.predicate.predicate import CompareOp, Comparison, bind
+from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
 from tests.testkit.predicate_truth import truth
 
-filters = pytest.importorskip("paimon_assets.spark.filters")
+filters = pytest.importorskip("paimon_assets.spark.native.filters")
 
 VALUES = {
     "DATE": [dt.date(1, 1, 1), dt.date(1500, 2, 28), dt.date(1582, 10, 10), dt.date(9999, 12, 31)],

@@ -9,12 +9,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.spec.schema import Schema
-from paimon_assets.engine.spec.types import ArrayType, AtomicType, TypeRoot, timestamp
-from paimon_assets.engine.table.segment_import import SegmentSource
+from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets.engine.spec.types.data_types import ArrayType, AtomicType, TypeRoot, timestamp
+from paimon_assets.engine.table.segments.segment_import import SegmentSource
 
-native_read = pytest.importorskip("paimon_assets.spark.native_read")
-foreign_times = pytest.importorskip("paimon_assets.spark.foreign_times")
+native_read = pytest.importorskip("paimon_assets.spark.native.native_read")
+foreign_times = pytest.importorskip("paimon_assets.spark.native.foreign_times")
 executor_module = pytest.importorskip("paimon_assets.spark.executor")
 
 MOMENTS = (

@@ -11,10 +11,10 @@ import pyarrow as pa
 import pytest
 
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.schema import Schema
-from paimon_assets.engine.table.merge_source import WhenMatched
-from paimon_assets.engine.table.where import parse_expression
-from tests.table.row_changing import (
+from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets.engine.table.read.where import parse_expression
+from paimon_assets.engine.table.write.merge_source import WhenMatched
+from tests.testkit.row_changing import (
     EXECUTOR,
     FIRST,
     all_files,
@@ -28,7 +28,7 @@ from tests.table.row_changing import (
 from tests.testkit.rows import rows_to_arrow
 
 pytestmark = pytest.mark.spark
-merging = pytest.importorskip("paimon_assets.spark.merge")
+merging = pytest.importorskip("paimon_assets.spark.dataframes.merge")
 types = pytest.importorskip("paimon_assets.spark.types")
 
 SOURCE = arrow(("a", 2, 200), ("b", 3, 300), ("a", 10, 0), ("a", 40, 400), ("b", 41, None))

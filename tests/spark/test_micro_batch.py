@@ -2,9 +2,9 @@
 
 import pytest
 
-from paimon_assets.engine.spec.schema import Schema
+from paimon_assets.engine.spec.schema.schema import Schema
 
-streaming = pytest.importorskip("paimon_assets.spark.streaming")
+streaming = pytest.importorskip("paimon_assets.spark.dataframes.streaming")
 micro_batch = pytest.importorskip("paimon_assets.spark.micro_batch")
 
 pytestmark = pytest.mark.spark

@@ -11,16 +11,20 @@ import pytest
 from paimon_assets.engine.contract.split import DeletionFile
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import NotFoundError
-from paimon_assets.engine.spec.schema import Schema
-from paimon_assets.engine.spec.schema_change import AddColumn, RenameColumn, UpdateColumnType
-from paimon_assets.engine.spec.types import ArrayType, bigint, integer, string
-from paimon_assets.engine.table.segment_import import SegmentSource
+from paimon_assets.engine.spec.evolution.schema_change import (
+    AddColumn,
+    RenameColumn,
+    UpdateColumnType,
+)
+from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets.engine.spec.types.data_types import ArrayType, bigint, integer, string
+from paimon_assets.engine.table.segments.segment_import import SegmentSource
 from tests.behaviour.test_executors import A_ROW, ALL_TYPES, NOTHING
 from tests.testkit import foreign
 from tests.testkit.rows import plain_rows, rows_to_arrow
 
-native_read = pytest.importorskip("paimon_assets.spark.native_read")
-native_scan = pytest.importorskip("paimon_assets.spark.native_scan")
+native_read = pytest.importorskip("paimon_assets.spark.native.native_read")
+native_scan = pytest.importorskip("paimon_assets.spark.native.native_scan")
 executor_module = pytest.importorskip("paimon_assets.spark.executor")
 error_inside = pytest.importorskip("paimon_assets.spark.failure").error_inside
 

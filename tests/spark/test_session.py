@@ -10,7 +10,7 @@ import pytest
 
 from paimon_assets.engine.errors import InvalidInputError
 
-session_module = pytest.importorskip("paimon_assets.spark.session")
+session_module = pytest.importorskip("paimon_assets.spark.session.session")
 SparkSettings = session_module.SparkSettings
 
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
@@ -102,7 +102,7 @@ PROGRAM_WITHOUT_GRPC = """
 import sys
 sys.modules["grpc_status"] = None
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.spark.session import SparkSettings, get_session
+from paimon_assets.spark.session.session import SparkSettings, get_session
 try:
     get_session(SparkSettings(master="sc://127.0.0.1:1/;token=hunter2"))
 except InvalidInputError as error:
@@ -160,7 +160,7 @@ def test_a_local_session_is_sent_nothing(spark):
 PROGRAM_OF_TWO_SESSIONS = """
 import os, signal
 from pyspark import SparkContext
-from paimon_assets.spark.session import SparkSettings, get_session, stop_session
+from paimon_assets.spark.session.session import SparkSettings, get_session, stop_session
 
 def heap(session):
     return session.sparkContext._jvm.java.lang.Runtime.getRuntime().maxMemory() >> 20

@@ -8,9 +8,9 @@ import pyarrow.parquet as papq
 import pytest
 
 from paimon_assets.engine.errors import FormatError, InvalidInputError, NotFoundError
-from paimon_assets.engine.spec.schema import Schema
+from paimon_assets.engine.spec.schema.schema import Schema
 
-sources = pytest.importorskip("paimon_assets.spark.sources")
+sources = pytest.importorskip("paimon_assets.spark.dataframes.sources")
 executor_module = pytest.importorskip("paimon_assets.spark.executor")
 error_inside = pytest.importorskip("paimon_assets.spark.failure").error_inside
 fn = pytest.importorskip("pyspark.sql.functions")

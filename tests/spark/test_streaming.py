@@ -3,10 +3,10 @@
 import pytest
 
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.schema import Schema
+from paimon_assets.engine.spec.schema.schema import Schema
 
-streaming = pytest.importorskip("paimon_assets.spark.streaming")
-tables = pytest.importorskip("paimon_assets.spark.tables")
+streaming = pytest.importorskip("paimon_assets.spark.dataframes.streaming")
+tables = pytest.importorskip("paimon_assets.spark.dataframes.tables")
 error_inside = pytest.importorskip("paimon_assets.spark.failure").error_inside
 
 pytestmark = pytest.mark.spark

@@ -6,10 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_assets.engine.codec.arrow_types import to_arrow_type
+from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.type_text import parse_type
-from paimon_assets.engine.spec.types import (
+from paimon_assets.engine.spec.types.data_types import (
     ArrayType,
     DataField,
     MapType,
@@ -21,6 +20,7 @@ from paimon_assets.engine.spec.types import (
     string,
     timestamp,
 )
+from paimon_assets.engine.spec.types.type_text import parse_type
 from tests.testkit.strategies import TYPE_TEXTS
 
 types = pytest.importorskip("paimon_assets.spark.types")

@@ -2,9 +2,9 @@ import itertools
 
 import pytest
 
-from paimon_assets.engine.spec.cast_rules import cast_refusal, same_type, supports_cast
-from paimon_assets.engine.spec.type_text import parse_type
-from paimon_assets.engine.spec.types import DataField, RowType
+from paimon_assets.engine.spec.types.cast_rules import cast_refusal, same_type, supports_cast
+from paimon_assets.engine.spec.types.data_types import DataField, RowType
+from paimon_assets.engine.spec.types.type_text import parse_type
 
 # one type for each of the twelve kinds of the matrix
 MATRIX = (

@@ -1,8 +1,8 @@
 import pytest
 
-from paimon_assets.engine.spec.default_value import default_refusal
-from paimon_assets.engine.spec.type_text import parse_type
-from tests.data.cast_vectors import VECTORS, bytes_of, type_of
+from paimon_assets.engine.spec.types.default_value import default_refusal
+from paimon_assets.engine.spec.types.type_text import parse_type
+from tests.testkit.cast_vectors import VECTORS, bytes_of, type_of
 
 FROM_TEXT = [
     row

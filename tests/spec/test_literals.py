@@ -2,8 +2,8 @@ import math
 
 import pytest
 
-from paimon_assets.engine.spec.literals import to_internal
-from paimon_assets.engine.spec.types import AtomicType, TypeRoot
+from paimon_assets.engine.spec.types.data_types import AtomicType, TypeRoot
+from paimon_assets.engine.spec.types.literals import to_internal
 
 
 @pytest.mark.parametrize("given", [0.1, "0.1"], ids=["number", "text"])

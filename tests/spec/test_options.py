@@ -1,7 +1,7 @@
 import pytest
 
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.options import (
+from paimon_assets.engine.spec.options.all_options import (
     ALL_OPTIONS,
     BUCKET,
     IGNORE_DELETE,

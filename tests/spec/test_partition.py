@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_assets.engine.spec.literals import to_internal
 from paimon_assets.engine.spec.partition import escape, partition_path, unescape, value_text
 from paimon_assets.engine.spec.paths import TablePaths
-from paimon_assets.engine.spec.type_text import parse_type
-from paimon_assets.engine.spec.types import DataField
+from paimon_assets.engine.spec.types.data_types import DataField
+from paimon_assets.engine.spec.types.literals import to_internal
+from paimon_assets.engine.spec.types.type_text import parse_type
 
 
 @given(st.text())

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_assets.engine.spec.predicate import (
+from paimon_assets.engine.spec.predicate.predicate import (
     And,
     CompareOp,
     Comparison,
@@ -15,8 +15,8 @@ from paimon_assets.engine.spec.predicate import (
     only_on,
     renamed,
 )
-from paimon_assets.engine.spec.prune import UNKNOWN, Bounds, exactly, may_match
-from paimon_assets.engine.spec.schema import Schema, first_table_schema
+from paimon_assets.engine.spec.predicate.prune import UNKNOWN, Bounds, exactly, may_match
+from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
 from tests.testkit.predicate_truth import truth
 
 values = st.integers(-3, 3) | st.none()

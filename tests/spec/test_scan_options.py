@@ -1,8 +1,8 @@
 import pytest
 
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.option import Options, parse_moment_ms
-from paimon_assets.engine.spec.scan_options import (
+from paimon_assets.engine.spec.options.option import Options, parse_moment_ms
+from paimon_assets.engine.spec.options.scan_options import (
     INCREMENTAL_BETWEEN,
     INCREMENTAL_BETWEEN_TIMESTAMP,
     SCAN_MODE,

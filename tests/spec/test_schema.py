@@ -1,13 +1,13 @@
 import pytest
 
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError
-from paimon_assets.engine.spec.schema import (
+from paimon_assets.engine.spec.evolution.schema_validation import validate_schema
+from paimon_assets.engine.spec.schema.schema import (
     BucketMode,
     Schema,
     all_field_ids,
     first_table_schema,
 )
-from paimon_assets.engine.spec.schema_validation import validate_schema
 
 ROW = {
     "type": "ROW",

@@ -3,7 +3,7 @@ import json
 import pytest
 
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.schema_change import (
+from paimon_assets.engine.spec.evolution.schema_change import (
     AddColumn,
     DropPrimaryKey,
     Move,
@@ -22,13 +22,13 @@ from paimon_assets.engine.spec.schema_change import (
     update_column_nullability,
     update_column_type,
 )
-from paimon_assets.engine.spec.schema_change_json import (
+from paimon_assets.engine.spec.evolution.schema_change_json import (
     change_from_json,
     change_to_json,
     changes_from_json,
     changes_to_json,
 )
-from paimon_assets.engine.spec.type_text import parse_type
+from paimon_assets.engine.spec.types.type_text import parse_type
 
 JAVA = (
     (set_option("k", "v"), '{"action":"setOption","key":"k","value":"v"}'),

@@ -1,8 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_assets.engine.spec.schema import Schema, first_table_schema
-from paimon_assets.engine.spec.schema_change import (
+from paimon_assets.engine.spec.evolution.schema_change import (
     UpdateComment,
     add_column,
     drop_column,
@@ -13,9 +12,10 @@ from paimon_assets.engine.spec.schema_change import (
     update_column_comment,
     update_column_type,
 )
-from paimon_assets.engine.spec.schema_diff import schema_diff
-from paimon_assets.engine.spec.schema_evolution import apply_changes
-from paimon_assets.engine.spec.schema_reconcile import reconciling_changes
+from paimon_assets.engine.spec.evolution.schema_diff import schema_diff
+from paimon_assets.engine.spec.evolution.schema_evolution import apply_changes
+from paimon_assets.engine.spec.evolution.schema_reconcile import reconciling_changes
+from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
 
 OLD = first_table_schema(
     Schema.of(dict.fromkeys("abcd", "INT"), options={"write-only": "true"}), time_millis=1

@@ -13,10 +13,8 @@ from paimon_assets.engine.errors import (
     NotFoundError,
     UnsupportedFeatureError,
 )
-from paimon_assets.engine.spec.cast_rules import supports_cast
-from paimon_assets.engine.spec.option_changes import IMMUTABLE_OPTIONS
-from paimon_assets.engine.spec.schema import Schema, all_field_ids, first_table_schema
-from paimon_assets.engine.spec.schema_change import (
+from paimon_assets.engine.spec.evolution.option_changes import IMMUTABLE_OPTIONS
+from paimon_assets.engine.spec.evolution.schema_change import (
     AddColumn,
     DropColumn,
     DropPrimaryKey,
@@ -37,8 +35,10 @@ from paimon_assets.engine.spec.schema_change import (
     update_column_nullability,
     update_column_type,
 )
-from paimon_assets.engine.spec.schema_evolution import apply_changes, changes_nothing
-from paimon_assets.engine.spec.type_text import parse_type
+from paimon_assets.engine.spec.evolution.schema_evolution import apply_changes, changes_nothing
+from paimon_assets.engine.spec.schema.schema import Schema, all_field_ids, first_table_schema
+from paimon_assets.engine.spec.types.cast_rules import supports_cast
+from paimon_assets.engine.spec.types.type_text import parse_type
 
 FLAT = first_table_schema(Schema.of(dict.fromkeys("abcd", "INT")), time_millis=1)
 KEYED = first_table_schema(

@@ -1,6 +1,10 @@
 import pytest
 
-from paimon_assets.engine.spec.secret_options import HIDDEN, shown_catalog_options, shown_options
+from paimon_assets.engine.spec.options.secret_options import (
+    HIDDEN,
+    shown_catalog_options,
+    shown_options,
+)
 
 
 @pytest.mark.parametrize(

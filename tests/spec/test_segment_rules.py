@@ -1,18 +1,18 @@
 import pytest
 
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.data_file import DataFileMeta
-from paimon_assets.engine.spec.option import Options
-from paimon_assets.engine.spec.schema import Schema, first_table_schema
-from paimon_assets.engine.spec.segment import is_foreign
-from paimon_assets.engine.spec.segment_rules import (
+from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
+from paimon_assets.engine.spec.options.option import Options
+from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
+from paimon_assets.engine.spec.segments.segment import is_foreign
+from paimon_assets.engine.spec.segments.segment_rules import (
     FileColumn,
     check_partition_option,
     column_differences,
     parse_partition_option,
     same_kind,
 )
-from paimon_assets.engine.spec.type_text import parse_type
+from paimon_assets.engine.spec.types.type_text import parse_type
 
 
 @pytest.mark.parametrize(

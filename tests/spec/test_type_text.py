@@ -3,8 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_assets.engine.errors import FormatError
-from paimon_assets.engine.spec.type_text import parse_type, type_to_json
-from paimon_assets.engine.spec.types import (
+from paimon_assets.engine.spec.types.data_types import (
     ArrayType,
     AtomicType,
     DataField,
@@ -17,6 +16,7 @@ from paimon_assets.engine.spec.types import (
     string,
     timestamp,
 )
+from paimon_assets.engine.spec.types.type_text import parse_type, type_to_json
 
 PLAIN = [
     TypeRoot.BOOLEAN,

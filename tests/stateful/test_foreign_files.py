@@ -21,14 +21,14 @@ from hypothesis.stateful import (
 from paimon_assets.engine.control.maintenance.expire_snapshots import expire_snapshots
 from paimon_assets.engine.control.maintenance.orphan_files import clean_orphan_files
 from paimon_assets.engine.control.maintenance.retention import Retention
-from paimon_assets.engine.control.segment_registry import HOLD_TAG_PREFIX
+from paimon_assets.engine.control.segments.segment_registry import HOLD_TAG_PREFIX
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
-from paimon_assets.engine.spec.schema import Schema
+from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import open_catalog
-from paimon_assets.engine.table.segment_import import SegmentSource
-from tests.control.tables import FixedClock
+from paimon_assets.engine.table.segments.segment_import import SegmentSource
 from tests.testkit.foreign import states, write
+from tests.testkit.metadata_tables import FixedClock
 
 _EXECUTOR = EmbeddedExecutor(threads=1)
 _LATER = FixedClock(now=4_000_000_000_000)

@@ -1,14 +1,14 @@
 """Random work of many on one table, of every kind, against its history.
 
 `STATEFUL_STEPS=1000000 STATEFUL_SEED=7` makes more of it, and other work; so does
-`python -m tests.stateful.run`, which also repeats one world.
+`python -m tests.testkit.stateful.run`, which also repeats one world.
 """
 
 import os
 
-from tests.stateful.changes import CHANGES
-from tests.stateful.reads import READS
-from tests.stateful.run import run_in_processes
+from tests.testkit.stateful.changes import CHANGES
+from tests.testkit.stateful.reads import READS
+from tests.testkit.stateful.run import run_in_processes
 
 STEPS = 10_000
 PROCESSES = 2

@@ -35,15 +35,15 @@ from paimon_assets.engine.control.maintenance.tag_files import delete_tag
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import UnsupportedFeatureError
-from paimon_assets.engine.spec.schema import Schema
-from paimon_assets.engine.spec.snapshot import Snapshot
-from paimon_assets.engine.spec.statistics import Statistics
+from paimon_assets.engine.spec.metadata.snapshot import Snapshot
+from paimon_assets.engine.spec.metadata.table_statistics import Statistics
+from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import open_catalog
-from paimon_assets.engine.table.read_builder import ReadBuilder
-from paimon_assets.engine.table.segment_import import SegmentSource
+from paimon_assets.engine.table.read.read_builder import ReadBuilder
+from paimon_assets.engine.table.segments.segment_import import SegmentSource
 from paimon_assets.engine.table.table import Table
-from tests.control.tables import FixedClock
 from tests.testkit.foreign import states, write
+from tests.testkit.metadata_tables import FixedClock
 
 _EXECUTOR = EmbeddedExecutor(threads=1)
 _LATER = FixedClock(now=4_000_000_000_000)

@@ -23,19 +23,7 @@ from hypothesis.stateful import (
 
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.cast_fit import Loss
-from paimon_assets.engine.spec.cast_rules import same_type, supports_cast
-from paimon_assets.engine.spec.predicate import (
-    And,
-    CompareOp,
-    Comparison,
-    In,
-    IsNull,
-    Or,
-    Predicate,
-)
-from paimon_assets.engine.spec.schema import Schema
-from paimon_assets.engine.spec.schema_change import (
+from paimon_assets.engine.spec.evolution.schema_change import (
     SchemaChange,
     add_column,
     drop_column,
@@ -45,8 +33,20 @@ from paimon_assets.engine.spec.schema_change import (
     update_column_comment,
     update_column_type,
 )
-from paimon_assets.engine.spec.type_text import parse_type
-from paimon_assets.engine.spec.types import CHARACTER_ROOTS, INTEGER_ROOTS
+from paimon_assets.engine.spec.predicate.predicate import (
+    And,
+    CompareOp,
+    Comparison,
+    In,
+    IsNull,
+    Or,
+    Predicate,
+)
+from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets.engine.spec.types.cast_fit import Loss
+from paimon_assets.engine.spec.types.cast_rules import same_type, supports_cast
+from paimon_assets.engine.spec.types.data_types import CHARACTER_ROOTS, INTEGER_ROOTS
+from paimon_assets.engine.spec.types.type_text import parse_type
 from paimon_assets.engine.table.api import open_catalog
 from tests.testkit.evolution_model import EvolvingModel, NoSuchValueError
 from tests.testkit.predicate_truth import truth

@@ -17,9 +17,9 @@ from hypothesis.stateful import (
 )
 
 from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.spec.schema import Schema
+from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import open_catalog, open_table
-from paimon_assets.engine.table.write_builder import WriteBuilder, WriteOutcome
+from paimon_assets.engine.table.write.write_builder import WriteBuilder, WriteOutcome
 from tests.testkit.model import ModelTable, Row
 from tests.testkit.rows import plain_rows, rows_to_arrow
 from tests.testkit.strategies import TEXTS, rows_of

@@ -1,7 +1,7 @@
 import pytest
 
 from paimon_assets.engine.table.api import open_catalog
-from tests.table.row_changing import FIRST, SECOND, TABLES, create, write
+from tests.testkit.row_changing import FIRST, SECOND, TABLES, create, write
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from paimon_assets.engine.contract.analyze_task import (
+from paimon_assets.engine.contract.tasks.analyze_task import (
     MOST_HASHES,
     dump_row_summary,
     joined,
@@ -15,8 +15,8 @@ from paimon_assets.engine.contract.analyze_task import (
 )
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import NotFoundError
-from paimon_assets.engine.spec.schema import Schema
-from paimon_assets.engine.spec.snapshot import CommitKind
+from paimon_assets.engine.spec.metadata.snapshot import CommitKind
+from paimon_assets.engine.spec.schema.schema import Schema
 
 EXECUTOR = EmbeddedExecutor(2)
 KEY = Schema.of(

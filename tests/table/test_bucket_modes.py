@@ -9,7 +9,7 @@ from paimon_assets.engine.errors import (
     InvalidInputError,
     UnsupportedFeatureError,
 )
-from paimon_assets.engine.spec.schema import Schema
+from paimon_assets.engine.spec.schema.schema import Schema
 from tests.testkit.rows import plain_rows, rows_to_arrow
 
 ORDERS = {"id": "BIGINT", "day": "STRING", "amount": "INT"}

@@ -8,15 +8,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from paimon_assets.engine.codec.arrow_types import to_arrow_type
-from paimon_assets.engine.codec.metadata_json import schema_to_json
+from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
+from paimon_assets.engine.codec.json.metadata_json import schema_to_json
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.paths import TablePaths
-from paimon_assets.engine.spec.predicate import CompareOp, Comparison, In, IsNull, equal
-from paimon_assets.engine.spec.schema import Schema
-from paimon_assets.engine.spec.type_text import parse_type
+from paimon_assets.engine.spec.predicate.predicate import CompareOp, Comparison, In, IsNull, equal
+from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets.engine.spec.types.type_text import parse_type
 
 EMBEDDED = EmbeddedExecutor()
 

@@ -5,11 +5,11 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from paimon_assets.engine.codec.metadata_json import snapshot_to_json
+from paimon_assets.engine.codec.json.metadata_json import snapshot_to_json
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import NotFoundError, UnsupportedFeatureError
 from paimon_assets.engine.fileio.local import LocalFileIO
-from paimon_assets.engine.spec.schema import Schema
+from paimon_assets.engine.spec.schema.schema import Schema
 
 EXECUTOR = EmbeddedExecutor(threads=2)
 OPTIONS = {"bucket": "1", "rowkind.field": "kind", "merge-engine": "aggregation"}

@@ -7,10 +7,10 @@ import pyarrow as pa
 import pytest
 
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.schema_change import AddColumn, RenameColumn
-from paimon_assets.engine.spec.snapshot import CommitKind
-from paimon_assets.engine.spec.types import string
-from tests.table.compacting import (
+from paimon_assets.engine.spec.evolution.schema_change import AddColumn, RenameColumn
+from paimon_assets.engine.spec.metadata.snapshot import CommitKind
+from paimon_assets.engine.spec.types.data_types import string
+from tests.testkit.compacting import (
     EXECUTOR,
     changelog_of,
     compact,

@@ -12,7 +12,7 @@ from paimon_assets.engine.errors import StorageError
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.table.api import open_table
 from paimon_assets.engine.table.table import Table
-from tests.table.compacting import EXECUTOR, compact, create, index_files_of, rows_of, some_rows
+from tests.testkit.compacting import EXECUTOR, compact, create, index_files_of, rows_of, some_rows
 from tests.testkit.faulty_fileio import FaultyFileIO
 
 COLUMNS = {"id": "BIGINT", "p": "STRING", "n": "BIGINT"}

@@ -4,11 +4,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from paimon_assets.engine.contract.postpone_task import POSTPONE_TASK
+from paimon_assets.engine.contract.tasks.postpone_task import POSTPONE_TASK
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import CommitConflictError
-from paimon_assets.engine.spec.snapshot import CommitKind
-from tests.table.compacting import COLUMNS, EXECUTOR, compact, create, rows_of, some_rows, write
+from paimon_assets.engine.spec.metadata.snapshot import CommitKind
+from tests.testkit.compacting import COLUMNS, EXECUTOR, compact, create, rows_of, some_rows, write
 
 WAITING = {"bucket": "-2", "postpone.batch-write-fixed-bucket": "false", "rowkind.field": "kind"}
 

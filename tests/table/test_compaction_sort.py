@@ -5,9 +5,9 @@ import pytest
 
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.schema_change import update_column_default_value
-from paimon_assets.engine.spec.snapshot import CommitKind
-from tests.table.compacting import (
+from paimon_assets.engine.spec.evolution.schema_change import update_column_default_value
+from paimon_assets.engine.spec.metadata.snapshot import CommitKind
+from tests.testkit.compacting import (
     EXECUTOR,
     create,
     delete_rows,

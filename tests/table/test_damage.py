@@ -9,7 +9,7 @@ import pytest
 
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import FormatError, InvalidInputError, NotFoundError
-from paimon_assets.engine.spec.schema import Schema
+from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import open_table
 
 EXECUTOR = EmbeddedExecutor()

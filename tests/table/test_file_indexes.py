@@ -8,8 +8,8 @@ import pytest
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import FormatError, InvalidInputError, NotFoundError
-from paimon_assets.engine.spec.predicate import equal
-from paimon_assets.engine.spec.schema import Schema
+from paimon_assets.engine.spec.predicate.predicate import equal
+from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import open_table
 from paimon_assets.engine.table.table import Table
 

@@ -7,10 +7,10 @@ import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 
-from paimon_assets.cli import main
+from paimon_assets.cli.main import main
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError
-from paimon_assets.engine.spec.schema import Schema
+from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import open_catalog
 from paimon_assets.engine.table.system import GLOBAL_SYSTEM_TABLES
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from paimon_assets.engine.codec.metadata_json import snapshot_to_json
-from paimon_assets.engine.control.manifest_store import SHARED_CACHE
+from paimon_assets.engine.codec.json.metadata_json import snapshot_to_json
+from paimon_assets.engine.control.manifests.manifest_store import SHARED_CACHE
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import (
     InvalidInputError,
@@ -15,7 +15,7 @@ from paimon_assets.engine.errors import (
     UnsupportedFeatureError,
 )
 from paimon_assets.engine.fileio.local import LocalFileIO
-from paimon_assets.engine.spec.schema import Schema
+from paimon_assets.engine.spec.schema.schema import Schema
 
 EXECUTOR = EmbeddedExecutor(threads=2)
 

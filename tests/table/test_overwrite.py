@@ -5,11 +5,11 @@ import pytest
 
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.schema import Schema
-from paimon_assets.engine.spec.snapshot import CommitKind
+from paimon_assets.engine.spec.metadata.snapshot import CommitKind
+from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import TableCatalog, open_catalog
 from paimon_assets.engine.table.table import Table
-from paimon_assets.engine.table.write_builder import WriteBuilder, WriteOutcome
+from paimon_assets.engine.table.write.write_builder import WriteBuilder, WriteOutcome
 
 COLUMNS = {"dt": "DATE", "hh": "INT", "id": "BIGINT", "v": "STRING"}
 APPEND = Schema.of(COLUMNS, partition_keys=["dt", "hh"])

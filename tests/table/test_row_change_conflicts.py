@@ -10,7 +10,8 @@ from paimon_assets.engine.errors import (
 )
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.table.table import Table
-from tests.table.row_changing import (
+from tests.testkit.faulty_fileio import Fault, FaultyFileIO
+from tests.testkit.row_changing import (
     EXECUTOR,
     FIRST,
     SECOND,
@@ -22,7 +23,6 @@ from tests.table.row_changing import (
     read,
     write,
 )
-from tests.testkit.faulty_fileio import Fault, FaultyFileIO
 
 
 def test_others_append_meanwhile(row_table):

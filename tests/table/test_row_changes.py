@@ -11,15 +11,15 @@ from paimon_assets.engine.errors import (
     NotFoundError,
     UnsupportedFeatureError,
 )
-from paimon_assets.engine.spec.predicate import equal
-from paimon_assets.engine.spec.schema import Schema
-from paimon_assets.engine.spec.schema_change import AddColumn, RenameColumn
-from paimon_assets.engine.spec.snapshot import CommitKind
-from paimon_assets.engine.spec.types import bigint
-from paimon_assets.engine.table.segment_import import SegmentSource
-from paimon_assets.engine.table.where import parse_expression
-from tests.table.compacting import index_files_of
-from tests.table.row_changing import (
+from paimon_assets.engine.spec.evolution.schema_change import AddColumn, RenameColumn
+from paimon_assets.engine.spec.metadata.snapshot import CommitKind
+from paimon_assets.engine.spec.predicate.predicate import equal
+from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets.engine.spec.types.data_types import bigint
+from paimon_assets.engine.table.read.where import parse_expression
+from paimon_assets.engine.table.segments.segment_import import SegmentSource
+from tests.testkit.compacting import index_files_of
+from tests.testkit.row_changing import (
     COLUMNS,
     DV,
     EXECUTOR,

@@ -15,9 +15,9 @@ from paimon_assets.engine.errors import (
     UnsupportedFeatureError,
 )
 from paimon_assets.engine.table.api import open_catalog
-from paimon_assets.engine.table.merge_source import WhenMatched
-from paimon_assets.engine.table.where import parse_expression
-from tests.table.row_changing import (
+from paimon_assets.engine.table.read.where import parse_expression
+from paimon_assets.engine.table.write.merge_source import WhenMatched
+from tests.testkit.row_changing import (
     EXECUTOR,
     FIRST,
     KEYED_TABLES,

@@ -12,9 +12,7 @@ from paimon_assets.engine.errors import (
     UnsupportedFeatureError,
 )
 from paimon_assets.engine.fileio.local import LocalFileIO
-from paimon_assets.engine.spec.cast_fit import Loss
-from paimon_assets.engine.spec.schema import Schema
-from paimon_assets.engine.spec.schema_change import (
+from paimon_assets.engine.spec.evolution.schema_change import (
     add_column,
     drop_column,
     rename_column,
@@ -23,8 +21,10 @@ from paimon_assets.engine.spec.schema_change import (
     update_column_nullability,
     update_column_type,
 )
+from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets.engine.spec.types.cast_fit import Loss
 from paimon_assets.engine.table.api import open_catalog
-from paimon_assets.engine.table.schema_changes import OnOverflow
+from paimon_assets.engine.table.schema.schema_changes import OnOverflow
 from tests.testkit.faulty_fileio import FaultyFileIO
 
 EMBEDDED = EmbeddedExecutor()

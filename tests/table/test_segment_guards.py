@@ -5,8 +5,8 @@ import pytest
 
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
-from paimon_assets.engine.spec.schema import Schema
-from paimon_assets.engine.table.segment_import import SegmentSource
+from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets.engine.table.segments.segment_import import SegmentSource
 from tests.testkit.foreign import rows, states, write
 
 EXECUTOR = EmbeddedExecutor(threads=2)

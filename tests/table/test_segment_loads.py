@@ -12,21 +12,25 @@ from hypothesis import strategies as st
 
 from paimon_assets.engine.control.maintenance.expire_snapshots import expire_snapshots
 from paimon_assets.engine.control.maintenance.retention import Retention
-from paimon_assets.engine.control.segment_registry import SegmentRegistry
+from paimon_assets.engine.control.segments.segment_registry import SegmentRegistry
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import (
     InvalidInputError,
     NotFoundError,
     UnsupportedFeatureError,
 )
-from paimon_assets.engine.spec.schema import Schema
-from paimon_assets.engine.spec.segment import RETENTION_MS, Load, Segment, is_foreign
+from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets.engine.spec.segments.segment import RETENTION_MS, Load, Segment, is_foreign
 from paimon_assets.engine.table.api import open_catalog, open_table
-from paimon_assets.engine.table.segment_import import SegmentSource
-from paimon_assets.engine.table.segment_tables import SEGMENTS, segments_table, show_segments
-from tests.control.tables import FixedClock
+from paimon_assets.engine.table.segments.segment_import import SegmentSource
+from paimon_assets.engine.table.segments.segment_tables import (
+    SEGMENTS,
+    segments_table,
+    show_segments,
+)
 from tests.table.test_java_tables import INDEX, TABLES
 from tests.testkit.foreign import rows, states, write
+from tests.testkit.metadata_tables import FixedClock
 
 EXECUTOR = EmbeddedExecutor(threads=2)
 LAST_ONE = Retention(min_count=1, max_count=1, time_ms=10**15, limit=50)

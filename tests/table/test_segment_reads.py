@@ -18,11 +18,15 @@ from paimon_assets.engine.errors import (
     NotFoundError,
     UnsupportedFeatureError,
 )
-from paimon_assets.engine.spec.schema import Schema
-from paimon_assets.engine.spec.schema_change import AddColumn, RenameColumn, UpdateColumnType
-from paimon_assets.engine.spec.stats import EMPTY_ROW
-from paimon_assets.engine.spec.types import bigint, string
-from paimon_assets.engine.table.segment_import import SegmentSource
+from paimon_assets.engine.spec.evolution.schema_change import (
+    AddColumn,
+    RenameColumn,
+    UpdateColumnType,
+)
+from paimon_assets.engine.spec.metadata.simple_stats import EMPTY_ROW
+from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets.engine.spec.types.data_types import bigint, string
+from paimon_assets.engine.table.segments.segment_import import SegmentSource
 from tests.testkit.builders import data_file
 from tests.testkit.foreign import rows, write
 

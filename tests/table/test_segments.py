@@ -9,7 +9,7 @@ import pytest
 from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
-from paimon_assets.engine.control.segment_registry import check_row_changes
+from paimon_assets.engine.control.segments.segment_registry import check_row_changes
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import (
     AlreadyExistsError,
@@ -19,10 +19,10 @@ from paimon_assets.engine.errors import (
     PaimonError,
     UnsupportedFeatureError,
 )
-from paimon_assets.engine.spec.schema import Schema
-from paimon_assets.engine.spec.segment import SegmentStatus
-from paimon_assets.engine.table.segment_import import SegmentSource
-from paimon_assets.engine.table.segment_tables import segments_table, show_segments
+from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets.engine.spec.segments.segment import SegmentStatus
+from paimon_assets.engine.table.segments.segment_import import SegmentSource
+from paimon_assets.engine.table.segments.segment_tables import segments_table, show_segments
 from tests.testkit.foreign import rows, states, write
 
 EXECUTOR = EmbeddedExecutor(threads=2)
@@ -456,7 +456,7 @@ def test_a_crash_between_registry_and_commit_leaves_both_or_neither(table, landi
     assert read(table) == [(1, "x")]
 
     with monkeypatch.context() as patched:
-        patched.setattr("paimon_assets.engine.table.segments.Segments._finish", crash)
+        patched.setattr("paimon_assets.engine.table.segments.segments.Segments._finish", crash)
         write(landing.parent / "more" / "2.csv", rows((2, "y")))
         with pytest.raises(KeyboardInterrupt):
             add(table, landing.parent / "more", "csv")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from paimon_assets.engine.errors import PaimonError
-from tests.table.refusals import REFUSALS, Place, Provocation
+from tests.testkit.refusals import REFUSALS, Place, Provocation
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENT = ROOT / "docs" / "supported.md"

@@ -12,7 +12,7 @@ from paimon_assets.engine.errors import (
     InvalidInputError,
     NotFoundError,
 )
-from paimon_assets.engine.spec.schema import Schema
+from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import open_table
 
 EXECUTOR = EmbeddedExecutor()

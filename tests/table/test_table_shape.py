@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tests.table.compacting import compact, create, delete_rows, some_rows, write
+from tests.testkit.compacting import compact, create, delete_rows, some_rows, write
 
 
 def filled(catalog, pieces, options=None, *, keyed=True, **settings):

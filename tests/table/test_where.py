@@ -5,7 +5,7 @@ import pytest
 
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.predicate import (
+from paimon_assets.engine.spec.predicate.predicate import (
     And,
     CompareOp,
     Comparison,
@@ -15,8 +15,8 @@ from paimon_assets.engine.spec.predicate import (
     StartsWith,
     bind,
 )
-from paimon_assets.engine.spec.schema import Schema, first_table_schema
-from paimon_assets.engine.table.where import parse_where
+from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
+from paimon_assets.engine.table.read.where import parse_where
 
 
 @pytest.mark.parametrize(

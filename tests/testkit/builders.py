@@ -3,10 +3,14 @@
 from dataclasses import replace
 from typing import Any
 
-from paimon_assets.engine.spec.data_file import DataFileMeta, FileSource
-from paimon_assets.engine.spec.manifest import FileKind, ManifestEntry
-from paimon_assets.engine.spec.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
-from paimon_assets.engine.spec.stats import EMPTY_ROW
+from paimon_assets.engine.spec.metadata.data_file import DataFileMeta, FileSource
+from paimon_assets.engine.spec.metadata.manifest import FileKind, ManifestEntry
+from paimon_assets.engine.spec.metadata.simple_stats import EMPTY_ROW
+from paimon_assets.engine.spec.metadata.snapshot import (
+    BATCH_COMMIT_IDENTIFIER,
+    CommitKind,
+    Snapshot,
+)
 
 _FILE = DataFileMeta(
     file_name="data-0.parquet",

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pyspark
 
-from paimon_assets.spark.java import find_java
+from paimon_assets.spark.session.java import find_java
 
 ROOT = Path(__file__).resolve().parents[2]
 _STARTED = re.compile(r"SparkConnectService' on port (\d+)")

@@ -14,16 +14,16 @@ from dataclasses import dataclass, field
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
-from paimon_assets.engine.spec.cast_fit import integer_range
-from paimon_assets.engine.spec.cast_rules import same_type
-from paimon_assets.engine.spec.options import (
+from paimon_assets.engine.spec.options.all_options import (
     MERGE_ENGINE,
     ROWKIND_FIELD,
     SEQUENCE_FIELD,
     MergeEngine,
 )
-from paimon_assets.engine.spec.schema import TableSchema
-from paimon_assets.engine.spec.types import INTEGER_ROOTS, AtomicType, DataType, TypeRoot
+from paimon_assets.engine.spec.schema.schema import TableSchema
+from paimon_assets.engine.spec.types.cast_fit import integer_range
+from paimon_assets.engine.spec.types.cast_rules import same_type
+from paimon_assets.engine.spec.types.data_types import INTEGER_ROOTS, AtomicType, DataType, TypeRoot
 
 Row = Mapping[str, Any]
 Cells = dict[int, tuple[Any, DataType]]

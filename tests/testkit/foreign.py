@@ -11,7 +11,7 @@ import pyarrow.csv as pa_csv
 import pyarrow.orc as orc
 import pyarrow.parquet as pq
 
-from paimon_assets.engine.codec.avro import (
+from paimon_assets.engine.codec.avro.avro import (
     RecordSchema,
     deflate,
     encode_block,

@@ -12,17 +12,17 @@ from typing import Any
 
 from pyroaring import BitMap
 
-from paimon_assets.engine.codec.roaring64 import read_java_bitmap64, write_java_bitmap64
-from paimon_assets.engine.spec.merge_rules import (
+from paimon_assets.engine.codec.bitmaps.roaring64 import read_java_bitmap64, write_java_bitmap64
+from paimon_assets.engine.spec.merge.merge_rules import (
     AggregateFunction,
     FieldAggregation,
     MergeRules,
     NestedKeyNulls,
     SequenceGroup,
 )
-from paimon_assets.engine.spec.options import MergeEngine
-from paimon_assets.engine.spec.row_kind import RowKind
-from paimon_assets.engine.spec.types import AtomicType, DataField, DataType
+from paimon_assets.engine.spec.options.all_options import MergeEngine
+from paimon_assets.engine.spec.types.data_types import AtomicType, DataField, DataType
+from paimon_assets.engine.spec.types.row_kind import RowKind
 
 Row = dict[str, Any]
 Record = tuple[RowKind, Row]

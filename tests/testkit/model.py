@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from paimon_assets.engine.spec.options import (
+from paimon_assets.engine.spec.options.all_options import (
     BUCKET,
     IGNORE_DELETE,
     IGNORE_UPDATE_BEFORE,
@@ -23,8 +23,8 @@ from paimon_assets.engine.spec.options import (
     Options,
     SequencePadding,
 )
-from paimon_assets.engine.spec.row_kind import RowKind, parse_row_kind
-from paimon_assets.engine.spec.schema import Schema
+from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets.engine.spec.types.row_kind import RowKind, parse_row_kind
 
 Row = Mapping[str, Any]
 Order = tuple[Any, ...]

@@ -7,9 +7,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from paimon_assets.engine.spec.schema import Schema
-from paimon_assets.engine.spec.type_text import parse_type
-from paimon_assets.engine.spec.types import AtomicType, DataType, TypeRoot
+from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets.engine.spec.types.data_types import AtomicType, DataType, TypeRoot
+from paimon_assets.engine.spec.types.type_text import parse_type
 from tests.testkit.model import Row
 
 _INTEGER_BITS = {TypeRoot.TINYINT: 8, TypeRoot.SMALLINT: 16, TypeRoot.INT: 32, TypeRoot.BIGINT: 64}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from paimon_assets.engine.spec.schema import Schema
+from paimon_assets.engine.spec.schema.schema import Schema
 from tests.testkit.model import ModelTable, Row
 
 COLUMNS = {"id": "BIGINT", "op_time": "INT", "kind": "STRING", "text": "STRING"}

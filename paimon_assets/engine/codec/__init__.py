@@ -9,5 +9,5 @@ Concept → files:
     snapshot-N, schema-N, tags  metadata_json, tag_json
     statistics                  statistics_json
     manifest, manifest list     manifest_avro, over the container of avro
-    DataSplit, commit messages  data_file_row and java_stream (framed by `contract.wire`)
+    DataSplit, commit messages  data_file_row and java_stream (framed by `contract.wire.wire`)
 """

@@ -6,8 +6,8 @@ Source: `org.apache.paimon.table.sink.CommitMessageImpl`.
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from paimon_assets.engine.spec.data_file import DataFileMeta
-from paimon_assets.engine.spec.index_file import IndexFileMeta
+from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
+from paimon_assets.engine.spec.metadata.index_file import IndexFileMeta
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

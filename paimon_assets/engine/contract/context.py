@@ -8,11 +8,11 @@ from functools import cached_property
 
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.fileio.base import FileIOSpec
-from paimon_assets.engine.spec.index_file import IndexFileMeta
-from paimon_assets.engine.spec.predicate import Predicate
-from paimon_assets.engine.spec.schema import TableSchema
-from paimon_assets.engine.spec.special_fields import ROW_KIND, read_fields
-from paimon_assets.engine.spec.types import DataField
+from paimon_assets.engine.spec.metadata.index_file import IndexFileMeta
+from paimon_assets.engine.spec.predicate.predicate import Predicate
+from paimon_assets.engine.spec.schema.schema import TableSchema
+from paimon_assets.engine.spec.schema.special_fields import ROW_KIND, read_fields
+from paimon_assets.engine.spec.types.data_types import DataField
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +28,7 @@ class ReadContext:
     columns: tuple[str, ...]
     """Names of the columns to return, in order; system columns (`special_fields`) among them."""
     predicate: Predicate | None = None
-    """Bound (`spec.predicate.bind`); only rows for which it is true are returned."""
+    """Bound (`spec.predicate.predicate.bind`); only rows for which it is true are returned."""
     file_io: FileIOSpec
 
     @cached_property

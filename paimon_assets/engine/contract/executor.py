@@ -12,7 +12,7 @@ from paimon_assets.engine.contract.clustering import ClusterOrder
 from paimon_assets.engine.contract.commit_message import WriteResult
 from paimon_assets.engine.contract.context import ReadContext, WriteContext
 from paimon_assets.engine.contract.split import DataSplit
-from paimon_assets.engine.contract.tasks import TaskBatch
+from paimon_assets.engine.contract.tasks.task_batch import TaskBatch
 
 RowsT_contra = TypeVar("RowsT_contra", contravariant=True)
 """What the executor takes as rows: a RecordBatchReader here, also a Spark DataFrame there."""

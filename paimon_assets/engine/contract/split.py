@@ -1,11 +1,11 @@
 """DataSplit: files of one bucket that are read together. The only way work reaches a reader.
 
-Source: `org.apache.paimon.table.source.DataSplit`; its binary form is `contract.wire`.
+Source: `org.apache.paimon.table.source.DataSplit`; its binary form is `contract.wire.wire`.
 """
 
 from dataclasses import dataclass
 
-from paimon_assets.engine.spec.data_file import DataFileMeta
+from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

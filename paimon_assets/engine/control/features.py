@@ -7,9 +7,8 @@ from collections.abc import Iterable
 from typing import NoReturn
 
 from paimon_assets.engine.errors import UnsupportedFeatureError
-from paimon_assets.engine.spec.cast_rules import first_retyped
-from paimon_assets.engine.spec.manifest import ManifestEntry
-from paimon_assets.engine.spec.options import (
+from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
+from paimon_assets.engine.spec.options.all_options import (
     BLOB_VIEW_FIELD,
     CHAIN_TABLE_ENABLED,
     DATA_EVOLUTION_ENABLED,
@@ -23,8 +22,9 @@ from paimon_assets.engine.spec.options import (
     Option,
 )
 from paimon_assets.engine.spec.paths import POSTPONE_BUCKET
-from paimon_assets.engine.spec.schema import BucketMode, TableSchema
-from paimon_assets.engine.spec.types import DataType, TypeRoot, nested_fields
+from paimon_assets.engine.spec.schema.schema import BucketMode, TableSchema
+from paimon_assets.engine.spec.types.cast_rules import first_retyped
+from paimon_assets.engine.spec.types.data_types import DataType, TypeRoot, nested_fields
 
 _PLAIN_TABLES = frozenset({"table", "materialized-table"})
 _UNREADABLE_ROOTS = frozenset({TypeRoot.BLOB, TypeRoot.VECTOR})

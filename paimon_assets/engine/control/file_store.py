@@ -8,19 +8,19 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Self
 
-from paimon_assets.engine.control.branch_manager import BranchManager
-from paimon_assets.engine.control.changelog_manager import ChangelogManager
-from paimon_assets.engine.control.consumer_manager import ConsumerManager
-from paimon_assets.engine.control.manifest_store import ManifestStore
-from paimon_assets.engine.control.partition_values import PartitionValues
-from paimon_assets.engine.control.schema_manager import SchemaManager
-from paimon_assets.engine.control.snapshot_manager import SnapshotManager
-from paimon_assets.engine.control.tag_manager import TagManager
+from paimon_assets.engine.control.managers.branch_manager import BranchManager
+from paimon_assets.engine.control.managers.changelog_manager import ChangelogManager
+from paimon_assets.engine.control.managers.consumer_manager import ConsumerManager
+from paimon_assets.engine.control.managers.schema_manager import SchemaManager
+from paimon_assets.engine.control.managers.snapshot_manager import SnapshotManager
+from paimon_assets.engine.control.managers.tag_manager import TagManager
+from paimon_assets.engine.control.manifests.manifest_store import ManifestStore
+from paimon_assets.engine.control.manifests.partition_values import PartitionValues
 from paimon_assets.engine.errors import NotFoundError
 from paimon_assets.engine.fileio.base import FileIO
-from paimon_assets.engine.spec.options import BRANCH, DATA_FILE_DIRECTORY, Options
+from paimon_assets.engine.spec.options.all_options import BRANCH, DATA_FILE_DIRECTORY, Options
 from paimon_assets.engine.spec.paths import MAIN_BRANCH, TablePaths
-from paimon_assets.engine.spec.schema import TableSchema
+from paimon_assets.engine.spec.schema.schema import TableSchema
 
 
 @dataclass(frozen=True, kw_only=True)

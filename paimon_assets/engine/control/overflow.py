@@ -3,7 +3,7 @@
     live files of a snapshot, all levels
       → columns whose type, as *this file* holds it, is not the new one; or that become NOT NULL
         → the types alone, then the file's statistics: kept, lost, or undecided
-          → undecided files become tasks (`contract.overflow_task`)
+          → undecided files become tasks (`contract.tasks.overflow_task`)
 
 A file is judged by the type it was written with: that is what the next read casts from. A file of
 an older type may not become the new one at all, though the step before it did: it is lost, too.
@@ -15,8 +15,8 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from paimon_assets.engine.codec.binary_row import deserialize_row
-from paimon_assets.engine.contract.overflow_task import (
+from paimon_assets.engine.codec.rows.binary_row import deserialize_row
+from paimon_assets.engine.contract.tasks.overflow_task import (
     OVERFLOW_TASK,
     CastColumn,
     ColumnLosses,
@@ -26,20 +26,20 @@ from paimon_assets.engine.contract.overflow_task import (
     dump_overflow_context,
     dump_overflow_request,
 )
-from paimon_assets.engine.contract.tasks import TaskBatch
+from paimon_assets.engine.contract.tasks.task_batch import TaskBatch
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
 from paimon_assets.engine.errors import PaimonError
 from paimon_assets.engine.fileio.base import FileIOSpec
-from paimon_assets.engine.spec.cast_fit import Loss, loss_within
-from paimon_assets.engine.spec.cast_rules import same_type, supports_cast
-from paimon_assets.engine.spec.data_file import DataFileMeta
-from paimon_assets.engine.spec.manifest import ManifestEntry
-from paimon_assets.engine.spec.options import CAST_FLOAT_TO_BOOLEAN, READ_BATCH_SIZE
-from paimon_assets.engine.spec.prune import UNKNOWN, Bounds
-from paimon_assets.engine.spec.schema import TableSchema
-from paimon_assets.engine.spec.snapshot import Snapshot
-from paimon_assets.engine.spec.types import DataField
+from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
+from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
+from paimon_assets.engine.spec.metadata.snapshot import Snapshot
+from paimon_assets.engine.spec.options.all_options import CAST_FLOAT_TO_BOOLEAN, READ_BATCH_SIZE
+from paimon_assets.engine.spec.predicate.prune import UNKNOWN, Bounds
+from paimon_assets.engine.spec.schema.schema import TableSchema
+from paimon_assets.engine.spec.types.cast_fit import Loss, loss_within
+from paimon_assets.engine.spec.types.cast_rules import same_type, supports_cast
+from paimon_assets.engine.spec.types.data_types import DataField
 
 _EXAMPLES = 3
 """Of each kind of loss, in each file."""

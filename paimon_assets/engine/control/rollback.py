@@ -12,9 +12,9 @@ Source: `org.apache.paimon.table.RollbackHelper`, `FileStoreTable.rollbackTo`.
 
 from dataclasses import dataclass
 
-from paimon_assets.engine.codec.metadata_json import snapshot_to_json
+from paimon_assets.engine.codec.json.metadata_json import snapshot_to_json
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.spec.snapshot import Snapshot
+from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

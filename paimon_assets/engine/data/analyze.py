@@ -8,21 +8,26 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_assets.engine.codec.arrow_values import internals
-from paimon_assets.engine.codec.file_index_values import is_long_decimal, to_longs
-from paimon_assets.engine.codec.xxhash64 import xxhash64
-from paimon_assets.engine.contract.analyze_task import (
+from paimon_assets.engine.codec.arrow.arrow_values import internals
+from paimon_assets.engine.codec.file_index.file_index_values import is_long_decimal, to_longs
+from paimon_assets.engine.codec.hashing.xxhash64 import xxhash64
+from paimon_assets.engine.contract.tasks.analyze_task import (
     MOST_HASHES,
     Bound,
     ColumnSummary,
     RowSummary,
     dump_row_summary,
 )
-from paimon_assets.engine.contract.wire import load_read_context, load_split
+from paimon_assets.engine.contract.wire.wire import load_read_context, load_split
 from paimon_assets.engine.data.casting.losses import shown
 from paimon_assets.engine.data.read.split_read import read_split
 from paimon_assets.engine.fileio.base import FileIO
-from paimon_assets.engine.spec.types import BINARY_ROOTS, CHARACTER_ROOTS, DataField, TypeRoot
+from paimon_assets.engine.spec.types.data_types import (
+    BINARY_ROOTS,
+    CHARACTER_ROOTS,
+    DataField,
+    TypeRoot,
+)
 
 _WITHOUT_ORDER = frozenset(
     {
@@ -104,7 +109,7 @@ class _Tally:
         extremes = pc.min_max(distinct)
         if not extremes["min"].is_valid:
             return
-        low, high = self._told(extremes["min"]), self._told(extremes["max"])
+        low, high = self._bound_of(extremes["min"]), self._bound_of(extremes["max"])
         smaller: Any = low[0]
         larger: Any = high[0]
         if self.minimum is None or smaller < self.minimum[0]:
@@ -112,7 +117,7 @@ class _Tally:
         if self.maximum is None or larger > self.maximum[0]:
             self.maximum = high
 
-    def _told(self, value: Any) -> Bound:
+    def _bound_of(self, value: Any) -> Bound:
         one = pa.repeat(value, 1)
         [text] = shown(one, self.column.type)
         return internals(one, self.column.type)[0], text or ""

@@ -17,9 +17,9 @@ from typing import Any, TypeAlias, assert_never
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_assets.engine.codec.arrow_values import UNIT_NANOS, to_scalar
+from paimon_assets.engine.codec.arrow.arrow_values import UNIT_NANOS, to_scalar
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.predicate import (
+from paimon_assets.engine.spec.predicate.predicate import (
     And,
     CompareOp,
     Comparison,
@@ -29,7 +29,7 @@ from paimon_assets.engine.spec.predicate import (
     Predicate,
     StartsWith,
 )
-from paimon_assets.engine.spec.types import TIMESTAMP_ROOTS, DataField
+from paimon_assets.engine.spec.types.data_types import TIMESTAMP_ROOTS, DataField
 
 Mask: TypeAlias = Any
 """A `pa.BooleanArray` without nulls; the stubs do not know what kernels return."""
@@ -50,7 +50,7 @@ def passing_rows(
     """Evaluate a bound predicate.
 
     Args:
-        predicate: Bound to internal values (`spec.predicate.bind`).
+        predicate: Bound to internal values (`spec.predicate.predicate.bind`).
         column_of: Column name → its Arrow array; asked once for every leaf.
         fields: Column name → the field the array has the Arrow type of.
 

@@ -14,12 +14,16 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_assets.engine.codec.deletion_vector import FRAME_BYTES, DeletionVector, decode_vector
-from paimon_assets.engine.codec.numpy_columns import from_numpy
+from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy
+from paimon_assets.engine.codec.bitmaps.deletion_vector import (
+    FRAME_BYTES,
+    DeletionVector,
+    decode_vector,
+)
 from paimon_assets.engine.contract.split import DeletionFile
 from paimon_assets.engine.errors import FormatError, NotFoundError
 from paimon_assets.engine.fileio.base import FileIO
-from paimon_assets.engine.spec.data_file import DataFileMeta
+from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 
 RowRange = tuple[int, int]
 """Positions `[start, stop)` in a file."""

@@ -16,17 +16,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pat
 
-from paimon_assets.engine.codec.arrow_types import to_arrow_schema, to_arrow_type
-from paimon_assets.engine.codec.arrow_values import UNIT_NANOS
+from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema, to_arrow_type
+from paimon_assets.engine.codec.arrow.arrow_values import UNIT_NANOS
 from paimon_assets.engine.data.casting.columns import CastSettings, cast_column
 from paimon_assets.engine.errors import FormatError, InvalidInputError, UnsupportedFeatureError
-from paimon_assets.engine.spec.cast_rules import (
-    cast_refusal,
-    holds_integer,
-    is_widened_integer,
-    same_type,
-)
-from paimon_assets.engine.spec.predicate import (
+from paimon_assets.engine.spec.predicate.predicate import (
     And,
     Comparison,
     In,
@@ -37,8 +31,14 @@ from paimon_assets.engine.spec.predicate import (
     conjuncts,
     renamed,
 )
-from paimon_assets.engine.spec.schema import TableSchema
-from paimon_assets.engine.spec.types import TIMESTAMP_ROOTS, DataField
+from paimon_assets.engine.spec.schema.schema import TableSchema
+from paimon_assets.engine.spec.types.cast_rules import (
+    cast_refusal,
+    holds_integer,
+    is_widened_integer,
+    same_type,
+)
+from paimon_assets.engine.spec.types.data_types import TIMESTAMP_ROOTS, DataField
 
 _SHREDDED = frozenset({"metadata", "typed_value"})
 """What the struct of a VARIANT holds if some of its values are columns of their own."""
@@ -196,7 +196,7 @@ class FieldMapping:
         """Turn a batch of the file's columns into one of `arrow_schema`.
 
         Arrow types that stand for the same Paimon type (large strings, dictionaries, other time
-        units, list item names) become the one of `codec.arrow_types`.
+        units, list item names) become the one of `codec.arrow.arrow_types`.
 
         Raises:
             FormatError: A value does not fit its column's type; names column and file.

@@ -15,10 +15,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.types as pat
 
-from paimon_assets.engine.codec.arrow_types import from_arrow_type
-from paimon_assets.engine.codec.binary_row import serialize_row
+from paimon_assets.engine.codec.arrow.arrow_types import from_arrow_type
 from paimon_assets.engine.codec.orc_footer import read_orc_footer
-from paimon_assets.engine.contract.footer_task import (
+from paimon_assets.engine.codec.rows.binary_row import serialize_row
+from paimon_assets.engine.contract.tasks.footer_task import (
     FileFooter,
     FooterContext,
     dump_footers,
@@ -28,26 +28,26 @@ from paimon_assets.engine.contract.footer_task import (
 from paimon_assets.engine.data.format.base import FormatReader
 from paimon_assets.engine.data.format.formats import open_reader
 from paimon_assets.engine.data.format.parquet import ParquetReader
-from paimon_assets.engine.data.write.file_stats import StatsMode, stats_modes, stored_bounds
+from paimon_assets.engine.data.write.files.file_stats import StatsMode, stats_modes, stored_bounds
 from paimon_assets.engine.errors import FormatError, InvalidInputError
 from paimon_assets.engine.fileio.base import FileIO
-from paimon_assets.engine.spec.literals import Internal
-from paimon_assets.engine.spec.prune import UNKNOWN, Bounds
-from paimon_assets.engine.spec.segment import TEXT_FORMATS
-from paimon_assets.engine.spec.segment_rules import (
+from paimon_assets.engine.spec.metadata.simple_stats import EMPTY_STATS, SimpleStats
+from paimon_assets.engine.spec.predicate.prune import UNKNOWN, Bounds
+from paimon_assets.engine.spec.segments.segment import TEXT_FORMATS
+from paimon_assets.engine.spec.segments.segment_rules import (
     TIMESTAMP_OF_ANY_KIND,
     FileColumn,
     column_differences,
     same_kind,
 )
-from paimon_assets.engine.spec.stats import EMPTY_STATS, SimpleStats
-from paimon_assets.engine.spec.types import (
+from paimon_assets.engine.spec.types.data_types import (
     CHARACTER_ROOTS,
     TIMESTAMP_ROOTS,
     AtomicType,
     DataField,
     TypeRoot,
 )
+from paimon_assets.engine.spec.types.literals import Internal
 
 _BATCH_ROWS = 1 << 16
 _UNORDERED = frozenset({TypeRoot.FLOAT, TypeRoot.DOUBLE, TypeRoot.VARIANT, TypeRoot.BLOB})

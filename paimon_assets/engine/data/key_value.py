@@ -3,9 +3,9 @@
 Source: `org.apache.paimon.KeyValue`, `org.apache.paimon.table.SpecialFields`.
 """
 
-from paimon_assets.engine.spec.schema import TableSchema
-from paimon_assets.engine.spec.special_fields import SEQUENCE_NUMBER, VALUE_KIND, key_field
-from paimon_assets.engine.spec.types import DataField
+from paimon_assets.engine.spec.schema.schema import TableSchema
+from paimon_assets.engine.spec.schema.special_fields import SEQUENCE_NUMBER, VALUE_KIND, key_field
+from paimon_assets.engine.spec.types.data_types import DataField
 
 
 def key_value_fields(schema: TableSchema) -> tuple[DataField, ...]:
@@ -14,7 +14,7 @@ def key_value_fields(schema: TableSchema) -> tuple[DataField, ...]:
     Keys stand twice: as `_KEY_<name>` and among the columns. Thin files leave the first out, so
     readers take keys from the columns.
 
-    >>> from paimon_assets.engine.spec.schema import Schema, first_table_schema
+    >>> from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
     >>> declared = Schema.of({"p": "INT", "id": "INT", "v": "INT"},
     ...                      primary_keys=["p", "id"], partition_keys=["p"])
     >>> [field.name for field in key_value_fields(first_table_schema(declared, time_millis=0))]

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from paimon_assets.engine.contract.overflow_task import (
+from paimon_assets.engine.contract.tasks.overflow_task import (
     CastColumn,
     ColumnLosses,
     LostValue,
@@ -25,9 +25,9 @@ from paimon_assets.engine.data.casting.losses import Losses, losses_of, shown
 from paimon_assets.engine.data.field_mapping import FieldMapping
 from paimon_assets.engine.data.format.formats import open_reader
 from paimon_assets.engine.fileio.base import FileIO
-from paimon_assets.engine.spec.cast_fit import Loss
-from paimon_assets.engine.spec.options import Options
-from paimon_assets.engine.spec.schema import TableSchema
+from paimon_assets.engine.spec.options.all_options import Options
+from paimon_assets.engine.spec.schema.schema import TableSchema
+from paimon_assets.engine.spec.types.cast_fit import Loss
 
 
 def judge_file(shared: bytes, payload: bytes, file_io: FileIO) -> bytes:

@@ -8,7 +8,7 @@
 
 `n` counts the records of the bucket, so a coarse time gets the order of arrival in its low digits.
 Everything here is pure and works on whole columns. Source: Paimon before 0.8 (`SequenceGenerator`);
-which columns may be padded, and why, is in `spec.sequence_padding`.
+which columns may be padded, and why, is in `spec.merge.sequence_padding`.
 """
 
 from collections.abc import Callable
@@ -20,11 +20,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_assets.engine.codec.numpy_columns import to_numpy
+from paimon_assets.engine.codec.arrow.numpy_columns import to_numpy
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.options import SequencePadding
-from paimon_assets.engine.spec.sequence_padding import PaddingConfig
-from paimon_assets.engine.spec.types import (
+from paimon_assets.engine.spec.merge.sequence_padding import PaddingConfig
+from paimon_assets.engine.spec.options.all_options import SequencePadding
+from paimon_assets.engine.spec.types.data_types import (
     CHARACTER_ROOTS,
     INTEGER_ROOTS,
     TIMESTAMP_ROOTS,

@@ -4,15 +4,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import pyarrow as pa
 
-from paimon_assets.engine.contract.analyze_task import ANALYZE_TASK
 from paimon_assets.engine.contract.commit_message import WriteResult
-from paimon_assets.engine.contract.compact_task import COMPACT_TASK
 from paimon_assets.engine.contract.context import ReadContext, WriteContext
-from paimon_assets.engine.contract.footer_task import FOOTER_TASK
-from paimon_assets.engine.contract.overflow_task import OVERFLOW_TASK
-from paimon_assets.engine.contract.postpone_task import POSTPONE_TASK
-from paimon_assets.engine.contract.row_change_task import ROW_CHANGE_TASK
 from paimon_assets.engine.contract.split import DataSplit
+from paimon_assets.engine.contract.tasks.analyze_task import ANALYZE_TASK
+from paimon_assets.engine.contract.tasks.compact_task import COMPACT_TASK
+from paimon_assets.engine.contract.tasks.footer_task import FOOTER_TASK
+from paimon_assets.engine.contract.tasks.overflow_task import OVERFLOW_TASK
+from paimon_assets.engine.contract.tasks.postpone_task import POSTPONE_TASK
+from paimon_assets.engine.contract.tasks.row_change_task import ROW_CHANGE_TASK
 from paimon_assets.engine.data.analyze import analyze_split
 from paimon_assets.engine.data.compact.compact import compact
 from paimon_assets.engine.data.compact.postponed import place_waiting
@@ -21,12 +21,12 @@ from paimon_assets.engine.data.overflow import judge_file
 from paimon_assets.engine.data.read import split_read
 from paimon_assets.engine.data.row_change.row_change import change_rows
 from paimon_assets.engine.data.write import table_write
-from paimon_assets.engine.data.write.key_assigner import KnownKeys
+from paimon_assets.engine.data.write.buckets.key_assigner import KnownKeys
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.fileio.base import FileIO
 
 Task = Callable[[bytes, bytes, FileIO], bytes]
-"""(shared, payload, storage) → result; see `contract.tasks`."""
+"""(shared, payload, storage) → result; see `contract.tasks.task_batch`."""
 
 TASKS: Mapping[str, Task] = {
     ANALYZE_TASK: analyze_split,

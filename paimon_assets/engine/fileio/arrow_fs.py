@@ -167,12 +167,12 @@ def modified_ms(info: Mapping[str, Any]) -> int:
     >>> modified_ms({"updated": "1970-01-01T00:00:02Z"}), modified_ms({"mtime": 3.0, "size": 1})
     (2000, 3000)
     """
-    told = next((info[key] for key in _MODIFIED_KEYS if info.get(key) is not None), 0)
-    if isinstance(told, str):
-        told = dt.datetime.fromisoformat(told)
-    if isinstance(told, dt.datetime):
-        told = (told if told.tzinfo else told.replace(tzinfo=dt.UTC)).timestamp()
-    return int(told * 1000)
+    modified = next((info[key] for key in _MODIFIED_KEYS if info.get(key) is not None), 0)
+    if isinstance(modified, str):
+        modified = dt.datetime.fromisoformat(modified)
+    if isinstance(modified, dt.datetime):
+        modified = (modified if modified.tzinfo else modified.replace(tzinfo=dt.UTC)).timestamp()
+    return int(modified * 1000)
 
 
 class ArrowFileIO:

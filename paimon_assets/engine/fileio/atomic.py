@@ -38,7 +38,7 @@ from paimon_assets.engine.errors import (
     StorageError,
     UnsupportedFeatureError,
 )
-from paimon_assets.engine.spec.catalog_options import LOCK_ENABLED, LOCK_TYPE, LOCK_URI
+from paimon_assets.engine.spec.options.catalog_options import LOCK_ENABLED, LOCK_TYPE, LOCK_URI
 
 CONDITIONAL_PUT_SCHEMES = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az"})
 """Schemes whose fsspec filesystem turns `pipe_file(mode="create")` into a conditional put."""
@@ -123,7 +123,7 @@ def _linked(target: Path, temporary: Path) -> bool:
             ) from error
         if _has_two_names(temporary, target):
             return True
-        raise _untold(target, error) from error
+        raise _unknown_outcome(target, error) from error
     return True
 
 
@@ -131,10 +131,10 @@ def _has_two_names(temporary: Path, target: Path) -> bool:
     try:
         return temporary.stat().st_nlink > 1
     except OSError as error:
-        raise _untold(target, error) from error
+        raise _unknown_outcome(target, error) from error
 
 
-def _untold(target: Path, error: OSError) -> CommitUnknownError:
+def _unknown_outcome(target: Path, error: OSError) -> CommitUnknownError:
     return CommitUnknownError(
         f"The file system did not tell whether '{target}' was created: {error.strerror}.",
         details={"path": str(target)},

@@ -31,7 +31,7 @@ from paimon_assets.engine.errors import (
     StorageError,
     UnsupportedFeatureError,
 )
-from paimon_assets.engine.spec.catalog_options import (
+from paimon_assets.engine.spec.options.catalog_options import (
     CATALOG_KEY,
     LOCK_ACQUIRE_TIMEOUT,
     LOCK_CHECK_MAX_SLEEP,
@@ -39,7 +39,7 @@ from paimon_assets.engine.spec.catalog_options import (
     LOCK_TYPE,
     LOCK_URI,
 )
-from paimon_assets.engine.spec.option import Options
+from paimon_assets.engine.spec.options.option import Options
 
 logger = logging.getLogger(__name__)
 

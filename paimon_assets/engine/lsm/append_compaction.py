@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 
-from paimon_assets.engine.spec.data_file import DataFileMeta
+from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 
 _FEWEST_FILES = 2
 

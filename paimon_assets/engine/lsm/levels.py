@@ -12,8 +12,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.data_file import DataFileMeta
-from paimon_assets.engine.spec.options import COMPACTION_TRIGGER, NUM_LEVELS, Options
+from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
+from paimon_assets.engine.spec.options.all_options import COMPACTION_TRIGGER, NUM_LEVELS, Options
 
 _FEWEST_LEVELS = 2
 

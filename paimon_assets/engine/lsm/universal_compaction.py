@@ -19,7 +19,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from paimon_assets.engine.lsm.levels import Levels, LevelSortedRun
-from paimon_assets.engine.spec.compaction_options import (
+from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
+from paimon_assets.engine.spec.options.all_options import (
+    COMPACTION_TRIGGER,
+    Options,
+)
+from paimon_assets.engine.spec.options.compaction_options import (
     COMPACTION_FORCE_UP_LEVEL_0,
     COMPACTION_INCREMENTAL_SIZE_THRESHOLD,
     COMPACTION_MAX_SIZE_AMPLIFICATION,
@@ -29,11 +34,6 @@ from paimon_assets.engine.spec.compaction_options import (
     COMPACTION_OPTIMIZATION_INTERVAL,
     COMPACTION_SIZE_RATIO,
     COMPACTION_TOTAL_SIZE_THRESHOLD,
-)
-from paimon_assets.engine.spec.data_file import DataFileMeta
-from paimon_assets.engine.spec.options import (
-    COMPACTION_TRIGGER,
-    Options,
 )
 
 Runs = Sequence[LevelSortedRun]

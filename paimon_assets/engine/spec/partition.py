@@ -11,8 +11,8 @@ from ctypes import c_float
 from decimal import Decimal
 
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.literals import Internal
-from paimon_assets.engine.spec.types import AtomicType, DataField, DataType, TypeRoot
+from paimon_assets.engine.spec.types.data_types import AtomicType, DataField, DataType, TypeRoot
+from paimon_assets.engine.spec.types.literals import Internal
 
 _ESCAPED = re.compile("[\x00-\x1f\x7f\"#%'*/:=?\\\\{}\\[\\]^]")
 _HEX = re.compile("%([0-9A-Fa-f]{2})")
@@ -36,7 +36,7 @@ def value_text(value: Internal, data_type: DataType, *, legacy: bool) -> str | N
     """Return the directory text of a partition value, None for null.
 
     Args:
-        value: Internal value (`spec.literals`).
+        value: Internal value (`spec.types.literals`).
         data_type: The partition column's type.
         legacy: `partition.legacy-name`: DATE as day number, timestamps with a `T`.
     """

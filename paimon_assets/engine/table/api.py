@@ -7,16 +7,16 @@
 
 from collections.abc import Mapping, Sequence
 
-from paimon_assets.engine.control.catalog import Catalog, Identifier
+from paimon_assets.engine.control.catalog.catalog import Catalog, Identifier
+from paimon_assets.engine.control.catalog.filesystem_catalog import FilesystemCatalog
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.control.filesystem_catalog import FilesystemCatalog
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.fileio.opening import file_io_for
-from paimon_assets.engine.spec.catalog_options import METASTORE, WAREHOUSE
-from paimon_assets.engine.spec.option import Options
-from paimon_assets.engine.spec.schema import Schema
-from paimon_assets.engine.spec.schema_change import SchemaChange
+from paimon_assets.engine.spec.evolution.schema_change import SchemaChange
+from paimon_assets.engine.spec.options.catalog_options import METASTORE, WAREHOUSE
+from paimon_assets.engine.spec.options.option import Options
+from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.system import (
     GLOBAL_SYSTEM_TABLES,
     GlobalSystemTable,
@@ -75,7 +75,7 @@ class TableCatalog:
             InvalidInputError: The schema breaks a rule; nothing was written.
             AlreadyExistsError: The table exists and `ignore_if_exists` is not set.
         """
-        name = _of_a_person(identifier)
+        name = _user_identifier(identifier)
         TableName.refuse_parts(name)
         self._catalog.create_table(name, schema, ignore_if_exists=ignore_if_exists)
         return self.get_table(name)
@@ -155,24 +155,24 @@ class TableCatalog:
             InvalidInputError: A change is refused; nothing was changed.
             CommitConflictError: Others changed the schema too often meanwhile.
         """
-        name = _of_a_person(identifier)
+        name = _user_identifier(identifier)
         self._catalog.alter_table(name, changes)
         return self.get_table(name)
 
     def drop_table(self, identifier: str | Identifier, *, ignore_if_missing: bool = False) -> None:
         """Drop a table with all its files."""
-        self._catalog.drop_table(_of_a_person(identifier), ignore_if_missing=ignore_if_missing)
+        self._catalog.drop_table(_user_identifier(identifier), ignore_if_missing=ignore_if_missing)
 
     def rename_table(self, source: str | Identifier, target: str | Identifier) -> None:
         """Give a table another name, perhaps in another database."""
-        self._catalog.rename_table(_of_a_person(source), _of_a_person(target))
+        self._catalog.rename_table(_user_identifier(source), _user_identifier(target))
 
 
 def _identifier(name: str | Identifier) -> Identifier:
     return name if isinstance(name, Identifier) else Identifier.parse(name)
 
 
-def _of_a_person(name: str | Identifier) -> Identifier:
+def _user_identifier(name: str | Identifier) -> Identifier:
     identifier = _identifier(name)
     _refuse_system(identifier.database)
     return identifier

@@ -4,37 +4,32 @@ import datetime as dt
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from paimon_assets.engine.contract.executor import RewritingExecutor
-from paimon_assets.engine.contract.tasks import TaskRunner
-from paimon_assets.engine.control.branch_manager import BranchManager
+from paimon_assets.engine.contract.tasks.task_batch import TaskRunner
 from paimon_assets.engine.control.clock import Clock, SystemClock
 from paimon_assets.engine.control.commit.partition_filter import PartitionSpec
-from paimon_assets.engine.control.consumer_manager import ConsumerManager
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.maintenance.tag_files import DeletedTag, delete_tag
+from paimon_assets.engine.control.managers.branch_manager import BranchManager
+from paimon_assets.engine.control.managers.consumer_manager import ConsumerManager
+from paimon_assets.engine.control.managers.tag_manager import TagManager
 from paimon_assets.engine.control.rollback import (
     Rollback,
     rollback_to_snapshot,
     rollback_to_tag,
 )
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
-from paimon_assets.engine.control.segment_roots import SegmentRoots
-from paimon_assets.engine.control.tag_manager import TagManager
+from paimon_assets.engine.control.segments.segment_roots import SegmentRoots
 from paimon_assets.engine.errors import NotFoundError
 from paimon_assets.engine.fileio.base import FileIO
-from paimon_assets.engine.spec.literals import Internal
-from paimon_assets.engine.spec.manifest import ManifestEntry
-from paimon_assets.engine.spec.options import BRANCH
-from paimon_assets.engine.spec.schema import TableSchema
-from paimon_assets.engine.spec.schema_change import SchemaChange
-from paimon_assets.engine.spec.snapshot import Snapshot
-from paimon_assets.engine.spec.tag import Tag
-from paimon_assets.engine.table.analyze import AnalyzeOutcome, analyze
-from paimon_assets.engine.table.compaction import CompactionBuilder
-from paimon_assets.engine.table.maintenance import Maintenance
-from paimon_assets.engine.table.read_builder import ReadBuilder
-from paimon_assets.engine.table.rescale import rescale
-from paimon_assets.engine.table.row_change import RowChangeBuilder
-from paimon_assets.engine.table.schema_changes import (
+from paimon_assets.engine.spec.evolution.schema_change import SchemaChange
+from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
+from paimon_assets.engine.spec.metadata.snapshot import Snapshot
+from paimon_assets.engine.spec.metadata.tag import Tag
+from paimon_assets.engine.spec.options.all_options import BRANCH
+from paimon_assets.engine.spec.schema.schema import TableSchema
+from paimon_assets.engine.spec.types.literals import Internal
+from paimon_assets.engine.table.read.read_builder import ReadBuilder
+from paimon_assets.engine.table.schema.schema_changes import (
     ExecutorChoice,
     OnOverflow,
     SchemaChangePlan,
@@ -42,12 +37,17 @@ from paimon_assets.engine.table.schema_changes import (
     change_schema,
     plan_schema_changes,
 )
-from paimon_assets.engine.table.segments import Segments
-from paimon_assets.engine.table.staged_batch import drop_staged
+from paimon_assets.engine.table.segments.segments import Segments
 from paimon_assets.engine.table.system.system_table import SystemTable
-from paimon_assets.engine.table.table_commit import drop_partitions, truncate
-from paimon_assets.engine.table.table_shape import TableShape, table_shape
-from paimon_assets.engine.table.write_builder import WriteBuilder
+from paimon_assets.engine.table.upkeep.analyze import AnalyzeOutcome, analyze
+from paimon_assets.engine.table.upkeep.compaction import CompactionBuilder
+from paimon_assets.engine.table.upkeep.maintenance import Maintenance
+from paimon_assets.engine.table.upkeep.rescale import rescale
+from paimon_assets.engine.table.upkeep.table_shape import TableShape, table_shape
+from paimon_assets.engine.table.write.row_change import RowChangeBuilder
+from paimon_assets.engine.table.write.staged_batch import drop_staged
+from paimon_assets.engine.table.write.table_commit import drop_partitions, truncate
+from paimon_assets.engine.table.write.write_builder import WriteBuilder
 
 
 class Table:
@@ -103,7 +103,7 @@ class Table:
         executor: TaskRunner | None = None,
         commit_user: str | None = None,
     ) -> AnalyzeOutcome:
-        """Compute and commit statistics of the rows; see `table.analyze.analyze`."""
+        """Compute and commit statistics of the rows; see `table.upkeep.analyze.analyze`."""
         return analyze(self._store, columns=columns, executor=executor, commit_user=commit_user)
 
     def delete_tag(self, name: str) -> DeletedTag:
@@ -121,7 +121,7 @@ class Table:
         opened before go on with the schema they were opened with.
 
         Args:
-            changes: In the order to apply them; see `spec.schema_change`.
+            changes: In the order to apply them; see `spec.evolution.schema_change`.
             clock: Says when; the system's by default.
 
         Raises:
@@ -285,7 +285,7 @@ class Table:
         partition: PartitionSpec | None = None,
         commit_user: str | None = None,
     ) -> Snapshot | None:
-        """Give partitions another bucket count; see `table.rescale.rescale`."""
+        """Give partitions another bucket count; see `table.upkeep.rescale.rescale`."""
         return rescale(
             self._store, executor, buckets=buckets, partition=partition, commit_user=commit_user
         )
@@ -338,6 +338,6 @@ class Table:
         return dict(self._store.partitions.spec(partition))
 
     def partition_values(self, partition: bytes) -> dict[str, Internal]:
-        """Return a partition's columns and internal values (`spec.literals`)."""
+        """Return a partition's columns and internal values (`spec.types.literals`)."""
         values = self._store.partitions.values(partition)
         return dict(zip(self.schema.partition_keys, values, strict=True))

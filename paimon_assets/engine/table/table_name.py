@@ -6,7 +6,7 @@ Source: `org.apache.paimon.catalog.Identifier`.
 from dataclasses import dataclass
 from typing import Self
 
-from paimon_assets.engine.control.catalog import Identifier
+from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.errors import InvalidInputError
 
 SYSTEM_DATABASE = "sys"

@@ -5,7 +5,7 @@ from importlib.metadata import version
 import pyarrow as pa
 
 from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.spec.schema import Schema
+from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import open_catalog
 
 

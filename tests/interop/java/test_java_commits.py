@@ -10,12 +10,12 @@ from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommi
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.fileio.local import LocalFileIO
-from paimon_assets.engine.spec.schema import Schema
-from paimon_assets.engine.spec.statistics import ColumnStatistics, Statistics
+from paimon_assets.engine.spec.metadata.table_statistics import ColumnStatistics, Statistics
+from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import open_catalog
 from paimon_assets.engine.table.table import Table
-from paimon_assets.engine.table.write_builder import WriteBuilder
-from tests.faults.writers import AllKindsExecutor
+from paimon_assets.engine.table.write.write_builder import WriteBuilder
+from tests.testkit.faults.writers import AllKindsExecutor
 from tests.testkit.oracle import Oracle
 
 pytestmark = pytest.mark.interop

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from paimon_assets.engine.contract.wire import dump_split, load_split
-from paimon_assets.engine.contract.wire_java_messages import (
+from paimon_assets.engine.contract.wire.wire import dump_split, load_split
+from paimon_assets.engine.contract.wire.wire_java_messages import (
     JAVA_MESSAGE_VERSION,
     dump_java_messages,
     load_java_messages,

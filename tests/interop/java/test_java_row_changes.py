@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from paimon_assets.engine.spec.schema import Schema
-from paimon_assets.engine.table.where import parse_expression
+from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets.engine.table.read.where import parse_expression
 from tests.interop.steps import Compact, JavaSide, OurSide, Write
 from tests.testkit.oracle import Oracle
 from tests.testkit.rows import plain_rows, rows_to_arrow

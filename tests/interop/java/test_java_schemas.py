@@ -8,9 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from paimon_assets.engine.codec.arrow_types import to_arrow_schema
-from paimon_assets.engine.spec.schema import Schema
-from paimon_assets.engine.spec.schema_change import (
+from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
+from paimon_assets.engine.spec.evolution.schema_change import (
     SchemaChange,
     UpdateComment,
     add_column,
@@ -24,12 +23,13 @@ from paimon_assets.engine.spec.schema_change import (
     update_column_nullability,
     update_column_type,
 )
-from paimon_assets.engine.spec.schema_change_json import changes_to_json
-from paimon_assets.engine.spec.types import DataField
+from paimon_assets.engine.spec.evolution.schema_change_json import changes_to_json
+from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets.engine.spec.types.data_types import DataField
 from paimon_assets.engine.table.table import Table
-from tests.data.cast_vectors import VECTORS, NotInArrowError, scalar_of, type_of
 from tests.interop.java_values import as_java_says, java_rows
 from tests.interop.steps import JavaSide, OurSide, Write
+from tests.testkit.cast_vectors import VECTORS, NotInArrowError, scalar_of, type_of
 from tests.testkit.oracle import Oracle
 
 pytestmark = pytest.mark.interop

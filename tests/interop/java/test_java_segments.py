@@ -7,8 +7,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from paimon_assets.engine.spec.schema import Schema
-from paimon_assets.engine.table.segment_import import SegmentSource
+from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets.engine.table.segments.segment_import import SegmentSource
 from paimon_assets.engine.table.table import Table
 from tests.interop.java_values import as_java_says, java_rows
 from tests.interop.steps import Compact, Empty, JavaSide, OurSide, Write

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from paimon_assets.engine.spec.schema import Schema
+from paimon_assets.engine.spec.schema.schema import Schema
 from tests.interop.steps import JavaSide, OurSide, Side, Write
 from tests.testkit.oracle import Oracle
 

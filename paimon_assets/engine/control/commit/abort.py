@@ -12,9 +12,9 @@ from paimon_assets.engine.contract.commit_message import CommitMessage
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.scan.deletion_files import index_path
 from paimon_assets.engine.errors import CommitUnknownError, PaimonError, StorageError
-from paimon_assets.engine.spec.data_file import DataFileMeta
-from paimon_assets.engine.spec.index_file import IndexManifestEntry
-from paimon_assets.engine.spec.manifest import FileKind
+from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
+from paimon_assets.engine.spec.metadata.index_file import IndexManifestEntry
+from paimon_assets.engine.spec.metadata.manifest import FileKind
 
 logger = logging.getLogger(__name__)
 

@@ -19,10 +19,10 @@ from paimon_assets.engine.contract.commit_message import (
     DataIncrement,
 )
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.data_file import DataFileMeta
-from paimon_assets.engine.spec.index_file import DELETION_VECTORS_INDEX, IndexManifestEntry
-from paimon_assets.engine.spec.manifest import FileKind, ManifestEntry
-from paimon_assets.engine.spec.snapshot import CommitKind
+from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
+from paimon_assets.engine.spec.metadata.index_file import DELETION_VECTORS_INDEX, IndexManifestEntry
+from paimon_assets.engine.spec.metadata.manifest import FileKind, ManifestEntry
+from paimon_assets.engine.spec.metadata.snapshot import CommitKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

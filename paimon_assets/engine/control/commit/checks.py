@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
-from paimon_assets.engine.codec.key_range import key_range
+from paimon_assets.engine.codec.rows.key_range import key_range
 from paimon_assets.engine.control.commit.changes import CommitChanges
 from paimon_assets.engine.control.commit.conflict import (
     KeyRange,
@@ -30,11 +30,11 @@ from paimon_assets.engine.control.commit.planned_on import check_known_keys
 from paimon_assets.engine.control.commit.request import CommitRequest
 from paimon_assets.engine.control.commit.strict_mode import check_strict_mode
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.control.planning import partition_buckets
-from paimon_assets.engine.spec.index_file import IndexManifestEntry
-from paimon_assets.engine.spec.manifest import FileKind, ManifestEntry
-from paimon_assets.engine.spec.schema import BucketMode
-from paimon_assets.engine.spec.snapshot import CommitKind, Snapshot
+from paimon_assets.engine.control.write.write_planning import partition_buckets
+from paimon_assets.engine.spec.metadata.index_file import IndexManifestEntry
+from paimon_assets.engine.spec.metadata.manifest import FileKind, ManifestEntry
+from paimon_assets.engine.spec.metadata.snapshot import CommitKind, Snapshot
+from paimon_assets.engine.spec.schema.schema import BucketMode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,12 +15,16 @@ from dataclasses import dataclass, field
 from paimon_assets.engine.control.commit.changes import CommitChanges
 from paimon_assets.engine.control.commit.partition_filter import PartitionFilter
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.control.manifest_merge import MergeLimits, chunks, merge_manifests
-from paimon_assets.engine.control.manifest_store import ManifestNames
+from paimon_assets.engine.control.manifests.manifest_merge import (
+    MergeLimits,
+    chunks,
+    merge_manifests,
+)
+from paimon_assets.engine.control.manifests.manifest_store import ManifestNames
 from paimon_assets.engine.errors import StorageError
-from paimon_assets.engine.spec.index_file import IndexManifestEntry
-from paimon_assets.engine.spec.manifest import ManifestEntry, ManifestFileMeta
-from paimon_assets.engine.spec.snapshot import Snapshot
+from paimon_assets.engine.spec.metadata.index_file import IndexManifestEntry
+from paimon_assets.engine.spec.metadata.manifest import ManifestEntry, ManifestFileMeta
+from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 
 logger = logging.getLogger(__name__)
 

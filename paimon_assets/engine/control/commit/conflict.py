@@ -11,8 +11,8 @@ from itertools import pairwise
 from typing import Any
 
 from paimon_assets.engine.errors import CommitConflictError, InvalidInputError
-from paimon_assets.engine.spec.data_file import DataFileMeta
-from paimon_assets.engine.spec.manifest import FileIdentifier, FileKind, ManifestEntry
+from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
+from paimon_assets.engine.spec.metadata.manifest import FileIdentifier, FileKind, ManifestEntry
 
 KeyRange = Callable[[DataFileMeta], tuple[Any, Any]]
 """File → (smallest, largest key), comparable."""

@@ -18,8 +18,8 @@ import random
 from collections.abc import Callable, Iterable, Mapping
 from uuid import uuid4
 
-from paimon_assets.engine.codec.metadata_json import snapshot_to_json
-from paimon_assets.engine.codec.statistics_json import statistics_to_json
+from paimon_assets.engine.codec.json.metadata_json import snapshot_to_json
+from paimon_assets.engine.codec.json.statistics_json import statistics_to_json
 from paimon_assets.engine.contract.commit_message import CommitMessage
 from paimon_assets.engine.control.clock import Clock, SystemClock
 from paimon_assets.engine.control.commit.changes import CommitChanges, changes_of
@@ -33,8 +33,8 @@ from paimon_assets.engine.control.commit.request import CommitRequest
 from paimon_assets.engine.control.commit.retry import RetryPolicy
 from paimon_assets.engine.control.features import check_writable
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.control.manifest_merge import MergeLimits
-from paimon_assets.engine.control.manifest_store import ManifestNames
+from paimon_assets.engine.control.manifests.manifest_merge import MergeLimits
+from paimon_assets.engine.control.manifests.manifest_store import ManifestNames
 from paimon_assets.engine.errors import (
     CommitConflictError,
     CommitUnknownError,
@@ -43,10 +43,10 @@ from paimon_assets.engine.errors import (
     PaimonError,
     StorageError,
 )
-from paimon_assets.engine.spec.options import BUCKET
-from paimon_assets.engine.spec.predicate import Predicate
-from paimon_assets.engine.spec.snapshot import CommitKind, Snapshot
-from paimon_assets.engine.spec.statistics import Statistics
+from paimon_assets.engine.spec.metadata.snapshot import CommitKind, Snapshot
+from paimon_assets.engine.spec.metadata.table_statistics import Statistics
+from paimon_assets.engine.spec.options.all_options import BUCKET
+from paimon_assets.engine.spec.predicate.predicate import Predicate
 
 logger = logging.getLogger(__name__)
 
@@ -267,7 +267,7 @@ class FileStoreCommit:
             files.clean_all()
             raise
         if self._published(snapshot, files):
-            self._tell(snapshot)
+            self._report(snapshot)
             return snapshot
         files.clean_lost_try()
         return None
@@ -318,7 +318,7 @@ class FileStoreCommit:
             },
         )
 
-    def _tell(self, snapshot: Snapshot) -> None:
+    def _report(self, snapshot: Snapshot) -> None:
         """Renew the hint; the commit stands without it."""
         try:
             self._store.snapshots.write_latest_hint(snapshot.id)

@@ -8,14 +8,14 @@ from collections.abc import Iterable
 from paimon_assets.engine.control.commit.partition_filter import PartitionFilter
 from paimon_assets.engine.control.commit.request import CommitRequest
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.control.segment_registry import (
+from paimon_assets.engine.control.segments.segment_registry import (
     foreign_entries,
     hold_foreign,
     live_text_segments,
 )
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
-from paimon_assets.engine.spec.manifest import FileKind, ManifestEntry
-from paimon_assets.engine.spec.snapshot import CommitKind, Snapshot
+from paimon_assets.engine.spec.metadata.manifest import FileKind, ManifestEntry
+from paimon_assets.engine.spec.metadata.snapshot import CommitKind, Snapshot
 
 
 def protect_foreign(

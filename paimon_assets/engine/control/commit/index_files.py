@@ -14,12 +14,12 @@ Source: `org.apache.paimon.manifest.IndexManifestFileHandler`,
 from collections.abc import Iterable, Iterator, Sequence
 
 from paimon_assets.engine.errors import CommitConflictError
-from paimon_assets.engine.spec.index_file import (
+from paimon_assets.engine.spec.metadata.index_file import (
     DELETION_VECTORS_INDEX,
     HASH_INDEX,
     IndexManifestEntry,
 )
-from paimon_assets.engine.spec.manifest import FileKind, ManifestEntry
+from paimon_assets.engine.spec.metadata.manifest import FileKind, ManifestEntry
 
 DataFileKey = tuple[bytes, int, str]
 """(partition, bucket, data file name): what a deletion vector belongs to."""

@@ -13,9 +13,9 @@ from paimon_assets.engine.control.commit.conflict import KeyRange
 from paimon_assets.engine.control.commit.partition_filter import PartitionFilter
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.index_file import IndexManifestEntry
-from paimon_assets.engine.spec.manifest import FileKind, ManifestEntry
-from paimon_assets.engine.spec.options import (
+from paimon_assets.engine.spec.metadata.index_file import IndexManifestEntry
+from paimon_assets.engine.spec.metadata.manifest import FileKind, ManifestEntry
+from paimon_assets.engine.spec.options.all_options import (
     COMPACTION_TRIGGER,
     NUM_LEVELS,
     OVERWRITE_UPGRADE,

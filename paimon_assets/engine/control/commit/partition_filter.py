@@ -9,11 +9,11 @@ from typing import Self
 
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.literals import Literal
-from paimon_assets.engine.spec.manifest import FileKind, ManifestEntry, ManifestFileMeta
-from paimon_assets.engine.spec.manifest import live_entries as live_of
-from paimon_assets.engine.spec.options import PARTITION_DEFAULT_NAME
-from paimon_assets.engine.spec.predicate import (
+from paimon_assets.engine.spec.metadata.manifest import FileKind, ManifestEntry, ManifestFileMeta
+from paimon_assets.engine.spec.metadata.manifest import live_entries as live_of
+from paimon_assets.engine.spec.metadata.snapshot import Snapshot
+from paimon_assets.engine.spec.options.all_options import PARTITION_DEFAULT_NAME
+from paimon_assets.engine.spec.predicate.predicate import (
     Predicate,
     all_of,
     any_of,
@@ -21,9 +21,9 @@ from paimon_assets.engine.spec.predicate import (
     equal,
     fields_of,
 )
-from paimon_assets.engine.spec.prune import exactly, may_match
-from paimon_assets.engine.spec.schema import TableSchema
-from paimon_assets.engine.spec.snapshot import Snapshot
+from paimon_assets.engine.spec.predicate.prune import exactly, may_match
+from paimon_assets.engine.spec.schema.schema import TableSchema
+from paimon_assets.engine.spec.types.literals import Literal
 
 _MOST_TO_COMPARE = 64
 """Manifests are not chosen by the bounds of more partitions than this."""

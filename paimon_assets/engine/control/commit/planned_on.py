@@ -16,14 +16,14 @@ from dataclasses import dataclass
 
 from paimon_assets.engine.control.commit.changes import CommitChanges
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.control.hash_indexes import hash_indexes
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
+from paimon_assets.engine.control.write.hash_indexes import hash_indexes
 from paimon_assets.engine.errors import CommitConflictError
-from paimon_assets.engine.spec.index_file import HASH_INDEX
-from paimon_assets.engine.spec.manifest import FileKind
-from paimon_assets.engine.spec.predicate import Predicate
-from paimon_assets.engine.spec.schema import BucketMode
-from paimon_assets.engine.spec.snapshot import CommitKind, Snapshot
+from paimon_assets.engine.spec.metadata.index_file import HASH_INDEX
+from paimon_assets.engine.spec.metadata.manifest import FileKind
+from paimon_assets.engine.spec.metadata.snapshot import CommitKind, Snapshot
+from paimon_assets.engine.spec.predicate.predicate import Predicate
+from paimon_assets.engine.spec.schema.schema import BucketMode
 
 KEYS_CHANGED = "keys-changed"
 KEYS_MOVED = frozenset({KEYS_CHANGED, "index-changed", "index-gone"})

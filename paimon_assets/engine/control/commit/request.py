@@ -11,7 +11,7 @@ from paimon_assets.engine.control.commit.commit_files import WrittenLists
 from paimon_assets.engine.control.commit.partition_filter import PartitionFilter
 from paimon_assets.engine.control.commit.planned_on import PlannedOn
 from paimon_assets.engine.errors import CommitConflictError
-from paimon_assets.engine.spec.snapshot import FIRST_SNAPSHOT_ID, CommitKind, Snapshot
+from paimon_assets.engine.spec.metadata.snapshot import FIRST_SNAPSHOT_ID, CommitKind, Snapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.errors import CommitConflictError
-from paimon_assets.engine.spec.options import COMMIT_STRICT_MODE_LAST_SAFE_SNAPSHOT
-from paimon_assets.engine.spec.snapshot import CommitKind, Snapshot
+from paimon_assets.engine.spec.metadata.snapshot import CommitKind, Snapshot
+from paimon_assets.engine.spec.options.all_options import COMMIT_STRICT_MODE_LAST_SAFE_SNAPSHOT
 
 _REWRITES = (CommitKind.COMPACT, CommitKind.OVERWRITE)
 

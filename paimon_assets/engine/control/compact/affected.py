@@ -8,8 +8,8 @@ from paimon_assets.engine.control.commit.checks import CommitChecks
 from paimon_assets.engine.control.commit.request import CommitRequest
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.errors import CommitConflictError
-from paimon_assets.engine.spec.options import BUCKET
-from paimon_assets.engine.spec.snapshot import CommitKind
+from paimon_assets.engine.spec.metadata.snapshot import CommitKind
+from paimon_assets.engine.spec.options.all_options import BUCKET
 
 
 def affected_messages(store: FileStore, messages: Sequence[CommitMessage]) -> list[bool]:

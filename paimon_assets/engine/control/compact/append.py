@@ -8,20 +8,20 @@ Source: `org.apache.paimon.append.AppendCompactCoordinator`, `BucketedAppendComp
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from paimon_assets.engine.contract.compact_task import CompactTask
+from paimon_assets.engine.contract.tasks.compact_task import CompactTask
 from paimon_assets.engine.control.compact.buckets import LiveBucket
 from paimon_assets.engine.control.compact.unit import PlannedUnit, files_of_size
 from paimon_assets.engine.lsm.append_compaction import AppendCompaction
-from paimon_assets.engine.spec.compaction_options import (
+from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
+from paimon_assets.engine.spec.metadata.index_file import IndexFileMeta
+from paimon_assets.engine.spec.options.all_options import SPLIT_OPEN_FILE_COST, TARGET_FILE_SIZE
+from paimon_assets.engine.spec.options.compaction_options import (
     COMPACTION_DELETE_RATIO,
     COMPACTION_MIN_FILE_NUM,
     COMPACTION_REWRITE_ALL_FILES,
     COMPACTION_SMALL_FILE_RATIO,
 )
-from paimon_assets.engine.spec.data_file import DataFileMeta
-from paimon_assets.engine.spec.index_file import IndexFileMeta
-from paimon_assets.engine.spec.options import SPLIT_OPEN_FILE_COST, TARGET_FILE_SIZE
-from paimon_assets.engine.spec.schema import BucketMode, TableSchema
+from paimon_assets.engine.spec.schema.schema import BucketMode, TableSchema
 
 _TARGET_WITHOUT_KEY = 256 * 1024 * 1024
 _SMALL_FILES = "small-files"

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from paimon_assets.engine.contract.split import DataSplit, DeletionFile
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.scan.deletion_files import DeletionFiles, deletion_files
-from paimon_assets.engine.spec.data_file import DataFileMeta
-from paimon_assets.engine.spec.index_file import DELETION_VECTORS_INDEX, IndexFileMeta
-from paimon_assets.engine.spec.manifest import ManifestEntry
-from paimon_assets.engine.spec.options import INDEX_FILE_IN_DATA_DIRECTORY
-from paimon_assets.engine.spec.snapshot import Snapshot
+from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
+from paimon_assets.engine.spec.metadata.index_file import DELETION_VECTORS_INDEX, IndexFileMeta
+from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
+from paimon_assets.engine.spec.metadata.snapshot import Snapshot
+from paimon_assets.engine.spec.options.all_options import INDEX_FILE_IN_DATA_DIRECTORY
 
 BucketKey = tuple[bytes, int]
 """(partition, bucket)."""

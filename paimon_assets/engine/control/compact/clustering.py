@@ -7,13 +7,13 @@ others append meanwhile are lost; here the files that were read are compacted, a
 from collections.abc import Iterable, Iterator
 
 from paimon_assets.engine.contract.clustering import ClusterOrder
-from paimon_assets.engine.contract.compact_task import CompactTask
+from paimon_assets.engine.contract.tasks.compact_task import CompactTask
 from paimon_assets.engine.control.compact.buckets import LiveBucket
 from paimon_assets.engine.control.compact.unit import PlannedUnit, files_of_size
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.options import TARGET_FILE_SIZE
-from paimon_assets.engine.spec.schema import BucketMode, TableSchema
-from paimon_assets.engine.spec.types import AtomicType, TypeRoot
+from paimon_assets.engine.spec.options.all_options import TARGET_FILE_SIZE
+from paimon_assets.engine.spec.schema.schema import BucketMode, TableSchema
+from paimon_assets.engine.spec.types.data_types import AtomicType, TypeRoot
 
 _TARGET_WITHOUT_KEY = 256 * 1024 * 1024
 _CLUSTERING = "clustering"

@@ -6,9 +6,9 @@ Source: `org.apache.paimon.mergetree.compact.MergeTreeCompactManager`.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from paimon_assets.engine.codec.key_range import ComparableKey, key_range
-from paimon_assets.engine.contract.compact_task import CompactTask
+from paimon_assets.engine.codec.rows.key_range import ComparableKey, key_range
 from paimon_assets.engine.contract.split import DataSplit
+from paimon_assets.engine.contract.tasks.compact_task import CompactTask
 from paimon_assets.engine.control.compact.buckets import LiveBucket
 from paimon_assets.engine.control.compact.unit import PlannedUnit, files_of_size
 from paimon_assets.engine.lsm.compact_steps import UnitShape, compact_steps
@@ -20,14 +20,14 @@ from paimon_assets.engine.lsm.universal_compaction import (
     drops_deletes,
     pick_full,
 )
-from paimon_assets.engine.spec.compaction_options import (
+from paimon_assets.engine.spec.merge.lookup import LookupStrategy
+from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
+from paimon_assets.engine.spec.options.all_options import TARGET_FILE_SIZE
+from paimon_assets.engine.spec.options.compaction_options import (
     COMPACTION_REWRITE_ALL_FILES,
     COMPACTION_SMALL_FILE_RATIO,
 )
-from paimon_assets.engine.spec.data_file import DataFileMeta
-from paimon_assets.engine.spec.lookup import LookupStrategy
-from paimon_assets.engine.spec.options import TARGET_FILE_SIZE
-from paimon_assets.engine.spec.schema import TableSchema
+from paimon_assets.engine.spec.schema.schema import TableSchema
 
 _TARGET_WITH_KEY = 128 * 1024 * 1024
 _HOUR_MS = 3_600_000

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from paimon_assets.engine.contract.clustering import ClusterOrder
-from paimon_assets.engine.contract.compact_task import CompactTask
 from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.contract.split import DataSplit
+from paimon_assets.engine.contract.tasks.compact_task import CompactTask
 from paimon_assets.engine.control.clock import Clock
 from paimon_assets.engine.control.commit.partition_filter import PartitionFilter
 from paimon_assets.engine.control.compact.append import AppendPlanner
@@ -20,13 +20,13 @@ from paimon_assets.engine.control.compact.keyed import KeyedPlanner
 from paimon_assets.engine.control.compact.unit import PlannedUnit
 from paimon_assets.engine.control.features import check_key_types, check_writable
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.spec.data_file import DataFileMeta
-from paimon_assets.engine.spec.manifest import ManifestEntry
+from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
+from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
+from paimon_assets.engine.spec.metadata.snapshot import Snapshot
+from paimon_assets.engine.spec.metadata.wall_clock import wall_clock_ms
 from paimon_assets.engine.spec.paths import POSTPONE_BUCKET
-from paimon_assets.engine.spec.predicate import Predicate
-from paimon_assets.engine.spec.schema import BucketMode
-from paimon_assets.engine.spec.snapshot import Snapshot
-from paimon_assets.engine.spec.wall_clock import wall_clock_ms
+from paimon_assets.engine.spec.predicate.predicate import Predicate
+from paimon_assets.engine.spec.schema.schema import BucketMode
 
 _WAITING_ROWS = "waiting-rows"
 

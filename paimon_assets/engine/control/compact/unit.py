@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from paimon_assets.engine.contract.compact_task import CompactTask
-from paimon_assets.engine.spec.data_file import DataFileMeta
+from paimon_assets.engine.contract.tasks.compact_task import CompactTask
+from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

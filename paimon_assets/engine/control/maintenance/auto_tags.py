@@ -16,7 +16,8 @@ from typing import NamedTuple, Self
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.maintenance.references import existing_snapshots
 from paimon_assets.engine.control.maintenance.tag_files import DeletedTag, delete_tag
-from paimon_assets.engine.spec.maintenance_options import (
+from paimon_assets.engine.spec.metadata.snapshot import Snapshot
+from paimon_assets.engine.spec.options.maintenance_options import (
     TAG_AUTOMATIC_COMPLETION,
     TAG_AUTOMATIC_CREATION,
     TAG_CREATION_DELAY,
@@ -28,8 +29,7 @@ from paimon_assets.engine.spec.maintenance_options import (
     TagPeriod,
     TagPeriodFormat,
 )
-from paimon_assets.engine.spec.option import Options
-from paimon_assets.engine.spec.snapshot import Snapshot
+from paimon_assets.engine.spec.options.option import Options
 
 _HOURS = {TagPeriod.DAILY: 24, TagPeriod.HOURLY: 1, TagPeriod.TWO_HOURS: 2}
 

@@ -8,11 +8,15 @@ from dataclasses import dataclass
 
 from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.spec.options import (
+from paimon_assets.engine.spec.metadata.snapshot import (
+    BATCH_COMMIT_IDENTIFIER,
+    CommitKind,
+    Snapshot,
+)
+from paimon_assets.engine.spec.options.all_options import (
     MANIFEST_FULL_COMPACTION_SIZE,
     MANIFEST_TARGET_FILE_SIZE,
 )
-from paimon_assets.engine.spec.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

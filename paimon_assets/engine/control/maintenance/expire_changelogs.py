@@ -23,9 +23,9 @@ from paimon_assets.engine.control.maintenance.references import (
     live_among,
 )
 from paimon_assets.engine.control.maintenance.retention import Retention
-from paimon_assets.engine.spec.manifest import FileKind
+from paimon_assets.engine.spec.metadata.manifest import FileKind
+from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.paths import EARLIEST
-from paimon_assets.engine.spec.snapshot import Snapshot
 
 
 def expire_changelogs(

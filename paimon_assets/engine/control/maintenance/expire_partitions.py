@@ -13,14 +13,14 @@ from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommi
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.maintenance.partition_time import PartitionTime
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
-from paimon_assets.engine.spec.maintenance_options import (
+from paimon_assets.engine.spec.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
+from paimon_assets.engine.spec.options.maintenance_options import (
     PARTITION_EXPIRATION_MAX_NUM,
     PARTITION_EXPIRATION_STRATEGY,
     PARTITION_EXPIRATION_TIME,
     PartitionExpiration,
 )
 from paimon_assets.engine.spec.partition import partition_spec
-from paimon_assets.engine.spec.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
 
 _EPOCH = dt.datetime(1970, 1, 1)  # noqa: DTZ001  # local, as files tell theirs
 

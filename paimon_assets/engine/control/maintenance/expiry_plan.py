@@ -34,8 +34,8 @@ from paimon_assets.engine.control.maintenance.references import (
 )
 from paimon_assets.engine.control.maintenance.retention import changelogs_live_longer
 from paimon_assets.engine.errors import NotFoundError
-from paimon_assets.engine.spec.manifest import ManifestEntry
-from paimon_assets.engine.spec.snapshot import Snapshot
+from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
+from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 
 
 @dataclass(slots=True, kw_only=True)

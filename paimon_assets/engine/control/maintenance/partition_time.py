@@ -8,11 +8,11 @@ import re
 from collections.abc import Mapping
 
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.maintenance_options import (
+from paimon_assets.engine.spec.options.maintenance_options import (
     PARTITION_TIMESTAMP_FORMATTER,
     PARTITION_TIMESTAMP_PATTERN,
 )
-from paimon_assets.engine.spec.option import Options
+from paimon_assets.engine.spec.options.option import Options
 
 _LETTERS = {
     "yyyy": r"(?P<year>\d{4})",

@@ -10,17 +10,17 @@ from paimon_assets.engine.control.commit.partition_filter import PartitionFilter
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.scan.deletion_files import index_path
 from paimon_assets.engine.errors import NotFoundError
-from paimon_assets.engine.spec.index_file import IndexManifestEntry
-from paimon_assets.engine.spec.manifest import FileKind, ManifestEntry
-from paimon_assets.engine.spec.options import (
+from paimon_assets.engine.spec.metadata.index_file import IndexManifestEntry
+from paimon_assets.engine.spec.metadata.manifest import FileKind, ManifestEntry
+from paimon_assets.engine.spec.metadata.snapshot import CommitKind, Snapshot
+from paimon_assets.engine.spec.options.all_options import (
     BRANCH,
     CHANGELOG_PRODUCER,
     DATA_FILE_EXTERNAL_PATHS,
     ChangelogProducer,
 )
 from paimon_assets.engine.spec.paths import MAIN_BRANCH
-from paimon_assets.engine.spec.segment import is_foreign, is_within, plain_path
-from paimon_assets.engine.spec.snapshot import CommitKind, Snapshot
+from paimon_assets.engine.spec.segments.segment import is_foreign, is_within, plain_path
 
 FileKey = tuple[bytes, int, str]
 """(partition, bucket, file name): names are unique, whatever the level."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.maintenance_options import (
+from paimon_assets.engine.spec.options.maintenance_options import (
     CHANGELOG_NUM_RETAINED_MAX,
     CHANGELOG_NUM_RETAINED_MIN,
     CHANGELOG_TIME_RETAINED,
@@ -17,7 +17,7 @@ from paimon_assets.engine.spec.maintenance_options import (
     SNAPSHOT_NUM_RETAINED_MIN,
     SNAPSHOT_TIME_RETAINED,
 )
-from paimon_assets.engine.spec.option import Options
+from paimon_assets.engine.spec.options.option import Options
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,10 +21,10 @@ from paimon_assets.engine.control.maintenance.references import (
     metadata_paths,
 )
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
-from paimon_assets.engine.control.segment_registry import HOLD_TAG_PREFIX
+from paimon_assets.engine.control.segments.segment_registry import HOLD_TAG_PREFIX
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.snapshot import Snapshot
-from paimon_assets.engine.spec.tag import Tag
+from paimon_assets.engine.spec.metadata.snapshot import Snapshot
+from paimon_assets.engine.spec.metadata.tag import Tag
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

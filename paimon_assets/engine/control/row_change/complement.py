@@ -6,7 +6,7 @@ If statistics rule these out in a file, the predicate is true for all of its row
 from collections.abc import Iterable
 from typing import assert_never
 
-from paimon_assets.engine.spec.predicate import (
+from paimon_assets.engine.spec.predicate.predicate import (
     And,
     CompareOp,
     Comparison,
@@ -18,8 +18,8 @@ from paimon_assets.engine.spec.predicate import (
     all_of,
     any_of,
 )
-from paimon_assets.engine.spec.schema import TableSchema
-from paimon_assets.engine.spec.types import TypeRoot
+from paimon_assets.engine.spec.schema.schema import TableSchema
+from paimon_assets.engine.spec.types.data_types import TypeRoot
 
 _NOT = {
     CompareOp.EQ: CompareOp.NE,

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.scan.deletion_files import deletion_files
-from paimon_assets.engine.spec.manifest import ManifestEntry
-from paimon_assets.engine.spec.snapshot import Snapshot
+from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
+from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 
 
 def dropped_rows(

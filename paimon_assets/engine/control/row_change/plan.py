@@ -13,13 +13,11 @@ from dataclasses import dataclass, replace
 
 from paimon_assets.engine.contract.commit_message import CommitMessage, DataIncrement
 from paimon_assets.engine.contract.context import ReadContext, WriteContext
-from paimon_assets.engine.contract.row_change_task import RowChangeTask
 from paimon_assets.engine.contract.split import DataSplit
+from paimon_assets.engine.contract.tasks.row_change_task import RowChangeTask
 from paimon_assets.engine.control.compact.buckets import BucketKey, LiveBucket, live_buckets
 from paimon_assets.engine.control.features import check_writable
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.control.hash_indexes import hash_indexes
-from paimon_assets.engine.control.planning import writer_state
 from paimon_assets.engine.control.row_change.complement import complement
 from paimon_assets.engine.control.row_change.rules import check_settled
 from paimon_assets.engine.control.scan.file_pruning import FilePruning
@@ -27,18 +25,23 @@ from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
 from paimon_assets.engine.control.scan.segment_scan import check_unchanged
 from paimon_assets.engine.control.scan.split_generator import pack
 from paimon_assets.engine.control.scan.table_scan import scan_table
-from paimon_assets.engine.control.segment_registry import check_row_changes, may_have_segments
-from paimon_assets.engine.spec.data_file import DataFileMeta
-from paimon_assets.engine.spec.manifest import ManifestEntry
-from paimon_assets.engine.spec.options import (
+from paimon_assets.engine.control.segments.segment_registry import (
+    check_row_changes,
+    may_have_segments,
+)
+from paimon_assets.engine.control.write.hash_indexes import hash_indexes
+from paimon_assets.engine.control.write.write_planning import writer_state
+from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
+from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
+from paimon_assets.engine.spec.metadata.snapshot import Snapshot
+from paimon_assets.engine.spec.options.all_options import (
     BUCKET,
     SCAN_FALLBACK_BRANCH,
     SPLIT_OPEN_FILE_COST,
     SPLIT_TARGET_SIZE,
 )
-from paimon_assets.engine.spec.predicate import Predicate
-from paimon_assets.engine.spec.schema import BucketMode, TableSchema
-from paimon_assets.engine.spec.snapshot import Snapshot
+from paimon_assets.engine.spec.predicate.predicate import Predicate
+from paimon_assets.engine.spec.schema.schema import BucketMode, TableSchema
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,8 +16,10 @@ from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
 from paimon_assets.engine.control.scan.visibility import skips_level_0
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
-from paimon_assets.engine.spec.merge_rules import MergeRules, merge_rules_of
-from paimon_assets.engine.spec.options import (
+from paimon_assets.engine.spec.merge.merge_rules import MergeRules, merge_rules_of
+from paimon_assets.engine.spec.merge.sequence_padding import padding_of
+from paimon_assets.engine.spec.metadata.snapshot import Snapshot
+from paimon_assets.engine.spec.options.all_options import (
     AGGREGATION_REMOVE_ON_DELETE,
     BUCKET_KEY,
     IGNORE_DELETE,
@@ -29,9 +31,7 @@ from paimon_assets.engine.spec.options import (
     MergeEngine,
 )
 from paimon_assets.engine.spec.paths import POSTPONE_BUCKET
-from paimon_assets.engine.spec.schema import BucketMode
-from paimon_assets.engine.spec.sequence_padding import padding_of
-from paimon_assets.engine.spec.snapshot import Snapshot
+from paimon_assets.engine.spec.schema.schema import BucketMode
 
 _REMOVE = {
     MergeEngine.PARTIAL_UPDATE: PARTIAL_UPDATE_REMOVE_ON_DELETE,

@@ -7,13 +7,19 @@ the table's option changes.
 import itertools
 from typing import Any
 
-from paimon_assets.engine.codec.binary_row import serialize_row
-from paimon_assets.engine.codec.bucket_function import bucket_of
+from paimon_assets.engine.codec.hashing.bucket_function import bucket_of
+from paimon_assets.engine.codec.rows.binary_row import serialize_row
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.options import BUCKET_FUNCTION
-from paimon_assets.engine.spec.predicate import CompareOp, Comparison, In, Predicate, conjuncts
-from paimon_assets.engine.spec.schema import BucketMode, TableSchema
-from paimon_assets.engine.spec.types import TypeRoot
+from paimon_assets.engine.spec.options.all_options import BUCKET_FUNCTION
+from paimon_assets.engine.spec.predicate.predicate import (
+    CompareOp,
+    Comparison,
+    In,
+    Predicate,
+    conjuncts,
+)
+from paimon_assets.engine.spec.schema.schema import BucketMode, TableSchema
+from paimon_assets.engine.spec.types.data_types import TypeRoot
 
 _MOST_KEYS = 1000
 _TWO_ZEROS = frozenset({TypeRoot.FLOAT, TypeRoot.DOUBLE})

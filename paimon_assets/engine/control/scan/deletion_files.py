@@ -9,9 +9,9 @@ from collections.abc import Container, Mapping
 from paimon_assets.engine.contract.split import DeletionFile
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.errors import FormatError
-from paimon_assets.engine.spec.index_file import DELETION_VECTORS_INDEX, IndexManifestEntry
-from paimon_assets.engine.spec.options import INDEX_FILE_IN_DATA_DIRECTORY
-from paimon_assets.engine.spec.snapshot import Snapshot
+from paimon_assets.engine.spec.metadata.index_file import DELETION_VECTORS_INDEX, IndexManifestEntry
+from paimon_assets.engine.spec.metadata.snapshot import Snapshot
+from paimon_assets.engine.spec.options.all_options import INDEX_FILE_IN_DATA_DIRECTORY
 
 DeletionFiles = Mapping[tuple[bytes, int, str], DeletionFile]
 """(partition, bucket, data file name) → its deletion vector."""

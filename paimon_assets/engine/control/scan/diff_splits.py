@@ -9,7 +9,7 @@ Source: `org.apache.paimon.table.source.snapshot.SnapshotReaderImpl.readIncremen
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from paimon_assets.engine.codec.key_range import key_range
+from paimon_assets.engine.codec.rows.key_range import key_range
 from paimon_assets.engine.contract.split import DataSplit, DeletionFile
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.scan.deletion_files import deletion_files
@@ -17,17 +17,17 @@ from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
 from paimon_assets.engine.control.scan.split_generator import by_bucket, pack
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.lsm.interval_partition import interval_partition
-from paimon_assets.engine.spec.data_file import DataFileMeta
-from paimon_assets.engine.spec.manifest import ManifestEntry
-from paimon_assets.engine.spec.options import (
+from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
+from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
+from paimon_assets.engine.spec.metadata.snapshot import Snapshot
+from paimon_assets.engine.spec.options.all_options import (
     SPLIT_TARGET_SIZE,
 )
-from paimon_assets.engine.spec.predicate import Predicate
-from paimon_assets.engine.spec.scan_options import (
+from paimon_assets.engine.spec.options.scan_options import (
     INCREMENTAL_BETWEEN_SCAN_MODE,
     IncrementalMode,
 )
-from paimon_assets.engine.spec.snapshot import Snapshot
+from paimon_assets.engine.spec.predicate.predicate import Predicate
 
 Bucket = tuple[bytes, int]
 

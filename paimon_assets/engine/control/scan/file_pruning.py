@@ -24,15 +24,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from paimon_assets.engine.codec.binary_row import deserialize_row
-from paimon_assets.engine.codec.file_index_predicate import has_passing_rows
+from paimon_assets.engine.codec.file_index.file_index_predicate import has_passing_rows
+from paimon_assets.engine.codec.rows.binary_row import deserialize_row
 from paimon_assets.engine.control.scan.visibility import needs_no_merge
-from paimon_assets.engine.spec.cast_rules import is_widened_integer, same_type
-from paimon_assets.engine.spec.data_file import DataFileMeta
-from paimon_assets.engine.spec.file_options import FILE_INDEX_READ_ENABLED
-from paimon_assets.engine.spec.manifest import ManifestEntry
-from paimon_assets.engine.spec.options import MERGE_ENGINE, MergeEngine
-from paimon_assets.engine.spec.predicate import (
+from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
+from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
+from paimon_assets.engine.spec.metadata.row_ranges import group_by_row_range
+from paimon_assets.engine.spec.metadata.simple_stats import SimpleStats
+from paimon_assets.engine.spec.options.all_options import MERGE_ENGINE, MergeEngine
+from paimon_assets.engine.spec.options.file_options import FILE_INDEX_READ_ENABLED
+from paimon_assets.engine.spec.predicate.predicate import (
     And,
     CompareOp,
     Comparison,
@@ -43,11 +44,10 @@ from paimon_assets.engine.spec.predicate import (
     only_on,
     renamed,
 )
-from paimon_assets.engine.spec.prune import UNKNOWN, Bounds, may_match
-from paimon_assets.engine.spec.row_ranges import group_by_row_range
-from paimon_assets.engine.spec.schema import TableSchema
-from paimon_assets.engine.spec.stats import SimpleStats
-from paimon_assets.engine.spec.types import DataType, TypeRoot
+from paimon_assets.engine.spec.predicate.prune import UNKNOWN, Bounds, may_match
+from paimon_assets.engine.spec.schema.schema import TableSchema
+from paimon_assets.engine.spec.types.cast_rules import is_widened_integer, same_type
+from paimon_assets.engine.spec.types.data_types import DataType, TypeRoot
 
 _HAS_NAN = frozenset({TypeRoot.FLOAT, TypeRoot.DOUBLE})
 

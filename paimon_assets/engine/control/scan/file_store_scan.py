@@ -12,26 +12,26 @@ Source: `org.apache.paimon.operation.AbstractFileStoreScan`.
 
 from collections.abc import Callable, Iterable
 
-from paimon_assets.engine.control.collector import without_collector
 from paimon_assets.engine.control.features import (
     check_key_types,
     check_readable,
     visible_entries,
 )
 from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.manifests.collector import without_collector
 from paimon_assets.engine.control.scan.bucket_pruning import BucketPruning
 from paimon_assets.engine.control.scan.file_pruning import FilePruning
 from paimon_assets.engine.control.scan.visibility import skips_level_0
-from paimon_assets.engine.spec.cast_rules import first_retyped
-from paimon_assets.engine.spec.manifest import (
+from paimon_assets.engine.spec.metadata.manifest import (
     FileKind,
     ManifestEntry,
     ManifestFileMeta,
     live_entries,
 )
-from paimon_assets.engine.spec.predicate import Predicate, only_on
-from paimon_assets.engine.spec.prune import UNKNOWN, exactly, may_match
-from paimon_assets.engine.spec.snapshot import Snapshot
+from paimon_assets.engine.spec.metadata.snapshot import Snapshot
+from paimon_assets.engine.spec.predicate.predicate import Predicate, only_on
+from paimon_assets.engine.spec.predicate.prune import UNKNOWN, exactly, may_match
+from paimon_assets.engine.spec.types.cast_rules import first_retyped
 
 
 class FileStoreScan:

@@ -23,20 +23,20 @@ from paimon_assets.engine.control.scan.split_generator import SplitGenerator
 from paimon_assets.engine.control.scan.table_scan import TableScan, scan_of
 from paimon_assets.engine.control.scan.time_travel import moment_options
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
-from paimon_assets.engine.spec.options import (
+from paimon_assets.engine.spec.metadata.snapshot import FIRST_SNAPSHOT_ID, CommitKind, Snapshot
+from paimon_assets.engine.spec.options.all_options import (
     CHANGELOG_PRODUCER,
     DATA_EVOLUTION_ENABLED,
     SCAN_FALLBACK_BRANCH,
     ChangelogProducer,
 )
-from paimon_assets.engine.spec.predicate import Predicate
-from paimon_assets.engine.spec.scan_options import (
+from paimon_assets.engine.spec.options.scan_options import (
     INCREMENTAL_BETWEEN,
     INCREMENTAL_BETWEEN_SCAN_MODE,
     INCREMENTAL_BETWEEN_TIMESTAMP,
     IncrementalMode,
 )
-from paimon_assets.engine.spec.snapshot import FIRST_SNAPSHOT_ID, CommitKind, Snapshot
+from paimon_assets.engine.spec.predicate.predicate import Predicate
 
 BEFORE_FIRST = FIRST_SNAPSHOT_ID - 1
 """In place of a snapshot id: the table before anything was committed."""

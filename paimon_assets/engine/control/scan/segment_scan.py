@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.control.segment_registry import (
+from paimon_assets.engine.control.segments.segment_registry import (
     SegmentRegistry,
     foreign_entries,
     known_files,
@@ -17,12 +17,17 @@ from paimon_assets.engine.control.segment_registry import (
 )
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.fileio.base import FileStatus
-from paimon_assets.engine.spec.data_file import DataFileMeta, FileSource
-from paimon_assets.engine.spec.manifest import FileKind, ManifestEntry
-from paimon_assets.engine.spec.predicate import Predicate, only_on
-from paimon_assets.engine.spec.prune import exactly, may_match
-from paimon_assets.engine.spec.segment import TEXT_FORMATS, Segment, SegmentFile, plain_path
-from paimon_assets.engine.spec.snapshot import Snapshot
+from paimon_assets.engine.spec.metadata.data_file import DataFileMeta, FileSource
+from paimon_assets.engine.spec.metadata.manifest import FileKind, ManifestEntry
+from paimon_assets.engine.spec.metadata.snapshot import Snapshot
+from paimon_assets.engine.spec.predicate.predicate import Predicate, only_on
+from paimon_assets.engine.spec.predicate.prune import exactly, may_match
+from paimon_assets.engine.spec.segments.segment import (
+    TEXT_FORMATS,
+    Segment,
+    SegmentFile,
+    plain_path,
+)
 
 _LISTERS = 16
 

@@ -12,17 +12,17 @@ Source: `org.apache.paimon.table.source.MergeTreeSplitGenerator`, `AppendOnlySpl
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
-from paimon_assets.engine.codec.key_range import ComparableKey, key_range
+from paimon_assets.engine.codec.rows.key_range import ComparableKey, key_range
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.scan.deletion_files import DeletionFiles
 from paimon_assets.engine.control.scan.visibility import has_deletes, needs_no_merge
 from paimon_assets.engine.lsm.interval_partition import interval_partition
-from paimon_assets.engine.spec.data_file import DataFileMeta
-from paimon_assets.engine.spec.manifest import ManifestEntry
-from paimon_assets.engine.spec.options import SPLIT_OPEN_FILE_COST, SPLIT_TARGET_SIZE
-from paimon_assets.engine.spec.row_ranges import group_by_row_range
-from paimon_assets.engine.spec.schema import BucketMode
+from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
+from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
+from paimon_assets.engine.spec.metadata.row_ranges import group_by_row_range
+from paimon_assets.engine.spec.options.all_options import SPLIT_OPEN_FILE_COST, SPLIT_TARGET_SIZE
+from paimon_assets.engine.spec.schema.schema import BucketMode
 
 Item = TypeVar("Item")
 

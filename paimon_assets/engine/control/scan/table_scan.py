@@ -12,20 +12,20 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from paimon_assets.engine.contract.split import DataSplit
-from paimon_assets.engine.control.collector import without_collector
 from paimon_assets.engine.control.features import check_readable
 from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.manifests.collector import without_collector
 from paimon_assets.engine.control.scan.deletion_files import deletion_files
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
 from paimon_assets.engine.control.scan.segment_scan import check_unchanged, text_entries
 from paimon_assets.engine.control.scan.split_generator import SplitGenerator
 from paimon_assets.engine.control.scan.time_travel import schema_at
 from paimon_assets.engine.errors import UnsupportedFeatureError
-from paimon_assets.engine.spec.options import BRANCH, SCAN_FALLBACK_BRANCH
-from paimon_assets.engine.spec.predicate import Predicate
-from paimon_assets.engine.spec.schema import TableSchema
-from paimon_assets.engine.spec.snapshot import Snapshot
-from paimon_assets.engine.spec.types import not_null
+from paimon_assets.engine.spec.metadata.snapshot import Snapshot
+from paimon_assets.engine.spec.options.all_options import BRANCH, SCAN_FALLBACK_BRANCH
+from paimon_assets.engine.spec.predicate.predicate import Predicate
+from paimon_assets.engine.spec.schema.schema import TableSchema
+from paimon_assets.engine.spec.types.data_types import not_null
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,8 +12,9 @@ from typing import Any
 
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
-from paimon_assets.engine.spec.option import Option, Options
-from paimon_assets.engine.spec.scan_options import (
+from paimon_assets.engine.spec.metadata.snapshot import CommitKind, Snapshot
+from paimon_assets.engine.spec.options.option import Option, Options
+from paimon_assets.engine.spec.options.scan_options import (
     INCREMENTAL_BETWEEN,
     INCREMENTAL_BETWEEN_TAG_TO_SNAPSHOT,
     INCREMENTAL_BETWEEN_TIMESTAMP,
@@ -29,8 +30,7 @@ from paimon_assets.engine.spec.scan_options import (
     SCAN_WATERMARK,
     ScanMode,
 )
-from paimon_assets.engine.spec.schema import TableSchema
-from paimon_assets.engine.spec.snapshot import CommitKind, Snapshot
+from paimon_assets.engine.spec.schema.schema import TableSchema
 
 _INCREMENTAL: tuple[Option[Any], ...] = (INCREMENTAL_BETWEEN, INCREMENTAL_BETWEEN_TIMESTAMP)
 _TIMES: tuple[Option[Any], ...] = (SCAN_TIMESTAMP, SCAN_TIMESTAMP_MILLIS)

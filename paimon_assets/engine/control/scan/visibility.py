@@ -8,8 +8,8 @@ Source: `org.apache.paimon.CoreOptions.batchScanSkipLevel0`, `MergeTreeSplitGene
 
 from collections.abc import Collection
 
-from paimon_assets.engine.spec.data_file import DataFileMeta
-from paimon_assets.engine.spec.options import (
+from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
+from paimon_assets.engine.spec.options.all_options import (
     COMPACTION_TRIGGER,
     DELETION_VECTORS_ENABLED,
     DELETION_VECTORS_MERGE_ON_READ,
@@ -17,7 +17,7 @@ from paimon_assets.engine.spec.options import (
     NUM_LEVELS,
     MergeEngine,
 )
-from paimon_assets.engine.spec.schema import TableSchema
+from paimon_assets.engine.spec.schema.schema import TableSchema
 
 
 def settles_keys(schema: TableSchema) -> bool:

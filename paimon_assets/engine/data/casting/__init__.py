@@ -1,4 +1,4 @@
-"""Values of one type → values of another, column by column: the kernels of `spec.cast_rules`.
+"""Values of one type → values of another, column by column: the kernels of `spec.types.cast_rules`.
 
     cast_array      which kernel; nested types field by field
     ├── whole, real, decimals            numbers and booleans

@@ -11,10 +11,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_assets.engine.codec.arrow_types import to_arrow_type
+from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.options import CastDialect
-from paimon_assets.engine.spec.types import AtomicType
+from paimon_assets.engine.spec.options.all_options import CastDialect
+from paimon_assets.engine.spec.types.data_types import AtomicType
 
 Array: TypeAlias = Any
 """A `pa.Array` of some type; the stubs do not know what kernels return."""

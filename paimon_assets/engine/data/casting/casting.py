@@ -18,9 +18,9 @@ from paimon_assets.engine.data.casting import (
 )
 from paimon_assets.engine.data.casting.cast import UTC, Array, Cast, Kernel
 from paimon_assets.engine.errors import UnsupportedFeatureError
-from paimon_assets.engine.spec.cast_rules import FLOAT_ROOTS, same_type
-from paimon_assets.engine.spec.options import CastDialect
-from paimon_assets.engine.spec.types import (
+from paimon_assets.engine.spec.options.all_options import CastDialect
+from paimon_assets.engine.spec.types.cast_rules import FLOAT_ROOTS, same_type
+from paimon_assets.engine.spec.types.data_types import (
     BINARY_ROOTS,
     CHARACTER_ROOTS,
     INTEGER_ROOTS,
@@ -83,7 +83,7 @@ KERNELS: Mapping[tuple[TypeRoot, TypeRoot], Kernel] = {
     for source in sources
     for target in targets
 }
-"""(source, target) → kernel, for the pairs that `spec.cast_rules` allows."""
+"""(source, target) → kernel, for the pairs that `spec.types.cast_rules` allows."""
 
 
 def cast_array(
@@ -97,7 +97,7 @@ def cast_array(
     """Cast a column of an atomic type to another.
 
     Args:
-        array: Values in the Arrow type of `source` (`codec.arrow_types`), possibly a slice.
+        array: Values in the Arrow type of `source` (`codec.arrow.arrow_types`), possibly a slice.
         source: Its type; nullability does not matter, here and in `target`.
         target: The type to return.
         dialect: Whose rules hold.

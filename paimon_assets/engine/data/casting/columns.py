@@ -15,19 +15,25 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_assets.engine.codec.arrow_types import to_arrow_type
+from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
 from paimon_assets.engine.data.casting.arrays import values_of, with_nulls_as
 from paimon_assets.engine.data.casting.cast import UTC, Array
 from paimon_assets.engine.data.casting.casting import cast_array
-from paimon_assets.engine.spec.cast_rules import same_type
-from paimon_assets.engine.spec.options import (
+from paimon_assets.engine.spec.options.all_options import (
     CAST_DIALECT,
     CAST_FLOAT_TO_BOOLEAN,
     CAST_TIME_ZONE,
     CastDialect,
     Options,
 )
-from paimon_assets.engine.spec.types import ArrayType, DataType, MapType, RowType, VectorType
+from paimon_assets.engine.spec.types.cast_rules import same_type
+from paimon_assets.engine.spec.types.data_types import (
+    ArrayType,
+    DataType,
+    MapType,
+    RowType,
+    VectorType,
+)
 
 ArrowType: TypeAlias = Any
 """A `pa.DataType` of some kind; the stubs want to know which."""
@@ -54,7 +60,7 @@ class CastSettings:
 def cast_column(
     array: Array, source: DataType, target: DataType, settings: CastSettings | None = None
 ) -> Array:
-    """Cast a column to another type that `spec.cast_rules` allows.
+    """Cast a column to another type that `spec.types.cast_rules` allows.
 
     Args:
         array: Values in the Arrow type of `source`.

@@ -19,10 +19,10 @@ from paimon_assets.engine.data.casting.arrays import Mask
 from paimon_assets.engine.data.casting.cast import Array
 from paimon_assets.engine.data.casting.columns import CastSettings, cast_column
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.cast_fit import Loss, integer_range, keeps_all
-from paimon_assets.engine.spec.cast_rules import FLOAT_ROOTS
-from paimon_assets.engine.spec.options import CastDialect
-from paimon_assets.engine.spec.types import (
+from paimon_assets.engine.spec.options.all_options import CastDialect
+from paimon_assets.engine.spec.types.cast_fit import Loss, integer_range, keeps_all
+from paimon_assets.engine.spec.types.cast_rules import FLOAT_ROOTS
+from paimon_assets.engine.spec.types.data_types import (
     BINARY_ROOTS,
     CHARACTER_ROOTS,
     INTEGER_ROOTS,
@@ -60,7 +60,7 @@ def losses_of(
     Args:
         array: Values in the Arrow type of `source`.
         source: Their type, an atomic one.
-        target: The type to cast to; the cast is one that `spec.cast_rules` allows.
+        target: The type to cast to; the cast is one that `spec.types.cast_rules` allows.
         settings: How the table casts.
 
     Cost:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_assets.engine.codec.arrow_types import timestamp_type, timestamp_unit
+from paimon_assets.engine.codec.arrow.arrow_types import timestamp_type, timestamp_unit
 from paimon_assets.engine.data.casting.arrays import (
     Mask,
     column_of,

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from paimon_assets.engine.data.casting.arrays import lengths_of
 from paimon_assets.engine.data.casting.cast import Array, Cast, Kernel
-from paimon_assets.engine.spec.types import TypeRoot
+from paimon_assets.engine.spec.types.data_types import TypeRoot
 
 
 def text_to_text(array: Array, cast: Cast) -> Array:

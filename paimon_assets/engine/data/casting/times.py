@@ -6,13 +6,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_assets.engine.codec.arrow_types import LTZ_ZONE, timestamp_type
-from paimon_assets.engine.codec.arrow_values import UNIT_NANOS
+from paimon_assets.engine.codec.arrow.arrow_types import LTZ_ZONE, timestamp_type
+from paimon_assets.engine.codec.arrow.arrow_values import UNIT_NANOS
 from paimon_assets.engine.data.casting.arrays import column_of, valid_rows, values_of
 from paimon_assets.engine.data.casting.calendar import SECONDS_PER_DAY
 from paimon_assets.engine.data.casting.cast import Array, Cast
 from paimon_assets.engine.data.casting.zones import to_instant, to_local
-from paimon_assets.engine.spec.types import AtomicType, TypeRoot
+from paimon_assets.engine.spec.types.data_types import AtomicType, TypeRoot
 
 Int64s = npt.NDArray[np.int64]
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 import pyarrow.compute as pc
 
-from paimon_assets.engine.codec.arrow_types import LTZ_ZONE, timestamp_type
-from paimon_assets.engine.codec.arrow_values import UNIT_NANOS
+from paimon_assets.engine.codec.arrow.arrow_types import LTZ_ZONE, timestamp_type
+from paimon_assets.engine.codec.arrow.arrow_values import UNIT_NANOS
 from paimon_assets.engine.data.casting.arrays import column_of, valid_rows, values_of
 from paimon_assets.engine.data.casting.cast import UTC, Array, Cast
 

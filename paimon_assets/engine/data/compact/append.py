@@ -18,19 +18,19 @@ from paimon_assets.engine.contract.commit_message import (
     WriteReport,
     WriteResult,
 )
-from paimon_assets.engine.contract.compact_task import CompactTask
 from paimon_assets.engine.contract.context import ReadContext
+from paimon_assets.engine.contract.tasks.compact_task import CompactTask
 from paimon_assets.engine.data.compact.output import delete_unfinished
 from paimon_assets.engine.data.compact.section_read import RecordRead
 from paimon_assets.engine.data.compact.vectors import BucketVectors
 from paimon_assets.engine.data.merge.run_cursor import read_ahead
-from paimon_assets.engine.data.write.rolling_file import Chunk, FileFactory, RollingFile
+from paimon_assets.engine.data.write.files.rolling_file import Chunk, FileFactory, RollingFile
 from paimon_assets.engine.errors import PaimonError
 from paimon_assets.engine.fileio.base import FileIO
-from paimon_assets.engine.spec.compaction_options import (
+from paimon_assets.engine.spec.metadata.data_file import DataFileMeta, FileSource
+from paimon_assets.engine.spec.options.compaction_options import (
     DELETION_VECTORS_BITMAP64,
 )
-from paimon_assets.engine.spec.data_file import DataFileMeta, FileSource
 
 
 def compact_append(

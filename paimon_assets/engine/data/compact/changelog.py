@@ -19,11 +19,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_assets.engine.codec.numpy_columns import from_numpy
+from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy
 from paimon_assets.engine.data.key_order import Flags, Order
 from paimon_assets.engine.data.merge.equal_rows import equal_values
 from paimon_assets.engine.data.merge.records import Kinds
-from paimon_assets.engine.spec.row_kind import RowKind
+from paimon_assets.engine.spec.types.row_kind import RowKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_assets.engine.codec.numpy_columns import from_numpy
+from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy
 from paimon_assets.engine.contract.clustering import ClusterOrder, Curve
 from paimon_assets.engine.data.compact.curve import Words, hilbert, zorder
 from paimon_assets.engine.data.key_order import order_by_key, sort_keys

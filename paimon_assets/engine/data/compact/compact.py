@@ -3,9 +3,9 @@
 import os
 from concurrent.futures import ThreadPoolExecutor
 
-from paimon_assets.engine.contract.compact_task import load_compact_task
-from paimon_assets.engine.contract.wire import load_read_context
-from paimon_assets.engine.contract.wire_messages import dump_write_result
+from paimon_assets.engine.contract.tasks.compact_task import load_compact_task
+from paimon_assets.engine.contract.wire.wire import load_read_context
+from paimon_assets.engine.contract.wire.wire_messages import dump_write_result
 from paimon_assets.engine.data.compact.append import compact_append
 from paimon_assets.engine.data.compact.keyed import compact_keyed
 from paimon_assets.engine.fileio.base import FileIO
@@ -15,8 +15,8 @@ def compact(shared: bytes, payload: bytes, file_io: FileIO) -> bytes:
     """Compact files of one bucket.
 
     Args:
-        shared: A `ReadContext` (`contract.wire`).
-        payload: A `CompactTask` (`contract.compact_task`).
+        shared: A `ReadContext` (`contract.wire.wire`).
+        payload: A `CompactTask` (`contract.tasks.compact_task`).
         file_io: Where the table lies.
 
     Returns:

@@ -22,8 +22,8 @@ from paimon_assets.engine.contract.commit_message import (
     WriteReport,
     WriteResult,
 )
-from paimon_assets.engine.contract.compact_task import CompactTask
 from paimon_assets.engine.contract.context import ReadContext
+from paimon_assets.engine.contract.tasks.compact_task import CompactTask
 from paimon_assets.engine.data.compact.changelog import ChangelogRule
 from paimon_assets.engine.data.compact.lookup import Lookup, Place
 from paimon_assets.engine.data.compact.output import (
@@ -38,22 +38,22 @@ from paimon_assets.engine.data.compact.vectors import BucketVectors
 from paimon_assets.engine.data.merge.function import MergeFunction, merge_function_of
 from paimon_assets.engine.data.merge.sort_merge import key_ranges
 from paimon_assets.engine.data.read.merge_file_split_read import check_key_order
-from paimon_assets.engine.data.write.rolling_file import FileFactory
+from paimon_assets.engine.data.write.files.rolling_file import FileFactory
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.lsm.compact_steps import Section, UnitShape, compact_steps
 from paimon_assets.engine.lsm.interval_partition import interval_partition
-from paimon_assets.engine.spec.compaction_options import (
+from paimon_assets.engine.spec.merge.lookup import LookupStrategy
+from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
+from paimon_assets.engine.spec.options.all_options import (
+    CHANGELOG_PRODUCER,
+    ChangelogProducer,
+)
+from paimon_assets.engine.spec.options.compaction_options import (
     CHANGELOG_ROW_DEDUPLICATE,
     CHANGELOG_ROW_DEDUPLICATE_IGNORE,
     COMPACTION_REWRITE_ALL_FILES,
     COMPACTION_SMALL_FILE_RATIO,
     DELETION_VECTORS_BITMAP64,
-)
-from paimon_assets.engine.spec.data_file import DataFileMeta
-from paimon_assets.engine.spec.lookup import LookupStrategy
-from paimon_assets.engine.spec.options import (
-    CHANGELOG_PRODUCER,
-    ChangelogProducer,
 )
 
 

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_assets.engine.codec.numpy_columns import from_numpy
+from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy
 from paimon_assets.engine.data.compact.section_read import FILE_NUMBER
 from paimon_assets.engine.data.deletion import POSITION
 from paimon_assets.engine.data.key_order import Flags, KeyOrder, Order

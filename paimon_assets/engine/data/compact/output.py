@@ -11,16 +11,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from paimon_assets.engine.codec.numpy_columns import from_numpy
+from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy
 from paimon_assets.engine.data.compact.changelog import RecordRows
 from paimon_assets.engine.data.key_value import key_value_fields
 from paimon_assets.engine.data.merge.records import adds
 from paimon_assets.engine.data.write.file_kinds import changelog_schema
-from paimon_assets.engine.data.write.rolling_file import Chunk, FileFactory, RollingFile
+from paimon_assets.engine.data.write.files.rolling_file import Chunk, FileFactory, RollingFile
 from paimon_assets.engine.errors import PaimonError
 from paimon_assets.engine.fileio.base import FileIO
-from paimon_assets.engine.spec.data_file import DataFileMeta, FileSource
-from paimon_assets.engine.spec.schema import TableSchema
+from paimon_assets.engine.spec.metadata.data_file import DataFileMeta, FileSource
+from paimon_assets.engine.spec.schema.schema import TableSchema
 
 logger = logging.getLogger(__name__)
 

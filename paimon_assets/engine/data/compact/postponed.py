@@ -11,29 +11,29 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from paimon_assets.engine.codec.numpy_columns import to_numpy
+from paimon_assets.engine.codec.arrow.numpy_columns import to_numpy
 from paimon_assets.engine.contract.commit_message import (
     CommitMessage,
     CompactIncrement,
     DataIncrement,
 )
-from paimon_assets.engine.contract.postpone_task import PostponeContext, load_postpone_context
 from paimon_assets.engine.contract.split import DataSplit
-from paimon_assets.engine.contract.wire import load_split
-from paimon_assets.engine.contract.wire_messages import dump_write_result
+from paimon_assets.engine.contract.tasks.postpone_task import PostponeContext, load_postpone_context
+from paimon_assets.engine.contract.wire.wire import load_split
+from paimon_assets.engine.contract.wire.wire_messages import dump_write_result
 from paimon_assets.engine.data.read.split_read import read_split
 from paimon_assets.engine.data.write.row_kinds import with_kinds
 from paimon_assets.engine.data.write.table_write import write_rows
 from paimon_assets.engine.fileio.base import FileIO
-from paimon_assets.engine.spec.row_kind import BY_SHORT_TEXT
-from paimon_assets.engine.spec.special_fields import ROW_KIND
+from paimon_assets.engine.spec.schema.special_fields import ROW_KIND
+from paimon_assets.engine.spec.types.row_kind import BY_SHORT_TEXT
 
 
 def place_waiting(shared: bytes, payload: bytes, file_io: FileIO) -> bytes:
     """Write the waiting rows of one partition to their buckets.
 
     Args:
-        shared: A `PostponeContext` (`contract.postpone_task`).
+        shared: A `PostponeContext` (`contract.tasks.postpone_task`).
         payload: A `DataSplit` of the waiting files, in order.
         file_io: Where the table lies.
 
@@ -44,7 +44,9 @@ def place_waiting(shared: bytes, payload: bytes, file_io: FileIO) -> bytes:
         Reads and writes the rows once; memory as for a write (`write-buffer-size`).
     """
     context, split = load_postpone_context(shared), load_split(payload)
-    result = write_rows(context.write, _rows(context, split, file_io), file_io, tells_kinds=True)
+    result = write_rows(
+        context.write, _rows(context, split, file_io), file_io, with_kinds_column=True
+    )
     gone = CommitMessage(
         partition=split.partition,
         bucket=split.bucket,

@@ -35,8 +35,8 @@ from paimon_assets.engine.data.merge.sort_merge import (
     joined,
     numbers,
 )
-from paimon_assets.engine.spec.row_kind import RowKind
-from paimon_assets.engine.spec.special_fields import SEQUENCE_NUMBER, VALUE_KIND
+from paimon_assets.engine.spec.schema.special_fields import SEQUENCE_NUMBER, VALUE_KIND
+from paimon_assets.engine.spec.types.row_kind import RowKind
 
 Slices = Sequence[tuple[int, pa.RecordBatch]]
 """(number of the run, its rows); see `key_ranges`."""

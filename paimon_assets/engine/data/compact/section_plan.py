@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from paimon_assets.engine.contract.compact_task import CompactTask
 from paimon_assets.engine.contract.context import ReadContext
+from paimon_assets.engine.contract.tasks.compact_task import CompactTask
 from paimon_assets.engine.data.compact.section_read import (
     RecordRead,
     comparable_range,
@@ -18,9 +18,9 @@ from paimon_assets.engine.data.merge.sort_merge import MergePlan
 from paimon_assets.engine.data.read.merge_file_split_read import file_ranks, runs_by_age
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.lsm.compact_steps import Section
-from paimon_assets.engine.spec.data_file import DataFileMeta
-from paimon_assets.engine.spec.lookup import LookupStrategy
-from paimon_assets.engine.spec.options import (
+from paimon_assets.engine.spec.merge.lookup import LookupStrategy
+from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
+from paimon_assets.engine.spec.options.all_options import (
     CHANGELOG_PRODUCER,
     IGNORE_DELETE,
     MERGE_ENGINE,

@@ -11,8 +11,8 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from paimon_assets.engine.codec.binary_row import deserialize_row
-from paimon_assets.engine.codec.key_range import ComparableKey, key_range
+from paimon_assets.engine.codec.rows.binary_row import deserialize_row
+from paimon_assets.engine.codec.rows.key_range import ComparableKey, key_range
 from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.data.deletion import POSITION
@@ -20,11 +20,11 @@ from paimon_assets.engine.data.merge.sort_merge import FILE_LEVEL, FILE_RANK
 from paimon_assets.engine.data.read.data_files import FileRead
 from paimon_assets.engine.data.read.row_stage import RowStage
 from paimon_assets.engine.fileio.base import FileIO
-from paimon_assets.engine.spec.data_file import DataFileMeta
-from paimon_assets.engine.spec.options import READ_BATCH_SIZE
-from paimon_assets.engine.spec.predicate import CompareOp, Comparison, Predicate, all_of
-from paimon_assets.engine.spec.special_fields import SEQUENCE_NUMBER, VALUE_KIND
-from paimon_assets.engine.spec.types import DataField
+from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
+from paimon_assets.engine.spec.options.all_options import READ_BATCH_SIZE
+from paimon_assets.engine.spec.predicate.predicate import CompareOp, Comparison, Predicate, all_of
+from paimon_assets.engine.spec.schema.special_fields import SEQUENCE_NUMBER, VALUE_KIND
+from paimon_assets.engine.spec.types.data_types import DataField
 
 FILE_NUMBER = "_FILE_NUMBER"
 """Column of the number of a row's file among those that are looked up in."""

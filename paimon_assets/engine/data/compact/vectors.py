@@ -14,15 +14,15 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from paimon_assets.engine.codec.deletion_vector import (
+from paimon_assets.engine.codec.bitmaps.deletion_vector import (
     FRAME_BYTES,
     DeletionVector,
     decode_vector,
     write_index_file,
 )
-from paimon_assets.engine.contract.compact_task import CompactTask
+from paimon_assets.engine.contract.tasks.compact_task import CompactTask
 from paimon_assets.engine.fileio.base import FileIO
-from paimon_assets.engine.spec.index_file import DELETION_VECTORS_INDEX, IndexFileMeta
+from paimon_assets.engine.spec.metadata.index_file import DELETION_VECTORS_INDEX, IndexFileMeta
 
 _MAX_32 = 2**32 - 1
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from paimon_assets.engine.codec.avro import (
+from paimon_assets.engine.codec.avro.avro import (
     Container,
     RecordSchema,
     compress_snappy,
@@ -32,7 +32,7 @@ from paimon_assets.engine.data.format.base import OpenFile
 from paimon_assets.engine.data.format.named_errors import named_errors, open_data_file
 from paimon_assets.engine.errors import FormatError
 from paimon_assets.engine.fileio.base import FileIO
-from paimon_assets.engine.spec.predicate import Predicate
+from paimon_assets.engine.spec.predicate.predicate import Predicate
 
 _BLOCK_ROWS = 4096
 _SYNC_BYTES = 16

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow.types as pat
 
-from paimon_assets.engine.codec.numpy_columns import to_numpy
+from paimon_assets.engine.codec.arrow.numpy_columns import to_numpy
 from paimon_assets.engine.data.format.avro_types import Json
 from paimon_assets.engine.errors import InvalidInputError
 

@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pat
 
-from paimon_assets.engine.codec.arrow_types import LTZ_ZONE, timestamp_type
+from paimon_assets.engine.codec.arrow.arrow_types import LTZ_ZONE, timestamp_type
 from paimon_assets.engine.errors import FormatError, UnsupportedFeatureError
 
 Json: TypeAlias = Any

@@ -10,8 +10,8 @@ from typing import Protocol, Self
 import pyarrow as pa
 
 from paimon_assets.engine.errors import UnsupportedFeatureError
-from paimon_assets.engine.spec.options import FILE_FORMAT
-from paimon_assets.engine.spec.predicate import Predicate
+from paimon_assets.engine.spec.options.all_options import FILE_FORMAT
+from paimon_assets.engine.spec.predicate.predicate import Predicate
 
 
 class FormatReader(Protocol):

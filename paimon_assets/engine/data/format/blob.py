@@ -22,7 +22,7 @@ from paimon_assets.engine.data.format.base import OpenFile
 from paimon_assets.engine.data.format.named_errors import named_errors, open_data_file
 from paimon_assets.engine.errors import FormatError, UnsupportedFeatureError
 from paimon_assets.engine.fileio.base import FileIO
-from paimon_assets.engine.spec.predicate import Predicate
+from paimon_assets.engine.spec.predicate.predicate import Predicate
 
 MAGIC = struct.pack("<i", 1_481_511_375)
 _VERSION = 1

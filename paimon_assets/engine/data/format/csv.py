@@ -10,11 +10,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 
-from paimon_assets.engine.codec.arrow_types import to_arrow_type
+from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
 from paimon_assets.engine.data.format.named_errors import named_errors, open_data_file
 from paimon_assets.engine.data.format.text import BLOCK_BYTES, CountedRows, open_text_stream
 from paimon_assets.engine.fileio.base import FileIO
-from paimon_assets.engine.spec.types import DataField
+from paimon_assets.engine.spec.types.data_types import DataField
 
 
 class CsvReader(CountedRows):

@@ -14,12 +14,12 @@ from paimon_assets.engine.data.format.parquet import ParquetReader, ParquetWrite
 from paimon_assets.engine.data.format.text import TextReader
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.fileio.base import FileIO
-from paimon_assets.engine.spec.options import (
+from paimon_assets.engine.spec.options.all_options import (
     FILE_COMPRESSION,
     FILE_COMPRESSION_ZSTD_LEVEL,
     Options,
 )
-from paimon_assets.engine.spec.types import DataField
+from paimon_assets.engine.spec.types.data_types import DataField
 
 _CODECS: Mapping[str, frozenset[str]] = {
     "parquet": frozenset({"zstd", "snappy", "gzip", "lz4", "brotli", "none"}),

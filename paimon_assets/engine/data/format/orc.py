@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.types as pat
 from pyarrow import orc
 
-from paimon_assets.engine.codec.arrow_values import UNIT_NANOS
-from paimon_assets.engine.codec.numpy_columns import to_numpy
+from paimon_assets.engine.codec.arrow.arrow_values import UNIT_NANOS
+from paimon_assets.engine.codec.arrow.numpy_columns import to_numpy
 from paimon_assets.engine.data.format.base import OpenFile
 from paimon_assets.engine.data.format.named_errors import (
     named_errors,
@@ -26,14 +26,14 @@ from paimon_assets.engine.data.format.named_errors import (
 )
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.fileio.base import FileIO
-from paimon_assets.engine.spec.file_options import (
+from paimon_assets.engine.spec.options.all_options import FILE_FORMAT, Options
+from paimon_assets.engine.spec.options.file_options import (
     FILE_BLOCK_SIZE,
     ORC_DICTIONARY_THRESHOLD,
     ORC_ROW_INDEX_STRIDE,
     ORC_STRIPE_SIZE,
 )
-from paimon_assets.engine.spec.options import FILE_FORMAT, Options
-from paimon_assets.engine.spec.predicate import Predicate
+from paimon_assets.engine.spec.predicate.predicate import Predicate
 
 
 class OrcReader(OpenFile):

@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from paimon_assets.engine.codec.arrow_values import UNIT_NANOS
+from paimon_assets.engine.codec.arrow.arrow_values import UNIT_NANOS
 from paimon_assets.engine.data.format.base import OpenFile
 from paimon_assets.engine.data.format.dictionary_choice import dictionary_columns
 from paimon_assets.engine.data.format.named_errors import (
@@ -24,15 +24,15 @@ from paimon_assets.engine.data.format.named_errors import (
     with_names_read,
 )
 from paimon_assets.engine.fileio.base import FileIO
-from paimon_assets.engine.spec.file_options import (
+from paimon_assets.engine.spec.options.all_options import FILE_COMPRESSION_ZSTD_LEVEL, Options
+from paimon_assets.engine.spec.options.file_options import (
     FILE_BLOCK_SIZE,
     PARQUET_BLOCK_SIZE,
     PARQUET_ENABLE_DICTIONARY,
     PARQUET_PAGE_SIZE,
 )
-from paimon_assets.engine.spec.options import FILE_COMPRESSION_ZSTD_LEVEL, Options
-from paimon_assets.engine.spec.predicate import Predicate, fields_of
-from paimon_assets.engine.spec.prune import UNKNOWN, Bounds, may_match
+from paimon_assets.engine.spec.predicate.predicate import Predicate, fields_of
+from paimon_assets.engine.spec.predicate.prune import UNKNOWN, Bounds, may_match
 
 ROW_GROUP_ROWS = 131_072
 """Rows of a row group we write: small enough that a key lookup decodes little, large enough that
@@ -268,7 +268,7 @@ def _joined(parts: Iterable[Bounds]) -> Bounds:
 
 
 def _internal(value: Any, raw: Any, data_type: Any) -> Any:
-    """Turn a statistics value into an internal value of `spec.literals`; None if unsure."""
+    """Turn a statistics value into an internal value of `spec.types.literals`; None if unsure."""
     types = pa.types
     if types.is_timestamp(data_type):
         return raw * UNIT_NANOS[data_type.unit] if isinstance(raw, int) else None

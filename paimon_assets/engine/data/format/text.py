@@ -10,7 +10,7 @@ from paimon_assets.engine.data.format.base import OpenFile
 from paimon_assets.engine.data.format.named_errors import named_errors, open_data_file
 from paimon_assets.engine.errors import FormatError
 from paimon_assets.engine.fileio.base import FileIO
-from paimon_assets.engine.spec.predicate import Predicate
+from paimon_assets.engine.spec.predicate.predicate import Predicate
 
 VALUE_COLUMN = "value"
 BLOCK_BYTES = 4 * 1024 * 1024

@@ -16,9 +16,9 @@ import numpy as np
 from paimon_assets.engine.data.merge.aggregate.functions import Aggregate
 from paimon_assets.engine.data.merge.key_groups import KeyGroups
 from paimon_assets.engine.data.merge.records import Array, FoldedRows, Outcome, Records, run_ends
-from paimon_assets.engine.spec.merge_rules import MergeRules
-from paimon_assets.engine.spec.row_kind import RowKind
-from paimon_assets.engine.spec.schema import TableSchema
+from paimon_assets.engine.spec.merge.merge_rules import MergeRules
+from paimon_assets.engine.spec.schema.schema import TableSchema
+from paimon_assets.engine.spec.types.row_kind import RowKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,9 +17,9 @@ from paimon_assets.engine.data.merge.deduplicate import Deduplicate
 from paimon_assets.engine.data.merge.first_row import FirstRow
 from paimon_assets.engine.data.merge.partial_update import PartialUpdate
 from paimon_assets.engine.data.merge.records import MergedRows, Records
-from paimon_assets.engine.spec.merge_rules import merge_rules_of
-from paimon_assets.engine.spec.options import MergeEngine
-from paimon_assets.engine.spec.schema import TableSchema
+from paimon_assets.engine.spec.merge.merge_rules import merge_rules_of
+from paimon_assets.engine.spec.options.all_options import MergeEngine
+from paimon_assets.engine.spec.schema.schema import TableSchema
 
 
 class MergeFunction(Protocol):

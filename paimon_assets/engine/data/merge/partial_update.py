@@ -31,13 +31,13 @@ from paimon_assets.engine.data.merge.records import (
 )
 from paimon_assets.engine.data.merge.sequence_groups import GroupOrder, sequence_ranks
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.merge_rules import MergeRules, SequenceGroup
-from paimon_assets.engine.spec.options import (
+from paimon_assets.engine.spec.merge.merge_rules import MergeRules, SequenceGroup
+from paimon_assets.engine.spec.options.all_options import (
     IGNORE_DELETE,
     PARTIAL_UPDATE_REMOVE_ON_DELETE,
 )
-from paimon_assets.engine.spec.row_kind import RowKind
-from paimon_assets.engine.spec.schema import TableSchema
+from paimon_assets.engine.spec.schema.schema import TableSchema
+from paimon_assets.engine.spec.types.row_kind import RowKind
 
 Ranks = Mapping[SequenceGroup, Order]
 """Sequence group → rank of each place."""

@@ -16,9 +16,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_assets.engine.codec.numpy_columns import from_numpy, to_numpy
+from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy, to_numpy
 from paimon_assets.engine.data.key_order import Flags, KeyOrder, Order
-from paimon_assets.engine.spec.row_kind import RowKind
+from paimon_assets.engine.spec.types.row_kind import RowKind
 
 Array: TypeAlias = "pa.Array[Any]"
 Kinds: TypeAlias = npt.NDArray[np.int8]

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from paimon_assets.engine.codec.numpy_columns import from_numpy
+from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy
 from paimon_assets.engine.data.key_order import Flags, Order, sort_keys
 from paimon_assets.engine.data.merge.key_groups import KeyGroups
 from paimon_assets.engine.data.merge.records import NOTHING, Array, Segments, is_valid

@@ -22,13 +22,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_assets.engine.codec.numpy_columns import from_numpy, to_numpy
+from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy, to_numpy
 from paimon_assets.engine.data.key_order import Flags, KeyOrder, order_within_groups, sort_keys
 from paimon_assets.engine.data.merge.deduplicate import only
 from paimon_assets.engine.data.merge.function import MergeFunction
 from paimon_assets.engine.data.merge.records import MergedRows, Records, adds, run_starts
 from paimon_assets.engine.data.merge.run_cursor import RunCursor, read_ahead
-from paimon_assets.engine.spec.special_fields import SEQUENCE_NUMBER, VALUE_KIND
+from paimon_assets.engine.spec.schema.special_fields import SEQUENCE_NUMBER, VALUE_KIND
 
 FILE_RANK = "_FILE_RANK"
 """Column of the age of a row's file (larger is newer), in runs that are not ordered by age."""

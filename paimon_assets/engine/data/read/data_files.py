@@ -12,8 +12,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from paimon_assets.engine.codec.deletion_vector import DeletionVector
-from paimon_assets.engine.codec.file_index_predicate import has_passing_rows
+from paimon_assets.engine.codec.bitmaps.deletion_vector import DeletionVector
+from paimon_assets.engine.codec.file_index.file_index_predicate import has_passing_rows
 from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.contract.split import DataSplit, DeletionFile
 from paimon_assets.engine.data.casting.columns import CastSettings
@@ -28,12 +28,12 @@ from paimon_assets.engine.data.format.formats import open_reader
 from paimon_assets.engine.data.read.file_index_read import read_file_index
 from paimon_assets.engine.errors import UnsupportedFeatureError
 from paimon_assets.engine.fileio.base import FileIO
-from paimon_assets.engine.spec.data_file import DataFileMeta
-from paimon_assets.engine.spec.file_options import FILE_INDEX_READ_ENABLED
-from paimon_assets.engine.spec.predicate import Predicate
-from paimon_assets.engine.spec.row_ranges import BLOB_FORMAT
-from paimon_assets.engine.spec.schema import TableSchema
-from paimon_assets.engine.spec.types import DataField, TypeRoot
+from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
+from paimon_assets.engine.spec.metadata.row_ranges import BLOB_FORMAT
+from paimon_assets.engine.spec.options.file_options import FILE_INDEX_READ_ENABLED
+from paimon_assets.engine.spec.predicate.predicate import Predicate
+from paimon_assets.engine.spec.schema.schema import TableSchema
+from paimon_assets.engine.spec.types.data_types import DataField, TypeRoot
 
 
 @dataclass(frozen=True, kw_only=True)

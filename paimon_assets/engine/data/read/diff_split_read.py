@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from paimon_assets.engine.codec.numpy_columns import from_numpy
+from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy
 from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.data.merge.equal_rows import equal_values
@@ -30,8 +30,8 @@ from paimon_assets.engine.data.read.merge_file_split_read import read_merged
 from paimon_assets.engine.data.read.raw_file_split_read import read_raw
 from paimon_assets.engine.data.read.row_stage import RowStage
 from paimon_assets.engine.fileio.base import FileIO
-from paimon_assets.engine.spec.row_kind import RowKind
-from paimon_assets.engine.spec.special_fields import ROW_KIND, VALUE_KIND
+from paimon_assets.engine.spec.schema.special_fields import ROW_KIND, VALUE_KIND
+from paimon_assets.engine.spec.types.row_kind import RowKind
 
 _OUTER_THREADS = 2
 """Of the difference; not the pool of the reads below it, which must not wait for each other."""

@@ -5,10 +5,10 @@ Source: `org.apache.paimon.io.FileIndexEvaluator`.
 
 from dataclasses import dataclass
 
-from paimon_assets.engine.codec.file_index import damaged_index
+from paimon_assets.engine.codec.file_index.file_index import damaged_index
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.fileio.base import FileIO
-from paimon_assets.engine.spec.data_file import INDEX_SUFFIX, DataFileMeta
+from paimon_assets.engine.spec.metadata.data_file import INDEX_SUFFIX, DataFileMeta
 
 
 @dataclass(frozen=True, slots=True)

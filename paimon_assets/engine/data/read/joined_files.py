@@ -21,9 +21,9 @@ from paimon_assets.engine.data.deletion import live_rows, numbered
 from paimon_assets.engine.data.field_mapping import file_schema_of
 from paimon_assets.engine.data.read.data_files import FileRead, held_columns
 from paimon_assets.engine.errors import FormatError
-from paimon_assets.engine.spec.data_file import DataFileMeta
-from paimon_assets.engine.spec.row_ranges import BLOB_FORMAT
-from paimon_assets.engine.spec.types import DataField
+from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
+from paimon_assets.engine.spec.metadata.row_ranges import BLOB_FORMAT
+from paimon_assets.engine.spec.types.data_types import DataField
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +60,7 @@ def read_joined(
 
     Args:
         read: What to read; its predicate is not used.
-        files: Those of one range (`spec.row_ranges`), at least one.
+        files: Those of one range (`spec.metadata.row_ranges`), at least one.
         with_positions: Add a column `POSITION`: where each row stands in the range.
 
     Raises:

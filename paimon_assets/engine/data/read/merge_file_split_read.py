@@ -19,7 +19,7 @@ from itertools import pairwise
 
 import pyarrow as pa
 
-from paimon_assets.engine.codec.key_range import ComparableKey, key_range
+from paimon_assets.engine.codec.rows.key_range import ComparableKey, key_range
 from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.data.field_mapping import file_schema_of
@@ -36,20 +36,20 @@ from paimon_assets.engine.data.sequence import has_counter
 from paimon_assets.engine.errors import UnsupportedFeatureError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.lsm.interval_partition import interval_partition
-from paimon_assets.engine.spec.cast_rules import first_retyped
-from paimon_assets.engine.spec.data_file import DataFileMeta
-from paimon_assets.engine.spec.lookup import LookupStrategy
-from paimon_assets.engine.spec.options import (
+from paimon_assets.engine.spec.merge.lookup import LookupStrategy
+from paimon_assets.engine.spec.merge.sequence_padding import padding_of
+from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
+from paimon_assets.engine.spec.options.all_options import (
     READ_BATCH_SIZE,
     SEQUENCE_FIELD,
     SEQUENCE_SORT_ORDER,
     SortOrder,
 )
-from paimon_assets.engine.spec.predicate import Predicate, fields_of, only_on
-from paimon_assets.engine.spec.schema import TableSchema
-from paimon_assets.engine.spec.sequence_padding import padding_of
-from paimon_assets.engine.spec.special_fields import SEQUENCE_NUMBER, VALUE_KIND
-from paimon_assets.engine.spec.types import DataField
+from paimon_assets.engine.spec.predicate.predicate import Predicate, fields_of, only_on
+from paimon_assets.engine.spec.schema.schema import TableSchema
+from paimon_assets.engine.spec.schema.special_fields import SEQUENCE_NUMBER, VALUE_KIND
+from paimon_assets.engine.spec.types.cast_rules import first_retyped
+from paimon_assets.engine.spec.types.data_types import DataField
 
 Run = Sequence[DataFileMeta]
 

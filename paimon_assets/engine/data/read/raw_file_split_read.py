@@ -19,9 +19,9 @@ from paimon_assets.engine.data.read.joined_files import read_joined
 from paimon_assets.engine.data.read.row_stage import RowStage
 from paimon_assets.engine.data.read.row_tracking import read_tracked
 from paimon_assets.engine.fileio.base import FileIO
-from paimon_assets.engine.spec.options import READ_BATCH_SIZE
-from paimon_assets.engine.spec.row_ranges import group_by_row_range
-from paimon_assets.engine.spec.special_fields import TRACKING_FIELDS, VALUE_KIND
+from paimon_assets.engine.spec.metadata.row_ranges import group_by_row_range
+from paimon_assets.engine.spec.options.all_options import READ_BATCH_SIZE
+from paimon_assets.engine.spec.schema.special_fields import TRACKING_FIELDS, VALUE_KIND
 
 _SMALL_FILE_BYTES = 512 * 1024
 """Of files of which none is worth a thread."""

@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 from paimon_assets.engine.data.deletion import POSITION
 from paimon_assets.engine.data.read.data_files import FileRead
 from paimon_assets.engine.data.read.joined_files import read_joined
-from paimon_assets.engine.spec.data_file import DataFileMeta
-from paimon_assets.engine.spec.special_fields import ROW_ID, SEQUENCE_NUMBER, TRACKING_FIELDS
+from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
+from paimon_assets.engine.spec.schema.special_fields import ROW_ID, SEQUENCE_NUMBER, TRACKING_FIELDS
 
 
 def read_tracked(
@@ -28,7 +28,7 @@ def read_tracked(
 
     Args:
         read: What else to read.
-        files: Those of the range (`spec.row_ranges`), at least one.
+        files: Those of the range (`spec.metadata.row_ranges`), at least one.
         columns: Names of the tracking columns wanted.
     """
     newest = max(files, key=lambda file: file.max_sequence_number)

@@ -22,7 +22,7 @@ from paimon_assets.engine.data.read.merge_file_split_read import read_merged
 from paimon_assets.engine.data.read.raw_file_split_read import read_raw
 from paimon_assets.engine.errors import UnsupportedFeatureError
 from paimon_assets.engine.fileio.base import FileIO
-from paimon_assets.engine.spec.special_fields import ROW_KIND
+from paimon_assets.engine.spec.schema.special_fields import ROW_KIND
 
 Read = Callable[
     [ReadContext, DataSplit, FileIO, ThreadPoolExecutor], Generator[pa.RecordBatch, None, None]

@@ -21,22 +21,22 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_assets.engine.codec.arrow_types import to_arrow_schema
-from paimon_assets.engine.codec.numpy_columns import from_numpy, to_numpy
+from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
+from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy, to_numpy
 from paimon_assets.engine.contract.commit_message import (
     CommitMessage,
     DataIncrement,
     WriteReport,
     WriteResult,
 )
-from paimon_assets.engine.contract.compact_task import CompactTask
 from paimon_assets.engine.contract.context import BucketState, WriteContext
-from paimon_assets.engine.contract.row_change_task import (
+from paimon_assets.engine.contract.split import DataSplit
+from paimon_assets.engine.contract.tasks.compact_task import CompactTask
+from paimon_assets.engine.contract.tasks.row_change_task import (
     RowChange,
     RowChangeResult,
     RowChangeTask,
 )
-from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.data.compact.output import delete_unfinished
 from paimon_assets.engine.data.compact.section_read import RecordRead
 from paimon_assets.engine.data.compact.vectors import BucketVectors
@@ -45,8 +45,8 @@ from paimon_assets.engine.data.row_change.assign import RowUpdate
 from paimon_assets.engine.data.row_change.matches import Longs, Matcher
 from paimon_assets.engine.data.write.table_write import write_bucket
 from paimon_assets.engine.fileio.base import FileIO
-from paimon_assets.engine.spec.compaction_options import DELETION_VECTORS_BITMAP64
-from paimon_assets.engine.spec.data_file import DataFileMeta
+from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
+from paimon_assets.engine.spec.options.compaction_options import DELETION_VECTORS_BITMAP64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,11 +9,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pat
 
-from paimon_assets.engine.codec.arrow_types import to_arrow_type
-from paimon_assets.engine.codec.arrow_values import to_scalar
+from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
+from paimon_assets.engine.codec.arrow.arrow_values import to_scalar
 from paimon_assets.engine.data.write.input_check import InputCheck
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
-from paimon_assets.engine.spec.expression import (
+from paimon_assets.engine.spec.options.all_options import MERGE_ENGINE, MergeEngine
+from paimon_assets.engine.spec.predicate.expression import (
     Assignment,
     ColumnValue,
     Expression,
@@ -22,8 +23,7 @@ from paimon_assets.engine.spec.expression import (
     Operator,
     SourceValue,
 )
-from paimon_assets.engine.spec.options import MERGE_ENGINE, MergeEngine
-from paimon_assets.engine.spec.schema import TableSchema
+from paimon_assets.engine.spec.schema.schema import TableSchema
 
 _CHECKED: Mapping[Operator, Callable[[Any, Any], Any]] = {
     Operator.ADD: pc.add_checked,

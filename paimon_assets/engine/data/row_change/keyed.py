@@ -10,10 +10,10 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from paimon_assets.engine.codec.arrow_types import to_arrow_schema
-from paimon_assets.engine.codec.numpy_columns import from_numpy
+from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
+from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy
 from paimon_assets.engine.contract.commit_message import WriteResult
-from paimon_assets.engine.contract.row_change_task import (
+from paimon_assets.engine.contract.tasks.row_change_task import (
     RowChange,
     RowChangeResult,
     RowChangeTask,
@@ -24,7 +24,7 @@ from paimon_assets.engine.data.row_change.matches import Longs, Matcher
 from paimon_assets.engine.data.write.row_kinds import with_kinds
 from paimon_assets.engine.data.write.table_write import write_bucket
 from paimon_assets.engine.fileio.base import FileIO
-from paimon_assets.engine.spec.row_kind import RowKind
+from paimon_assets.engine.spec.types.row_kind import RowKind
 
 
 def change_keyed(change: RowChange, task: RowChangeTask, file_io: FileIO) -> RowChangeResult:
@@ -44,7 +44,7 @@ def change_keyed(change: RowChange, task: RowChangeTask, file_io: FileIO) -> Row
         split.bucket,
         records.batches(),
         file_io,
-        tells_kinds=True,
+        with_kinds_column=True,
     )
     messages = tuple(
         replace(message, total_buckets=split.total_buckets) for message in written.messages

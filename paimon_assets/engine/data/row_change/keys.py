@@ -6,12 +6,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from paimon_assets.engine.codec.numpy_columns import from_numpy
+from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy
 from paimon_assets.engine.contract.merge_on import MergeOn
-from paimon_assets.engine.contract.row_change_task import RowChange, RowChangeTask
+from paimon_assets.engine.contract.tasks.row_change_task import RowChange, RowChangeTask
 from paimon_assets.engine.data.read.split_read import read_split
 from paimon_assets.engine.data.row_change.matches import gathered
-from paimon_assets.engine.data.write.row_key_extractor import distinct_rows
+from paimon_assets.engine.data.write.buckets.row_key_extractor import distinct_rows
 from paimon_assets.engine.fileio.base import FileIO
 
 Keys = Sequence["pa.Array[Any]"]

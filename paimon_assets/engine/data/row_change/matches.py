@@ -12,12 +12,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_assets.engine.codec.numpy_columns import from_numpy, to_numpy
-from paimon_assets.engine.contract.row_change_task import RowChange
+from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy, to_numpy
+from paimon_assets.engine.contract.tasks.row_change_task import RowChange
 from paimon_assets.engine.data.arrow_predicate import passing_rows
-from paimon_assets.engine.data.write.row_key_extractor import distinct_rows
+from paimon_assets.engine.data.write.buckets.row_key_extractor import distinct_rows
 from paimon_assets.engine.errors import UnsupportedFeatureError
-from paimon_assets.engine.spec.predicate import fields_of
+from paimon_assets.engine.spec.predicate.predicate import fields_of
 
 Longs = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]

@@ -5,7 +5,7 @@ deletion vectors  positions of the rows that match, and their new values in new 
 neither           files with a match written again
 """
 
-from paimon_assets.engine.contract.row_change_task import (
+from paimon_assets.engine.contract.tasks.row_change_task import (
     RowChange,
     RowChangeResult,
     RowChangeTask,
@@ -22,7 +22,7 @@ def change_rows(shared: bytes, payload: bytes, file_io: FileIO) -> bytes:
     """Delete or update rows in files of one bucket.
 
     Args:
-        shared: A `RowChange` (`contract.row_change_task`).
+        shared: A `RowChange` (`contract.tasks.row_change_task`).
         payload: A `RowChangeTask`.
         file_io: Where the table lies.
 

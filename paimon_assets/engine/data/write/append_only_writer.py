@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from paimon_assets.engine.data.write.rolling_file import Chunk, RollingFile
+from paimon_assets.engine.data.write.files.rolling_file import Chunk, RollingFile
 from paimon_assets.engine.data.write.row_buffer import RouteRows
-from paimon_assets.engine.spec.data_file import DataFileMeta
+from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 
 
 @dataclass(slots=True, kw_only=True)

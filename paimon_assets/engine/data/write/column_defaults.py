@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from paimon_assets.engine.data.casting.columns import CastSettings, cast_column
 from paimon_assets.engine.errors import InvalidInputError, PaimonError
-from paimon_assets.engine.spec.schema import TableSchema
-from paimon_assets.engine.spec.types import DataField, string
+from paimon_assets.engine.spec.schema.schema import TableSchema
+from paimon_assets.engine.spec.types.data_types import DataField, string
 
 _QUOTE = "'"
 

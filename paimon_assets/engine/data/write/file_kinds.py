@@ -8,14 +8,9 @@ Source: `org.apache.paimon.io.KeyValueFileWriterFactory`, `PostponeBucketFileSto
 
 from dataclasses import replace
 
-from paimon_assets.engine.data.write.rolling_file import new_uuid
+from paimon_assets.engine.data.write.files.rolling_file import new_uuid
 from paimon_assets.engine.data.write.write_support import unstorable
-from paimon_assets.engine.spec.file_options import (
-    FILE_COMPRESSION_PER_LEVEL,
-    FILE_FORMAT_PER_LEVEL,
-    STATS_MODE_PER_LEVEL,
-)
-from paimon_assets.engine.spec.options import (
+from paimon_assets.engine.spec.options.all_options import (
     CHANGELOG_PRODUCER,
     DATA_FILE_PREFIX,
     FILE_COMPRESSION,
@@ -23,13 +18,18 @@ from paimon_assets.engine.spec.options import (
     STATS_MODE,
     ChangelogProducer,
 )
-from paimon_assets.engine.spec.schema import TableSchema
-from paimon_assets.engine.spec.write_options import (
+from paimon_assets.engine.spec.options.file_options import (
+    FILE_COMPRESSION_PER_LEVEL,
+    FILE_FORMAT_PER_LEVEL,
+    STATS_MODE_PER_LEVEL,
+)
+from paimon_assets.engine.spec.options.write_options import (
     CHANGELOG_FILE_COMPRESSION,
     CHANGELOG_FILE_FORMAT,
     CHANGELOG_FILE_PREFIX,
     CHANGELOG_FILE_STATS_MODE,
 )
+from paimon_assets.engine.spec.schema.schema import TableSchema
 
 _INDEX_OPTIONS = "file-index."
 

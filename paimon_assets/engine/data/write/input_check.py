@@ -17,14 +17,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pat
 
-from paimon_assets.engine.codec.arrow_types import to_arrow_schema
-from paimon_assets.engine.codec.numpy_columns import to_numpy
+from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
+from paimon_assets.engine.codec.arrow.numpy_columns import to_numpy
 from paimon_assets.engine.data.sequence import first_failing
 from paimon_assets.engine.data.write.column_defaults import column_defaults
 from paimon_assets.engine.errors import Detail, InvalidInputError
-from paimon_assets.engine.spec.file_options import WRITE_MERGE_SCHEMA
-from paimon_assets.engine.spec.schema import TableSchema
-from paimon_assets.engine.spec.types import (
+from paimon_assets.engine.spec.options.file_options import WRITE_MERGE_SCHEMA
+from paimon_assets.engine.spec.schema.schema import TableSchema
+from paimon_assets.engine.spec.types.data_types import (
     BINARY_ROOTS,
     CHARACTER_ROOTS,
     MAX_LENGTH,

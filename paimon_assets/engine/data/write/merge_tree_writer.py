@@ -17,20 +17,24 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from paimon_assets.engine.codec.numpy_columns import from_numpy
+from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy
 from paimon_assets.engine.data.key_order import KeyOrder, order_within_groups, sort_keys
 from paimon_assets.engine.data.merge.deduplicate import Deduplicate, newest_rows
 from paimon_assets.engine.data.merge.function import MergeFunction
 from paimon_assets.engine.data.merge.local_merge import merge_sorted
 from paimon_assets.engine.data.merge.records import Records
 from paimon_assets.engine.data.sequence import Longs, WrapCounter, has_counter, pad
-from paimon_assets.engine.data.write.rolling_file import Chunk, RollingFile
+from paimon_assets.engine.data.write.files.rolling_file import Chunk, RollingFile
 from paimon_assets.engine.data.write.row_buffer import RouteRows, Rows
 from paimon_assets.engine.data.write.row_kinds import Kinds, is_add
-from paimon_assets.engine.spec.data_file import DataFileMeta
-from paimon_assets.engine.spec.options import SEQUENCE_FIELD, SEQUENCE_SORT_ORDER, SortOrder
-from paimon_assets.engine.spec.schema import TableSchema
-from paimon_assets.engine.spec.sequence_padding import PaddingConfig
+from paimon_assets.engine.spec.merge.sequence_padding import PaddingConfig
+from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
+from paimon_assets.engine.spec.options.all_options import (
+    SEQUENCE_FIELD,
+    SEQUENCE_SORT_ORDER,
+    SortOrder,
+)
+from paimon_assets.engine.spec.schema.schema import TableSchema
 
 
 @dataclass(slots=True, kw_only=True)

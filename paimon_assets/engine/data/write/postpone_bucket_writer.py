@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from paimon_assets.engine.data.write.files.rolling_file import RollingFile
 from paimon_assets.engine.data.write.merge_tree_writer import key_value_chunk
-from paimon_assets.engine.data.write.rolling_file import RollingFile
 from paimon_assets.engine.data.write.row_buffer import RouteRows
-from paimon_assets.engine.spec.data_file import DataFileMeta
-from paimon_assets.engine.spec.schema import TableSchema
+from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
+from paimon_assets.engine.spec.schema.schema import TableSchema
 
 _UNKNOWN_SEQUENCE = -1
 

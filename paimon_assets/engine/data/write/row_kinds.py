@@ -11,12 +11,16 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_assets.engine.codec.numpy_columns import from_numpy, to_numpy
+from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy, to_numpy
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.options import IGNORE_DELETE, IGNORE_UPDATE_BEFORE, ROWKIND_FIELD
-from paimon_assets.engine.spec.row_kind import BY_SHORT_TEXT, RowKind
-from paimon_assets.engine.spec.schema import TableSchema
-from paimon_assets.engine.spec.special_fields import VALUE_KIND
+from paimon_assets.engine.spec.options.all_options import (
+    IGNORE_DELETE,
+    IGNORE_UPDATE_BEFORE,
+    ROWKIND_FIELD,
+)
+from paimon_assets.engine.spec.schema.schema import TableSchema
+from paimon_assets.engine.spec.schema.special_fields import VALUE_KIND
+from paimon_assets.engine.spec.types.row_kind import BY_SHORT_TEXT, RowKind
 
 Kinds = npt.NDArray[np.int8]
 Flags = npt.NDArray[np.bool_]

@@ -21,7 +21,7 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from paimon_assets.engine.codec.numpy_columns import from_numpy
+from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy
 from paimon_assets.engine.contract.commit_message import (
     CommitMessage,
     DataIncrement,
@@ -33,19 +33,19 @@ from paimon_assets.engine.data.key_value import key_value_fields
 from paimon_assets.engine.data.merge.function import merge_function_of
 from paimon_assets.engine.data.sequence import field_to_long
 from paimon_assets.engine.data.write.append_only_writer import AppendOnlyWriter
-from paimon_assets.engine.data.write.file_kinds import changelog_schema, logs_input, postpone_schema
-from paimon_assets.engine.data.write.input_check import InputCheck
-from paimon_assets.engine.data.write.key_assigner import KnownKeys
-from paimon_assets.engine.data.write.merge_tree_writer import MergeTreeWriter
-from paimon_assets.engine.data.write.postpone_bucket_writer import PostponeBucketWriter
-from paimon_assets.engine.data.write.rolling_file import FileFactory, RollingFile
-from paimon_assets.engine.data.write.routing import Places, Routed, Router, router_of
-from paimon_assets.engine.data.write.row_buffer import RoutedRows, RouteRows, Routes, RowBuffer
-from paimon_assets.engine.data.write.row_key_extractor import (
+from paimon_assets.engine.data.write.buckets.key_assigner import KnownKeys
+from paimon_assets.engine.data.write.buckets.routing import Places, Routed, Router, router_of
+from paimon_assets.engine.data.write.buckets.row_key_extractor import (
     bucket_path,
     refuse_partition,
     total_buckets,
 )
+from paimon_assets.engine.data.write.file_kinds import changelog_schema, logs_input, postpone_schema
+from paimon_assets.engine.data.write.files.rolling_file import FileFactory, RollingFile
+from paimon_assets.engine.data.write.input_check import InputCheck
+from paimon_assets.engine.data.write.merge_tree_writer import MergeTreeWriter
+from paimon_assets.engine.data.write.postpone_bucket_writer import PostponeBucketWriter
+from paimon_assets.engine.data.write.row_buffer import RoutedRows, RouteRows, Routes, RowBuffer
 from paimon_assets.engine.data.write.row_kinds import (
     Kinds,
     kept_rows,
@@ -56,11 +56,11 @@ from paimon_assets.engine.data.write.row_kinds import (
 from paimon_assets.engine.data.write.write_support import refuse_unwritable
 from paimon_assets.engine.errors import PaimonError
 from paimon_assets.engine.fileio.base import FileIO
-from paimon_assets.engine.spec.data_file import DataFileMeta
-from paimon_assets.engine.spec.options import WRITE_BUFFER_SIZE
+from paimon_assets.engine.spec.merge.sequence_padding import PaddingConfig, padding_of
+from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
+from paimon_assets.engine.spec.options.all_options import WRITE_BUFFER_SIZE
 from paimon_assets.engine.spec.paths import POSTPONE_BUCKET
-from paimon_assets.engine.spec.schema import BucketMode
-from paimon_assets.engine.spec.sequence_padding import PaddingConfig, padding_of
+from paimon_assets.engine.spec.schema.schema import BucketMode
 
 logger = logging.getLogger(__name__)
 
@@ -85,7 +85,7 @@ def write_rows(
     file_io: FileIO,
     known: Iterable[KnownKeys] = (),
     *,
-    tells_kinds: bool = False,
+    with_kinds_column: bool = False,
 ) -> WriteResult:
     """Write rows of any partitions and buckets, in the order given.
 
@@ -94,7 +94,7 @@ def write_rows(
         rows: The table's columns by name, in any order; the first batch may be empty.
         file_io: Where the table lies.
         known: The keys there are, where keys may change partition.
-        tells_kinds: Rows come `with_kinds`.
+        with_kinds_column: Rows come `with_kinds`.
 
     Returns:
         One message for each bucket that got files, in order of first appearance, and a report.
@@ -103,7 +103,9 @@ def write_rows(
         InvalidInputError: Rows that do not fit the table; no file is left behind.
         UnsupportedFeatureError: The table needs what this writer does not do; names the option.
     """
-    write = _TableWrite(context=context, file_io=file_io, known=known, tells_kinds=tells_kinds)
+    write = _TableWrite(
+        context=context, file_io=file_io, known=known, with_kinds_column=with_kinds_column
+    )
     return write.run(rows)
 
 
@@ -114,7 +116,7 @@ def write_bucket(
     rows: Iterable[pa.RecordBatch],
     file_io: FileIO,
     *,
-    tells_kinds: bool = False,
+    with_kinds_column: bool = False,
 ) -> WriteResult:
     """Write rows that all belong to one bucket, in the order given; else like `write_rows`.
 
@@ -125,13 +127,13 @@ def write_bucket(
         rows: The table's columns by name, in any order; `with_kinds`, if keys of the table may
             change partition.
         file_io: Where the table lies.
-        tells_kinds: Rows come `with_kinds` in any case.
+        with_kinds_column: Rows come `with_kinds` in any case.
     """
     write = _TableWrite(
         context=context,
         file_io=file_io,
         target=(partition, bucket),
-        tells_kinds=tells_kinds or context.schema.bucket_mode is BucketMode.KEY_DYNAMIC,
+        with_kinds_column=with_kinds_column or context.schema.bucket_mode is BucketMode.KEY_DYNAMIC,
     )
     return write.run(rows)
 
@@ -168,7 +170,7 @@ class _TableWrite:
     file_io: FileIO
     target: tuple[bytes, int] | None = None
     known: Iterable[KnownKeys] = ()
-    tells_kinds: bool = False
+    with_kinds_column: bool = False
     """Rows come `with_kinds`; then none is ignored."""
     _threads: int = field(init=False)
     _router: Router = field(init=False)
@@ -223,7 +225,7 @@ class _TableWrite:
         """Check and filter one batch, and send it on."""
         schema = self.context.schema
         kinds: Kinds | None
-        if self.tells_kinds:
+        if self.with_kinds_column:
             rows, kinds = split_kinds(batch)
             rows, kept = self._check.conform(rows), None
         else:

@@ -4,18 +4,18 @@ from collections.abc import Iterator
 from typing import Any, NoReturn
 
 from paimon_assets.engine.data.merge.function import merge_function_of
-from paimon_assets.engine.data.write.row_key_extractor import refuse_unroutable
+from paimon_assets.engine.data.write.buckets.row_key_extractor import refuse_unroutable
 from paimon_assets.engine.errors import UnsupportedFeatureError
-from paimon_assets.engine.spec.file_options import FILE_FORMAT_PER_LEVEL
-from paimon_assets.engine.spec.options import (
+from paimon_assets.engine.spec.options.all_options import (
     DATA_EVOLUTION_ENABLED,
     FILE_FORMAT,
     ORC_LEGACY_LTZ,
     ROW_TRACKING_ENABLED,
     Option,
 )
-from paimon_assets.engine.spec.schema import TableSchema
-from paimon_assets.engine.spec.types import (
+from paimon_assets.engine.spec.options.file_options import FILE_FORMAT_PER_LEVEL
+from paimon_assets.engine.spec.schema.schema import TableSchema
+from paimon_assets.engine.spec.types.data_types import (
     ArrayType,
     AtomicType,
     DataField,

@@ -10,19 +10,19 @@ from typing import Any
 
 import pyarrow as pa
 
-from paimon_assets.engine.codec.binary_row import deserialize_row
+from paimon_assets.engine.codec.rows.binary_row import deserialize_row
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
-from paimon_assets.engine.spec.data_file import DataFileMeta
-from paimon_assets.engine.spec.index_file import (
+from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
+from paimon_assets.engine.spec.metadata.index_file import (
     DELETION_VECTORS_INDEX,
     GlobalIndexMeta,
     IndexManifestEntry,
 )
-from paimon_assets.engine.spec.manifest import ManifestEntry
-from paimon_assets.engine.spec.options import PARTITION_DEFAULT_NAME
+from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
+from paimon_assets.engine.spec.options.all_options import PARTITION_DEFAULT_NAME
 from paimon_assets.engine.spec.partition import value_text
-from paimon_assets.engine.spec.types import DataField, DataType
+from paimon_assets.engine.spec.types.data_types import DataField, DataType
 from paimon_assets.engine.table.system.metadata import MILLIS, Columns, Rows, snapshot_of
 
 FILE_KEY_RANGES: Columns = {

@@ -23,13 +23,13 @@ from typing import Any
 import pyarrow as pa
 
 from paimon_assets.engine.contract.executor import Executor
-from paimon_assets.engine.control.catalog import Catalog, Identifier
+from paimon_assets.engine.control.catalog.catalog import Catalog, Identifier
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.embedded import ArrowRows
 from paimon_assets.engine.errors import NotFoundError, PaimonError
 from paimon_assets.engine.fileio.base import FileIO
-from paimon_assets.engine.spec.options import TABLE_TYPE
-from paimon_assets.engine.spec.secret_options import (
+from paimon_assets.engine.spec.options.all_options import TABLE_TYPE
+from paimon_assets.engine.spec.options.secret_options import (
     shown_catalog_options,
     shown_options,
     shown_path,

@@ -15,9 +15,9 @@ import pyarrow as pa
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.scan.time_travel import travel_by_options
 from paimon_assets.engine.errors import FormatError
-from paimon_assets.engine.spec.secret_options import shown_options
-from paimon_assets.engine.spec.snapshot import Snapshot
-from paimon_assets.engine.spec.type_text import field_to_json
+from paimon_assets.engine.spec.metadata.snapshot import Snapshot
+from paimon_assets.engine.spec.options.secret_options import shown_options
+from paimon_assets.engine.spec.types.type_text import field_to_json
 
 Rows = Iterator[dict[str, Any]]
 Columns = Mapping[str, pa.DataType]

@@ -16,16 +16,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_assets.engine.codec.arrow_types import to_arrow_schema
-from paimon_assets.engine.codec.numpy_columns import from_numpy, to_numpy
+from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
+from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy, to_numpy
 from paimon_assets.engine.contract.executor import Executor
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.embedded import ArrowRows
 from paimon_assets.engine.errors import NotFoundError
-from paimon_assets.engine.spec.options import ROW_TRACKING_ENABLED
-from paimon_assets.engine.spec.row_kind import SHORT_TEXTS, RowKind
-from paimon_assets.engine.spec.special_fields import ROW_KIND, TRACKING_FIELDS
-from paimon_assets.engine.table.read_builder import ReadBuilder
+from paimon_assets.engine.spec.options.all_options import ROW_TRACKING_ENABLED
+from paimon_assets.engine.spec.schema.special_fields import ROW_KIND, TRACKING_FIELDS
+from paimon_assets.engine.spec.types.row_kind import SHORT_TEXTS, RowKind
+from paimon_assets.engine.table.read.read_builder import ReadBuilder
 
 
 def audit_log(store: FileStore) -> ReadBuilder:

@@ -5,14 +5,14 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from paimon_assets.engine.codec.arrow_types import to_arrow_schema
+from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.contract.executor import Executor
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.embedded import ArrowRows
 from paimon_assets.engine.errors import NotFoundError
-from paimon_assets.engine.table.missing_files import explaining
-from paimon_assets.engine.table.read_builder import ReadBuilder
-from paimon_assets.engine.table.segment_tables import SEGMENTS, segments_of
+from paimon_assets.engine.table.read.missing_files import explaining
+from paimon_assets.engine.table.read.read_builder import ReadBuilder
+from paimon_assets.engine.table.segments.segment_tables import SEGMENTS, segments_of
 from paimon_assets.engine.table.system import files, metadata, row_reads
 
 _METADATA: Mapping[str, tuple[metadata.Columns, Callable[[FileStore], metadata.Rows]]] = {

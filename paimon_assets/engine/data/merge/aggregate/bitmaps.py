@@ -6,7 +6,7 @@ Source: `org.apache.paimon.mergetree.compact.aggregate.FieldRoaringBitmap32Agg`,
 
 from pyroaring import BitMap, BitMap64
 
-from paimon_assets.engine.codec.roaring64 import read_java_bitmap64, write_java_bitmap64
+from paimon_assets.engine.codec.bitmaps.roaring64 import read_java_bitmap64, write_java_bitmap64
 from paimon_assets.engine.data.merge.aggregate.unions import united_values
 from paimon_assets.engine.data.merge.records import Array, Segments
 

@@ -36,7 +36,7 @@ from paimon_assets.engine.data.merge.aggregate.sketches import (
 from paimon_assets.engine.data.merge.aggregate.texts import listed
 from paimon_assets.engine.data.merge.records import Array, Outcome, Segments
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
-from paimon_assets.engine.spec.merge_rules import AggregateFunction, FieldAggregation
+from paimon_assets.engine.spec.merge.merge_rules import AggregateFunction, FieldAggregation
 
 Kernel = Callable[[Array, Segments], Outcome]
 

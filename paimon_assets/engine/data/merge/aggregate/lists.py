@@ -16,11 +16,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.types as pat
 
-from paimon_assets.engine.codec.numpy_columns import from_numpy, to_numpy
+from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy, to_numpy
 from paimon_assets.engine.data.key_order import Flags, Order, sort_keys
 from paimon_assets.engine.data.merge.aggregate.picks import later_than_retracts
 from paimon_assets.engine.data.merge.records import Array, Segments, is_valid, run_ends
-from paimon_assets.engine.spec.merge_rules import FieldAggregation
+from paimon_assets.engine.spec.merge.merge_rules import FieldAggregation
 
 
 @dataclass(frozen=True, slots=True)

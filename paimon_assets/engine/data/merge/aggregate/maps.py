@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from paimon_assets.engine.codec.numpy_columns import from_numpy
+from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy
 from paimon_assets.engine.data.key_order import Order, order_words
 from paimon_assets.engine.data.merge.aggregate.lists import (
     Elements,
@@ -19,7 +19,7 @@ from paimon_assets.engine.data.merge.aggregate.lists import (
 )
 from paimon_assets.engine.data.merge.aggregate.picks import later_than_retracts
 from paimon_assets.engine.data.merge.records import Array, Segments, is_valid, run_starts
-from paimon_assets.engine.spec.merge_rules import FieldAggregation
+from paimon_assets.engine.spec.merge.merge_rules import FieldAggregation
 
 
 def merged_maps(values: Array, segments: Segments) -> Array:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.types as pat
 
-from paimon_assets.engine.codec.numpy_columns import to_numpy
+from paimon_assets.engine.codec.arrow.numpy_columns import to_numpy
 from paimon_assets.engine.data.key_order import Flags, Order
 from paimon_assets.engine.data.merge.records import Array, Segments, run_starts
 from paimon_assets.engine.errors import InvalidInputError

@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_assets.engine.codec.numpy_columns import from_numpy, to_numpy
+from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy, to_numpy
 from paimon_assets.engine.data.key_order import Flags, Order
 from paimon_assets.engine.data.merge.aggregate.lists import codes, first_of_each, nested_list
 from paimon_assets.engine.data.merge.records import Array, Segments, run_starts
-from paimon_assets.engine.spec.merge_rules import FieldAggregation
+from paimon_assets.engine.spec.merge.merge_rules import FieldAggregation
 
 _WHITESPACE = (
     "\t\n\x0b\x0c\r\x1c\x1d\x1e\x1f \u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2008\u2009"

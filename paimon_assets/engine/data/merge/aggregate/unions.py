@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from paimon_assets.engine.codec.numpy_columns import from_numpy
+from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy
 from paimon_assets.engine.data.merge.aggregate.lists import nested_list
 from paimon_assets.engine.data.merge.records import Array, Segments, run_starts
 from paimon_assets.engine.errors import FormatError

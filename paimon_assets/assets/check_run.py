@@ -1,0 +1,137 @@
+"""What all asset checks on tables share: their options, their run, and who reads for them.
+
+Small tables are read in this process, so that nobody waits for a Spark session; larger ones by the
+executor of the catalog resource.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import dagster as dg
+
+from paimon_assets.assets.failures import dagster_failures
+from paimon_assets.assets.metadata import Metadata
+from paimon_assets.assets.partitions import PARTITION_COLUMNS, RunPartitions, run_partitions
+from paimon_assets.assets.resource import ExecutorKind, PaimonCatalogResource
+from paimon_assets.assets.translator import identifier_of_asset
+from paimon_assets.engine.contract.executor import Executor
+from paimon_assets.engine.table.table import Table
+
+EMBEDDED_LIMIT_ROWS = 20_000_000
+"""Physical rows up to which a check reads in this process, unless told otherwise."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckOptions:
+    """What all checks have in common."""
+
+    name: str | None = None
+    """Of the check; a check's own name by default."""
+    blocking: bool = False
+    """Whether a failure stops what lies downstream in the run."""
+    severity: dg.AssetCheckSeverity = dg.AssetCheckSeverity.ERROR
+    executor: ExecutorKind | None = None
+    """Who reads; None is this process up to `EMBEDDED_LIMIT_ROWS`, then the resource's choice."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckRun:
+    """One evaluation of a check: the table, and how to answer."""
+
+    paimon: PaimonCatalogResource
+    table: Table
+    options: CheckOptions
+    partition_keys: tuple[str, ...] = ()
+    """Of the run, if it is about some."""
+    asset: dg.AssetsDefinition
+    instance: dg.DagsterInstance
+
+    def partitions(self) -> RunPartitions | None:
+        """Return the rows of the run's partitions; None for the whole table."""
+        columns = self.asset.get_asset_spec().metadata.get(PARTITION_COLUMNS)
+        definition = self.asset.partitions_def
+        if not self.partition_keys or columns is None or definition is None:
+            return None
+        return run_partitions(self.partition_keys, definition, columns, self.table.schema)
+
+    def physical_rows(self) -> int:
+        """Rows of the newest snapshot, before merging."""
+        snapshot = self.table.latest_snapshot()
+        return snapshot.total_record_count if snapshot else 0
+
+    def executor(self, physical_rows: int) -> Executor[Any]:
+        """Return who reads so many rows."""
+        return executor_of_check(self.paimon, self.options, physical_rows)
+
+    def result(self, *, passed: bool, description: str, metadata: Metadata) -> dg.AssetCheckResult:
+        """Return the answer, with the snapshot it holds for."""
+        snapshot = self.table.latest_snapshot()
+        return dg.AssetCheckResult(
+            passed=passed,
+            severity=self.options.severity,
+            description=description,
+            metadata={"paimon/snapshot_id": snapshot.id if snapshot else 0, **metadata},
+        )
+
+
+def define_check(
+    asset: dg.AssetsDefinition,
+    name: str,
+    description: str,
+    options: CheckOptions,
+    evaluate: Callable[[CheckRun], dg.AssetCheckResult],
+) -> dg.AssetChecksDefinition:
+    """Define a check of one table asset by what it evaluates."""
+    identifier = identifier_of_asset(asset)
+
+    @dg.asset_check(
+        asset=asset,
+        name=options.name or name,
+        description=description,
+        blocking=options.blocking,
+    )
+    def check(
+        context: dg.AssetCheckExecutionContext, paimon: PaimonCatalogResource
+    ) -> dg.AssetCheckResult:
+        with dagster_failures(identifier):
+            run = CheckRun(
+                paimon=paimon,
+                table=paimon.catalog().get_table(identifier),
+                options=options,
+                partition_keys=_partition_keys(context),
+                asset=asset,
+                instance=context.instance,
+            )
+            return evaluate(run)
+
+    return check
+
+
+def executor_of_check(
+    paimon: PaimonCatalogResource, options: CheckOptions, physical_rows: int
+) -> Executor[Any]:
+    """Return who reads so many rows for a check."""
+    kind = options.executor
+    if kind is None and physical_rows <= EMBEDDED_LIMIT_ROWS:
+        kind = "embedded"
+    return paimon.new_executor(kind)
+
+
+def records_value(examples: Sequence[Mapping[str, Any]]) -> dg.TableMetadataValue:
+    """Return examples as a table of what Dagster shows: numbers, and all else as text."""
+    return dg.MetadataValue.table([dg.TableRecord(_record(example)) for example in examples])
+
+
+def _record(example: Mapping[str, Any]) -> dict[str, Any]:
+    plain = (str, int, float, bool, type(None))
+    return {
+        key: value if isinstance(value, plain) else str(value) for key, value in example.items()
+    }
+
+
+def _partition_keys(context: dg.AssetCheckExecutionContext) -> tuple[str, ...]:
+    run = context.op_execution_context
+    if run.has_partition_key:
+        return (run.partition_key,)
+    return tuple(run.partition_keys) if run.has_partition_key_range else ()

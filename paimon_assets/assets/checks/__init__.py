@@ -1,0 +1,1 @@
+"""Asset checks: rows, keys, files, schemas, pandera."""

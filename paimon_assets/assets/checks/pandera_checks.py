@@ -1,0 +1,267 @@
+"""Pandera schemas as asset checks: values are judged by pandera, batch by batch.
+
+Before a commit the batch of the run is judged, after it what the table holds; then only the run's
+partitions, if the asset has some. Only the columns the schema names are read, and memory is bounded
+by one batch. Types and keys are not pandera's: see `schema_check` and `unique_key_check`.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, overload
+
+import dagster as dg
+import pyarrow as pa
+import pyarrow.compute as pc
+from pandera.errors import SchemaErrors
+from pandera.pyarrow import DataFrameModel, DataFrameSchema
+
+from paimon_assets.assets.check_run import CheckOptions, CheckRun, define_check
+from paimon_assets.assets.metadata import Metadata
+from paimon_assets.assets.tables.audit import BLOCKING, Batch, BatchCheck, Verdict
+from paimon_assets.engine.contract.executor import Executor
+from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.table.read.read_builder import ReadBuilder
+
+PanderaSchema = DataFrameSchema | type[DataFrameModel]
+
+_NAME = "pandera"
+_EXAMPLES = 5
+_LINES = 50
+_NOT_BLOCKING = CheckOptions()
+_OTHER = re.compile(r"[^A-Za-z0-9_]")
+
+
+@overload
+def build_pandera_checks(
+    asset: dg.AssetsDefinition,
+    schema: PanderaSchema,
+    *,
+    when: Literal["after_commit"] = "after_commit",
+    options: CheckOptions | None = None,
+) -> dg.AssetChecksDefinition: ...
+
+
+@overload
+def build_pandera_checks(
+    asset: None,
+    schema: PanderaSchema,
+    *,
+    when: Literal["before_commit"],
+    options: CheckOptions | None = None,
+) -> list[BatchCheck]: ...
+
+
+def build_pandera_checks(
+    asset: dg.AssetsDefinition | None,
+    schema: PanderaSchema,
+    *,
+    when: Literal["before_commit", "after_commit"] = "after_commit",
+    options: CheckOptions | None = None,
+) -> dg.AssetChecksDefinition | list[BatchCheck]:
+    """Make a pandera schema the check of a table.
+
+    The schema is one of `pandera.pyarrow`. Columns it does not name are not read, so a check of the
+    whole frame sees the named columns only; with `strict=True` it sees all. A column whose type
+    pandera does not know (decimals, binary, times, nested types) is named without a type:
+    `Column(None, checks)`.
+
+    Args:
+        asset: A table asset; None before a commit.
+        schema: What the values must be.
+        when: `after_commit` is a check of its own, run from the UI or after the asset.
+            `before_commit` judges each batch before any reader sees it: hand what is returned to
+            the asset, as `before_commit=build_pandera_checks(None, schema, when="before_commit")`.
+        options: Name, severity, blocking, executor. Before a commit it blocks by default: a batch
+            that fails is not committed.
+
+    Raises:
+        InvalidInputError: The schema is of another library, or asks for unique values, which cannot
+            be judged batch by batch; or `asset` and `when` do not go together.
+
+    Cost:
+        Reads the schema's columns once; memory of one batch and a line a kind of failure.
+    """
+    judge = _Judge(_checked(schema))
+    if when == "before_commit":
+        if asset is not None:
+            raise InvalidInputError(
+                "Checks before a commit are part of the asset: hand them to it as before_commit=, "
+                "and leave asset None here.",
+                kind="check-asset",
+            )
+        check = BatchCheck(
+            name=judge.name,
+            evaluate=judge.batch,
+            description=judge.text("Each batch, before it is committed,"),
+            options=options or BLOCKING,
+        )
+        return [check]
+    if asset is None:
+        raise InvalidInputError(
+            "A check after a commit needs the asset it is of.", kind="check-asset"
+        )
+
+    def evaluate(run: CheckRun) -> dg.AssetCheckResult:
+        verdict = judge.table(run)
+        return run.result(
+            passed=verdict.passed, description=verdict.description, metadata=verdict.metadata
+        )
+
+    text = judge.text("The table")
+    return define_check(asset, judge.name, text, options or _NOT_BLOCKING, evaluate)
+
+
+def _checked(schema: PanderaSchema) -> DataFrameSchema:
+    if isinstance(schema, type) and issubclass(schema, DataFrameModel):
+        schema = schema.to_schema()
+    if not isinstance(schema, DataFrameSchema):
+        raise InvalidInputError(
+            f"The schema is a {type(schema).__module__}.{type(schema).__name__}; expected a "
+            "DataFrameSchema or DataFrameModel of pandera.pyarrow.",
+            kind="check-schema",
+        )
+    unique = [name for name, column in schema.columns.items() if column.unique]
+    if unique or schema.unique:
+        raise InvalidInputError(
+            f"The schema asks for unique values ({', '.join(unique or schema.unique)}): values are "
+            "judged batch by batch, which cannot tell. Use unique_key_check for them.",
+            kind="check-schema",
+        )
+    return schema
+
+
+@dataclass(frozen=True)
+class _Judge:
+    """A schema, and how it judges rows."""
+
+    schema: DataFrameSchema
+
+    @property
+    def name(self) -> str:
+        """Name of the check: the schema's, in the characters Dagster allows."""
+        return _OTHER.sub("_", self.schema.name or "") or _NAME
+
+    def text(self, subject: str) -> str:
+        """Return the check's description."""
+        return f"{subject} satisfies a pandera schema on {', '.join(self.schema.columns)}."
+
+    def batch(self, batch: Batch) -> Verdict:
+        """Judge a batch."""
+        return self._judged(batch.read, batch.executor, "the batch")
+
+    def table(self, run: CheckRun) -> Verdict:
+        """Judge what a table holds, in the run's partitions."""
+        read = run.table.new_read_builder()
+        partitions = run.partitions()
+        where = "the table"
+        if partitions is not None:
+            read = read.with_filter(partitions.predicate())
+            where = f"partition '{partitions.label}'"
+        return self._judged(read, run.executor(run.physical_rows()), where)
+
+    def _judged(self, read: ReadBuilder, executor: Executor[Any], where: str) -> Verdict:
+        names = [item.name for item in read.fields()]
+        tally = _Tally()
+        with read.with_columns(self._wanted(names)).to_reader(executor) as reader:
+            # What is wrong with the columns themselves is told once, not once a batch.
+            tally.validate(self.schema, reader.schema.empty_table())
+            if not tally.lines:
+                for batch in reader:
+                    tally.validate(self.schema, pa.Table.from_batches([batch]))
+        return Verdict(
+            passed=not tally.lines, description=tally.text(where), metadata=tally.metadata()
+        )
+
+    def _wanted(self, names: Sequence[str]) -> Sequence[str]:
+        if self.schema.strict is True:
+            return names
+        patterns = [key for key, column in self.schema.columns.items() if column.regex]
+        wanted = [
+            name
+            for name in names
+            if name in self.schema.columns or any(re.match(text, name) for text in patterns)
+        ]
+        return wanted or names[:1]  # nothing to read would be no row
+
+
+@dataclass
+class _Line:
+    """One kind of failure."""
+
+    failures: int = 0
+    examples: list[str] = field(default_factory=list)
+
+
+@dataclass
+class _Tally:
+    """Failures by column and check, over batches."""
+
+    rows: int = 0
+    lines: dict[tuple[str, str], _Line] = field(default_factory=dict)
+
+    def validate(self, schema: DataFrameSchema, rows: pa.Table) -> None:
+        """Judge rows, and count what fails."""
+        self.rows += rows.num_rows
+        try:
+            schema.validate(rows, lazy=True)
+        except SchemaErrors as error:
+            found = error.failure_cases
+            # Pandera returns what its backends happen to use.
+            self._add(found if isinstance(found, pa.Table) else found.to_arrow())
+
+    def _add(self, found: pa.Table) -> None:
+        values = pc.CountOptions(mode="all")
+        grouped = found.group_by(["column", "check"], use_threads=False).aggregate(
+            [([], "count_all"), ("failure_case", "distinct", values)]
+        )
+        examples: Any = pc.list_slice(
+            grouped["failure_case_distinct"].combine_chunks(), 0, _EXAMPLES
+        )
+        kinds = grouped.select(["column", "check", "count_all"]).to_pylist()
+        for kind, shown in zip(kinds, examples.to_pylist(), strict=True):
+            line = self.lines.setdefault((str(kind["column"]), str(kind["check"])), _Line())
+            line.failures += kind["count_all"]
+            new = ("null" if value is None else str(value) for value in shown)
+            line.examples += [value for value in new if value not in line.examples]
+            del line.examples[_EXAMPLES:]
+
+    def text(self, where: str) -> str:
+        """Return what failed in one sentence, the worst first."""
+        if not self.lines:
+            return f"All {self.rows:,} rows of {where} pass."
+        (column, check), worst = self._sorted()[0]
+        others = len(self.lines) - 1
+        kinds = "kind" if others == 1 else "kinds"
+        more = f", and {others} other {kinds} of failure" if others else ""
+        if not self.rows:
+            return f"Column '{column}' of {where} fails {check}: {worst.examples[0]}{more}."
+        return (
+            f"{worst.failures:,} of {self.rows:,} rows of {where} fail {check} in column "
+            f"'{column}', such as {', '.join(worst.examples[:3])}{more}."
+        )
+
+    def metadata(self) -> Metadata:
+        """Return the counts, and a line for each kind of failure."""
+        metadata: Metadata = {
+            "paimon/rows": self.rows,
+            "paimon/failures": sum(line.failures for line in self.lines.values()),
+        }
+        if self.lines:
+            metadata["paimon/failure_table"] = dg.MetadataValue.table(
+                [
+                    dg.TableRecord(
+                        {
+                            "column": column,
+                            "check": check,
+                            "failures": line.failures,
+                            "examples": ", ".join(line.examples),
+                        }
+                    )
+                    for (column, check), line in self._sorted()[:_LINES]
+                ]
+            )
+        return metadata
+
+    def _sorted(self) -> list[tuple[tuple[str, str], _Line]]:
+        return sorted(self.lines.items(), key=lambda item: (-item[1].failures, item[0]))

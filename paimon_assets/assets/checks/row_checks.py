@@ -1,0 +1,112 @@
+"""Asset checks on tables: how many rows, and whether keys are unique.
+
+Each is a check of its own, run from the UI or after its asset, and reads only the columns it needs.
+"""
+
+from collections.abc import Callable, Sequence
+
+import dagster as dg
+
+from paimon_assets.assets.check_run import CheckOptions, CheckRun, define_check, records_value
+from paimon_assets.assets.checks.unique_keys import DuplicateKeys, find_duplicates
+from paimon_assets.assets.metadata import Metadata
+from paimon_assets.assets.row_count import plan_count
+from paimon_assets.engine.errors import InvalidInputError
+
+_DEFAULTS = CheckOptions()
+
+
+def build_row_count_check(
+    asset: dg.AssetsDefinition,
+    expected: int | Callable[[], int],
+    *,
+    options: CheckOptions = _DEFAULTS,
+) -> dg.AssetChecksDefinition:
+    """Check that a reader gets exactly so many rows.
+
+    Args:
+        asset: A table asset.
+        expected: The number, or a function that computes it when the check runs, by means that do
+            not go through the table.
+        options: Name, severity, blocking, executor.
+
+    Cost:
+        Metadata only, unless files overlap; then their keys.
+    """
+
+    def evaluate(run: CheckRun) -> dg.AssetCheckResult:
+        wanted = expected() if callable(expected) else expected
+        counting = plan_count(run.table)
+        rows = counting.count(run.executor(counting.physical_rows))
+        missing = f"{abs(rows - wanted):,} {'too many' if rows > wanted else 'missing'}"
+        return run.result(
+            passed=rows == wanted,
+            description=f"{rows:,} rows" + (f", {missing}" if rows != wanted else ""),
+            metadata={
+                "paimon/rows": rows,
+                "paimon/expected_rows": wanted,
+                "paimon/difference": rows - wanted,
+                "paimon/physical_rows": counting.physical_rows,
+            },
+        )
+
+    text = "The table has exactly the expected number of rows."
+    return define_check(asset, "row_count", text, options, evaluate)
+
+
+def build_unique_key_check(
+    asset: dg.AssetsDefinition,
+    columns: Sequence[str] | None = None,
+    *,
+    options: CheckOptions = _DEFAULTS,
+) -> dg.AssetChecksDefinition:
+    """Check that no two rows have the same key.
+
+    Args:
+        asset: A table asset.
+        columns: The key; the primary key by default. Nulls count as equal.
+        options: Name, severity, blocking, executor.
+
+    Raises:
+        InvalidInputError: In the run: the table has no primary key and no columns were given.
+
+    Cost:
+        The key columns once, twice if there are duplicates; see `assets.unique_keys` for memory.
+    """
+
+    def evaluate(run: CheckRun) -> dg.AssetCheckResult:
+        key = tuple(columns or run.table.schema.primary_keys)
+        if not key:
+            raise InvalidInputError(
+                f"Table {run.table.name} has no primary key; name the columns that must be unique.",
+                kind="check-columns",
+            )
+        physical_rows = run.physical_rows()
+        found = find_duplicates(run.table, key, run.executor(physical_rows), physical_rows)
+        return run.result(
+            passed=found.keys == 0,
+            description=_duplicates_text(found, key),
+            metadata=_duplicates_metadata(found, key),
+        )
+
+    text = "No two rows have the same key."
+    return define_check(asset, "unique_key", text, options, evaluate)
+
+
+def _duplicates_text(found: DuplicateKeys, key: Sequence[str]) -> str:
+    named = ", ".join(key)
+    if not found.keys:
+        return f"{found.rows:,} rows, each with a key of its own ({named})"
+    return f"{found.keys:,} keys ({named}) are shared by {found.rows_of_keys:,} rows"
+
+
+def _duplicates_metadata(found: DuplicateKeys, key: Sequence[str]) -> Metadata:
+    metadata: Metadata = {
+        "paimon/rows": found.rows,
+        "paimon/duplicate_keys": found.keys,
+        "paimon/rows_with_duplicate_keys": found.rows_of_keys,
+        "paimon/key": ", ".join(key),
+    }
+    if found.examples:
+        metadata["paimon/examples"] = records_value(found.examples)
+    return metadata

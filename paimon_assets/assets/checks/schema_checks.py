@@ -1,0 +1,160 @@
+"""Asset checks on schemas: is the table what is declared, and would a change lose values?
+
+`schema_check`      declared = stored: names, types, nullability, keys, partitions, comments; says
+                    how they differ, and offers the changes that `schema_evolution_job` takes
+`overflow_check`    would the pending changes lose stored values
+`source_overflow_check`   before a write: do the values of files that wait fit their columns
+"""
+
+from collections.abc import Sequence
+
+import dagster as dg
+
+from paimon_assets.assets.check_run import CheckOptions, CheckRun, define_check
+from paimon_assets.assets.files.ingestion import source_name_of
+from paimon_assets.assets.files.ledger import compare, ledger_snapshot, load_ledger
+from paimon_assets.assets.files.source_files import FileSource, checked_schema
+from paimon_assets.assets.tables.declared_table import comment_differences, schema_differences
+from paimon_assets.assets.tables.schema_report import (
+    CHANGES,
+    changes_value,
+    columns_metadata,
+    report_metadata,
+)
+from paimon_assets.engine.fileio.opening import file_io_for
+from paimon_assets.engine.spec.evolution.schema_change import SchemaChange
+from paimon_assets.engine.spec.evolution.schema_change_json import changes_to_json
+from paimon_assets.engine.spec.evolution.schema_reconcile import reconciling_changes
+from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets.engine.table.schema.source_overflow import WaitingFiles, judge_waiting_files
+
+_SCHEMA_OPTIONS = CheckOptions(severity=dg.AssetCheckSeverity.WARN)
+_OVERFLOW_OPTIONS = CheckOptions()
+
+
+def build_schema_check(
+    asset: dg.AssetsDefinition, declared: Schema, *, options: CheckOptions = _SCHEMA_OPTIONS
+) -> dg.AssetChecksDefinition:
+    """Check that the table is what is declared.
+
+    Args:
+        asset: A table asset.
+        declared: The schema it declares.
+        options: Name, severity (a warning by default), blocking.
+
+    Cost:
+        Reads the newest schema file.
+    """
+
+    def evaluate(run: CheckRun) -> dg.AssetCheckResult:
+        stored = run.table.schema
+        differences = [
+            *schema_differences(declared, stored),
+            *comment_differences(declared, stored),
+        ]
+        if not differences:
+            text = f"Schema {stored.id} is as declared: {len(stored.fields)} columns."
+            return run.result(passed=True, description=text, metadata={})
+        offer = reconciling_changes(stored, declared)
+        records = [dg.TableRecord({"difference": line}) for line in differences]
+        metadata = {
+            "paimon/schema_id": stored.id,
+            "paimon/differences": dg.MetadataValue.table(records),
+            CHANGES: changes_value(offer.changes),
+        }
+        if offer.unreachable:
+            metadata["paimon/unreachable"] = "\n".join(offer.unreachable)
+        return run.result(
+            passed=False, description=_drift_text(differences, offer.changes), metadata=metadata
+        )
+
+    text = "The stored schema is the declared one: names, types, keys, comments."
+    return define_check(asset, "schema", text, options, evaluate)
+
+
+def _drift_text(differences: Sequence[str], changes: Sequence[SchemaChange]) -> str:
+    actions = ", ".join(str(item["action"]) for item in _as_json(changes))
+    offered = f" `schema_evolution_job` would reconcile them: {actions}." if actions else ""
+    return f"The table differs from its declaration: {'; '.join(differences)}.{offered}"
+
+
+def _as_json(changes: Sequence[SchemaChange]) -> list[dict[str, object]]:
+    return [dict(item) for item in changes_to_json(changes) if isinstance(item, dict)]
+
+
+def build_overflow_check(
+    asset: dg.AssetsDefinition,
+    pending: Schema | Sequence[SchemaChange],
+    *,
+    options: CheckOptions = _OVERFLOW_OPTIONS,
+) -> dg.AssetChecksDefinition:
+    """Check that pending changes would lose no stored value.
+
+    Args:
+        asset: A table asset.
+        pending: The changes; or the declared schema, for those that lead to it.
+        options: Name, severity, blocking, executor.
+
+    Cost:
+        Metadata; and the columns that change, of the files whose statistics do not tell.
+    """
+
+    def evaluate(run: CheckRun) -> dg.AssetCheckResult:
+        changes: Sequence[SchemaChange]
+        if isinstance(pending, Schema):
+            changes = reconciling_changes(run.table.schema, pending).changes
+        else:
+            changes = pending
+        plan = run.table.plan_alter(changes, executor=run.executor(run.physical_rows()))
+        text = "; ".join(str(column) for column in plan.columns)
+        return run.result(
+            passed=not plan.loses,
+            description=f"{text}." if text else "No pending change casts a stored value.",
+            metadata={CHANGES: changes_value(changes), **report_metadata(plan, run.table.path)},
+        )
+
+    text = "No stored value is lost by the changes that are pending."
+    return define_check(asset, "overflow", text, options, evaluate)
+
+
+def build_source_overflow_check(
+    asset: dg.AssetsDefinition, source: FileSource, *, options: CheckOptions = _OVERFLOW_OPTIONS
+) -> dg.AssetChecksDefinition:
+    """Check, before they are written, that the values of files that wait fit the table.
+
+    Args:
+        asset: A table asset that takes in the files.
+        source: Parquet or ORC files; what the asset has taken in already is left out.
+        options: Name, severity, blocking, executor.
+
+    Cost:
+        A listing, a footer for each new file, and the columns whose types differ.
+    """
+    name = source_name_of(asset.key)
+
+    def evaluate(run: CheckRun) -> dg.AssetCheckResult:
+        folder = source.folder_path()
+        file_io = file_io_for(folder)
+        ledger = load_ledger(run.table, name, ledger_snapshot(run.table, name))
+        new = compare(source.list_files(file_io, folder), ledger).new
+        if not new or source.is_text:
+            text = "No file waits." if not new else "Texts are parsed when they are written."
+            return run.result(passed=True, description=text, metadata={})
+        paths = [f"{folder}/{file.name}" for file in new]
+        waiting = WaitingFiles(
+            file_io=file_io,
+            paths=paths,
+            sizes=[file.size_bytes for file in new],
+            schema=checked_schema(file_io, paths, source, source.schema),
+        )
+        executor = run.executor(run.physical_rows())
+        columns = judge_waiting_files(run.table.name, run.table.schema, waiting, executor=executor)
+        text = "; ".join(str(column) for column in columns)
+        return run.result(
+            passed=not any(column.lost for column in columns),
+            description=f"{len(new)} files wait: {text or 'every type is that of the table'}.",
+            metadata={"paimon/files": len(new), **columns_metadata(columns, folder)},
+        )
+
+    text = "The values of files that wait fit the columns they go to."
+    return define_check(asset, "source_overflow", text, options, evaluate)

@@ -1,0 +1,237 @@
+"""Asset checks on how a table is written: fresh, in few files, and in an order that is certain.
+
+`freshness_check`     how old the newest data is; a compaction makes nothing fresh
+`small_files_check`   whether its files ask for a compaction
+`sequence_check`      whether the sequence field decides which row of a key is the last
+"""
+
+import datetime as dt
+from dataclasses import dataclass
+
+import dagster as dg
+
+from paimon_assets.assets.check_run import CheckOptions, CheckRun, define_check, records_value
+from paimon_assets.assets.checks.unique_keys import DuplicateKeys, find_duplicates, unmerged_plan
+from paimon_assets.assets.jobs.file_debt import FileDebt
+from paimon_assets.assets.jobs.table_picture import levels_table
+from paimon_assets.assets.metadata import Metadata, newest_data
+from paimon_assets.engine.control.clock import Clock, SystemClock
+from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.options.all_options import (
+    SEQUENCE_AUTO_PADDING,
+    SEQUENCE_FIELD,
+    SEQUENCE_PADDING_FIELD,
+)
+from paimon_assets.engine.spec.predicate.predicate import IsNull
+from paimon_assets.engine.spec.schema.schema import TableSchema
+
+SEQUENCE_WRAPS = "paimon/sequence_wraps"
+
+_ERROR = CheckOptions()
+_WARNING = CheckOptions(severity=dg.AssetCheckSeverity.WARN)
+_DEBT = FileDebt()
+_CLOCK = SystemClock()
+
+
+def build_freshness_check(
+    asset: dg.AssetsDefinition,
+    max_age: dt.timedelta,
+    *,
+    options: CheckOptions = _ERROR,
+    clock: Clock = _CLOCK,
+) -> dg.AssetChecksDefinition:
+    """Check that data was committed not longer ago than this.
+
+    It looks at the table, not at Dagster's events: also what others commit makes it fresh, and a
+    run that had nothing to write does not.
+
+    Args:
+        asset: A table asset.
+        max_age: Of the newest snapshot that changed data.
+        options: Name, severity, blocking.
+        clock: Says the time.
+
+    Cost:
+        Reads the newest snapshots, back to the first that is no compaction.
+    """
+
+    def evaluate(run: CheckRun) -> dg.AssetCheckResult:
+        newest = run.table.latest_snapshot()
+        data = None if newest is None else newest_data(run.table, newest)
+        if data is None:
+            text = "No data was committed yet."
+            return run.result(passed=False, description=text, metadata={})
+        age = dt.timedelta(milliseconds=max(0, clock.now_millis() - data.time_millis))
+        committed = dt.datetime.fromtimestamp(data.time_millis / 1000, tz=dt.UTC)
+        shown = f"{committed:%Y-%m-%d %H:%M:%S} UTC"
+        metadata: Metadata = {
+            "paimon/age_seconds": age.total_seconds(),
+            "paimon/max_age_seconds": max_age.total_seconds(),
+            "paimon/committed": dg.MetadataValue.timestamp(committed),
+            "paimon/data_snapshot_id": data.id,
+        }
+        return run.result(
+            passed=age <= max_age,
+            description=f"Snapshot {data.id} of {shown} is the newest data, {_age_text(age)} old; "
+            f"at most {_age_text(max_age)} are allowed.",
+            metadata=metadata,
+        )
+
+    text = f"The newest data is at most {_age_text(max_age)} old."
+    return define_check(asset, "freshness", text, options, evaluate)
+
+
+def _age_text(age: dt.timedelta) -> str:
+    """Return a duration without fractions.
+
+    >>> _age_text(dt.timedelta(hours=30, milliseconds=7))
+    '1 day, 6:00:00'
+    """
+    return str(dt.timedelta(seconds=int(age.total_seconds())))
+
+
+def build_small_files_check(
+    asset: dg.AssetsDefinition, debt: FileDebt = _DEBT, *, options: CheckOptions = _WARNING
+) -> dg.AssetChecksDefinition:
+    """Check that the files of a table do not ask for a compaction.
+
+    Args:
+        asset: A table asset.
+        debt: From how much on they do.
+        options: Name, severity (a warning by default), blocking.
+
+    Cost:
+        The newest snapshot's manifests.
+    """
+
+    def evaluate(run: CheckRun) -> dg.AssetCheckResult:
+        shape = run.table.shape()
+        reasons = debt.reasons(shape)
+        amplification = f"read amplification {shape.read_amplification:.2f}"
+        found = f"{len(shape.file_sizes):,} files, {amplification}"
+        way_out = "Compact the table: compaction_job, or file_debt_sensor does it by itself."
+        return run.result(
+            passed=not reasons,
+            description=f"{' and '.join(reasons)}; {found}. {way_out}" if reasons else f"{found}.",
+            metadata={
+                "paimon/total_files": len(shape.file_sizes),
+                "paimon/small_files": shape.small_files,
+                "paimon/level_0_runs": shape.level_0_runs,
+                "paimon/deleted_rows": shape.deleted_rows,
+                "paimon/read_amplification": shape.read_amplification,
+                "paimon/levels": levels_table({"now": shape}),
+            },
+        )
+
+    return define_check(asset, "small_files", "Reads open few files.", options, evaluate)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Order:
+    """What is uncertain about the order of rows of a key."""
+
+    nulls: int
+    ties: DuplicateKeys
+    wraps: int
+    is_padded: bool
+
+    @property
+    def is_certain(self) -> bool:
+        return not (self.nulls or self.wraps or (self.ties.keys and not self.is_padded))
+
+    def text(self, fields: str) -> str:
+        """Return it in one sentence."""
+        parts = [
+            f"{self.nulls:,} rows have no {fields}, so any other row wins" * bool(self.nulls),
+            f"{self.wraps:,} rows of the last write wrapped their padding" * bool(self.wraps),
+            self._ties_text(fields) * bool(self.ties.keys),
+        ]
+        findings = "; ".join(part for part in parts if part)
+        return (
+            f"{findings}." if findings else f"{fields} orders all {self.ties.rows:,} stored rows."
+        )
+
+    def _ties_text(self, fields: str) -> str:
+        by = "its padding" if self.is_padded else "arrival alone, which no retry repeats"
+        return f"{self.ties.keys:,} times rows of one key have one {fields}, ordered by {by}"
+
+
+def build_sequence_check(
+    asset: dg.AssetsDefinition, *, options: CheckOptions = _ERROR
+) -> dg.AssetChecksDefinition:
+    """Check that the sequence field decides which row of a key is the last.
+
+    It fails on nulls, on rows of the asset's last write whose padding wrapped, and on rows of one
+    key with equal sequence values, unless `sequence.auto-padding` orders those; then it counts
+    them. Judged are the rows that are stored, also those that newer ones hide; rows of one write
+    are merged before they are stored.
+
+    Args:
+        asset: A table asset with `sequence.field`, or `sequence.padding-field`.
+        options: Name, severity, blocking, executor.
+
+    Raises:
+        InvalidInputError: In the run: the table has neither.
+
+    Cost:
+        Reads keys and sequence fields of all files, unmerged; memory as of `unique_key_check`.
+    """
+
+    def evaluate(run: CheckRun) -> dg.AssetCheckResult:
+        schema = run.table.schema
+        fields = _sequence_fields(schema, run.table.name)
+        order = _order_of(run, schema, fields)
+        metadata: Metadata = {
+            "paimon/stored_rows": order.ties.rows,
+            "paimon/null_sequences": order.nulls,
+            "paimon/sequence_ties": order.ties.keys,
+            SEQUENCE_WRAPS: order.wraps,
+        }
+        if order.ties.examples:
+            metadata["paimon/examples"] = records_value(order.ties.examples)
+        return run.result(
+            passed=order.is_certain, description=order.text(", ".join(fields)), metadata=metadata
+        )
+
+    text = "The sequence field decides which row of a key is the last."
+    return define_check(asset, "sequence", text, options, evaluate)
+
+
+def _order_of(run: CheckRun, schema: TableSchema, fields: tuple[str, ...]) -> _Order:
+    rows = run.physical_rows()
+    executor = run.executor(rows)
+    key = (*schema.primary_keys, *(name for name in fields if name not in schema.primary_keys))
+    ties = find_duplicates(run.table, key, executor, rows, is_merged=False)
+    nulls = 0
+    for name in fields:
+        read = run.table.new_read_builder().with_columns([name]).with_filter(IsNull(name))
+        with read.read(unmerged_plan(read), executor) as reader:
+            nulls += sum(batch.num_rows for batch in reader)
+    return _Order(
+        nulls=nulls,
+        ties=ties,
+        wraps=_wraps(run),
+        is_padded=bool(schema.typed_options.get(SEQUENCE_AUTO_PADDING)),
+    )
+
+
+def _sequence_fields(schema: TableSchema, table: str) -> tuple[str, ...]:
+    options = schema.typed_options
+    padded = options.get(SEQUENCE_PADDING_FIELD)
+    fields = options.get(SEQUENCE_FIELD) or ((padded,) if padded else ())
+    if not fields:
+        raise InvalidInputError(
+            f"Table {table} has no '{SEQUENCE_FIELD.key}': the row that arrives last wins, and "
+            "there is no order to check.",
+            kind="check-columns",
+            details={"table": table},
+        )
+    return fields
+
+
+def _wraps(run: CheckRun) -> int:
+    """Return how many rows of the last write wrapped, as its materialization tells."""
+    event = run.instance.get_latest_materialization_event(run.asset.key)
+    materialization = event.asset_materialization if event is not None else None
+    value = materialization.metadata.get(SEQUENCE_WRAPS) if materialization is not None else None
+    return int(value.value) if isinstance(value, dg.IntMetadataValue) and value.value else 0

@@ -1,0 +1,231 @@
+"""Tables that others write, as assets: described once, then shown without asking the catalog.
+
+    catalog ─▶ describe_tables ─▶ ExternalTable, also as JSON ─▶ AssetSpec ─▶ Definitions
+                                                                     └─▶ observations, table_sensor
+
+Describing touches the catalog; everything after it does not, so that definitions load from a file
+(`PaimonTablesComponent`).
+"""
+
+import json
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any
+
+import dagster as dg
+
+from paimon_assets.assets.failures import dagster_failures
+from paimon_assets.assets.metadata import (
+    COLUMN_SCHEMA,
+    Metadata,
+    column_schema,
+    data_version_of,
+    snapshot_metadata,
+    table_metadata,
+)
+from paimon_assets.assets.translator import (
+    STORAGE_KIND,
+    STORAGE_KIND_KEY,
+    TABLE_NAME,
+    URI,
+    asset_key_of,
+    group_of,
+    identifier_of,
+)
+from paimon_assets.engine.codec.json.metadata_json import schema_from_json, schema_to_json
+from paimon_assets.engine.control.catalog.catalog import Identifier
+from paimon_assets.engine.errors import FormatError
+from paimon_assets.engine.spec.schema.schema import TableSchema
+from paimon_assets.engine.table.api import TableCatalog
+
+_VERSION = 1
+
+OpenCatalog = Callable[[], TableCatalog]
+"""Opens the catalog when something is asked of it, never when definitions load."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExternalTable:
+    """A table as it was when it was described."""
+
+    identifier: Identifier
+    path: str
+    """Where it lies."""
+    schema: TableSchema
+
+
+@dataclass(frozen=True, kw_only=True)
+class AssetNaming:
+    """How tables become assets."""
+
+    key_prefix: tuple[str, ...] = ()
+    """Before `database, table`."""
+    group_name: str | None = None
+    """The database by default."""
+    owners: tuple[str, ...] = ()
+
+    def key_of(self, identifier: Identifier) -> dg.AssetKey:
+        """Return the key of a table's asset."""
+        return asset_key_of(identifier).with_prefix(list(self.key_prefix))
+
+
+_NAMING = AssetNaming()
+
+
+def describe_tables(
+    catalog: TableCatalog, include: Sequence[str] = ("*",), exclude: Sequence[str] = ()
+) -> list[ExternalTable]:
+    """Return the tables of a catalog whose names match, sorted.
+
+    Args:
+        catalog: Is asked for its databases, tables and their newest schemas.
+        include: Patterns of `database.table`, such as `ods.*`; one must match.
+        exclude: Patterns of which none may match.
+
+    Cost:
+        A listing a database, and one or two small reads a table that matches.
+    """
+    return [
+        ExternalTable(identifier=identifier, path=table.path, schema=table.schema)
+        for identifier in _matching(catalog, include, exclude)
+        for table in [catalog.get_table(identifier)]
+    ]
+
+
+def _matching(
+    catalog: TableCatalog, include: Sequence[str], exclude: Sequence[str]
+) -> Iterator[Identifier]:
+    for database in catalog.list_databases():
+        for table in catalog.list_tables(database):
+            name = f"{database}.{table}"
+            if _is_any(name, include) and not _is_any(name, exclude):
+                yield Identifier(database, table)
+
+
+def _is_any(name: str, patterns: Sequence[str]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def tables_to_json(tables: Sequence[ExternalTable]) -> str:
+    """Return descriptions as text to keep."""
+    described = [
+        {
+            "table": str(table.identifier),
+            "path": table.path,
+            "schema": json.loads(schema_to_json(table.schema)),
+        }
+        for table in tables
+    ]
+    return json.dumps({"version": _VERSION, "tables": described}, indent=1, ensure_ascii=False)
+
+
+def tables_from_json(text: str, path: str) -> list[ExternalTable]:
+    """Parse what `tables_to_json` wrote.
+
+    Raises:
+        FormatError: The text is not that, or of a newer version; names the file.
+    """
+    try:
+        members = json.loads(text)
+        return [_described(item, path) for item in _items(members)]
+    except (ValueError, KeyError, TypeError) as error:
+        raise FormatError(
+            f"'{path}' describes no tables: {error}. Refresh it: dg utils refresh-defs-state.",
+            kind="external-tables",
+            details={"path": path},
+        ) from error
+
+
+def _items(members: Mapping[str, Any]) -> Sequence[Mapping[str, object]]:
+    if members["version"] != _VERSION:
+        raise ValueError(f"version {members['version']} is not known")
+    found: Sequence[Mapping[str, object]] = members["tables"]
+    return found
+
+
+def _described(item: Mapping[str, object], path: str) -> ExternalTable:
+    return ExternalTable(
+        identifier=identifier_of(str(item["table"])),
+        path=str(item["path"]),
+        schema=schema_from_json(json.dumps(item["schema"]).encode(), path),
+    )
+
+
+def build_external_table_specs(
+    tables: Sequence[ExternalTable], naming: AssetNaming = _NAMING
+) -> list[dg.AssetSpec]:
+    """Return the assets of tables that nothing here materializes. Pure: asks nobody."""
+    return [
+        dg.AssetSpec(
+            key=naming.key_of(table.identifier),
+            description=table.schema.comment or None,
+            group_name=naming.group_name or group_of(table.identifier),
+            owners=list(naming.owners),
+            kinds={STORAGE_KIND},
+            tags={STORAGE_KIND_KEY: STORAGE_KIND},
+            metadata=_spec_metadata(table),
+        )
+        for table in tables
+    ]
+
+
+def _spec_metadata(table: ExternalTable) -> Metadata:
+    return {
+        TABLE_NAME: str(table.identifier),
+        STORAGE_KIND_KEY: STORAGE_KIND,
+        URI: table.path,
+        COLUMN_SCHEMA: column_schema(table.schema),
+        "paimon/schema_id": table.schema.id,
+    }
+
+
+def build_observable_tables(
+    specs: Sequence[dg.AssetSpec], open_catalog: OpenCatalog, *, name: str = "observe_tables"
+) -> dg.AssetsDefinition:
+    """Make external tables observable: the UI's "Observe" asks the catalog for what is new.
+
+    An observation carries the data version, which a compaction does not change, so that automation
+    conditions downstream follow what others commit.
+
+    Args:
+        specs: From `external_table_specs`.
+        open_catalog: Called when an observation runs.
+        name: Of the op.
+
+    Cost:
+        A run: the newest snapshot and its manifests of each table that is observed.
+    """
+
+    def observe(context: dg.AssetExecutionContext) -> Iterator[dg.ObserveResult]:
+        catalog = open_catalog()
+        for spec in specs:
+            if spec.key in context.selected_asset_keys:
+                yield observation_of(catalog, spec)
+
+    with warnings.catch_warnings():
+        # Beta in Dagster 1.13; said here once, not at every load to everyone.
+        warnings.simplefilter("ignore", dg.BetaWarning)
+        decorate = dg.multi_observable_source_asset(name=name, specs=specs, can_subset=True)
+        assets: dg.AssetsDefinition = decorate(observe)
+    return assets
+
+
+def observation_of(catalog: TableCatalog, spec: dg.AssetSpec) -> dg.ObserveResult:
+    """Return what a table is now.
+
+    Raises:
+        Failure: The table does not exist any more, or cannot be read.
+    """
+    identifier = identifier_of(str(spec.metadata[TABLE_NAME]))
+    with dagster_failures(identifier):
+        table = catalog.get_table(identifier)
+        snapshot = table.latest_snapshot()
+        if snapshot is None:
+            return dg.ObserveResult(asset_key=spec.key, metadata=table_metadata(table))
+        return dg.ObserveResult(
+            asset_key=spec.key,
+            data_version=data_version_of(table, snapshot),
+            metadata=snapshot_metadata(table, snapshot),
+        )

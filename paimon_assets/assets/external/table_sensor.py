@@ -1,0 +1,268 @@
+"""A sensor on new snapshots of tables that others write.
+
+Each tick asks every table for its newest snapshot. Where data changed, one event with the table's
+data version is reported: automation conditions downstream follow it, and a target is run. A
+compaction changes no row and is passed over, and so are statistics.
+
+The cursor holds, per table, the last snapshot seen and when it was committed: snapshots may expire
+between ticks, a table may be rolled back or made anew. Both are told in the event, not stumbled on.
+"""
+
+import datetime as dt
+import hashlib
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import dagster as dg
+
+from paimon_assets.assets.external.external_tables import OpenCatalog
+from paimon_assets.assets.metadata import (
+    DATA_VERSION,
+    Metadata,
+    newest_data,
+    snapshot_or_none,
+)
+from paimon_assets.assets.resource import PaimonCatalogResource
+from paimon_assets.assets.translator import TABLE_NAME, identifier_of
+from paimon_assets.engine.control.catalog.catalog import Identifier
+from paimon_assets.engine.errors import PaimonError
+from paimon_assets.engine.spec.metadata.snapshot import Snapshot
+from paimon_assets.engine.table.api import TableCatalog
+from paimon_assets.engine.table.table import Table
+
+_NAMED = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """The newest snapshot of a table at some tick."""
+
+    snapshot_id: int
+    time_millis: int
+    """When it was committed; with the id it tells a table made anew."""
+
+    @classmethod
+    def of(cls, snapshot: Snapshot) -> "Seen":
+        """Return what to remember of a snapshot."""
+        return cls(snapshot_id=snapshot.id, time_millis=snapshot.time_millis)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cursor:
+    """What a sensor remembers."""
+
+    seen: Mapping[str, Seen] = field(default_factory=dict)
+    """`database.table` → what was seen last."""
+    first: str = ""
+    """Table to begin with, if the tick before ran out of time there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """What became of a table since it was last seen."""
+
+    newest: Snapshot
+    data: Snapshot | None
+    """The newest snapshot that changed data; None if rows stayed as they are."""
+    note: str = ""
+    """What a person should know: expired snapshots, a rollback, a table made anew."""
+
+
+def change_since(table: Table, seen: Seen | None) -> Change | None:
+    """Return what happened to a table since it was seen, None if nothing did.
+
+    Cost:
+        The newest snapshot; then those after the one seen, until one changed data.
+    """
+    newest = table.latest_snapshot()
+    if newest is None or (seen is not None and Seen.of(newest) == seen):
+        return None
+    if seen is None:
+        return Change(newest=newest, data=newest_data(table, newest) or newest)
+    note = _break_text(table, newest, seen)
+    if note:
+        return Change(newest=newest, data=newest_data(table, newest) or newest, note=note)
+    data = newest_data(table, newest, seen.snapshot_id)
+    return Change(newest=newest, data=data, note=_expiry_text(table, newest, seen, data))
+
+
+def _break_text(table: Table, newest: Snapshot, seen: Seen) -> str:
+    """Return why what was seen is no ancestor of the newest snapshot, empty if it may be one."""
+    if newest.id < seen.snapshot_id or newest.time_millis < seen.time_millis:
+        return (
+            f"Snapshot {seen.snapshot_id} was seen before, but the newest is {newest.id}: the "
+            "table was rolled back or made anew."
+        )
+    then = newest if newest.id == seen.snapshot_id else snapshot_or_none(table, seen.snapshot_id)
+    if then is not None and then.time_millis != seen.time_millis:
+        return f"Snapshot {seen.snapshot_id} is another one than before: the table was made anew."
+    return ""
+
+
+def _expiry_text(table: Table, newest: Snapshot, seen: Seen, data: Snapshot | None) -> str:
+    first = seen.snapshot_id + 1
+    if first > newest.id or snapshot_or_none(table, first) is not None or data is None:
+        return ""
+    return f"Snapshots since {seen.snapshot_id} have expired before they were looked at."
+
+
+def build_new_snapshots_sensor(
+    specs: Sequence[dg.AssetSpec],
+    *,
+    name: str = "new_snapshots",
+    target: Any = None,
+    open_catalog: OpenCatalog | None = None,
+    minimum_interval_seconds: int = 60,
+    max_seconds: float = 40.0,
+) -> dg.SensorDefinition:
+    """Report new data of external tables, and run a target for it. It is shipped stopped.
+
+    A tick reports each change once, also when it is the first to see a table, and requests one run
+    of the target for all of them. A table that cannot be read is named in the tick's log and does
+    not keep the others from being looked at.
+
+    Args:
+        specs: The tables, from `external_table_specs`.
+        name: Of the sensor.
+        target: A job or selection to run; none by default, automation conditions need none.
+        open_catalog: How to open the catalog; by default the resource `paimon` does.
+        minimum_interval_seconds: Between ticks.
+        max_seconds: After so long the next tick goes on; Dagster ends a tick after 60.
+    """
+    watched = {spec.key: identifier_of(str(spec.metadata[TABLE_NAME])) for spec in specs}
+
+    def tick(context: dg.SensorEvaluationContext, catalog: TableCatalog) -> dg.SensorResult:
+        looked = _look(catalog, watched, cursor_from_json(context.cursor), max_seconds)
+        for problem in looked.problems:
+            context.log.warning("A table could not be read: %s", problem)
+        return looked.result(len(watched), runs=target is not None)
+
+    decorate = dg.sensor(
+        name=name,
+        target=target,
+        minimum_interval_seconds=minimum_interval_seconds,
+        default_status=dg.DefaultSensorStatus.STOPPED,
+        description=f"Reports new snapshots of {_names([str(item) for item in watched.values()])}.",
+    )
+    if open_catalog is not None:
+        return decorate(lambda context: tick(context, open_catalog()))
+
+    def by_resource(
+        context: dg.SensorEvaluationContext, paimon: PaimonCatalogResource
+    ) -> dg.SensorResult:
+        return tick(context, paimon.catalog())
+
+    return decorate(by_resource)
+
+
+@dataclass(kw_only=True)
+class _Looked:
+    """What one tick found."""
+
+    cursor: Cursor
+    events: list[dg.AssetMaterialization] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+    def result(self, tables: int, *, runs: bool) -> dg.SensorResult:
+        """Return it as Dagster takes it."""
+        cursor = cursor_to_json(self.cursor)
+        if not self.events:
+            return dg.SensorResult(skip_reason=self._skip_text(tables), cursor=cursor)
+        requests = [dg.RunRequest(run_key=_run_key(self.events))] if runs else []
+        return dg.SensorResult(asset_events=self.events, run_requests=requests, cursor=cursor)
+
+    def _skip_text(self, tables: int) -> str:
+        reason = f"No new data in {tables} {'table' if tables == 1 else 'tables'}."
+        if self.problems:
+            unread = len(self.problems)
+            reason += f" {unread} of {tables} could not be read: {_names(self.problems)}"
+        return reason
+
+
+def _look(
+    catalog: TableCatalog,
+    watched: Mapping[dg.AssetKey, Identifier],
+    cursor: Cursor,
+    max_seconds: float,
+) -> _Looked:
+    """Look at the tables, from the one where the last tick stopped, as many as the time allows."""
+    names = [str(identifier) for identifier in watched.values()]
+    start = names.index(cursor.first) if cursor.first in names else 0
+    ordered = [*list(watched.items())[start:], *list(watched.items())[:start]]
+    seen = {name: known for name, known in cursor.seen.items() if name in names}
+    looked = _Looked(cursor=Cursor(seen=seen))
+    started = time.monotonic()
+    for number, (key, identifier) in enumerate(ordered):
+        if number and time.monotonic() - started > max_seconds:
+            looked.cursor = Cursor(seen=seen, first=str(identifier))
+            break
+        try:
+            change = change_since(catalog.get_table(identifier), seen.get(str(identifier)))
+        except PaimonError as error:
+            looked.problems.append(error.message)
+            continue
+        if change is not None:
+            seen[str(identifier)] = Seen.of(change.newest)
+            if change.data is not None:
+                looked.events.append(_event(key, identifier, change))
+    return looked
+
+
+def _event(key: dg.AssetKey, identifier: Identifier, change: Change) -> dg.AssetMaterialization:
+    data = change.data or change.newest
+    metadata: Metadata = {
+        TABLE_NAME: str(identifier),
+        "paimon/snapshot_id": change.newest.id,
+        "paimon/schema_id": change.newest.schema_id,
+        "paimon/commit_kind": str(data.commit_kind),
+        "paimon/commit_user": data.commit_user,
+        "paimon/committed": dg.MetadataValue.timestamp(
+            dt.datetime.fromtimestamp(data.time_millis / 1000, tz=dt.UTC)
+        ),
+        "paimon/added_records": data.delta_record_count,
+        "paimon/total_records": change.newest.total_record_count,
+    }
+    if change.note:
+        metadata["paimon/note"] = change.note
+    return dg.AssetMaterialization(
+        asset_key=key,
+        description=change.note or f"Snapshot {data.id} was committed.",
+        metadata=metadata,
+        tags={DATA_VERSION: str(data.id)},
+    )
+
+
+def _run_key(events: Sequence[dg.AssetMaterialization]) -> str:
+    parts = [
+        (*event.asset_key.path, event.tags[DATA_VERSION], event.metadata["paimon/committed"].value)
+        for event in events
+        if event.tags
+    ]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:24]
+
+
+def _names(texts: Sequence[str]) -> str:
+    more = f" and {len(texts) - _NAMED} more" if len(texts) > _NAMED else ""
+    return ", ".join(texts[:_NAMED]) + more
+
+
+def cursor_to_json(cursor: Cursor) -> str:
+    """Return a cursor as text: per table `[snapshot id, milliseconds]`."""
+    seen = {name: [it.snapshot_id, it.time_millis] for name, it in sorted(cursor.seen.items())}
+    return json.dumps({"seen": seen, "first": cursor.first})
+
+
+def cursor_from_json(text: str | None) -> Cursor:
+    """Parse a cursor; one that is none counts as that of the first tick."""
+    try:
+        members = json.loads(text or "{}")
+        seen = {
+            name: Seen(snapshot_id=int(number), time_millis=int(time_millis))
+            for name, (number, time_millis) in members["seen"].items()
+        }
+        return Cursor(seen=seen, first=str(members["first"]))
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return Cursor()

@@ -1,0 +1,153 @@
+"""PaimonTablesComponent: the tables of a catalog as assets, in YAML.
+
+    dg scaffold defs paimon_assets.assets.external.tables_component.PaimonTablesComponent lake
+    dg utils refresh-defs-state      # asks the catalog, and keeps what it says beside the project
+    dg list defs                     # from here on nothing asks it
+
+The state is one JSON file. Definitions load from it without catalog, network or Spark; in
+production it is refreshed while the image is built, or at any time with a versioned state storage.
+"""
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import dagster as dg
+from dagster.components import DefsStateConfig, DefsStateConfigArgs, ResolvedDefsStateConfig
+from pydantic import BaseModel, Field
+
+from paimon_assets.assets.external.external_tables import (
+    AssetNaming,
+    build_external_table_specs,
+    build_observable_tables,
+    describe_tables,
+    tables_from_json,
+    tables_to_json,
+)
+from paimon_assets.assets.external.table_sensor import build_new_snapshots_sensor
+from paimon_assets.engine.table.api import TableCatalog, open_catalog
+
+logger = logging.getLogger(__name__)
+
+
+def _texts(context: dg.ResolutionContext, given: Any) -> dict[str, str]:
+    """Return options as texts: `{{ env.X }}` is filled in, all else stays as it is written."""
+    return {str(key): _text(context, str(value)) for key, value in dict(given or {}).items()}
+
+
+def _text(context: dg.ResolutionContext, given: str) -> str:
+    if "{{" not in given:
+        return given
+    # Dagster renders templates to native values, `0x10` to 16: behind a mark it stays a text.
+    return str(context.resolve_value(f"={given}")).removeprefix("=")
+
+
+class ScaffoldParams(BaseModel):
+    """What `dg scaffold defs` may be told."""
+
+    warehouse: str = Field(
+        default="{{ context.project_root }}/warehouse", description="Root of the warehouse."
+    )
+    include: str = Field(default="*", description="Pattern of database.table, such as ods.*")
+
+
+class PaimonTablesScaffolder(dg.Scaffolder[ScaffoldParams]):
+    """Writes a defs.yaml that loads as it stands."""
+
+    @classmethod
+    def get_scaffold_params(cls) -> type[ScaffoldParams]:
+        """Return the options of the command."""
+        return ScaffoldParams
+
+    def scaffold(self, request: dg.ScaffoldRequest[ScaffoldParams]) -> None:
+        """Write the file."""
+        attributes = {
+            "warehouse": request.params.warehouse,
+            "include": [request.params.include],
+            "sensor": True,
+            "defs_state": {"management_type": "LOCAL_FILESYSTEM", "refresh_if_dev": True},
+        }
+        dg.scaffold_component(request, attributes)
+
+
+@dg.scaffold_with(PaimonTablesScaffolder)
+class PaimonTablesComponent(dg.StateBackedComponent, dg.Model, dg.Resolvable):
+    """Tables that others write, as external assets: columns, observations, a sensor on snapshots.
+
+    Their data version is the newest snapshot that changed rows, so automation conditions downstream
+    follow what others commit, and no compaction.
+    """
+
+    warehouse: str = Field(description="Root of the warehouse: a path or a URL.")
+    options: Annotated[dict[str, str], dg.Resolver(_texts, model_field_type=dict[str, Any])] = (
+        Field(default={}, description="Storage and catalog options; secrets as '{{ env.NAME }}'.")
+    )
+    include: Annotated[Sequence[str], dg.Resolver.passthrough()] = Field(
+        default=("*",), description="Patterns of database.table, of which one must match."
+    )
+    exclude: Annotated[Sequence[str], dg.Resolver.passthrough()] = Field(
+        default=(), description="Patterns of database.table, of which none may match."
+    )
+    key_prefix: Annotated[Sequence[str], dg.Resolver.passthrough()] = Field(
+        default=(), description="Asset key before database and table."
+    )
+    group_name: str | None = Field(default=None, description="Asset group; the database if unset.")
+    owners: Annotated[Sequence[str], dg.Resolver.passthrough()] = Field(
+        default=(), description="Owners of the assets, such as team:lake."
+    )
+    sensor: bool = Field(
+        default=True, description="Whether a sensor reports new snapshots; it is shipped stopped."
+    )
+    defs_state: ResolvedDefsStateConfig = DefsStateConfigArgs(
+        management_type=DefsStateConfigArgs.local_filesystem().management_type, refresh_if_dev=False
+    )
+
+    @property
+    def defs_state_config(self) -> DefsStateConfig:
+        """Where the state is kept, and under which key."""
+        patterns = ",".join(self.include)
+        return DefsStateConfig.from_args(
+            self.defs_state, default_key=f"PaimonTablesComponent[{self.warehouse},{patterns}]"
+        )
+
+    def write_state_to_path(self, state_path: Path) -> None:
+        """Ask the catalog and keep what it says; the only place that asks it to build definitions.
+
+        Raises:
+            PaimonError: The catalog cannot be reached, or a table cannot be read.
+        """
+        tables = describe_tables(self._catalog(), self.include, self.exclude)
+        state_path.parent.mkdir(parents=True, exist_ok=True)
+        state_path.write_text(tables_to_json(tables), encoding="utf-8")
+
+    def build_defs_from_state(
+        self, context: dg.ComponentLoadContext, state_path: Path | None
+    ) -> dg.Definitions:
+        """Return the assets and the sensor, from the state alone."""
+        if state_path is None:
+            logger.warning(
+                "%s has no state yet and defines no assets: run dg utils refresh-defs-state.",
+                self.defs_state_config.key,
+            )
+            return dg.Definitions()
+        tables = tables_from_json(state_path.read_text(encoding="utf-8"), str(state_path))
+        naming = AssetNaming(
+            key_prefix=tuple(self.key_prefix),
+            group_name=self.group_name,
+            owners=tuple(self.owners),
+        )
+        specs = build_external_table_specs(tables, naming)
+        if not specs:
+            return dg.Definitions()
+        name = context.path.name
+        sensor = build_new_snapshots_sensor(
+            specs, name=f"{name}_new_snapshots", open_catalog=self._catalog
+        )
+        return dg.Definitions(
+            assets=[build_observable_tables(specs, self._catalog, name=f"observe_{name}")],
+            sensors=[sensor] if self.sensor else [],
+        )
+
+    def _catalog(self) -> TableCatalog:
+        return open_catalog(self.warehouse, self.options)

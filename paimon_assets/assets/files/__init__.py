@@ -1,0 +1,1 @@
+"""Assets that files feed: ingestion, segments, and their sensors."""

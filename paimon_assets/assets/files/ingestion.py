@@ -1,0 +1,326 @@
+"""A table fed by files: each run takes in the files that landed since the last one, exactly once.
+
+    folder ─▶ new files (ledger) ─▶ frame in path order ─▶ transform ─▶ one snapshot + ledger
+
+The ledger (`assets.ledger`) travels with the snapshot, so a crash anywhere leaves either both or
+neither.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Unpack
+
+import dagster as dg
+from pydantic import Field
+
+from paimon_assets.assets.failures import dagster_failures
+from paimon_assets.assets.files.intake import Intake, define_intake
+from paimon_assets.assets.files.ledger import (
+    Ledger,
+    SourceFile,
+    compare,
+    ledger_snapshot,
+    load_ledger,
+    names_text,
+    property_of,
+    write_ledger,
+)
+from paimon_assets.assets.files.source_files import FileSource, checked_schema, read_files
+from paimon_assets.assets.frames import Frame, to_rows
+from paimon_assets.assets.metadata import Metadata
+from paimon_assets.assets.provenance import is_of_this_step, snapshot_properties
+from paimon_assets.assets.resource import ExecutorKind, PaimonCatalogResource
+from paimon_assets.assets.tables.audit import BatchAudit
+from paimon_assets.assets.tables.declared_table import ensure_table
+from paimon_assets.assets.tables.schema_history import changes_since_last
+from paimon_assets.assets.tables.table_asset import (
+    AssetOptions,
+    TableTarget,
+    result_of,
+    result_of_earlier_try,
+    result_of_write,
+)
+from paimon_assets.engine.contract.executor import Executor
+from paimon_assets.engine.control.catalog.catalog import Identifier
+from paimon_assets.engine.embedded import EmbeddedExecutor
+from paimon_assets.engine.errors import CommitConflictError, InvalidInputError
+from paimon_assets.engine.fileio.base import FileIO
+from paimon_assets.engine.fileio.opening import file_io_for
+from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets.engine.table.table import Table
+from paimon_assets.engine.table.write.write_builder import WriteOutcome
+
+_FILES_SHOWN = 200
+_REFUSED = {
+    "partitions_def": "a file may hold rows of any partition",
+    "check_specs": "checks are definitions of their own",
+}
+
+
+class IngestConfig(dg.Config):
+    """What one ingestion run takes in."""
+
+    source: str = Field(
+        default="",
+        description="Folder to read instead of the asset's own. Files keep their names: what was "
+        "ingested under a name is not ingested again.",
+    )
+    max_files: int = Field(
+        default=0, description="Most files one run takes in, in name order; 0 takes all new ones."
+    )
+    dry_run: bool = Field(
+        default=False, description="Only report which files are new; write nothing."
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Landing:
+    """Where files land, and what becomes of them."""
+
+    source: FileSource
+    transform: Callable[[Frame], Frame] | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Batch:
+    """The files of one run."""
+
+    folder: str
+    ledger: Ledger
+    """What the table holds before the run."""
+    files: tuple[SourceFile, ...]
+    """What the run takes in."""
+    left: int
+    """New files beyond `max_files`."""
+
+    @property
+    def paths(self) -> list[str]:
+        return [f"{self.folder}/{file.name}" for file in self.files]
+
+    def metadata(self) -> Metadata:
+        shown = [
+            dg.TableRecord({"file": file.name, "bytes": file.size_bytes})
+            for file in self.files[:_FILES_SHOWN]
+        ]
+        metadata: Metadata = {
+            "paimon/source": self.folder,
+            "paimon/files_ingested": len(self.files),
+            "paimon/files_left": self.left,
+            "paimon/files_in_ledger": len(self.ledger.files) + len(self.files),
+            "paimon/source_bytes": sum(file.size_bytes for file in self.files),
+        }
+        if shown:
+            metadata["paimon/files"] = dg.MetadataValue.table(shown)
+        return metadata
+
+
+def build_file_ingestion_asset(
+    table: str | Identifier,
+    schema: Schema,
+    *,
+    source: FileSource,
+    transform: Callable[[Frame], Frame] | None = None,
+    executor: ExecutorKind | None = None,
+    warehouse: str | None = None,
+    **options: Unpack[AssetOptions],
+) -> dg.AssetsDefinition:
+    """Make a table the asset of the files that land in a folder.
+
+    Each run takes in the files it does not hold yet, in path order, and commits them with their
+    ledger as one snapshot; `IngestConfig` bounds it. Without a new file nothing is committed. The
+    catalog is the resource `paimon`.
+
+    Args:
+        table: `database.table`.
+        schema: The declared table.
+        source: The folder and what is in its files.
+        transform: From the frame of the new files (a Spark DataFrame on Spark, else a pyarrow
+            RecordBatchReader) to the frame of the table's rows; anything `assets.frames` takes. A
+            Spark frame has one column more, which remembers the order of rows: keep it
+            (`withColumn`, not `select`) where rows of one key may have equal sequences.
+        executor: `spark` or `embedded`; the resource's choice by default.
+        warehouse: Root of the warehouse, to show the table's address before the first run.
+        **options: As for `dg.asset`.
+
+    Raises:
+        InvalidInputError: `table` is no name; or the asset has partitions, which files have not,
+            or check_specs, which nothing here could answer.
+    """
+    intake = Intake(
+        take_in=partial(_ingest, landing=_Landing(source=source, transform=transform)),
+        config=IngestConfig,
+        description=f"Files of {source.format} format that land in a folder, exactly once each.",
+        refused=_REFUSED,
+    )
+    target = TableTarget.of(table, schema, options, executor=executor, warehouse=warehouse)
+    return define_intake(target, intake, options)
+
+
+def source_name_of(key: dg.AssetKey) -> str:
+    """Return the name under which an ingestion asset keeps its ledger."""
+    return key.to_user_string()
+
+
+def _ingest(
+    context: dg.AssetExecutionContext,
+    paimon: PaimonCatalogResource,
+    config: IngestConfig,
+    target: TableTarget,
+    *,
+    landing: _Landing,
+) -> dg.MaterializeResult[Any]:
+    """Take in what landed, once."""
+    with dagster_failures(target.identifier):
+        _check(config)
+        table = ensure_table(paimon.catalog(), target.identifier, target.schema)
+        audit = BatchAudit(target.before_commit, table, paimon)
+        source_name = source_name_of(context.asset_key)
+        newest = ledger_snapshot(table, source_name)
+        if newest is not None and is_of_this_step(newest.properties, context):
+            return result_of_earlier_try(context, table, newest, audit.results(newest))
+        file_io = file_io_for(landing.source.folder_path(config.source), paimon.options)
+        ledger = load_ledger(table, source_name, newest)
+        batch = _next_batch(config, landing.source, ledger, file_io)
+        if config.dry_run or not batch.files:
+            return _nothing_written(context, table, batch, config, audit.results())
+        context.log.info(
+            "%d new files in '%s': %s.", len(batch.files), batch.folder, names_text(batch.files)
+        )
+        started = time.monotonic()
+        outcome = _write(context, paimon, _Work(target, landing, table, file_io, batch, audit))
+        metadata = {
+            **target.lineage,
+            **changes_since_last(context, table),
+            "paimon/write_seconds": round(time.monotonic() - started, 3),
+            **batch.metadata(),
+        }
+        return result_of_write(context, table, outcome, metadata, audit.results())
+
+
+def _check(config: IngestConfig) -> None:
+    # The Launchpad does not know this limit.
+    if config.max_files < 0:
+        raise InvalidInputError(
+            f"max_files is {config.max_files}; give 0 for all new files, or how many at most.",
+            kind="ingest-config",
+        )
+
+
+def _next_batch(
+    config: IngestConfig, source: FileSource, ledger: Ledger, file_io: FileIO
+) -> _Batch:
+    folder = source.folder_path(config.source)
+    listed = source.list_files(file_io, folder)
+    if config.source and not listed:
+        raise InvalidInputError(
+            f"The run's source '{folder}' holds no {source.format} file to take in, or does "
+            "not exist; correct it, or leave it out for the asset's own folder.",
+            kind="source-folder",
+            details={"folder": folder},
+        )
+    pending = compare(listed, ledger)
+    pending.refuse_changes(folder)
+    taken = pending.new[: config.max_files or None]
+    return _Batch(folder=folder, ledger=ledger, files=taken, left=len(pending.new) - len(taken))
+
+
+def _nothing_written(
+    context: dg.AssetExecutionContext,
+    table: Table,
+    batch: _Batch,
+    config: IngestConfig,
+    checks: Sequence[dg.AssetCheckResult],
+) -> dg.MaterializeResult[Any]:
+    if config.dry_run:
+        said = f"Dry run: {len(batch.files)} new files would be ingested; nothing was written."
+    else:
+        said = (
+            f"No new files in '{batch.folder}': all {len(batch.ledger.files)} known files are "
+            "ingested; nothing was committed."
+        )
+    context.log.info(said)
+    metadata = {**batch.metadata(), "paimon/rows_in": 0, "paimon/note": said}
+    return result_of(table, None, metadata, checks)
+
+
+@dataclass(frozen=True)
+class _Work:
+    """What one run writes from where to where."""
+
+    target: TableTarget
+    landing: _Landing
+    table: Table
+    file_io: FileIO
+    batch: _Batch
+    audit: BatchAudit
+
+
+def _write(
+    context: dg.AssetExecutionContext,
+    paimon: PaimonCatalogResource,
+    work: _Work,
+) -> WriteOutcome:
+    """Write the files' rows and their ledger as one commit.
+
+    Raises:
+        CommitConflictError: Another run took files of this source in meanwhile.
+    """
+    table, landing = work.table, work.landing
+    executor = paimon.new_executor(work.target.executor)
+    frame = _frame(paimon, executor, work)
+    if landing.transform is not None:
+        frame = landing.transform(frame)
+    rows = to_rows(frame, executor, table.schema)
+    ledger = work.batch.ledger.with_files(work.batch.files)
+    name = write_ledger(table, ledger)
+    key = property_of(ledger.source)
+    writer = (
+        table.new_write_builder()
+        .with_commit_user(key)  # of the source, so that each generation is committed once
+        .with_commit_identifier(ledger.generation)
+        .with_properties(snapshot_properties(context, work.target.code_version))
+        .with_properties({key: name})
+        .with_empty_commits()  # files without rows are taken in too
+        .with_last_check(lambda: _refuse_changes_since(work, landing.source))
+    )
+    if work.target.before_commit:
+        writer = writer.with_audit(work.audit, branch=context.run.run_id[:8])
+    outcome = writer.write(rows, executor)
+    if outcome.snapshot is None or outcome.snapshot.properties.get(key) != name:
+        raise CommitConflictError(
+            f"Another run ingested files of '{ledger.source}' into {table.name} at the same time; "
+            "its commit stands and this one was dropped.",
+            kind="ingestion-conflict",
+        )
+    return outcome
+
+
+def _refuse_changes_since(work: _Work, source: FileSource) -> None:
+    """Refuse files that changed while they were read: their rows may be neither old nor new.
+
+    Files that are gone do not matter; they were read.
+    """
+    batch = work.batch
+    read = Ledger(source=batch.ledger.source, files=batch.files)
+    changed = compare(source.list_files(work.file_io, batch.folder), read).changed
+    if changed:
+        raise InvalidInputError(
+            f"{names_text(changed)} in '{batch.folder}' changed while being ingested; nothing was "
+            "committed. Land files by rename, so that they appear whole, and run again.",
+            kind="source-changed",
+            details={"folder": batch.folder, "files": len(changed)},
+        )
+
+
+def _frame(paimon: PaimonCatalogResource, executor: Executor[Any], work: _Work) -> Frame:
+    source = work.landing.source
+    expected = source.schema
+    if expected is None and work.landing.transform is None:
+        expected = work.target.schema
+    paths: Sequence[str] = work.batch.paths
+    schema = checked_schema(work.file_io, paths, source, expected)
+    if isinstance(executor, EmbeddedExecutor):
+        return read_files(work.file_io, paths, source, schema)
+    return paimon.files_dataframe(paths, source.format, schema)

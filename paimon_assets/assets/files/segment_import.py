@@ -1,0 +1,403 @@
+"""Folders that somebody else writes, as segments of a table: an asset, a job, and a sensor.
+
+    folder ─▶ footers (executor) ─▶ one snapshot that names the files where they lie
+
+Each run takes in what no live segment holds yet: new partition folders, new files.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, Unpack
+
+import dagster as dg
+from pydantic import Field
+
+from paimon_assets.assets.failures import dagster_failures
+from paimon_assets.assets.files.intake import Intake, define_intake
+from paimon_assets.assets.metadata import (
+    DATA_VERSION,
+    Metadata,
+    data_version_of,
+    snapshot_metadata,
+)
+from paimon_assets.assets.provenance import (
+    JOB,
+    RUN_ID,
+    STEP_KEY,
+    commit_user_of,
+    snapshot_properties,
+)
+from paimon_assets.assets.resource import (
+    ExecutorKind,
+    PaimonCatalogResource,
+)
+from paimon_assets.assets.tables.declared_table import ensure_table
+from paimon_assets.assets.tables.table_asset import (
+    AssetOptions,
+    TableTarget,
+    result_of,
+    result_of_earlier_try,
+)
+from paimon_assets.assets.translator import asset_key_of, identifier_of, identifier_of_asset
+from paimon_assets.engine.control.catalog.catalog import Identifier
+from paimon_assets.engine.control.segments.segment_folder import FolderFile, walk
+from paimon_assets.engine.errors import NotFoundError
+from paimon_assets.engine.fileio.canonical import canonical_path
+from paimon_assets.engine.fileio.opening import file_io_for
+from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets.engine.spec.segments.segment import Load, Segment, SegmentStatus, plain_path
+from paimon_assets.engine.table.segments.segment_import import ImportPlan, SegmentSource
+from paimon_assets.engine.table.segments.segments import SegmentOutcome
+from paimon_assets.engine.table.table import Table
+
+_ROWS_SHOWN = 200
+_REFUSED = {
+    "partitions_def": "a run takes in whatever is new",
+    "check_specs": "checks are definitions of their own",
+    "before_commit": "the files are part of the table as they lie, and nothing is written",
+}
+
+
+class SegmentImportConfig(dg.Config):
+    """Which folder becomes a segment of which table."""
+
+    table: str = Field(description="database.table; an append table that exists.")
+    path: str = Field(description="Folder of the files, on the table's storage; they stay there.")
+    format: str = Field(
+        default="parquet",
+        description="parquet, orc or avro; csv, json or text are read by paimon-assets alone.",
+    )
+    partition: str = Field(
+        default="",
+        description="The table's partition columns, such as name:string,age:int, where folders "
+        "are called name=value; empty for a table without partitions.",
+    )
+    only_new: bool = Field(
+        default=False, description="Take what no segment holds yet, instead of refusing the path."
+    )
+    dry_run: bool = Field(
+        default=False,
+        description="Only show the files, their columns and what differs; commit nothing.",
+    )
+
+    @property
+    def source(self) -> SegmentSource:
+        """What ADD SEGMENT is told."""
+        return SegmentSource(
+            path=self.path,
+            format=self.format,
+            partition=self.partition or None,
+            only_new=self.only_new,
+        )
+
+
+class SegmentConfig(dg.Config):
+    """How one run of a segment asset works."""
+
+    dry_run: bool = Field(default=False, description="Only show what is new; commit nothing.")
+    refresh: bool = Field(
+        default=False,
+        description="Also take files that changed or went since they were imported as they are "
+        "now; without it, reading them is an error.",
+    )
+
+
+def build_segment_asset(
+    table: str | Identifier,
+    schema: Schema,
+    *,
+    source: SegmentSource,
+    executor: ExecutorKind | None = None,
+    warehouse: str | None = None,
+    **options: Unpack[AssetOptions],
+) -> dg.AssetsDefinition:
+    """Make a folder a segment of a table: each run takes in what the table does not read yet.
+
+    No byte is copied. Several assets may feed one table from folders of different formats: give
+    all but one a `key` of their own. Without anything new, nothing is committed.
+
+    Args:
+        table: `database.table`.
+        schema: The declared table: append, without primary key and buckets.
+        source: The folder, its format and the partition option.
+        executor: Who reads the footers; the resource's choice by default.
+        warehouse: Root of the warehouse, to show the table's address before the first run.
+        **options: As for `dg.asset`.
+
+    Raises:
+        InvalidInputError: `table` is no name; or the asset has partitions, check_specs or
+            before_commit.
+    """
+    intake = Intake(
+        take_in=partial(_take_in, source=source),
+        config=SegmentConfig,
+        description=f"Files of {source.format} format in '{source.path}', read where they lie.",
+        refused=_REFUSED,
+    )
+    target = TableTarget.of(table, schema, options, executor=executor, warehouse=warehouse)
+    return define_intake(target, intake, options)
+
+
+def _take_in(
+    context: dg.AssetExecutionContext,
+    paimon: PaimonCatalogResource,
+    config: SegmentConfig,
+    target: TableTarget,
+    *,
+    source: SegmentSource,
+) -> dg.MaterializeResult[Any]:
+    taken = SegmentSource(
+        path=source.path, format=source.format, partition=source.partition, only_new=True
+    )
+    with dagster_failures(target.identifier):
+        table = ensure_table(paimon.catalog(), target.identifier, target.schema)
+        executor, segments = paimon.new_executor(target.executor), paimon.segments(table)
+        if config.dry_run:
+            plan = segments.plan(taken, executor)
+            return result_of(table, None, {"paimon/rows_in": 0, **plan_metadata(table, plan)})
+        if config.refresh:
+            renewed = segments.refresh([], executor)
+            ids = ", ".join(str(segment.id) for segment in renewed.segments) or "none"
+            context.log.info("Segments read anew, because their files changed: %s.", ids)
+        outcome = segments.add(
+            taken,
+            executor,
+            commit_user=commit_user_of(context),
+            properties=snapshot_properties(context, target.code_version),
+        )
+        if outcome.snapshot is None:
+            context.log.info("Nothing is new in '%s'; nothing was committed.", source.path)
+        elif outcome.was_already_committed:
+            return result_of_earlier_try(context, table, outcome.snapshot)
+        number = None if outcome.snapshot is None else outcome.snapshot.id
+        return result_of(table, number, {**target.lineage, **outcome_metadata(table, outcome)})
+
+
+@dg.op(name="import_segment", tags={"kind": "paimon"})
+def import_segment(
+    context: dg.OpExecutionContext, config: SegmentImportConfig, paimon: PaimonCatalogResource
+) -> None:
+    """Make the files of a folder part of a Paimon table where they lie, in one snapshot."""
+    identifier = identifier_of(config.table)
+    with dagster_failures(identifier):
+        table = paimon.catalog().get_table(identifier)
+        executor, segments = paimon.new_executor(None), paimon.segments(table)
+        if config.dry_run:
+            plan = segments.plan(config.source, executor)
+            shown = {"paimon/dry_run": True, **plan_metadata(table, plan)}
+            _observe(context, identifier, f"Dry run: {plan_text(plan)}", shown)
+            return
+        step = str(context.node_handle)
+        outcome = segments.add(
+            config.source,
+            executor,
+            commit_user=f"dagster:{context.run.run_id}:{step}",
+            properties={RUN_ID: context.run.run_id, JOB: context.run.job_name, STEP_KEY: step},
+        )
+        metadata, text = outcome_metadata(table, outcome), outcome_text(outcome)
+        if outcome.snapshot is None:
+            _observe(context, identifier, text, metadata)
+            return
+        context.log.info("Table %s: %s", identifier, text)
+        context.log_event(
+            dg.AssetMaterialization(
+                asset_key_of(identifier),
+                description=text,
+                metadata={**metadata, **snapshot_metadata(table, outcome.snapshot)},
+                tags={DATA_VERSION: data_version_of(table, outcome.snapshot).value},
+            )
+        )
+
+
+def _observe(
+    context: dg.OpExecutionContext, identifier: Identifier, text: str, metadata: Metadata
+) -> None:
+    context.log.info("Table %s: %s", identifier, text)
+    context.log_event(
+        dg.AssetObservation(asset_key_of(identifier), description=text, metadata=metadata)
+    )
+
+
+def build_segment_import_job(
+    name: str = "segment_import_job", *, suggestion: SegmentImportConfig | None = None
+) -> dg.JobDefinition:
+    """Return a job that imports the folder its Launchpad names; the catalog is `paimon`.
+
+    Args:
+        name: Of the job.
+        suggestion: What fills the Launchpad; a dry run is a good one.
+    """
+    filled: dict[str, Any] = {}
+    if suggestion is not None:
+        filled["config"] = dg.RunConfig(ops={"import_segment": suggestion})
+
+    @dg.job(
+        name=name,
+        description="Makes the Parquet, ORC, Avro, CSV, JSON or text files of a folder part of a "
+        "table where they lie: no byte is copied. `dry_run` shows what would happen.",
+        **filled,
+    )
+    def run_import() -> None:
+        import_segment()
+
+    return run_import
+
+
+def build_new_segments_sensor(
+    asset: dg.AssetsDefinition,
+    *,
+    source: SegmentSource,
+    name: str | None = None,
+    target: Any = None,
+    minimum_interval_seconds: int = 60,
+) -> dg.SensorDefinition:
+    """Request a run of a segment asset when its folder has partition folders or files it lacks.
+
+    A tick lists the folder in full and reads the table's registry. The run key is made of exactly
+    the new files, so they are requested once. It is shipped stopped.
+
+    Args:
+        asset: From `segment_asset`.
+        source: The asset's.
+        name: Of the sensor; `<table>_new_segments` by default.
+        target: A job or selection to run; the asset by default. It must contain the asset.
+        minimum_interval_seconds: Between ticks.
+    """
+    identifier = identifier_of_asset(asset)
+
+    @dg.sensor(
+        name=name or f"{asset.node_def.name}_new_segments",
+        target=target if target is not None else asset,
+        minimum_interval_seconds=minimum_interval_seconds,
+        default_status=dg.DefaultSensorStatus.STOPPED,
+        description=f"Requests a run when '{source.path}' has files that {identifier} lacks.",
+    )
+    def new_segments(
+        context: dg.SensorEvaluationContext, paimon: PaimonCatalogResource
+    ) -> dg.SkipReason | dg.SensorResult:
+        root = canonical_path(source.path or "")
+        try:
+            files = walk(file_io_for(root, paimon.options), root)
+        except NotFoundError as error:
+            return dg.SkipReason(error.message)
+        held = _held_paths(paimon, identifier)
+        new = [file for file in files if f"{plain_path(root)}/{file.name}" not in held]
+        if not new:
+            return dg.SkipReason(f"All {len(files)} files of '{root}' are in segments.")
+        folders = sorted({file.name.rpartition("/")[0] for file in new})
+        run_key = f"{identifier}:{_digest(new)}"
+        if context.cursor == run_key:
+            return dg.SkipReason(
+                f"{len(new)} new files in {len(folders)} folders were requested already, as run "
+                f"key '{run_key}'; if that run failed, re-execute it."
+            )
+        tags = {"paimon/new_folders": ", ".join(folders)[:200]}
+        request = dg.RunRequest(run_key=run_key, tags=tags)
+        return dg.SensorResult(run_requests=[request], cursor=run_key)
+
+    return new_segments
+
+
+def _held_paths(paimon: PaimonCatalogResource, identifier: Identifier) -> set[str]:
+    try:
+        live = paimon.catalog().get_table(identifier).segments().live()
+    except NotFoundError:
+        return set()
+    return {plain_path(segment.path_of(file)) for segment in live for file in segment.files}
+
+
+def _digest(files: Sequence[FolderFile]) -> str:
+    text = "\n".join(f"{file.name}\t{file.size}\t{file.modified_ms}" for file in files)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def plan_metadata(table: Table, plan: ImportPlan) -> Metadata:
+    """Return what an import would do: files, inferred columns beside the table's, differences."""
+    wanted = table.schema.by_name
+    metadata: Metadata = {
+        "paimon/source": plan.root,
+        "paimon/files": len(plan.files),
+        "paimon/source_rows": plan.row_count,
+        "paimon/source_bytes": sum(file.size for file in plan.files),
+        "paimon/problem": "none" if plan.problem is None else plan.problem.message,
+    }
+    columns = [
+        dg.TableRecord(
+            {
+                "column": column.name,
+                "in the files": column.type_text,
+                "in the table": str(wanted[column.name].type) if column.name in wanted else "–",
+            }
+        )
+        for column in plan.columns
+    ]
+    files = [
+        dg.TableRecord(
+            {
+                "file": file.name,
+                "bytes": file.size,
+                "rows": plan.footers[file.name].rows,
+                "differs": "; ".join(plan.differences.get(file.name, ())),
+            }
+        )
+        for file in plan.files[:_ROWS_SHOWN]
+    ]
+    for key, records in (("paimon/inferred_columns", columns), ("paimon/source_files", files)):
+        if records:
+            metadata[key] = dg.MetadataValue.table(records)
+    return metadata
+
+
+def plan_text(plan: ImportPlan) -> str:
+    """Return one line on what an import would do."""
+    if plan.problem is not None:
+        return f"It would be refused: {plan.problem.message}"
+    rows = _rows_text(plan.row_count, len(plan.files))
+    return f"{rows} in '{plan.root}' would be read where they lie."
+
+
+def outcome_text(outcome: SegmentOutcome) -> str:
+    """Return one line on what an import did."""
+    if outcome.snapshot is None:
+        return "No file is new; nothing was committed."
+    files = sum(len(segment.files) for segment in outcome.segments)
+    rows = sum(segment.row_count for segment in outcome.segments)
+    return f"Snapshot {outcome.snapshot.id}: {_rows_text(rows, files)}, read where they lie."
+
+
+def _rows_text(rows: int, files: int) -> str:
+    return f"{rows:,} rows of {files:,} file{'' if files == 1 else 's'}"
+
+
+def outcome_metadata(table: Table, outcome: SegmentOutcome) -> Metadata:
+    """Return what an import did, and the table's segments as SHOW SEGMENTS has them."""
+    metadata: Metadata = {
+        "paimon/rows_in": sum(segment.row_count for segment in outcome.segments),
+        "paimon/segments_added": len(outcome.segments),
+        "paimon/files_added": sum(len(segment.files) for segment in outcome.segments),
+        "paimon/bytes_referenced": sum(segment.data_size for segment in outcome.segments),
+    }
+    listed = table.segments().listed()
+    live = [segment for segment in listed if segment.status is SegmentStatus.SUCCESS]
+    metadata["paimon/segments_live"] = len(live)
+    if listed:
+        records = [_record(segment) for segment in reversed(listed[-_ROWS_SHOWN:])]
+        metadata["paimon/segments"] = dg.MetadataValue.table(records)
+    return metadata
+
+
+def _record(segment: Segment | Load) -> dg.TableRecord:
+    return dg.TableRecord(
+        {
+            "id": segment.id,
+            "status": segment.status.value,
+            "partition": segment.partition_text or "NA",
+            "format": segment.format,
+            "files": len(segment.files),
+            "rows": segment.row_count,
+            "bytes": segment.data_size,
+            "readers": segment.readers,
+            "path": segment.folder if isinstance(segment, Segment) else "NA",
+        }
+    )

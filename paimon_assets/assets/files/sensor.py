@@ -1,0 +1,103 @@
+"""A sensor that asks for an ingestion run when files have landed."""
+
+import hashlib
+from collections.abc import Iterable
+from typing import Any
+
+import dagster as dg
+
+from paimon_assets.assets.files.ingestion import IngestConfig, source_name_of
+from paimon_assets.assets.files.ledger import (
+    Ledger,
+    SourceFile,
+    compare,
+    ledger_snapshot,
+    load_ledger,
+    names_text,
+)
+from paimon_assets.assets.files.source_files import FileSource
+from paimon_assets.assets.resource import PaimonCatalogResource
+from paimon_assets.assets.translator import identifier_of_asset
+from paimon_assets.engine.control.catalog.catalog import Identifier
+from paimon_assets.engine.errors import NotFoundError
+from paimon_assets.engine.fileio.opening import file_io_for
+
+Ticked = dg.SkipReason | dg.SensorResult
+
+
+def build_new_files_sensor(
+    asset: dg.AssetsDefinition,
+    *,
+    source: FileSource,
+    name: str | None = None,
+    target: Any = None,
+    max_files: int = 100,
+    minimum_interval_seconds: int = 30,
+) -> dg.SensorDefinition:
+    """Request a run of an ingestion asset for the files its table does not hold yet.
+
+    A tick lists the folder once, reads the table's ledger, and requests at most one run, of at most
+    `max_files` files. The run key is made of exactly those files, so they are requested once; the
+    cursor keeps the last run key. It is shipped stopped.
+
+    Args:
+        asset: From `file_ingestion_asset`.
+        source: The asset's.
+        name: Of the sensor; `<table>_new_files` by default.
+        target: A job or selection to run; the asset by default. It must contain the asset.
+        max_files: Most files of one run; 0 for all.
+        minimum_interval_seconds: Between ticks.
+    """
+    identifier = identifier_of_asset(asset)
+    op_name = asset.node_def.name
+
+    @dg.sensor(
+        name=name or f"{op_name}_new_files",
+        target=target if target is not None else asset,
+        minimum_interval_seconds=minimum_interval_seconds,
+        default_status=dg.DefaultSensorStatus.STOPPED,
+        description=f"Requests an ingestion run when new files land for {identifier}.",
+    )
+    def new_files(context: dg.SensorEvaluationContext, paimon: PaimonCatalogResource) -> Ticked:
+        folder = source.folder_path()
+        listed = source.list_files(file_io_for(folder, paimon.options), folder)
+        ledger = _ledger(paimon, identifier, source_name_of(asset.key))
+        pending = compare(listed, ledger)
+        if pending.changed:
+            return dg.SkipReason(
+                f"{names_text(pending.changed)} in '{folder}' changed after being ingested; a run "
+                "would fail. Restore them, or land the new rows under new names."
+            )
+        taken = pending.new[: max_files or None]
+        if not taken:
+            return dg.SkipReason(_why_nothing(folder, listed))
+        run_key = f"{identifier}:{ledger.generation}:{_digest(taken)}"
+        if context.cursor == run_key:
+            return dg.SkipReason(
+                f"{len(taken)} new files in '{folder}' were requested already, as run key "
+                f"'{run_key}'; if that run failed, re-execute it."
+            )
+        config = dg.RunConfig(ops={op_name: IngestConfig(max_files=max_files)})
+        request = dg.RunRequest(run_key=run_key, run_config=config)
+        return dg.SensorResult(run_requests=[request], cursor=run_key)
+
+    return new_files
+
+
+def _ledger(paimon: PaimonCatalogResource, identifier: Identifier, source_name: str) -> Ledger:
+    try:
+        table = paimon.catalog().get_table(identifier)
+    except NotFoundError:
+        return Ledger(source=source_name)
+    return load_ledger(table, source_name, ledger_snapshot(table, source_name))
+
+
+def _why_nothing(folder: str, listed: list[SourceFile]) -> str:
+    if not listed:
+        return f"No file matches in '{folder}', or the folder does not exist."
+    return f"All {len(listed)} files of '{folder}' are ingested."
+
+
+def _digest(files: Iterable[SourceFile]) -> str:
+    text = "\n".join(f"{file.name}\t{file.size_bytes}\t{file.modified_ms}" for file in files)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

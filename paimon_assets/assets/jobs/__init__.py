@@ -1,0 +1,1 @@
+"""Jobs on tables: compaction, maintenance, schema evolution, and what makes them due."""

@@ -1,0 +1,336 @@
+"""The maintenance job: many tables in one run, each by itself, with a summary at the end.
+
+    tables of the form ─▶ one after the other, task after task, each table for a limited time
+                          ├▶ an observation of its asset
+                          └▶ a line for each task ─▶ summary of the run
+
+A table that fails stops no other; the run fails at the end and names it. Every task can be
+repeated: a run that was killed, or a retry, goes on with what is left.
+"""
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from enum import Enum
+
+import dagster as dg
+from pydantic import Field
+
+from paimon_assets.assets.failures import RETRY_WAIT_SECONDS, failure_of
+from paimon_assets.assets.jobs.compaction import DeclaredTable, tables_named
+from paimon_assets.assets.jobs.table_picture import size_text
+from paimon_assets.assets.metadata import Metadata
+from paimon_assets.assets.resource import DEFAULT_RESOURCE_KEY, PaimonCatalogResource
+from paimon_assets.engine.control.catalog.catalog import Identifier
+from paimon_assets.engine.control.clock import SystemClock
+from paimon_assets.engine.errors import (
+    CommitConflictError,
+    CommitUnknownError,
+    InvalidInputError,
+    NotFoundError,
+    PaimonError,
+    StorageError,
+)
+from paimon_assets.engine.table.upkeep.maintenance import (
+    CHEAP_TASKS,
+    Maintenance,
+    MaintenanceReport,
+    MaintenanceTask,
+)
+
+MAINTENANCE_OP = "maintain"
+MAINTENANCE_POOL = "paimon/maintenance"
+"""One maintenance step at a time, if the pool has a limit."""
+
+_MOST_RETRIES = 1
+_RETRIED = (CommitConflictError, CommitUnknownError, StorageError)
+
+
+class MaintenanceChoice(Enum):
+    """What is done for a table; see `MaintenanceTask`."""
+
+    expire_partitions = MaintenanceTask.EXPIRE_PARTITIONS
+    compact_manifests = MaintenanceTask.COMPACT_MANIFESTS
+    create_tags = MaintenanceTask.CREATE_TAGS
+    analyze = MaintenanceTask.ANALYZE
+    expire_tags = MaintenanceTask.EXPIRE_TAGS
+    expire_snapshots = MaintenanceTask.EXPIRE_SNAPSHOTS
+    expire_changelogs = MaintenanceTask.EXPIRE_CHANGELOGS
+    clean_orphans = MaintenanceTask.CLEAN_ORPHANS
+
+
+class MaintenanceConfig(dg.Config):
+    """Which tables are maintained, and what is done for them."""
+
+    tables: list[str] = Field(
+        default=[],
+        description="Tables as database.table; database.* takes all tables of a database. Empty "
+        "takes all tables this job declares.",
+    )
+    tasks: list[MaintenanceChoice] = Field(
+        default=[],
+        description="What is done for each table, in the order of this schema. Empty does all but "
+        "analyze, which reads whole tables.",
+    )
+    orphans_older_than_hours: int = Field(
+        default=24,
+        description="Files no snapshot names are orphans when they are this old; younger ones may "
+        "belong to a write that still runs.",
+    )
+    delete_orphans: bool = Field(
+        default=False, description="Delete orphans; if not, they are only counted."
+    )
+    seconds_per_table: int = Field(
+        default=900,
+        description="After so long no further piece of work begins for a table; the next run goes "
+        "on with it. 0 sets no limit.",
+    )
+    dry_run: bool = Field(
+        default=False, description="Only tell what would be done; delete and commit nothing."
+    )
+
+    def check(self) -> None:
+        """Refuse what the Launchpad cannot.
+
+        Raises:
+            InvalidInputError: Kind `maintenance-config`.
+        """
+        for name in ("orphans_older_than_hours", "seconds_per_table"):
+            if getattr(self, name) < 0:
+                raise InvalidInputError(
+                    f"The maintenance cannot run: {name} is {getattr(self, name)}; give 0 or more.",
+                    kind="maintenance-config",
+                )
+
+
+def build_maintenance_job(
+    tables: Sequence[dg.AssetsDefinition | str | Identifier] = (),
+    name: str = "maintenance_job",
+    *,
+    suggestion: MaintenanceConfig | None = None,
+) -> dg.JobDefinition:
+    """Return the job that maintains tables of the catalog `paimon`.
+
+    Args:
+        tables: Assets or names of tables; the form may name further ones.
+        name: Of the job.
+        suggestion: What fills the Launchpad.
+
+    Raises:
+        InvalidInputError: Something in `tables` is not one table.
+    """
+    declared = [DeclaredTable.of(table) for table in tables]
+
+    @dg.op(
+        name=f"{name}__{MAINTENANCE_OP}",
+        pool=MAINTENANCE_POOL,
+        required_resource_keys={DEFAULT_RESOURCE_KEY},
+        retry_policy=dg.RetryPolicy(max_retries=_MOST_RETRIES, delay=RETRY_WAIT_SECONDS),
+        tags={"kind": "paimon"},
+    )
+    def maintain(context: dg.OpExecutionContext, config: MaintenanceConfig) -> None:
+        paimon: PaimonCatalogResource = getattr(context.resources, DEFAULT_RESOURCE_KEY)
+        _Run(context=context, config=config, paimon=paimon, declared=declared).run()
+
+    @dg.job(
+        name=name,
+        config=dg.RunConfig(ops={MAINTENANCE_OP: suggestion or MaintenanceConfig()}),
+        description="Expires partitions, snapshots, changelogs and tags by the options of each "
+        "table, makes tags that are due, compacts manifests, and finds files that nothing names. "
+        "`dry_run` shows what would be done.",
+    )
+    def job() -> None:
+        maintain.alias(MAINTENANCE_OP)()
+
+    return job
+
+
+class _Run:
+    """One step."""
+
+    def __init__(
+        self,
+        *,
+        context: dg.OpExecutionContext,
+        config: MaintenanceConfig,
+        paimon: PaimonCatalogResource,
+        declared: Sequence[DeclaredTable],
+    ) -> None:
+        self._context = context
+        self._config = config
+        self._paimon = paimon
+        self._declared = declared
+        self._lines: list[dg.TableRecord] = []
+        self._errors: list[tuple[PaimonError, Identifier]] = []
+
+    def run(self) -> None:
+        """Maintain all tables.
+
+        Raises:
+            Failure: At the end, if something was wrong with a table.
+        """
+        try:
+            self._config.check()
+            targets = self._targets()
+        except InvalidInputError as error:
+            raise dg.Failure(error.message, allow_retries=False) from error
+        for target in targets:
+            if self._is_there(target):
+                self._maintain(target)
+        summary: Metadata = {
+            "paimon/tables": len(targets),
+            "paimon/tables_failed": len(self._errors),
+        }
+        if self._lines:
+            summary["paimon/summary"] = dg.MetadataValue.table(self._lines)
+        if not self._errors:
+            self._context.add_output_metadata(summary)
+            return
+        texts = [str(failure_of(error, table).description) for error, table in self._errors]
+        raise dg.Failure(
+            f"{len(texts)} of {len(targets)} tables failed. {' '.join(texts)}",
+            metadata=summary,
+            allow_retries=any(isinstance(error, _RETRIED) for error, _ in self._errors),
+        )
+
+    def _targets(self) -> list[DeclaredTable]:
+        if not self._config.tables:
+            return list(self._declared)
+        catalog = self._paimon.catalog()
+        known = {table.identifier: table for table in self._declared}
+        named = [each for text in self._config.tables for each in tables_named(text, catalog)]
+        return [known.get(each) or DeclaredTable.of(each) for each in dict.fromkeys(named)]
+
+    def _is_there(self, target: DeclaredTable) -> bool:
+        """Whether there is anything to maintain; a table that the form names must exist."""
+        if self._config.tables:
+            return True
+        try:
+            self._paimon.catalog().get_table(target.identifier)
+        except NotFoundError:
+            note = "not there yet"
+            self._lines.append(_line(target, "none", note=note))
+            self._context.log.info("Table %s is %s.", target.identifier, note)
+            return False
+        except PaimonError:  # told where it is maintained
+            return True
+        return True
+
+    def _maintain(self, target: DeclaredTable) -> None:
+        """Do all tasks for one table; the first that fails ends it."""
+        done: list[MaintenanceReport] = []
+        lines: list[dg.TableRecord] = []
+        reports = self._reports(target.identifier)
+        while True:
+            started = time.monotonic()
+            try:
+                report = next(reports, None)
+            except PaimonError as error:
+                self._errors.append((error, target.identifier))
+                lines.append(_line(target, "failed", note=error.message))
+                self._context.log.exception("Table %s: %s", target.identifier, error.message)
+                break
+            if report is None:
+                break
+            done.append(report)
+            lines.append(_report_line(target, report, time.monotonic() - started))
+        # Of many tables those are looked for where something happened.
+        self._lines += [line for line in lines if line.data["count"] or line.data["note"]]
+        if done:
+            self._report(target, done, lines)
+
+    def _report(
+        self,
+        target: DeclaredTable,
+        done: Sequence[MaintenanceReport],
+        lines: Sequence[dg.TableRecord],
+    ) -> None:
+        """Tell the table's asset."""
+        dry = "Dry run: " if self._config.dry_run else ""
+        text = f"{dry}{'; '.join(_texts(done)) or 'Nothing to do'}."
+        self._context.log.info("Table %s: %s", target.identifier, text)
+        metadata: Metadata = {
+            "paimon/dry_run": self._config.dry_run,
+            "paimon/tasks": dg.MetadataValue.table([_without_table(line) for line in lines]),
+            **{f"paimon/{report.task.value}": report.count for report in done},
+        }
+        self._context.log_event(
+            dg.AssetObservation(asset_key=target.asset_key, description=text, metadata=metadata)
+        )
+
+    def _reports(self, identifier: Identifier) -> Iterator[MaintenanceReport]:
+        config = self._config
+        table = self._paimon.catalog().get_table(identifier)
+        limit_ms = config.seconds_per_table * 1000
+        work = replace(
+            table.maintenance(),
+            dry_run=self._config.dry_run,
+            orphans_older_than_ms=config.orphans_older_than_hours * 3_600_000,
+            until_ms=SystemClock().now_millis() + limit_ms if limit_ms else None,
+            commit_user=f"dagster:{self._context.run.run_id}:{self._context.node_handle}:{table.name}",
+        )
+        chosen = {choice.value for choice in config.tasks} or set(CHEAP_TASKS)
+        if MaintenanceTask.ANALYZE in chosen:
+            work = replace(work, executor=self._paimon.new_executor())
+        for task in (task for task in MaintenanceTask if task in chosen):
+            if work.is_time_over:
+                yield MaintenanceReport(task=task, note="not begun", is_complete=False)
+            else:
+                yield self._done(work, task)
+
+    def _done(self, work: Maintenance, task: MaintenanceTask) -> MaintenanceReport:
+        if task is not MaintenanceTask.CLEAN_ORPHANS or self._config.delete_orphans:
+            return work.run(task)
+        report = replace(work, dry_run=True).run(task)
+        note = "counted, not deleted" if report.count else report.note
+        return replace(report, note=note)
+
+
+def _texts(reports: Sequence[MaintenanceReport]) -> Iterator[str]:
+    """Yield what was done, in words; tasks without anything to do are left out."""
+    for report in reports:
+        if report.count or report.note or not report.is_complete:
+            size = f" ({report.files:,} files, {size_text(report.total_bytes)})"
+            note = _note(report)
+            yield (
+                f"{report.task.value}: {report.count:,}"
+                + (size if report.files else "")
+                + (f", {note}" if note else "")
+            )
+
+
+def _note(report: MaintenanceReport) -> str:
+    return report.note if report.is_complete else f"time is over; {report.note}".rstrip("; ")
+
+
+def _report_line(
+    target: DeclaredTable, report: MaintenanceReport, seconds: float
+) -> dg.TableRecord:
+    numbers = (report.count, report.files, report.total_bytes)
+    return _line(target, report.task.value, numbers, seconds=seconds, note=_note(report))
+
+
+def _without_table(line: dg.TableRecord) -> dg.TableRecord:
+    return dg.TableRecord({key: value for key, value in line.data.items() if key != "table"})
+
+
+def _line(
+    target: DeclaredTable,
+    task: str,
+    numbers: tuple[int, int, int] = (0, 0, 0),
+    *,
+    seconds: float = 0,
+    note: str,
+) -> dg.TableRecord:
+    count, files, size = numbers
+    return dg.TableRecord(
+        {
+            "table": str(target.identifier),
+            "task": task,
+            "count": count,
+            "files": files,
+            "bytes": size,
+            "seconds": round(seconds, 3),
+            "note": note,
+        }
+    )

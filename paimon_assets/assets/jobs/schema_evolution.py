@@ -1,0 +1,179 @@
+"""The schema evolution job: a list of changes, looked at first, made only where nothing is lost.
+
+    config ─▶ made already? ─▶ judge ─▶ dry run: observation
+                                 ├─▶ values would be lost: failure, the schema stays
+                                 └─▶ one schema ─▶ materialization
+
+The materialization carries the new columns, so the page of the table's asset shows them, and the
+data version of the last snapshot: what lies downstream is not run again for a change of schema.
+"""
+
+from enum import Enum
+from typing import Any
+
+import dagster as dg
+from pydantic import Field
+
+from paimon_assets.assets.failures import dagster_failures, failure_of
+from paimon_assets.assets.metadata import (
+    DATA_VERSION,
+    Metadata,
+    data_version_of,
+    snapshot_metadata,
+    table_metadata,
+)
+from paimon_assets.assets.resource import PaimonCatalogResource
+from paimon_assets.assets.tables.schema_report import plan_metadata, plan_text
+from paimon_assets.assets.translator import asset_key_of, identifier_of
+from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.evolution.schema_change import SchemaChange
+from paimon_assets.engine.spec.evolution.schema_change_json import changes_from_json
+from paimon_assets.engine.spec.schema.schema import TableSchema
+from paimon_assets.engine.table.schema.schema_changes import (
+    ExecutorChoice,
+    OnOverflow,
+    SchemaChangePlan,
+)
+from paimon_assets.engine.table.table import Table
+
+SCHEMA_EVOLUTION_OP = "evolve_schema"
+
+
+class OverflowChoice(Enum):
+    """What to do if stored values would be lost."""
+
+    refuse = "refuse"
+    allow = "allow"
+
+
+class SchemaEvolutionConfig(dg.Config):
+    """Which table changes, and how. A dry run (the default) only says what would happen."""
+
+    table: str = Field(description="The table: database.table.")
+    changes: list[Any] = Field(
+        description="Changes in the order to apply them, all or none; in the JSON of REST catalogs:"
+        " {action: updateColumnType, fieldNames: [price], newDataType: BIGINT, keepNullability:"
+        " true}. Actions: setOption, removeOption, updateComment, addColumn, renameColumn,"
+        " dropColumn, updateColumnType, updateColumnNullability, updateColumnComment,"
+        " updateColumnDefaultValue, updateColumnPosition, dropPrimaryKey."
+    )
+    dry_run: bool = Field(
+        default=True, description="Only show the diff and what becomes of stored values."
+    )
+    on_overflow: OverflowChoice = Field(
+        default=OverflowChoice.refuse,
+        description="Whether a change that loses stored values is refused or made.",
+    )
+
+
+_EXAMPLE = SchemaEvolutionConfig(table="database.table", changes=[])
+
+
+def build_schema_evolution_job(
+    name: str = "schema_evolution_job", *, example: SchemaEvolutionConfig = _EXAMPLE
+) -> dg.JobDefinition:
+    """Return the job that changes the schema of any table of the catalog.
+
+    Args:
+        name: Of the job.
+        example: What fills the Launchpad.
+    """
+    config = dg.RunConfig(ops={SCHEMA_EVOLUTION_OP: example})
+
+    @dg.job(
+        name=name,
+        config=config,
+        description="Shows what a list of schema changes would do to a table and to the values it "
+        "stores, and makes them if `dry_run` is false and nothing is lost.",
+    )
+    def job() -> None:
+        evolve_schema()
+
+    return job
+
+
+@dg.op(name=SCHEMA_EVOLUTION_OP)
+def evolve_schema(
+    context: dg.OpExecutionContext, config: SchemaEvolutionConfig, paimon: PaimonCatalogResource
+) -> None:
+    """Judge the changes and, unless it is a dry run, make them: one schema, or none."""
+    identifier = identifier_of(config.table)
+    with dagster_failures(identifier):
+        changes = changes_from_json(config.changes)
+        table = paimon.catalog().get_table(identifier)
+        made = None if config.dry_run else table.change_made_since(changes, _began_millis(context))
+        if made is not None:
+            context.log.info("Schema %d was made by an earlier try of this run.", made.id)
+            _report(context, table, made, {})
+            return
+        _evolve(context, config, table, changes, paimon.new_executor)
+
+
+def _evolve(
+    context: dg.OpExecutionContext,
+    config: SchemaEvolutionConfig,
+    table: Table,
+    changes: tuple[SchemaChange, ...],
+    executor: ExecutorChoice,
+) -> None:
+    """Judge the changes, say what was found, and make them unless it is a dry run."""
+    found: Metadata = {}
+
+    def judged(plan: SchemaChangePlan) -> None:
+        context.log.info("Table %s: %s", table.name, plan_text(plan))
+        found.update(plan_metadata(plan, table.path))
+
+    if config.dry_run:
+        planned = table.plan_alter(changes, executor=executor)
+        judged(planned)
+        context.log_event(
+            dg.AssetObservation(
+                asset_key=asset_key_of(table.name),
+                description=f"Dry run: {plan_text(planned)}",
+                metadata={"paimon/dry_run": True, **found},
+            )
+        )
+        return
+    overflow = OnOverflow(config.on_overflow.value)
+    try:
+        plan = table.alter_checked(changes, on_overflow=overflow, executor=executor, judged=judged)
+    except InvalidInputError as error:
+        failure = failure_of(error, identifier_of(table.name))
+        raise dg.Failure(
+            failure.description, metadata={**failure.metadata, **found}, allow_retries=False
+        ) from error
+    if plan.differences:
+        _report(context, table, plan.new, found)
+        context.log.info("Table %s has schema %d now.", table.name, plan.new.id)
+        return
+    context.log.info("Nothing to change; table %s stays at schema %d.", table.name, plan.base.id)
+
+
+def _report(
+    context: dg.OpExecutionContext, table: Table, made: TableSchema, metadata: Metadata
+) -> None:
+    """Report the table as it is now; its asset's page shows the new columns."""
+    table = table.reopened()
+    snapshot = table.latest_snapshot()
+    known = table_metadata(table) if snapshot is None else snapshot_metadata(table, snapshot)
+    tags = {}
+    if snapshot is not None:
+        tags[DATA_VERSION] = data_version_of(table, snapshot).value
+    context.log_event(
+        dg.AssetMaterialization(
+            asset_key=asset_key_of(table.name),
+            description=f"Schema {made.id}.",
+            metadata={**known, **metadata, "paimon/schema_id": made.id},
+            tags=tags,
+        )
+    )
+
+
+def _began_millis(context: dg.OpExecutionContext) -> int:
+    """Return when the run began, or the run that it tries again."""
+    run = context.run
+    record = context.instance.get_run_record_by_id(run.root_run_id or run.run_id)
+    if record is None:
+        return 0
+    seconds = record.start_time or record.create_timestamp.timestamp()
+    return int(seconds * 1000)

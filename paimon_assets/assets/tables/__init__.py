@@ -1,0 +1,1 @@
+"""A table as an asset: the decorator, the IO manager, audits, write modes."""

@@ -1,0 +1,326 @@
+"""PaimonIOManager: what assets return becomes tables, and tables become what assets take.
+
+    a function's value ─▶ handle_output ─▶ one snapshot ─▶ metadata, data version
+    a parameter's type ◀─ load_input ◀─ columns, filter, partitions, a moment or what is new
+
+Frames of every kind go in and come out (`assets.frames`); a parameter's annotation says which. What
+a definition says of its table are metadata keys (`assets.io_metadata`); checks that judge a batch
+before it is committed come with it (`assets.tables.audited_frame`).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import dagster as dg
+import pyarrow as pa
+from pydantic import Field
+
+from paimon_assets.assets.failures import dagster_failures
+from paimon_assets.assets.frames import Frame, FrameKind, frame_kind, from_batches, to_rows
+from paimon_assets.assets.metadata import partition_metadata
+from paimon_assets.assets.partitions import (
+    PARTITION_COLUMNS,
+    PartitionColumns,
+    RunPartitions,
+    column_names,
+    run_partitions,
+)
+from paimon_assets.assets.provenance import output_identity, output_partition_keys
+from paimon_assets.assets.resource import PaimonCatalogResource
+from paimon_assets.assets.tables.audit import BatchAudit, results_without_rows
+from paimon_assets.assets.tables.audited_frame import AuditedFrame, reporting_checks
+from paimon_assets.assets.tables.consumption import Consumed, note, take_consumed
+from paimon_assets.assets.tables.declared_table import ensure_table
+from paimon_assets.assets.tables.io_metadata import (
+    CONSUMER,
+    EXECUTOR,
+    MODE,
+    check_input_keys,
+    check_output_keys,
+    declared_schema,
+    described_read,
+)
+from paimon_assets.assets.tables.table_asset import result_of_earlier_try, result_of_write
+from paimon_assets.assets.tables.table_write import TableWrite, WriteMode, write_mode
+from paimon_assets.assets.translator import TABLE_NAME, identifier_of
+from paimon_assets.engine.control.catalog.catalog import Identifier
+from paimon_assets.engine.errors import InvalidInputError, NotFoundError
+from paimon_assets.engine.spec.metadata.snapshot import Snapshot
+from paimon_assets.engine.spec.schema.schema import Schema, TableSchema
+from paimon_assets.engine.table.read.read_builder import Plan, ReadBuilder
+from paimon_assets.engine.table.schema.schema_inference import infer_schema
+from paimon_assets.engine.table.table import Table
+
+_NO_COLUMNS = TableSchema(id=0, fields=(), highest_field_id=-1)
+"""What a frame is converted to where no table says: its own types."""
+
+
+class PaimonIOManager(dg.ConfigurableIOManager):
+    """Stores what assets and ops return in Paimon tables, and loads it for those downstream.
+
+    The table of an asset is `dagster/table_name` of its metadata, else the last two parts of its
+    key; of an asset with a key of one part, or of an op's output, it lies in `database`.
+    """
+
+    paimon: PaimonCatalogResource
+    database: str = Field(
+        default="default", description="Database of tables whose key does not name one."
+    )
+    mode: str = Field(
+        default=WriteMode.OVERWRITE.value,
+        description="What becomes of rows that are there already, where an asset does not say: "
+        + ", ".join(WriteMode)
+        + ". 'overwrite' replaces the table, or the run's partitions.",
+    )
+
+    def handle_output(self, context: dg.OutputContext, obj: Frame | AuditedFrame) -> None:
+        """Write a frame to the output's table, as one snapshot; None writes nothing.
+
+        Raises:
+            Failure: The frame, the table or the metadata is wrong, or a check kept the rows out;
+                nothing was committed.
+            RetryRequested: A lost race or a failing storage.
+        """
+        definition = context.definition_metadata
+        identifier = self._identifier(context, definition)
+        handed = obj if isinstance(obj, AuditedFrame) else AuditedFrame(frame=obj)
+        with dagster_failures(identifier), reporting_checks(context):
+            check_output_keys(definition, _owner(context))
+            table, frame = self._table_to_write(context, identifier, handed.frame)
+            if table is None:
+                context.log.info("Nothing to write, and no table %s yet.", identifier)
+                handed.results = results_without_rows(handed.checks)
+                return
+            handed.frame = frame
+            self._write(context, table, handed)
+
+    def _write(self, context: dg.OutputContext, table: Table, handed: AuditedFrame) -> None:
+        audit = BatchAudit(handed.checks, table, self.paimon)
+        write = replace(self._write_of(context, table), audit=audit if handed.checks else None)
+        snapshot = write.find_committed()
+        if snapshot is not None:
+            result = result_of_earlier_try(context, table, snapshot)
+            handed.results = audit.results(snapshot, write.replaced())
+        else:
+            executor = context.definition_metadata.get(EXECUTOR)
+            outcome = write.write(handed.frame, self.paimon, executor)
+            snapshot = outcome.snapshot if outcome is not None else None
+            result = result_of_write(context, table, outcome, {})
+            handed.results = audit.results()
+        _report(context, write, result, snapshot)
+
+    def load_input(self, context: dg.InputContext) -> Frame:
+        """Read the upstream table as what the parameter is annotated as.
+
+        Raises:
+            Failure: The table, a column or a moment does not exist, or the type is none of a
+                frame.
+            RetryRequested: The storage failed.
+        """
+        upstream = context.upstream_output
+        produced = upstream.definition_metadata if upstream is not None else {}
+        metadata = {**produced, **context.definition_metadata}
+        identifier = self._identifier(upstream or context, metadata)
+        with dagster_failures(identifier):
+            check_input_keys(context.definition_metadata, f"input '{_input_name(context)}'")
+            kind = frame_kind(context.dagster_type.typing_type)
+            table = self._table_to_read(identifier, declared_schema(metadata))
+            read = described_read(table.new_read_builder(), context.definition_metadata)
+            partitions = _input_partitions(context, table, metadata)
+            if partitions is not None:
+                read = read.with_filter(partitions.predicate())
+            plan = read.plan()
+            _note_consumer(context, table, plan)
+            _log_read(context, table, plan)
+            return self._loaded(kind, read, plan, context.definition_metadata.get(EXECUTOR))
+
+    def _identifier(
+        self, context: dg.OutputContext | dg.InputContext, metadata: Mapping[str, Any]
+    ) -> Identifier:
+        if TABLE_NAME in metadata:
+            return identifier_of(_text(metadata[TABLE_NAME]))
+        if context.has_asset_key:
+            parts = context.asset_key.path
+            return Identifier(*parts[-2:]) if len(parts) > 1 else self._named(parts[0])
+        return self._named(context.name)
+
+    def _named(self, table: str) -> Identifier:
+        return Identifier(self.database, table)
+
+    def _table_to_write(
+        self, context: dg.OutputContext, identifier: Identifier, frame: Frame | None
+    ) -> tuple[Table | None, Frame | None]:
+        """Return the table, and the frame: where its columns made the table, as its rows."""
+        catalog = self.paimon.catalog()
+        metadata = context.definition_metadata
+        schema = declared_schema(metadata)
+        if schema is not None:
+            return ensure_table(catalog, identifier, schema), frame
+        try:
+            return catalog.get_table(identifier), frame
+        except NotFoundError:
+            if frame is None:
+                return None, None
+        executor = self.paimon.new_executor(metadata.get(EXECUTOR))
+        rows = to_rows(frame, executor, _NO_COLUMNS)
+        columns: PartitionColumns | None = metadata.get(PARTITION_COLUMNS)
+        schema = Schema(
+            fields=infer_schema(executor.row_schema(rows)),
+            partition_keys=() if columns is None else column_names(columns),
+        )
+        return ensure_table(catalog, identifier, schema), rows
+
+    def _write_of(self, context: dg.OutputContext, table: Table) -> TableWrite:
+        metadata = {**context.definition_metadata, **context.output_metadata}
+        partitions = None
+        if context.has_asset_partitions:
+            keys, definition = output_partition_keys(context), context.asset_partitions_def
+            partitions = _partitions(keys, definition, metadata, table)
+        consumed = take_consumed(context.run_id, context.step_key)
+        mode = write_mode(_text(metadata.get(MODE, self.mode)), table.name)
+        if consumed and MODE not in metadata and mode is WriteMode.OVERWRITE:
+            raise InvalidInputError(
+                f"What is new in table '{consumed[0].table.name}' would replace all of table "
+                f"'{table.name}'. Say which mode is meant: paimon_output(mode='append'), 'upsert' "
+                "or 'overwrite'.",
+                kind="write-mode",
+                details={"table": table.name},
+            )
+        return TableWrite(
+            table=table,
+            step=output_identity(context),
+            mode=mode,
+            partitions=partitions,
+            code_version=context.asset_spec.code_version if context.has_asset_key else None,
+            consumed=consumed,
+        )
+
+    def _table_to_read(self, identifier: Identifier, schema: Schema | None) -> Table:
+        catalog = self.paimon.catalog()
+        try:
+            return catalog.get_table(identifier)
+        except NotFoundError as error:
+            if schema is not None:
+                # An asset that reads its own earlier rows: before the first there are none.
+                return ensure_table(catalog, identifier, schema)
+            raise NotFoundError(
+                f"Table '{identifier}' does not exist yet. Materialize its asset first, or declare "
+                "its schema (paimon_output(schema=…)) to read it as empty.",
+                kind="table-not-found",
+                details={"table": str(identifier)},
+            ) from error
+
+    def _loaded(self, kind: FrameKind, read: ReadBuilder, plan: Plan, executor: Any) -> Frame:
+        if kind is FrameKind.SPARK:
+            spark: Any = self.paimon.new_executor("spark")
+            return spark.to_dataframe(plan.context, plan.splits)
+        reading = self.paimon.new_executor(executor or "embedded")
+
+        def batches(columns: Sequence[str] | None) -> pa.RecordBatchReader:
+            if columns is None:
+                return read.read(plan, reading)
+            narrowed = replace(plan.context, columns=tuple(columns))
+            return read.read(replace(plan, context=narrowed), reading)
+
+        return from_batches(kind, batches)
+
+
+def _partitions(
+    keys: Sequence[str],
+    definition: dg.PartitionsDefinition[Any],
+    metadata: Mapping[str, Any],
+    table: Table,
+) -> RunPartitions:
+    columns: PartitionColumns | None = metadata.get(PARTITION_COLUMNS)
+    if columns is None:
+        raise InvalidInputError(
+            f"The asset of table '{table.name}' has partitions, but nothing tells which column "
+            f"holds the key: set metadata '{PARTITION_COLUMNS}' "
+            "(paimon_output(partition_column=…)).",
+            kind="partition-column",
+            details={"table": table.name},
+        )
+    return run_partitions(keys, definition, columns, table.schema)
+
+
+def _input_partitions(
+    context: dg.InputContext, table: Table, metadata: Mapping[str, Any]
+) -> RunPartitions | None:
+    """Return the upstream partitions the step reads, None for an asset without partitions."""
+    if not context.has_asset_partitions:
+        return None
+    keys = context.asset_partition_keys
+    return _partitions(keys, context.asset_partitions_def, metadata, table)
+
+
+def _note_consumer(context: dg.InputContext, table: Table, plan: Plan) -> None:
+    """Remember how far a consumer has read; it advances when the step's output is committed."""
+    consumer = context.definition_metadata.get(CONSUMER)
+    if consumer is None or plan.next_snapshot is None:
+        return
+    if not _has_one_output(context):
+        raise InvalidInputError(
+            f"Input '{_input_name(context)}' reads table '{table.name}' as consumer '{consumer}': "
+            "this needs a step with one output and without partitions, for it has one position.",
+            kind="consumer-step",
+            details={"table": table.name, "consumer": consumer},
+        )
+    read = Consumed(table=table, consumer=consumer, next_snapshot=plan.next_snapshot)
+    step = context.step_context
+    note(step.run_id, step.step.key, read)
+
+
+def _has_one_output(context: dg.InputContext) -> bool:
+    """Whether a step reads the input, to make one thing of it."""
+    if not context.has_input_name:  # a person's `load_asset_value`
+        return False
+    step = context.step_context
+    outputs = [item for item in step.step.step_outputs if not item.properties.asset_check_key]
+    return len(outputs) == 1 and not step.has_partition_key and not step.has_partition_key_range
+
+
+def _input_name(context: dg.InputContext) -> str:
+    return context.name if context.has_input_name else context.asset_key.to_user_string()
+
+
+def _log_read(context: dg.InputContext, table: Table, plan: Plan) -> None:
+    snapshot = "no snapshot" if plan.snapshot is None else f"snapshot {plan.snapshot.id}"
+    context.log.info(
+        "Input %s reads %s of %s: %d splits.",
+        _input_name(context),
+        snapshot,
+        table.name,
+        len(plan.splits),
+    )
+
+
+def _report(
+    context: dg.OutputContext,
+    write: TableWrite,
+    result: "dg.MaterializeResult[Any]",
+    snapshot: Snapshot | None,
+) -> None:
+    """Tell Dagster what was written: metadata, data version, and what each partition holds."""
+    context.add_output_metadata(dict(result.metadata or {}))
+    if not context.has_asset_key:
+        return
+    step = context.step_context
+    if result.data_version is not None and not step.has_data_version(context.asset_key):
+        step.set_data_version(context.asset_key, result.data_version)
+    if write.partitions is None or snapshot is None:
+        return
+    reported = partition_metadata(write.table, snapshot, write.partitions)
+    for key, metadata in reported.items():
+        step.add_asset_metadata(metadata, asset_key=context.asset_key, partition_key=key)
+
+
+def _owner(context: dg.OutputContext) -> str:
+    if context.has_asset_key:
+        return f"asset '{context.asset_key.to_user_string()}'"
+    return f"output '{context.name}'"
+
+
+def _text(value: Any) -> str:
+    """Return a metadata value as text; values given while running are wrapped by Dagster."""
+    return str(getattr(value, "value", value))

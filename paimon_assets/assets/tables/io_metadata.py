@@ -1,0 +1,182 @@
+"""What definitions say of tables that an IO manager writes and reads: a few metadata keys.
+
+`paimon_output` and `paimon_input` make them and check their names; they are plain values, so that
+they may be written by hand, show in the UI, and load without a catalog.
+"""
+
+import datetime as dt
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, TypedDict, Unpack
+
+from paimon_assets.assets.metadata import Metadata, declared_columns
+from paimon_assets.assets.partitions import PARTITION_COLUMNS, PartitionColumns
+from paimon_assets.assets.tables.table_write import write_mode
+from paimon_assets.assets.translator import TABLE_NAME, identifier_of
+from paimon_assets.engine.codec.json.metadata_json import schema_from_json, schema_to_json
+from paimon_assets.engine.control.catalog.catalog import Identifier
+from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
+from paimon_assets.engine.table.read.read_builder import ReadBuilder
+
+MODE = "paimon/mode"
+SCHEMA = "paimon/schema"
+EXECUTOR = "paimon/executor"
+COLUMNS = "paimon/columns"
+WHERE = "paimon/where"
+SNAPSHOT = "paimon/snapshot"
+TAG = "paimon/tag"
+TIMESTAMP = "paimon/timestamp"
+BRANCH = "paimon/branch"
+CONSUMER = "paimon/consumer"
+ROW_KINDS = "paimon/row_kinds"
+
+_PREFIX = "paimon/"
+_OF_OUTPUTS = frozenset({MODE, SCHEMA, EXECUTOR, PARTITION_COLUMNS})
+_OF_INPUTS = frozenset(
+    {COLUMNS, WHERE, SNAPSHOT, TAG, TIMESTAMP, BRANCH, CONSUMER, ROW_KINDS, EXECUTOR}
+)
+
+
+class OutputOptions(TypedDict, total=False):
+    """What `paimon_output` takes."""
+
+    table: str | Identifier
+    """`database.table`; by default the last two parts of the asset key."""
+    schema: Schema
+    """The declared table. Without one a table is made from the first frame's columns."""
+    mode: str
+    """What becomes of rows that are there already (`table_write.WriteMode`)."""
+    partition_column: PartitionColumns
+    """The column that holds the key of a partitioned asset; or dimension → column."""
+    executor: Literal["spark", "embedded"]
+    """Who writes; by default the resource decides."""
+
+
+class InputOptions(TypedDict, total=False):
+    """What `paimon_input` takes."""
+
+    table: str | Identifier
+    """`database.table`; by default that of the upstream asset."""
+    columns: Sequence[str]
+    """Only these columns, in this order."""
+    where: str
+    """Only rows this is true for, such as `price > 3 AND region IN ('eu')`."""
+    snapshot: int
+    """The table as of this snapshot."""
+    tag: str
+    """The snapshot a tag holds."""
+    timestamp: dt.datetime | int | str
+    """The newest snapshot that is not younger; see `ReadBuilder.at_timestamp`."""
+    branch: str
+    """A branch of the table."""
+    consumer: str
+    """A name to remember what was read by: first the table, then what changed since."""
+    row_kinds: bool
+    """Read what retracts too, and the kind of each row in a first column, `rowkind`."""
+    executor: Literal["spark", "embedded"]
+    """Who reads what is no Spark frame; by default this process."""
+
+
+def paimon_output(**options: Unpack[OutputOptions]) -> Metadata:
+    """Return metadata for an asset or `dg.Out` that `PaimonIOManager` writes.
+
+    Raises:
+        InvalidInputError: The mode or the table's name is none.
+
+    >>> paimon_output(table="ods.planes", mode="append")
+    {'dagster/table_name': 'ods.planes', 'paimon/mode': 'append'}
+    """
+    metadata: Metadata = {}
+    if "table" in options:
+        metadata[TABLE_NAME] = str(identifier_of(options["table"]))
+    if "schema" in options:
+        schema = options["schema"]
+        stored = schema_to_json(first_table_schema(schema, time_millis=0))
+        metadata |= {SCHEMA: json.loads(stored), **declared_columns(schema)}
+    if "mode" in options:
+        metadata[MODE] = str(write_mode(options["mode"], str(options.get("table", ""))))
+    if "partition_column" in options:
+        metadata[PARTITION_COLUMNS] = options["partition_column"]
+    if "executor" in options:
+        metadata[EXECUTOR] = options["executor"]
+    return metadata
+
+
+def paimon_input(**options: Unpack[InputOptions]) -> Metadata:
+    """Return metadata for a `dg.AssetIn` or `dg.In` that `PaimonIOManager` reads.
+
+    >>> paimon_input(columns=["id"], where="id > 3")
+    {'paimon/columns': ['id'], 'paimon/where': 'id > 3'}
+    """
+    metadata: Metadata = {}
+    for name, value in options.items():
+        if name == "table":
+            metadata[TABLE_NAME] = str(identifier_of(options["table"]))
+        elif isinstance(value, dt.datetime):
+            metadata[_PREFIX + name] = value.isoformat()
+        else:
+            metadata[_PREFIX + name] = list(options["columns"]) if name == "columns" else value
+    return metadata
+
+
+def check_output_keys(metadata: Mapping[str, Any], owner: str) -> None:
+    """Refuse metadata that looks as if it were for the IO manager and is not.
+
+    Raises:
+        InvalidInputError: Kind `metadata-key`; names the key and those that exist.
+    """
+    _check(metadata, _OF_OUTPUTS, owner)
+
+
+def check_input_keys(metadata: Mapping[str, Any], owner: str) -> None:
+    """As `check_output_keys`, for inputs."""
+    _check(metadata, _OF_INPUTS, owner)
+
+
+def _check(metadata: Mapping[str, Any], known: frozenset[str], owner: str) -> None:
+    for key in metadata:
+        if key.startswith(_PREFIX) and key not in known:
+            raise InvalidInputError(
+                f"Metadata '{key}' of {owner} is none that PaimonIOManager knows; expected one of "
+                f"{', '.join(sorted(known))}.",
+                kind="metadata-key",
+            )
+
+
+def declared_schema(metadata: Mapping[str, Any]) -> Schema | None:
+    """Return the schema `paimon_output` put into metadata, if it did.
+
+    Raises:
+        FormatError: It is none.
+    """
+    value = metadata.get(SCHEMA)
+    if value is None:
+        return None
+    stored = schema_from_json(json.dumps(value).encode(), f"metadata '{SCHEMA}'")
+    return Schema(
+        fields=stored.fields,
+        partition_keys=stored.partition_keys,
+        primary_keys=stored.primary_keys,
+        options=stored.options,
+        comment=stored.comment,
+    )
+
+
+def described_read(read: ReadBuilder, metadata: Mapping[str, Any]) -> ReadBuilder:
+    """Return the read that metadata of an input asks for."""
+    if COLUMNS in metadata:
+        read = read.with_columns(metadata[COLUMNS])
+    if WHERE in metadata:
+        read = read.with_filter(metadata[WHERE])
+    if BRANCH in metadata:
+        read = read.at_branch(metadata[BRANCH])
+    if SNAPSHOT in metadata:
+        read = read.at_snapshot(metadata[SNAPSHOT])
+    if TAG in metadata:
+        read = read.at_tag(metadata[TAG])
+    if TIMESTAMP in metadata:
+        read = read.at_timestamp(metadata[TIMESTAMP])
+    if CONSUMER in metadata:
+        read = read.with_consumer(metadata[CONSUMER])
+    return read.with_row_kinds() if metadata.get(ROW_KINDS) else read

@@ -1,0 +1,52 @@
+"""Which columns of a table come unchanged from tables upstream, as their author says."""
+
+from collections.abc import Mapping, Sequence
+
+import dagster as dg
+
+from paimon_assets.assets.metadata import Metadata
+from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.schema.schema import Schema
+
+COLUMN_LINEAGE = "dagster/column_lineage"
+
+PassThrough = Mapping[dg.AssetKey, Sequence[str] | Mapping[str, str]]
+"""Upstream asset → columns that keep their names, or column here → column there."""
+
+
+def lineage_metadata(pass_through: PassThrough, schema: Schema, table: str) -> Metadata:
+    """Return column lineage as metadata, nothing for none.
+
+    Args:
+        pass_through: As declared.
+        schema: Of the table they pass into.
+        table: For messages.
+
+    Raises:
+        InvalidInputError: A column is none of the table (kind `column-lineage`).
+
+    >>> schema = Schema.of({"id": "BIGINT", "name": "STRING"})
+    >>> upstream = dg.AssetKey(["ods", "people"])
+    >>> found = lineage_metadata({upstream: {"name": "full_name"}}, schema, "dm.people")
+    >>> found["dagster/column_lineage"].deps_by_column["name"][0].column_name
+    'full_name'
+    """
+    names = [field.name for field in schema.fields]
+    deps: dict[str, list[dg.TableColumnDep]] = {}
+    for key, columns in pass_through.items():
+        pairs = (
+            columns if isinstance(columns, Mapping) else dict(zip(columns, columns, strict=True))
+        )
+        for name, source in pairs.items():
+            if name not in names:
+                raise InvalidInputError(
+                    f"pass_through names '{name}', which is no column of table {table}: "
+                    f"{', '.join(names)}.",
+                    kind="column-lineage",
+                    details={"table": table, "column": name},
+                )
+            deps.setdefault(name, []).append(dg.TableColumnDep(asset_key=key, column_name=source))
+    if not deps:
+        return {}
+    ordered = {name: deps[name] for name in names if name in deps}
+    return {COLUMN_LINEAGE: dg.TableColumnLineage(deps_by_column=ordered)}

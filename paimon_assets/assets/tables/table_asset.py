@@ -1,0 +1,457 @@
+"""A Paimon table as a Dagster asset: a function returns a frame, the asset is the table.
+
+    function ─▶ frame ─▶ rows of the table's types ─▶ executor ─▶ one snapshot ─▶ metadata
+
+Materializing creates the table or verifies it, and commits once: a retried step finds the commit of
+its earlier try by run, step and partition, and reports it instead of writing again.
+"""
+
+import functools
+import inspect
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field, replace
+from typing import Any, TypedDict, Unpack
+
+import dagster as dg
+
+from paimon_assets.assets.failures import dagster_failures
+from paimon_assets.assets.frames import Frame
+from paimon_assets.assets.metadata import (
+    Metadata,
+    data_version_of,
+    declared_columns,
+    partition_metadata,
+    report_metadata,
+    snapshot_metadata,
+    table_metadata,
+)
+from paimon_assets.assets.partitions import (
+    PARTITION_COLUMNS,
+    PartitionColumns,
+    RunPartitions,
+    column_names,
+    run_partitions,
+)
+from paimon_assets.assets.provenance import partition_keys_of, step_identity, step_key_of
+from paimon_assets.assets.resource import (
+    DEFAULT_RESOURCE_KEY,
+    ExecutorKind,
+    PaimonCatalogResource,
+)
+from paimon_assets.assets.tables.audit import BatchAudit, BatchCheck, reporting_refusals
+from paimon_assets.assets.tables.consumption import take_consumed
+from paimon_assets.assets.tables.declared_table import ensure_table
+from paimon_assets.assets.tables.lineage import PassThrough, lineage_metadata
+from paimon_assets.assets.tables.schema_history import changes_since_last
+from paimon_assets.assets.tables.table_write import TableWrite, WriteMode, write_mode
+from paimon_assets.assets.translator import (
+    STORAGE_KIND,
+    STORAGE_KIND_KEY,
+    TABLE_NAME,
+    URI,
+    asset_key_of,
+    group_of,
+    identifier_of,
+    kinds_of,
+    pool_of,
+    uri_of,
+)
+from paimon_assets.engine.control.catalog.catalog import Identifier
+from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.metadata.snapshot import Snapshot
+from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets.engine.table.table import Table
+from paimon_assets.engine.table.write.write_builder import WriteOutcome
+
+_CONTEXT_NAMES = frozenset({"context", "_context", "context_", "_"})
+"""First parameters Dagster passes the context to."""
+
+
+class AssetOptions(TypedDict, total=False):
+    """What `dg.asset` takes beyond what the table decides; passed on as it is."""
+
+    key: dg.AssetKey | str | Sequence[str]
+    key_prefix: str | Sequence[str]
+    ins: Mapping[str, dg.AssetIn]
+    deps: Iterable[Any]
+    group_name: str
+    description: str
+    owners: Sequence[str]
+    code_version: str
+    tags: Mapping[str, str]
+    metadata: Mapping[str, Any]
+    kinds: AbstractSet[str]
+    partitions_def: dg.PartitionsDefinition[str]
+    automation_condition: dg.AutomationCondition[dg.AssetKey]
+    freshness_policy: dg.FreshnessPolicy
+    retry_policy: dg.RetryPolicy
+    backfill_policy: dg.BackfillPolicy
+    check_specs: Sequence[dg.AssetCheckSpec]
+    before_commit: Sequence[BatchCheck]
+    """Not `dg.asset`'s: checks of each batch; see `assets.tables.audit`."""
+    pass_through: PassThrough
+    """Not `dg.asset`'s: columns that come unchanged from upstream; see `assets.tables.lineage`."""
+    op_tags: Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableTarget:
+    """The table an asset writes, and how."""
+
+    identifier: Identifier
+    schema: Schema
+    """As declared."""
+    executor: ExecutorKind | None = None
+    """Who writes; None leaves it to the resource."""
+    warehouse: str | None = None
+    """Root of the warehouse, if known when definitions load: for `dagster/uri`."""
+    partition_column: PartitionColumns | None = None
+    """Column that holds the partition of a partitioned asset; or dimension → column."""
+    mode: WriteMode = WriteMode.APPEND
+    code_version: str | None = None
+    has_checks: bool = False
+    """Whether the function answers asset checks too."""
+    before_commit: Sequence[BatchCheck] = ()
+    """What judges each batch before it is committed."""
+    lineage: Metadata = field(default_factory=dict)
+    """Column lineage, if it was declared."""
+
+    @classmethod
+    def of(
+        cls,
+        table: str | Identifier,
+        schema: Schema,
+        options: AssetOptions,
+        *,
+        executor: ExecutorKind | None = None,
+        warehouse: str | None = None,
+    ) -> "TableTarget":
+        """Return the target of an asset without partitions, as its options describe it."""
+        return cls(
+            identifier=identifier_of(table),
+            schema=schema,
+            executor=executor,
+            warehouse=warehouse,
+            code_version=options.get("code_version"),
+            has_checks=bool(options.get("check_specs")),
+            before_commit=options.get("before_commit", ()),
+            lineage=lineage_metadata(options.get("pass_through", {}), schema, str(table)),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Production:
+    """What a function returned, taken apart."""
+
+    frame: Frame | None
+    metadata: Metadata
+    check_results: Sequence[dg.AssetCheckResult] = ()
+
+
+def paimon_asset(
+    table: str | Identifier,
+    schema: Schema,
+    *,
+    executor: ExecutorKind | None = None,
+    warehouse: str | None = None,
+    partition_column: PartitionColumns | None = None,
+    mode: str = WriteMode.APPEND,
+    **options: Unpack[AssetOptions],
+) -> Callable[[Callable[..., Any]], dg.AssetsDefinition]:
+    """Make a table the asset of a function that returns its rows.
+
+    The function may take `context`, a `dg.Config`, resources and upstream assets as any asset
+    function does. It returns a frame (see `assets.frames`); or `dg.MaterializeResult(value=frame,
+    metadata=…, check_results=…)`; or None for nothing to write. Rows are appended, or upserted if
+    the table has a primary key. The catalog is the resource `paimon`, or the one whose parameter
+    the function annotates as `PaimonCatalogResource`.
+
+    The asset gets the key `[database, table]`, the database as group, the pool
+    `paimon/<database>.<table>`, its kinds, and storage metadata, unless `options` say otherwise.
+
+    Args:
+        table: `database.table`.
+        schema: The declared table: columns, keys, partitions, options.
+        executor: `spark` or `embedded`; the resource's choice by default.
+        warehouse: Root of the warehouse, to show the table's address before the first run.
+        partition_column: Column that holds the partition of a partitioned asset, or dimension →
+            column; rows outside the run's partitions are refused (see `assets.partitions`).
+        mode: What becomes of rows that are there already (see `table_write.WriteMode`).
+        **options: As for `dg.asset`.
+
+    Raises:
+        InvalidInputError: `table` is no name, `partition_column` no column, or `mode` no mode.
+
+    >>> @paimon_asset("ods.planes", Schema.of({"tailnum": "STRING"}, primary_keys=["tailnum"]))
+    ... def planes() -> Any: ...
+    >>> planes.key
+    AssetKey(['ods', 'planes'])
+    """
+    target = replace(
+        TableTarget.of(table, schema, options, executor=executor, warehouse=warehouse),
+        partition_column=partition_column,
+        mode=write_mode(mode, str(table)),
+    )
+    _check_partition_column(target, is_partitioned="partitions_def" in options)
+
+    def decorate(function: Callable[..., Any]) -> dg.AssetsDefinition:
+        return define_asset(_compute(function, target), target, options)
+
+    return decorate
+
+
+def _check_partition_column(target: TableTarget, *, is_partitioned: bool) -> None:
+    columns = target.partition_column
+    names = [field.name for field in target.schema.fields]
+    for column in () if columns is None else column_names(columns):
+        if column not in names:
+            raise InvalidInputError(
+                f"partition_column '{column}' of table {target.identifier} is none of its "
+                f"columns: {', '.join(names)}.",
+                kind="partition-column",
+            )
+    if is_partitioned != (columns is not None):
+        raise InvalidInputError(
+            f"The asset of table {target.identifier} needs both partitions_def and "
+            "partition_column (which column holds the partition key), or neither.",
+            kind="partition-column",
+        )
+
+
+def define_asset(
+    compute: Callable[..., dg.MaterializeResult[Any]], target: TableTarget, options: AssetOptions
+) -> dg.AssetsDefinition:
+    """Define the asset of a table around a compute function, with all a table asset carries."""
+    settings: dict[str, Any] = {"group_name": group_of(target.identifier), **options}
+    if "key" not in options and "key_prefix" not in options:
+        settings["key"] = asset_key_of(target.identifier)
+    if "key_prefix" in options:
+        settings["name"] = target.identifier.table
+    settings.setdefault("kinds", kinds_of(target.executor))
+    settings.setdefault("description", target.schema.comment or inspect.getdoc(compute))
+    settings["metadata"] = {**_spec_metadata(target), **options.get("metadata", {})}
+    settings["tags"] = {STORAGE_KIND_KEY: STORAGE_KIND, **options.get("tags", {})}
+    settings.pop("pass_through", None)
+    audited = settings.pop("before_commit", ())
+    if audited:
+        specs = [check.spec(_key_of(settings)) for check in audited]
+        settings["check_specs"] = [*settings.get("check_specs", ()), *specs]
+    asset: dg.AssetsDefinition = dg.asset(**settings, pool=pool_of(target.identifier))(
+        reporting_refusals(compute) if audited else compute
+    )
+    return asset
+
+
+def _key_of(settings: Mapping[str, Any]) -> dg.AssetKey:
+    if "key" in settings:
+        return dg.AssetKey.from_coercible(settings["key"])
+    return dg.AssetKey([settings["name"]]).with_prefix(settings["key_prefix"])
+
+
+def _spec_metadata(target: TableTarget) -> Metadata:
+    metadata: Metadata = {TABLE_NAME: str(target.identifier), STORAGE_KIND_KEY: STORAGE_KIND}
+    metadata |= declared_columns(target.schema)
+    if target.partition_column is not None:
+        metadata[PARTITION_COLUMNS] = target.partition_column
+    if target.warehouse is not None:
+        metadata[URI] = uri_of(target.warehouse, target.identifier)
+    return metadata
+
+
+def _compute(
+    function: Callable[..., Any], target: TableTarget
+) -> Callable[..., dg.MaterializeResult[Any]]:
+    """Wrap a person's function: same parameters, plus a context and the catalog."""
+    wanted = list(inspect.signature(function).parameters.values())
+    takes_context = bool(wanted) and wanted[0].name in _CONTEXT_NAMES
+    own_catalog = next((item.name for item in wanted if _is_catalog(item.annotation)), None)
+    catalog_name = own_catalog or DEFAULT_RESOURCE_KEY
+
+    @functools.wraps(function)
+    def compute(
+        context: dg.AssetExecutionContext, *args: Any, **inputs: Any
+    ) -> dg.MaterializeResult[Any]:
+        paimon = inputs[catalog_name] if own_catalog else inputs.pop(catalog_name)
+        given = (context, *args) if takes_context else args
+        return materialize_table(
+            context, paimon, target, lambda _: _taken_apart(function(*given, **inputs))
+        )
+
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    parameters = wanted[1:] if takes_context else wanted
+    if own_catalog is None:
+        catalog = inspect.Parameter(catalog_name, keyword, annotation=PaimonCatalogResource)
+        parameters = [*parameters, catalog]
+    return with_signature(compute, parameters)
+
+
+def with_signature(
+    compute: Callable[..., dg.MaterializeResult[Any]], parameters: Sequence[inspect.Parameter]
+) -> Callable[..., dg.MaterializeResult[Any]]:
+    """Give a compute function the parameters Dagster shall see, after a context."""
+    first = inspect.Parameter(
+        "context",
+        inspect.Parameter.POSITIONAL_OR_KEYWORD,
+        annotation=dg.AssetExecutionContext,
+    )
+    signature = inspect.Signature([first, *parameters], return_annotation=dg.MaterializeResult)
+    compute.__signature__ = signature  # type: ignore[attr-defined]  # because functions take it
+    compute.__annotations__ = {
+        item.name: item.annotation
+        for item in signature.parameters.values()
+        if item.annotation is not inspect.Parameter.empty
+    } | {"return": dg.MaterializeResult}
+    return compute
+
+
+def _is_catalog(annotation: Any) -> bool:
+    if isinstance(annotation, str):
+        return annotation.rsplit(".", 1)[-1] == PaimonCatalogResource.__name__
+    return isinstance(annotation, type) and issubclass(annotation, PaimonCatalogResource)
+
+
+def _taken_apart(returned: Any) -> _Production:
+    if not isinstance(returned, dg.MaterializeResult):
+        return _Production(frame=returned, metadata={})
+    frame = returned.value
+    is_frame = frame is not None and not isinstance(frame, type)
+    return _Production(
+        frame=frame if is_frame else None,
+        metadata=dict(returned.metadata or {}),
+        check_results=tuple(returned.check_results or ()),
+    )
+
+
+def materialize_table(
+    context: dg.AssetExecutionContext,
+    paimon: PaimonCatalogResource,
+    target: TableTarget,
+    produce: Callable[[Table], _Production],
+) -> dg.MaterializeResult[Any]:
+    """Create or verify the table, write what `produce` returns, once, and tell Dagster.
+
+    Raises:
+        Failure: The declaration, the data or the resource is wrong; nothing was committed.
+        RetryRequested: A lost race or a failing storage.
+    """
+    with dagster_failures(target.identifier):
+        table = ensure_table(paimon.catalog(), target.identifier, target.schema)
+        audit = BatchAudit(target.before_commit, table, paimon)
+        write = TableWrite(
+            table=table,
+            step=step_identity(context),
+            mode=target.mode,
+            partitions=_partitions_of(context, target, table),
+            code_version=target.code_version,
+            consumed=take_consumed(context.run.run_id, step_key_of(context)),
+            audit=audit if target.before_commit else None,
+        )
+        earlier = write.find_committed()
+        if earlier is not None and not target.has_checks:
+            _report_partitions(context, write, earlier)
+            checks = audit.results(earlier, write.replaced())
+            return result_of_earlier_try(context, table, earlier, checks)
+        production = produce(table)
+        started = time.monotonic()
+        if earlier is not None:
+            # Checks are asked for in every try; the rows are not written again.
+            _report_partitions(context, write, earlier)
+            checks = [*production.check_results, *audit.results(earlier, write.replaced())]
+            return result_of_earlier_try(context, table, earlier, checks)
+        outcome = write.write(production.frame, paimon, target.executor)
+        _report_partitions(context, write, outcome.snapshot if outcome else None)
+        checks = [*production.check_results, *audit.results()]
+        metadata = {
+            **target.lineage,
+            **changes_since_last(context, table),
+            "paimon/write_seconds": round(time.monotonic() - started, 3),
+            **production.metadata,
+        }
+        return result_of_write(context, table, outcome, metadata, checks)
+
+
+def _partitions_of(
+    context: dg.AssetExecutionContext, target: TableTarget, table: Table
+) -> RunPartitions | None:
+    definition = context.assets_def.partitions_def
+    if target.partition_column is None or definition is None:
+        return None
+    keys = partition_keys_of(context)
+    return run_partitions(keys, definition, target.partition_column, table.schema)
+
+
+def _report_partitions(
+    context: dg.AssetExecutionContext, write: TableWrite, snapshot: Snapshot | None
+) -> None:
+    """Tell Dagster what is true of each partition alone."""
+    if write.partitions is None or snapshot is None:
+        return
+    reported = partition_metadata(write.table, snapshot, write.partitions)
+    for key, metadata in reported.items():
+        context.add_asset_metadata(metadata, asset_key=context.asset_key, partition_key=key)
+
+
+def result_of_earlier_try(
+    context: dg.AssetExecutionContext | dg.OutputContext,
+    table: Table,
+    snapshot: Snapshot,
+    check_results: Sequence[dg.AssetCheckResult] = (),
+) -> dg.MaterializeResult[Any]:
+    """Return the materialization of what an earlier try of this step committed."""
+    context.log.info(
+        "An earlier try of this step committed snapshot %d of %s; it is reported, not repeated.",
+        snapshot.id,
+        table.name,
+    )
+    return result_of(table, snapshot.id, {"paimon/already_committed": True}, check_results)
+
+
+def result_of_write(
+    context: dg.AssetExecutionContext | dg.OutputContext,
+    table: Table,
+    outcome: WriteOutcome | None,
+    metadata: Metadata,
+    check_results: Sequence[dg.AssetCheckResult] = (),
+) -> dg.MaterializeResult[Any]:
+    """Return the materialization of a write; None or no snapshot means nothing was written."""
+    if outcome is None or outcome.snapshot is None:
+        context.log.info("Nothing to write: %s stays as it is.", table.name)
+        return result_of(table, None, {"paimon/rows_in": 0, **metadata}, check_results)
+    report = outcome.report
+    snapshot = outcome.snapshot
+    context.log.info(
+        "Committed snapshot %d of %s: %d rows in, %d written.",
+        snapshot.id,
+        table.name,
+        report.rows_in,
+        report.rows_written,
+    )
+    if report.sequence_wraps:
+        context.log.warning(
+            "%d rows of %s share one sequence value with more rows than its padding can number; "
+            "among those the order is not certain.",
+            report.sequence_wraps,
+            table.name,
+        )
+    return result_of(table, snapshot.id, {**report_metadata(report), **metadata}, check_results)
+
+
+def result_of(
+    table: Table,
+    snapshot_id: int | None,
+    metadata: Metadata,
+    check_results: Sequence[dg.AssetCheckResult] = (),
+) -> dg.MaterializeResult[Any]:
+    """Return the materialization of a snapshot, or of the newest for None."""
+    snapshot = table.snapshot(snapshot_id)
+    if snapshot is None:
+        return dg.MaterializeResult(
+            metadata={**table_metadata(table), **metadata}, check_results=list(check_results)
+        )
+    return dg.MaterializeResult(
+        check_results=list(check_results),
+        metadata={**snapshot_metadata(table, snapshot), **metadata},
+        data_version=data_version_of(table, snapshot),
+    )

@@ -1,0 +1,184 @@
+"""A frame → one snapshot of a table: how it is written, once, and by which step.
+
+`paimon_asset` and `PaimonIOManager` write through here.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from paimon_assets.assets.frames import Frame, is_spark_frame, to_rows
+from paimon_assets.assets.partitions import RunPartitions, only_rows_of
+from paimon_assets.assets.provenance import StepIdentity
+from paimon_assets.assets.resource import PaimonCatalogResource
+from paimon_assets.assets.tables.consumption import Consumed, advance, as_properties
+from paimon_assets.engine.errors import AlreadyExistsError, InvalidInputError
+from paimon_assets.engine.spec.metadata.snapshot import Snapshot
+from paimon_assets.engine.table.read.read_builder import ReadBuilder
+from paimon_assets.engine.table.table import Table
+from paimon_assets.engine.table.write.staged_batch import Audit
+from paimon_assets.engine.table.write.write_builder import WriteBuilder, WriteOutcome
+
+
+class WriteMode(StrEnum):
+    """What becomes of rows that are there already."""
+
+    APPEND = "append"
+    """They stay, the new ones are added; a table with a primary key upserts."""
+    UPSERT = "upsert"
+    """Those with the same primary key are replaced; the table must have one."""
+    OVERWRITE = "overwrite"
+    """All are replaced: those of the table, or of the run's partitions if the asset has some."""
+    OVERWRITE_PARTITIONS = "overwrite_partitions"
+    """Those of the table partitions in which new rows lie are replaced."""
+    ERROR_IF_EXISTS = "error_if_exists"
+    """If there are some, in the table or the run's partitions, the run fails."""
+    IGNORE = "ignore"
+    """If there are some, in the table or the run's partitions, nothing is written."""
+
+
+def write_mode(text: str, table: str) -> WriteMode:
+    """Return the mode of that name.
+
+    Raises:
+        InvalidInputError: There is none; lists those that are.
+    """
+    try:
+        return WriteMode(text)
+    except ValueError:
+        raise InvalidInputError(
+            f"Write mode '{text}' of table '{table}' is unknown; expected one of "
+            f"{', '.join(WriteMode)}.",
+            kind="write-mode",
+            details={"table": table},
+        ) from None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableWrite:
+    """One write of one step."""
+
+    table: Table
+    step: StepIdentity
+    mode: WriteMode = WriteMode.APPEND
+    partitions: RunPartitions | None = None
+    """The run's, if the asset has some; rows outside them are refused."""
+    code_version: str | None = None
+    consumed: tuple[Consumed, ...] = ()
+    """What the step's inputs have read; their consumers go on once the rows are committed."""
+    audit: Audit | None = None
+    """Judges the rows before they are committed."""
+
+    def find_committed(self) -> Snapshot | None:
+        """Return what an earlier try of the step committed."""
+        found = self._identified().find_committed()
+        if found is not None:
+            advance(self.consumed, found.properties)
+        return found
+
+    def replaced(self) -> ReadBuilder | None:
+        """Return a read of what the write replaces, None if it is not known before the rows are."""
+        if self.mode is not WriteMode.OVERWRITE:
+            return None
+        read = self.table.new_read_builder()
+        return read if self.partitions is None else read.with_filter(self.partitions.predicate())
+
+    def write(
+        self, frame: Frame | None, paimon: PaimonCatalogResource, executor_kind: str | None
+    ) -> WriteOutcome | None:
+        """Write a frame and commit it as one snapshot.
+
+        Returns:
+            None if there is no frame, or the mode leaves things as they are.
+
+        Raises:
+            InvalidInputError: The frame does not fit, rows lie outside the partitions, or the
+                mode is not one for this table; nothing was committed.
+            AlreadyExistsError: There are rows, and the mode is `error_if_exists`.
+        """
+        outcome = None if frame is None else self._written(frame, paimon, executor_kind)
+        if frame is not None and outcome is None:
+            return None
+        snapshot = outcome.snapshot if outcome is not None else None
+        advance(self.consumed, {} if snapshot is None else snapshot.properties)
+        return outcome
+
+    def _written(
+        self, frame: Frame, paimon: PaimonCatalogResource, executor_kind: str | None
+    ) -> WriteOutcome | None:
+        writer = self._moded(self._identified())
+        if self.mode is WriteMode.IGNORE and self._has_rows():
+            return None
+        executor = paimon.new_executor(executor_kind)
+        rows = to_rows(frame, executor, self.table.schema)
+        # Of a Spark frame the tasks refuse what lies outside an overwrite: no job of its own.
+        is_checked = self.mode is WriteMode.OVERWRITE and is_spark_frame(rows)
+        if self.partitions is not None and not is_checked:
+            rows = only_rows_of(self.partitions, rows)
+        return writer.write(rows, executor)
+
+    def _identified(self) -> WriteBuilder:
+        writer = self.table.new_write_builder().with_commit_user(self.step.commit_user)
+        if self.audit is not None:
+            writer = writer.with_audit(self.audit, branch=self.step.run_id[:8])
+        said = {**self.step.properties(self.code_version), **as_properties(self.consumed)}
+        return writer.with_properties(said)
+
+    def _moded(self, writer: WriteBuilder) -> WriteBuilder:
+        match self.mode:
+            case WriteMode.APPEND | WriteMode.IGNORE:
+                return writer
+            case WriteMode.UPSERT:
+                self._require_primary_key()
+                return writer
+            case WriteMode.ERROR_IF_EXISTS:
+                self._refuse_rows()
+                return writer.with_last_check(self._refuse_rows)
+            case WriteMode.OVERWRITE_PARTITIONS:
+                self._require_partition_keys()
+                return writer.with_dynamic_overwrite()
+            case WriteMode.OVERWRITE if self.partitions is None:
+                return writer.with_overwrite({})
+            case WriteMode.OVERWRITE:
+                self._require_partition_keys()
+                return writer.with_overwrite_where(self.partitions.predicate())
+
+    def _require_primary_key(self) -> None:
+        if not self.table.schema.has_primary_key:
+            raise InvalidInputError(
+                f"Table '{self.table.name}' has no primary key, so nothing tells which rows an "
+                "upsert replaces. Declare primary_keys, or use mode 'append' or 'overwrite'.",
+                kind="write-mode",
+                details={"table": self.table.name},
+            )
+
+    def _require_partition_keys(self) -> None:
+        keys = self.table.schema.partition_keys
+        columns = [] if self.partitions is None else [item.name for item in self.partitions.fields]
+        others = [name for name in columns if name not in keys]
+        if keys and not others:
+            return
+        partitioning = f"by {', '.join(keys)}, not by '{others[0]}'" if keys else "not at all"
+        raise InvalidInputError(
+            f"Mode '{self.mode}' replaces whole partitions, but table '{self.table.name}' is"
+            f" partitioned {partitioning}."
+            " Declare partition_keys, or use mode 'append' or 'upsert'.",
+            kind="write-mode",
+            details={"table": self.table.name, "column": others[0] if others else None},
+        )
+
+    def _has_rows(self) -> bool:
+        read = self.table.new_read_builder().with_columns(self.table.schema.field_names[:1])
+        if self.partitions is not None:
+            read = read.with_filter(self.partitions.predicate())
+        with read.to_reader() as reader:
+            return any(batch.num_rows for batch in reader)
+
+    def _refuse_rows(self) -> None:
+        if self._has_rows():
+            where = f" in partition '{self.partitions.label}'" if self.partitions else ""
+            raise AlreadyExistsError(
+                f"Table '{self.table.name}' has rows{where} already, and its write mode is "
+                f"'{self.mode}'. Nothing was committed.",
+                kind="rows-exist",
+                details={"table": self.table.name},
+            )

@@ -1,0 +1,176 @@
+"""Commands on a table's history: tags, branches, consumers, rollback.
+
+To list them, read the system tables: `paimon-assets read 'db.t$tags'`.
+"""
+
+import datetime as dt
+
+import click
+
+from paimon_assets.cli.settings import Settings
+from paimon_assets.engine.control.clock import SystemClock
+from paimon_assets.engine.spec.options.option import parse_duration_ms
+
+
+@click.group()
+def tag() -> None:
+    """Create, rename and delete tags."""
+
+
+@tag.command("create")
+@click.argument("target")
+@click.argument("name")
+@click.option("--snapshot", type=int, help="Snapshot id; the newest by default.")
+@click.option("--retain", help="How long the tag is kept, such as '7 d'; for ever by default.")
+@click.option("--if-not-exists", is_flag=True, help="Do nothing if the tag exists.")
+@click.pass_obj
+def tag_create(
+    settings: Settings,
+    /,
+    target: str,
+    name: str,
+    *,
+    snapshot: int | None,
+    retain: str | None,
+    if_not_exists: bool,
+) -> None:
+    """Give a snapshot of TARGET the name NAME."""
+    retained = None if retain is None else dt.timedelta(milliseconds=duration_ms(retain))
+    made = settings.table(target).create_tag(
+        name, snapshot, time_retained=retained, ignore_if_exists=if_not_exists
+    )
+    click.echo(f"tag {made.name} is snapshot {made.snapshot.id}")
+
+
+@tag.command("rename")
+@click.argument("target")
+@click.argument("name")
+@click.argument("new_name")
+@click.pass_obj
+def tag_rename(settings: Settings, /, target: str, name: str, new_name: str) -> None:
+    """Give the tag NAME of TARGET another name."""
+    settings.table(target).tags.rename(name, new_name)
+    click.echo(f"tag {name} is {new_name} now")
+
+
+@tag.command("delete")
+@click.argument("target")
+@click.argument("name")
+@click.pass_obj
+def tag_delete(settings: Settings, /, target: str, name: str) -> None:
+    """Delete the tag NAME of TARGET, with the files that only it kept."""
+    deleted = settings.table(target).delete_tag(name)
+    click.echo(
+        f"tag {name} is deleted, with {deleted.data_files} data files that only it kept"
+        f" ({deleted.data_bytes:,} bytes)"
+    )
+
+
+@click.group()
+def branch() -> None:
+    """Create, delete and fast-forward branches."""
+
+
+@branch.command("create")
+@click.argument("target")
+@click.argument("name")
+@click.option("--tag", "from_tag", help="Begin with this tag; empty by default.")
+@click.option("--snapshot", type=int, help="Begin with this snapshot, which a tag must keep.")
+@click.pass_obj
+def branch_create(
+    settings: Settings, /, target: str, name: str, *, from_tag: str | None, snapshot: int | None
+) -> None:
+    """Make the branch NAME of TARGET; read and write it as TARGET$branch_NAME."""
+    settings.table(target).branches.create(name, tag=from_tag, snapshot_id=snapshot)
+    click.echo(f"branch {name} is made")
+
+
+@branch.command("delete")
+@click.argument("target")
+@click.argument("name")
+@click.pass_obj
+def branch_delete(settings: Settings, /, target: str, name: str) -> None:
+    """Delete the branch NAME of TARGET."""
+    settings.table(target).branches.delete(name)
+    click.echo(f"branch {name} is deleted")
+
+
+@branch.command("drop-audited")
+@click.argument("target")
+@click.option("--older-than", default="7 d", help="Keep those refused since; '7 d' by default.")
+@click.pass_obj
+def branch_drop_audited(settings: Settings, /, target: str, *, older_than: str) -> None:
+    """Delete the branches of batches that checks kept out of TARGET."""
+    before_millis = SystemClock().now_millis() - duration_ms(older_than)
+    dropped = settings.table(target).drop_audited(before_millis=before_millis)
+    click.echo(f"{len(dropped)} branches are deleted{': ' if dropped else ''}{', '.join(dropped)}")
+
+
+@branch.command("fast-forward")
+@click.argument("target")
+@click.argument("name")
+@click.pass_obj
+def branch_fast_forward(settings: Settings, /, target: str, name: str) -> None:
+    """Let TARGET be what its branch NAME is; what it did since they parted is undone."""
+    newest = settings.table(target).branches.fast_forward(name)
+    click.echo(f"{target} is branch {name} now, at snapshot {newest.id}")
+
+
+@click.group()
+def consumer() -> None:
+    """Set and delete how far readers have come."""
+
+
+@consumer.command("reset")
+@click.argument("target")
+@click.argument("name")
+@click.argument("next_snapshot", type=int)
+@click.pass_obj
+def consumer_reset(settings: Settings, /, target: str, name: str, *, next_snapshot: int) -> None:
+    """Let the consumer NAME of TARGET continue at NEXT_SNAPSHOT."""
+    settings.table(target).consumers.reset(name, next_snapshot)
+    click.echo(f"consumer {name} continues at snapshot {next_snapshot}")
+
+
+@consumer.command("delete")
+@click.argument("target")
+@click.argument("name")
+@click.pass_obj
+def consumer_delete(settings: Settings, /, target: str, name: str) -> None:
+    """Forget the consumer NAME of TARGET; snapshots it kept may expire."""
+    settings.table(target).consumers.delete(name)
+    click.echo(f"consumer {name} is deleted")
+
+
+@click.command()
+@click.argument("target")
+@click.option("--snapshot", type=int, help="Snapshot id to go back to.")
+@click.option("--tag", "to_tag", help="Tag to go back to.")
+@click.pass_obj
+def rollback(
+    settings: Settings, /, target: str, *, snapshot: int | None, to_tag: str | None
+) -> None:
+    """Undo what happened to TARGET after a snapshot or a tag. Stop writers first."""
+    given = [way for way in (snapshot, to_tag) if way is not None]
+    if len(given) != 1:
+        raise click.UsageError("Give either --snapshot or --tag.")
+    done = settings.table(target).rollback_to(given[0])
+    click.echo(
+        f"{target} is at snapshot {done.snapshot.id}; {len(done.snapshots)} snapshots and"
+        f" {len(done.tags)} tags are gone, their files stay until a cleaning"
+    )
+
+
+HISTORY_COMMANDS: tuple[click.Command, ...] = (tag, branch, consumer, rollback)
+
+
+def duration_ms(text: str) -> int:
+    """Return a duration such as '7 d' in milliseconds.
+
+    Raises:
+        BadParameter: It is none.
+    """
+    try:
+        return parse_duration_ms(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error

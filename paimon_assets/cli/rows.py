@@ -1,0 +1,63 @@
+"""Commands that change rows: delete, update."""
+
+import click
+
+from paimon_assets.cli.settings import Settings
+from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.table.read.where import parse_expression
+from paimon_assets.engine.table.write.row_change import RowChangeBuilder, RowChangeOutcome
+
+
+@click.command()
+@click.argument("target")
+@click.option("--where", required=True, help="Filter, as in read.")
+@click.option("--dry-run", is_flag=True, help="Only count the rows.")
+@click.pass_obj
+def delete(settings: Settings, /, target: str, *, where: str, dry_run: bool) -> None:
+    """Delete the rows of TARGET for which a filter is true."""
+    _show(_changing(settings, target, dry_run=dry_run).delete(where), "deleted")
+
+
+@click.command()
+@click.argument("target")
+@click.option("--set", "assignments", multiple=True, required=True, help='"COLUMN = EXPRESSION".')
+@click.option("--where", help="Filter, as in read; every row by default.")
+@click.option("--dry-run", is_flag=True, help="Only count the rows.")
+@click.pass_obj
+def update(
+    settings: Settings,
+    /,
+    target: str,
+    *,
+    assignments: tuple[str, ...],
+    where: str | None,
+    dry_run: bool,
+) -> None:
+    """Give the rows of TARGET for which a filter is true new values."""
+    values = {}
+    for text in assignments:
+        name, sign, expression = text.partition("=")
+        if not sign or not name.strip():
+            raise InvalidInputError(f"'{text}' is not \"COLUMN = EXPRESSION\".", kind="column")
+        values[name.strip()] = parse_expression(expression)
+    _show(_changing(settings, target, dry_run=dry_run).update(values, where), "updated")
+
+
+def _changing(settings: Settings, target: str, *, dry_run: bool) -> RowChangeBuilder:
+    builder = settings.table(target).new_row_change_builder()
+    return builder.with_dry_run() if dry_run else builder
+
+
+def _show(outcome: RowChangeOutcome, done: str) -> None:
+    rows = "unknown" if outcome.rows_matched is None else str(outcome.rows_matched)
+    if outcome.snapshot is None:
+        click.echo(f"{rows} rows match, none was {done}")
+        return
+    click.echo(
+        f"{rows} rows {done} in snapshot {outcome.snapshot.id}: {outcome.files_deleted} files went,"
+        f" {outcome.files_added} came"
+    )
+
+
+ROW_COMMANDS = (delete, update)
+"""Commands of the main group."""

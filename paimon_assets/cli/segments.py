@@ -1,0 +1,154 @@
+"""Commands on a table's segments: files of others that it reads where they lie."""
+
+import datetime as dt
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table as Grid
+from rich.text import Text
+
+from paimon_assets.cli.history import duration_ms
+from paimon_assets.cli.settings import Settings
+from paimon_assets.engine.embedded import EmbeddedExecutor
+from paimon_assets.engine.spec.segments.segment import PAIMON_FORMATS, TEXT_FORMATS
+from paimon_assets.engine.table.segments.segment_import import SegmentSource
+from paimon_assets.engine.table.segments.segment_tables import show_segments
+from paimon_assets.engine.table.segments.segments import SegmentOutcome, Segments
+
+_WIDTH_OF_PIPES = 10_000
+_FORMATS = sorted(PAIMON_FORMATS | TEXT_FORMATS)
+_DAY, _SECOND = "%Y-%m-%d", "%Y-%m-%d %H:%M:%S"
+
+
+def _root_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    return click.option(
+        "--root",
+        "roots",
+        multiple=True,
+        envvar="PAIMON_SEGMENT_ROOTS",
+        help="Take files from below this folder only, links followed; may be repeated. By default"
+        " those of PAIMON_SEGMENT_ROOTS, with blanks between them; without, from anywhere.",
+    )(command)
+
+
+@click.group()
+def segments() -> None:
+    """Make folders of others part of a table, without copying a byte."""
+
+
+@segments.command("add")
+@click.argument("target")
+@click.argument("path")
+@click.option(
+    "--format",
+    default="parquet",
+    show_default=True,
+    help=f"One of {', '.join(_FORMATS)}; the texts are read by paimon-assets alone.",
+)
+@click.option("--partition", help="Partition columns, such as day:int, of folders day=1, day=2.")
+@click.option("--only-new", is_flag=True, help="Take the files that no segment holds yet.")
+@click.option("--dry-run", is_flag=True, help="Only say what would happen.")
+@_root_option
+@click.pass_obj
+def segments_add(
+    settings: Settings,
+    /,
+    target: str,
+    path: str,
+    *,
+    dry_run: bool,
+    roots: tuple[str, ...],
+    **options: Any,
+) -> None:
+    """Make the files below PATH part of TARGET where they lie."""
+    source = SegmentSource(path=path, **options)
+    found, executor = _segments(settings, target, roots), EmbeddedExecutor()
+    if not dry_run:
+        _show(found.add(source, executor), "added")
+        return
+    plan = found.plan(source, executor)
+    if plan.problem is not None:
+        raise plan.problem
+    click.echo(
+        f"{len(plan.files)} files with {plan.row_count:,} rows in {len(plan.folders)} folders of"
+        f" '{plan.root}' would be added"
+    )
+
+
+@segments.command("list")
+@click.argument("target")
+@click.option("--limit", type=int, help="Only the newest.")
+@click.pass_obj
+def segments_list(settings: Settings, /, target: str, *, limit: int | None) -> None:
+    """Show the segments of TARGET and its own loads; read 'TARGET$segments' for more."""
+    shown = show_segments(_segments(settings, target).listed(), limit=limit)
+    grid = Grid(*shown.schema.names)
+    for row in shown.to_pylist():
+        grid.add_row(*(Text(value) for value in row.values()))
+    Console(width=None if sys.stdout.isatty() else _WIDTH_OF_PIPES).print(grid)
+
+
+@segments.command("delete")
+@click.argument("target")
+@click.argument("ids", nargs=-1, type=int)
+@click.option(
+    "--before",
+    type=click.DateTime([_DAY, _SECOND]),
+    help="Also folders that were added before this time, in UTC; never the table's own loads.",
+)
+@click.pass_obj
+def segments_delete(
+    settings: Settings, /, target: str, *, ids: tuple[int, ...], before: dt.datetime | None
+) -> None:
+    """Take the segments and loads IDS out of TARGET; files of others stay as they are."""
+    if not ids and before is None:
+        raise click.UsageError("Give ids, or --before.")
+    limit = None if before is None else int(before.replace(tzinfo=dt.UTC).timestamp() * 1000)
+    _show(_segments(settings, target).delete(ids, before_ms=limit), "deleted")
+
+
+@segments.command("refresh")
+@click.argument("target")
+@click.argument("ids", nargs=-1, type=int)
+@_root_option
+@click.pass_obj
+def segments_refresh(
+    settings: Settings, /, target: str, *, ids: tuple[int, ...], roots: tuple[str, ...]
+) -> None:
+    """Take the segments IDS of TARGET, all that were added by default, as their folders are now."""
+    _show(_segments(settings, target, roots).refresh(ids, EmbeddedExecutor()), "read anew")
+
+
+@segments.command("clean")
+@click.argument("target")
+@click.option("--retain", default="7 d", show_default=True, help="Keep those deleted since.")
+@click.option("--force", is_flag=True, help="Forget all that are deleted.")
+@click.pass_obj
+def segments_clean(settings: Settings, /, target: str, *, retain: str, force: bool) -> None:
+    """Forget deleted segments and compacted loads of TARGET; no file of theirs is touched."""
+    gone = _segments(settings, target).clean(retention_ms=duration_ms(retain), force=force)
+    click.echo(f"{len(gone)} deleted segments are forgotten")
+
+
+def _segments(settings: Settings, target: str, roots: tuple[str, ...] = ()) -> Segments:
+    return settings.table(target).segments(roots=roots or None)
+
+
+def _show(outcome: SegmentOutcome, done: str) -> None:
+    if outcome.snapshot is None:
+        click.echo(f"no segment was {done}")
+        return
+    ids = ", ".join(str(segment.id) for segment in outcome.segments)
+    files = sum(len(segment.files) for segment in outcome.segments)
+    rows = sum(segment.row_count for segment in outcome.segments)
+    click.echo(
+        f"segments {ids} with {files} files and {rows:,} rows were {done} in snapshot"
+        f" {outcome.snapshot.id}"
+    )
+
+
+SEGMENT_COMMANDS = (segments,)
+"""Commands of the main group."""

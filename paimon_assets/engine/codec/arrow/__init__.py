@@ -1,0 +1,1 @@
+"""Types and values ⇄ Arrow and numpy."""

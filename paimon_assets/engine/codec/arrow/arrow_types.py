@@ -1,0 +1,212 @@
+"""DataType ⇄ pyarrow.DataType: the only mapping between the two.
+
+Source: `org.apache.paimon.arrow.ArrowFieldTypeConversion`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, cast
+
+import pyarrow as pa
+import pyarrow.types as pat
+
+from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.types.data_types import (
+    MAX_DECIMAL_PRECISION,
+    MAX_LENGTH,
+    ArrayType,
+    AtomicType,
+    DataField,
+    DataType,
+    MapType,
+    MultisetType,
+    RowType,
+    TypeRoot,
+    VectorType,
+)
+
+ArrowType = pa.DataType
+LTZ_ZONE = "UTC"
+"""Zone of the Arrow type of TIMESTAMP WITH LOCAL TIME ZONE: the values are instants."""
+
+_PLAIN: dict[TypeRoot, ArrowType] = {
+    TypeRoot.BOOLEAN: pa.bool_(),
+    TypeRoot.TINYINT: pa.int8(),
+    TypeRoot.SMALLINT: pa.int16(),
+    TypeRoot.INT: pa.int32(),
+    TypeRoot.BIGINT: pa.int64(),
+    TypeRoot.FLOAT: pa.float32(),
+    TypeRoot.DOUBLE: pa.float64(),
+    TypeRoot.CHAR: pa.string(),
+    TypeRoot.VARCHAR: pa.string(),
+    TypeRoot.BINARY: pa.binary(),
+    TypeRoot.VARBINARY: pa.binary(),
+    TypeRoot.DATE: pa.date32(),
+    TypeRoot.TIME: pa.time32("ms"),
+    TypeRoot.BLOB: pa.large_binary(),
+    TypeRoot.VARIANT: pa.struct(
+        [
+            pa.field("value", pa.binary(), nullable=False),
+            pa.field("metadata", pa.binary(), nullable=False),
+        ]
+    ),
+}
+
+
+def to_arrow_type(data_type: DataType) -> ArrowType:
+    """Return the Arrow type of a column of `data_type`.
+
+    Nullability of the type itself belongs to the Arrow *field* (`to_arrow_field`); that of inner
+    types is kept.
+
+    >>> from paimon_assets.engine.spec.types.type_text import parse_type
+    >>> to_arrow_type(parse_type("TIMESTAMP(3) WITH LOCAL TIME ZONE"))
+    TimestampType(timestamp[ms, tz=UTC])
+    """
+    match data_type:
+        case ArrayType(element=element):
+            return pa.list_(_inner_field("element", element))
+        case MultisetType(element=element):
+            return _map(element, pa.field("value", pa.int32(), nullable=False))
+        case MapType(key=key, value=value):
+            return _map(key, _inner_field("value", value))
+        case VectorType(element=element, length=length):
+            return pa.list_(_inner_field("element", element), length)
+        case RowType(fields=fields):
+            return pa.struct([to_arrow_field(field) for field in fields])
+        case AtomicType():
+            return _atomic_to_arrow(data_type)
+        case _:
+            raise TypeError(f"not a complete data type: {data_type!r}")
+
+
+def _inner_field(name: str, data_type: DataType) -> "pa.Field[Any]":
+    return pa.field(name, to_arrow_type(data_type), nullable=data_type.nullable)
+
+
+def _map(key: DataType, value_field: Any) -> ArrowType:
+    key_field: Any = pa.field("key", to_arrow_type(key), nullable=False)
+    return cast("ArrowType", pa.map_(key_field, value_field))
+
+
+def timestamp_unit(precision: int) -> str:
+    """Return the coarsest Arrow unit that holds `precision` fraction digits of a second."""
+    if precision == 0:
+        return "s"
+    if precision <= 3:
+        return "ms"
+    return "us" if precision <= 6 else "ns"
+
+
+def _atomic_to_arrow(data_type: AtomicType) -> ArrowType:
+    precision = data_type.precision or 0
+    match data_type.root:
+        case TypeRoot.DECIMAL:
+            return pa.decimal128(precision, data_type.scale or 0)
+        case TypeRoot.TIMESTAMP:
+            return timestamp_type(timestamp_unit(precision), None)
+        case TypeRoot.TIMESTAMP_LTZ:
+            return timestamp_type(timestamp_unit(precision), LTZ_ZONE)
+        case root:
+            return _PLAIN[root]
+
+
+def timestamp_type(unit: str, zone: str | None) -> ArrowType:
+    """Return Arrow's timestamp of a unit (`s`, `ms`, `us`, `ns`), in a zone or without one."""
+    return pa.timestamp(unit, tz=zone)  # type: ignore[call-overload,no-any-return]  # a unit
+
+
+def to_arrow_field(field: DataField) -> "pa.Field[Any]":
+    """Return the Arrow field of a column: name, type and nullability."""
+    return _inner_field(field.name, field.type)
+
+
+def to_arrow_schema(fields: Sequence[DataField]) -> pa.Schema:
+    """Return the Arrow schema of some columns, in their order."""
+    return pa.schema([to_arrow_field(field) for field in fields])
+
+
+def from_arrow_type(arrow_type: ArrowType, *, nullable: bool = True) -> DataType:
+    """Return the Paimon type that holds every value of an Arrow type.
+
+    For frames without a declared schema: unsigned integers widen, dictionaries count as their
+    values, ids of nested fields are 0, 1, … per struct (`Schema.of` assigns real ones).
+
+    Raises:
+        InvalidInputError: Paimon has no such type (null, duration, interval, union, …).
+
+    >>> str(from_arrow_type(pa.timestamp("us"))), str(from_arrow_type(pa.uint32()))
+    ('TIMESTAMP(6)', 'BIGINT')
+    """
+    found: DataType | None = _from_nested(arrow_type)
+    found = found or _from_parametrised(arrow_type) or _from_plain(arrow_type)
+    if found is None:
+        raise InvalidInputError(
+            f"Paimon has no type for Arrow's {arrow_type}; cast the column first.",
+            kind="arrow-type",
+            details={"arrow_type": str(arrow_type)},
+        )
+    return replace(found, nullable=nullable)
+
+
+_FROM_PLAIN: tuple[tuple[ArrowType, AtomicType], ...] = (
+    *((arrow, AtomicType(root=root)) for root, arrow in list(_PLAIN.items())[:7]),
+    (pa.uint8(), AtomicType(root=TypeRoot.SMALLINT)),
+    (pa.uint16(), AtomicType(root=TypeRoot.INT)),
+    (pa.uint32(), AtomicType(root=TypeRoot.BIGINT)),
+    (pa.uint64(), AtomicType(root=TypeRoot.DECIMAL, precision=20, scale=0)),
+    (pa.float16(), AtomicType(root=TypeRoot.FLOAT)),
+    (pa.date32(), AtomicType(root=TypeRoot.DATE)),
+    (pa.date64(), AtomicType(root=TypeRoot.DATE)),
+    *(
+        (arrow, AtomicType(root=TypeRoot.VARCHAR, length=MAX_LENGTH))
+        for arrow in (pa.string(), pa.large_string(), pa.string_view())
+    ),
+    *(
+        (arrow, AtomicType(root=TypeRoot.VARBINARY, length=MAX_LENGTH))
+        for arrow in (pa.binary(), pa.large_binary(), pa.binary_view())
+    ),
+)
+_FRACTION_DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
+
+
+def _from_plain(arrow_type: ArrowType) -> AtomicType | None:
+    return next((found for arrow, found in _FROM_PLAIN if arrow.equals(arrow_type)), None)
+
+
+def _from_parametrised(arrow_type: Any) -> AtomicType | None:
+    if pat.is_timestamp(arrow_type):
+        root = TypeRoot.TIMESTAMP_LTZ if arrow_type.tz else TypeRoot.TIMESTAMP
+        return AtomicType(root=root, precision=_FRACTION_DIGITS[arrow_type.unit])
+    if pat.is_time(arrow_type):
+        return AtomicType(root=TypeRoot.TIME, precision=_FRACTION_DIGITS[arrow_type.unit])
+    if pat.is_fixed_size_binary(arrow_type):
+        return AtomicType(root=TypeRoot.BINARY, length=arrow_type.byte_width)
+    if pat.is_decimal(arrow_type):
+        precision, scale = arrow_type.precision, arrow_type.scale
+        if 0 <= scale <= precision <= MAX_DECIMAL_PRECISION:
+            return AtomicType(root=TypeRoot.DECIMAL, precision=precision, scale=scale)
+    return None
+
+
+def _from_nested(arrow_type: Any) -> DataType | None:
+    if pat.is_dictionary(arrow_type):
+        return from_arrow_type(arrow_type.value_type)
+    if pat.is_list(arrow_type) or pat.is_large_list(arrow_type):
+        return ArrayType(element=_from_field(arrow_type.value_field))
+    if pat.is_fixed_size_list(arrow_type):
+        return VectorType(element=_from_field(arrow_type.value_field), length=arrow_type.list_size)
+    if pat.is_map(arrow_type):
+        key = from_arrow_type(arrow_type.key_type, nullable=False)
+        return MapType(key=key, value=_from_field(arrow_type.item_field))
+    if pat.is_struct(arrow_type):
+        fields = tuple(
+            DataField(id=position, name=field.name, type=_from_field(field))
+            for position, field in enumerate(arrow_type)
+        )
+        return RowType(fields=fields)
+    return None
+
+
+def _from_field(field: "pa.Field[Any]") -> DataType:
+    return from_arrow_type(field.type, nullable=field.nullable)

@@ -1,0 +1,129 @@
+"""Single values and short columns: internal value ⇄ Arrow.
+
+Internal values are those of `spec.literals`: DATE days, TIME milliseconds of the day, timestamps
+nanoseconds since the epoch, DECIMAL `Decimal`.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pat
+
+from paimon_assets.engine.codec.arrow.arrow_types import timestamp_type, to_arrow_type
+from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.types.data_types import (
+    BINARY_ROOTS,
+    CHARACTER_ROOTS,
+    INTEGER_ROOTS,
+    TIMESTAMP_ROOTS,
+    DataType,
+    TypeRoot,
+)
+from paimon_assets.engine.spec.types.literals import Internal
+
+UNIT_NANOS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1000, "ns": 1}
+"""Nanoseconds of one Arrow time unit."""
+
+
+def to_scalar(value: Internal, data_type: DataType) -> "pa.Scalar[Any]":
+    """Return an internal value as an Arrow scalar, exactly.
+
+    The scalar has the column's Arrow type wherever that holds the value. A literal that it does not
+    hold (1.5 seconds for TIMESTAMP(0), 2³¹ for INT, 1.234 for DECIMAL(10, 2)) gets the next
+    wider type of the same family, so that comparing it with the column is still right.
+
+    Raises:
+        InvalidInputError: No Arrow type of the family holds the value.
+    """
+    arrow_type: Any = to_arrow_type(data_type)
+    if value is None:
+        return _scalar(None, arrow_type)
+    try:
+        if data_type.root in TIMESTAMP_ROOTS:
+            return _timestamp_scalar(int(value), arrow_type)
+        return _plain_scalar(value, data_type, arrow_type)
+    except (pa.ArrowException, OverflowError, ValueError, TypeError) as error:
+        raise InvalidInputError(
+            f"No Arrow value for {value!r} as {data_type}: {error}", kind="literal"
+        ) from error
+
+
+def _scalar(value: Any, arrow_type: Any) -> "pa.Scalar[Any]":
+    scalar: pa.Scalar[Any] = pa.scalar(value, arrow_type)
+    return scalar
+
+
+def _timestamp_scalar(nanos: int, arrow_type: Any) -> "pa.Scalar[Any]":
+    for unit, unit_nanos in UNIT_NANOS.items():
+        if unit_nanos <= UNIT_NANOS[arrow_type.unit] and nanos % unit_nanos == 0:
+            return _scalar(nanos // unit_nanos, timestamp_type(unit, arrow_type.tz))
+    raise AssertionError("nanoseconds divide everything")
+
+
+def _plain_scalar(value: Any, data_type: DataType, arrow_type: Any) -> "pa.Scalar[Any]":
+    try:
+        return _scalar(value, arrow_type)
+    except (pa.ArrowInvalid, OverflowError):
+        if data_type.root in INTEGER_ROOTS:
+            return _scalar(value, pa.int64())
+        if data_type.root is TypeRoot.DECIMAL:
+            return _scalar(value, None)
+        raise
+
+
+def from_scalar(scalar: "pa.Scalar[Any]", data_type: DataType) -> Internal:
+    """Return an Arrow scalar as an internal value.
+
+    The scalar may have another Arrow type of the same family (other units, large strings,
+    dictionaries).
+    """
+    single: Any = scalar
+    return internals(pa.repeat(single, 1), data_type)[0]
+
+
+def internals(column: Any, data_type: DataType) -> list[Internal]:
+    """Return the values of an Array or ChunkedArray as internal values.
+
+    For few rows (partition values, minimum and maximum keys): one Python object a row.
+    """
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks()
+    if isinstance(column, pa.DictionaryArray):
+        column = column.dictionary_decode()
+    root, target = data_type.root, to_arrow_type(data_type)
+    same_family = _FAMILIES.get(root, target.equals)
+    if not same_family(column.type):
+        column = pc.cast(column, target)
+    if root in TIMESTAMP_ROOTS:
+        return _scaled(column.cast(pa.int64()), UNIT_NANOS[column.type.unit])
+    if root is TypeRoot.TIME:
+        column = column.cast(pa.time32("ms")).cast(pa.int32())
+    elif root is TypeRoot.DATE:
+        column = column.cast(pa.date32()).cast(pa.int32())
+    return column.to_pylist()  # type: ignore[no-any-return]  # the plain values are internal
+
+
+def _is_text(arrow_type: Any) -> bool:
+    return pat.is_string(arrow_type) or pat.is_large_string(arrow_type)
+
+
+def _is_bytes(arrow_type: Any) -> bool:
+    return pat.is_binary(arrow_type) or pat.is_large_binary(arrow_type)
+
+
+_FAMILIES: dict[TypeRoot, Callable[[Any], bool]] = {
+    **dict.fromkeys(INTEGER_ROOTS, pat.is_integer),
+    **dict.fromkeys(TIMESTAMP_ROOTS, pat.is_timestamp),
+    **dict.fromkeys(CHARACTER_ROOTS, _is_text),
+    **dict.fromkeys(BINARY_ROOTS, _is_bytes),
+    TypeRoot.DECIMAL: pat.is_decimal,
+    TypeRoot.DATE: pat.is_date,
+    TypeRoot.TIME: pat.is_time,
+}
+"""Arrow types whose values serve for a Paimon type without a cast that could lose something."""
+
+
+def _scaled(column: Any, factor: int) -> list[Internal]:
+    return [None if value is None else value * factor for value in column.to_pylist()]

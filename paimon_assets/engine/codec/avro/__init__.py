@@ -1,0 +1,1 @@
+"""Avro containers, and the manifests that are stored in them."""

@@ -1,0 +1,380 @@
+"""Avro object containers around fastavro: header, blocks, codecs, damage.
+
+A block is the Avro encoding of an array without its frame, so fastavro codes a block in one call;
+logical types are left as the numbers they are stored as.
+Source: https://avro.apache.org/docs/1.12.0/specification/#object-container-files
+"""
+
+import bz2
+import hashlib
+import io
+import json
+import lzma
+import sys
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Protocol
+
+import fastavro
+import pyarrow as pa
+from fastavro.schema import SchemaParseException, UnknownType
+
+from paimon_assets.engine.codec.avro.avro_reader import ReadValue, compile_reader
+from paimon_assets.engine.errors import FormatError
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+MAGIC = b"Obj\x01"
+_SYNC_BYTES = 16
+_CRC_BYTES = 4
+_RECORDS_A_BLOCK = 1000
+
+Record = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class RecordSchema:
+    """A record schema, parsed once."""
+
+    text: bytes
+    """Its JSON, as it stands in the header of a file."""
+    block: Any
+    """fastavro's parsed schema of an array of the records."""
+
+    @staticmethod
+    @lru_cache(maxsize=64)
+    def of(text: bytes) -> "RecordSchema":
+        """Parse a schema; files of one writer share the text, so parsing happens once."""
+        items = _without_logical_types(json.loads(text))
+        return RecordSchema(text, fastavro.parse_schema({"type": "array", "items": items}))
+
+
+def _without_logical_types(schema: Any) -> Any:
+    if isinstance(schema, dict):
+        return {
+            key: _without_logical_types(value)
+            for key, value in schema.items()
+            if key != "logicalType"
+        }
+    if isinstance(schema, list):
+        return [_without_logical_types(branch) for branch in schema]
+    return schema
+
+
+def read_container(data: bytes, path: str) -> Iterator[Record]:
+    """Yield the records of an Avro file, block by block.
+
+    Args:
+        data: The file's content.
+        path: Its path, for messages.
+
+    Raises:
+        FormatError: No Avro file, an unknown codec, or cut or damaged bytes; names the path.
+    """
+    with _naming(path):
+        yield from _records(data)
+
+
+def read_rows(data: bytes, path: str, wanted: RecordSchema) -> Iterator[Sequence[Any]]:
+    """Yield the records of an Avro file as the values of their fields; arrays are tuples.
+
+    Args:
+        data: The file's content.
+        path: Its path, for messages.
+        wanted: Which fields, in which order, records inside records too; those the file lacks are
+            None if they have a default.
+
+    Raises:
+        FormatError: As for `read_container`, or a field without default is missing.
+
+    Cost:
+        About half of `read_container`.
+    """
+    with _naming(path):
+        blocks = _Blocks.of(io.BytesIO(data), len(data))
+        read = _row_reader(blocks.schema, wanted.text)
+        for count, payload in blocks.payloads():
+            at = 0
+            for _ in range(count):
+                row, at = read(payload, at)
+                yield row
+            if at != len(payload):
+                raise FormatError(f"a block of {count} records does not end where it should.")
+
+
+@lru_cache(maxsize=64)
+def _row_reader(written: bytes, wanted: bytes) -> ReadValue:
+    return compile_reader(json.loads(written), json.loads(wanted))
+
+
+@contextmanager
+def _naming(path: str) -> Iterator[None]:
+    """Turn what damaged bytes raise into errors that name the file."""
+    try:
+        yield
+    except FormatError as error:
+        raise _damaged(path, error.message) from error
+    except (
+        EOFError, IndexError, KeyError, ValueError, TypeError, OverflowError, MemoryError, OSError,
+        SystemError,
+        zlib.error, zstd.ZstdError, lzma.LZMAError, pa.ArrowException, SchemaParseException,
+    ) as error:  # fmt: skip
+        if isinstance(error, OSError) and error.errno is not None:
+            raise  # the storage failed; damaged bytes have no error number
+        raise _damaged(path, f"{type(error).__name__}: {error}") from error
+
+
+def _damaged(path: str, what: str) -> FormatError:
+    return FormatError(f"{path}: damaged Avro file, {what}", kind="avro", details={"path": path})
+
+
+def _records(data: bytes) -> Iterator[Record]:
+    blocks = _Blocks.of(io.BytesIO(data), len(data))
+    schema = RecordSchema.of(blocks.schema)
+    for count, payload in blocks.payloads():
+        yield from _decode_block(schema, None, count, payload)
+
+
+class Source(Protocol):
+    """A file open for reading, such as `pyarrow.NativeFile`."""
+
+    def read(self, nbytes: int, /) -> bytes:
+        """Return the next bytes, fewer only at the end."""
+        ...
+
+    def seek(self, position: int, /) -> int:
+        """Go to a position from the beginning."""
+        ...
+
+    def tell(self) -> int:
+        """Return the position."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Blocks:
+    """The blocks of a container, behind its header."""
+
+    source: Any
+    size: int
+    """Bytes of the file."""
+    schema: bytes
+    codec: str
+    sync: bytes
+    start: int
+
+    @staticmethod
+    def of(source: Source, size: int) -> "_Blocks":
+        """Read the header."""
+        if (magic := source.read(len(MAGIC))) != MAGIC:
+            raise FormatError(f"it starts with {magic!r}.")
+        metadata: Any = fastavro.schemaless_reader(source, _METADATA, None)  # type: ignore[arg-type]
+        sync = _take(source, _SYNC_BYTES)
+        codec = metadata.get("avro.codec", b"null").decode()
+        if codec not in _DECOMPRESS:
+            raise FormatError(f"codec '{codec}' is unknown.")
+        return _Blocks(source, size, metadata["avro.schema"], codec, sync, source.tell())
+
+    def payloads(self) -> Iterator[tuple[int, bytes]]:
+        """Yield (number of records, their bytes) of each block."""
+        decompress = _DECOMPRESS[self.codec]
+        self.source.seek(self.start)
+        while self.source.tell() < self.size:
+            count = _read_long(self.source)
+            payload = _take(self.source, _read_long(self.source))
+            if _take(self.source, _SYNC_BYTES) != self.sync:
+                raise FormatError(f"no sync marker before byte {self.source.tell()}.")
+            yield count, decompress(payload)
+
+    def counts(self) -> Iterator[int]:
+        """Yield the number of records of each block without reading them."""
+        self.source.seek(self.start)
+        while self.source.tell() < self.size:
+            yield _read_long(self.source)
+            skipped = _read_long(self.source) + _SYNC_BYTES
+            self.source.seek(self.source.tell() + skipped)
+
+
+class Container:
+    """An open Avro file, read block by block: memory is that of one block.
+
+    Attributes:
+        schema: The record schema of its header, as JSON values.
+    """
+
+    def __init__(self, source: Source, size: int, path: str) -> None:
+        """Read the header of an open file.
+
+        Raises:
+            FormatError: No Avro file, or an unknown codec; names the path.
+        """
+        self._path = path
+        with _naming(path):
+            self._blocks = _Blocks.of(source, size)
+            self._writer = RecordSchema.of(self._blocks.schema)
+            self.schema: Any = json.loads(self._blocks.schema)
+
+    def row_count(self) -> int:
+        """Return the number of records. Cost: a small read for each block."""
+        with _naming(self._path):
+            return sum(self._blocks.counts())
+
+    def blocks(self, names: Sequence[str]) -> Iterator[Sequence[Record]]:
+        """Yield the records of each block, with some of their fields.
+
+        Args:
+            names: Fields to decode; the others are skipped.
+
+        Raises:
+            FormatError: Cut or damaged bytes; names the path.
+        """
+        wanted = self._projected(names)
+        with _naming(self._path):
+            for count, payload in self._blocks.payloads():
+                yield _decode_block(self._writer, wanted, count, payload)
+
+    def _projected(self, names: Sequence[str]) -> RecordSchema | None:
+        fields = [field for field in self.schema["fields"] if field["name"] in names]
+        try:
+            return RecordSchema.of(json.dumps({**self.schema, "fields": fields}).encode())
+        except (
+            SchemaParseException,
+            UnknownType,
+        ):  # a type defined in a field left out: decode all
+            return None
+
+
+def _decode_block(
+    schema: RecordSchema, wanted: RecordSchema | None, count: int, payload: bytes
+) -> Sequence[Record]:
+    if count == 0:
+        return []
+    block = io.BytesIO(b"".join((_long(count), payload, b"\0")))
+    reader_schema = None if wanted is None else wanted.block
+    records: Any = fastavro.schemaless_reader(block, schema.block, reader_schema)
+    if len(records) != count or block.read(1):
+        raise FormatError(f"a block of {count} records does not end where it should.")
+    return records  # type: ignore[no-any-return]
+
+
+def write_container(schema: RecordSchema, records: Sequence[Record]) -> bytes:
+    """Write an Avro file with codec zstandard; without records, only the header.
+
+    The sync marker is a digest of the content, so that equal input gives equal bytes.
+    """
+    blocks = [
+        encode_block(schema, records[start : start + _RECORDS_A_BLOCK], zstd.compress)
+        for start in range(0, len(records), _RECORDS_A_BLOCK)
+    ]
+    digest = hashlib.blake2b(schema.text, digest_size=_SYNC_BYTES)
+    for block in blocks:
+        digest.update(block)
+    sync = digest.digest()
+    header = encode_header(schema, "zstandard", sync)
+    return b"".join((header, *(part for block in blocks for part in (block, sync))))
+
+
+def encode_header(schema: RecordSchema, codec: str, sync: bytes) -> bytes:
+    """Return the header of a container; `sync` (16 bytes) ends it, and every block after it."""
+    metadata = io.BytesIO()
+    header = {"avro.schema": schema.text, "avro.codec": codec.encode()}
+    fastavro.schemaless_writer(metadata, _METADATA, header)
+    return b"".join((MAGIC, metadata.getvalue(), sync))
+
+
+def encode_block(
+    schema: RecordSchema, records: Sequence[Record], compress: Callable[[bytes], bytes]
+) -> bytes:
+    """Return a block of records, without the sync marker behind it."""
+    encoded = io.BytesIO()
+    fastavro.schemaless_writer(encoded, schema.block, records, disable_tuple_notation=True)
+    plain = encoded.getvalue()[len(_long(len(records))) : -1]
+    return frame_block(len(records), plain, compress)
+
+
+def frame_block(count: int, plain: bytes, compress: Callable[[bytes], bytes]) -> bytes:
+    """Return a block of `count` encoded records, without the sync marker behind it."""
+    payload = compress(plain)
+    return b"".join((_long(count), _long(len(payload)), payload))
+
+
+_METADATA = fastavro.parse_schema({"type": "map", "values": "bytes"})
+
+
+def _take(source: Source, count: int) -> bytes:
+    data = source.read(count) if count >= 0 else b""
+    if len(data) != count:
+        raise FormatError(f"it ends too early, {count} bytes were expected.")
+    return data
+
+
+def _read_long(source: Source) -> int:
+    value, shift = 0, 0
+    while True:
+        byte = _take(source, 1)[0]
+        value |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:  # the high bit says that more bytes follow
+            return (value >> 1) ^ -(value & 1)
+
+
+def _long(value: int) -> bytes:
+    """Encode a count, zig-zag and variable length."""
+    rest, encoded = value << 1, bytearray()
+    while rest > 0x7F:  # seven bits a byte
+        encoded.append(rest & 0x7F | 0x80)
+        rest >>= 7
+    encoded.append(rest)
+    return bytes(encoded)
+
+
+def _inflate(payload: bytes) -> bytes:
+    return zlib.decompress(payload, wbits=-15)
+
+
+def _unsnap(payload: bytes) -> bytes:
+    # Raw snappy starts with its plain size, little-endian base 128; Avro appends a CRC32.
+    size, shift, at = 0, 0, 0
+    while True:
+        byte = payload[at]
+        size |= (byte & 0x7F) << shift
+        at, shift = at + 1, shift + 7
+        if byte < 0x80:  # the high bit says that more bytes follow
+            break
+    plain: bytes = pa.Codec("snappy").decompress(payload[:-_CRC_BYTES], size, asbytes=True)
+    if zlib.crc32(plain) != int.from_bytes(payload[-_CRC_BYTES:], "big"):
+        raise FormatError("a snappy block fails its checksum.")
+    return plain
+
+
+def compress_zstd(level: int) -> Callable[[bytes], bytes]:
+    """Return a compressor of codec zstandard."""
+    return lambda payload: zstd.compress(payload, level)
+
+
+def compress_snappy(payload: bytes) -> bytes:
+    """Compress for codec snappy."""
+    packed: bytes = pa.Codec("snappy").compress(payload, asbytes=True)
+    return packed + zlib.crc32(payload).to_bytes(_CRC_BYTES, "big")
+
+
+def deflate(payload: bytes) -> bytes:
+    """Compress for codec deflate."""
+    packer = zlib.compressobj(wbits=-15)
+    return packer.compress(payload) + packer.flush()
+
+
+_DECOMPRESS: dict[str, Callable[[bytes], bytes]] = {
+    "null": bytes,
+    "deflate": _inflate,
+    "snappy": _unsnap,
+    "zstandard": zstd.decompress,
+    "bzip2": bz2.decompress,
+    "xz": lzma.decompress,
+}

@@ -1,0 +1,258 @@
+"""Manifests and manifest lists ⇄ bytes: the records of `manifest-*` and `manifest-list-*`.
+
+Written as Avro with the exact schemas of Java Paimon 2.0, whose newest readers refuse any other
+field order. Reading: `codec.avro.manifest_records`.
+Source: `org.apache.paimon.manifest.ManifestEntrySerializer`, `ManifestFileMetaSerializer`.
+"""
+
+import datetime as dt
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from paimon_assets.engine.codec.avro.avro import Record, write_container
+from paimon_assets.engine.codec.avro.manifest_records import (
+    DAMAGED,
+    array,
+    built_records,
+    damaged_record,
+    field,
+    manifest_rows,
+    nullable,
+    record,
+    record_schema,
+    unsupported_version,
+)
+from paimon_assets.engine.spec.metadata.data_file import DataFileMeta, FileSource
+from paimon_assets.engine.spec.metadata.manifest import FileKind, ManifestEntry, ManifestFileMeta
+from paimon_assets.engine.spec.metadata.simple_stats import EMPTY_ROW, EMPTY_STATS, SimpleStats
+
+MANIFEST_VERSION = 2
+"""`_VERSION` of the records of manifests and manifest lists."""
+
+
+def _stats(name: str) -> Record:
+    counts = nullable("_NULL_COUNTS", array(["null", "long"]))
+    return record(name, field("_MIN_VALUES", "bytes"), field("_MAX_VALUES", "bytes"), counts)
+
+
+_FILE = record(
+    "record__FILE",
+    field("_FILE_NAME", "string"),
+    field("_FILE_SIZE", "long"),
+    field("_ROW_COUNT", "long"),
+    field("_MIN_KEY", "bytes"),
+    field("_MAX_KEY", "bytes"),
+    field("_KEY_STATS", _stats("record__FILE__KEY_STATS")),
+    field("_VALUE_STATS", _stats("record__FILE__VALUE_STATS")),
+    field("_MIN_SEQUENCE_NUMBER", "long"),
+    field("_MAX_SEQUENCE_NUMBER", "long"),
+    field("_SCHEMA_ID", "long"),
+    field("_LEVEL", "int"),
+    field("_EXTRA_FILES", array("string")),
+    nullable("_CREATION_TIME", {"type": "long", "logicalType": "timestamp-millis"}),
+    nullable("_DELETE_ROW_COUNT", "long"),
+    nullable("_EMBEDDED_FILE_INDEX", "bytes"),
+    nullable("_FILE_SOURCE", "int"),
+    nullable("_VALUE_STATS_COLS", array("string")),
+    nullable("_EXTERNAL_PATH", "string"),
+    nullable("_FIRST_ROW_ID", "long"),
+    nullable("_WRITE_COLS", array("string")),
+)
+MANIFEST_SCHEMA = record_schema(
+    field("_VERSION", "int"),
+    field("_KIND", "int"),
+    field("_PARTITION", "bytes"),
+    field("_BUCKET", "int"),
+    field("_TOTAL_BUCKETS", "int"),
+    field("_FILE", _FILE),
+)
+MANIFEST_LIST_SCHEMA = record_schema(
+    field("_VERSION", "int"),
+    field("_FILE_NAME", "string"),
+    field("_FILE_SIZE", "long"),
+    field("_NUM_ADDED_FILES", "long"),
+    field("_NUM_DELETED_FILES", "long"),
+    field("_PARTITION_STATS", _stats("record__PARTITION_STATS")),
+    field("_SCHEMA_ID", "long"),
+    nullable("_MIN_BUCKET", "int"),
+    nullable("_MAX_BUCKET", "int"),
+    nullable("_MIN_LEVEL", "int"),
+    nullable("_MAX_LEVEL", "int"),
+    nullable("_MIN_ROW_ID", "long"),
+    nullable("_MAX_ROW_ID", "long"),
+)
+
+
+KeepEntry = Callable[[FileKind, bytes, int, int], bool]
+"""(kind, partition, bucket, total buckets) → whether an entry is wanted."""
+
+
+def read_manifest(data: bytes, path: str, keep: KeepEntry | None = None) -> list[ManifestEntry]:
+    """Read a manifest.
+
+    Args:
+        data: The file's content.
+        path: Its path, for messages.
+        keep: Runs on the raw record before an entry is built; those it refuses cost half as much.
+
+    Raises:
+        FormatError: Damaged bytes, a missing field or an unknown record version; names the path.
+
+    Cost:
+        About 10 µs an entry.
+    """
+    entries = []
+    try:
+        rows = manifest_rows(data, path, MANIFEST_SCHEMA)
+        for version, number, partition, bucket, total_buckets, file in rows:
+            if version != MANIFEST_VERSION:
+                raise unsupported_version(path, version, MANIFEST_VERSION)
+            kind = _FILE_KINDS[number]
+            if keep is None or keep(kind, partition, bucket, total_buckets):
+                built = _data_file(file)
+                entries.append(ManifestEntry(kind, partition, bucket, total_buckets, built))
+    except DAMAGED as error:
+        raise damaged_record(path, error) from error
+    return entries
+
+
+def read_manifest_list(data: bytes, path: str) -> list[ManifestFileMeta]:
+    """Read a manifest list.
+
+    Raises:
+        FormatError: Damaged bytes, a missing field or an unknown record version; names the path.
+    """
+    return list(built_records(data, path, _manifest_meta, version=MANIFEST_VERSION))
+
+
+def write_manifest(entries: Iterable[ManifestEntry]) -> bytes:
+    """Write a manifest; fields of `_FILE` keep Java's order."""
+    return write_container(MANIFEST_SCHEMA, [_entry_record(entry) for entry in entries])
+
+
+def write_manifest_list(metas: Iterable[ManifestFileMeta]) -> bytes:
+    """Write a manifest list, in the order given."""
+    return write_container(MANIFEST_LIST_SCHEMA, [_meta_record(meta) for meta in metas])
+
+
+_FILE_KINDS = {kind.value: kind for kind in FileKind}
+_FILE_SOURCES: dict[int | None, FileSource | None] = {
+    None: None,
+    **{source.value: source for source in FileSource},
+}
+
+
+def _data_file(values: Sequence[Any]) -> DataFileMeta:
+    (
+        name, size, row_count, min_key, max_key, key_stats, value_stats, min_sequence_number,
+        max_sequence_number, schema_id, level, extra_files, creation_time, delete_row_count,
+        embedded_index, file_source, value_stats_cols, external_path, first_row_id, write_cols,
+    ) = values  # fmt: skip
+    return DataFileMeta(
+        name, size, row_count, schema_id, min_key, max_key, _simple_stats(*key_stats),
+        _simple_stats(*value_stats), min_sequence_number, max_sequence_number, level,
+        tuple(extra_files or ()), _millis(creation_time), delete_row_count, embedded_index,
+        _FILE_SOURCES[file_source], _optional_tuple(value_stats_cols), external_path, first_row_id,
+        _optional_tuple(write_cols),
+    )  # fmt: skip
+
+
+def _optional_tuple(names: Sequence[str] | None) -> tuple[str, ...] | None:
+    return None if names is None else tuple(names)
+
+
+def _simple_stats(
+    min_values: bytes, max_values: bytes, null_counts: Sequence[int | None] | None
+) -> SimpleStats:
+    if max_values == EMPTY_ROW and not null_counts:
+        return EMPTY_STATS
+    return SimpleStats(min_values, max_values, tuple(null_counts or ()))
+
+
+def _millis(value: int | dt.datetime | None) -> int | None:
+    if isinstance(value, dt.datetime):
+        since = value.replace(tzinfo=dt.UTC) - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+        return since // dt.timedelta(milliseconds=1)
+    return value
+
+
+def _manifest_meta(raw: Record) -> ManifestFileMeta:
+    stats = raw["_PARTITION_STATS"]
+    return ManifestFileMeta(
+        file_name=raw["_FILE_NAME"],
+        file_size=raw["_FILE_SIZE"],
+        num_added_files=raw["_NUM_ADDED_FILES"],
+        num_deleted_files=raw["_NUM_DELETED_FILES"],
+        partition_stats=_simple_stats(
+            stats["_MIN_VALUES"], stats["_MAX_VALUES"], stats.get("_NULL_COUNTS")
+        ),
+        schema_id=raw["_SCHEMA_ID"],
+        min_bucket=raw.get("_MIN_BUCKET"),
+        max_bucket=raw.get("_MAX_BUCKET"),
+        min_level=raw.get("_MIN_LEVEL"),
+        max_level=raw.get("_MAX_LEVEL"),
+        min_row_id=raw.get("_MIN_ROW_ID"),
+        max_row_id=raw.get("_MAX_ROW_ID"),
+    )
+
+
+def _entry_record(entry: ManifestEntry) -> Record:
+    return {
+        "_VERSION": MANIFEST_VERSION,
+        "_KIND": entry.kind,
+        "_PARTITION": entry.partition,
+        "_BUCKET": entry.bucket,
+        "_TOTAL_BUCKETS": entry.total_buckets,
+        "_FILE": _file_record(entry.file),
+    }
+
+
+def _file_record(file: DataFileMeta) -> Record:
+    return {
+        "_FILE_NAME": file.file_name,
+        "_FILE_SIZE": file.file_size,
+        "_ROW_COUNT": file.row_count,
+        "_MIN_KEY": file.min_key,
+        "_MAX_KEY": file.max_key,
+        "_KEY_STATS": _stats_record(file.key_stats),
+        "_VALUE_STATS": _stats_record(file.value_stats),
+        "_MIN_SEQUENCE_NUMBER": file.min_sequence_number,
+        "_MAX_SEQUENCE_NUMBER": file.max_sequence_number,
+        "_SCHEMA_ID": file.schema_id,
+        "_LEVEL": file.level,
+        "_EXTRA_FILES": file.extra_files,
+        "_CREATION_TIME": file.creation_time,
+        "_DELETE_ROW_COUNT": file.delete_row_count,
+        "_EMBEDDED_FILE_INDEX": file.embedded_index,
+        "_FILE_SOURCE": file.file_source,
+        "_VALUE_STATS_COLS": file.value_stats_cols,
+        "_EXTERNAL_PATH": file.external_path,
+        "_FIRST_ROW_ID": file.first_row_id,
+        "_WRITE_COLS": file.write_cols,
+    }
+
+
+def _stats_record(stats: SimpleStats) -> Record:
+    return {
+        "_MIN_VALUES": stats.min_values,
+        "_MAX_VALUES": stats.max_values,
+        "_NULL_COUNTS": stats.null_counts,
+    }
+
+
+def _meta_record(meta: ManifestFileMeta) -> Record:
+    return {
+        "_VERSION": MANIFEST_VERSION,
+        "_FILE_NAME": meta.file_name,
+        "_FILE_SIZE": meta.file_size,
+        "_NUM_ADDED_FILES": meta.num_added_files,
+        "_NUM_DELETED_FILES": meta.num_deleted_files,
+        "_PARTITION_STATS": _stats_record(meta.partition_stats),
+        "_SCHEMA_ID": meta.schema_id,
+        "_MIN_BUCKET": meta.min_bucket,
+        "_MAX_BUCKET": meta.max_bucket,
+        "_MIN_LEVEL": meta.min_level,
+        "_MAX_LEVEL": meta.max_level,
+        "_MIN_ROW_ID": meta.min_row_id,
+        "_MAX_ROW_ID": meta.max_row_id,
+    }

@@ -1,0 +1,1 @@
+"""Roaring bitmaps and the deletion vectors made of them."""

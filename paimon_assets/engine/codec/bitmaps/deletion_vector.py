@@ -1,0 +1,169 @@
+"""Deletion vectors ⇄ bytes: which rows of a data file are deleted, as a roaring bitmap.
+
+    index file   byte version = 1, then vectors
+    vector       int32 BE length of body · body (magic, bitmap) · int32 BE CRC32 of body
+
+    32 bits      magic big-endian, bitmap in the portable roaring format
+    64 bits      magic little-endian, int64 LE count, then (int32 LE high bits, 32-bit bitmap) each
+
+Positions are row ordinals of the physical file, from 0.
+Source: `org.apache.paimon.deletionvectors.DeletionVectorsIndexFile`, `BitmapDeletionVector`,
+`Bitmap64DeletionVector`; https://github.com/RoaringBitmap/RoaringFormatSpec
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from pyroaring import BitMap, BitMap64
+
+from paimon_assets.engine.errors import FormatError, InvalidInputError
+from paimon_assets.engine.spec.metadata.index_file import DeletionVectorMeta
+
+INDEX_FILE_VERSION = b"\x01"
+"""First byte of an index file of deletion vectors; alone, an index file without vectors."""
+
+_MAGIC_32 = struct.pack(">i", 1_581_511_376)
+_MAGIC_64 = struct.pack("<i", 1_681_511_377)
+_INT = struct.Struct(">i")
+_CHECKSUM = struct.Struct(">I")
+FRAME_BYTES = _INT.size + _CHECKSUM.size
+"""Length field and checksum around a body."""
+_MAX_32 = 2**32 - 1
+
+_Bitmap: TypeAlias = BitMap | BitMap64
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DeletionVector:
+    """The deleted rows of one data file."""
+
+    rows: npt.NDArray[np.unsignedinteger[Any]]
+    """Positions, ascending, each once; 4 bytes a row, 8 if one is beyond 32 bits."""
+
+    @staticmethod
+    def of(positions: Iterable[int]) -> DeletionVector:
+        """Collect positions, in any order."""
+        return _of_bitmap(BitMap64(positions))
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def last(self) -> int:
+        """The largest position, -1 if there is none."""
+        return int(self.rows[-1]) if len(self.rows) else -1
+
+    def positions(self, start: int, stop: int) -> npt.NDArray[np.unsignedinteger[Any]]:
+        """Return the deleted positions in `[start, stop)`, ascending. Cost: O(log n), no copy."""
+        low, high = np.searchsorted(self.rows, np.array([start, stop], dtype=np.uint64))
+        return self.rows[low:high]
+
+
+def _of_bitmap(bitmap: _Bitmap) -> DeletionVector:
+    rows = np.asarray(bitmap.to_array())
+    fits = not len(rows) or int(rows[-1]) <= _MAX_32
+    return DeletionVector(rows.astype(np.uint32 if fits else np.uint64, copy=False))
+
+
+def encode_vector(vector: DeletionVector, *, bitmap64: bool = False) -> bytes:
+    """Encode a vector with its frame.
+
+    Args:
+        vector: The deleted rows.
+        bitmap64: The 64-bit form, which readers before 1.2 do not know.
+
+    Raises:
+        InvalidInputError: A position needs more than 32 bits, in the 32-bit form.
+    """
+    if bitmap64:
+        body = _MAGIC_64 + _serialized(BitMap64(vector.rows))
+    elif vector.last <= _MAX_32:
+        body = _MAGIC_32 + _serialized(BitMap(vector.rows))
+    else:
+        raise InvalidInputError(
+            f"Row position {vector.last} does not fit a 32-bit deletion vector; write 64-bit ones"
+            " ('deletion-vectors.bitmap64').",
+            kind="deletion-vector",
+        )
+    return _INT.pack(len(body)) + body + _CHECKSUM.pack(zlib.crc32(body))
+
+
+def _serialized(bitmap: _Bitmap) -> bytes:
+    bitmap.run_optimize()
+    data: bytes = bitmap.serialize()
+    return data
+
+
+def decode_vector(data: bytes, path: str, *, length: int | None = None) -> DeletionVector:
+    """Decode a vector with its frame; its magic says which form it has.
+
+    Args:
+        data: From the length field to the checksum; more may follow.
+        path: The index file's path, for messages.
+        length: What the metadata says; other than for 64 bits it leaves the frame out.
+
+    Raises:
+        FormatError: Cut or damaged bytes, a wrong checksum, an unknown magic, or a length other
+            than the metadata's; names the path.
+    """
+    if len(data) < FRAME_BYTES + len(_MAGIC_32):
+        raise _damaged(path, f"it ends after {len(data)} bytes")
+    (body_bytes,) = _INT.unpack_from(data)
+    body = data[_INT.size : _INT.size + max(body_bytes, 0)]
+    if len(body) != body_bytes or len(data) < body_bytes + FRAME_BYTES:
+        raise _damaged(path, f"it should have {body_bytes} bytes, of which {len(body)} are there")
+    magic = body[: len(_MAGIC_32)]
+    if magic not in (_MAGIC_32, _MAGIC_64):
+        raise _damaged(path, f"it begins with the unknown magic {magic.hex()}")
+    noted = body_bytes if magic == _MAGIC_32 else body_bytes + FRAME_BYTES
+    if length is not None and length != noted:
+        raise _damaged(path, f"the table says it has {length} bytes, it says {noted}")
+    (checksum,) = _CHECKSUM.unpack_from(data, _INT.size + body_bytes)
+    if checksum != zlib.crc32(body):
+        raise _damaged(path, "its checksum is wrong")
+    kind: type[_Bitmap] = BitMap if magic == _MAGIC_32 else BitMap64
+    try:
+        return _of_bitmap(kind.deserialize(body[len(magic) :]))
+    except (IndexError, ValueError) as error:
+        raise _damaged(path, "it is no roaring bitmap") from error
+
+
+def _damaged(path: str, what: str) -> FormatError:
+    return FormatError(
+        f"{path}: damaged deletion vector, {what}.", kind="deletion-vector", details={"path": path}
+    )
+
+
+def write_index_file(
+    vectors: Mapping[str, DeletionVector], *, bitmap64: bool = False
+) -> tuple[bytes, tuple[DeletionVectorMeta, ...]]:
+    """Write an index file of deletion vectors.
+
+    Args:
+        vectors: Data file name → its deleted rows.
+        bitmap64: The 64-bit form.
+
+    Returns:
+        (the file's content, where each vector lies).
+    """
+    parts, metas, offset = [INDEX_FILE_VERSION], [], len(INDEX_FILE_VERSION)
+    for name, vector in vectors.items():
+        encoded = encode_vector(vector, bitmap64=bitmap64)
+        metas.append(
+            DeletionVectorMeta(
+                data_file_name=name,
+                offset=offset,
+                length=len(encoded) - (0 if bitmap64 else FRAME_BYTES),
+                cardinality=len(vector),
+            )
+        )
+        parts.append(encoded)
+        offset += len(encoded)
+    return b"".join(parts), tuple(metas)

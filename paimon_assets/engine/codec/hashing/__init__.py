@@ -1,0 +1,1 @@
+"""Hashes of rows and texts: bucket numbers, Hive's and XXH64."""

@@ -1,0 +1,1 @@
+"""Metadata files in JSON: snapshots, schemas, tags, statistics, segments."""

@@ -1,0 +1,264 @@
+"""Snapshot and TableSchema ⇄ the JSON of `snapshot-N` and `schema-N` files.
+
+Members this engine does not know are kept and written back; absent and null are the same, and null
+is never written. Source: `org.apache.paimon.Snapshot`, `org.apache.paimon.schema.SchemaSerializer`.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import TypeGuard, TypeVar, cast
+
+from paimon_assets.engine.errors import FormatError, UnsupportedFeatureError
+from paimon_assets.engine.spec.metadata.snapshot import (
+    CURRENT_SNAPSHOT_VERSION,
+    CommitKind,
+    Snapshot,
+)
+from paimon_assets.engine.spec.options.all_options import BUCKET, FILE_FORMAT
+from paimon_assets.engine.spec.schema.schema import CURRENT_SCHEMA_VERSION, TableSchema
+from paimon_assets.engine.spec.types.type_text import Json, field_to_json, parse_field
+
+T = TypeVar("T")
+_PARQUET_DEFAULT_SINCE = 3
+"""Schema version from which a table without `file.format` holds Parquet, not ORC."""
+
+
+def snapshot_from_json(data: bytes, path: str) -> Snapshot:
+    """Parse a `snapshot-N` file.
+
+    Args:
+        data: The file's content.
+        path: Its path, for messages.
+
+    Raises:
+        FormatError: Damaged JSON, or a member is missing or of the wrong type; names path and
+            member.
+        UnsupportedFeatureError: A newer snapshot version than this engine knows.
+    """
+    members = _Members(data, path)
+    version = members.version(CURRENT_SNAPSHOT_VERSION, "snapshot")
+    kind = members.text("commitKind")
+    if kind not in CommitKind.__members__:
+        raise members.damaged(f"unknown commitKind '{kind}'")
+    return Snapshot(
+        version=version,
+        uuid=members.optional_text("uuid"),
+        id=members.integer("id"),
+        schema_id=members.integer("schemaId"),
+        base_manifest_list=members.text("baseManifestList"),
+        base_manifest_list_size=members.optional_integer("baseManifestListSize"),
+        delta_manifest_list=members.text("deltaManifestList"),
+        delta_manifest_list_size=members.optional_integer("deltaManifestListSize"),
+        changelog_manifest_list=members.optional_text("changelogManifestList"),
+        changelog_manifest_list_size=members.optional_integer("changelogManifestListSize"),
+        index_manifest=members.optional_text("indexManifest"),
+        commit_user=members.text("commitUser"),
+        commit_identifier=members.integer("commitIdentifier"),
+        commit_kind=CommitKind(kind),
+        time_millis=members.integer("timeMillis"),
+        total_record_count=members.integer("totalRecordCount"),
+        delta_record_count=members.integer("deltaRecordCount"),
+        changelog_record_count=members.optional_integer("changelogRecordCount"),
+        watermark=members.optional_integer("watermark"),
+        statistics=members.optional_text("statistics"),
+        properties=members.texts("properties"),
+        next_row_id=members.optional_integer("nextRowId"),
+        unknown=members.rest(),
+    )
+
+
+def snapshot_to_json(snapshot: Snapshot) -> bytes:
+    """Write a `snapshot-N` file: UTF-8 JSON, members in Java's order, nulls left out."""
+    properties: dict[str, Json] = dict(snapshot.properties)
+    return _dump(
+        {
+            "version": snapshot.version,
+            "uuid": snapshot.uuid,
+            "id": snapshot.id,
+            "schemaId": snapshot.schema_id,
+            "baseManifestList": snapshot.base_manifest_list,
+            "baseManifestListSize": snapshot.base_manifest_list_size,
+            "deltaManifestList": snapshot.delta_manifest_list,
+            "deltaManifestListSize": snapshot.delta_manifest_list_size,
+            "changelogManifestList": snapshot.changelog_manifest_list,
+            "changelogManifestListSize": snapshot.changelog_manifest_list_size,
+            "indexManifest": snapshot.index_manifest,
+            "commitUser": snapshot.commit_user,
+            "commitIdentifier": snapshot.commit_identifier,
+            "commitKind": snapshot.commit_kind.value,
+            "timeMillis": snapshot.time_millis,
+            "totalRecordCount": snapshot.total_record_count,
+            "deltaRecordCount": snapshot.delta_record_count,
+            "changelogRecordCount": snapshot.changelog_record_count,
+            "watermark": snapshot.watermark,
+            "statistics": snapshot.statistics,
+            "properties": properties or None,
+            "nextRowId": snapshot.next_row_id,
+        },
+        snapshot.unknown,
+    )
+
+
+def schema_from_json(data: bytes, path: str) -> TableSchema:
+    """Parse a `schema-N` file.
+
+    Defaults that changed with the schema version (one bucket in version 1, ORC before version 3)
+    become explicit options.
+
+    Raises:
+        FormatError: Damaged JSON, a bad type, or a member is missing or of the wrong type; names
+            path and member.
+        UnsupportedFeatureError: A newer schema version than this engine knows.
+    """
+    members = _Members(data, path)
+    version = members.version(CURRENT_SCHEMA_VERSION, "schema")
+    options = dict(members.texts("options"))
+    if version == 1:
+        options.setdefault(BUCKET.key, "1")
+    if version < _PARQUET_DEFAULT_SINCE:
+        options.setdefault(FILE_FORMAT.key, "orc")
+    try:
+        columns = cast("list[Mapping[str, Json]]", members.items("fields"))
+        fields = tuple(parse_field(column) for column in columns)
+    except FormatError as error:
+        raise members.damaged(error.message) from error
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise members.damaged(f"a field cannot be read ({error!r})") from error
+    return TableSchema(
+        version=version,
+        id=members.integer("id"),
+        fields=fields,
+        highest_field_id=members.integer("highestFieldId"),
+        partition_keys=members.names("partitionKeys"),
+        primary_keys=members.names("primaryKeys"),
+        options=options,
+        comment=members.optional_text("comment"),
+        time_millis=members.optional_integer("timeMillis") or 0,
+        unknown=members.rest(),
+    )
+
+
+def schema_to_json(schema: TableSchema) -> bytes:
+    """Write a `schema-N` file: UTF-8 JSON, members in Java's order, nulls left out."""
+    options: dict[str, Json] = dict(schema.options)
+    return _dump(
+        {
+            "version": schema.version,
+            "id": schema.id,
+            "fields": [field_to_json(field) for field in schema.fields],
+            "highestFieldId": schema.highest_field_id,
+            "partitionKeys": list(schema.partition_keys),
+            "primaryKeys": list(schema.primary_keys),
+            "options": options,
+            "comment": schema.comment,
+            "timeMillis": schema.time_millis,
+        },
+        schema.unknown,
+    )
+
+
+def _dump(known: Mapping[str, Json], unknown: Mapping[str, Json]) -> bytes:
+    # Java reads an explicit null comment as the text "null".
+    members: dict[str, Json] = {key: value for key, value in known.items() if value is not None}
+    members.update({key: value for key, value in unknown.items() if key not in known})
+    return json.dumps(members, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+class _Members:
+    """The members of one JSON object, taken out one by one; what is left is unknown."""
+
+    def __init__(self, data: bytes, path: str) -> None:
+        self.path = path
+        try:
+            parsed = json.loads(data)
+        except (ValueError, RecursionError) as error:
+            raise self.damaged(f"not JSON ({error})") from error
+        if not isinstance(parsed, dict):
+            raise self.damaged("not a JSON object")
+        self._left: dict[str, Json] = parsed
+
+    def damaged(self, what: str) -> FormatError:
+        """Return the error that says what is wrong with the file."""
+        return FormatError(
+            f"{self.path}: {what}.", kind="metadata-json", details={"path": self.path}
+        )
+
+    def version(self, newest: int, noun: str) -> int:
+        """Take `version`; very old files have none."""
+        version = self.optional_integer("version")
+        version = 1 if version is None else version
+        if version > newest:
+            raise UnsupportedFeatureError(
+                f"{self.path}: {noun} version {version} is newer than {newest}, the newest this "
+                "engine reads.",
+                kind=f"{noun}-version",
+                details={"path": self.path, "version": version},
+            )
+        return version
+
+    def required(self, key: str) -> Json:
+        """Take a member that must be there and not null."""
+        value = self._left.pop(key, None)
+        if value is None:
+            raise self.damaged(f"member '{key}' is missing")
+        return value
+
+    def _expected(self, key: str, value: Json, noun: str) -> FormatError:
+        return self.damaged(f"member '{key}' is {value!r} instead of {noun}")
+
+    def integer(self, key: str) -> int:
+        """Take a 64-bit integer."""
+        value = self.required(key)
+        if not isinstance(value, int) or isinstance(value, bool) or not -(2**63) <= value < 2**63:
+            raise self._expected(key, value, "a 64-bit integer")
+        return value
+
+    def optional_integer(self, key: str) -> int | None:
+        """Take a 64-bit integer that may be absent."""
+        return None if self._absent(key) else self.integer(key)
+
+    def text(self, key: str) -> str:
+        """Take a text."""
+        value = self.required(key)
+        if not isinstance(value, str):
+            raise self._expected(key, value, "a text")
+        return value
+
+    def optional_text(self, key: str) -> str | None:
+        """Take a text that may be absent."""
+        return None if self._absent(key) else self.text(key)
+
+    def items(self, key: str) -> list[Json]:
+        """Take a list."""
+        value = self.required(key)
+        if not isinstance(value, list):
+            raise self._expected(key, value, "a list")
+        return value
+
+    def names(self, key: str) -> tuple[str, ...]:
+        """Take a list of texts; absent is empty."""
+        value = [] if self._absent(key) else self.items(key)
+        if not _all_texts(value):
+            raise self._expected(key, value, "a list of texts")
+        return tuple(value)
+
+    def texts(self, key: str) -> dict[str, str]:
+        """Take an object of texts; absent is empty."""
+        value = {} if self._absent(key) else self.required(key)
+        if not isinstance(value, dict) or not _all_texts(list(value.values())):
+            raise self._expected(key, value, "an object of texts")
+        return cast("dict[str, str]", value)
+
+    def rest(self) -> dict[str, Json]:
+        """Return what nobody took."""
+        return self._left
+
+    def _absent(self, key: str) -> bool:
+        if self._left.get(key) is None:
+            self._left.pop(key, None)
+            return True
+        return False
+
+
+def _all_texts(values: list[Json]) -> TypeGuard[list[str]]:
+    return all(isinstance(value, str) for value in values)

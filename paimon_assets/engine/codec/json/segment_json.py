@@ -1,0 +1,178 @@
+"""The segment registry ⇄ JSON.
+
+{"version": 1, "writer": "…", "nextId": 3, "segments": [{"id": 0, …, "files": [[name, …], …]}],
+ "loads": [{"id": 2, …, "files": [names, sizes, rows]}], "mark": [snapshot id, delta list]}
+
+`loads` and `mark` came later and may be absent; an engine that does not know them drops them when
+it changes the list. That costs loads their ids, which are then given anew, and no segment its own:
+so the version stays 1, and older engines go on reading such tables.
+"""
+
+import base64
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from paimon_assets.engine.errors import FormatError
+from paimon_assets.engine.spec.segments.segment import (
+    Load,
+    LoadFile,
+    Segment,
+    SegmentCommit,
+    SegmentFile,
+    SegmentStatus,
+)
+
+_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentList:
+    """All segments a table has or had, by id."""
+
+    next_id: int = 0
+    segments: tuple[Segment, ...] = ()
+    loads: tuple[Load, ...] = ()
+    """What the table's own snapshots brought, up to `mark`."""
+    mark: SegmentCommit | None = None
+    """The newest snapshot that was looked at for loads."""
+
+
+def segments_to_json(listed: SegmentList, *, writer: str = "") -> bytes:
+    """Encode a registry.
+
+    Args:
+        listed: What it holds.
+        writer: Of this one write, so that nobody takes another's for their own.
+    """
+    members = {
+        "version": _VERSION,
+        "writer": writer,
+        "nextId": listed.next_id,
+        "segments": [_segment_json(segment) for segment in listed.segments],
+        "loads": [_load_json(load) for load in listed.loads],
+        "mark": _commit_json(listed.mark),
+    }
+    return json.dumps(members, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def segments_from_json(data: bytes, path: str) -> SegmentList:
+    """Decode a registry.
+
+    Raises:
+        FormatError: Damaged, or of a later version; names the file.
+    """
+    try:
+        return _segment_list(json.loads(data))
+    except (ValueError, KeyError, TypeError) as error:
+        raise FormatError(
+            f"The segment registry '{path}' is damaged or of a later version: {error!r}.",
+            kind="segment-registry",
+            details={"path": path},
+        ) from error
+
+
+def _segment_list(members: dict[str, Any]) -> SegmentList:
+    if members["version"] != _VERSION:
+        raise ValueError(f"version {members['version']}")
+    return SegmentList(
+        next_id=members["nextId"],
+        segments=tuple(_segment(item) for item in members["segments"]),
+        loads=tuple(_load(item) for item in members.get("loads", ())),
+        mark=_commit(members.get("mark")),
+    )
+
+
+def _segment_json(segment: Segment) -> dict[str, Any]:
+    return {
+        "id": segment.id,
+        "status": segment.status.value,
+        "path": segment.path,
+        "folder": segment.folder,
+        "format": segment.format,
+        "partition": base64.b64encode(segment.partition).decode(),
+        "partitionSpec": segment.partition_text,
+        "schemaId": segment.schema_id,
+        "commitUser": segment.commit_user,
+        "loadStartTime": segment.load_start_ms,
+        "loadEndTime": segment.load_end_ms,
+        "added": _commit_json(segment.added),
+        "removed": _commit_json(segment.removed),
+        "removedTime": segment.removed_ms,
+        "options": dict(segment.options),
+        "files": [
+            [file.name, file.size, file.modified_ms, file.rows, file.file_name]
+            for file in segment.files
+        ],
+    }
+
+
+def _segment(item: dict[str, Any]) -> Segment:
+    return Segment(
+        id=item["id"],
+        status=SegmentStatus(item["status"]),
+        path=item["path"],
+        folder=item["folder"],
+        format=item["format"],
+        partition=base64.b64decode(item["partition"]),
+        partition_text=item["partitionSpec"],
+        schema_id=item["schemaId"],
+        commit_user=item["commitUser"],
+        load_start_ms=item["loadStartTime"],
+        load_end_ms=item["loadEndTime"],
+        added=_commit(item["added"]),
+        removed=_commit(item["removed"]),
+        removed_ms=item["removedTime"],
+        options=item["options"],
+        files=tuple(_file(file) for file in item["files"]),
+    )
+
+
+def _file(item: Sequence[Any]) -> SegmentFile:
+    name, size, modified_ms, rows, file_name = item
+    return SegmentFile(
+        name=name, size=size, modified_ms=modified_ms, rows=rows, file_name=file_name
+    )
+
+
+def _load_json(load: Load) -> dict[str, Any]:
+    return {
+        "id": load.id,
+        "added": _commit_json(load.added),
+        "partitionSpec": load.partition_text,
+        "partitionCount": load.partition_count,
+        "format": load.format,
+        "schemaId": load.schema_id,
+        "loadStartTime": load.load_start_ms,
+        "loadEndTime": load.load_end_ms,
+        "compactedInto": load.compacted_into,
+        "removedTime": load.removed_ms,
+        "files": list(map(list, zip(*load.files, strict=True))),
+    }
+
+
+def _load(item: dict[str, Any]) -> Load:
+    return Load(
+        id=item["id"],
+        added=_commit(item["added"]),
+        partition_text=item["partitionSpec"],
+        partition_count=item["partitionCount"],
+        format=item["format"],
+        schema_id=item["schemaId"],
+        load_start_ms=item["loadStartTime"],
+        load_end_ms=item["loadEndTime"],
+        compacted_into=item["compactedInto"],
+        removed_ms=item["removedTime"],
+        files=tuple(map(LoadFile._make, zip(*item["files"], strict=True))),
+    )
+
+
+def _commit_json(commit: SegmentCommit | None) -> list[Any] | None:
+    return None if commit is None else [commit.snapshot_id, commit.delta_manifest_list]
+
+
+def _commit(item: Sequence[Any] | None) -> SegmentCommit | None:
+    if item is None:
+        return None
+    return SegmentCommit(snapshot_id=item[0], delta_manifest_list=item[1])

@@ -1,0 +1,140 @@
+"""The task `analyze`: what is in the columns of one split, in a form that adds up.
+
+Distinct values are counted by the smallest hashes: as long as a column has fewer than `MOST_HASHES`
+of them the number is exact, beyond that an estimate within about 2 % (one standard deviation).
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from paimon_assets.engine.contract.wire.wire_frame import header, open_header
+from paimon_assets.engine.spec.types.literals import Internal
+
+ANALYZE_TASK = "analyze"
+MOST_HASHES = 4096
+_HASHES = 2.0**64
+
+Bound = tuple[Internal, str]
+"""(internal value, the same as Java casts it to a text)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnSummary:
+    """What is in one column of some rows."""
+
+    nulls: int = 0
+    minimum: Bound | None = None
+    maximum: Bound | None = None
+    total_bytes: int = 0
+    """Of the values that are not null."""
+    longest_bytes: int = 0
+    hashes: tuple[int, ...] | None = ()
+    """The smallest hashes, ascending; None for types whose values are not told apart."""
+
+    @property
+    def distinct_count(self) -> int | None:
+        """Distinct values without null, exact or estimated; None is unknown."""
+        if self.hashes is None or len(self.hashes) < MOST_HASHES:
+            return None if self.hashes is None else len(self.hashes)
+        return round((MOST_HASHES - 1) / (self.hashes[-1] / _HASHES))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowSummary:
+    """What is in some rows."""
+
+    rows: int
+    columns: tuple[ColumnSummary, ...]
+
+    def average_bytes(self, column: ColumnSummary) -> int | None:
+        """Return the average length of values, rounded up; None without any."""
+        known = self.rows - column.nulls
+        return -(-column.total_bytes // known) if known else None
+
+
+def joined(parts: Iterable[RowSummary], width: int) -> RowSummary:
+    """Add up what is in several splits.
+
+    Args:
+        parts: In any order.
+        width: Number of columns.
+    """
+    listed = list(parts)
+    return RowSummary(
+        rows=sum(part.rows for part in listed),
+        columns=tuple(_joined([part.columns[n] for part in listed]) for n in range(width)),
+    )
+
+
+def _joined(parts: list[ColumnSummary]) -> ColumnSummary:
+    def first(bound: Bound) -> Any:
+        return bound[0]
+
+    return ColumnSummary(
+        nulls=sum(part.nulls for part in parts),
+        minimum=min((p.minimum for p in parts if p.minimum is not None), key=first, default=None),
+        maximum=max((p.maximum for p in parts if p.maximum is not None), key=first, default=None),
+        total_bytes=sum(part.total_bytes for part in parts),
+        longest_bytes=max((part.longest_bytes for part in parts), default=0),
+        hashes=_smallest(parts),
+    )
+
+
+def _smallest(parts: list[ColumnSummary]) -> tuple[int, ...] | None:
+    found = set[int]()
+    for part in parts:
+        if part.hashes is None:
+            return None
+        found.update(part.hashes)
+    return tuple(sorted(found)[:MOST_HASHES])
+
+
+def dump_row_summary(summary: RowSummary) -> bytes:
+    """Encode the result of one task."""
+    columns = [
+        [
+            column.nulls,
+            _bound_json(column.minimum),
+            _bound_json(column.maximum),
+            column.total_bytes,
+            column.longest_bytes,
+            None if column.hashes is None else list(column.hashes),
+        ]
+        for column in summary.columns
+    ]
+    return header("row summary", {"rows": summary.rows, "columns": columns}).to_bytes()
+
+
+def load_row_summary(data: bytes) -> RowSummary:
+    """Undo `dump_row_summary`."""
+    members, _ = open_header(data, "row summary")
+    return RowSummary(
+        rows=members["rows"],
+        columns=tuple(
+            ColumnSummary(
+                nulls=nulls,
+                minimum=_bound_of(low),
+                maximum=_bound_of(high),
+                total_bytes=total_bytes,
+                longest_bytes=longest_bytes,
+                hashes=None if hashes is None else tuple(hashes),
+            )
+            for nulls, low, high, total_bytes, longest_bytes, hashes in members["columns"]
+        ),
+    )
+
+
+def _bound_json(bound: Bound | None) -> Any:
+    if bound is None:
+        return None
+    value, text = bound
+    return [str(value), text, True] if isinstance(value, Decimal) else [value, text, False]
+
+
+def _bound_of(json: Any) -> Bound | None:
+    if json is None:
+        return None
+    value, text, is_decimal = json
+    return (Decimal(value) if is_decimal else value), text

@@ -1,0 +1,1 @@
+"""The values of the contract as versioned bytes."""

@@ -1,0 +1,107 @@
+"""What the encodings of the contract share: header, files, schemas, storage.
+
+Every value but DataSplit begins with its length and a JSON header {"what", "version", ...}.
+"""
+
+import base64
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from paimon_assets.engine.codec.json.metadata_json import schema_from_json, schema_to_json
+from paimon_assets.engine.codec.rows.data_file_row import file_from_row, file_to_row
+from paimon_assets.engine.codec.rows.java_stream import DataInput, DataOutput
+from paimon_assets.engine.errors import FormatError
+from paimon_assets.engine.fileio.base import FileIOSpec
+from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
+from paimon_assets.engine.spec.schema.schema import TableSchema
+
+WIRE_VERSION = 1
+"""Version of the engine's own encodings; both sides of a job run the same one."""
+
+FILE_ARITY = 20
+"""Members of a file row as this engine writes it (Java 1.3 to 2.0)."""
+
+
+def header(what: str, members: Mapping[str, Any]) -> DataOutput:
+    """Begin an encoding with its header."""
+    out = DataOutput()
+    header = {"what": what, "version": WIRE_VERSION, **members}
+    out.write_bytes(json.dumps(header, separators=(",", ":")).encode())
+    return out
+
+
+def open_header(data: bytes, what: str) -> tuple[dict[str, Any], DataInput]:
+    """Open an encoding: the members of its header, and the bytes behind it.
+
+    Raises:
+        FormatError: Damaged, another kind of value, or written by another version.
+    """
+    source = DataInput(data)
+    try:
+        members = json.loads(source.read_bytes())
+    except ValueError as error:
+        raise FormatError(f"The header of a {what} is damaged: {error}.", kind="wire") from error
+    found = (members.get("what"), members.get("version")) if isinstance(members, dict) else None
+    if found != (what, WIRE_VERSION):
+        raise FormatError(
+            f"Expected a {what} of version {WIRE_VERSION}, got {found}; driver and workers must "
+            "run the same version of paimon-assets.",
+            kind="wire",
+        )
+    return members, source
+
+
+def write_optional_int(out: DataOutput, value: int | None) -> None:
+    """Write whether there is a number, and the number."""
+    out.write_boolean(value is not None)
+    if value is not None:
+        out.write_int(value)
+
+
+def read_optional_int(source: DataInput) -> int | None:
+    """Undo `write_optional_int`."""
+    return source.read_int() if source.read_boolean() else None
+
+
+def write_files(out: DataOutput, files: Sequence[DataFileMeta]) -> None:
+    """Write data files as Java file rows."""
+    out.write_int(len(files))
+    for file in files:
+        out.write_bytes(file_to_row(file))
+
+
+def read_files(source: DataInput, arity: int) -> tuple[DataFileMeta, ...]:
+    """Read data files whose rows have `arity` members."""
+    count = source.read_int()
+    return tuple(file_from_row(source.read_bytes(), arity) for _ in range(count))
+
+
+def schema_text(schema: TableSchema) -> str:
+    """Return a schema as text."""
+    return schema_to_json(schema).decode()
+
+
+def schema_of(text: str) -> TableSchema:
+    """Undo `schema_text`."""
+    return schema_from_json(text.encode(), "schema of a context")
+
+
+def file_io_json(spec: FileIOSpec) -> dict[str, Any]:
+    """Return how to open a storage; holds its options, credentials included."""
+    return {"scheme": spec.scheme, "options": dict(spec.options)}
+
+
+def file_io_of(json_: Mapping[str, Any]) -> FileIOSpec:
+    """Undo `file_io_json`."""
+    return FileIOSpec(scheme=json_["scheme"], options=json_["options"])
+
+
+def base64_text(data: bytes) -> str:
+    """Return bytes as text."""
+    return base64.b64encode(data).decode()
+
+
+def damaged(what: str, error: Exception) -> FormatError:
+    """Return the error of an encoding that cannot be read."""
+    return FormatError(f"A {what} is damaged: {error!r}.", kind="wire")

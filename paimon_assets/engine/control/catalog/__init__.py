@@ -1,0 +1,1 @@
+"""Catalogs: databases and tables by name."""

@@ -1,0 +1,167 @@
+"""FilesystemCatalog: a warehouse directory is the catalog.
+
+    <warehouse>/<database>.db/<table>/schema/schema-0
+
+A database is a directory; a table exists if its `schema/` holds a `schema-N`.
+Source: `org.apache.paimon.catalog.FileSystemCatalog`.
+"""
+
+from collections.abc import Sequence
+
+from paimon_assets.engine.control.catalog.catalog import Identifier, check_name
+from paimon_assets.engine.control.clock import Clock, SystemClock
+from paimon_assets.engine.control.managers.schema_manager import SchemaManager
+from paimon_assets.engine.errors import AlreadyExistsError, InvalidInputError, NotFoundError
+from paimon_assets.engine.fileio.base import FileIO
+from paimon_assets.engine.spec.evolution.schema_change import SchemaChange
+from paimon_assets.engine.spec.paths import TablePaths
+from paimon_assets.engine.spec.schema.schema import Schema, TableSchema
+
+_SUFFIX = ".db"
+
+
+class FilesystemCatalog:
+    """Catalog over the directories of a warehouse.
+
+    Args:
+        warehouse: Path of the warehouse; it is created with the first database.
+        file_io: The storage the warehouse lies on.
+        clock: Says when tables are created.
+    """
+
+    def __init__(self, warehouse: str, file_io: FileIO, *, clock: Clock | None = None) -> None:
+        if not warehouse.strip():
+            raise InvalidInputError("The warehouse path is blank.", kind="path")
+        self.warehouse = warehouse.rstrip("/") or "/"
+        self.file_io = file_io
+        self._clock = clock or SystemClock()
+
+    def list_databases(self) -> list[str]:
+        """Return the names of all databases, sorted."""
+        return sorted(
+            entry.name.removesuffix(_SUFFIX)
+            for entry in self.file_io.list_directory(self.warehouse)
+            if entry.is_directory
+            and entry.name.endswith(_SUFFIX)
+            and not entry.name.startswith(".")
+        )
+
+    def create_database(self, name: str, *, ignore_if_exists: bool = False) -> None:
+        """Create a database."""
+        path = self._database_path(name)
+        if self.file_io.exists(path):
+            if ignore_if_exists:
+                return
+            raise AlreadyExistsError(
+                f"Database '{name}' exists already.",
+                kind="database-exists",
+                details={"database": name},
+            )
+        self.file_io.make_directory(path)
+
+    def drop_database(self, name: str, *, cascade: bool = False) -> None:
+        """Drop a database; with `cascade` also the tables in it."""
+        tables = self.list_tables(name)
+        if tables and not cascade:
+            raise InvalidInputError(
+                f"Database '{name}' holds {len(tables)} tables, among them '{tables[0]}'; drop "
+                "them first, or drop it with cascade.",
+                kind="database-not-empty",
+                details={"database": name},
+            )
+        self.file_io.delete_directory(self._database_path(name))
+
+    def list_tables(self, database: str) -> list[str]:
+        """Return the names of a database's tables, sorted. Cost: one listing a directory."""
+        path = self._existing_database(database)
+        return sorted(
+            entry.name
+            for entry in self.file_io.list_directory(path)
+            if entry.is_directory and self._schemas(entry.path).list_ids()
+        )
+
+    def get_table_location(self, identifier: Identifier) -> str:
+        """Return the path of a table's directory, whether the table exists or not."""
+        return f"{self._database_path(identifier.database)}/{identifier.table}"
+
+    def load_schema(self, identifier: Identifier) -> TableSchema:
+        """Return the newest schema of a table."""
+        schema = self._schemas(self.get_table_location(identifier)).latest()
+        if schema is None:
+            self._existing_database(identifier.database)
+            raise _missing(identifier)
+        return schema
+
+    def create_table(
+        self, identifier: Identifier, schema: Schema, *, ignore_if_exists: bool = False
+    ) -> TableSchema:
+        """Create a table; of several processes creating it exactly one succeeds."""
+        self._existing_database(identifier.database)
+        schemas = self._schemas(self.get_table_location(identifier))
+        existing = schemas.latest()
+        if existing is None:
+            try:
+                return schemas.create(schema, time_millis=self._clock.now_millis())
+            except AlreadyExistsError:
+                existing = schemas.latest()
+        if existing is not None and ignore_if_exists:
+            return existing
+        raise _taken(identifier)
+
+    def alter_table(self, identifier: Identifier, changes: Sequence[SchemaChange]) -> TableSchema:
+        """Apply changes to a table's schema, all or none."""
+        self.load_schema(identifier)
+        schemas = self._schemas(self.get_table_location(identifier))
+        return schemas.commit_changes(changes, time_millis=self._clock.now_millis())
+
+    def drop_table(self, identifier: Identifier, *, ignore_if_missing: bool = False) -> None:
+        """Drop a table with all its files."""
+        path = self.get_table_location(identifier)
+        if not self._schemas(path).list_ids():
+            if ignore_if_missing:
+                return
+            raise _missing(identifier)
+        self.file_io.delete_directory(path)
+
+    def rename_table(self, source: Identifier, target: Identifier) -> None:
+        """Give a table another name, perhaps in another database."""
+        path = self.get_table_location(source)
+        if not self._schemas(path).list_ids():
+            raise _missing(source)
+        self._existing_database(target.database)
+        try:
+            self.file_io.rename_directory(path, self.get_table_location(target))
+        except AlreadyExistsError as error:
+            raise _taken(target) from error
+
+    def _database_path(self, name: str) -> str:
+        return f"{self.warehouse.rstrip('/')}/{check_name('database', name)}{_SUFFIX}"
+
+    def _existing_database(self, name: str) -> str:
+        path = self._database_path(name)
+        if not self.file_io.exists(path):
+            raise NotFoundError(
+                f"Database '{name}' does not exist.",
+                kind="database-not-found",
+                details={"database": name},
+            )
+        return path
+
+    def _schemas(self, table_path: str) -> SchemaManager:
+        return SchemaManager(self.file_io, TablePaths(table=table_path))
+
+
+def _missing(identifier: Identifier) -> NotFoundError:
+    return NotFoundError(
+        f"Table '{identifier}' does not exist.",
+        kind="table-not-found",
+        details={"table": str(identifier)},
+    )
+
+
+def _taken(identifier: Identifier) -> AlreadyExistsError:
+    return AlreadyExistsError(
+        f"Table '{identifier}' exists already.",
+        kind="table-exists",
+        details={"table": str(identifier)},
+    )

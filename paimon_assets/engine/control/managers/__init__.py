@@ -1,0 +1,1 @@
+"""The numbered and named files of a table: snapshots, schemas, tags, branches, consumers."""

@@ -1,0 +1,215 @@
+"""BranchManager: branches of a table, each with schemas, snapshots and tags of its own.
+
+    <table>/branch/branch-<name>/{schema,snapshot,tag,consumer}
+
+Data, manifests and indexes are the table's: a branch begins as a copy of some metadata. Main does
+not know what branches need, so the tag a branch was made from must stay as long as the branch.
+Source: `org.apache.paimon.utils.FileSystemBranchManager`.
+"""
+
+import uuid
+
+from paimon_assets.engine.codec.json.metadata_json import snapshot_to_json
+from paimon_assets.engine.control.managers.names import check_file_name
+from paimon_assets.engine.control.managers.numbered_files import prefixed_files
+from paimon_assets.engine.control.managers.schema_manager import SchemaManager
+from paimon_assets.engine.control.managers.snapshot_manager import SnapshotManager
+from paimon_assets.engine.control.managers.tag_manager import TagManager
+from paimon_assets.engine.errors import AlreadyExistsError, InvalidInputError, NotFoundError
+from paimon_assets.engine.fileio.base import FileIO
+from paimon_assets.engine.spec.metadata.snapshot import Snapshot
+from paimon_assets.engine.spec.paths import BRANCH_PREFIX, MAIN_BRANCH, TAG_PREFIX, TablePaths
+
+AUDIT_PREFIX = "audit_"
+"""What names of branches begin with that hold one batch, not committed yet, and nothing else."""
+
+
+class BranchManager:
+    """Branches of a table, made from and merged into one of them: main, as a rule.
+
+    Args:
+        file_io: The storage.
+        paths: Of the branch that others are made from.
+    """
+
+    def __init__(self, file_io: FileIO, paths: TablePaths) -> None:
+        self._file_io = file_io
+        self._paths = paths
+
+    def list(self) -> dict[str, int]:
+        """Return branch → epoch milliseconds of its last change, by name; main is not listed.
+
+        Cost:
+            One listing.
+        """
+        found = prefixed_files(self._file_io, self._paths.branches_directory, BRANCH_PREFIX)
+        return {name: status.modified_ms for name, status in found.items() if status.is_directory}
+
+    def exists(self, name: str) -> bool:
+        """Whether there is a branch of this name."""
+        return name == MAIN_BRANCH or bool(SchemaManager(self._file_io, self._of(name)).list_ids())
+
+    def create(
+        self,
+        name: str,
+        *,
+        tag: str | None = None,
+        snapshot_id: int | None = None,
+        ignore_if_exists: bool = False,
+    ) -> None:
+        """Make a branch: empty, or with the state of a tag or a snapshot.
+
+        The branch appears whole or not at all (on object stores: as whole as a renamed directory).
+
+        Args:
+            name: Of the branch.
+            tag: Begin with the snapshot of this tag; keep the tag as long as the branch.
+            snapshot_id: Begin with this snapshot; a tag must keep it, or its files will expire.
+            ignore_if_exists: Do nothing if there is a branch of this name.
+
+        Raises:
+            AlreadyExistsError: There is a branch of this name.
+            InvalidInputError: The name is none, or both a tag and a snapshot are given.
+            NotFoundError: No such tag or snapshot.
+        """
+        _check_new_name(name)
+        if tag is not None and snapshot_id is not None:
+            raise InvalidInputError(
+                "A branch begins with a tag or with a snapshot, not with both.", kind="branch"
+            )
+        if self.exists(name):
+            if ignore_if_exists:
+                return
+            raise self._taken(name)
+        source = self._source(tag, snapshot_id)
+        draft = f"{self._paths.branches_directory}/.{uuid.uuid4()}"
+        try:
+            self._copy_to(draft, self._of(name), source, tag)
+            self._file_io.rename_directory(draft, self._of(name).branch_directory)
+        except AlreadyExistsError as error:
+            raise self._taken(name) from error
+        finally:
+            self._file_io.delete_directory(draft)
+
+    def delete(self, name: str) -> None:
+        """Delete a branch; its data files stay until a cleaning finds them.
+
+        Raises:
+            InvalidInputError: It is main.
+            NotFoundError: There is no such branch.
+        """
+        self._file_io.delete_directory(self._existing(name).branch_directory)
+
+    def fast_forward(self, name: str) -> Snapshot:
+        """Let main be what a branch is: what main did since the branch's first snapshot is undone.
+
+        A crash leaves main at a state it had before or at one of the branch's; call it again.
+
+        Returns:
+            The newest snapshot.
+
+        Raises:
+            InvalidInputError: It is main, has no snapshot, or holds nothing but a refused batch.
+            NotFoundError: There is no such branch.
+        """
+        branch = self._existing(name)
+        if name.startswith(AUDIT_PREFIX):
+            raise InvalidInputError(
+                f"Branch '{name}' of table '{self._paths.table}' holds one batch that was not "
+                "committed, and no other row: main would lose all of its own. Read the batch, mend "
+                "it and write it again.",
+                kind="branch-audit",
+                details={"path": self._paths.table, "branch": name},
+            )
+        theirs, ours = (SnapshotManager(self._file_io, p) for p in (branch, self._paths))
+        newest, first = theirs.latest(), theirs.earliest_id()
+        if newest is None or first is None:
+            raise InvalidInputError(
+                f"Branch '{name}' of table '{self._paths.table}' has no snapshot yet.",
+                kind="branch-empty",
+                details={"path": self._paths.table, "branch": name},
+            )
+        shared = first if ours.snapshot_or_none(first) == theirs.snapshot(first) else first - 1
+        ours.delete_after(shared)
+        TagManager(self._file_io, self._paths).delete_after(first - 1)
+        for tag in prefixed_files(self._file_io, branch.tag_directory, TAG_PREFIX):
+            self._copy(branch.tag(tag), self._paths.tag(tag))
+        self._take_schemas(branch)
+        for number in theirs.list_ids():
+            if number > shared:
+                self._copy(branch.snapshot(number), self._paths.snapshot(number))
+        self._drop_newer_schemas(branch)
+        ours.write_latest_hint(newest.id)
+        return newest
+
+    def _take_schemas(self, branch: TablePaths) -> None:
+        for number in SchemaManager(self._file_io, branch).list_ids():
+            data = self._file_io.read_bytes(branch.schema(number))
+            path = self._paths.schema(number)
+            if not self._file_io.exists(path) or self._file_io.read_bytes(path) != data:
+                self._file_io.replace(path, data)
+
+    def _drop_newer_schemas(self, branch: TablePaths) -> None:
+        newest = max(SchemaManager(self._file_io, branch).list_ids())
+        for number in reversed(SchemaManager(self._file_io, self._paths).list_ids()):
+            if number > newest:
+                self._file_io.delete_file(self._paths.schema(number))
+
+    def _source(self, tag: str | None, snapshot_id: int | None) -> Snapshot | None:
+        if tag is not None:
+            return TagManager(self._file_io, self._paths).get(tag).snapshot
+        if snapshot_id is not None:
+            return SnapshotManager(self._file_io, self._paths).snapshot(snapshot_id)
+        return None
+
+    def _copy_to(
+        self, directory: str, branch: TablePaths, source: Snapshot | None, tag: str | None
+    ) -> None:
+        def inside(path: str) -> str:
+            return directory + path.removeprefix(branch.branch_directory)
+
+        newest = None if source is None else source.schema_id
+        for number in SchemaManager(self._file_io, self._paths).list_ids():
+            if newest is None or number <= newest:
+                self._copy(self._paths.schema(number), inside(branch.schema(number)))
+        if source is not None:
+            snapshot = snapshot_to_json(source)
+            self._file_io.write_bytes(inside(branch.snapshot(source.id)), snapshot)
+        if tag is not None:
+            self._copy(self._paths.tag(tag), inside(branch.tag(tag)))
+
+    def _copy(self, source: str, target: str) -> None:
+        self._file_io.replace(target, self._file_io.read_bytes(source))
+
+    def _of(self, name: str) -> TablePaths:
+        return self._paths.of_branch(check_file_name("branch", name))
+
+    def _existing(self, name: str) -> TablePaths:
+        if name == self._paths.branch or name == MAIN_BRANCH:
+            raise InvalidInputError(
+                f"'{name}' is not a branch beside the one at hand.", kind="branch"
+            )
+        if not self.exists(name):
+            raise NotFoundError(
+                f"Table '{self._paths.table}' has no branch '{name}'.",
+                kind="branch-not-found",
+                details={"path": self._paths.table, "branch": name},
+            )
+        return self._of(name)
+
+    def _taken(self, name: str) -> AlreadyExistsError:
+        return AlreadyExistsError(
+            f"Table '{self._paths.table}' has a branch '{name}' already.",
+            kind="branch-exists",
+            details={"path": self._paths.table, "branch": name},
+        )
+
+
+def _check_new_name(name: str) -> None:
+    check_file_name("branch", name)
+    if name == MAIN_BRANCH or name.isdecimal():
+        raise InvalidInputError(
+            f"A branch cannot be called '{name}': neither '{MAIN_BRANCH}' nor a number.",
+            kind="name",
+            details={"branch": name},
+        )

@@ -1,0 +1,128 @@
+"""CommitHistory: which commits a table has seen, so that none happens twice.
+
+To know that a commit did *not* happen, every snapshot must be looked at. A process looks at each
+once: what it saw is kept with the newest snapshot it saw (the anchor). If the anchor is still what
+it was, everything before it is too, because snapshots are only ever added at the end; if not (a
+rollback, a table dropped and made again), everything is read anew.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from threading import Lock
+
+from paimon_assets.engine.spec.metadata.snapshot import CommitKind, Snapshot
+
+_TABLES_KEPT = 64
+_READERS = 16
+
+TableKey = tuple[str, str]
+"""(storage scheme, snapshot directory)."""
+
+
+@dataclass(slots=True)
+class _Seen:
+    anchor: Snapshot | None = None
+    commits: dict[tuple[str, int], dict[CommitKind, int]] = field(default_factory=dict)
+    """(user, identifier) → kind → snapshot id."""
+    users: dict[str, int] = field(default_factory=dict)
+    """User → id of the newest snapshot."""
+    lock: Lock = field(default_factory=Lock)
+
+    def forget(self) -> None:
+        """Begin anew."""
+        self.anchor = None
+        self.commits.clear()
+        self.users.clear()
+
+
+_SEEN: OrderedDict[TableKey, _Seen] = OrderedDict()
+_LOCK = Lock()
+
+
+class CommitHistory:
+    """Commits of one table, by user and identifier.
+
+    Args:
+        table: Key of what this process remembers.
+        read: Snapshot id → snapshot, None if there is none.
+    """
+
+    def __init__(self, table: TableKey, read: Callable[[int], Snapshot | None]) -> None:
+        self._table = table
+        self._read = read
+
+    def find(
+        self,
+        latest: Snapshot | None,
+        commit_user: str,
+        commit_identifier: int,
+        kinds: frozenset[CommitKind],
+    ) -> Snapshot | None:
+        """Return the newest snapshot of a commit, None if there is none."""
+        if latest is None:
+            return None
+        by_kind = self._up_to(latest).commits.get((commit_user, commit_identifier), {})
+        ids = [snapshot_id for kind, snapshot_id in by_kind.items() if kind in kinds]
+        return self._one(latest, max(ids)) if ids else None
+
+    def latest_of_user(self, latest: Snapshot | None, commit_user: str) -> Snapshot | None:
+        """Return the newest snapshot of a user, None if there is none."""
+        if latest is None:
+            return None
+        snapshot_id = self._up_to(latest).users.get(commit_user)
+        return None if snapshot_id is None else self._one(latest, snapshot_id)
+
+    def _one(self, latest: Snapshot, snapshot_id: int) -> Snapshot | None:
+        return latest if latest.id == snapshot_id else self._read(snapshot_id)
+
+    def _up_to(self, latest: Snapshot) -> _Seen:
+        with _LOCK:
+            seen = _SEEN.setdefault(self._table, _Seen())
+            _SEEN.move_to_end(self._table)
+            while len(_SEEN) > _TABLES_KEPT:
+                _SEEN.popitem(last=False)
+        with seen.lock:
+            if seen.anchor is not None and not self._still_true(seen.anchor, latest):
+                seen.forget()
+            if seen.anchor is None or seen.anchor.id < latest.id:
+                self._extend(seen, latest)
+        return seen
+
+    def _still_true(self, anchor: Snapshot, latest: Snapshot) -> bool:
+        if anchor.id > latest.id:
+            return False
+        now = latest if anchor.id == latest.id else self._read(anchor.id)
+        # Names of manifest lists are unique over time, ids of snapshots are not.
+        return now is not None and now.delta_manifest_list == anchor.delta_manifest_list
+
+    def _extend(self, seen: _Seen, latest: Snapshot) -> None:
+        after = seen.anchor.id if seen.anchor else 0
+        for snapshot in reversed(list(self._newer(after, latest))):
+            key = (snapshot.commit_user, snapshot.commit_identifier)
+            seen.commits.setdefault(key, {})[snapshot.commit_kind] = snapshot.id
+            seen.users[snapshot.commit_user] = snapshot.id
+        seen.anchor = latest
+
+    def _newer(self, after: int, latest: Snapshot) -> Iterator[Snapshot]:
+        """Yield the snapshots after `after`, newest first, until the first expired one."""
+        yield latest
+        ids = range(latest.id - 1, after, -1)
+        if len(ids) <= 1:
+            found: Iterator[Snapshot | None] = map(self._read, ids)
+            yield from _until_none(found)
+            return
+        with ThreadPoolExecutor(_READERS, thread_name_prefix="commit-history") as pool:
+            for start in range(0, len(ids), _READERS):
+                block = list(pool.map(self._read, ids[start : start + _READERS]))
+                yield from _until_none(iter(block))
+                if None in block:
+                    return
+
+
+def _until_none(snapshots: Iterator[Snapshot | None]) -> Iterator[Snapshot]:
+    for snapshot in snapshots:
+        if snapshot is None:
+            return
+        yield snapshot

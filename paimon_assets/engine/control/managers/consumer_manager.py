@@ -1,0 +1,116 @@
+"""ConsumerManager: how far readers have come, `consumer-<id>` files that keep snapshots alive.
+
+A consumer's file holds the next snapshot it will read; snapshots from there on do not expire.
+Source: `org.apache.paimon.consumer.ConsumerManager`.
+"""
+
+import json
+
+from paimon_assets.engine.control.clock import Clock, SystemClock
+from paimon_assets.engine.control.managers.names import check_file_name
+from paimon_assets.engine.control.managers.numbered_files import prefixed_files
+from paimon_assets.engine.errors import FormatError, InvalidInputError, NotFoundError
+from paimon_assets.engine.fileio.base import FileIO
+from paimon_assets.engine.spec.metadata.snapshot import FIRST_SNAPSHOT_ID
+from paimon_assets.engine.spec.paths import CONSUMER_PREFIX, TablePaths
+
+_NEXT_SNAPSHOT = "nextSnapshot"
+
+
+class ConsumerManager:
+    """Consumers of one branch of a table."""
+
+    def __init__(self, file_io: FileIO, paths: TablePaths, *, clock: Clock | None = None) -> None:
+        self._file_io = file_io
+        self._paths = paths
+        self._clock = clock or SystemClock()
+
+    def next_snapshot(self, consumer_id: str) -> int | None:
+        """Return the next snapshot a consumer will read, None if there is no such consumer.
+
+        Raises:
+            FormatError: The file is damaged.
+        """
+        path = self._path(consumer_id)
+        try:
+            data = self._file_io.read_bytes(path)
+        except NotFoundError:
+            return None
+        try:
+            value = json.loads(data)[_NEXT_SNAPSHOT]
+        except (ValueError, TypeError, KeyError) as error:
+            raise _damaged(path) from error
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise _damaged(path)
+        return value
+
+    def list(self) -> dict[str, int]:
+        """Return consumer → next snapshot, by name. Cost: one listing, and each is read."""
+        names = prefixed_files(self._file_io, self._paths.consumer_directory, CONSUMER_PREFIX)
+        found = {name: self.next_snapshot(name) for name in names}
+        return {name: number for name, number in found.items() if number is not None}
+
+    def advance(self, consumer_id: str, next_snapshot: int) -> int:
+        """Note that a consumer has dealt with everything before a snapshot; it never goes back.
+
+        Calling it again, or with an older number after a retry, changes nothing.
+
+        Args:
+            consumer_id: Which; a new one is made.
+            next_snapshot: `Plan.next_snapshot` of what was dealt with.
+
+        Returns:
+            The consumer's next snapshot now.
+        """
+        known = self.next_snapshot(consumer_id)
+        if known is not None and known >= next_snapshot:
+            return known
+        self.reset(consumer_id, next_snapshot)
+        return next_snapshot
+
+    def reset(self, consumer_id: str, next_snapshot: int) -> None:
+        """Let a consumer continue at a snapshot, be it an earlier one.
+
+        Raises:
+            InvalidInputError: The number is none of a snapshot.
+        """
+        if next_snapshot < FIRST_SNAPSHOT_ID:
+            raise InvalidInputError(
+                f"Consumer '{consumer_id}' cannot continue at snapshot {next_snapshot}; the first"
+                f" is {FIRST_SNAPSHOT_ID}.",
+                kind="consumer",
+            )
+        data = json.dumps({_NEXT_SNAPSHOT: next_snapshot}, separators=(",", ":")).encode()
+        self._file_io.replace(self._path(consumer_id), data)
+
+    def delete(self, consumer_id: str) -> None:
+        """Forget a consumer; fine if there is none."""
+        self._file_io.delete_file(self._path(consumer_id))
+
+    def min_next_snapshot(self) -> int | None:
+        """Return the oldest snapshot some consumer still needs, None without consumers."""
+        return min(self.list().values(), default=None)
+
+    def expire(self, time_retained_ms: int) -> tuple[str, ...]:
+        """Forget the consumers that did not advance for a time, and return their names.
+
+        Args:
+            time_retained_ms: `consumer.expiration-time`.
+        """
+        before = self._clock.now_millis() - time_retained_ms
+        files = prefixed_files(self._file_io, self._paths.consumer_directory, CONSUMER_PREFIX)
+        old = [name for name, status in files.items() if 0 < status.modified_ms < before]
+        for name in old:
+            self.delete(name)
+        return tuple(old)
+
+    def _path(self, consumer_id: str) -> str:
+        return self._paths.consumer(check_file_name("consumer", consumer_id))
+
+
+def _damaged(path: str) -> FormatError:
+    return FormatError(
+        f"{path}: not a consumer's file; expected '{_NEXT_SNAPSHOT}' and a number.",
+        kind="metadata-json",
+        details={"path": path},
+    )

@@ -1,0 +1,181 @@
+"""SchemaManager: the `schema-N` files of a table.
+
+Source: `org.apache.paimon.schema.SchemaManager`.
+"""
+
+import logging
+from collections.abc import Sequence
+
+from paimon_assets.engine.codec.json.metadata_json import schema_from_json, schema_to_json
+from paimon_assets.engine.control.managers.snapshot_manager import SnapshotManager
+from paimon_assets.engine.errors import (
+    AlreadyExistsError,
+    CommitConflictError,
+    CommitUnknownError,
+    NotFoundError,
+    StorageError,
+)
+from paimon_assets.engine.fileio.base import FileIO
+from paimon_assets.engine.spec.evolution.schema_change import SchemaChange
+from paimon_assets.engine.spec.evolution.schema_evolution import apply_changes, changes_nothing
+from paimon_assets.engine.spec.evolution.schema_validation import validate_schema
+from paimon_assets.engine.spec.paths import SCHEMA_PREFIX, TablePaths
+from paimon_assets.engine.spec.schema.schema import Schema, TableSchema, first_table_schema
+
+logger = logging.getLogger(__name__)
+
+_MOST_TRIES = 100
+"""Of one change, while others change the schema too; each lost try means that another's was won."""
+
+
+class SchemaManager:
+    """Reads and creates schema files; a schema file never changes, so each is read once."""
+
+    def __init__(self, file_io: FileIO, paths: TablePaths) -> None:
+        self._file_io = file_io
+        self._paths = paths
+        self._schemas: dict[int, TableSchema] = {}
+
+    def list_ids(self) -> list[int]:
+        """Return the ids of all schemas, ascending; empty if there is no table.
+
+        Cost:
+            One listing.
+        """
+        return sorted(
+            int(number)
+            for status in self._file_io.list_directory(self._paths.schema_directory)
+            if (number := status.name.removeprefix(SCHEMA_PREFIX)).isdecimal()
+            and status.name.startswith(SCHEMA_PREFIX)
+        )
+
+    def latest(self) -> TableSchema | None:
+        """Return the newest schema, None if there is no table."""
+        ids = self.list_ids()
+        return self.schema(ids[-1]) if ids else None
+
+    def latest_id(self, known: int) -> int:
+        """Return the newest id, given one that a writer opened the table with.
+
+        Ids are contiguous, so this asks for the next ones instead of listing.
+
+        Raises:
+            NotFoundError: The known schema is gone: the table was dropped meanwhile.
+        """
+        if not self._file_io.exists(self._paths.schema(known)):
+            raise self._missing(f"was dropped: its schema {known} is gone")
+        while self._file_io.exists(self._paths.schema(known + 1)):
+            known += 1
+        return known
+
+    def schema(self, schema_id: int) -> TableSchema:
+        """Return one schema.
+
+        Raises:
+            NotFoundError: There is none of that id.
+            FormatError: The file is damaged.
+        """
+        found = self._schemas.get(schema_id)
+        if found is None:
+            path = self._paths.schema(schema_id)
+            found = schema_from_json(self._file_io.read_bytes(path), path)
+            self._schemas[schema_id] = found
+        return found
+
+    def create(self, schema: Schema, *, time_millis: int) -> TableSchema:
+        """Create a table by publishing its first schema.
+
+        Raises:
+            AlreadyExistsError: Somebody else created the table.
+            InvalidInputError: The schema breaks a rule (`spec.evolution.schema_validation`).
+        """
+        first = first_table_schema(schema, time_millis=time_millis)
+        validate_schema(first)
+        if not self._file_io.publish(self._paths.schema(first.id), schema_to_json(first)):
+            raise AlreadyExistsError(
+                f"Table '{self._paths.table}' exists already.",
+                kind="table-exists",
+                details={"path": self._paths.table},
+            )
+        return first
+
+    def evolved(self, changes: Sequence[SchemaChange], *, time_millis: int) -> TableSchema:
+        """Return what `commit_changes` would make of the newest schema; writes nothing.
+
+        Raises:
+            NotFoundError: There is no table.
+            InvalidInputError: A change is refused (`spec.evolution.schema_evolution`).
+        """
+        newest = self.latest()
+        if newest is None:
+            raise self._missing("does not exist")
+        snapshots = SnapshotManager(self._file_io, self._paths)
+        has_snapshots = snapshots.latest() is not None
+        return apply_changes(newest, changes, has_snapshots=has_snapshots, time_millis=time_millis)
+
+    def commit_changes(
+        self,
+        changes: Sequence[SchemaChange],
+        *,
+        time_millis: int,
+        base: TableSchema | None = None,
+    ) -> TableSchema:
+        """Publish one schema with all changes applied to the newest, or none.
+
+        Who loses a race against another change applies its own to what the other made.
+
+        Args:
+            changes: In the order to apply them.
+            time_millis: When; epoch milliseconds.
+            base: The schema the changes were judged on; None takes whatever is the newest.
+
+        Returns:
+            The new schema; the newest, if the changes change nothing.
+
+        Raises:
+            NotFoundError: There is no table.
+            InvalidInputError: A change is refused; nothing was written.
+            CommitConflictError: The newest schema is not `base`, or others were faster too often.
+            CommitUnknownError: The storage's answer was lost; look at the newest schema first.
+        """
+        for _ in range(_MOST_TRIES):
+            new = self.evolved(changes, time_millis=time_millis)
+            newest = self.schema(new.id - 1)
+            if base is not None and newest.id != base.id:
+                raise self._conflict(
+                    f"is at schema {newest.id} now, and the changes were judged on {base.id}"
+                )
+            if changes_nothing(newest, new):
+                return newest
+            if self._published(new):
+                return new
+            logger.warning("table %s: lost the race for schema %d", self._paths.table, new.id)
+        raise self._conflict(f"was changed by others {_MOST_TRIES} times meanwhile")
+
+    def _published(self, new: TableSchema) -> bool:
+        """Publish a schema; whether it is ours that has the id now."""
+        path, data = self._paths.schema(new.id), schema_to_json(new)
+        try:
+            return self._file_io.publish(path, data)
+        except CommitUnknownError:
+            try:
+                stored = self._file_io.read_bytes(path)
+            except (NotFoundError, StorageError):
+                stored = b""
+            if stored == data:
+                return True
+            raise
+
+    def _missing(self, what: str) -> NotFoundError:
+        return NotFoundError(
+            f"Table '{self._paths.table}' {what}.",
+            kind="table-not-found",
+            details={"path": self._paths.table},
+        )
+
+    def _conflict(self, what: str) -> CommitConflictError:
+        return CommitConflictError(
+            f"Table '{self._paths.table}' {what}; look at it and change it again.",
+            kind="schema-conflict",
+            details={"path": self._paths.table},
+        )

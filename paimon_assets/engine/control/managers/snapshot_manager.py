@@ -1,0 +1,222 @@
+"""SnapshotManager: the `snapshot-N` files of a table and the hints to the newest and the oldest.
+
+A hint is only a hint: it is written by a plain overwrite and may be missing, torn or old. `LATEST`
+is believed if the next snapshot does not exist and its own does; `EARLIEST` if its own exists. With
+right hints no directory is listed.
+Source: `org.apache.paimon.utils.SnapshotManager`, `HintFileUtils`.
+"""
+
+from collections.abc import Iterable
+from functools import lru_cache
+
+from paimon_assets.engine.codec.json.metadata_json import snapshot_from_json
+from paimon_assets.engine.control.managers.commit_history import CommitHistory
+from paimon_assets.engine.control.managers.numbered_files import numbered_files
+from paimon_assets.engine.errors import NotFoundError
+from paimon_assets.engine.fileio.base import FileIO
+from paimon_assets.engine.spec.metadata.snapshot import CommitKind, Snapshot
+from paimon_assets.engine.spec.paths import EARLIEST, LATEST, SNAPSHOT_PREFIX, TablePaths
+
+_STEPS_BEHIND = 8
+"""A hint this much behind is walked forward; beyond that one listing is cheaper."""
+
+
+class SnapshotManager:
+    """Finds and reads snapshots; keeps none, because a rollback may rewrite them."""
+
+    def __init__(self, file_io: FileIO, paths: TablePaths) -> None:
+        self._file_io = file_io
+        self._paths = paths
+        self._history = CommitHistory(
+            (file_io.spec.scheme, paths.snapshot_directory), self.snapshot_or_none
+        )
+
+    def snapshot(self, snapshot_id: int) -> Snapshot:
+        """Return one snapshot.
+
+        Raises:
+            NotFoundError: It never was, or has expired.
+            FormatError: The file is damaged.
+        """
+        found = self.snapshot_or_none(snapshot_id)
+        if found is None:
+            raise NotFoundError(
+                f"Snapshot {snapshot_id} of table '{self._paths.table}' does not exist; there are "
+                f"{self._range_text()}.",
+                kind="snapshot-not-found",
+                details={"snapshot_id": snapshot_id, "path": self._paths.table},
+            )
+        return found
+
+    def snapshot_or_none(self, snapshot_id: int) -> Snapshot | None:
+        """Return one snapshot, None if there is none of that id."""
+        path = self._paths.snapshot(snapshot_id)
+        try:
+            data = self._file_io.read_bytes(path)
+        except NotFoundError:
+            return None
+        return _parsed(data, path)
+
+    def latest(self) -> Snapshot | None:
+        """Return the newest snapshot, None if nothing was committed yet.
+
+        Cost:
+            Three storage calls (hint, is there a next one, the snapshot) if the hint is right.
+        """
+        hint = self._walked_forward(self._read_hint(LATEST))
+        found = self.snapshot_or_none(hint) if hint else None
+        while found is None:
+            ids = self.list_ids()
+            if not ids:
+                return None
+            found = self.snapshot_or_none(ids[-1])
+        return found
+
+    def latest_id(self) -> int | None:
+        """Return the id of the newest snapshot, None if nothing was committed yet."""
+        latest = self.latest()
+        return latest.id if latest else None
+
+    def earliest_id(self) -> int | None:
+        """Return the id of the oldest snapshot that has not expired, None if there is none."""
+        hint = self._read_hint(EARLIEST)
+        if hint and self._file_io.exists(self._paths.snapshot(hint)):
+            return hint
+        ids = self.list_ids()
+        return ids[0] if ids else None
+
+    def list_ids(self) -> list[int]:
+        """Return the ids of all snapshots, ascending. Cost: one listing."""
+        return numbered_files(self._file_io, self._paths.snapshot_directory, SNAPSHOT_PREFIX)
+
+    def at_timestamp(self, timestamp_ms: int) -> Snapshot | None:
+        """Return the newest snapshot committed at or before a time, None if all are younger.
+
+        Args:
+            timestamp_ms: Epoch milliseconds.
+
+        Cost:
+            O(log n) snapshots read.
+        """
+        latest = self.latest()
+        if latest is None or latest.time_millis <= timestamp_ms:
+            return latest
+        low = self.earliest_id() or latest.id
+        high = latest.id - 1
+        best: Snapshot | None = None
+        while low <= high:
+            middle = (low + high) // 2
+            candidate = self.snapshot_or_none(middle)
+            if candidate is None:  # expired since: everything up to here is gone
+                low = middle + 1
+            elif candidate.time_millis <= timestamp_ms:
+                best, low = candidate, middle + 1
+            else:
+                high = middle - 1
+        return best
+
+    def at_watermark(self, watermark: int) -> Snapshot | None:
+        """Return the first snapshot whose watermark is not below one, None if there is none.
+
+        Args:
+            watermark: Epoch milliseconds of event time.
+
+        Cost:
+            O(log n) snapshots read: a table's watermark never goes back.
+        """
+        latest = self.latest()
+        if latest is None or not _reaches(latest, watermark):
+            return None
+        low, high = self.earliest_id() or latest.id, latest.id - 1
+        best = latest
+        while low <= high:
+            middle = (low + high) // 2
+            candidate = self.snapshot_or_none(middle)
+            if candidate is None or not _reaches(candidate, watermark):
+                low = middle + 1
+            else:
+                best, high = candidate, middle - 1
+        return best
+
+    def latest_of_user(self, commit_user: str) -> Snapshot | None:
+        """Return the newest snapshot a user committed, None if there is none.
+
+        Cost:
+            Every snapshot is read once a process; after that only new ones.
+        """
+        return self._history.latest_of_user(self.latest(), commit_user)
+
+    def find_commit(
+        self,
+        commit_user: str,
+        commit_identifier: int,
+        kinds: Iterable[CommitKind] = tuple(CommitKind),
+        *,
+        latest: Snapshot | None = None,
+    ) -> Snapshot | None:
+        """Return the snapshot of one commit of a user, None if it did not happen (or expired).
+
+        Args:
+            commit_user: Who committed.
+            commit_identifier: Which of the user's commits.
+            kinds: Kinds to look for; one write may leave an APPEND and a COMPACT.
+            latest: The newest snapshot, if the caller has just read it.
+
+        Cost:
+            As `latest_of_user`.
+        """
+        newest = latest or self.latest()
+        return self._history.find(newest, commit_user, commit_identifier, frozenset(kinds))
+
+    def delete_after(self, snapshot_id: int) -> tuple[int, ...]:
+        """Delete all later snapshots, newest first, and return their ids.
+
+        The hint goes first: a reader that believed it would find nothing. Whatever the moment of a
+        crash, the snapshots left are without a gap that was not there before.
+        """
+        later = [number for number in reversed(self.list_ids()) if number > snapshot_id]
+        if later:
+            self._file_io.delete_file(f"{self._paths.snapshot_directory}/{LATEST}")
+        for number in later:
+            self._file_io.delete_file(self._paths.snapshot(number))
+        return tuple(later)
+
+    def write_earliest_hint(self, snapshot_id: int) -> None:
+        """Tell the next reader which snapshot is the oldest."""
+        path = f"{self._paths.snapshot_directory}/{EARLIEST}"
+        self._file_io.replace(path, str(snapshot_id).encode())
+
+    def write_latest_hint(self, snapshot_id: int) -> None:
+        """Tell the next reader where to look first."""
+        path = f"{self._paths.snapshot_directory}/{LATEST}"
+        self._file_io.write_hint(path, str(snapshot_id).encode())
+
+    def _read_hint(self, name: str) -> int | None:
+        try:
+            data = self._file_io.read_bytes(f"{self._paths.snapshot_directory}/{name}")
+        except NotFoundError:
+            return None
+        return int(data) if data.isdigit() and int(data) > 0 else None
+
+    def _walked_forward(self, hint: int | None) -> int | None:
+        """Follow a hint that a committer has not yet renewed, or died before renewing."""
+        if hint is None:
+            return None
+        for snapshot_id in range(hint, hint + _STEPS_BEHIND):
+            if not self._file_io.exists(self._paths.snapshot(snapshot_id + 1)):
+                return snapshot_id
+        return None
+
+    def _range_text(self) -> str:
+        ids = self.list_ids()
+        return f"snapshots {ids[0]} to {ids[-1]}" if ids else "no snapshots"
+
+
+@lru_cache(maxsize=64)
+def _parsed(data: bytes, path: str) -> Snapshot:
+    """Parse a snapshot; one commit reads the same few bytes again and again."""
+    return snapshot_from_json(data, path)
+
+
+def _reaches(snapshot: Snapshot, watermark: int) -> bool:
+    return snapshot.watermark is not None and snapshot.watermark >= watermark

@@ -1,0 +1,158 @@
+"""TagManager: the `tag-<name>` files of a branch.
+
+Deleting a tag deletes its file alone. Data and manifests that only the tag kept become unreferenced
+and stay until a cleaning finds them: nothing here knows what other tags and snapshots need.
+Source: `org.apache.paimon.utils.TagManager`.
+"""
+
+import datetime as dt
+
+from paimon_assets.engine.codec.json.tag_json import tag_from_json, tag_to_json
+from paimon_assets.engine.control.clock import Clock, SystemClock
+from paimon_assets.engine.control.managers.names import check_file_name
+from paimon_assets.engine.control.managers.numbered_files import prefixed_files
+from paimon_assets.engine.errors import AlreadyExistsError, InvalidInputError, NotFoundError
+from paimon_assets.engine.fileio.base import FileIO
+from paimon_assets.engine.spec.metadata.snapshot import Snapshot
+from paimon_assets.engine.spec.metadata.tag import Tag
+from paimon_assets.engine.spec.paths import TAG_PREFIX, TablePaths
+
+
+class TagManager:
+    """Tags of one branch of a table."""
+
+    def __init__(self, file_io: FileIO, paths: TablePaths, *, clock: Clock | None = None) -> None:
+        self._file_io = file_io
+        self._paths = paths
+        self._clock = clock or SystemClock()
+
+    def create(
+        self,
+        name: str,
+        snapshot: Snapshot,
+        *,
+        time_retained: dt.timedelta | None = None,
+        ignore_if_exists: bool = False,
+    ) -> Tag:
+        """Give a snapshot a name.
+
+        Args:
+            name: Of the tag.
+            snapshot: Must not have expired.
+            time_retained: How long the tag is kept; None is for ever.
+            ignore_if_exists: Return the tag there is, be it of another snapshot.
+
+        Raises:
+            AlreadyExistsError: There is a tag of this name.
+            InvalidInputError: The name or the time is none.
+        """
+        tag = self._new(name, snapshot, time_retained)
+        if self._file_io.publish(self._paths.tag(name), tag_to_json(tag)):
+            return tag
+        if ignore_if_exists:
+            return self.get(name)
+        raise self._taken(name)
+
+    def replace(
+        self, name: str, snapshot: Snapshot, *, time_retained: dt.timedelta | None = None
+    ) -> Tag:
+        """Let a tag name another snapshot.
+
+        Raises:
+            NotFoundError: There is no tag of this name.
+        """
+        self.get(name)
+        tag = self._new(name, snapshot, time_retained)
+        self._file_io.replace(self._paths.tag(name), tag_to_json(tag))
+        return tag
+
+    def rename(self, name: str, new_name: str) -> Tag:
+        """Give a tag another name; after a crash it may have both.
+
+        Raises:
+            AlreadyExistsError: There is a tag of the new name.
+            NotFoundError: There is no tag of the old name.
+        """
+        check_file_name("tag", new_name)
+        self.get(name)
+        data = self._file_io.read_bytes(self._paths.tag(name))
+        if not self._file_io.publish(self._paths.tag(new_name), data):
+            raise self._taken(new_name)
+        self._file_io.delete_file(self._paths.tag(name))
+        return self.get(new_name)
+
+    def delete(self, name: str, *, ignore_if_missing: bool = False) -> Tag | None:
+        """Delete a tag's file and return what it held; data files stay (see the module).
+
+        Raises:
+            NotFoundError: There is no tag of this name.
+        """
+        tag = self.get_or_none(name)
+        if tag is None and not ignore_if_missing:
+            raise self._missing(name)
+        if tag is not None:
+            self._file_io.delete_file(self._paths.tag(name))
+        return tag
+
+    def get(self, name: str) -> Tag:
+        """Return a tag.
+
+        Raises:
+            NotFoundError: There is no tag of this name.
+            FormatError: Its file is damaged.
+        """
+        tag = self.get_or_none(name)
+        if tag is None:
+            raise self._missing(name)
+        return tag
+
+    def get_or_none(self, name: str) -> Tag | None:
+        """Return a tag, None if there is none of this name."""
+        path = self._paths.tag(check_file_name("tag", name))
+        try:
+            data = self._file_io.read_bytes(path)
+        except NotFoundError:
+            return None
+        return tag_from_json(name, data, path)
+
+    def list(self) -> list[Tag]:
+        """Return all tags, by name. Cost: one listing, and each is read."""
+        names = prefixed_files(self._file_io, self._paths.tag_directory, TAG_PREFIX)
+        return [tag for name in names if (tag := self.get_or_none(name)) is not None]
+
+    def delete_after(self, snapshot_id: int) -> tuple[str, ...]:
+        """Delete the tags of later snapshots and return their names."""
+        later = sorted(
+            (tag for tag in self.list() if tag.snapshot.id > snapshot_id),
+            key=lambda tag: -tag.snapshot.id,
+        )
+        for tag in later:
+            self._file_io.delete_file(self._paths.tag(tag.name))
+        return tuple(tag.name for tag in later)
+
+    def _new(self, name: str, snapshot: Snapshot, time_retained: dt.timedelta | None) -> Tag:
+        check_file_name("tag", name)
+        if time_retained is None:
+            return Tag(name=name, snapshot=snapshot)
+        if time_retained <= dt.timedelta():
+            raise InvalidInputError(
+                f"Tag '{name}' would be kept for {time_retained}; give a time above zero.",
+                kind="tag-time",
+            )
+        now = dt.datetime.fromtimestamp(self._clock.now_millis() / 1000, dt.UTC)
+        local = now.astimezone().replace(tzinfo=None)
+        return Tag(name=name, snapshot=snapshot, create_time=local, time_retained=time_retained)
+
+    def _missing(self, name: str) -> NotFoundError:
+        return NotFoundError(
+            f"Table '{self._paths.table}' has no tag '{name}'.",
+            kind="tag-not-found",
+            details={"path": self._paths.table, "tag": name},
+        )
+
+    def _taken(self, name: str) -> AlreadyExistsError:
+        return AlreadyExistsError(
+            f"Table '{self._paths.table}' has a tag '{name}' already.",
+            kind="tag-exists",
+            details={"path": self._paths.table, "tag": name},
+        )

@@ -1,0 +1,1 @@
+"""Manifests and manifest lists: read, written, kept and folded together."""

@@ -1,0 +1,1 @@
+"""The registry of segments, and the folders they come from."""

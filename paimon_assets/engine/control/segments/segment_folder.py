@@ -1,0 +1,228 @@
+"""A folder that is to become segments: which files it holds, and of which partitions.
+
+root ─▶ every file below it, but for hidden ones ─▶ by partition folder ─▶ partition values
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from paimon_assets.engine.codec.rows.binary_row import serialize_row
+from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.segments.segment_roots import SegmentRoots
+from paimon_assets.engine.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
+from paimon_assets.engine.fileio.base import FileIO, FileStatus
+from paimon_assets.engine.fileio.canonical import canonical_path
+from paimon_assets.engine.fileio.opening import scheme_of
+from paimon_assets.engine.spec.metadata.simple_stats import EMPTY_ROW
+from paimon_assets.engine.spec.options.all_options import PARTITION_DEFAULT_NAME
+from paimon_assets.engine.spec.partition import unescape
+from paimon_assets.engine.spec.segments.segment import is_within, plain_path
+from paimon_assets.engine.spec.types.literals import Internal, to_internal
+
+_LISTERS = 16
+_DEEPEST = 64
+_HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
+_OTHER_TABLES = {"_delta_log": "a Delta", ".hoodie": "a Hudi"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FolderFile:
+    """One file below the root."""
+
+    name: str
+    """Path below the root."""
+    size: int
+    modified_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionFolder:
+    """The files of one partition."""
+
+    name: str
+    """Folder below the root, empty for the root itself."""
+    partition: bytes
+    text: str
+    """`name=value,name=value`."""
+    files: tuple[FolderFile, ...]
+    """Named from the root."""
+
+
+def segment_root(store: FileStore, path: str) -> str:
+    """Return the one spelling of a folder that may be imported.
+
+    Raises:
+        UnsupportedFeatureError: It lies on another storage than the table.
+        InvalidInputError: It lies in, or holds, directories that Paimon tables own: dropping the
+            table or its database would delete the files.
+    """
+    root = canonical_path(path)
+    scheme = scheme_of(root)
+    if scheme != store.file_io.spec.scheme:
+        raise UnsupportedFeatureError(
+            f"'{path}' lies on storage '{scheme}' and table {store.label} on "
+            f"'{store.file_io.spec.scheme}'; segments must lie on the table's storage.",
+            kind="segment-storage",
+            details={"path": path},
+        )
+    folder, table = plain_path(root), plain_path(canonical_path(store.table_path))
+    database = table.rpartition("/")[0]
+    if is_within(table, folder):
+        raise _owned(path, f"it holds table {store.label} itself")
+    if is_within(folder, table):
+        raise _owned(path, f"it lies in the directory of table {store.label}")
+    if database.endswith(".db"):
+        warehouse = database.rpartition("/")[0]
+        below = folder.removeprefix(f"{warehouse}/")
+        if is_within(folder, warehouse) and below.partition("/")[0].endswith(".db"):
+            raise _owned(path, "it lies in a database of the warehouse, and would be dropped too")
+    at = folder
+    while at.rpartition("/")[0] and not at.endswith(":/"):
+        if store.file_io.exists(f"{at}/schema/schema-0"):
+            raise _owned(path, f"'{at}' is a Paimon table")
+        at = at.rpartition("/")[0]
+    return root
+
+
+def _owned(path: str, reason: str) -> InvalidInputError:
+    return InvalidInputError(
+        f"'{path}' cannot become a segment: {reason}. Name a folder that no table owns.",
+        kind="segment-path-owned",
+        details={"path": path},
+    )
+
+
+def check_exists(file_io: FileIO, root: str) -> None:
+    """Raise `NotFoundError` if there is no such folder."""
+    if not file_io.exists(root):
+        raise NotFoundError(
+            f"The segment path '{root}' does not exist.",
+            kind="segment-path-not-found",
+            details={"path": root},
+        )
+
+
+def walk(file_io: FileIO, root: str, roots: SegmentRoots | None = None) -> list[FolderFile]:
+    """Return every file below a folder, by name; names that begin with `_` or `.` are hidden.
+
+    Args:
+        file_io: The storage.
+        root: The folder.
+        roots: Where files may lie, if not anywhere; links below the folder may lead out of it.
+
+    Raises:
+        NotFoundError: There is no such folder.
+        InvalidInputError: A file lies outside `roots`.
+        UnsupportedFeatureError: The folder is a table of another format, whose log says which files
+            still count.
+
+    Cost:
+        One listing a folder, some at once; with `roots`, local links are looked for file by file.
+    """
+    check_exists(file_io, root)
+    found: list[FolderFile] = []
+    folders = [root]
+    with ThreadPoolExecutor(_LISTERS, thread_name_prefix="walk-segment") as pool:
+        for _ in range(_DEEPEST):
+            if not folders:
+                break
+            listings = pool.map(file_io.list_directory, folders)
+            statuses = [status for listing in listings for status in listing]
+            _refuse_tables(root, statuses)
+            shown = [status for status in statuses if not status.name.startswith(("_", "."))]
+            folders = [status.path for status in shown if status.is_directory]
+            found += [_file(root, status) for status in shown if not status.is_directory]
+        else:
+            raise InvalidInputError(
+                f"'{root}' has folders more than {_DEEPEST} deep; a link may lead back to it.",
+                kind="segment-path-depth",
+            )
+    files = sorted(
+        (file for file in found if not file.name.endswith(".crc")), key=lambda file: file.name
+    )
+    if roots is not None:
+        for file in files:
+            roots.check(f"{root}/{file.name}")
+    return files
+
+
+def _refuse_tables(root: str, statuses: Sequence[FileStatus]) -> None:
+    for status in statuses:
+        what = _OTHER_TABLES.get(status.name)
+        if what is not None and status.is_directory:
+            raise UnsupportedFeatureError(
+                f"'{root}' holds {what} table ('{status.path}'), whose log says which of its files "
+                "still count; write the rows of that table as plain files.",
+                kind="segment-other-table",
+                details={"path": root},
+            )
+
+
+def _file(root: str, status: FileStatus) -> FolderFile:
+    return FolderFile(
+        name=plain_path(status.path).removeprefix(plain_path(root)).lstrip("/"),
+        size=status.size,
+        modified_ms=status.modified_ms,
+    )
+
+
+def partition_folders(
+    store: FileStore, root: str, files: Sequence[FolderFile]
+) -> list[PartitionFolder]:
+    """Group files by the partition their folders name; of an unpartitioned table, into one.
+
+    Raises:
+        InvalidInputError: Folders do not stand for the partition columns, in their order.
+    """
+    if not store.schema.partition_keys:
+        return [PartitionFolder(name="", partition=EMPTY_ROW, text="", files=tuple(files))]
+    by_folder: dict[str, list[FolderFile]] = defaultdict(list)
+    for file in files:
+        by_folder[file.name.rpartition("/")[0]].append(file)
+    if "" in by_folder:
+        raise InvalidInputError(
+            f"invalid partition path: '{root}' holds files itself ('{by_folder[''][0].name}'). "
+            f"Name the folder above {_example(store)}.",
+            kind="segment-partition-path",
+            details={"path": root},
+        )
+    return [_partition_folder(store, root, name, found) for name, found in by_folder.items()]
+
+
+def _partition_folder(
+    store: FileStore, root: str, name: str, files: Sequence[FolderFile]
+) -> PartitionFolder:
+    keys = store.schema.partition_fields
+    parts = [part.partition("=") for part in name.split("/")]
+    names = [unescape(key).lower() for key, _, _ in parts]
+    if len(parts) != len(keys) or names != [key.name.lower() for key in keys]:
+        raise InvalidInputError(
+            "input segment path does not comply to partitions in carbon table: "
+            f"{', '.join(store.schema.partition_keys)}. '{name}' below '{root}' should be "
+            f"{_example(store)}.",
+            kind="segment-partition-levels",
+            details={"path": f"{root}/{name}"},
+        )
+    nulls = {_HIVE_NULL, store.schema.typed_options.get(PARTITION_DEFAULT_NAME)}
+    values: list[Internal] = []
+    for key, (_, _, text) in zip(keys, parts, strict=True):
+        value = unescape(text)
+        values.append(None if value in nulls else to_internal(value, key.type, key.name))
+    partition = serialize_row(values, [key.type for key in keys])
+    return PartitionFolder(
+        name=name,
+        partition=partition,
+        text=spec_text(store.partitions.spec(partition)),
+        files=tuple(files),
+    )
+
+
+def _example(store: FileStore) -> str:
+    return "/".join(f"{key}=…" for key in store.schema.partition_keys)
+
+
+def spec_text(spec: Mapping[str, str]) -> str:
+    """Return a partition as SHOW SEGMENTS writes it, without the braces."""
+    return ",".join(f"{name}={value}" for name, value in spec.items())

@@ -1,0 +1,288 @@
+"""SegmentRegistry: which foreign files are segments of a table, and what was known of them.
+
+    <table>/segments/segments-<generation>.json      the newest one counts
+
+Each change publishes the next generation if it is absent, so of two commands at once one plans
+again. A few old generations are kept for readers that are about to open them; older ones are
+emptied, not deleted, because their names must stay taken for writers that slept. The registry goes
+first and the snapshot second: a command that dies between them leaves segments in progress, and
+whether its snapshot exists tells what they are (`resolved`). A snapshot never waits for it.
+"""
+
+import uuid
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from paimon_assets.engine.codec.json.metadata_json import snapshot_to_json
+from paimon_assets.engine.codec.json.segment_json import (
+    SegmentList,
+    segments_from_json,
+    segments_to_json,
+)
+from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.errors import (
+    CommitConflictError,
+    CommitUnknownError,
+    NotFoundError,
+    UnsupportedFeatureError,
+)
+from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
+from paimon_assets.engine.spec.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
+from paimon_assets.engine.spec.options.all_options import BRANCH, FILE_FORMAT
+from paimon_assets.engine.spec.paths import MAIN_BRANCH
+from paimon_assets.engine.spec.schema.schema import BucketMode
+from paimon_assets.engine.spec.segments.segment import (
+    Segment,
+    SegmentCommit,
+    SegmentStatus,
+    is_foreign,
+    plain_path,
+)
+
+_DIRECTORY = "segments"
+_PREFIX, _SUFFIX = "segments-", ".json"
+_KEPT_GENERATIONS = 3
+_KEPT_NAMES = 1000
+"""A writer that slept for so many changes may publish what nobody reads."""
+_TRIES = 50
+
+HOLD_TAG_PREFIX = "__segment_hold_"
+"""Tags that keep other engines from deleting foreign files; nothing here deletes them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SegmentRegistry:
+    """The registry of one table; without one, a table has no segments."""
+
+    store: FileStore
+
+    @property
+    def directory(self) -> str:
+        """Where its generations lie."""
+        return f"{self.store.table_path}/{_DIRECTORY}"
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether a command ever changed it. Cost: one listing."""
+        return bool(self._generations())
+
+    def load(self) -> SegmentList:
+        """Return the newest generation. Cost: one listing, and one read where there are segments.
+
+        Raises:
+            FormatError: It is damaged.
+        """
+        return self._load()[1]
+
+    def update(self, change: Callable[[SegmentList], SegmentList]) -> SegmentList:
+        """Change the registry; of concurrent changes each sees what the others did.
+
+        Args:
+            change: From the newest list to the next one; called again if another was faster. What
+                it raises ends the update.
+
+        Raises:
+            CommitConflictError: Others were faster too often.
+        """
+        for _ in range(_TRIES):
+            generation, listed = self._load()
+            changed = change(listed)
+            if changed == listed or self._published(generation + 1, changed):
+                return changed
+        raise CommitConflictError(
+            f"Table '{self.store.label}': other commands changed its segments {_TRIES} times; try "
+            "again.",
+            kind="segment-registry",
+            details={"table": self.store.label},
+        )
+
+    def _load(self) -> tuple[int, SegmentList]:
+        for _ in range(_TRIES):
+            generations = self._generations()
+            if not generations:
+                return 0, SegmentList()
+            path = self._path(generations[-1])
+            try:
+                data = self.store.file_io.read_bytes(path)
+            except NotFoundError:
+                continue
+            if not data:
+                continue  # so many generations later that it was emptied
+            return generations[-1], _parsed(data, path)
+        raise CommitConflictError(
+            f"Table '{self.store.label}': its segments changed {_TRIES} times while being read.",
+            kind="segment-registry",
+        )
+
+    def _generations(self) -> list[int]:
+        names = (status.name for status in self.store.file_io.list_directory(self.directory))
+        numbers = (name.removeprefix(_PREFIX).removesuffix(_SUFFIX) for name in names)
+        return sorted(int(number) for number in numbers if number.isdecimal())
+
+    def _published(self, generation: int, listed: SegmentList) -> bool:
+        path, data = self._path(generation), segments_to_json(listed, writer=uuid.uuid4().hex)
+        try:
+            done = self.store.file_io.publish(path, data)
+        except CommitUnknownError:
+            done = False
+        if not done:  # a storage that repeats a call finds its own file in the way
+            try:
+                done = self.store.file_io.read_bytes(path) == data
+            except NotFoundError:
+                return False
+        if done:
+            self._forget(generation)
+        return done
+
+    def _forget(self, generation: int) -> None:
+        """Empty the generation that nobody opens any more, and delete those before all others."""
+        if generation > _KEPT_GENERATIONS:
+            self.store.file_io.replace(self._path(generation - _KEPT_GENERATIONS), b"")
+        if generation > _KEPT_NAMES:
+            self.store.file_io.delete_file(self._path(generation - _KEPT_NAMES))
+
+    def _path(self, generation: int) -> str:
+        return f"{self.directory}/{_PREFIX}{generation:08d}{_SUFFIX}"
+
+
+@lru_cache(maxsize=4)
+def _parsed(data: bytes, path: str) -> SegmentList:
+    """Parse a registry; each plan of a table with segments reads the same bytes."""
+    return segments_from_json(data, path)
+
+
+def may_have_segments(store: FileStore) -> bool:
+    """Whether a table is one that segments can be added to; others need not be asked."""
+    schema = store.schema
+    if schema.typed_options.get(BRANCH) != MAIN_BRANCH:
+        return False
+    return not schema.has_primary_key and schema.bucket_mode is BucketMode.BUCKET_UNAWARE
+
+
+def resolved(store: FileStore, segments: Iterable[Segment]) -> list[Segment]:
+    """Return segments with those in progress as they are: committed, or still not."""
+    return [_resolved(store, segment) for segment in segments]
+
+
+def _resolved(store: FileStore, segment: Segment) -> Segment:
+    if segment.status is not SegmentStatus.IN_PROGRESS:
+        return segment
+    snapshot = store.snapshots.find_commit(segment.commit_user, BATCH_COMMIT_IDENTIFIER)
+    if snapshot is None:
+        return segment
+    return replace(
+        segment,
+        status=SegmentStatus.SUCCESS,
+        added=commit_of(snapshot),
+        load_end_ms=snapshot.time_millis,
+    )
+
+
+def commit_of(snapshot: Snapshot) -> SegmentCommit:
+    """Return what a snapshot is known by."""
+    return SegmentCommit(snapshot_id=snapshot.id, delta_manifest_list=snapshot.delta_manifest_list)
+
+
+def is_live_in(store: FileStore, segment: Segment, snapshot: Snapshot) -> bool:
+    """Whether a snapshot has a segment that stands in the registry alone.
+
+    Cost:
+        Reads the snapshots that added and removed it, unless they have expired.
+    """
+    return _reached(store, segment.added, snapshot) and not _reached(
+        store, segment.removed, snapshot
+    )
+
+
+def _reached(store: FileStore, commit: SegmentCommit | None, snapshot: Snapshot) -> bool:
+    """Whether a snapshot comes after a commit that was not rolled back."""
+    if commit is None or commit.snapshot_id > snapshot.id:
+        return False
+    found = snapshot
+    if commit.snapshot_id != snapshot.id:
+        earlier = store.snapshots.snapshot_or_none(commit.snapshot_id)
+        if earlier is None:
+            return True
+        found = earlier
+    return found.delta_manifest_list == commit.delta_manifest_list
+
+
+def foreign_entries(store: FileStore, entries: Iterable[ManifestEntry]) -> list[ManifestEntry]:
+    """Return the entries whose files are somebody else's."""
+    options = store.schema.typed_options
+    return [entry for entry in entries if is_foreign(options, entry.file)]
+
+
+def hold_foreign(
+    store: FileStore, snapshot: Snapshot | None, entries: Iterable[ManifestEntry]
+) -> str | None:
+    """Tag a snapshot before a commit takes foreign files out of the table.
+
+    The expiration of other engines deletes the files of such a commit; it spares what a tag holds.
+    Deleting the tag with another engine deletes the files, so it has a name that says what it is.
+
+    Args:
+        store: The table.
+        snapshot: The newest snapshot, which still has the files.
+        entries: What the commit will delete; without foreign files nothing is done.
+
+    Returns:
+        The tag's name.
+    """
+    foreign = foreign_entries(store, entries)
+    if snapshot is None or not foreign:
+        return None
+    name = f"{HOLD_TAG_PREFIX}{_segment_number(foreign[0].file.file_name)}_{snapshot.id}"
+    # A tag of this name holds the same snapshot: names carry its id.
+    store.file_io.publish(store.paths.tag(name), snapshot_to_json(snapshot))
+    return name
+
+
+def _segment_number(file_name: str) -> str:
+    parts = file_name.split("-")
+    return parts[1] if len(parts) > 2 and parts[0] == "segment" else "x"
+
+
+def check_row_changes(store: FileStore, entries: Iterable[ManifestEntry], operation: str) -> None:
+    """Refuse UPDATE and DELETE of rows while a live segment has another format than the table.
+
+    Args:
+        store: The table.
+        entries: Its live files.
+        operation: `update` or `delete`, for the message.
+
+    Raises:
+        UnsupportedFeatureError: Names the segment's format and the way out.
+    """
+    own = store.schema.typed_options.get(FILE_FORMAT)
+    formats = {entry.file.file_format for entry in foreign_entries(store, entries)}
+    formats |= {segment.format for segment in live_text_segments(store, store.snapshots.latest())}
+    others = sorted(formats - {own})
+    if others:
+        raise UnsupportedFeatureError(
+            f"Unsupported {operation} operation on table containing mixed format segments: "
+            f"{store.label} is {own}, with segments of {', '.join(others)}; delete these first.",
+            kind="segment-mixed-formats",
+            details={"table": store.label, "format": others[0]},
+        )
+
+
+def live_text_segments(store: FileStore, snapshot: Snapshot | None) -> list[Segment]:
+    """Return the segments of a snapshot that stand in the registry alone, by id."""
+    if snapshot is None or not may_have_segments(store):
+        return []
+    listed = SegmentRegistry(store=store).load().segments
+    candidates = [segment for segment in listed if not segment.is_visible_to_paimon]
+    return [
+        segment for segment in resolved(store, candidates) if is_live_in(store, segment, snapshot)
+    ]
+
+
+def known_files(segments: Iterable[Segment]) -> dict[str, tuple[Segment, int]]:
+    """Return plain path → (segment, position of the file in it); later segments win."""
+    return {
+        plain_path(segment.path_of(file)): (segment, position)
+        for segment in segments
+        for position, file in enumerate(segment.files)
+    }

@@ -1,0 +1,1 @@
+"""What a writer must know of a table before it writes."""

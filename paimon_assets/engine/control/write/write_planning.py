@@ -1,0 +1,200 @@
+"""What a writer must know of the table before it writes: sequence numbers and bucket counts.
+
+Both come from the live files of the newest snapshot. A process keeps the answer for each table and
+applies what later snapshots add and delete to it; so the cost of a small commit does not grow with
+the table.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from threading import Lock
+
+from paimon_assets.engine.contract.context import BucketState
+from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
+from paimon_assets.engine.spec.metadata.manifest import FileKind, ManifestEntry
+from paimon_assets.engine.spec.metadata.snapshot import Snapshot
+from paimon_assets.engine.spec.schema.schema import BucketMode
+
+_TABLES_KEPT = 64
+_STEPS_AHEAD = 64
+"""More snapshots than this are not added one by one."""
+
+
+@dataclass(slots=True)
+class _Bucket:
+    max_sequence_number: int = -1
+    """Of its live files at least; a file that went may have held it."""
+    files: int = 0
+
+
+@dataclass(slots=True)
+class _Partition:
+    total_buckets: int | None = None
+    files: int = 0
+
+
+@dataclass(slots=True)
+class _LiveBuckets:
+    snapshot: Snapshot | None = None
+    buckets: dict[tuple[bytes, int], _Bucket] = field(default_factory=dict)
+    partitions: dict[bytes, _Partition] = field(default_factory=dict)
+    lock: Lock = field(default_factory=Lock)
+
+    def restart(self) -> None:
+        """Forget everything."""
+        self.snapshot = None
+        self.buckets.clear()
+        self.partitions.clear()
+
+    def add(self, entry: ManifestEntry) -> None:
+        """Take in a live file."""
+        bucket = self.buckets.setdefault((entry.partition, entry.bucket), _Bucket())
+        bucket.files += 1
+        bucket.max_sequence_number = max(bucket.max_sequence_number, entry.file.max_sequence_number)
+        partition = self.partitions.setdefault(entry.partition, _Partition())
+        partition.files += 1
+        if entry.total_buckets > 0:
+            partition.total_buckets = entry.total_buckets
+
+    def delete(self, entry: ManifestEntry) -> bool:
+        """Let a file go; False if none can be there, so that all that is known may be wrong."""
+        key = (entry.partition, entry.bucket)
+        bucket, partition = self.buckets.get(key), self.partitions.get(entry.partition)
+        if bucket is None or partition is None:
+            return False
+        bucket.files -= 1
+        partition.files -= 1
+        if not bucket.files:
+            del self.buckets[key]
+        if not partition.files:
+            del self.partitions[entry.partition]
+        return True
+
+    def fixed_buckets(self, partitions: Iterable[bytes] | None = None) -> dict[bytes, int]:
+        """Return the fixed bucket counts of some partitions; of all for None."""
+        found = {}
+        for partition in self.partitions if partitions is None else partitions:
+            known = self.partitions.get(partition)
+            if known is not None and known.total_buckets is not None:
+                found[partition] = known.total_buckets
+        return found
+
+    def apply(self, entries: Iterable[ManifestEntry]) -> bool:
+        """Take in what one snapshot changes; False if it does not fit what is known."""
+        added: list[ManifestEntry] = []
+        for entry in entries:
+            if entry.kind is FileKind.ADD:
+                added.append(entry)
+            elif not self.delete(entry):
+                return False
+        for entry in added:
+            self.add(entry)
+        return True
+
+
+_KEPT: OrderedDict[tuple[str, str], _LiveBuckets] = OrderedDict()
+_LOCK = Lock()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriterState:
+    """Buckets as a writer finds them."""
+
+    bucket_states: tuple[BucketState, ...] = ()
+    """Buckets that hold files."""
+    total_buckets: tuple[tuple[bytes, int], ...] = ()
+    """(partition, its fixed bucket count) of partitions that hold files."""
+
+    def differing_from(self, buckets: int) -> tuple[tuple[bytes, int], ...]:
+        """Return the partitions whose bucket count is not `buckets` (`WriteContext`)."""
+        return tuple(item for item in self.total_buckets if item[1] != buckets)
+
+
+def writer_state(store: FileStore, snapshot: Snapshot | None) -> WriterState:
+    """Return what a writer must know of a snapshot: nothing, if the table has no buckets.
+
+    Args:
+        store: The table.
+        snapshot: The newest one, None if nothing was committed yet.
+
+    Cost:
+        O(live files) the first time in a process; else O(changed files).
+    """
+    if snapshot is None or store.schema.bucket_mode is BucketMode.BUCKET_UNAWARE:
+        return WriterState()
+    kept = _kept(store)
+    with kept.lock:
+        _bring_up_to(kept, store, snapshot)
+        return WriterState(
+            bucket_states=tuple(
+                BucketState(
+                    partition=partition,
+                    bucket=number,
+                    max_sequence_number=bucket.max_sequence_number,
+                )
+                for (partition, number), bucket in kept.buckets.items()
+            ),
+            total_buckets=tuple(kept.fixed_buckets().items()),
+        )
+
+
+def partition_buckets(
+    store: FileStore, snapshot: Snapshot | None, partitions: Iterable[bytes]
+) -> dict[bytes, int]:
+    """Return the fixed bucket count of those partitions that hold files."""
+    if snapshot is None:
+        return {}
+    kept = _kept(store)
+    with kept.lock:
+        _bring_up_to(kept, store, snapshot)
+        return kept.fixed_buckets(partitions)
+
+
+def _kept(store: FileStore) -> _LiveBuckets:
+    key = (store.file_io.spec.scheme, store.paths.snapshot_directory)
+    with _LOCK:
+        kept = _KEPT.setdefault(key, _LiveBuckets())
+        _KEPT.move_to_end(key)
+        while len(_KEPT) > _TABLES_KEPT:
+            _KEPT.popitem(last=False)
+    return kept
+
+
+def _bring_up_to(kept: _LiveBuckets, store: FileStore, snapshot: Snapshot) -> None:
+    if _is_same(kept.snapshot, snapshot):
+        return
+    steps = _steps(kept.snapshot, store, snapshot)
+    # All are read before the first is applied: a storage that fails leaves what is known whole.
+    deltas = None if steps is None else [_delta(store, step) for step in steps]
+    if deltas is None or not all(map(kept.apply, deltas)):
+        kept.restart()
+        kept.apply(FileStoreScan(store).live_files(snapshot))
+    kept.snapshot = snapshot
+
+
+def _is_same(kept: Snapshot | None, now: Snapshot | None) -> bool:
+    """Whether two snapshots are one: list names are unique over time, ids are not."""
+    if kept is None or now is None:
+        return False
+    return kept.id == now.id and kept.delta_manifest_list == now.delta_manifest_list
+
+
+def _steps(kept: Snapshot | None, store: FileStore, snapshot: Snapshot) -> list[Snapshot] | None:
+    """Return the snapshots from the kept one (excluded) to `snapshot`, None if there is no way."""
+    if kept is None or not kept.id < snapshot.id <= kept.id + _STEPS_AHEAD:
+        return None
+    if not _is_same(kept, store.snapshots.snapshot_or_none(kept.id)):
+        return None
+    between = [
+        store.snapshots.snapshot_or_none(snapshot_id)
+        for snapshot_id in range(kept.id + 1, snapshot.id)
+    ]
+    known = [step for step in between if step is not None]
+    return [*known, snapshot] if len(known) == len(between) else None
+
+
+def _delta(store: FileStore, snapshot: Snapshot) -> list[ManifestEntry]:
+    manifests = store.manifests
+    return list(manifests.read_all(manifests.read_list(snapshot.delta_manifest_list)))

@@ -1,0 +1,1 @@
+"""Rows → partition and bucket, in every bucket mode."""

@@ -1,0 +1,135 @@
+"""Where every key of a table lies: its partition and bucket, for keys that may change partition.
+
+Keys are kept as Arrow columns, sorted by hash; equal hashes are told apart by the keys themselves.
+Source: `org.apache.paimon.crosspartition.GlobalIndexAssigner` (its key-value store).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy, to_numpy
+from paimon_assets.engine.data.write.buckets.partition_index import Hashes, Numbers
+
+Rows = npt.NDArray[np.int64]
+
+UNKNOWN = -1
+"""Partition of a key that lies nowhere."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Run:
+    hashes: Hashes
+    keys: list[Any]
+    partitions: Numbers
+    buckets: Numbers
+
+    @classmethod
+    def sorted_of(cls, parts: "Sequence[_Run]") -> Self:
+        """Join runs into one."""
+        hashes = np.concatenate([part.hashes for part in parts])
+        order = np.argsort(hashes, kind="stable")
+        keys: list[Any] = [
+            pa.chunked_array(columns).combine_chunks().take(from_numpy(order))
+            for columns in zip(*(part.keys for part in parts), strict=True)
+        ]
+        return cls(
+            hashes=hashes[order],
+            keys=keys,
+            partitions=np.concatenate([part.partitions for part in parts])[order],
+            buckets=np.concatenate([part.buckets for part in parts])[order],
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundKeys:
+    """Where some keys lie."""
+
+    partitions: Numbers
+    """Key → partition, or `UNKNOWN`."""
+    buckets: Numbers
+    """Key → bucket; arbitrary for unknown keys."""
+    places: list[tuple[_Run, Rows, Rows]]
+    """(run, keys found in it, their positions there)."""
+
+
+@dataclass(slots=True)
+class KeyIndex:
+    """Keys with their partition and bucket, as small numbers.
+
+    Memory: the keys, and 12 bytes for each.
+    """
+
+    total_bytes: int = 0
+    _runs: list[_Run] = field(default_factory=list)
+
+    def find(self, hashes: Hashes, keys: "Sequence[Any]") -> FoundKeys:
+        """Look keys up.
+
+        Args:
+            hashes: Of the keys.
+            keys: Their columns, each key once.
+        """
+        partitions = np.full(len(hashes), UNKNOWN, dtype=np.int32)
+        buckets = np.zeros(len(hashes), dtype=np.int32)
+        places = []
+        for run in self._runs:
+            candidates = np.searchsorted(run.hashes, hashes, side="left")
+            ends = np.searchsorted(run.hashes, hashes, side="right")
+            rows = np.flatnonzero((candidates < ends) & (partitions == UNKNOWN))
+            while len(rows):  # as often as different keys share a hash
+                equal = _equal(run.keys, candidates[rows], keys, rows)
+                found = rows[equal]
+                positions = candidates[found]
+                partitions[found] = run.partitions[positions]
+                buckets[found] = run.buckets[positions]
+                places.append((run, found, positions))
+                candidates[rows] += 1
+                rows = rows[~equal]
+                rows = rows[candidates[rows] < ends[rows]]
+        return FoundKeys(partitions=partitions, buckets=buckets, places=places)
+
+    def put(
+        self,
+        found: FoundKeys,
+        hashes: Hashes,
+        keys: "Sequence[Any]",
+        partitions: Numbers,
+        buckets: Numbers,
+    ) -> None:
+        """Say where keys that were just looked up lie now.
+
+        Args:
+            found: What `find` said of them.
+            hashes: As given to `find`.
+            keys: As given to `find`.
+            partitions: Key → partition.
+            buckets: Key → bucket.
+        """
+        for run, rows, positions in found.places:
+            run.partitions[positions] = partitions[rows]
+            run.buckets[positions] = buckets[rows]
+        new = np.flatnonzero(found.partitions == UNKNOWN)
+        if not len(new):
+            return
+        taken: list[Any] = [column.take(from_numpy(new)) for column in keys]
+        self.total_bytes += 12 * len(new) + sum(column.nbytes for column in taken)
+        run = _Run(hashes=hashes[new], keys=taken, partitions=partitions[new], buckets=buckets[new])
+        self._runs.append(_Run.sorted_of([run]))
+        while len(self._runs) > 1 and len(self._runs[-2].hashes) < 2 * len(self._runs[-1].hashes):
+            self._runs[-2:] = [_Run.sorted_of(self._runs[-2:])]
+
+
+def _equal(
+    left: "Sequence[Any]", left_rows: Rows, right: "Sequence[Any]", right_rows: Rows
+) -> npt.NDArray[np.bool_]:
+    equal = np.ones(len(left_rows), dtype=np.bool_)
+    for one, other in zip(left, right, strict=True):
+        same: Any = pc.equal(one.take(from_numpy(left_rows)), other.take(from_numpy(right_rows)))
+        equal &= to_numpy(same)
+    return equal

@@ -1,0 +1,230 @@
+"""Which partition and bucket each row belongs to.
+
+    partition columns → distinct values → serialized rows
+    bucket key        → bucket number, by the bucket count of the row's own partition
+
+The embedded writer routes rows by it, and Spark's shuffle adds its answer as columns.
+Source: `org.apache.paimon.table.sink.FixedBucketRowKeyExtractor`.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy, to_numpy
+from paimon_assets.engine.codec.hashing.bucket_function import bucket_numbers
+from paimon_assets.engine.codec.rows.binary_row import deserialize_row, serialize_columns
+from paimon_assets.engine.contract.context import WriteContext
+from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
+from paimon_assets.engine.spec.metadata.simple_stats import EMPTY_ROW
+from paimon_assets.engine.spec.options.all_options import (
+    BUCKET,
+    BUCKET_FUNCTION,
+    DATA_FILE_DIRECTORY,
+    PARTITION_DEFAULT_NAME,
+    PARTITION_LEGACY_NAME,
+    SEQUENCE_FIELD,
+)
+from paimon_assets.engine.spec.options.write_options import (
+    POSTPONE_DEFAULT_BUCKETS,
+    POSTPONE_WRITE_FIXED,
+)
+from paimon_assets.engine.spec.partition import partition_path, partition_spec
+from paimon_assets.engine.spec.paths import POSTPONE_BUCKET, TablePaths
+from paimon_assets.engine.spec.predicate.prune import exactly, may_match
+from paimon_assets.engine.spec.schema.schema import BucketMode, TableSchema
+
+Numbers = npt.NDArray[np.int32]
+
+UNAWARE_BUCKET = 0
+UNAWARE_TOTAL = -1
+
+
+def refuse_unroutable(schema: TableSchema, table: str) -> None:
+    """Refuse tables whose rows find no bucket.
+
+    Raises:
+        UnsupportedFeatureError: Names the option and the way out.
+    """
+    outside = schema.partition_keys_outside_key
+    if not outside:
+        return
+    sequence = schema.typed_options.get(SEQUENCE_FIELD)
+    if schema.bucket_mode is BucketMode.KEY_DYNAMIC and not sequence:
+        return
+    option, reason = BUCKET.key, "which takes 'bucket' = -1"
+    if sequence:
+        option, reason = SEQUENCE_FIELD.key, f"which does not go with '{SEQUENCE_FIELD.key}'"
+    raise UnsupportedFeatureError(
+        f"Table '{table}' cannot be written: its primary key lacks the partition column "
+        f"'{outside[0]}', so that keys may change partition, {reason}. Or add the partition "
+        f"columns to the primary key. ('{option}')",
+        kind="bucket-mode",
+        details={"table": table, "option": option},
+    )
+
+
+def total_buckets(context: WriteContext, partition: bytes) -> int:
+    """Return the bucket count of a partition; -1 or -2 if rows are not hashed into buckets."""
+    schema = context.schema
+    if not has_hashed_buckets(schema):
+        return POSTPONE_BUCKET if schema.bucket_mode is BucketMode.POSTPONE else UNAWARE_TOTAL
+    own = context.buckets_by_partition.get(partition)
+    return default_buckets(schema) if own is None else own
+
+
+def has_hashed_buckets(schema: TableSchema) -> bool:
+    """Whether a writer finds a row's bucket by its hash and a bucket count."""
+    mode = schema.bucket_mode
+    postponed = mode is BucketMode.POSTPONE and schema.typed_options.get(POSTPONE_WRITE_FIXED)
+    return postponed or mode is BucketMode.HASH_FIXED
+
+
+def default_buckets(schema: TableSchema) -> int:
+    """Return the bucket count of new partitions, where rows are hashed into buckets."""
+    postponed = schema.bucket_mode is BucketMode.POSTPONE
+    return schema.typed_options.get(POSTPONE_DEFAULT_BUCKETS if postponed else BUCKET)
+
+
+_LONGEST_NAME = 255
+"""Bytes of a file's or directory's name, on every usual file system."""
+
+
+def refuse_partition(context: WriteContext, partition: bytes) -> None:
+    """Refuse a partition that the write was not told to write.
+
+    Raises:
+        InvalidInputError: Kind `overwrite-partition`; names the partition.
+    """
+    if context.partitions is None:
+        return
+    fields = context.schema.partition_fields
+    values = deserialize_row(partition, [column.type for column in fields])
+    bounds = {column.name: exactly(v) for column, v in zip(fields, values, strict=True)}
+    if may_match(context.partitions, bounds.__getitem__):
+        return
+    null_name = context.schema.typed_options.get(PARTITION_DEFAULT_NAME)
+    texts = partition_spec(fields, values, default_name=null_name, legacy=False)
+    shown = ", ".join(f"{name} = {text}" for name, text in texts.items())
+    raise InvalidInputError(
+        f"Cannot write into table '{context.table}': some rows lie in partition ({shown}), which "
+        "is none of those to be overwritten. Leave these rows out, or overwrite dynamically.",
+        kind="overwrite-partition",
+        details={"table": context.table, "partition": shown},
+    )
+
+
+def bucket_path(context: WriteContext, partition: bytes, bucket: int) -> str:
+    """Return the directory of a bucket's data files.
+
+    Raises:
+        InvalidInputError: Kind `partition-value`; no storage has directories of so long a name.
+    """
+    schema, options = context.schema, context.schema.typed_options
+    fields = schema.partition_fields
+    values = deserialize_row(partition, [column.type for column in fields]) if fields else ()
+    directory = partition_path(
+        fields,
+        values,
+        default_name=options.get(PARTITION_DEFAULT_NAME),
+        legacy=options.get(PARTITION_LEGACY_NAME),
+    )
+    for field, name in zip(fields, directory.split("/"), strict=False):
+        length = len(name.encode())
+        if length > _LONGEST_NAME:
+            raise InvalidInputError(
+                f"Cannot write into table '{context.table}': a value of partition column "
+                f"'{field.name}' cannot be a directory, whose name would have {length} bytes and "
+                f"may have {_LONGEST_NAME}: '{name[:40]}…'. Shorten the value, or partition by "
+                "another column.",
+                kind="partition-value",
+                details={"table": context.table, "column": field.name, "bytes": length},
+            )
+    paths = TablePaths(table=context.table_path, data_directory=options.get(DATA_FILE_DIRECTORY))
+    return paths.bucket(directory, bucket)
+
+
+def assign_buckets(
+    context: WriteContext, batch: pa.RecordBatch
+) -> tuple[list[bytes], Numbers, Numbers]:
+    """Return where each row of a batch belongs.
+
+    Args:
+        context: The write; gives keys, bucket counts and bucket function.
+        batch: Rows that hold the partition and bucket-key columns, in the table's Arrow types.
+
+    Returns:
+        The serialized partitions of the batch, each once; row → index into them (int32); row →
+        bucket (int32).
+
+    Raises:
+        UnsupportedFeatureError: The table's bucket mode needs an index.
+    """
+    refuse_unroutable(context.schema, context.table)
+    partitions, ids = partition_ids(batch, context.schema)
+    return partitions, ids, _buckets(context, batch, partitions, ids)
+
+
+def partition_ids(batch: pa.RecordBatch, schema: TableSchema) -> tuple[list[bytes], Numbers]:
+    """Return the serialized partitions of a batch, each once, and row → index into them."""
+    fields = schema.partition_fields
+    if not fields or not batch.num_rows:
+        return [EMPTY_ROW] if not fields else [], np.zeros(batch.num_rows, dtype=np.int32)
+    columns: list[Any] = [batch.column(column.name) for column in fields]
+    ids, first_rows = distinct_rows(columns)
+    taken = [column.take(from_numpy(first_rows)) for column in columns]
+    return serialize_columns(taken, [column.type for column in fields]), ids
+
+
+def distinct_rows(columns: Sequence[Any]) -> tuple[Numbers, npt.NDArray[np.int64]]:
+    """Number the distinct rows of some columns.
+
+    Returns:
+        Row → number of its distinct value; number → a row that has it.
+    """
+    ids = np.zeros(len(columns[0]), dtype=np.int64)
+    count = 1
+    for column in columns:
+        encoded = column.dictionary_encode(null_encoding="encode")
+        codes = to_numpy(encoded.indices)
+        ids = ids * len(encoded.dictionary) + codes
+        count *= len(encoded.dictionary)
+        if count > len(ids):  # few combinations are taken: number those that are
+            _, ids = np.unique(ids, return_inverse=True)
+            count = int(ids.max()) + 1
+    rows = np.full(count, -1, dtype=np.int64)
+    rows[ids[::-1]] = np.arange(len(ids) - 1, -1, -1)  # the first row of each wins
+    present = np.flatnonzero(rows >= 0)
+    renumbered = np.zeros(count, dtype=np.int32)
+    renumbered[present] = np.arange(len(present), dtype=np.int32)
+    return renumbered[ids], rows[present]
+
+
+def _buckets(
+    context: WriteContext,
+    batch: pa.RecordBatch,
+    partitions: Sequence[bytes],
+    ids: Numbers,
+) -> Numbers:
+    schema = context.schema
+    if not has_hashed_buckets(schema):
+        postponed = schema.bucket_mode is BucketMode.POSTPONE
+        only = POSTPONE_BUCKET if postponed else UNAWARE_BUCKET
+        return np.full(batch.num_rows, only, dtype=np.int32)
+    columns: list[Any] = [batch.column(name) for name in schema.bucket_keys]
+    types = [column.type for column in schema.columns(schema.bucket_keys)]
+    function = schema.typed_options.get(BUCKET_FUNCTION)
+    totals = np.array([total_buckets(context, row) for row in partitions], dtype=np.int32)
+    distinct = np.unique(totals)
+    if len(distinct) <= 1:
+        total = int(distinct[0]) if len(distinct) else default_buckets(schema)
+        return bucket_numbers(columns, types, total, function)
+    buckets = np.empty(batch.num_rows, dtype=np.int32)
+    for total in distinct.tolist():
+        rows = np.flatnonzero(totals[ids] == total)
+        taken = [column.take(from_numpy(rows)) for column in columns]
+        buckets[rows] = bucket_numbers(taken, types, total, function)
+    return buckets

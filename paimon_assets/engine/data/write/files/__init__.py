@@ -1,0 +1,1 @@
+"""Data files and index files as they are written, with their statistics."""

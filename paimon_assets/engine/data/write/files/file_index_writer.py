@@ -1,0 +1,162 @@
+"""The file index of a data file being written: what the table's options ask for, per column.
+
+    rows of the file ─▶ one builder for each (column, type) ─▶ the file index
+
+Indexes only spare work, so those that this engine does not build (range bitmaps, keys inside maps)
+are left out.
+Source: `org.apache.paimon.io.DataFileIndexWriter`.
+"""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from paimon_assets.engine.codec.file_index import (
+    file_index_bitmap,
+    file_index_bloom,
+    file_index_bsi,
+)
+from paimon_assets.engine.codec.file_index.file_index import encode_file_index
+from paimon_assets.engine.codec.file_index.file_index_bitmap import (
+    BitmapBuilder,
+    is_indexed_by_bitmap,
+)
+from paimon_assets.engine.codec.file_index.file_index_bloom import BloomBuilder, is_indexed_by_bloom
+from paimon_assets.engine.codec.file_index.file_index_bsi import BsiBuilder, is_indexed_by_bsi
+from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.options.file_options import (
+    bitmap_block_size,
+    bitmap_version,
+    bloom_fpp,
+    bloom_items,
+    file_index_columns,
+)
+from paimon_assets.engine.spec.options.option import Option, Options
+from paimon_assets.engine.spec.schema.schema import TableSchema
+from paimon_assets.engine.spec.types.data_types import DataField, DataType
+
+logger = logging.getLogger(__name__)
+
+
+class Builder(Protocol):
+    """An index of one column being built."""
+
+    def add(self, values: Any) -> None:
+        """Take in further values of the column, nulls among them."""
+        ...
+
+    def finish(self) -> bytes | None:
+        """Return the index; None if there can be none of these values."""
+        ...
+
+
+NewBuilder = Callable[[], Builder]
+
+
+@dataclass(frozen=True, slots=True)
+class FileIndexPlan:
+    """Which indexes the files of a table get."""
+
+    builders: Mapping[tuple[str, str], NewBuilder]
+    """(column, index type) → what builds it."""
+
+    @staticmethod
+    def of(schema: TableSchema) -> "FileIndexPlan":
+        """Read the options `file-index.<type>.columns`.
+
+        Raises:
+            InvalidInputError: A column does not exist, has a type that cannot be indexed so, or an
+                option of its index is wrong.
+        """
+        builders: dict[tuple[str, str], NewBuilder] = {}
+        options = schema.typed_options
+        for index_type, (is_indexed, new_builder) in _INDEX_TYPES.items():
+            option = file_index_columns(index_type)
+            for name in options.get(option):
+                if name.endswith("]"):
+                    logger.warning("no file index of a map's key is written: %s", name)
+                    continue
+                field = schema.by_name.get(name)
+                if field is None or not is_indexed(field.type):
+                    raise _unindexable(option, name, field, schema.field_names)
+                builders[name, index_type] = new_builder(field, options)
+        return FileIndexPlan(builders)
+
+    def start(self) -> "FileIndexWriter | None":
+        """Begin the index of a file; None if files have none."""
+        if not self.builders:
+            return None
+        return FileIndexWriter({key: new() for key, new in self.builders.items()})
+
+
+def _unindexable(
+    option: Option[Any], name: str, field: DataField | None, columns: Sequence[str]
+) -> InvalidInputError:
+    reason = (
+        f"the table has no such column; it has {', '.join(columns)}"
+        if field is None
+        else f"columns of type {field.type} take no such index"
+    )
+    return InvalidInputError(
+        f"Table option '{option.key}' names column '{name}': {reason}.",
+        kind="option-value",
+        details={"option": option.key, "column": name},
+    )
+
+
+def _bloom(field: DataField, options: Options) -> NewBuilder:
+    items = options.get(bloom_items(field.name, file_index_bloom.DEFAULT_ITEMS))
+    fpp = options.get(bloom_fpp(field.name, file_index_bloom.DEFAULT_FPP))
+    return lambda: BloomBuilder(data_type=field.type, items=items, fpp=fpp)
+
+
+def _bitmap(field: DataField, options: Options) -> NewBuilder:
+    option = bitmap_version(field.name, file_index_bitmap.BLOCK_VERSION)
+    version = options.get(option)
+    if version not in (file_index_bitmap.FLAT_VERSION, file_index_bitmap.BLOCK_VERSION):
+        raise InvalidInputError(
+            f"Table option '{option.key}' has the value '{version}': expected 1 or 2.",
+            kind="option-value",
+            details={"option": option.key},
+        )
+    size = bitmap_block_size(field.name, file_index_bitmap.DEFAULT_BLOCK_BYTES)
+    block_bytes = options.get(size)
+    return lambda: BitmapBuilder(data_type=field.type, version=version, block_bytes=block_bytes)
+
+
+def _bsi(field: DataField, _: Options) -> NewBuilder:
+    return lambda: BsiBuilder(data_type=field.type)
+
+
+_INDEX_TYPES: Mapping[
+    str, tuple[Callable[[DataType], bool], Callable[[DataField, Options], NewBuilder]]
+] = {
+    file_index_bloom.INDEX_TYPE: (is_indexed_by_bloom, _bloom),
+    file_index_bitmap.INDEX_TYPE: (is_indexed_by_bitmap, _bitmap),
+    file_index_bsi.INDEX_TYPE: (is_indexed_by_bsi, _bsi),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class FileIndexWriter:
+    """Collects what the index of one file needs."""
+
+    builders: Mapping[tuple[str, str], Builder]
+
+    def add(self, rows: pa.Table) -> None:
+        """Take in further rows of the file."""
+        for (name, _), builder in self.builders.items():
+            for chunk in rows.column(name).chunks:
+                builder.add(chunk)
+
+    def finish(self) -> bytes:
+        """Return the file index."""
+        indexes: dict[str, dict[str, bytes]] = {}
+        for (name, index_type), builder in self.builders.items():
+            body = builder.finish()
+            if body is not None:
+                indexes.setdefault(name, {})[index_type] = body
+        return encode_file_index(indexes)

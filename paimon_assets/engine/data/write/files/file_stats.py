@@ -1,0 +1,222 @@
+"""SimpleStats of the rows of one file: smallest value, largest value and nulls of each column.
+
+Full arity, so that engines that index statistics by position read them: a column without
+statistics has null values and a null count. Nested columns have none, nor have floating-point
+columns that hold NaN.
+Source: `org.apache.paimon.statistics.SimpleColStatsCollector`.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pat
+
+from paimon_assets.engine.codec.arrow.arrow_values import internals
+from paimon_assets.engine.codec.rows.binary_row import serialize_row
+from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.metadata.simple_stats import EMPTY_STATS, SimpleStats
+from paimon_assets.engine.spec.options.all_options import STATS_MODE, Options, column_stats_mode
+from paimon_assets.engine.spec.options.file_options import (
+    STATS_KEEP_FIRST_COLUMNS,
+    STATS_MODE_PER_LEVEL,
+)
+from paimon_assets.engine.spec.types.data_types import AtomicType, DataField, TypeRoot
+from paimon_assets.engine.spec.types.literals import Internal
+
+_TRUNCATE = re.compile(r"truncate\((\d+)\)")
+_MAX_CODE_POINT = 0x10FFFF
+_SURROGATES = range(0xD800, 0xE000)
+_MAX_BYTE = 0xFF
+_WITHOUT_ORDER = frozenset({TypeRoot.BLOB, TypeRoot.VARIANT})
+
+
+class StatsKind(StrEnum):
+    """How much is kept of a column."""
+
+    NONE = "none"
+    COUNTS = "counts"
+    TRUNCATE = "truncate"
+    FULL = "full"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatsMode:
+    """One column's `metadata.stats-mode`."""
+
+    kind: StatsKind
+    length: int = 0
+    """Characters or bytes kept by `truncate`."""
+
+
+FULL = StatsMode(kind=StatsKind.FULL)
+_NONE = StatsMode(kind=StatsKind.NONE)
+
+
+def parse_stats_mode(text: str) -> StatsMode:
+    """Parse none, counts, full or truncate(n).
+
+    Raises:
+        InvalidInputError: Anything else.
+
+    >>> parse_stats_mode("truncate(16)").length
+    16
+    """
+    plain = text.strip().lower()
+    truncate = _TRUNCATE.fullmatch(plain)
+    if truncate and int(truncate[1]) > 0:
+        return StatsMode(kind=StatsKind.TRUNCATE, length=int(truncate[1]))
+    if plain not in (StatsKind.NONE, StatsKind.COUNTS, StatsKind.FULL):
+        raise InvalidInputError(
+            f"Table option '{STATS_MODE.key}' has the value '{text}': expected none, counts, full "
+            "or truncate(n).",
+            kind="option-value",
+            details={"option": STATS_MODE.key},
+        )
+    return StatsMode(kind=StatsKind(plain))
+
+
+def stats_modes(
+    fields: Sequence[DataField], options: Options, level: int = 0
+) -> tuple[StatsMode, ...]:
+    """Return the mode of each column: its own option, else the level's, else the table's.
+
+    Source: `org.apache.paimon.utils.StatsCollectorFactories`.
+    """
+    per_level = options.get(STATS_MODE_PER_LEVEL)
+    default = parse_stats_mode(per_level.get(level, options.get(STATS_MODE)))
+    first = options.get(STATS_KEEP_FIRST_COLUMNS)
+    modes = []
+    for number, column in enumerate(fields):
+        own = options.get(column_stats_mode(column.name))
+        kept = default if first < 0 or number < first else _NONE
+        modes.append(parse_stats_mode(own) if own else kept)
+    return tuple(modes)
+
+
+@dataclass(slots=True)
+class _ColumnStats:
+    """What was seen of one column so far; extremes are internal values (`spec.types.literals`)."""
+
+    minimum: Any = None
+    maximum: Any = None
+    nulls: int = 0
+    unknown: bool = False
+
+    def add(self, column: DataField, extremes: Any) -> None:
+        """Take in smallest and largest value of further rows."""
+        low = internals(pa.repeat(extremes["min"], 1), column.type)[0]
+        high = internals(pa.repeat(extremes["max"], 1), column.type)[0]
+        self.minimum = low if self.minimum is None else min(self.minimum, low)
+        self.maximum = high if self.maximum is None else max(self.maximum, high)
+
+
+def stored_bounds(low: Internal, high: Internal, mode: StatsMode) -> tuple[Internal, Internal]:
+    """Return what is kept of a column's smallest and largest value, None where unknown."""
+    if low is None or high is None or mode.kind in (StatsKind.NONE, StatsKind.COUNTS):
+        return None, None
+    return _bounds(_ColumnStats(minimum=low, maximum=high), mode)
+
+
+@dataclass(slots=True)
+class StatsCollector:
+    """Collects the statistics of the rows of one file, a table of them at a time."""
+
+    fields: tuple[DataField, ...]
+    modes: tuple[StatsMode, ...]
+    _seen: list[_ColumnStats] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Start with nothing seen; columns whose type has no order stay unknown."""
+        self._seen = [
+            _ColumnStats(
+                unknown=not isinstance(column.type, AtomicType)
+                or column.type.root in _WITHOUT_ORDER
+                or mode.kind is StatsKind.NONE
+            )
+            for column, mode in zip(self.fields, self.modes, strict=True)
+        ]
+
+    def add(self, rows: pa.Table) -> None:
+        """Look at more rows of the file; they hold the collector's columns by name."""
+        for column, mode, seen in zip(self.fields, self.modes, self._seen, strict=True):
+            if seen.unknown:
+                continue
+            values: Any = rows.column(column.name)
+            seen.nulls += values.null_count
+            if mode.kind is StatsKind.COUNTS or values.null_count == len(values):
+                continue
+            if pat.is_floating(values.type) and pc.any(pc.is_nan(values)).as_py():
+                # NaN is the largest value for some engines and no value for others.
+                seen.unknown = True
+                continue
+            seen.add(column, pc.min_max(values))
+
+    def finish(self) -> SimpleStats:
+        """Return the statistics of all rows seen, one place for each column."""
+        return self._finished(range(len(self.fields)))
+
+    def finish_dense(self, *, dense: bool) -> tuple[SimpleStats, tuple[str, ...] | None]:
+        """Return the statistics, and the columns they describe; None is all of them.
+
+        Args:
+            dense: Leave out columns of which nothing is known (`metadata.stats-dense-store`).
+        """
+        known = [number for number, seen in enumerate(self._seen) if not seen.unknown]
+        if not dense or len(known) == len(self.fields):
+            return self.finish(), None
+        return self._finished(known), tuple(self.fields[number].name for number in known)
+
+    def _finished(self, numbers: Sequence[int]) -> SimpleStats:
+        if not numbers:
+            return EMPTY_STATS
+        seen = [self._seen[number] for number in numbers]
+        bounds = [_bounds(self._seen[number], self.modes[number]) for number in numbers]
+        types = [self.fields[number].type for number in numbers]
+        return SimpleStats(
+            min_values=serialize_row([low for low, _ in bounds], types),
+            max_values=serialize_row([high for _, high in bounds], types),
+            null_counts=tuple(None if each.unknown else each.nulls for each in seen),
+        )
+
+
+def _bounds(seen: _ColumnStats, mode: StatsMode) -> tuple[Internal, Internal]:
+    """Return what is stored as smallest and largest value, None where unknown."""
+    low, high = seen.minimum, seen.maximum
+    if seen.unknown or low is None:
+        return None, None
+    if isinstance(low, float):
+        # Zero has two signs and one of them is smaller in Java; the bounds hold for both.
+        return (-0.0 if low == 0 else low), (0.0 if high == 0 else high)
+    if mode.kind is StatsKind.TRUNCATE and isinstance(low, str | bytes):
+        shortened = truncate_max(high, mode.length)
+        return (None, None) if shortened is None else (low[: mode.length], shortened)
+    return low, high
+
+
+def truncate_max(value: str | bytes, length: int) -> str | bytes | None:
+    r"""Return a short value that is not below `value`: cut, its last character counted up.
+
+    Characters are code points. None if no character can be counted up.
+
+    >>> truncate_max("Two roads diverged in a yellow wood", 16)
+    'Two roads diverh'
+    >>> truncate_max(b"\x01\xff\xff", 2), truncate_max(b"\xff\xff\xff", 2)
+    (b'\x02', None)
+    """
+    if len(value) <= length:
+        return value
+    if isinstance(value, bytes):
+        kept = value[:length].rstrip(bytes([_MAX_BYTE]))
+        return kept[:-1] + bytes([kept[-1] + 1]) if kept else None
+    text = value[:length].rstrip(chr(_MAX_CODE_POINT))
+    if not text:
+        return None
+    following = ord(text[-1]) + 1
+    if following in _SURROGATES:  # halves of a pair are no characters
+        following = _SURROGATES.stop
+    return text[:-1] + chr(following)

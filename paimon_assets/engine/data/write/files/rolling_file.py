@@ -1,0 +1,271 @@
+"""Data files of one bucket: a next file begins at the target size; each yields a DataFileMeta.
+
+Source: `org.apache.paimon.io.RollingFileWriter`, `DataFilePathFactory`.
+"""
+
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from paimon_assets.engine.codec.rows.binary_row import serialize_columns
+from paimon_assets.engine.data.format.base import FormatWriter
+from paimon_assets.engine.data.format.formats import open_writer
+from paimon_assets.engine.data.format.named_errors import storage_errors
+from paimon_assets.engine.data.write.files.file_index_writer import FileIndexPlan, FileIndexWriter
+from paimon_assets.engine.data.write.files.file_schema import file_schema
+from paimon_assets.engine.data.write.files.file_stats import FULL, StatsCollector, stats_modes
+from paimon_assets.engine.fileio.base import FileIO
+from paimon_assets.engine.spec.metadata.data_file import INDEX_SUFFIX, DataFileMeta, FileSource
+from paimon_assets.engine.spec.metadata.wall_clock import wall_clock_ms
+from paimon_assets.engine.spec.options.all_options import (
+    DATA_FILE_PREFIX,
+    FILE_COMPRESSION,
+    FILE_FORMAT,
+    TARGET_FILE_SIZE,
+)
+from paimon_assets.engine.spec.options.file_options import (
+    FILE_COMPRESSION_PER_LEVEL,
+    FILE_FORMAT_PER_LEVEL,
+    FILE_INDEX_IN_MANIFEST_THRESHOLD,
+    STATS_DENSE_STORE,
+)
+from paimon_assets.engine.spec.schema.schema import TableSchema
+from paimon_assets.engine.spec.types.data_types import DataField
+
+_MEGABYTE = 1024 * 1024
+_TARGET_WITH_KEY = 128 * _MEGABYTE
+_TARGET_WITHOUT_KEY = 256 * _MEGABYTE
+_WRITE_ROWS = 131_072
+"""Rows encoded at once: a row group."""
+_WRITE_BYTES = 64 * _MEGABYTE
+
+
+def local_wall_clock_ms() -> int:
+    """Return what the wall clock shows now, as Java stores it."""
+    return wall_clock_ms(time.time_ns() // 1_000_000)
+
+
+def new_uuid() -> str:
+    """Return a random identity for the files of one writer."""
+    return str(uuid.uuid4())
+
+
+@dataclass(slots=True, kw_only=True)
+class FileFactory:
+    """What all files of one write have in common, and which of them exist so far."""
+
+    schema: TableSchema
+    file_io: FileIO
+    columns: tuple[DataField, ...]
+    """Columns of the files, in order."""
+    level: int = 0
+    """Level of the files; it may have a format, a codec and statistics of its own."""
+    file_source: FileSource = FileSource.APPEND
+    clock: Callable[[], int] = local_wall_clock_ms
+    new_uuid: Callable[[], str] = new_uuid
+    paths: list[str] = field(default_factory=list)
+    """Every path that was created; whoever gives up deletes them."""
+    arrow_schema: pa.Schema = field(init=False)
+    target_bytes: int = field(init=False)
+    file_format: str = field(init=False)
+    indexes: FileIndexPlan = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Derive the Arrow schema, the rolling size, the format and the indexes."""
+        options = self.schema.typed_options
+        self.arrow_schema = file_schema(self.columns)
+        per_level = options.get(FILE_FORMAT_PER_LEVEL)
+        self.file_format = per_level.get(self.level, options.get(FILE_FORMAT))
+        self.indexes = FileIndexPlan.of(self.schema)
+        default = _TARGET_WITH_KEY if self.schema.has_primary_key else _TARGET_WITHOUT_KEY
+        self.target_bytes = self.schema.typed_options.get(TARGET_FILE_SIZE) or default
+
+    def open(self, path: str) -> FormatWriter:
+        """Create a data file, and note that it exists."""
+        options = self.schema.typed_options
+        per_level = options.get(FILE_COMPRESSION_PER_LEVEL)
+        self.paths.append(path)
+        with storage_errors(path):
+            return open_writer(
+                self.file_io,
+                path,
+                self.arrow_schema,
+                file_format=self.file_format,
+                compression=per_level.get(self.level, options.get(FILE_COMPRESSION)),
+                options=options,
+            )
+
+    def store_index(self, data_path: str, index: bytes) -> str | None:
+        """Write a file index beside its data file, if it is too large for a manifest.
+
+        Returns:
+            The file's name; None if the index belongs into the manifest.
+        """
+        if len(index) <= self.schema.typed_options.get(FILE_INDEX_IN_MANIFEST_THRESHOLD):
+            return None
+        path = data_path + INDEX_SUFFIX
+        self.paths.append(path)
+        self.file_io.write_bytes(path, index)
+        return path.rpartition("/")[2]
+
+    def rows_at_once(self, row_count: int, total_bytes: int) -> int:
+        """Return how many rows to encode before looking at the file's size again."""
+        row_bytes = max(1, total_bytes // max(1, row_count))
+        return max(1, min(_WRITE_ROWS, _WRITE_BYTES // row_bytes, self.target_bytes // row_bytes))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chunk:
+    """Rows to append to a file, and what its metadata must know of them."""
+
+    rows: pa.Table
+    """In the file's columns."""
+    min_sequence_number: int
+    max_sequence_number: int
+    delete_rows: int
+
+
+@dataclass(slots=True, kw_only=True)
+class RollingFile:
+    """Files of one bucket written one after the other, named by one identity and a counter."""
+
+    factory: FileFactory
+    bucket_path: str
+    key_columns: tuple[str, ...] = ()
+    """`_KEY_` columns of sorted files; none for append files."""
+    _identity: str = field(init=False)
+    _opened: int = 0
+    _current: "_OpenFile | None" = None
+    _finished: list[DataFileMeta] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """Take the identity all files of this writer share."""
+        self._identity = self.factory.new_uuid()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a file is being written."""
+        return self._current is not None
+
+    def write(self, chunk: Chunk) -> None:
+        """Append rows to the current file; it is finished if it has reached the target size."""
+        if self._current is None:
+            self._current = self._open()
+        self._current.write(chunk)
+        if self._current.writer.written_bytes >= self.factory.target_bytes:
+            self.roll()
+
+    def roll(self) -> None:
+        """Finish the current file, if there is one; the next rows go into a new file."""
+        if self._current is not None:
+            self._finished.append(self._current.finish(self.factory))
+            self._current = None
+
+    def finish(self) -> tuple[DataFileMeta, ...]:
+        """Finish and return all files, oldest first."""
+        self.roll()
+        return tuple(self._finished)
+
+    def abort(self) -> None:
+        """Close the current file unfinished; deleting is up to the owner of the factory."""
+        if self._current is not None:
+            self._current.writer.abort()
+            self._current = None
+
+    def _open(self) -> "_OpenFile":
+        factory = self.factory
+        schema, options = factory.schema, factory.schema.typed_options
+        prefix = options.get(DATA_FILE_PREFIX)
+        name = f"{prefix}{self._identity}-{self._opened}.{factory.file_format}"
+        self._opened += 1
+        keys = schema.key_fields if self.key_columns else ()
+        path = f"{self.bucket_path}/{name}"
+        return _OpenFile(
+            path=path,
+            writer=factory.open(path),
+            index=factory.indexes.start(),
+            key_columns=self.key_columns,
+            key_fields=keys,
+            key_stats=StatsCollector(keys, (FULL,) * len(keys)),
+            value_stats=StatsCollector(
+                schema.fields, stats_modes(schema.fields, options, factory.level)
+            ),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class _OpenFile:
+    """One file being written, and what its metadata will say."""
+
+    path: str
+    writer: FormatWriter
+    index: FileIndexWriter | None
+    key_columns: tuple[str, ...]
+    key_fields: tuple[DataField, ...]
+    key_stats: StatsCollector
+    value_stats: StatsCollector
+    row_count: int = 0
+    delete_rows: int = 0
+    min_sequence_number: int = 2**63 - 1
+    max_sequence_number: int = -(2**63)
+    first_key: list[Any] = field(default_factory=list)
+    last_key: list[Any] = field(default_factory=list)
+
+    def write(self, chunk: Chunk) -> None:
+        rows = chunk.rows
+        with storage_errors(self.path):
+            self.writer.write(rows)
+        self.key_stats.add(rows)
+        self.value_stats.add(rows)
+        if self.index is not None:
+            self.index.add(rows)
+        ends = [
+            (rows.column(name).slice(0, 1), rows.column(name)[-1:]) for name in self.key_columns
+        ]
+        self.first_key = self.first_key or [first for first, _ in ends]
+        self.last_key = [last for _, last in ends]
+        self.min_sequence_number = min(self.min_sequence_number, chunk.min_sequence_number)
+        self.max_sequence_number = max(self.max_sequence_number, chunk.max_sequence_number)
+        self.row_count += rows.num_rows
+        self.delete_rows += chunk.delete_rows
+
+    def finish(self, factory: FileFactory) -> DataFileMeta:
+        with storage_errors(self.path):
+            file_bytes = self.writer.close()
+        types = [column.type for column in self.key_fields]
+        value_stats, stats_columns = self.value_stats.finish_dense(
+            dense=factory.schema.typed_options.get(STATS_DENSE_STORE)
+        )
+        meta = DataFileMeta(
+            file_name=self.path.rpartition("/")[2],
+            file_size=file_bytes,
+            row_count=self.row_count,
+            value_stats=value_stats,
+            value_stats_cols=stats_columns,
+            key_stats=self.key_stats.finish(),
+            min_sequence_number=self.min_sequence_number,
+            max_sequence_number=self.max_sequence_number,
+            schema_id=factory.schema.id,
+            level=factory.level,
+            creation_time=factory.clock(),
+            delete_row_count=self.delete_rows,
+            file_source=factory.file_source,
+        )
+        if self.index is not None:
+            index = self.index.finish()
+            name = factory.store_index(self.path, index)
+            meta = (
+                meta._replace(embedded_index=index)
+                if name is None
+                else meta._replace(extra_files=(name,))
+            )
+        if not self.key_columns:
+            return meta
+        return meta._replace(
+            min_key=serialize_columns(self.first_key, types)[0],
+            max_key=serialize_columns(self.last_key, types)[0],
+        )

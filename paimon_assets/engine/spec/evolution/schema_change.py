@@ -1,0 +1,244 @@
+"""SchemaChange: one alteration of a table's schema, as a value and as the JSON of REST catalogs.
+
+    changes = [rename_column("price", "net"), add_column("gross", "DECIMAL(10, 2)", after="net")]
+    table.alter(changes)                             # one schema, or none
+
+What a list of changes makes of a schema, and what is refused, says `spec.schema_evolution`.
+Source: `org.apache.paimon.schema.SchemaChange`.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.types.data_types import DataType
+from paimon_assets.engine.spec.types.type_text import parse_type
+
+Path = tuple[str, ...]
+"""A column's name; more names lead to a field inside it, by `element` and `value` through lists."""
+
+
+class MoveType(StrEnum):
+    """Where a column goes."""
+
+    FIRST = "FIRST"
+    AFTER = "AFTER"
+    BEFORE = "BEFORE"
+    LAST = "LAST"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Move:
+    """A column's new place."""
+
+    field_name: str
+    reference_field_name: str | None = None
+    """For AFTER and BEFORE."""
+    type: MoveType
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetOption:
+    """Set a table option."""
+
+    key: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoveOption:
+    """Reset a table option to its default."""
+
+    key: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateComment:
+    """Set the table's comment; None removes it."""
+
+    comment: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddColumn:
+    """Add a nullable column; files written before read as null."""
+
+    field_names: Path
+    data_type: DataType
+    comment: str | None = None
+    move: Move | None = None
+    """Its place; None is the end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RenameColumn:
+    """Give a column another name; its id and values stay."""
+
+    field_names: Path
+    new_name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DropColumn:
+    """Drop a column; its id is never used again."""
+
+    field_names: Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateColumnType:
+    """Give a column another type; values stored before are cast when they are read."""
+
+    field_names: Path
+    new_data_type: DataType
+    keep_nullability: bool = False
+    """Whether the column stays as nullable as it is, whatever the new type says."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateColumnNullability:
+    """Let a column hold nulls, or refuse them."""
+
+    field_names: Path
+    new_nullability: bool
+    """True is nullable."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateColumnComment:
+    """Set a column's comment; None removes it."""
+
+    field_names: Path
+    new_comment: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateColumnDefaultValue:
+    """Set what writers store where they get no value; None removes it."""
+
+    field_names: Path
+    new_default_value: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateColumnPosition:
+    """Move a column among the others."""
+
+    move: Move
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DropPrimaryKey:
+    """Make an append table of a primary-key table that holds nothing yet."""
+
+
+SchemaChange = (
+    SetOption
+    | RemoveOption
+    | UpdateComment
+    | AddColumn
+    | RenameColumn
+    | DropColumn
+    | UpdateColumnType
+    | UpdateColumnNullability
+    | UpdateColumnComment
+    | UpdateColumnDefaultValue
+    | UpdateColumnPosition
+    | DropPrimaryKey
+)
+"""One change."""
+
+ColumnChange = (
+    AddColumn
+    | RenameColumn
+    | DropColumn
+    | UpdateColumnType
+    | UpdateColumnNullability
+    | UpdateColumnComment
+    | UpdateColumnDefaultValue
+)
+"""A change that names its column by a path."""
+
+
+def set_option(key: str, value: str) -> SetOption:
+    """Set a table option."""
+    return SetOption(key=key, value=value)
+
+
+def remove_option(key: str) -> RemoveOption:
+    """Reset a table option to its default."""
+    return RemoveOption(key=key)
+
+
+def add_column(
+    name: str,
+    data_type: str | DataType,
+    *,
+    comment: str | None = None,
+    after: str | None = None,
+    before: str | None = None,
+    first: bool = False,
+) -> AddColumn:
+    """Add a nullable column at the end, or where one of `after`, `before`, `first` says."""
+    places = (after is not None, before is not None, first)
+    move = None if not any(places) else _move(name, after=after, before=before, first=first)
+    return AddColumn(field_names=(name,), data_type=_typed(data_type), comment=comment, move=move)
+
+
+def rename_column(name: str, new_name: str) -> RenameColumn:
+    """Give a column another name."""
+    return RenameColumn(field_names=(name,), new_name=new_name)
+
+
+def drop_column(name: str) -> DropColumn:
+    """Drop a column."""
+    return DropColumn(field_names=(name,))
+
+
+def update_column_type(name: str, data_type: str | DataType) -> UpdateColumnType:
+    """Give a column another type; it stays as nullable as it is."""
+    return UpdateColumnType(
+        field_names=(name,), new_data_type=_typed(data_type), keep_nullability=True
+    )
+
+
+def update_column_nullability(name: str, *, nullable: bool) -> UpdateColumnNullability:
+    """Let a column hold nulls, or refuse them."""
+    return UpdateColumnNullability(field_names=(name,), new_nullability=nullable)
+
+
+def update_column_comment(name: str, comment: str | None) -> UpdateColumnComment:
+    """Set or remove a column's comment."""
+    return UpdateColumnComment(field_names=(name,), new_comment=comment)
+
+
+def update_column_default_value(name: str, default: str | None) -> UpdateColumnDefaultValue:
+    """Set or remove a column's default value, written as text."""
+    return UpdateColumnDefaultValue(field_names=(name,), new_default_value=default)
+
+
+def move_column(
+    name: str, *, after: str | None = None, before: str | None = None, first: bool = False
+) -> UpdateColumnPosition:
+    """Move a column after or before another, to the front, or (by default) to the end."""
+    return UpdateColumnPosition(move=_move(name, after=after, before=before, first=first))
+
+
+def _typed(data_type: str | DataType) -> DataType:
+    return parse_type(data_type) if isinstance(data_type, str) else data_type
+
+
+def _move(name: str, *, after: str | None, before: str | None, first: bool) -> Move:
+    if (after is not None) + (before is not None) + first > 1:
+        raise InvalidInputError(
+            f"Column '{name}' can go to one place only: say one of after, before and first.",
+            kind="schema-change",
+            details={"column": name},
+        )
+    if first:
+        return Move(field_name=name, type=MoveType.FIRST)
+    if after is not None:
+        return Move(field_name=name, reference_field_name=after, type=MoveType.AFTER)
+    if before is not None:
+        return Move(field_name=name, reference_field_name=before, type=MoveType.BEFORE)
+    return Move(field_name=name, type=MoveType.LAST)

@@ -1,0 +1,275 @@
+"""SchemaChange ⇄ the JSON of REST catalogs: what people write in YAML and the Launchpad too.
+
+    {"action": "addColumn", "fieldNames": ["c"], "dataType": "INT", "comment": null, "move": null}
+
+Members are written in Java's order. Read are both `action` and `type` as the name of the kind, one
+column's name in place of a list, numbers and booleans as texts; unknown members are ignored.
+Source: `org.apache.paimon.schema.SchemaChange`, `org.apache.paimon.rest.requests`.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import cast
+
+from paimon_assets.engine.errors import FormatError, InvalidInputError
+from paimon_assets.engine.spec.evolution.schema_change import (
+    AddColumn,
+    DropColumn,
+    DropPrimaryKey,
+    Move,
+    MoveType,
+    Path,
+    RemoveOption,
+    RenameColumn,
+    SchemaChange,
+    SetOption,
+    UpdateColumnComment,
+    UpdateColumnDefaultValue,
+    UpdateColumnNullability,
+    UpdateColumnPosition,
+    UpdateColumnType,
+    UpdateComment,
+)
+from paimon_assets.engine.spec.types.data_types import DataType
+from paimon_assets.engine.spec.types.type_text import Json, parse_type, type_to_json
+
+_ACTIONS: Mapping[type[SchemaChange], str] = {
+    SetOption: "setOption",
+    RemoveOption: "removeOption",
+    UpdateComment: "updateComment",
+    AddColumn: "addColumn",
+    RenameColumn: "renameColumn",
+    DropColumn: "dropColumn",
+    UpdateColumnType: "updateColumnType",
+    UpdateColumnNullability: "updateColumnNullability",
+    UpdateColumnComment: "updateColumnComment",
+    UpdateColumnDefaultValue: "updateColumnDefaultValue",
+    UpdateColumnPosition: "updateColumnPosition",
+    DropPrimaryKey: "dropPrimaryKey",
+}
+"""Kind of change → its name in JSON."""
+
+
+def change_to_json(change: SchemaChange) -> dict[str, Json]:
+    """Write a change as REST catalogs take it.
+
+    >>> from paimon_assets.engine.spec.evolution.schema_change import rename_column
+    >>> change_to_json(rename_column("a", "b"))
+    {'action': 'renameColumn', 'fieldNames': ['a'], 'newName': 'b'}
+    """
+    return {"action": _ACTIONS[type(change)], **_members(change)}
+
+
+def changes_to_json(changes: Iterable[SchemaChange]) -> list[Json]:
+    """Write several changes."""
+    return [change_to_json(change) for change in changes]
+
+
+def _members(change: SchemaChange) -> dict[str, Json]:
+    match change:
+        case SetOption(key=key, value=value):
+            return {"key": key, "value": value}
+        case RemoveOption(key=key):
+            return {"key": key}
+        case UpdateComment(comment=comment):
+            return {"comment": comment}
+        case UpdateColumnPosition(move=move):
+            return {"move": _move_to_json(move)}
+        case DropPrimaryKey():
+            return {}
+        case _:
+            return {"fieldNames": list(change.field_names), **_column_members(change)}
+
+
+def _column_members(change: SchemaChange) -> dict[str, Json]:
+    match change:
+        case AddColumn(data_type=data_type, comment=comment, move=move):
+            place = None if move is None else _move_to_json(move)
+            return {"dataType": type_to_json(data_type), "comment": comment, "move": place}
+        case RenameColumn(new_name=name):
+            return {"newName": name}
+        case UpdateColumnType(new_data_type=data_type, keep_nullability=keep):
+            return {"newDataType": type_to_json(data_type), "keepNullability": keep}
+        case UpdateColumnNullability(new_nullability=nullable):
+            return {"newNullability": nullable}
+        case UpdateColumnComment(new_comment=comment):
+            return {"newComment": comment}
+        case UpdateColumnDefaultValue(new_default_value=default):
+            return {"newDefaultValue": default}
+        case _:
+            return {}
+
+
+def _move_to_json(move: Move) -> Json:
+    return {
+        "fieldName": move.field_name,
+        "referenceFieldName": move.reference_field_name,
+        "type": move.type.value,
+    }
+
+
+def changes_from_json(json: object) -> tuple[SchemaChange, ...]:
+    """Read a list of changes, or the body of a request: `{"changes": [...]}`.
+
+    Raises:
+        InvalidInputError: Says which change is wrong, and what about it.
+    """
+    listed = json.get("changes") if isinstance(json, Mapping) else json
+    if not isinstance(listed, list | tuple):
+        raise _wrong(f"expected a list of changes, got {json!r}")
+    changes = []
+    for number, item in enumerate(listed, start=1):
+        try:
+            changes.append(change_from_json(item))
+        except InvalidInputError as error:
+            raise InvalidInputError(
+                f"Change {number} of {len(listed)}: {error.message}",
+                kind=error.kind,
+                details={**error.details, "change": number},
+            ) from error
+    return tuple(changes)
+
+
+def change_from_json(json: object) -> SchemaChange:
+    """Read one change.
+
+    Raises:
+        InvalidInputError: An unknown kind, a member that is missing or of the wrong type.
+
+    >>> change_from_json({"action": "dropColumn", "fieldNames": ["a"]})
+    DropColumn(field_names=('a',))
+    """
+    if not isinstance(json, Mapping):
+        raise _wrong(f"expected an object such as {{action: dropColumn, …}}, got {json!r}")
+    action = json.get("action", json.get("type"))
+    read = _READERS.get(str(action))
+    if read is None:
+        known = ", ".join(_READERS)
+        raise _wrong(f"unknown action {action!r}; there are {known}")
+    return read(_Members(str(action), cast("Mapping[str, Json]", json)))
+
+
+def _wrong(reason: str) -> InvalidInputError:
+    return InvalidInputError(f"No schema change: {reason}.", kind="schema-change")
+
+
+class _Members:
+    """The members of one change, by name."""
+
+    def __init__(self, action: str, json: Mapping[str, Json]) -> None:
+        self._action = action
+        self._json = json
+
+    def given(self, name: str) -> Json:
+        """Return a member that must be there, be it null."""
+        if name not in self._json:
+            raise _wrong(f"'{self._action}' needs '{name}'")
+        return self._json[name]
+
+    def optional_text(self, name: str) -> str | None:
+        """Return a text that must be named, but may be null."""
+        value = self.given(name)
+        if value is None:
+            return None
+        if isinstance(value, bool):
+            return str(value).lower()
+        if not isinstance(value, str | int | float):
+            raise _wrong(f"'{name}' of '{self._action}' must be a text, not {value!r}")
+        return str(value)
+
+    def text(self, name: str) -> str:
+        """Return a text."""
+        value = self.optional_text(name)
+        if value is None:
+            raise _wrong(f"'{name}' of '{self._action}' must not be null")
+        return value
+
+    def has(self, name: str) -> bool:
+        """Whether there is a member of this name."""
+        return name in self._json
+
+    def boolean(self, name: str) -> bool:
+        """Return true or false, perhaps as a text."""
+        value = self.given(name)
+        match str(value).lower():
+            case "true":
+                return True
+            case "false":
+                return False
+            case _:
+                raise _wrong(f"'{name}' of '{self._action}' must be true or false, not {value!r}")
+
+    def path(self) -> Path:
+        """Return the column."""
+        value = self.given("fieldNames")
+        names = [value] if isinstance(value, str) else value
+        if not isinstance(names, list) or not names or not all(isinstance(n, str) for n in names):
+            raise _wrong(f"'fieldNames' of '{self._action}' must list names, not {value!r}")
+        return tuple(str(name) for name in names)
+
+    def data_type(self, name: str) -> DataType:
+        """Return a type."""
+        value = self.given(name)
+        try:
+            return parse_type(value)
+        except (FormatError, KeyError, TypeError, ValueError) as error:
+            shown = error.message if isinstance(error, FormatError) else repr(value)
+            raise _wrong(f"'{name}' of '{self._action}' is no data type: {shown}") from error
+
+    def move(self) -> Move:
+        """Return a column's new place."""
+        value = self.given("move")
+        if not isinstance(value, Mapping):
+            raise _wrong(f"'move' of '{self._action}' must be an object, not {value!r}")
+        inner = _Members("move", value)
+        kind = inner.text("type").upper()
+        if kind not in MoveType.__members__:
+            raise _wrong(f"'type' of 'move' must be one of {', '.join(MoveType)}, not {kind!r}")
+        reference = value.get("referenceFieldName")
+        return Move(
+            field_name=inner.text("fieldName"),
+            reference_field_name=None if reference is None else str(reference),
+            type=MoveType(kind),
+        )
+
+    def optional_move(self) -> Move | None:
+        """Return a new column's place, if it is said."""
+        return None if self._json.get("move") is None else self.move()
+
+
+def _add_column(m: _Members) -> AddColumn:
+    return AddColumn(
+        field_names=m.path(),
+        data_type=m.data_type("dataType"),
+        comment=m.optional_text("comment") if m.has("comment") else None,
+        move=m.optional_move(),
+    )
+
+
+def _update_type(m: _Members) -> UpdateColumnType:
+    keep = m.boolean("keepNullability") if m.has("keepNullability") else False
+    return UpdateColumnType(
+        field_names=m.path(), new_data_type=m.data_type("newDataType"), keep_nullability=keep
+    )
+
+
+_READERS: Mapping[str, Callable[[_Members], SchemaChange]] = {
+    "setOption": lambda m: SetOption(key=m.text("key"), value=m.text("value")),
+    "removeOption": lambda m: RemoveOption(key=m.text("key")),
+    "updateComment": lambda m: UpdateComment(comment=m.optional_text("comment")),
+    "addColumn": _add_column,
+    "renameColumn": lambda m: RenameColumn(field_names=m.path(), new_name=m.text("newName")),
+    "dropColumn": lambda m: DropColumn(field_names=m.path()),
+    "updateColumnType": _update_type,
+    "updateColumnNullability": lambda m: UpdateColumnNullability(
+        field_names=m.path(), new_nullability=m.boolean("newNullability")
+    ),
+    "updateColumnComment": lambda m: UpdateColumnComment(
+        field_names=m.path(), new_comment=m.optional_text("newComment")
+    ),
+    "updateColumnDefaultValue": lambda m: UpdateColumnDefaultValue(
+        field_names=m.path(), new_default_value=m.optional_text("newDefaultValue")
+    ),
+    "updateColumnPosition": lambda m: UpdateColumnPosition(move=m.move()),
+    "dropPrimaryKey": lambda _: DropPrimaryKey(),
+}
+"""Name in JSON → how its members are read."""

@@ -1,0 +1,407 @@
+"""(TableSchema, changes) → the next TableSchema, or why not.
+
+Changes are applied one after the other, each to what those before it made; whether a column is a
+key is asked of the *old* schema, as in Java. Ids are never used again: `highest_field_id` only
+grows, and a column that is dropped and added anew has a new id, so that its old values stay gone.
+The result must be a legal schema (`spec.evolution.schema_validation`).
+
+Fields inside a ROW, ARRAY or MAP are not changed: neither the format's readers in other languages
+nor older Java read such tables. Source: `org.apache.paimon.schema.SchemaManager`.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import singledispatch
+from itertools import count
+from typing import NoReturn
+
+from paimon_assets.engine.errors import (
+    AlreadyExistsError,
+    InvalidInputError,
+    NotFoundError,
+    UnsupportedFeatureError,
+)
+from paimon_assets.engine.spec.evolution.option_changes import (
+    check_option_removed,
+    check_option_set,
+    check_option_values,
+    options_after_rename,
+    options_naming,
+)
+from paimon_assets.engine.spec.evolution.schema_change import (
+    AddColumn,
+    ColumnChange,
+    DropColumn,
+    DropPrimaryKey,
+    Move,
+    MoveType,
+    RemoveOption,
+    RenameColumn,
+    SchemaChange,
+    SetOption,
+    UpdateColumnComment,
+    UpdateColumnDefaultValue,
+    UpdateColumnNullability,
+    UpdateColumnPosition,
+    UpdateColumnType,
+    UpdateComment,
+)
+from paimon_assets.engine.spec.evolution.schema_validation import validate_schema
+from paimon_assets.engine.spec.options.all_options import (
+    ADD_COLUMN_BEFORE_PARTITION,
+    CAST_FLOAT_TO_BOOLEAN,
+    EXPLICIT_CASTS_DISABLED,
+    NULL_TO_NOT_NULL_DISABLED,
+)
+from paimon_assets.engine.spec.schema.schema import (
+    CURRENT_SCHEMA_VERSION,
+    TableSchema,
+    all_field_ids,
+    assign_ids,
+)
+from paimon_assets.engine.spec.types.cast_rules import cast_refusal, same_type
+from paimon_assets.engine.spec.types.data_types import AtomicType, DataField, TypeRoot
+from paimon_assets.engine.spec.types.default_value import default_refusal
+
+
+def apply_changes(
+    old: TableSchema, changes: Sequence[SchemaChange], *, has_snapshots: bool, time_millis: int
+) -> TableSchema:
+    """Return the schema that follows `old`, with the next id.
+
+    Args:
+        old: The newest schema, without dynamic options.
+        changes: In the order to apply them; all or none.
+        has_snapshots: Whether something was committed: some options can change only before.
+        time_millis: When; epoch milliseconds.
+
+    Raises:
+        NotFoundError: A change names a column that does not exist.
+        AlreadyExistsError: A change gives a name that is taken.
+        UnsupportedFeatureError: A change of a field inside a column.
+        InvalidInputError: Any other refusal; all name the column or option, and the reason.
+    """
+    draft = _Draft(
+        old=old,
+        fields=list(old.fields),
+        options=dict(old.options),
+        primary_keys=old.primary_keys,
+        comment=old.comment,
+        highest_field_id=old.highest_field_id,
+        has_snapshots=has_snapshots,
+    )
+    for change in changes:
+        _apply(change, draft)
+    new = TableSchema(
+        id=old.id + 1,
+        fields=tuple(draft.fields),
+        highest_field_id=draft.highest_field_id,
+        partition_keys=old.partition_keys,
+        primary_keys=draft.primary_keys,
+        options=draft.options,
+        comment=draft.comment,
+        time_millis=time_millis,
+        version=CURRENT_SCHEMA_VERSION,
+        unknown=old.unknown,
+    )
+    check_option_values(old, new)
+    _check_named_columns(old, new)
+    validate_schema(new)
+    _check_defaults(old, new)
+    return new
+
+
+def changes_nothing(old: TableSchema, new: TableSchema) -> bool:
+    """Whether two schemas differ in nothing but id and time."""
+    return replace(new, id=old.id, time_millis=old.time_millis, version=old.version) == old
+
+
+@dataclass(slots=True)
+class _Draft:
+    """A schema while it changes."""
+
+    old: TableSchema
+    fields: list[DataField]
+    options: dict[str, str]
+    primary_keys: tuple[str, ...]
+    comment: str | None
+    highest_field_id: int
+    has_snapshots: bool
+
+    def position(self, name: str) -> int:
+        """Return the index of a column."""
+        for index, field in enumerate(self.fields):
+            if field.name == name:
+                return index
+        raise NotFoundError(
+            f"Column '{name}' does not exist; the table has {self._names()}.",
+            kind="column-not-found",
+            details={"column": name},
+        )
+
+    def check_free(self, name: str) -> None:
+        """Refuse a name that a column has."""
+        if any(field.name == name for field in self.fields):
+            raise AlreadyExistsError(
+                f"Column '{name}' exists already.", kind="column-exists", details={"column": name}
+            )
+
+    def update(self, name: str, change: Callable[[DataField], DataField]) -> None:
+        """Put what `change` makes of a column in its place."""
+        index = self.position(name)
+        self.fields[index] = change(self.fields[index])
+
+    def is_key(self, name: str) -> bool:
+        """Whether a column belongs to the primary key, before or after the changes so far."""
+        return name in self.old.primary_keys or name in self.primary_keys
+
+    def _names(self) -> str:
+        return ", ".join(field.name for field in self.fields)
+
+
+def _refuse(column: str, message: str) -> NoReturn:
+    raise InvalidInputError(message, kind="schema-change", details={"column": column})
+
+
+def _column_of(change: ColumnChange) -> str:
+    """Return the top-level column a change is about."""
+    if len(change.field_names) != 1:
+        path = ".".join(change.field_names)
+        raise UnsupportedFeatureError(
+            f"Column '{path}' cannot be changed: it lies inside column '{change.field_names[0]}', "
+            "and only columns of the table itself evolve.",
+            kind="unsupported-nested-change",
+            details={"column": path},
+        )
+    return change.field_names[0]
+
+
+@singledispatch
+def _apply(change: SchemaChange, draft: _Draft) -> None:
+    raise TypeError(f"not a schema change: {change!r}")
+
+
+@_apply.register
+def _set_option(change: SetOption, draft: _Draft) -> None:
+    check_option_set(draft.old, change.key, change.value, has_snapshots=draft.has_snapshots)
+    draft.options[change.key] = change.value
+
+
+@_apply.register
+def _remove_option(change: RemoveOption, draft: _Draft) -> None:
+    check_option_removed(change.key, has_snapshots=draft.has_snapshots)
+    draft.options.pop(change.key, None)
+
+
+@_apply.register
+def _update_comment(change: UpdateComment, draft: _Draft) -> None:
+    draft.comment = change.comment
+
+
+@_apply.register
+def _add_column(change: AddColumn, draft: _Draft) -> None:
+    name = _column_of(change)
+    if not change.data_type.nullable:
+        _refuse(
+            name,
+            f"Column '{name}' cannot be added as {change.data_type}: the rows there are have no "
+            "value for it. Add it without NOT NULL.",
+        )
+    draft.check_free(name)
+    column_id = draft.highest_field_id + 1
+    data_type = assign_ids(change.data_type, count(column_id + 1))
+    field = DataField(id=column_id, name=name, type=data_type, description=change.comment)
+    draft.highest_field_id = max(all_field_ids([field]))
+    draft.fields.insert(_place_of_new(change.move, draft), field)
+
+
+def _place_of_new(move: Move | None, draft: _Draft) -> int:
+    match move:
+        case Move(type=MoveType.FIRST):
+            return 0
+        case Move(type=MoveType.AFTER | MoveType.BEFORE as kind):
+            return draft.position(_reference(move)) + (kind is MoveType.AFTER)
+        case None if draft.old.typed_options.get(ADD_COLUMN_BEFORE_PARTITION):
+            keys = draft.old.partition_keys
+            first = (index for index, field in enumerate(draft.fields) if field.name in keys)
+            return next(first, len(draft.fields))
+        case _:
+            return len(draft.fields)
+
+
+def _reference(move: Move) -> str:
+    if move.reference_field_name is None:
+        name = move.field_name
+        _refuse(name, f"Column '{name}' cannot go {move.type}: say of which column.")
+    return move.reference_field_name
+
+
+@_apply.register
+def _rename_column(change: RenameColumn, draft: _Draft) -> None:
+    name, new_name = _column_of(change), change.new_name
+    if name in draft.old.partition_keys:
+        _refuse(name, f"Column '{name}' cannot be renamed: it is a partition column.")
+    field = draft.fields[draft.position(name)]
+    if field.type.root is TypeRoot.BLOB:
+        _refuse(name, f"Column '{name}' cannot be renamed: it is of type BLOB.")
+    draft.check_free(new_name)
+    draft.update(name, lambda column: replace(column, name=new_name))
+    draft.primary_keys = tuple(new_name if key == name else key for key in draft.primary_keys)
+    draft.options = options_after_rename(draft.options, name, new_name)
+
+
+@_apply.register
+def _drop_column(change: DropColumn, draft: _Draft) -> None:
+    name = _column_of(change)
+    if name in draft.old.partition_keys:
+        _refuse(name, f"Column '{name}' cannot be dropped: it is a partition column.")
+    if draft.is_key(name):
+        _refuse(name, f"Column '{name}' cannot be dropped: it belongs to the primary key.")
+    position = draft.position(name)
+    if len(draft.fields) == 1:
+        _refuse(name, f"Column '{name}' cannot be dropped: it is the last one of the table.")
+    del draft.fields[position]
+
+
+@_apply.register
+def _update_type(change: UpdateColumnType, draft: _Draft) -> None:
+    name = _column_of(change)
+    if name in draft.old.partition_keys:
+        _refuse(name, f"The type of column '{name}' cannot change: it is a partition column.")
+    if draft.is_key(name):
+        _refuse(
+            name,
+            f"The type of column '{name}' cannot change: it belongs to the primary key, and files "
+            "are in the order of its old type.",
+        )
+    old = draft.fields[draft.position(name)].type
+    new = change.new_data_type
+    if change.keep_nullability:
+        new = replace(new, nullable=old.nullable)
+    _check_nullability(draft, name, old.nullable, new.nullable)
+    if same_type(old, new):
+        draft.update(name, lambda column: replace(column, type=replace(old, nullable=new.nullable)))
+        return
+    if not isinstance(old, AtomicType) or not isinstance(new, AtomicType):
+        _refuse(
+            name,
+            f"Column '{name}' of type {old} cannot become {new}: only columns of atomic types "
+            "change their type.",
+        )
+    options = draft.old.typed_options
+    refusal = cast_refusal(
+        old,
+        new,
+        explicit=not options.get(EXPLICIT_CASTS_DISABLED),
+        float_to_boolean=options.get(CAST_FLOAT_TO_BOOLEAN),
+    )
+    if refusal is not None:
+        _refuse(name, f"The type of column '{name}' cannot change: {refusal}.")
+    draft.update(name, lambda column: replace(column, type=new))
+
+
+@_apply.register
+def _update_nullability(change: UpdateColumnNullability, draft: _Draft) -> None:
+    name, nullable = _column_of(change), change.new_nullability
+    if nullable and draft.is_key(name):
+        _refuse(name, f"Column '{name}' must stay NOT NULL: it belongs to the primary key.")
+    old = draft.fields[draft.position(name)].type
+    _check_nullability(draft, name, old.nullable, nullable)
+    draft.update(name, lambda column: replace(column, type=replace(old, nullable=nullable)))
+
+
+def _check_nullability(draft: _Draft, name: str, was: bool, becomes: bool) -> None:  # noqa: FBT001 - before and after read as such
+    if was and not becomes and draft.old.typed_options.get(NULL_TO_NOT_NULL_DISABLED):
+        _refuse(
+            name,
+            f"Column '{name}' cannot become NOT NULL: the table may hold nulls. If it holds none, "
+            f"set '{NULL_TO_NOT_NULL_DISABLED.key}' to false first, in a change of its own.",
+        )
+
+
+@_apply.register
+def _update_column_comment(change: UpdateColumnComment, draft: _Draft) -> None:
+    comment = change.new_comment
+    draft.update(_column_of(change), lambda column: replace(column, description=comment))
+
+
+@_apply.register
+def _update_default(change: UpdateColumnDefaultValue, draft: _Draft) -> None:
+    default = change.new_default_value
+    draft.update(_column_of(change), lambda column: replace(column, default_value=default))
+
+
+@_apply.register
+def _update_position(change: UpdateColumnPosition, draft: _Draft) -> None:
+    move = change.move
+    source, target = draft.position(move.field_name), _target(move, draft)
+    if source == target:
+        _refuse(
+            move.field_name,
+            f"Column '{move.field_name}' cannot go {_move_text(move)}: it is that column, or is "
+            "there already.",
+        )
+    if move.type is MoveType.AFTER and source > target:
+        target += 1
+    if move.type is MoveType.BEFORE and source < target:
+        target -= 1
+    draft.fields.insert(target, draft.fields.pop(source))
+
+
+def _target(move: Move, draft: _Draft) -> int:
+    match move.type:
+        case MoveType.FIRST:
+            return 0
+        case MoveType.LAST:
+            return len(draft.fields) - 1
+        case _:
+            return draft.position(_reference(move))
+
+
+def _move_text(move: Move) -> str:
+    reference = move.reference_field_name
+    return str(move.type) if reference is None else f"{move.type} '{reference}'"
+
+
+@_apply.register
+def _drop_primary_key(change: DropPrimaryKey, draft: _Draft) -> None:
+    if draft.has_snapshots:
+        raise InvalidInputError(
+            f"The primary key ({', '.join(draft.primary_keys)}) cannot be dropped: the table has "
+            "been written to, and its files are those of a primary-key table.",
+            kind="schema-change",
+        )
+    draft.primary_keys = ()
+
+
+def _check_named_columns(old: TableSchema, new: TableSchema) -> None:
+    """Refuse options that would name a column that is gone, or another one of its name."""
+    for column in old.fields:
+        now = new.by_name.get(column.name)
+        if now is not None and now.id == column.id:
+            continue
+        naming = set(options_naming(new.options, column.name))
+        if now is not None:
+            naming &= set(options_naming(old.options, column.name))
+        keys = sorted(naming)
+        if keys:
+            verb = "renamed" if column.id in new.by_id else "dropped"
+            _refuse(
+                column.name,
+                f"Column '{column.name}' cannot be {verb}: the option '{keys[0]}' names it. Remove "
+                "or change the option, too.",
+            )
+
+
+def _check_defaults(old: TableSchema, new: TableSchema) -> None:
+    """Refuse defaults that are no values of their column, where column or default changed."""
+    for field in _changed(old, new):
+        if field.default_value is None:
+            continue
+        refusal = default_refusal(field.type, field.default_value)
+        if refusal is not None:
+            _refuse(field.name, f"Column '{field.name}' cannot have this default: {refusal}.")
+
+
+def _changed(old: TableSchema, new: TableSchema) -> Iterable[DataField]:
+    return (field for field in new.fields if field != old.by_id.get(field.id))

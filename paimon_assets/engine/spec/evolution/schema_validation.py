@@ -1,0 +1,169 @@
+"""Which declared schemas may become tables.
+
+Every refusal names the column or option and the way out, before anything is written.
+Source: `org.apache.paimon.schema.SchemaValidation`, and this engine's rules for sequence padding.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import NoReturn
+
+from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.merge.merge_rules import merge_rules_of
+from paimon_assets.engine.spec.merge.sequence_padding import validate_padding
+from paimon_assets.engine.spec.options.all_options import (
+    ALL_OPTIONS,
+    BUCKET,
+    BUCKET_KEY,
+    CHANGELOG_PRODUCER,
+    DELETION_VECTORS_ENABLED,
+    MERGE_ENGINE,
+    ROW_TRACKING_ENABLED,
+    ROWKIND_FIELD,
+    SEQUENCE_FIELD,
+    ChangelogProducer,
+    MergeEngine,
+)
+from paimon_assets.engine.spec.schema.schema import TableSchema, all_field_ids
+from paimon_assets.engine.spec.schema.special_fields import is_system_name
+from paimon_assets.engine.spec.types.data_types import CHARACTER_ROOTS, TypeRoot
+
+_NESTED = frozenset(
+    {TypeRoot.ARRAY, TypeRoot.MAP, TypeRoot.MULTISET, TypeRoot.ROW, TypeRoot.VECTOR}
+)
+_NOT_A_KEY = _NESTED | {TypeRoot.BLOB, TypeRoot.VARIANT}
+
+
+def _refuse(message: str) -> NoReturn:
+    raise InvalidInputError(message, kind="schema")
+
+
+def validate_schema(schema: TableSchema) -> None:
+    """Check a schema as Java does at creation, and the rules of sequence padding.
+
+    Raises:
+        InvalidInputError: The first rule broken.
+    """
+    _validate_options(schema)
+    _validate_columns(schema)
+    _validate_keys(schema)
+    _validate_buckets(schema)
+    _validate_merging(schema)
+    validate_padding(schema)
+
+
+def _validate_options(schema: TableSchema) -> None:
+    """Read every option that is known; others belong to other readers and are kept."""
+    for option in ALL_OPTIONS:
+        schema.typed_options.get(option)
+
+
+def _validate_columns(schema: TableSchema) -> None:
+    if not schema.fields:
+        _refuse("A table needs at least one column.")
+    _refuse_repeated("Column", schema.field_names)
+    for field in schema.fields:
+        if not field.name.strip():
+            _refuse("A column name must not be blank.")
+        if is_system_name(field.name):
+            _refuse(f"Column name '{field.name}' is reserved for system columns.")
+    ids = Counter(all_field_ids(schema.fields))
+    repeated = [field_id for field_id, count in ids.items() if count > 1]
+    if repeated:
+        _refuse(f"Field id {repeated[0]} is used twice.")
+
+
+def _validate_keys(schema: TableSchema) -> None:
+    for kind, names in (("Primary key", schema.primary_keys), ("Partition", schema.partition_keys)):
+        _refuse_repeated(f"{kind} column", names)
+        for name in names:
+            if name not in schema.by_name:
+                _refuse(f"{kind} column '{name}' is not a column of the table.")
+            root = schema.column(name).type.root
+            if root in _NOT_A_KEY:
+                _refuse(f"{kind} column '{name}' must not be of type {root}.")
+    if schema.has_primary_key and not schema.trimmed_primary_keys:
+        _refuse(
+            f"Primary key {list(schema.primary_keys)} must hold more than the partition columns "
+            f"{list(schema.partition_keys)}."
+        )
+
+
+def _validate_buckets(schema: TableSchema) -> None:
+    options = schema.typed_options
+    buckets, keys = options.get(BUCKET), options.get(BUCKET_KEY)
+    if buckets == 0 or buckets < -2 or (buckets == -2 and not schema.has_primary_key):
+        _refuse(f"Option 'bucket' must be -1, or at least 1, or -2 with a primary key: {buckets}.")
+    if keys and buckets == -1:
+        _refuse("Option 'bucket-key' needs a fixed number of buckets: set 'bucket' to 1 or more.")
+    if buckets > 0 and not schema.has_primary_key and not keys:
+        _refuse("An append table with fixed buckets needs the option 'bucket-key'.")
+    outside = schema.partition_keys_outside_key
+    if buckets > 0 and outside:
+        _refuse(
+            f"The primary key lacks the partition column '{outside[0]}', so that keys may change "
+            "partition: that takes the option 'bucket' = -1. Or add the column to the key."
+        )
+    for key in keys:
+        if key not in schema.by_name:
+            _refuse(f"Bucket key column '{key}' is not a column of the table.")
+        if key in schema.partition_keys:
+            _refuse(f"Bucket key column '{key}' must not be a partition column.")
+        if schema.has_primary_key and key not in schema.primary_keys:
+            _refuse(f"Bucket key column '{key}' must be part of the primary key.")
+        if schema.column(key).type.root in _NOT_A_KEY:
+            _refuse(f"Bucket key column '{key}' must not be of a nested type.")
+
+
+def _validate_merging(schema: TableSchema) -> None:
+    options = schema.typed_options
+    engine, producer = options.get(MERGE_ENGINE), options.get(CHANGELOG_PRODUCER)
+    if producer is not ChangelogProducer.NONE and not schema.has_primary_key:
+        _refuse(f"Option 'changelog-producer' = {producer} needs a primary key.")
+    if engine is MergeEngine.FIRST_ROW and producer not in (
+        ChangelogProducer.NONE,
+        ChangelogProducer.LOOKUP,
+    ):
+        _refuse("Merge engine first-row supports only the changelog producers none and lookup.")
+    if options.get(DELETION_VECTORS_ENABLED) and engine is MergeEngine.FIRST_ROW:
+        _refuse("Merge engine first-row does not go with deletion vectors.")
+    if options.get(ROW_TRACKING_ENABLED) and (schema.has_primary_key or options.get(BUCKET) != -1):
+        _refuse("Row tracking needs a table without primary key and with 'bucket' = -1.")
+    _validate_sequence(schema, engine)
+    if schema.has_primary_key:
+        merge_rules_of(schema)
+    row_kind = options.get(ROWKIND_FIELD)
+    if row_kind:
+        if row_kind not in schema.by_name:
+            _refuse(f"Rowkind field: '{row_kind}' can not be found in table schema.")
+        data_type = schema.column(row_kind).type
+        if data_type.root not in CHARACTER_ROOTS:
+            _refuse(f"Rowkind field: '{row_kind}' must be of a character type, but is {data_type}.")
+
+
+def _validate_sequence(schema: TableSchema, engine: MergeEngine) -> None:
+    names = schema.typed_options.get(SEQUENCE_FIELD)
+    if not names:
+        return
+    for name in names:
+        if name not in schema.by_name:
+            _refuse(f"Sequence field: '{name}' can not be found in table schema.")
+        if f"fields.{name}.aggregate-function" in schema.options:
+            _refuse(f"Should not define aggregation on sequence field: '{name}'.")
+    for name, count in Counter(names).items():
+        if count > 1:
+            _refuse(f"Sequence field '{name}' is defined repeatedly.")
+    if engine is MergeEngine.FIRST_ROW:
+        _refuse("Do not support use sequence field on FIRST_ROW merge engine.")
+    outside = schema.partition_keys_outside_key
+    if outside:
+        _refuse(
+            "You can not use sequence.field in cross partition update case: the primary key lacks "
+            f"the partition column '{outside[0]}'."
+        )
+
+
+def _refuse_repeated(what: str, names: Iterable[str]) -> None:
+    for name, count in Counter(names).items():
+        if count > 1:
+            _refuse(f"{what} '{name}' is named twice.")

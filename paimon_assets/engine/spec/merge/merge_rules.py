@@ -1,0 +1,401 @@
+"""MergeRules: how a table's records of one key become one row, parsed from its options.
+
+    deduplicate, first-row   no rules of their own
+    aggregation              a function for every column
+    partial-update           sequence groups, functions for columns inside them
+
+A sequence group is a set of columns ordered by sequence fields of their own:
+`fields.<s1,s2>.sequence-group` = `c1,c2`.
+Source: `org.apache.paimon.mergetree.compact.PartialUpdateMergeFunction`, `AggregateMergeFunction`,
+`FieldAggregatorFactory`.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NoReturn
+
+from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.options.all_options import (
+    AGGREGATION_REMOVE_ON_DELETE,
+    DEFAULT_AGGREGATE_FUNCTION,
+    IGNORE_DELETE,
+    MERGE_ENGINE,
+    PARTIAL_UPDATE_REMOVE_ON_DELETE,
+    PARTIAL_UPDATE_REMOVE_ON_SEQUENCE_GROUP,
+    SEQUENCE_FIELD,
+    MergeEngine,
+    Options,
+    column_option,
+    parse_bool,
+    parse_enum,
+    parse_names,
+)
+from paimon_assets.engine.spec.schema.schema import TableSchema
+from paimon_assets.engine.spec.types.data_types import (
+    INTEGER_ROOTS,
+    ArrayType,
+    AtomicType,
+    DataField,
+    DataType,
+    MapType,
+    RowType,
+    TypeRoot,
+)
+
+_FIELDS, _GROUP = "fields.", ".sequence-group"
+_AGGREGATE = "aggregate-function"
+_NUMERIC = INTEGER_ROOTS | {TypeRoot.FLOAT, TypeRoot.DOUBLE, TypeRoot.DECIMAL}
+_UNORDERED = frozenset(
+    {TypeRoot.MAP, TypeRoot.MULTISET, TypeRoot.ROW, TypeRoot.ARRAY, TypeRoot.VECTOR}
+) | {TypeRoot.VARIANT, TypeRoot.BLOB}
+_NO_LIMIT = 2_147_483_647
+
+
+class AggregateFunction(StrEnum):
+    """How the values of one column become one value; the value is its name in options."""
+
+    SUM = "sum"
+    PRODUCT = "product"
+    MAX = "max"
+    MIN = "min"
+    LAST_VALUE = "last_value"
+    LAST_NON_NULL_VALUE = "last_non_null_value"
+    FIRST_VALUE = "first_value"
+    FIRST_NON_NULL_VALUE = "first_non_null_value"
+    FIRST_NOT_NULL_VALUE = "first_not_null_value"
+    """The name of first_non_null_value before 0.9."""
+    LISTAGG = "listagg"
+    BOOL_AND = "bool_and"
+    BOOL_OR = "bool_or"
+    COLLECT = "collect"
+    MERGE_MAP = "merge_map"
+    MERGE_MAP_WITH_KEYTIME = "merge_map_with_keytime"
+    NESTED_UPDATE = "nested_update"
+    NESTED_PARTIAL_UPDATE = "nested_partial_update"
+    RBM32 = "rbm32"
+    RBM64 = "rbm64"
+    THETA_SKETCH = "theta_sketch"
+    HLL_SKETCH = "hll_sketch"
+    PRIMARY_KEY = "primary-key"
+
+
+class NestedKeyNulls(StrEnum):
+    """What becomes of nested rows whose nested key holds a null."""
+
+    MERGE = "merge"
+    IGNORE = "ignore"
+    ERROR = "error"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FieldAggregation:
+    """The aggregate function of one column, and its settings."""
+
+    column: str
+    function: AggregateFunction
+    ignore_retract: bool = False
+    """Records that retract leave the column as it is."""
+    delimiter: str = ","
+    """Between the texts of listagg."""
+    distinct: bool = False
+    """listagg and collect keep each text or element once."""
+    nested_key: tuple[str, ...] = ()
+    """Fields that identify a nested row."""
+    nested_key_nulls: NestedKeyNulls = NestedKeyNulls.MERGE
+    nested_sequence: tuple[str, ...] = ()
+    """Fields that order nested rows of one nested key."""
+    count_limit: int = _NO_LIMIT
+    """Nested rows beyond this number are not added."""
+    time_field: str = ""
+    """Field of a map's values by which merge_map_with_keytime orders them."""
+
+    @property
+    def has_limit(self) -> bool:
+        """Whether nested rows are limited at all."""
+        return self.count_limit < _NO_LIMIT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SequenceGroup:
+    """Columns of a partial-update table that are ordered by sequence fields of their own."""
+
+    fields: tuple[str, ...]
+    """Sequence fields, most significant first; they belong to the group."""
+    columns: tuple[str, ...]
+    """The columns they order."""
+    removes_record: bool = False
+    """A -D that is not older than the group's newest record removes the whole row."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeRules:
+    """What the options of a primary-key table say about merging."""
+
+    engine: MergeEngine
+    ignore_delete: bool = False
+    remove_on_delete: bool = False
+    """A -D removes the whole row."""
+    aggregations: Mapping[str, FieldAggregation] = field(default_factory=dict)
+    """Column → function; every column under aggregation, some under partial-update."""
+    groups: tuple[SequenceGroup, ...] = ()
+
+
+def merge_rules_of(schema: TableSchema) -> MergeRules:
+    """Parse and check the merge rules of a primary-key table.
+
+    Raises:
+        InvalidInputError: An option names no column or no function, or a function does not go with
+            the type of its column; names the option or column.
+    """
+    options = schema.typed_options
+    engine: MergeEngine = options.get(MERGE_ENGINE)
+    ignore_delete = options.get(IGNORE_DELETE)
+    match engine:
+        case MergeEngine.PARTIAL_UPDATE:
+            return _partial_update(schema, options)
+        case MergeEngine.AGGREGATION:
+            remove = options.get(AGGREGATION_REMOVE_ON_DELETE)
+            aggregations = {
+                column.name: _of_aggregation(schema, column) for column in schema.fields
+            }
+            ignoring = [name for name, each in aggregations.items() if each.ignore_retract]
+            if remove and ignoring:
+                _refuse(
+                    f"'{AGGREGATION_REMOVE_ON_DELETE.key}' excludes "
+                    f"'fields.{ignoring[0]}.ignore-retract'."
+                )
+            return MergeRules(
+                engine=engine,
+                ignore_delete=ignore_delete,
+                remove_on_delete=remove,
+                aggregations=aggregations,
+            )
+        case _:
+            return MergeRules(engine=engine, ignore_delete=ignore_delete)
+
+
+def _refuse(message: str) -> NoReturn:
+    raise InvalidInputError(message, kind="merge-rules")
+
+
+def _of_aggregation(schema: TableSchema, column: DataField) -> FieldAggregation:
+    if column.name in schema.typed_options.get(SEQUENCE_FIELD):
+        return FieldAggregation(column=column.name, function=AggregateFunction.LAST_VALUE)
+    if column.name in schema.primary_keys:
+        return FieldAggregation(column=column.name, function=AggregateFunction.PRIMARY_KEY)
+    named = _named_function(schema.typed_options, column.name)
+    return _aggregation(
+        schema.typed_options, column, named or AggregateFunction.LAST_NON_NULL_VALUE
+    )
+
+
+def _partial_update(schema: TableSchema, options: Options) -> MergeRules:
+    groups = tuple(_groups(schema))
+    sequence_fields = [name for group in groups for name in group.fields]
+    ordered = {name for group in groups for name in group.columns}
+    aggregations = {}
+    for column in schema.fields if groups else ():
+        if column.name in sequence_fields or column.name in schema.primary_keys:
+            continue
+        function = _named_function(options, column.name)
+        if function is None:
+            continue
+        if column.name in ordered:
+            aggregations[column.name] = _aggregation(options, column, function)
+        elif function is not AggregateFunction.LAST_NON_NULL_VALUE:
+            _refuse(
+                f"Column '{column.name}' of a partial-update table has the aggregate function "
+                f"{function}, which needs a sequence group that holds the column."
+            )
+    ignore_delete = options.get(IGNORE_DELETE)
+    remove = options.get(PARTIAL_UPDATE_REMOVE_ON_DELETE)
+    removing = any(group.removes_record for group in groups)
+    for both, first, second in (
+        (remove and ignore_delete, PARTIAL_UPDATE_REMOVE_ON_DELETE.key, IGNORE_DELETE.key),
+        (
+            removing and ignore_delete,
+            PARTIAL_UPDATE_REMOVE_ON_SEQUENCE_GROUP.key,
+            IGNORE_DELETE.key,
+        ),
+        (remove and groups, PARTIAL_UPDATE_REMOVE_ON_DELETE.key, "sequence groups"),
+    ):
+        if both:
+            _refuse(f"'{first}' and {second} contradict each other; set one of them only.")
+    return MergeRules(
+        engine=MergeEngine.PARTIAL_UPDATE,
+        ignore_delete=ignore_delete,
+        remove_on_delete=remove,
+        aggregations=aggregations,
+        groups=groups,
+    )
+
+
+def _groups(schema: TableSchema) -> Iterator[SequenceGroup]:
+    removing = schema.typed_options.get(PARTIAL_UPDATE_REMOVE_ON_SEQUENCE_GROUP)
+    owner: dict[str, str] = {}
+    unused = set(removing)
+    for key, value in schema.options.items():
+        if not (key.startswith(_FIELDS) and key.endswith(_GROUP)):
+            continue
+        fields = parse_names(key[len(_FIELDS) : -len(_GROUP)])
+        columns = tuple(name for name in parse_names(value) if name not in fields)
+        for name in (*fields, *columns):
+            if name not in schema.by_name:
+                _refuse(f"Option '{key}': column '{name}' can not be found in table schema.")
+            if name in schema.primary_keys:
+                _refuse(f"Option '{key}': primary key column '{name}' cannot be in a group.")
+            if name in owner:
+                _refuse(f"Column '{name}' is in two sequence groups: '{owner[name]}', '{key}'.")
+            owner[name] = key
+        unused -= set(fields)
+        removes = not set(fields).isdisjoint(removing)
+        yield SequenceGroup(fields=fields, columns=columns, removes_record=removes)
+    if unused:
+        _refuse(
+            f"'{PARTIAL_UPDATE_REMOVE_ON_SEQUENCE_GROUP.key}' names '{min(unused)}', which is no "
+            "sequence field of a group."
+        )
+
+
+def _named_function(options: Options, column: str) -> AggregateFunction | None:
+    """Return the function an option names for a column; its own option before the default."""
+    own = column_option(column, _AGGREGATE, str, "", "Aggregate function of one column.")
+    name = options.get(own) or options.get(DEFAULT_AGGREGATE_FUNCTION)
+    if not name:
+        return None
+    try:
+        return AggregateFunction(name)
+    except ValueError as error:
+        raise InvalidInputError(
+            f"Column '{column}' has the unknown aggregate function '{name}'; there are "
+            f"{', '.join(AggregateFunction)}.",
+            kind="merge-rules",
+            details={"column": column, "function": name},
+        ) from error
+
+
+def _aggregation(
+    options: Options, column: DataField, function: AggregateFunction
+) -> FieldAggregation:
+    """Read the settings of one column's function, and check that it takes the column's type."""
+    name = column.name
+
+    def names(option: str, description: str) -> tuple[str, ...]:
+        return options.get(column_option(name, option, parse_names, (), description))
+
+    if function is AggregateFunction.FIRST_NOT_NULL_VALUE:
+        function = AggregateFunction.FIRST_NON_NULL_VALUE
+    nulls = column_option(
+        name,
+        "nested-key-null-strategy",
+        parse_enum(NestedKeyNulls),
+        NestedKeyNulls.MERGE,
+        "What becomes of nested rows without a whole nested key.",
+    )
+    limit = column_option(name, "count-limit", int, _NO_LIMIT, "Most nested rows kept.")
+    time = column_option(name, "ts-field", str, "", "Field that orders the values of a key.")
+    flag = column_option(name, "distinct", parse_bool, False, "Keep each element once.")  # noqa: FBT003
+    ignore = column_option(name, "ignore-retract", parse_bool, False, "Ignore -U and -D.")  # noqa: FBT003
+    delimiter = column_option(name, "list-agg-delimiter", str, ",", "Between listed texts.")
+    result = FieldAggregation(
+        column=name,
+        function=function,
+        ignore_retract=options.get(ignore),
+        delimiter=options.get(delimiter),
+        distinct=options.get(flag),
+        nested_key=names("nested-key", "Fields that identify a nested row."),
+        nested_key_nulls=options.get(nulls),
+        nested_sequence=names("nested-sequence-field", "Fields that order nested rows."),
+        count_limit=options.get(limit),
+        time_field=options.get(time),
+    )
+    taken, takes = _TAKES.get(function, ("every type", lambda _: True))
+    if not takes(column.type):
+        _refuse(
+            f"Column '{name}' of type {column.type} does not go with the aggregate function "
+            f"{function}, which takes {taken}."
+        )
+    _check_nested(result, column.type)
+    return result
+
+
+def _has_order(data_type: DataType) -> bool:
+    return data_type.root not in _UNORDERED
+
+
+def _is_number(data_type: DataType) -> bool:
+    return data_type.root in _NUMERIC
+
+
+def _is_boolean(data_type: DataType) -> bool:
+    return data_type.root is TypeRoot.BOOLEAN
+
+
+def _is_text(data_type: DataType) -> bool:
+    return isinstance(data_type, AtomicType) and data_type.root is TypeRoot.VARCHAR
+
+
+def _is_bytes(data_type: DataType) -> bool:
+    return data_type.root is TypeRoot.VARBINARY
+
+
+def _is_array(data_type: DataType) -> bool:
+    return isinstance(data_type, ArrayType)
+
+
+def _is_array_of_rows(data_type: DataType) -> bool:
+    return isinstance(data_type, ArrayType) and isinstance(data_type.element, RowType)
+
+
+def _is_map(data_type: DataType) -> bool:
+    return isinstance(data_type, MapType)
+
+
+def _is_map_to_rows(data_type: DataType) -> bool:
+    return (
+        isinstance(data_type, MapType)
+        and isinstance(data_type.value, RowType)
+        and len(data_type.value.fields) > 1
+    )
+
+
+_TAKES: Mapping[AggregateFunction, tuple[str, Callable[[DataType], bool]]] = {
+    AggregateFunction.SUM: ("numbers", _is_number),
+    AggregateFunction.PRODUCT: ("numbers", _is_number),
+    AggregateFunction.MAX: ("types that have an order", _has_order),
+    AggregateFunction.MIN: ("types that have an order", _has_order),
+    AggregateFunction.LISTAGG: ("STRING", _is_text),
+    AggregateFunction.BOOL_AND: ("BOOLEAN", _is_boolean),
+    AggregateFunction.BOOL_OR: ("BOOLEAN", _is_boolean),
+    AggregateFunction.COLLECT: ("ARRAY", _is_array),
+    AggregateFunction.MERGE_MAP: ("MAP", _is_map),
+    AggregateFunction.MERGE_MAP_WITH_KEYTIME: ("MAP to ROW of two fields or more", _is_map_to_rows),
+    AggregateFunction.NESTED_UPDATE: ("ARRAY of ROW", _is_array_of_rows),
+    AggregateFunction.NESTED_PARTIAL_UPDATE: ("ARRAY of ROW", _is_array_of_rows),
+    AggregateFunction.RBM32: ("VARBINARY", _is_bytes),
+    AggregateFunction.RBM64: ("VARBINARY", _is_bytes),
+    AggregateFunction.THETA_SKETCH: ("VARBINARY", _is_bytes),
+    AggregateFunction.HLL_SKETCH: ("VARBINARY", _is_bytes),
+}
+"""Function → the types it takes, in words and as a test; the others take every type."""
+
+
+def _check_nested(aggregation: FieldAggregation, data_type: DataType) -> None:
+    """Check the field names an aggregation uses inside its column."""
+    name, function = aggregation.column, aggregation.function
+    if function is AggregateFunction.NESTED_PARTIAL_UPDATE and not aggregation.nested_key:
+        _refuse(f"Column '{name}': {function} needs 'fields.{name}.nested-key'.")
+    if aggregation.nested_sequence and not aggregation.nested_key:
+        _refuse(f"'fields.{name}.nested-sequence-field' needs 'fields.{name}.nested-key'.")
+    match data_type:
+        case ArrayType(element=RowType(fields=fields)):
+            used = (*aggregation.nested_key, *aggregation.nested_sequence)
+        case MapType(value=RowType(fields=fields)):
+            used = (aggregation.time_field,) if aggregation.time_field else ()
+        case _:
+            return
+    known = [inner.name for inner in fields]
+    for inner in used:
+        if inner not in known:
+            _refuse(f"Column '{name}' has no field '{inner}' for {function}; it has {known}.")

@@ -1,0 +1,1 @@
+"""The values of metadata files: snapshots, manifests, data files, statistics, tags."""

@@ -1,0 +1,67 @@
+"""DataFileMeta: everything the metadata knows of one data file.
+
+It, its statistics and the entry around it are named tuples: a plan makes one of each for every live
+file, and a frozen dataclass takes five times as long to make.
+Source: `org.apache.paimon.io.DataFileMeta`.
+"""
+
+from enum import IntEnum
+from typing import NamedTuple
+
+from paimon_assets.engine.spec.metadata.simple_stats import EMPTY_ROW, EMPTY_STATS, SimpleStats
+
+
+class FileSource(IntEnum):
+    """Who wrote a file."""
+
+    APPEND = 0
+    COMPACT = 1
+
+
+class DataFileMeta(NamedTuple):
+    """One data file; flat, because a table may have a million of them."""
+
+    file_name: str
+    file_size: int
+    """Exact bytes; readers use it as the end of the file."""
+    row_count: int
+    """Physical rows, before deletion vectors and merging."""
+    schema_id: int
+    min_key: bytes = EMPTY_ROW
+    """Serialized BinaryRow of the trimmed primary key; empty row for append files."""
+    max_key: bytes = EMPTY_ROW
+    key_stats: SimpleStats = EMPTY_STATS
+    value_stats: SimpleStats = EMPTY_STATS
+    min_sequence_number: int = 0
+    max_sequence_number: int = 0
+    level: int = 0
+    extra_files: tuple[str, ...] = ()
+    creation_time: int | None = None
+    """Milliseconds of the local wall clock taken as if it were UTC, as Java stores it."""
+    delete_row_count: int | None = None
+    """Rows of kind -U or -D; None is unknown."""
+    embedded_index: bytes | None = None
+    file_source: FileSource | None = None
+    value_stats_cols: tuple[str, ...] | None = None
+    """Columns `value_stats` describes; None means `write_cols`, else all of the file's schema."""
+    external_path: str | None = None
+    first_row_id: int | None = None
+    write_cols: tuple[str, ...] | None = None
+    """Columns the file holds on data-evolution tables; None is all."""
+
+    @property
+    def file_format(self) -> str:
+        """The format, from the name's extension; a compression suffix is skipped.
+
+        >>> DataFileMeta(file_name="a.json.gz", file_size=0, row_count=0, schema_id=0).file_format
+        'json'
+        """
+        parts = self.file_name.split(".")
+        if len(parts) > 2 and parts[-1] in COMPRESSION_SUFFIXES:
+            return parts[-2].lower()
+        return parts[-1].lower() if len(parts) > 1 else ""
+
+
+INDEX_SUFFIX = ".index"
+"""Behind a data file's name: the name of a file index that is a file of its own."""
+COMPRESSION_SUFFIXES = frozenset({"gz", "bz2", "deflate", "snappy", "lz4", "zst"})

@@ -1,0 +1,27 @@
+"""Options of a catalog that are no table's: where it lies, the lock that keeps its writers apart.
+
+They are given where a warehouse is opened, beside those of its storage.
+Source: `org.apache.paimon.options.CatalogOptions`, `org.apache.paimon.jdbc.JdbcCatalogOptions`.
+"""
+
+from paimon_assets.engine.spec.options.option import Option, parse_bool, parse_duration_ms
+
+WAREHOUSE = Option("warehouse", str, "", "Path of the directory that is the catalog.")
+METASTORE = Option("metastore", str.lower, "filesystem", "Who knows the tables' names.")
+LOCK_ENABLED = Option(
+    "lock.enabled", parse_bool, False, "Whether writers hold a lock while they publish."
+)
+LOCK_TYPE = Option("lock.type", str.lower, "", "Who keeps the lock: jdbc, a table of a database.")
+LOCK_ACQUIRE_TIMEOUT = Option(
+    "lock-acquire-timeout",
+    parse_duration_ms,
+    8 * 60_000,
+    "How long to wait for the lock, and how long it stays with a holder that died.",
+)
+LOCK_CHECK_MAX_SLEEP = Option(
+    "lock-check-max-sleep", parse_duration_ms, 8_000, "Longest pause between two tries to lock."
+)
+LOCK_URI = Option("uri", str, "", "The database of the lock, such as jdbc:sqlite:/var/locks.db.")
+CATALOG_KEY = Option(
+    "catalog-key", str, "jdbc", "Name of the catalog among those that lock in one database."
+)

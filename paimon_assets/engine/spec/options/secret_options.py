@@ -1,0 +1,81 @@
+"""Which option values are shown to people: everything but what may be a key or a password.
+
+Of a table's options those are hidden whose key names a secret. Of a catalog's and a storage's only
+those are shown that are known to be none: what a storage takes for a secret, nobody can list.
+"""
+
+import re
+from collections.abc import Mapping
+
+from paimon_assets.engine.spec.options.catalog_options import (
+    CATALOG_KEY,
+    LOCK_ACQUIRE_TIMEOUT,
+    LOCK_CHECK_MAX_SLEEP,
+    LOCK_ENABLED,
+    LOCK_TYPE,
+    METASTORE,
+    WAREHOUSE,
+)
+
+HIDDEN = "******"
+"""What is shown in place of a value."""
+
+_SECRET = re.compile(
+    r"secret|passw(or)?d|credential|token(?!iz)|signature"
+    r"|(access|account|api|private|encryption|service)[-_.]?key"
+)
+_PLAIN_STORAGE = frozenset({"endpoint", "region", "path-style-access", "host", "port", "user"})
+_PLAIN_CATALOG = frozenset(
+    option.key
+    for option in (
+        WAREHOUSE,
+        METASTORE,
+        LOCK_ENABLED,
+        LOCK_TYPE,
+        LOCK_ACQUIRE_TIMEOUT,
+        LOCK_CHECK_MAX_SLEEP,
+        CATALOG_KEY,
+    )
+)
+_USER_INFO = re.compile(r"(?<=://)[^/@]*@")
+_OF_COLUMNS = ("fields.", "file-index.")
+
+
+def shown_options(options: Mapping[str, str]) -> dict[str, str]:
+    """Return a table's options with the values of secrets hidden.
+
+    >>> shown_options({"bucket": "2", "s3.secret-key": "abc", "fields.token.default-value": "x"})
+    {'bucket': '2', 's3.secret-key': '******', 'fields.token.default-value': 'x'}
+    """
+    return {
+        key: HIDDEN if _names_a_secret(key) else shown_path(value) for key, value in options.items()
+    }
+
+
+def _names_a_secret(key: str) -> bool:
+    # These keys hold the name of a column, which may be called anything.
+    return not key.startswith(_OF_COLUMNS) and _SECRET.search(key.lower()) is not None
+
+
+def shown_catalog_options(options: Mapping[str, str]) -> dict[str, str]:
+    """Return a catalog's options with every value hidden that is not known to be no secret.
+
+    >>> shown_catalog_options({"lock.type": "jdbc", "s3.endpoint": "http://e", "s3.any": "abc"})
+    {'lock.type': 'jdbc', 's3.endpoint': 'http://e', 's3.any': '******'}
+    """
+    return {key: _shown(key, value) for key, value in options.items()}
+
+
+def _shown(key: str, value: str) -> str:
+    storage, dot, name = key.partition(".")
+    plain = key in _PLAIN_CATALOG or (bool(dot) and name in _PLAIN_STORAGE and storage != "lock")
+    return shown_path(value) if plain else HIDDEN
+
+
+def shown_path(path: str) -> str:
+    """Return a path without the user and password that may stand in front of its host.
+
+    >>> shown_path("s3://key:secret@bucket/a"), shown_path("/a@b")
+    ('s3://******@bucket/a', '/a@b')
+    """
+    return _USER_INFO.sub(f"{HIDDEN}@", path)

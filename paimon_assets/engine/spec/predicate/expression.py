@@ -1,0 +1,134 @@
+"""Expression: the value a column gets, computed from the other columns of its row.
+
+    ColumnValue      a column
+    SourceValue      a column of the rows that are merged into the table
+    LiteralValue     a value
+    Operation        + - * /, || (texts), coalesce, round, over expressions
+
+As in SQL, an operation over a null is null, except coalesce; integers divide to a double.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import assert_never
+
+from paimon_assets.engine.errors import NotFoundError
+from paimon_assets.engine.spec.schema.schema import TableSchema
+from paimon_assets.engine.spec.types.literals import Literal, to_internal
+
+
+class Operator(StrEnum):
+    """What an operation does with its operands."""
+
+    ADD = "+"
+    SUBTRACT = "-"
+    MULTIPLY = "*"
+    DIVIDE = "/"
+    CONCAT = "||"
+    COALESCE = "coalesce"
+    """The first operand that is not null."""
+    ROUND = "round"
+    """The first operand, to as many digits as the second says."""
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnValue:
+    """The row's value of a column, before the change."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class SourceValue:
+    """The value of a column of the source's row that matches, where rows are merged."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class LiteralValue:
+    """The same value for every row."""
+
+    value: Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """An operator and its operands."""
+
+    operator: Operator
+    operands: tuple["Expression", ...]
+
+
+Expression = ColumnValue | SourceValue | LiteralValue | Operation
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """`column = expression`."""
+
+    column: str
+    expression: Expression
+
+
+def bind_assignments(
+    assignments: Mapping[str, Expression | Literal],
+    schema: TableSchema,
+    source: Collection[str] = (),
+) -> tuple[Assignment, ...]:
+    """Check the columns of assignments, and turn plain values into internal values.
+
+    Args:
+        assignments: Column → value or expression.
+        schema: Of the table.
+        source: Columns of the rows that are merged into it.
+
+    Raises:
+        NotFoundError: A column does not exist, in the table or in the source.
+        InvalidInputError: A value is none of its column.
+    """
+    bound = []
+    for name, given in assignments.items():
+        column = schema.column(name)
+        expression = given if isinstance(given, Expression) else LiteralValue(given)
+        for used in columns_of(expression):
+            schema.column(used)
+        unknown = sorted(source_columns_of(expression) - set(source))
+        if unknown:
+            raise NotFoundError(
+                f"There is no column 'source.{unknown[0]}' for column '{name}'; the source has"
+                f" {', '.join(source) or 'none'}.",
+                kind="column-not-found",
+                details={"column": unknown[0]},
+            )
+        if isinstance(expression, LiteralValue):
+            expression = LiteralValue(to_internal(expression.value, column.type, name))
+        bound.append(Assignment(name, expression))
+    return tuple(bound)
+
+
+def columns_of(expression: Expression) -> frozenset[str]:
+    """Return the names of the columns an expression looks at."""
+    match expression:
+        case ColumnValue(name=name):
+            return frozenset({name})
+        case SourceValue() | LiteralValue():
+            return frozenset()
+        case Operation(operands=operands):
+            return frozenset().union(*map(columns_of, operands))
+        case _:
+            assert_never(expression)
+
+
+def source_columns_of(expression: Expression) -> frozenset[str]:
+    """Return the names of the source's columns an expression looks at."""
+    match expression:
+        case SourceValue(name=name):
+            return frozenset({name})
+        case ColumnValue() | LiteralValue():
+            return frozenset()
+        case Operation(operands=operands):
+            return frozenset().union(*map(source_columns_of, operands))
+        case _:
+            assert_never(expression)

@@ -1,0 +1,185 @@
+"""Predicate: a filter over columns, as a tree of values.
+
+Three-valued logic as in SQL: a row passes only if the predicate is true, not if it is unknown.
+A predicate is *bound* to a schema once, at the door: `bind` checks the columns and turns literals
+into internal values (`spec.types.literals`). Everything below the door holds bound predicates.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import assert_never
+
+from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.schema.schema import TableSchema
+from paimon_assets.engine.spec.types.data_types import CHARACTER_ROOTS
+from paimon_assets.engine.spec.types.literals import Literal, to_internal
+
+
+class CompareOp(StrEnum):
+    """A comparison of a column with a literal."""
+
+    EQ = "="
+    NE = "<>"
+    LT = "<"
+    LE = "<="
+    GT = ">"
+    GE = ">="
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """`field op literal`; unknown where the field is null."""
+
+    field: str
+    op: CompareOp
+    literal: Literal
+
+
+@dataclass(frozen=True, slots=True)
+class In:
+    """`field IN (literals)`, or NOT IN; unknown where the field is null."""
+
+    field: str
+    literals: tuple[Literal, ...]
+    negated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class IsNull:
+    """`field IS NULL`, or IS NOT NULL."""
+
+    field: str
+    negated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StartsWith:
+    """`field LIKE 'prefix%'`."""
+
+    field: str
+    prefix: str
+
+
+@dataclass(frozen=True, slots=True)
+class And:
+    """All children are true."""
+
+    children: tuple["Predicate", ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Or:
+    """Some child is true."""
+
+    children: tuple["Predicate", ...]
+
+
+Leaf = Comparison | In | IsNull | StartsWith
+Predicate = Leaf | And | Or
+
+
+def equal(field: str, literal: Literal) -> Predicate:
+    """`field = literal`; a null literal means IS NULL."""
+    return IsNull(field) if literal is None else Comparison(field, CompareOp.EQ, literal)
+
+
+def all_of(children: Iterable[Predicate | None]) -> Predicate | None:
+    """Join predicates by AND; None (no filter) is left out.
+
+    >>> all_of([None, equal("a", 1)])
+    Comparison(field='a', op=<CompareOp.EQ: '='>, literal=1)
+    """
+    flat: list[Predicate] = []
+    for child in children:
+        if isinstance(child, And):
+            flat.extend(child.children)
+        elif child is not None:
+            flat.append(child)
+    if len(flat) > 1:
+        return And(tuple(flat))
+    return flat[0] if flat else None
+
+
+def any_of(children: Iterable[Predicate]) -> Predicate:
+    """Join predicates by OR."""
+    flat = tuple(children)
+    return flat[0] if len(flat) == 1 else Or(flat)
+
+
+def conjuncts(predicate: Predicate | None) -> tuple[Predicate, ...]:
+    """Return the parts that must all be true."""
+    match predicate:
+        case None:
+            return ()
+        case And(children=children):
+            return tuple(part for child in children for part in conjuncts(child))
+        case _:
+            return (predicate,)
+
+
+def fields_of(predicate: Predicate | None) -> frozenset[str]:
+    """Return the names of the columns a predicate looks at."""
+    match predicate:
+        case None:
+            return frozenset()
+        case And(children=children) | Or(children=children):
+            return frozenset().union(*(fields_of(child) for child in children))
+        case Comparison(field=field) | In(field=field) | IsNull(field=field):
+            return frozenset({field})
+        case StartsWith(field=field):
+            return frozenset({field})
+        case _:
+            assert_never(predicate)
+
+
+def only_on(predicate: Predicate | None, names: Iterable[str]) -> Predicate | None:
+    """Keep the conjuncts that look at nothing but `names`: a weaker filter, safe to push down."""
+    allowed = frozenset(names)
+    return all_of(part for part in conjuncts(predicate) if fields_of(part) <= allowed)
+
+
+def renamed(predicate: Predicate, names: Mapping[str, str]) -> Predicate:
+    """Return the predicate with columns renamed; names not in the mapping stay."""
+    match predicate:
+        case And(children=children):
+            return And(tuple(renamed(child, names) for child in children))
+        case Or(children=children):
+            return Or(tuple(renamed(child, names) for child in children))
+        case _:
+            return replace(predicate, field=names.get(predicate.field, predicate.field))
+
+
+def bind(predicate: Predicate, schema: TableSchema) -> Predicate:
+    """Check the predicate's columns and convert its literals to internal values.
+
+    Raises:
+        NotFoundError: A column does not exist.
+        InvalidInputError: A literal cannot be a value of its column's type.
+    """
+    match predicate:
+        case And(children=children):
+            return And(tuple(bind(child, schema) for child in children))
+        case Or(children=children):
+            return Or(tuple(bind(child, schema) for child in children))
+        case Comparison(field=field, literal=literal):
+            column = schema.column(field)
+            return replace(predicate, literal=to_internal(literal, column.type, field))
+        case In(field=field, literals=literals):
+            column = schema.column(field)
+            bound = tuple(to_internal(literal, column.type, field) for literal in literals)
+            return replace(predicate, literals=bound)
+        case IsNull(field=field):
+            schema.column(field)
+            return predicate
+        case StartsWith(field=field):
+            column = schema.column(field)
+            if column.type.root not in CHARACTER_ROOTS:
+                raise InvalidInputError(
+                    f"Column '{field}' is {column.type}; LIKE takes texts only.",
+                    kind="literal",
+                    details={"column": field},
+                )
+            return predicate
+        case _:
+            assert_never(predicate)

@@ -1,0 +1,113 @@
+"""Can this partition, key range or file be skipped? Pure logic over bounds.
+
+`may_match` answers False only if no row within the bounds can pass; in doubt it answers True.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, assert_never
+
+from paimon_assets.engine.spec.predicate.predicate import (
+    And,
+    CompareOp,
+    Comparison,
+    In,
+    IsNull,
+    Or,
+    Predicate,
+    StartsWith,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """What is known of a column's values in one place; None is unknown."""
+
+    minimum: Any = None
+    maximum: Any = None
+    null_count: int | None = None
+    row_count: int | None = None
+
+    @property
+    def all_null(self) -> bool:
+        """Whether every value is surely null."""
+        return self.null_count is not None and self.null_count == self.row_count
+
+    @property
+    def no_null(self) -> bool:
+        """Whether surely no value is null."""
+        return self.null_count == 0
+
+
+UNKNOWN = Bounds()
+
+
+def exactly(value: Any) -> Bounds:
+    """Bounds of one known value, such as a partition column's."""
+    if value is None:
+        return Bounds(null_count=1, row_count=1)
+    return Bounds(minimum=value, maximum=value, null_count=0, row_count=1)
+
+
+def may_match(predicate: Predicate | None, bounds_of: Callable[[str], Bounds]) -> bool:
+    """Whether some row within the bounds might pass a bound predicate.
+
+    Args:
+        predicate: Bound to internal values; None passes everything.
+        bounds_of: Column name → its bounds; `UNKNOWN` where there are none.
+    """
+    match predicate:
+        case None:
+            return True
+        case And(children=children):
+            return all(may_match(child, bounds_of) for child in children)
+        case Or(children=children):
+            return any(may_match(child, bounds_of) for child in children)
+        case IsNull(field=field, negated=negated):
+            bounds = bounds_of(field)
+            return not bounds.all_null if negated else not bounds.no_null
+        case Comparison(field=field, op=op, literal=literal):
+            return _comparison_may_match(op, literal, bounds_of(field))
+        case In(field=field, literals=literals, negated=negated):
+            return _in_may_match(literals, bounds_of(field), negated=negated)
+        case StartsWith(field=field, prefix=prefix):
+            bounds = bounds_of(field)
+            if bounds.all_null:
+                return False
+            above = bounds.maximum is None or bounds.maximum >= prefix
+            below = bounds.minimum is None or bounds.minimum[: len(prefix)] <= prefix
+            return above and below
+        case _:
+            assert_never(predicate)
+
+
+def _comparison_may_match(op: CompareOp, literal: Any, bounds: Bounds) -> bool:
+    if bounds.all_null or literal is None:
+        return False
+    low, high = bounds.minimum, bounds.maximum
+    match op:
+        case CompareOp.EQ:
+            return (low is None or low <= literal) and (high is None or high >= literal)
+        case CompareOp.NE:
+            return not (low is not None and low == high == literal)
+        case CompareOp.LT:
+            return low is None or low < literal
+        case CompareOp.LE:
+            return low is None or low <= literal
+        case CompareOp.GT:
+            return high is None or high > literal
+        case CompareOp.GE:
+            return high is None or high >= literal
+        case _:
+            assert_never(op)
+
+
+def _in_may_match(literals: tuple[Any, ...], bounds: Bounds, *, negated: bool) -> bool:
+    if bounds.all_null:
+        return False
+    if not negated:
+        return any(_comparison_may_match(CompareOp.EQ, literal, bounds) for literal in literals)
+    if any(literal is None for literal in literals):
+        return False
+    low = bounds.minimum
+    return not (low is not None and low == bounds.maximum and low in literals)

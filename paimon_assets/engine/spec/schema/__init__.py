@@ -1,0 +1,1 @@
+"""Schemas: declared and stored, with ids, keys, options and system columns."""

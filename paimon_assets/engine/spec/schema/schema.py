@@ -1,0 +1,262 @@
+"""Schema (declared) and TableSchema (stored): columns with ids, keys and options.
+
+Source: `org.apache.paimon.schema.TableSchema`; ids as `SchemaManager` hands them out.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from functools import cached_property
+
+from paimon_assets.engine.errors import InvalidInputError, NotFoundError
+from paimon_assets.engine.spec.options.all_options import BUCKET, BUCKET_KEY, Options
+from paimon_assets.engine.spec.types.data_types import (
+    ArrayType,
+    DataField,
+    DataType,
+    MapType,
+    MultisetType,
+    RowType,
+    nested_fields,
+    not_null,
+)
+from paimon_assets.engine.spec.types.type_text import Json, parse_type
+
+CURRENT_SCHEMA_VERSION = 3
+
+
+class BucketMode(StrEnum):
+    """How rows of a table find their bucket."""
+
+    HASH_FIXED = "fixed"
+    HASH_DYNAMIC = "dynamic"
+    KEY_DYNAMIC = "cross-partition"
+    POSTPONE = "postpone"
+    BUCKET_UNAWARE = "unaware"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schema:
+    """What a person declares when creating a table."""
+
+    fields: tuple[DataField, ...]
+    partition_keys: tuple[str, ...] = ()
+    primary_keys: tuple[str, ...] = ()
+    options: Mapping[str, str] = field(default_factory=dict)
+    comment: str | None = None
+
+    @staticmethod
+    def of(
+        columns: Mapping[str, str | DataType | Mapping[str, Json]],
+        *,
+        partition_keys: Iterable[str] = (),
+        primary_keys: Iterable[str] = (),
+        options: Mapping[str, str] | None = None,
+        comment: str | None = None,
+        comments: Mapping[str, str] | None = None,
+    ) -> "Schema":
+        """Declare a schema; ids are assigned in Paimon's order.
+
+        Args:
+            columns: Name → type text (`"BIGINT NOT NULL"`), JSON object, or DataType.
+            partition_keys: Columns whose values choose the partition, in directory order.
+            primary_keys: Columns that identify a row; they become NOT NULL.
+            options: Table options, text → text.
+            comment: What the table is for.
+            comments: Column name → what the column is for.
+
+        Raises:
+            FormatError: A type text does not parse.
+            InvalidInputError: `comments` names a column that does not exist.
+
+        >>> Schema.of({"id": "BIGINT", "name": "STRING"}, primary_keys=["id"]).fields[0].id
+        0
+        """
+        notes = dict(comments or {})
+        unknown = sorted(set(notes) - set(columns))
+        if unknown:
+            raise InvalidInputError(f"Comments name unknown columns: {', '.join(unknown)}.")
+        ids = iter(range(2**31))
+        fields = []
+        for name, column in columns.items():
+            data_type = column if isinstance(column, DataType) else parse_type(_as_json(column))
+            column_id = next(ids)
+            fields.append(
+                DataField(
+                    id=column_id,
+                    name=name,
+                    type=assign_ids(data_type, ids),
+                    description=notes.get(name),
+                )
+            )
+        return Schema(
+            fields=tuple(fields),
+            partition_keys=tuple(partition_keys),
+            primary_keys=tuple(primary_keys),
+            options=dict(options or {}),
+            comment=comment,
+        )
+
+
+def _as_json(column: str | Mapping[str, Json]) -> Json:
+    return column if isinstance(column, str) else dict(column)
+
+
+def assign_ids(data_type: DataType, ids: Iterator[int]) -> DataType:
+    """Give nested fields fresh ids; a child's own children come before it, as in Java."""
+    match data_type:
+        case RowType(fields=fields):
+            numbered = []
+            for child in fields:
+                inner = assign_ids(child.type, ids)
+                numbered.append(replace(child, id=next(ids), type=inner))
+            return replace(data_type, fields=tuple(numbered))
+        case ArrayType(element=element) | MultisetType(element=element):
+            return replace(data_type, element=assign_ids(element, ids))
+        case MapType(key=key, value=value):
+            return replace(data_type, key=assign_ids(key, ids), value=assign_ids(value, ids))
+        case _:
+            return data_type
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableSchema:
+    """One `schema-<id>` file of a table."""
+
+    id: int
+    fields: tuple[DataField, ...]
+    highest_field_id: int
+    partition_keys: tuple[str, ...] = ()
+    primary_keys: tuple[str, ...] = ()
+    options: Mapping[str, str] = field(default_factory=dict)
+    comment: str | None = None
+    time_millis: int = 0
+    """Epoch milliseconds of creation; 0 in very old tables."""
+    version: int = CURRENT_SCHEMA_VERSION
+    unknown: Mapping[str, Json] = field(default_factory=dict)
+    """Members of the JSON this engine does not know; they are written back."""
+
+    @cached_property
+    def by_name(self) -> Mapping[str, DataField]:
+        """Column name → field."""
+        return {column.name: column for column in self.fields}
+
+    @cached_property
+    def by_id(self) -> Mapping[int, DataField]:
+        """Field id → top-level column."""
+        return {column.id: column for column in self.fields}
+
+    @cached_property
+    def typed_options(self) -> Options:
+        """The options, to be read by `spec.options.all_options` constants."""
+        return Options(self.options)
+
+    @property
+    def field_names(self) -> tuple[str, ...]:
+        """Column names in order."""
+        return tuple(column.name for column in self.fields)
+
+    def column(self, name: str) -> DataField:
+        """Return the column called `name`.
+
+        Raises:
+            NotFoundError: No such column; the message lists those there are.
+        """
+        found = self.by_name.get(name)
+        if found is None:
+            raise NotFoundError(
+                f"Column '{name}' does not exist; the table has {', '.join(self.field_names)}.",
+                kind="column-not-found",
+                details={"column": name},
+            )
+        return found
+
+    def columns(self, names: Iterable[str]) -> tuple[DataField, ...]:
+        """Return the columns called `names`, in that order."""
+        return tuple(self.column(name) for name in names)
+
+    @cached_property
+    def trimmed_primary_keys(self) -> tuple[str, ...]:
+        """Primary-key columns without the partition columns: the key inside a bucket."""
+        return tuple(name for name in self.primary_keys if name not in self.partition_keys)
+
+    @cached_property
+    def partition_keys_outside_key(self) -> tuple[str, ...]:
+        """Partition columns that a primary key lacks: its rows may change partition."""
+        if not self.has_primary_key:
+            return ()
+        return tuple(name for name in self.partition_keys if name not in self.primary_keys)
+
+    @cached_property
+    def key_fields(self) -> tuple[DataField, ...]:
+        """Fields of the trimmed primary key."""
+        return self.columns(self.trimmed_primary_keys)
+
+    @cached_property
+    def partition_fields(self) -> tuple[DataField, ...]:
+        """Fields of the partition keys, in directory order."""
+        return self.columns(self.partition_keys)
+
+    @cached_property
+    def bucket_keys(self) -> tuple[str, ...]:
+        """Columns hashed into the bucket: `bucket-key`, else the trimmed primary key."""
+        return self.typed_options.get(BUCKET_KEY) or self.trimmed_primary_keys
+
+    @property
+    def has_primary_key(self) -> bool:
+        """Whether this is a primary-key table."""
+        return bool(self.primary_keys)
+
+    @cached_property
+    def bucket_mode(self) -> BucketMode:
+        """How rows of this table find their bucket."""
+        buckets = self.typed_options.get(BUCKET)
+        if buckets > 0:
+            return BucketMode.HASH_FIXED
+        if not self.has_primary_key:
+            return BucketMode.BUCKET_UNAWARE
+        if buckets == -2:
+            return BucketMode.POSTPONE
+        outside = self.partition_keys_outside_key
+        return BucketMode.KEY_DYNAMIC if outside else BucketMode.HASH_DYNAMIC
+
+    def with_dynamic_options(self, options: Mapping[str, str]) -> "TableSchema":
+        """Return the schema with options for this use only; nothing is stored."""
+        return replace(self, options={**self.options, **options})
+
+
+def all_field_ids(fields: Iterable[DataField]) -> Iterator[int]:
+    """Yield the ids of columns and of everything nested in them."""
+    for column in fields:
+        yield column.id
+        for inner in nested_fields(column.type):
+            yield inner.id
+
+
+def first_table_schema(schema: Schema, *, time_millis: int) -> TableSchema:
+    """Turn a declared (and validated) schema into `schema-0`.
+
+    Primary-key columns become NOT NULL; the SQL-style options `primary-key` and `partition`
+    move into the key lists.
+    """
+    options = dict(schema.options)
+    primary_keys = schema.primary_keys or _moved(options, "primary-key")
+    partition_keys = schema.partition_keys or _moved(options, "partition")
+    fields = tuple(
+        replace(column, type=not_null(column.type)) if column.name in primary_keys else column
+        for column in schema.fields
+    )
+    return TableSchema(
+        id=0,
+        fields=fields,
+        highest_field_id=max(all_field_ids(fields), default=-1),
+        partition_keys=partition_keys,
+        primary_keys=primary_keys,
+        options=options,
+        comment=schema.comment,
+        time_millis=time_millis,
+    )
+
+
+def _moved(options: dict[str, str], key: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in options.pop(key, "").split(",") if name.strip())

@@ -1,0 +1,226 @@
+"""Segment: files that somebody else wrote and owns, made part of a table where they lie.
+
+    folder of files ─▶ one segment a partition folder ─▶ data files with an external path
+    own snapshot    ─▶ one load, numbered along with them ─▶ data files of the table itself
+
+A segment's bytes are foreign: `is_foreign` is asked by everything that deletes files. Words, rules
+and columns follow CarbonData's ADD SEGMENT and SHOW SEGMENTS.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple
+
+from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
+from paimon_assets.engine.spec.metadata.simple_stats import EMPTY_ROW
+from paimon_assets.engine.spec.options.all_options import DATA_FILE_EXTERNAL_PATHS
+from paimon_assets.engine.spec.options.option import Options
+
+PAIMON_FORMATS = frozenset({"parquet", "orc", "avro"})
+"""Formats whose files stand in manifests, so that every Paimon reader sees them."""
+TEXT_FORMATS = frozenset({"csv", "json", "text"})
+"""Formats only this engine reads as tables; their files stand in the registry alone."""
+SEGMENT_IDS_PROPERTY = "segment.ids"
+"""Snapshot property: ids of the segments that a commit added, took away or read anew."""
+RETENTION_MS = 7 * 24 * 60 * 60 * 1000
+"""How long the rows of segments that are over stay in the list, as in CarbonData's trash."""
+
+
+class SegmentStatus(StrEnum):
+    """What became of a segment, in CarbonData's words."""
+
+    IN_PROGRESS = "Insert In Progress"
+    SUCCESS = "Success"
+    MARKED_FOR_DELETE = "Marked for Delete"
+    COMPACTED = "Compacted"
+    FAILURE = "Failure"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentFile:
+    """One foreign file as it was when it was last looked at."""
+
+    name: str
+    """Path below the segment's folder."""
+    size: int
+    modified_ms: int
+    """Epoch milliseconds; 0 if the storage does not tell."""
+    rows: int
+    file_name: str
+    """Name of its entry in manifests: unique in the table, with the format as extension."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentCommit:
+    """A snapshot, so that it is known again: ids are used twice after a rollback."""
+
+    snapshot_id: int
+    delta_manifest_list: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Segment:
+    """The files of one folder, all of one partition and one format."""
+
+    id: int
+    status: SegmentStatus
+    path: str
+    """What the command named."""
+    folder: str
+    """Where the files lie: `path`, or a partition folder below it."""
+    format: str
+    partition: bytes = EMPTY_ROW
+    """Serialized BinaryRow of the partition values."""
+    partition_text: str = ""
+    """`name=value,name=value`, empty without partitions."""
+    files: tuple[SegmentFile, ...]
+    schema_id: int
+    """The table's schema whose column names the files have."""
+    commit_user: str
+    """Of the command; with it a commit that was interrupted is found."""
+    load_start_ms: int
+    load_end_ms: int | None = None
+    added: SegmentCommit | None = None
+    removed: SegmentCommit | None = None
+    removed_ms: int | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+    """What the command said."""
+
+    @property
+    def is_visible_to_paimon(self) -> bool:
+        """Whether the files stand in manifests."""
+        return self.format in PAIMON_FORMATS
+
+    @property
+    def readers(self) -> str:
+        """Who reads the files: pypaimon takes the format from the name of the file itself."""
+        if not self.is_visible_to_paimon:
+            return "paimon-assets"
+        named = all(file.name.lower().endswith(f".{self.format}") for file in self.files)
+        return "all" if named else "paimon-assets, java"
+
+    @property
+    def data_size(self) -> int:
+        """Bytes of all files."""
+        return sum(file.size for file in self.files)
+
+    @property
+    def row_count(self) -> int:
+        """Rows of all files."""
+        return sum(file.rows for file in self.files)
+
+    def path_of(self, file: SegmentFile) -> str:
+        """Return a file's full path, as it stands in manifests."""
+        return f"{self.folder}/{file.name}"
+
+
+class LoadFile(NamedTuple):
+    """One file of the table's own; a named tuple, because a registry holds one for each file."""
+
+    file_name: str
+    size: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """The files that one snapshot of the table itself brought."""
+
+    id: int
+    """Of one row of numbers with the segments."""
+    added: SegmentCommit | None
+    """The snapshot; None for files that were there before the oldest snapshot that was seen."""
+    status: SegmentStatus = SegmentStatus.SUCCESS
+    """As the newest snapshot says when loads are listed; no registry keeps it."""
+    partition_text: str = ""
+    """`name=value,name=value` of the first partition, empty without partitions."""
+    partition_count: int = 1
+    files: tuple[LoadFile, ...]
+    format: str
+    """Of the files; of several, `avro, parquet`."""
+    schema_id: int
+    """The newest schema that files of it were written with."""
+    load_start_ms: int
+    """When the first of the files was made."""
+    load_end_ms: int
+    """When they became visible."""
+    compacted_into: int | None = None
+    """Id of the load that took its rows in, if a compaction was the last to take files of it."""
+    removed_ms: int | None = None
+    """When a snapshot last took files of it."""
+
+    @property
+    def readers(self) -> str:
+        """Who reads the files."""
+        return "all"
+
+    @property
+    def data_size(self) -> int:
+        """Bytes of all files."""
+        return sum(file.size for file in self.files)
+
+    @property
+    def row_count(self) -> int:
+        """Rows of all files."""
+        return sum(file.rows for file in self.files)
+
+
+def is_foreign(options: Options, file: DataFileMeta) -> bool:
+    """Whether a data file is somebody else's, so that nothing here may ever delete its bytes.
+
+    A file with an external path is foreign unless it lies in a directory that the table itself
+    writes to (`data-file.external-paths`). This needs no registry: a lost one protects no less.
+    """
+    if file.external_path is None:
+        return False
+    path = plain_path(file.external_path)
+    roots = options.get(DATA_FILE_EXTERNAL_PATHS)
+    return not any(is_within(path, plain_path(root)) for root in roots)
+
+
+def plain_path(path: str) -> str:
+    """Return a path without the scheme of local files and without trailing slashes.
+
+    >>> plain_path("file:///a/b/"), plain_path("file:/a"), plain_path("s3://bucket/a")
+    ('/a/b', '/a', 's3://bucket/a')
+    """
+    if path.startswith("file:"):
+        path = "/" + path.removeprefix("file:").lstrip("/")
+    return path.rstrip("/") or "/"
+
+
+def is_within(path: str, folder: str) -> bool:
+    """Whether `path` is `folder` or lies below it.
+
+    >>> is_within("/a/b", "/a"), is_within("/ab", "/a"), is_within("/a", "/a")
+    (True, False, True)
+    """
+    return path == folder or path.startswith(f"{folder.rstrip('/')}/")
+
+
+def duration_text(millis: int) -> str:
+    """Return a duration as ISO 8601 writes it, without `PT`.
+
+    >>> duration_text(452), duration_text(63_200), duration_text(3_600_000)
+    ('0.452S', '1M3.2S', '1H')
+    """
+    minutes, rest = divmod(millis, 60_000)
+    hours, minutes = divmod(minutes, 60)
+    seconds = f"{rest / 1000:.3f}".rstrip("0").rstrip(".")
+    text = (f"{hours}H" if hours else "") + (f"{minutes}M" if minutes else "")
+    return text + (f"{seconds}S" if rest or not text else "")
+
+
+def size_text(size: int) -> str:
+    """Return a size as SHOW SEGMENTS does.
+
+    >>> size_text(800), size_text(1536), size_text(5 * 1024**3)
+    ('800.0B', '1.5KB', '5.0GB')
+    """
+    number, unit = float(size), "B"
+    for larger in ("KB", "MB", "GB", "TB"):
+        if number < 1024:
+            break
+        number, unit = number / 1024, larger
+    return f"{round(number, 2)}{unit}"

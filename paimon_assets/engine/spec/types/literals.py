@@ -1,0 +1,134 @@
+"""Python values ⇄ the engine's internal values, by type.
+
+Internal values are totally ordered and lose nothing: DATE is days, TIME is milliseconds of the day,
+TIMESTAMP and TIMESTAMP_LTZ are *nanoseconds* since the epoch (a Python int has no limit), DECIMAL
+is `decimal.Decimal`, CHAR/VARCHAR `str`, BINARY/VARBINARY `bytes`, the rest bool, int, float.
+"""
+
+import ctypes
+import datetime as dt
+from decimal import Decimal, InvalidOperation
+
+from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.types.data_types import (
+    BINARY_ROOTS,
+    CHARACTER_ROOTS,
+    INTEGER_ROOTS,
+    DataType,
+    TypeRoot,
+)
+
+Internal = bool | int | float | str | bytes | Decimal | None
+Literal = Internal | dt.date | dt.datetime | dt.time
+
+_EPOCH_DAY = dt.date(1970, 1, 1).toordinal()
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+
+
+def to_internal(value: Literal, data_type: DataType, column: str) -> Internal:
+    """Convert a literal to the internal value of `data_type`.
+
+    Texts are parsed for every type, so that `"2024-01-01"` serves for a DATE.
+
+    Raises:
+        InvalidInputError: The literal cannot be a value of the type; names the column.
+
+    >>> from paimon_assets.engine.spec.types.data_types import AtomicType
+    >>> to_internal("1970-01-03", AtomicType(root=TypeRoot.DATE), "d")
+    2
+    """
+    if value is None:
+        return None
+    try:
+        return _convert(value, data_type.root)
+    except (ValueError, TypeError, InvalidOperation, OverflowError) as error:
+        raise InvalidInputError(
+            f"Column '{column}' is {data_type}; {value!r} is not a value of that type.",
+            kind="literal",
+            details={"column": column},
+        ) from error
+
+
+def _convert(value: Literal, root: TypeRoot) -> Internal:  # noqa: PLR0911 - one line a type
+    if root in CHARACTER_ROOTS:
+        return _expect(value, str)
+    if root in BINARY_ROOTS:
+        return value.encode() if isinstance(value, str) else _expect(value, bytes)
+    if root in INTEGER_ROOTS:
+        return _integer(value)
+    match root:
+        case TypeRoot.BOOLEAN:
+            return _boolean(value)
+        case TypeRoot.FLOAT | TypeRoot.DOUBLE:
+            if isinstance(value, bool):
+                raise TypeError("a boolean is not a number")
+            number = float(value)  # type: ignore[arg-type]  # because wrong types raise here
+            # What a FLOAT column stores for it, or 0.1 would be found nowhere.
+            return ctypes.c_float(number).value if root is TypeRoot.FLOAT else number
+        case TypeRoot.DECIMAL:
+            return value if isinstance(value, Decimal) else Decimal(str(value))
+        case TypeRoot.DATE:
+            return _days(value)
+        case TypeRoot.TIME:
+            return _millis_of_day(value)
+        case TypeRoot.TIMESTAMP | TypeRoot.TIMESTAMP_LTZ:
+            return _nanos(value)
+        case _:
+            raise TypeError(f"no literals of type {root}")
+
+
+def _expect(value: Literal, expected: type[str] | type[bytes]) -> str | bytes:
+    if not isinstance(value, expected):
+        raise TypeError(f"expected {expected.__name__}")
+    return value
+
+
+def _integer(value: Literal) -> int:
+    if isinstance(value, bool):
+        raise TypeError("a boolean is not an integer")
+    if isinstance(value, int):
+        return value
+    if isinstance(value, str):
+        return int(value)
+    if isinstance(value, float | Decimal) and value == int(value):
+        return int(value)
+    raise TypeError("expected an integer")
+
+
+def _boolean(value: Literal) -> bool:
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, str) and value.lower() in ("true", "false"):
+        return value.lower() == "true"
+    raise TypeError("expected a boolean")
+
+
+def _days(value: Literal) -> int:
+    if isinstance(value, str):
+        value = dt.date.fromisoformat(value)
+    if isinstance(value, dt.datetime):
+        raise TypeError("expected a date without time")
+    if isinstance(value, dt.date):
+        return value.toordinal() - _EPOCH_DAY
+    return _integer(value)
+
+
+def _millis_of_day(value: Literal) -> int:
+    if isinstance(value, str):
+        value = dt.time.fromisoformat(value)
+    if isinstance(value, dt.time):
+        seconds = (value.hour * 60 + value.minute) * 60 + value.second
+        return seconds * 1000 + value.microsecond // 1000
+    return _integer(value)
+
+
+def _nanos(value: Literal) -> int:
+    if isinstance(value, str):
+        value = dt.datetime.fromisoformat(value)
+    if isinstance(value, dt.date) and not isinstance(value, dt.datetime):
+        value = dt.datetime(value.year, value.month, value.day, tzinfo=dt.UTC)
+    if isinstance(value, dt.datetime):
+        aware = value if value.tzinfo else value.replace(tzinfo=dt.UTC)
+        since = aware - _EPOCH
+        return ((since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds) * 1000
+    return _integer(value)

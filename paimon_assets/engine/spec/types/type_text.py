@@ -1,0 +1,248 @@
+"""DataType ⇄ the JSON form of Paimon's schema files.
+
+A type is a text (`"DECIMAL(10, 2) NOT NULL"`) or an object (`{"type": "ARRAY NOT NULL", …}`).
+People may write nested types as one text too (`"MAP<STRING, INT>"`), as `str` shows them.
+Source: `org.apache.paimon.types.DataTypeJsonParser`.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import cast
+
+from paimon_assets.engine.errors import FormatError
+from paimon_assets.engine.spec.types.data_types import (
+    MAX_DECIMAL_PRECISION,
+    MAX_LENGTH,
+    MAX_TIMESTAMP_PRECISION,
+    ArrayType,
+    AtomicType,
+    DataField,
+    DataType,
+    MapType,
+    MultisetType,
+    RowType,
+    TypeRoot,
+    VectorType,
+    atomic_text,
+)
+
+Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
+
+_TEXT = re.compile(
+    r"^(?P<name>[A-Z_]+(?: PRECISION| VARYING)?)"
+    r"(?:\s*\(\s*(?P<a>\d+)\s*(?:,\s*(?P<b>\d+)\s*)?\))?"
+    r"(?P<zone> WITH LOCAL TIME ZONE| WITHOUT TIME ZONE)?"
+    r"(?P<nullability> NOT NULL| NULL)?$"
+)
+
+_NESTED = re.compile(
+    r"^(?P<root>[A-Za-z]+)\s*<(?P<inner>.*)>(?:\s+(?P<nullability>NOT\s+NULL|NULL))?$",
+    re.DOTALL | re.IGNORECASE,
+)
+_ROW_FIELD = re.compile(
+    r"^(?:`(?P<quoted>(?:[^`]|``)+)`|(?P<name>[^\s`<>]+))\s+(?P<type>.+)$", re.DOTALL
+)
+
+_PLAIN = {
+    "BOOLEAN": TypeRoot.BOOLEAN,
+    "TINYINT": TypeRoot.TINYINT,
+    "SMALLINT": TypeRoot.SMALLINT,
+    "INT": TypeRoot.INT,
+    "INTEGER": TypeRoot.INT,
+    "BIGINT": TypeRoot.BIGINT,
+    "FLOAT": TypeRoot.FLOAT,
+    "DOUBLE": TypeRoot.DOUBLE,
+    "DOUBLE PRECISION": TypeRoot.DOUBLE,
+    "DATE": TypeRoot.DATE,
+    "VARIANT": TypeRoot.VARIANT,
+    "BLOB": TypeRoot.BLOB,
+}
+_SIZED = {
+    "CHAR": (TypeRoot.CHAR, 1),
+    "VARCHAR": (TypeRoot.VARCHAR, 1),
+    "BINARY": (TypeRoot.BINARY, 1),
+    "VARBINARY": (TypeRoot.VARBINARY, 1),
+}
+_UNSIZED = {"STRING": TypeRoot.VARCHAR, "BYTES": TypeRoot.VARBINARY}
+_PRECISE = {
+    "TIME": (TypeRoot.TIME, 0),
+    "TIMESTAMP": (TypeRoot.TIMESTAMP, 6),
+    "TIMESTAMP_LTZ": (TypeRoot.TIMESTAMP_LTZ, 6),
+}
+
+
+def parse_type(json: Json) -> DataType:
+    """Parse the JSON form of a type.
+
+    Args:
+        json: A text such as `"INT NOT NULL"` or `"ROW<x INT, tags ARRAY<STRING>>"`, or an object
+            for ARRAY, MAP, MULTISET, ROW, VECTOR. Names in backquotes may hold any character.
+
+    Raises:
+        FormatError: An unknown or malformed type; the message quotes it.
+
+    >>> str(parse_type("TIMESTAMP(3) WITH LOCAL TIME ZONE NOT NULL"))
+    'TIMESTAMP(3) WITH LOCAL TIME ZONE NOT NULL'
+    >>> str(parse_type({"type": "ARRAY", "element": "INT"}))
+    'ARRAY<INT>'
+    """
+    if isinstance(json, str):
+        nested = _NESTED.match(json.strip())
+        return _parse_text(json) if nested is None else _parse_nested(nested, json)
+    if isinstance(json, Mapping):
+        return _parse_object(json)
+    raise FormatError(f"Not a data type: {json!r}.", kind="data-type")
+
+
+def _parse_text(text: str) -> AtomicType:
+    match = _TEXT.match(" ".join(text.upper().split()))
+    if match is None:
+        raise FormatError(f"Cannot parse data type '{text}'.", kind="data-type")
+    name, first, second = match["name"], match["a"], match["b"]
+    nullable = match["nullability"] != " NOT NULL"
+    zoned = match["zone"] == " WITH LOCAL TIME ZONE"
+    length = int(first) if first else None
+    if name in _PLAIN and not first and not match["zone"]:
+        return AtomicType(root=_PLAIN[name], nullable=nullable)
+    if name in _UNSIZED and not first:
+        return AtomicType(root=_UNSIZED[name], length=MAX_LENGTH, nullable=nullable)
+    if name in _SIZED and not second:
+        root, default = _SIZED[name]
+        size = default if length is None else length
+        if 1 <= size <= MAX_LENGTH:
+            return AtomicType(root=root, length=size, nullable=nullable)
+    if name in ("DECIMAL", "NUMERIC", "DEC"):
+        precision, scale = 10 if length is None else length, int(second or 0)
+        if 1 <= precision <= MAX_DECIMAL_PRECISION and scale <= precision:
+            root = TypeRoot.DECIMAL
+            return AtomicType(root=root, precision=precision, scale=scale, nullable=nullable)
+    if name in _PRECISE and not second:
+        root, default = _PRECISE[name]
+        precision = default if length is None else length
+        if zoned and root is TypeRoot.TIMESTAMP:
+            root = TypeRoot.TIMESTAMP_LTZ
+        if precision <= MAX_TIMESTAMP_PRECISION:
+            return AtomicType(root=root, precision=precision, nullable=nullable)
+    raise FormatError(f"Unknown or malformed data type '{text}'.", kind="data-type")
+
+
+def _parse_nested(match: re.Match[str], text: str) -> DataType:
+    """Parse `ROOT<inner, …>`, whose inner parts may be nested again."""
+    nullable = not (match["nullability"] or "").upper().startswith("NOT")
+    root, parts = match["root"].upper(), _split(match["inner"], text)
+    match root, parts:
+        case "ARRAY", [element]:
+            return ArrayType(element=parse_type(element), nullable=nullable)
+        case "MULTISET", [element]:
+            return MultisetType(element=parse_type(element), nullable=nullable)
+        case "MAP", [key, value]:
+            return MapType(key=parse_type(key), value=parse_type(value), nullable=nullable)
+        case "VECTOR", [element, length] if length.isdecimal():
+            return VectorType(element=parse_type(element), length=int(length), nullable=nullable)
+        case "ROW", [_, *_]:
+            fields = (_parse_row_field(number, part, text) for number, part in enumerate(parts))
+            return RowType(fields=tuple(fields), nullable=nullable)
+        case _:
+            raise FormatError(f"Cannot parse data type '{text}'.", kind="data-type")
+
+
+def _parse_row_field(number: int, part: str, text: str) -> DataField:
+    match = _ROW_FIELD.match(part)
+    if match is None:
+        raise FormatError(
+            f"Cannot parse data type '{text}': '{part}' is not \"NAME TYPE\".", kind="data-type"
+        )
+    name = match["name"] if match["quoted"] is None else match["quoted"].replace("``", "`")
+    return DataField(id=number, name=name, type=parse_type(match["type"]))
+
+
+def _split(inner: str, text: str) -> list[str]:
+    """Split at the commas that stand in no brackets and no backquotes."""
+    parts, depth, start, quoted = [], 0, 0, False
+    for position, character in enumerate(inner):
+        quoted ^= character == "`"
+        if quoted:
+            continue
+        depth += (character in "<(") - (character in ">)")
+        if depth < 0:
+            break
+        if character == "," and not depth:
+            parts.append(inner[start:position].strip())
+            start = position + 1
+    if depth or quoted:
+        raise FormatError(f"Cannot parse data type '{text}': unbalanced.", kind="data-type")
+    return [*parts, inner[start:].strip()]
+
+
+def _parse_object(json: Mapping[str, Json]) -> DataType:
+    text = str(json.get("type", "")).upper()
+    nullable = not text.endswith(" NOT NULL")
+    root = text.removesuffix(" NOT NULL").strip()
+    match root:
+        case "ARRAY":
+            return ArrayType(element=parse_type(json["element"]), nullable=nullable)
+        case "MULTISET":
+            return MultisetType(element=parse_type(json["element"]), nullable=nullable)
+        case "MAP":
+            key, value = parse_type(json["key"]), parse_type(json["value"])
+            return MapType(key=key, value=value, nullable=nullable)
+        case "VECTOR":
+            element, length = parse_type(json["element"]), int(cast("int", json["length"]))
+            return VectorType(element=element, length=length, nullable=nullable)
+        case "ROW":
+            fields = cast("Sequence[Mapping[str, Json]]", json["fields"])
+            return RowType(fields=tuple(parse_field(field) for field in fields), nullable=nullable)
+        case _:
+            raise FormatError(f"Unknown data type '{text}'.", kind="data-type")
+
+
+def parse_field(json: Mapping[str, Json]) -> DataField:
+    """Parse one field of a schema file or of a ROW."""
+    description, default = json.get("description"), json.get("defaultValue")
+    return DataField(
+        id=int(cast("int", json["id"])),
+        name=str(json["name"]),
+        type=parse_type(json["type"]),
+        description=None if description is None else str(description),
+        default_value=None if default is None else str(default),
+    )
+
+
+def type_to_json(data_type: DataType) -> Json:
+    """Write a type in the form `parse_type` reads; nested types become objects.
+
+    >>> type_to_json(parse_type("decimal(10,2) not null"))
+    'DECIMAL(10, 2) NOT NULL'
+    """
+    suffix = "" if data_type.nullable else " NOT NULL"
+    match data_type:
+        case AtomicType():
+            return atomic_text(data_type) + suffix
+        case ArrayType(element=element) | MultisetType(element=element):
+            return {"type": f"{data_type.root}{suffix}", "element": type_to_json(element)}
+        case MapType(key=key, value=value):
+            return {
+                "type": f"MAP{suffix}",
+                "key": type_to_json(key),
+                "value": type_to_json(value),
+            }
+        case VectorType(element=element, length=length):
+            return {"type": f"VECTOR{suffix}", "element": type_to_json(element), "length": length}
+        case RowType(fields=fields):
+            return {"type": f"ROW{suffix}", "fields": [field_to_json(field) for field in fields]}
+        case _:
+            raise FormatError(f"Not a data type: {data_type!r}.", kind="data-type")
+
+
+def field_to_json(field: DataField) -> dict[str, Json]:
+    """Write one field; absent description and default are left out."""
+    json: dict[str, Json] = {
+        "id": field.id,
+        "name": field.name,
+        "type": type_to_json(field.type),
+    }
+    if field.description is not None:
+        json["description"] = field.description
+    if field.default_value is not None:
+        json["defaultValue"] = field.default_value
+    return json

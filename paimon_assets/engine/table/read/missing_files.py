@@ -1,0 +1,64 @@
+"""Explain a file that a read does not find: its snapshot expired, or somebody deleted it."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pyarrow as pa
+
+from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.errors import Detail, NotFoundError
+from paimon_assets.engine.spec.metadata.snapshot import Snapshot
+
+_FILE_NOT_FOUND = "file-not-found"
+
+
+@contextmanager
+def explaining(store: FileStore, snapshot: Snapshot | None) -> Iterator[None]:
+    """Turn a missing file of a snapshot into an error that says what happened.
+
+    Raises:
+        NotFoundError: Kind `snapshot-expired` if the snapshot is gone, else `file-not-found`.
+    """
+    try:
+        yield
+    except NotFoundError as error:
+        if error.kind != _FILE_NOT_FOUND or snapshot is None:
+            raise
+        raise _explained(store, snapshot, error) from error
+
+
+def explained_batches(
+    batches: Iterator[pa.RecordBatch], store: FileStore, snapshot: Snapshot | None
+) -> Iterator[pa.RecordBatch]:
+    """Yield batches of a read of a snapshot, with its missing files explained."""
+    with explaining(store, snapshot):
+        yield from batches
+
+
+def _explained(store: FileStore, snapshot: Snapshot, error: NotFoundError) -> NotFoundError:
+    path = error.details.get("path")
+    file = error.message if path is None else f"file '{path}' is gone"
+    details: dict[str, Detail] = {"table": store.label, "snapshot_id": snapshot.id, "path": path}
+    if _is_held(store, snapshot):
+        return NotFoundError(
+            f"Snapshot {snapshot.id} of table '{store.label}' is there, but {file}: something else"
+            " than an expiration removed it. Read an earlier snapshot, or roll back to one.",
+            kind="file-not-found",
+            details=details,
+        )
+    earliest = store.snapshots.earliest_id()
+    there_is = "no snapshot is left" if earliest is None else f"the oldest is {earliest} now"
+    return NotFoundError(
+        f"Snapshot {snapshot.id} of table '{store.label}' expired while it was read: {file};"
+        f" {there_is}. Read again, from a newer snapshot; a tag, a consumer or a longer"
+        " snapshot retention keeps what long reads need.",
+        kind="snapshot-expired",
+        details=details,
+    )
+
+
+def _is_held(store: FileStore, snapshot: Snapshot) -> bool:
+    now = store.snapshots.snapshot_or_none(snapshot.id)
+    if now is not None and now.delta_manifest_list == snapshot.delta_manifest_list:
+        return True
+    return any(tag.snapshot.id == snapshot.id for tag in store.tags.list())

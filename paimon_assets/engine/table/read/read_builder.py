@@ -1,0 +1,357 @@
+"""ReadBuilder: columns, filter and a moment, or what changed between two → Plan → rows."""
+
+import datetime as dt
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+
+from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
+from paimon_assets.engine.contract.context import ReadContext
+from paimon_assets.engine.contract.executor import Executor
+from paimon_assets.engine.contract.split import DataSplit
+from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.scan.incremental import (
+    Between,
+    between_by_options,
+    between_snapshots,
+    oldest_of,
+    scan_changes,
+)
+from paimon_assets.engine.control.scan.table_scan import TableScan, scan_table
+from paimon_assets.engine.control.scan.time_travel import (
+    check_moment,
+    moment_keys,
+    moment_options,
+    schema_at,
+    travel_by_options,
+)
+from paimon_assets.engine.control.scan.visibility import top_level
+from paimon_assets.engine.embedded import ArrowRows, EmbeddedExecutor
+from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.metadata.snapshot import FIRST_SNAPSHOT_ID, Snapshot
+from paimon_assets.engine.spec.options.all_options import (
+    BRANCH,
+    MERGE_ENGINE,
+    MergeEngine,
+)
+from paimon_assets.engine.spec.options.scan_options import (
+    INCREMENTAL_BETWEEN,
+    INCREMENTAL_BETWEEN_SCAN_MODE,
+    INCREMENTAL_BETWEEN_TIMESTAMP,
+    SCAN_SNAPSHOT_ID,
+    SCAN_TAG_NAME,
+    SCAN_TIMESTAMP,
+    SCAN_TIMESTAMP_MILLIS,
+    SCAN_VERSION,
+    SCAN_WATERMARK,
+    IncrementalMode,
+)
+from paimon_assets.engine.spec.predicate.predicate import Predicate, all_of, bind
+from paimon_assets.engine.spec.schema.schema import TableSchema
+from paimon_assets.engine.spec.schema.special_fields import ROW_KIND, read_fields
+from paimon_assets.engine.spec.types.data_types import DataField
+from paimon_assets.engine.table.read.missing_files import explained_batches, explaining
+from paimon_assets.engine.table.read.where import parse_where
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What one read will do; with it any executor can do it anywhere."""
+
+    context: ReadContext
+    splits: tuple[DataSplit, ...]
+    snapshot: Snapshot | None
+    """The snapshot read, or up to which changes are; None if the table has none yet."""
+    next_snapshot: int | None = None
+    """Where a consumer continues once the rows are dealt with (`ConsumerManager.advance`)."""
+    skipped_snapshots: tuple[int, ...] = ()
+    """OVERWRITE snapshots whose changes an incremental read does not tell."""
+    oldest: Snapshot | None = None
+    """The oldest snapshot whose files are read; if it expires meanwhile, the read fails."""
+
+    @property
+    def arrow_schema(self) -> pa.Schema:
+        """Schema of the rows."""
+        return to_arrow_schema(self.context.fields)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadBuilder:
+    """A read being described; every `with_` and `at_` returns a new builder.
+
+    >>> table.new_read_builder().with_columns(["id"]).with_filter("dt = '2024-01-01'").to_arrow()
+    ... # doctest: +SKIP
+    """
+
+    store: FileStore
+    columns: tuple[str, ...] | None = None
+    predicate: Predicate | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+    """Dynamic options of this read; the moment is among them."""
+    row_kinds: bool = False
+    only_top_level: bool = False
+    consumer: str | None = None
+
+    def with_columns(self, columns: Iterable[str] | None) -> "ReadBuilder":
+        """Return only these columns, in this order; None means all of the table."""
+        return replace(self, columns=None if columns is None else tuple(columns))
+
+    def with_filter(self, predicate: Predicate | str | None) -> "ReadBuilder":
+        """Return only rows for which the predicate is true; several filters are joined by AND.
+
+        Args:
+            predicate: A `Predicate`, or a text such as `price > 3 AND dt IN ('2024-01-01')`.
+        """
+        parsed = parse_where(predicate) if isinstance(predicate, str) else predicate
+        return replace(self, predicate=all_of([self.predicate, parsed]))
+
+    def with_options(self, options: Mapping[str, str]) -> "ReadBuilder":
+        """Set table options for this read, such as `scan.tag-name` or `incremental-between`."""
+        return replace(self, options={**self.options, **options})
+
+    def with_row_kinds(self) -> "ReadBuilder":
+        """Return what retracts too, and the kind of each row in a first column, `rowkind`.
+
+        Kinds are +I, -U, +U and -D. What changed, told by added files or by changelog files
+        (`between`), is every record of a key in the order of commits; a difference, and a state,
+        tell one.
+        """
+        return replace(self, row_kinds=True)
+
+    def with_consumer(self, consumer_id: str) -> "ReadBuilder":
+        """Read what a consumer has not dealt with yet: first the table, then its changes.
+
+        In two steps: plan and read, then `table.consumers.advance(id, plan.next_snapshot)`. A crash
+        between them reads the same changes again, and perhaps later ones with them.
+        """
+        return replace(self, consumer=consumer_id)
+
+    def at_snapshot(self, snapshot_id: int) -> "ReadBuilder":
+        """Read the table as of this snapshot."""
+        return self.with_options({SCAN_SNAPSHOT_ID.key: str(snapshot_id)})
+
+    def at_timestamp(self, moment: dt.datetime | int | str) -> "ReadBuilder":
+        """Read the newest snapshot that is not younger than `moment`.
+
+        Args:
+            moment: A datetime or a text such as `2024-01-31 12:00:00` (without an offset they mean
+                UTC), or epoch milliseconds.
+        """
+        if isinstance(moment, int):
+            return self.with_options({SCAN_TIMESTAMP_MILLIS.key: str(moment)})
+        text = moment.isoformat() if isinstance(moment, dt.datetime) else moment
+        return self.with_options({SCAN_TIMESTAMP.key: text})
+
+    def at_watermark(self, watermark: int) -> "ReadBuilder":
+        """Read the first snapshot whose watermark, in epoch milliseconds, is not below this."""
+        return self.with_options({SCAN_WATERMARK.key: str(watermark)})
+
+    def at_tag(self, name: str) -> "ReadBuilder":
+        """Read the snapshot a tag holds."""
+        return self.with_options({SCAN_TAG_NAME.key: name})
+
+    def at_version(self, version: str) -> "ReadBuilder":
+        """Read a tag, else `watermark-<number>`, else a snapshot id."""
+        return self.with_options({SCAN_VERSION.key: version})
+
+    def at_branch(self, name: str) -> "ReadBuilder":
+        """Read a branch of the table."""
+        return self.with_options({BRANCH.key: name})
+
+    def between(
+        self,
+        start: int | str,
+        end: int | str,
+        mode: IncrementalMode | str = IncrementalMode.AUTO,
+    ) -> "ReadBuilder":
+        """Read what changed after one snapshot, up to and with another.
+
+        Without `with_row_kinds`, of a key that changed several times only the last row is told,
+        and rows that are gone are not.
+
+        Args:
+            start: Id of a snapshot (0 is before the first), or name of a tag.
+            end: Of the same kind.
+            mode: `delta` tells files that were added, `changelog` changelog files, `diff` the
+                difference of both states; `auto` is diff for tags, else changelog if the table has
+                one, else delta.
+        """
+        pair = f"{start},{end}"
+        scan_mode = str(mode)
+        return self.with_options(
+            {INCREMENTAL_BETWEEN.key: pair, INCREMENTAL_BETWEEN_SCAN_MODE.key: scan_mode}
+        )
+
+    def between_timestamps(
+        self, start: int | str, end: int | str, mode: IncrementalMode | str = IncrementalMode.AUTO
+    ) -> "ReadBuilder":
+        """Read what was committed after one time, up to another; times as in `at_timestamp`."""
+        pair = f"{start},{end}"
+        scan_mode = str(mode)
+        return self.with_options(
+            {INCREMENTAL_BETWEEN_TIMESTAMP.key: pair, INCREMENTAL_BETWEEN_SCAN_MODE.key: scan_mode}
+        )
+
+    def read_optimized(self) -> "ReadBuilder":
+        """Read only files that need no merging: the top level of a primary-key table."""
+        return replace(self, only_top_level=True)
+
+    def plan(self) -> Plan:
+        """Decide which files are read, from metadata alone.
+
+        Raises:
+            NotFoundError: A column, snapshot, tag or branch does not exist, or has expired.
+            InvalidInputError: A literal does not fit its column, or two moments are asked for.
+            UnsupportedFeatureError: The table uses a feature this engine does not read.
+        """
+        store = self._opened()
+        between = self._between(store)
+        return self._plan_state(store) if between is None else self._plan_changes(store, between)
+
+    def read_schema(self) -> TableSchema:
+        """Return the schema the rows are read as: that of the moment travelled to."""
+        store = self._opened()
+        snapshot = travel_by_options(store)
+        return store.schema if snapshot is None else schema_at(store, snapshot)
+
+    def fields(self) -> tuple[DataField, ...]:
+        """Return the columns of the rows, without planning."""
+        schema = self.read_schema()
+        return read_fields(schema, self._names(schema))
+
+    def _opened(self) -> FileStore:
+        return self.store.with_options(self.options) if self.options else self.store
+
+    def _between(self, store: FileStore) -> Between | None:
+        check_moment(store)
+        if self.consumer is None:
+            return between_by_options(store)
+        moments = sorted(moment_keys() & store.dynamic_options.keys())
+        if moments:
+            raise InvalidInputError(
+                f"Consumer '{self.consumer}' of table '{store.label}' says what to read; leave out"
+                f" '{moments[0]}'.",
+                kind="time-travel",
+                details={"table": store.label},
+            )
+        following = store.consumers.next_snapshot(self.consumer)
+        if following is None:
+            return None
+        newest = store.snapshots.latest_id() or FIRST_SNAPSHOT_ID - 1
+        if following > newest + 1:
+            raise InvalidInputError(
+                f"Consumer '{self.consumer}' of table '{store.label}' is at snapshot {following},"
+                f" but the newest is {newest}: the table was rolled back. Reset the consumer.",
+                kind="consumer-ahead",
+                details={"table": store.label, "consumer": self.consumer, "newest": newest},
+            )
+        return between_snapshots(store, following - 1, newest)
+
+    def _plan_state(self, opened: FileStore) -> Plan:
+        store, snapshot = self._travelled(opened)
+        predicate = self._bound(store.schema)
+        names = self._names(store.schema)
+        read_fields(store.schema, names)
+        with explaining(store, snapshot):
+            scan = scan_table(
+                store,
+                snapshot,
+                predicate,
+                moment_ms=self._moment_ms(store, snapshot),
+                min_level=top_level(store.schema) if self.only_top_level else 0,
+            )
+        following = FIRST_SNAPSHOT_ID if snapshot is None else snapshot.id + 1
+        return Plan(
+            context=_context(store, scan, names, predicate),
+            splits=scan.splits,
+            snapshot=snapshot,
+            next_snapshot=following,
+            oldest=snapshot,
+        )
+
+    def _plan_changes(self, opened: FileStore, between: Between) -> Plan:
+        if self.only_top_level:
+            raise InvalidInputError(
+                f"Table '{opened.label}' is read either without merging or as what changed.",
+                kind="time-travel",
+                details={"table": opened.label},
+            )
+        names = self._names(opened.schema)
+        keeps_kinds = ROW_KIND in read_fields(opened.schema, names)
+        store = opened
+        if between.mode is IncrementalMode.CHANGELOG and not keeps_kinds:
+            # Rows of a changelog are whole: the last one of a key counts, whatever merges the rest.
+            last = {MERGE_ENGINE.key: MergeEngine.DEDUPLICATE.value}
+            store = opened.with_schema(opened.schema.with_dynamic_options(last))
+        predicate = self._bound(store.schema)
+        oldest = oldest_of(store, between)
+        with explaining(store, oldest):
+            found = scan_changes(store, between, predicate, keeps_kinds=keeps_kinds)
+        return Plan(
+            context=_context(store, found.scan, names, predicate),
+            splits=found.scan.splits,
+            snapshot=found.end,
+            next_snapshot=between.end_id + 1,
+            skipped_snapshots=found.skipped,
+            oldest=oldest,
+        )
+
+    def _names(self, schema: TableSchema) -> tuple[str, ...]:
+        names = schema.field_names if self.columns is None else self.columns
+        if self.row_kinds and ROW_KIND.name not in names:
+            return (ROW_KIND.name, *names)
+        return tuple(names)
+
+    def _bound(self, schema: TableSchema) -> Predicate | None:
+        return None if self.predicate is None else bind(self.predicate, schema)
+
+    def _travelled(self, store: FileStore) -> tuple[FileStore, Snapshot | None]:
+        """Return the store as its schema was, and the snapshot to read."""
+        snapshot = travel_by_options(store)
+        if snapshot is None:
+            return store, store.snapshots.latest()
+        return store.with_schema(schema_at(store, snapshot)), snapshot
+
+    def _moment_ms(self, store: FileStore, snapshot: Snapshot | None) -> int | None:
+        """Return the time travelled to, for what has snapshots of its own; None is now."""
+        options = moment_options(store)
+        if snapshot is None or not moment_keys() & options.values.keys():
+            return None
+        given = options.get(SCAN_TIMESTAMP_MILLIS) or options.get(SCAN_TIMESTAMP)
+        return snapshot.time_millis if given is None else given
+
+    def read(self, plan: Plan, executor: Executor[ArrowRows] | None = None) -> pa.RecordBatchReader:
+        """Read a plan of this builder in bounded memory.
+
+        Raises:
+            NotFoundError: By the reader: the snapshot expired meanwhile; kind `snapshot-expired`.
+        """
+        batches = (executor or EmbeddedExecutor()).map_splits(plan.context, plan.splits)
+        explained = explained_batches(batches, self._opened(), plan.oldest)
+        return pa.RecordBatchReader.from_batches(plan.arrow_schema, explained)
+
+    def to_reader(self, executor: Executor[ArrowRows] | None = None) -> pa.RecordBatchReader:
+        """Plan, and read in bounded memory.
+
+        Args:
+            executor: Who reads; this process by default.
+        """
+        return self.read(self.plan(), executor)
+
+    def to_arrow(self, executor: Executor[ArrowRows] | None = None) -> pa.Table:
+        """Plan, and read everything into memory."""
+        return self.to_reader(executor).read_all()
+
+
+def _context(
+    store: FileStore, scan: TableScan, names: tuple[str, ...], predicate: Predicate | None
+) -> ReadContext:
+    return ReadContext(
+        table=store.label,
+        schema=store.schema,
+        file_schemas=tuple(schema for schema in scan.file_schemas if schema.id != store.schema.id),
+        columns=names,
+        predicate=predicate,
+        file_io=store.file_io.spec,
+    )

@@ -1,0 +1,329 @@
+"""A change of schema, looked at before it is made: what differs, and which stored values it loses.
+
+    changes ─▶ the next schema, or a refusal ─▶ diff
+                     └─▶ columns that are cast ─▶ statistics ─▶ files to read ─▶ report
+                                                                                  │
+                        one new schema ◀── nothing is lost, or loss is allowed ◀──┘
+
+Judged is what the newest snapshot stores: of a primary-key table all rows of all files, also those
+that a newer row hides, because a read casts them too. Older snapshots and tags are not looked at.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from paimon_assets.engine.contract.executor import Executor
+from paimon_assets.engine.contract.tasks.overflow_task import ColumnLosses, LostValue, load_losses
+from paimon_assets.engine.control.clock import Clock, SystemClock
+from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.overflow import OverflowPlan, overflow_tasks, plan_overflow
+from paimon_assets.engine.embedded import EmbeddedExecutor
+from paimon_assets.engine.errors import CommitConflictError, InvalidInputError, PaimonError
+from paimon_assets.engine.spec.evolution.schema_change import SchemaChange
+from paimon_assets.engine.spec.evolution.schema_diff import SchemaDifference, schema_diff
+from paimon_assets.engine.spec.evolution.schema_evolution import apply_changes
+from paimon_assets.engine.spec.schema.schema import TableSchema
+from paimon_assets.engine.spec.types.cast_fit import Loss
+from paimon_assets.engine.spec.types.cast_rules import same_type, supports_cast
+from paimon_assets.engine.spec.types.data_types import DataField, DataType
+
+_EXAMPLES = 5
+"""Of each kind of loss of one column."""
+_MOST_TRIES = 10
+
+
+_PLURAL = {
+    Loss.OVERFLOW: "overflow",
+    Loss.TRUNCATED: "are truncated",
+    Loss.NULLED: "become null",
+    Loss.FAILED: "cannot be read",
+    Loss.FORBIDDEN: "are null",
+}
+
+
+ExecutorChoice = Executor[Any] | Callable[[], Executor[Any]] | None
+"""Who reads the files that statistics do not decide; a function is asked only if there are any."""
+
+
+class OnOverflow(StrEnum):
+    """What to do if a change would lose stored values."""
+
+    REFUSE = "refuse"
+    ALLOW = "allow"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LostExample:
+    """A stored value that would be lost, and where it is."""
+
+    path: str
+    lost: LostValue
+
+
+@dataclass(slots=True, kw_only=True)
+class ColumnReport:
+    """What becomes of the stored values of one column."""
+
+    column: str
+    field_id: int
+    before: str
+    after: str
+    cast: str
+    """`implicit`, `explicit`, or `none` where only nulls become forbidden."""
+    files_kept: int = 0
+    """Files that keep everything, by types and statistics alone."""
+    files_lost: int = 0
+    """Files that surely lose something, by types and statistics alone; their counts are lower
+    bounds."""
+    files_read: int = 0
+    """Files whose values were looked at."""
+    rows: int = 0
+    """Rows of all files."""
+    counts: dict[Loss, int] = field(default_factory=dict)
+    unjudged: int = 0
+    """Rows not looked at, after too many that cannot be cast."""
+    examples: list[LostExample] = field(default_factory=list)
+
+    @property
+    def lost(self) -> int:
+        """How many values are known to be lost."""
+        return sum(self.counts.values())
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether no more are lost than counted."""
+        return not self.files_lost and not self.unjudged
+
+    def add(self, path: str, losses: ColumnLosses) -> None:
+        """Take in what one file loses."""
+        self.rows += losses.rows
+        self.unjudged += losses.unjudged
+        for loss, count in losses.counts.items():
+            self.counts[loss] = self.counts.get(loss, 0) + count
+        for example in losses.examples:
+            shown = sum(1 for known in self.examples if known.lost.loss is example.loss)
+            if shown < _EXAMPLES:
+                self.examples.append(LostExample(path=path, lost=example))
+
+    def __str__(self) -> str:
+        text = f"column '{self.column}' {self.before} → {self.after}: "
+        if not self.lost:
+            return f"{text}all {self.rows:,} values are kept"
+        kinds = ", ".join(f"{count:,} {_PLURAL[loss]}" for loss, count in self.counts.items())
+        return f"{text}{'' if self.is_exact else 'at least '}{kinds}, of {self.rows:,} values"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchemaChangePlan:
+    """A change of schema that was judged, but not made."""
+
+    base: TableSchema
+    """The schema it was judged on."""
+    new: TableSchema
+    """The schema that would follow."""
+    changes: tuple[SchemaChange, ...]
+    snapshot_id: int
+    """The snapshot whose files were judged; 0 if nothing was committed yet."""
+    columns: tuple[ColumnReport, ...] = ()
+    """Columns whose stored values are cast, or must not be null any more."""
+
+    @property
+    def differences(self) -> tuple[SchemaDifference, ...]:
+        """What the change changes; nothing if empty."""
+        return schema_diff(self.base, self.new)
+
+    @property
+    def loses(self) -> bool:
+        """Whether some stored value would be lost."""
+        return any(column.lost for column in self.columns)
+
+
+def plan_schema_changes(
+    store: FileStore,
+    changes: Sequence[SchemaChange],
+    *,
+    executor: ExecutorChoice = None,
+    clock: Clock | None = None,
+) -> SchemaChangePlan:
+    """Say what a list of changes would do; writes nothing.
+
+    Args:
+        store: The table.
+        changes: In the order to apply them.
+        executor: Who reads the files that statistics do not decide; this process by default.
+        clock: Says when.
+
+    Raises:
+        InvalidInputError: A change is refused.
+
+    Cost:
+        Metadata of the newest snapshot; of the undecided files the columns that are cast.
+    """
+    time_millis = (clock or SystemClock()).now_millis()
+    new = store.schemas.evolved(changes, time_millis=time_millis)
+    base = store.schemas.schema(new.id - 1)
+    snapshot = store.snapshots.latest()
+    known = plan_overflow(store.with_schema(base), new, snapshot)
+    reports = {column.name: _report(base, column, known) for column in known.columns}
+    for found in known.lost:
+        reports[found.losses.column].files_lost += 1
+        reports[found.losses.column].add(found.path, found.losses)
+    if known.requests:
+        for number, result in chosen_executor(executor).map_tasks(
+            overflow_tasks(store.label, new, known.requests, store.file_io.spec)
+        ):
+            for losses in load_losses(result):
+                reports[losses.column].files_read += 1
+                reports[losses.column].add(known.requests[number].path, losses)
+    return SchemaChangePlan(
+        base=base,
+        new=new,
+        changes=tuple(changes),
+        snapshot_id=0 if snapshot is None else snapshot.id,
+        columns=tuple(reports.values()),
+    )
+
+
+def chosen_executor(executor: ExecutorChoice) -> Executor[Any]:
+    """Return who reads; asked only if there is something to read."""
+    if executor is None:
+        return EmbeddedExecutor()
+    return executor() if callable(executor) else executor
+
+
+def _report(base: TableSchema, column: DataField, known: OverflowPlan) -> ColumnReport:
+    before = base.by_id[column.id].type
+    return ColumnReport(
+        column=column.name,
+        field_id=column.id,
+        before=str(before),
+        after=str(column.type),
+        cast=cast_kind(before, column.type),
+        files_kept=known.kept[column.name],
+        rows=known.kept_rows[column.name],
+    )
+
+
+def cast_kind(source: DataType, target: DataType) -> str:
+    """Return `none`, `implicit` or `explicit`, as a report says it."""
+    if same_type(source, target):
+        return "none"
+    return "implicit" if supports_cast(source, target, explicit=False) else "explicit"
+
+
+def change_schema(
+    store: FileStore,
+    changes: Sequence[SchemaChange],
+    *,
+    on_overflow: OnOverflow = OnOverflow.REFUSE,
+    executor: ExecutorChoice = None,
+    clock: Clock | None = None,
+    judged: Callable[[SchemaChangePlan], None] | None = None,
+) -> SchemaChangePlan:
+    """Judge changes and make them: one schema, or none.
+
+    Args:
+        store: The table.
+        changes: In the order to apply them.
+        on_overflow: Whether changes that lose stored values are refused.
+        executor: Who reads the files that statistics do not decide; this process by default.
+        clock: Says when.
+        judged: Called with each plan, before it is refused or made.
+
+    What others commit between judging and publishing is judged again. A writer that was opened
+    before the change and commits after it is not: it writes the old type.
+
+    Raises:
+        InvalidInputError: A change is refused, or would lose values (kind `schema-overflow`).
+        CommitConflictError: Others were faster too often.
+    """
+    for _ in range(_MOST_TRIES):
+        plan = plan_schema_changes(store, changes, executor=executor, clock=clock)
+        if judged is not None:
+            judged(plan)
+        if on_overflow is OnOverflow.REFUSE:
+            refuse_losses(store.label, plan)
+        newest = store.snapshots.latest()
+        if plan.columns and newest is not None and newest.id != plan.snapshot_id:
+            continue
+        try:
+            time_millis = plan.new.time_millis
+            store.schemas.commit_changes(changes, time_millis=time_millis, base=plan.base)
+        except CommitConflictError:
+            continue
+        return plan
+    raise CommitConflictError(
+        f"Table '{store.label}' was written or changed by others {_MOST_TRIES} times while the "
+        "change was judged; run it when fewer writers are at work.",
+        kind="schema-conflict",
+        details={"table": store.label},
+    )
+
+
+def change_made_since(
+    store: FileStore, changes: Sequence[SchemaChange], since_millis: int
+) -> TableSchema | None:
+    """Return a schema that is what these changes made of the one before it, if there is one.
+
+    Who tries again after a failure finds out by it whether the change was made.
+
+    Args:
+        store: The table.
+        changes: That were, perhaps, made.
+        since_millis: Schemas published before this are not looked at.
+    """
+    ids = store.schemas.list_ids()
+    for number in reversed(ids[1:]):
+        made = store.schemas.schema(number)
+        if made.time_millis < since_millis:
+            return None
+        try:
+            expected = apply_changes(
+                store.schemas.schema(number - 1),
+                changes,
+                has_snapshots=False,
+                time_millis=made.time_millis,
+            )
+        except PaimonError:
+            continue
+        if expected == made:
+            return made
+    return None
+
+
+def refuse_losses(table: str, plan: SchemaChangePlan) -> None:
+    """Refuse a plan that loses stored values.
+
+    Raises:
+        InvalidInputError: Names the columns, how many values, and one of them with its file.
+    """
+    lossy = [column for column in plan.columns if column.lost]
+    if not lossy:
+        return
+    example = next((item for column in lossy for item in column.examples), None)
+    shown = "" if example is None else f" For example {_example_text(example)}."
+    raise InvalidInputError(
+        f"Table '{table}' stays at schema {plan.base.id}: {'; '.join(map(str, lossy))}.{shown} "
+        "Choose a type that holds the values, mend them, or allow the loss (on_overflow: allow).",
+        kind="schema-overflow",
+        details=_details(table, lossy[0]),
+    )
+
+
+def _details(table: str, column: ColumnReport) -> Mapping[str, str | int]:
+    return {
+        "table": table,
+        "column": column.column,
+        "before": column.before,
+        "after": column.after,
+        "lost": column.lost,
+    }
+
+
+def _example_text(example: LostExample) -> str:
+    lost = example.lost
+    becomes = "" if lost.becomes is None else f" (to {lost.becomes})"
+    value = "a null" if lost.value is None else f"'{lost.value}'"
+    return f"{value} in '{example.path.rpartition('/')[2]}' {lost.loss.value}{becomes}"

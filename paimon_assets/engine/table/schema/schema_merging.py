@@ -1,0 +1,141 @@
+"""New columns and wider types of rows, added to the table before they are written.
+
+    column only in the rows            added, nullable                    `write.merge-schema`
+    wider type in the rows             the column's type is widened       `….type-widening`
+    anything else                      stays, and the writer checks every value
+
+Widened are integers, FLOAT to DOUBLE, DECIMAL of the same scale, longer texts and bytes, finer
+timestamps; key columns never. Nothing is narrowed, and nothing is cast with loss.
+Source: `org.apache.paimon.schema.SchemaMergingUtils`.
+"""
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from paimon_assets.engine.codec.arrow.arrow_types import from_arrow_type
+from paimon_assets.engine.control.clock import SystemClock
+from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.errors import CommitConflictError, InvalidInputError
+from paimon_assets.engine.spec.evolution.schema_change import (
+    AddColumn,
+    SchemaChange,
+    UpdateColumnType,
+)
+from paimon_assets.engine.spec.options.file_options import (
+    WRITE_MERGE_SCHEMA,
+    WRITE_MERGE_SCHEMA_TYPE_WIDENING,
+)
+from paimon_assets.engine.spec.schema.schema import TableSchema
+from paimon_assets.engine.spec.types.cast_rules import is_widened_integer
+from paimon_assets.engine.spec.types.data_types import AtomicType, DataType, TypeRoot
+
+_MOST_TRIES = 10
+_BY_LENGTH = frozenset({TypeRoot.CHAR, TypeRoot.VARCHAR, TypeRoot.BINARY, TypeRoot.VARBINARY})
+_BY_PRECISION = frozenset({TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ, TypeRoot.DECIMAL})
+_LONGER = {TypeRoot.CHAR: TypeRoot.VARCHAR, TypeRoot.BINARY: TypeRoot.VARBINARY}
+
+
+def merged_with(store: FileStore, rows: pa.Schema) -> FileStore:
+    """Return the table with the columns of some rows, if its options ask for that.
+
+    Raises:
+        InvalidInputError: A new column cannot be one; nothing was changed.
+        CommitConflictError: Others changed the schema too often meanwhile.
+    """
+    if not store.schema.typed_options.get(WRITE_MERGE_SCHEMA):
+        return store
+    for _ in range(_MOST_TRIES):
+        changes = merging_changes(store.schema, rows, table=store.label)
+        if not changes:
+            return store
+        newest = store.schemas.latest() or store.schema
+        if newest.id == store.schema.id:
+            try:
+                newest = store.schemas.commit_changes(
+                    changes, time_millis=SystemClock().now_millis(), base=newest
+                )
+            except CommitConflictError:
+                newest = store.schemas.latest() or newest
+        store = store.with_schema(_with_options_of(store, newest))
+    raise CommitConflictError(
+        f"Table '{store.label}' was changed by others {_MOST_TRIES} times while columns were added"
+        " to it; write again.",
+        kind="schema-conflict",
+        details={"table": store.label},
+    )
+
+
+def _with_options_of(store: FileStore, schema: TableSchema) -> TableSchema:
+    """Return a newer schema with the dynamic options the table was opened with."""
+    stored = store.schemas.schema(store.schema.id).options
+    options = store.schema.options
+    dynamic = {key: value for key, value in options.items() if stored.get(key) != value}
+    return schema.with_dynamic_options(dynamic) if dynamic else schema
+
+
+def merging_changes(schema: TableSchema, rows: pa.Schema, *, table: str) -> Sequence[SchemaChange]:
+    """Return what must change so that a table takes rows of an Arrow schema.
+
+    Raises:
+        InvalidInputError: A column's name differs from one of the table in case only, or it has an
+            Arrow type no column can have.
+    """
+    widens = schema.typed_options.get(WRITE_MERGE_SCHEMA_TYPE_WIDENING)
+    fixed = {*schema.primary_keys, *schema.partition_keys, *schema.bucket_keys}
+    changes: list[SchemaChange] = []
+    for given in rows:
+        column = schema.by_name.get(given.name)
+        if column is None:
+            changes.append(_new_column(schema, given, table))
+        elif widens and given.name not in fixed and not pa.types.is_null(given.type):
+            wider = _wider(column.type, given.type)
+            if wider is not None:
+                changes.append(
+                    UpdateColumnType(
+                        field_names=(given.name,), new_data_type=wider, keep_nullability=True
+                    )
+                )
+    return changes
+
+
+def _new_column(schema: TableSchema, given: "pa.Field[pa.DataType]", table: str) -> AddColumn:
+    alike = [name for name in schema.field_names if name.lower() == given.name.lower()]
+    reason = f"the table has '{alike[0]}'; rename one of them" if alike else ""
+    if not reason:
+        try:
+            return AddColumn(field_names=(given.name,), data_type=from_arrow_type(given.type))
+        except InvalidInputError as error:
+            reason = error.message
+    raise InvalidInputError(
+        f"Column '{given.name}' cannot be added to table '{table}': {reason}",
+        kind="merge-schema",
+        details={"table": table, "column": given.name},
+    )
+
+
+def _wider(column: DataType, given: pa.DataType) -> DataType | None:
+    """Return the type that holds the column's values and those of rows; None if it does already."""
+    try:
+        wanted = from_arrow_type(given)
+    except InvalidInputError:
+        return None  # the writer says what is wrong with it
+    if not isinstance(column, AtomicType) or not isinstance(wanted, AtomicType):
+        return None
+    return wanted if _is_wider(column, wanted) else None
+
+
+def _is_wider(column: AtomicType, wanted: AtomicType) -> bool:
+    if is_widened_integer(column, wanted):
+        return True
+    if (column.root, wanted.root) == (TypeRoot.FLOAT, TypeRoot.DOUBLE):
+        return True
+    if wanted.root not in (column.root, _LONGER.get(column.root)):
+        return False
+    if column.root in _BY_LENGTH:
+        return (wanted.length or 0) > (column.length or 0)
+    return (
+        column.root in _BY_PRECISION
+        and (wanted.scale or 0) == (column.scale or 0)
+        and (wanted.precision or 0) > (column.precision or 0)
+    )

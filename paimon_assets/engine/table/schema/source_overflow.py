@@ -1,0 +1,105 @@
+"""Do the values of files that wait to be written fit the table's columns? Asked before a write.
+
+The task that judges changes of schema reads the columns whose types differ, and no others.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from paimon_assets.engine.codec.arrow.arrow_types import from_arrow_type
+from paimon_assets.engine.contract.tasks.overflow_task import (
+    CastColumn,
+    ColumnLosses,
+    LostValue,
+    OverflowRequest,
+    load_losses,
+)
+from paimon_assets.engine.control.overflow import overflow_tasks
+from paimon_assets.engine.fileio.base import FileIO
+from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
+from paimon_assets.engine.spec.schema.schema import TableSchema
+from paimon_assets.engine.spec.types.cast_fit import Loss, keeps_all
+from paimon_assets.engine.spec.types.cast_rules import same_type, supports_cast
+from paimon_assets.engine.spec.types.data_types import AtomicType, DataField
+from paimon_assets.engine.table.schema.schema_changes import (
+    ColumnReport,
+    ExecutorChoice,
+    cast_kind,
+    chosen_executor,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitingFiles:
+    """Parquet or ORC files whose rows shall be written."""
+
+    file_io: FileIO
+    paths: Sequence[str]
+    sizes: Sequence[int]
+    """Bytes of each."""
+    schema: pa.Schema
+    """Of all files."""
+
+
+def judge_waiting_files(
+    table: str, schema: TableSchema, waiting: WaitingFiles, *, executor: ExecutorChoice = None
+) -> tuple[ColumnReport, ...]:
+    """Return, for each column that the files hold in another type, what would be lost.
+
+    Args:
+        table: Its name, for messages.
+        schema: Of the table the rows go to.
+        waiting: The files.
+        executor: Who reads them; this process by default.
+
+    Cost:
+        The columns of other types, once; none where the table's type keeps all values.
+    """
+    reports: dict[str, ColumnReport] = {}
+    asked: list[CastColumn] = []
+    for held, wanted in _retyped(schema, waiting.schema):
+        report = ColumnReport(
+            column=wanted.name,
+            field_id=wanted.id,
+            before=str(held.type),
+            after=str(wanted.type),
+            cast=cast_kind(held.type, wanted.type),
+        )
+        reports[wanted.name] = report
+        if not isinstance(held.type, AtomicType) or not supports_cast(held.type, wanted.type):
+            report.files_lost = len(waiting.paths)
+            lost = LostValue(loss=Loss.FAILED, value=f"any {held.type}")
+            losses = ColumnLosses(
+                column=wanted.name, rows=0, counts={Loss.FAILED: 1}, examples=(lost,)
+            )
+            report.add(waiting.paths[0], losses)
+        elif keeps_all(held.type, wanted.type):
+            report.files_kept = len(waiting.paths)
+        else:
+            asked.append(CastColumn(held=held, wanted=wanted))
+    if asked and waiting.paths:
+        requests = [
+            OverflowRequest(path=path, file=_file(path, size), columns=tuple(asked))
+            for path, size in zip(waiting.paths, waiting.sizes, strict=True)
+        ]
+        tasks = overflow_tasks(table, schema, requests, waiting.file_io.spec)
+        for number, result in chosen_executor(executor).map_tasks(tasks):
+            for losses in load_losses(result):
+                reports[losses.column].files_read += 1
+                reports[losses.column].add(requests[number].path, losses)
+    return tuple(reports.values())
+
+
+def _file(path: str, size: int) -> DataFileMeta:
+    name = path.rpartition("/")[2]
+    return DataFileMeta(file_name=name, file_size=size, row_count=0, schema_id=0)
+
+
+def _retyped(schema: TableSchema, files: pa.Schema) -> Iterator[tuple[DataField, DataField]]:
+    for wanted in schema.fields:
+        if wanted.name in files.names:
+            data_type = from_arrow_type(files.field(wanted.name).type)
+            if not same_type(data_type, wanted.type):
+                yield DataField(id=wanted.id, name=wanted.name, type=data_type), wanted

@@ -1,0 +1,1 @@
+"""Segments of a table: add, show, delete, clean and refresh."""

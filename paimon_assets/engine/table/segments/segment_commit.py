@@ -1,0 +1,145 @@
+"""What commands on segments commit: files that come, files that go."""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+from paimon_assets.engine.contract.commit_message import CommitMessage, DataIncrement
+from paimon_assets.engine.contract.tasks.footer_task import FileFooter
+from paimon_assets.engine.control.clock import Clock
+from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
+from paimon_assets.engine.control.compact.buckets import LiveBucket, live_buckets
+from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
+from paimon_assets.engine.errors import UnsupportedFeatureError
+from paimon_assets.engine.spec.metadata.index_file import IndexFileMeta
+from paimon_assets.engine.spec.metadata.snapshot import (
+    BATCH_COMMIT_IDENTIFIER,
+    CommitKind,
+    Snapshot,
+)
+from paimon_assets.engine.spec.metadata.wall_clock import wall_clock_ms
+from paimon_assets.engine.spec.segments.segment import (
+    SEGMENT_IDS_PROPERTY,
+    Load,
+    Segment,
+    plain_path,
+)
+from paimon_assets.engine.table.segments.segment_files import data_file
+
+
+def additions(
+    segments: Iterable[Segment], footers: Mapping[str, FileFooter], clock: Clock
+) -> list[CommitMessage]:
+    """Return what makes the files of segments live; nothing for text formats.
+
+    Args:
+        segments: To be added, or read anew.
+        footers: By the plain paths of their files.
+        clock: Says when the entries are made.
+    """
+    created = wall_clock_ms(clock.now_millis())
+    return [
+        CommitMessage(
+            partition=segment.partition,
+            bucket=0,
+            total_buckets=-1,
+            data_increment=DataIncrement(
+                new_files=tuple(
+                    data_file(segment, file, footers[plain_path(segment.path_of(file))], created)
+                    for file in segment.files
+                )
+            ),
+        )
+        for segment in segments
+        if segment.is_visible_to_paimon
+    ]
+
+
+def removals(store: FileStore, segments: Iterable[Segment | Load]) -> list[CommitMessage]:
+    """Return what takes the live files of segments away, with their deletion vectors.
+
+    Raises:
+        UnsupportedFeatureError: Kind `segment-own`; an index file holds such a vector beside one of
+            a file that stays.
+    """
+    latest = store.snapshots.latest()
+    if latest is None:
+        return []
+    names = {file.file_name for segment in segments for file in segment.files}
+    live = FileStoreScan(store).live_files(latest)
+    going = [entry for entry in live if entry.file.file_name in names]
+    return [
+        CommitMessage(
+            partition=bucket.key[0],
+            bucket=bucket.key[1],
+            total_buckets=bucket.total_buckets,
+            data_increment=DataIncrement(
+                deleted_files=bucket.files,
+                deleted_index_files=tuple(_going_indexes(store, bucket, names)),
+            ),
+        )
+        for bucket in live_buckets(store, latest, going)
+    ]
+
+
+def _going_indexes(
+    store: FileStore, bucket: LiveBucket, names: Collection[str]
+) -> Iterator[IndexFileMeta]:
+    for index in bucket.index_files:
+        marked = {vector.data_file_name for vector in index.deletion_vectors or ()}
+        if marked.isdisjoint(names):
+            continue
+        if not marked.issubset(names):
+            stays = min(marked.difference(names))
+            raise UnsupportedFeatureError(
+                f"Table {store.label}: deleted rows of files to be taken away are marked in "
+                f"'{index.file_name}', along with those of '{stays}', which stays. Compact the "
+                "table first, or delete the rows by a condition.",
+                kind="segment-own",
+                details={"table": store.label, "file": index.file_name},
+            )
+        yield index
+
+
+def check_loads_deletable(store: FileStore, loads: Sequence[Load]) -> None:
+    """Refuse to take loads away where older rows would come back.
+
+    Raises:
+        UnsupportedFeatureError: Kind `segment-own`; says what to do instead.
+    """
+    if loads and store.schema.has_primary_key:
+        raise UnsupportedFeatureError(
+            f"Segment {loads[0].id} of table {store.label} is a load of the table's own, which "
+            "cannot be taken away: older rows of its keys would come back. Delete its rows by a "
+            "condition, or roll back.",
+            kind="segment-own",
+            details={"table": store.label, "segment": loads[0].id},
+        )
+
+
+def commit_segments(
+    store: FileStore,
+    messages: Sequence[CommitMessage],
+    ids: Iterable[int],
+    *,
+    user: str,
+    properties: Mapping[str, str] | None,
+    clock: Clock,
+) -> Snapshot:
+    """Commit files that come and go; without either, a snapshot that marks the moment.
+
+    Args:
+        store: The table.
+        messages: Of `additions` and `removals`.
+        ids: Of the segments, for the snapshot's properties.
+        user: Who commits.
+        properties: Further ones.
+        clock: Says when.
+    """
+    takes_away = any(message.data_increment.deleted_files for message in messages)
+    return FileStoreCommit(store, clock=clock).commit(
+        messages,
+        commit_user=user,
+        commit_identifier=BATCH_COMMIT_IDENTIFIER,
+        kind=CommitKind.OVERWRITE if takes_away else CommitKind.APPEND,
+        properties={**(properties or {}), SEGMENT_IDS_PROPERTY: ",".join(map(str, ids))},
+    )

@@ -1,0 +1,107 @@
+"""What the newest snapshot says of segments: others may overwrite, compact or roll back."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Self
+
+from paimon_assets.engine.codec.json.segment_json import SegmentList
+from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
+from paimon_assets.engine.control.segments.segment_registry import is_live_in, resolved
+from paimon_assets.engine.spec.metadata.snapshot import Snapshot
+from paimon_assets.engine.spec.segments.segment import (
+    Load,
+    Segment,
+    SegmentStatus,
+    is_foreign,
+    plain_path,
+)
+
+_SETTLED = (SegmentStatus.SUCCESS, SegmentStatus.MARKED_FOR_DELETE)
+"""Which of the two a segment is the newest snapshot says."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Newest:
+    """The newest snapshot, and the names of its live files."""
+
+    store: FileStore
+    snapshot: Snapshot
+    own: frozenset[str]
+    foreign: frozenset[str]
+
+    @classmethod
+    def of(cls, store: FileStore) -> Self | None:
+        """Look; None if there is no snapshot."""
+        latest = store.snapshots.latest()
+        if latest is None:
+            return None
+        names: dict[bool, set[str]] = {False: set(), True: set()}
+        for entry in FileStoreScan(store).live_files(latest):
+            is_others = is_foreign(store.schema.typed_options, entry.file)
+            names[is_others].add(entry.file.file_name)
+        return cls(
+            store=store,
+            snapshot=latest,
+            own=frozenset(names[False]),
+            foreign=frozenset(names[True]),
+        )
+
+    def segment(self, segment: Segment) -> Segment:
+        """Return a segment with its status."""
+        if segment.status not in _SETTLED:
+            return segment
+        if segment.is_visible_to_paimon:
+            is_live = any(file.file_name in self.foreign for file in segment.files)
+        else:
+            is_live = is_live_in(self.store, segment, self.snapshot)
+        return replace(segment, status=_SETTLED[0] if is_live else _SETTLED[1])
+
+    def load(self, load: Load) -> Load:
+        """Return a load with its status; what took in the rows of one that lives is not told."""
+        if any(file.file_name in self.own for file in load.files):
+            return replace(load, status=SegmentStatus.SUCCESS, compacted_into=None)
+        is_compacted = load.compacted_into is not None
+        status = SegmentStatus.COMPACTED if is_compacted else SegmentStatus.MARKED_FOR_DELETE
+        return replace(load, status=status)
+
+
+def segments_now(store: FileStore, segments: Iterable[Segment]) -> list[Segment]:
+    """Return segments with the status that the newest snapshot gives them.
+
+    Cost:
+        The manifests of the newest snapshot.
+    """
+    # What is in progress comes first: its commit must not be newer than the newest snapshot.
+    settled = resolved(store, segments)
+    newest = _Newest.of(store) if settled else None
+    return settled if newest is None else [newest.segment(segment) for segment in settled]
+
+
+def all_now(store: FileStore, listed: SegmentList) -> list[Segment | Load]:
+    """Return segments and loads by id, as `segments_now`.
+
+    Args:
+        store: The table.
+        listed: With its loads; all snapshots in it must be older than this call.
+    """
+    settled = resolved(store, listed.segments)
+    newest = _Newest.of(store) if settled or listed.loads else None
+    loads = list(listed.loads)
+    if newest is not None:
+        settled = [newest.segment(segment) for segment in settled]
+        loads = [newest.load(load) for load in loads]
+    now: list[Segment | Load] = [*settled, *loads]
+    return sorted(now, key=lambda item: item.id)
+
+
+def foreign_paths(store: FileStore) -> frozenset[str]:
+    """Return the plain paths of the newest snapshot's foreign files, in a registry or not."""
+    latest = store.snapshots.latest()
+    live = [] if latest is None else FileStoreScan(store).live_files(latest)
+    options = store.schema.typed_options
+    return frozenset(
+        plain_path(entry.file.external_path or "")
+        for entry in live
+        if is_foreign(options, entry.file)
+    )

@@ -1,0 +1,141 @@
+"""A table's segments and loads as Arrow tables: as SHOW SEGMENTS prints them, and typed."""
+
+import datetime as dt
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.spec.segments.segment import (
+    Load,
+    Segment,
+    SegmentStatus,
+    duration_text,
+    size_text,
+)
+from paimon_assets.engine.table.segments.segments import Segments
+
+_MILLIS = pa.timestamp("ms")
+_NOT_APPLICABLE = "NA"
+
+SHOW_SEGMENTS = pa.schema(
+    {
+        name: pa.string()
+        for name in (
+            "ID",
+            "Status",
+            "Load Start Time",
+            "Load Time Taken",
+            "Partition",
+            "Data Size",
+            "Index Size",
+            "File Format",
+        )
+    }
+)
+
+SEGMENTS: dict[str, pa.DataType] = {
+    "segment_id": pa.int64(),
+    "status": pa.string(),
+    "load_start_time": _MILLIS,
+    "load_end_time": _MILLIS,
+    "time_taken_ms": pa.int64(),
+    "partition": pa.string(),
+    "format": pa.string(),
+    "path": pa.string(),
+    "folder": pa.string(),
+    "file_count": pa.int64(),
+    "row_count": pa.int64(),
+    "data_size": pa.int64(),
+    "readers": pa.string(),
+    "schema_id": pa.int64(),
+    "snapshot_id": pa.int64(),
+    "merged_to_id": pa.int64(),
+}
+"""Columns of the system table `segments`; loads of the table's own have no path and folder."""
+
+
+def show_segments(segments: Sequence[Segment | Load], *, limit: int | None = None) -> pa.Table:
+    """Return the columns and words of SHOW SEGMENTS, newest id first.
+
+    Args:
+        segments: Of one table, by id; loads of its own among them.
+        limit: Only the largest ids.
+    """
+    newest = sorted(segments, key=lambda segment: -segment.id)[:limit]
+    rows: list[dict[str, Any]] = [
+        {
+            "ID": str(segment.id),
+            "Status": segment.status.value,
+            "Load Start Time": _time_text(segment.load_start_ms),
+            "Load Time Taken": _taken_text(segment),
+            "Partition": _partition_text(segment),
+            "Data Size": size_text(segment.data_size),
+            "Index Size": _NOT_APPLICABLE,
+            "File Format": segment.format,
+        }
+        for segment in newest
+    ]
+    return pa.Table.from_pylist(rows, schema=SHOW_SEGMENTS)
+
+
+def segments_table(segments: Sequence[Segment | Load]) -> pa.Table:
+    """Return one row a segment, by id; `readers` says which engines see its rows."""
+    return pa.Table.from_pylist(list(_rows(segments)), schema=pa.schema(SEGMENTS))
+
+
+def segments_of(store: FileStore) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a table's system table `segments`."""
+    yield from _rows(Segments(store=store).listed())
+
+
+def _rows(segments: Sequence[Segment | Load]) -> Iterator[dict[str, Any]]:
+    for segment in segments:
+        yield {
+            "segment_id": segment.id,
+            "status": segment.status.value,
+            "load_start_time": segment.load_start_ms,
+            "load_end_time": segment.load_end_ms,
+            "time_taken_ms": _taken_ms(segment),
+            "partition": segment.partition_text + _more_text(segment),
+            "format": segment.format,
+            "path": segment.path if isinstance(segment, Segment) else None,
+            "folder": segment.folder if isinstance(segment, Segment) else None,
+            "file_count": len(segment.files),
+            "row_count": segment.row_count,
+            "data_size": segment.data_size,
+            "readers": segment.readers,
+            "schema_id": segment.schema_id,
+            "snapshot_id": None if segment.added is None else segment.added.snapshot_id,
+            "merged_to_id": _merged_to(segment),
+        }
+
+
+def _merged_to(segment: Segment | Load) -> int | None:
+    is_compacted = segment.status is SegmentStatus.COMPACTED
+    return segment.compacted_into if isinstance(segment, Load) and is_compacted else None
+
+
+def _partition_text(segment: Segment | Load) -> str:
+    if not segment.partition_text:
+        return _NOT_APPLICABLE
+    return f"{{{segment.partition_text}}}{_more_text(segment)}"
+
+
+def _more_text(segment: Segment | Load) -> str:
+    return ", ..." if isinstance(segment, Load) and segment.partition_count > 1 else ""
+
+
+def _taken_ms(segment: Segment | Load) -> int | None:
+    return None if segment.load_end_ms is None else segment.load_end_ms - segment.load_start_ms
+
+
+def _taken_text(segment: Segment | Load) -> str:
+    taken = _taken_ms(segment)
+    return _NOT_APPLICABLE if taken is None else duration_text(taken)
+
+
+def _time_text(millis: int) -> str:
+    moment = dt.datetime.fromtimestamp(millis / 1000, dt.UTC)
+    return f"{moment:%Y-%m-%d %H:%M:%S}.{millis % 1000:03d}"

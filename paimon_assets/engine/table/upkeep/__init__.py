@@ -1,0 +1,1 @@
+"""Compaction, maintenance, ANALYZE, rescaling, and the shape they look at."""

@@ -1,0 +1,111 @@
+"""ANALYZE: sum up the rows of the newest snapshot on an executor, and commit what was found.
+
+    plan ─▶ one task a split ─▶ summaries, added up ─▶ statistics file ─▶ snapshot (ANALYZE)
+
+Source: `org.apache.paimon.spark.commands.PaimonAnalyzeTableColumnCommand`.
+"""
+
+import uuid
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from paimon_assets.engine.contract.tasks.analyze_task import (
+    ANALYZE_TASK,
+    RowSummary,
+    joined,
+    load_row_summary,
+)
+from paimon_assets.engine.contract.tasks.task_batch import TaskBatch, TaskRunner
+from paimon_assets.engine.contract.wire.wire import dump_read_context, dump_split
+from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
+from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.embedded import EmbeddedExecutor
+from paimon_assets.engine.spec.metadata.snapshot import (
+    BATCH_COMMIT_IDENTIFIER,
+    CommitKind,
+    Snapshot,
+)
+from paimon_assets.engine.spec.metadata.table_statistics import ColumnStatistics, Statistics
+from paimon_assets.engine.table.read.read_builder import ReadBuilder
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnalyzeOutcome:
+    """What an ANALYZE found."""
+
+    snapshot: Snapshot | None
+    """Names the statistics; None if the table has no snapshot to analyze."""
+    statistics: Statistics | None
+    """None, too, if this user had committed before: the snapshot names them."""
+
+
+def analyze(
+    store: FileStore,
+    *,
+    columns: Iterable[str] | None = None,
+    executor: TaskRunner | None = None,
+    commit_user: str | None = None,
+) -> AnalyzeOutcome:
+    """Compute and commit statistics of a table's rows, as a reader sees them.
+
+    Args:
+        store: The table.
+        columns: To sum up; all by default. Rows are counted in any case.
+        executor: Who reads; this process by default.
+        commit_user: Analyzing again under one name finds the first time.
+
+    Raises:
+        NotFoundError: There is no such column.
+        CommitConflictError: The schema changed meanwhile (kind `schema-changed`), or others were
+            faster too often.
+        CommitUnknownError: It may have been committed.
+
+    Cost:
+        One read of the columns; memory of a task is that of a merge and 4096 hashes a column.
+    """
+    user = commit_user or str(uuid.uuid4())
+    done = store.snapshots.find_commit(user, BATCH_COMMIT_IDENTIFIER, [CommitKind.ANALYZE])
+    if done is not None:
+        return AnalyzeOutcome(snapshot=done, statistics=None)
+    plan = ReadBuilder(store=store).with_columns(columns).plan()
+    if plan.snapshot is None:
+        return AnalyzeOutcome(snapshot=None, statistics=None)
+    sizes = [split.file_bytes for split in plan.splits]
+    batch = TaskBatch(
+        name=ANALYZE_TASK,
+        shared=dump_read_context(plan.context),
+        payloads=tuple(dump_split(split) for split in plan.splits),
+        weights=tuple(sizes),
+        file_io=plan.context.file_io,
+    )
+    fields = plan.context.fields
+    answers = (executor or EmbeddedExecutor()).map_tasks(batch)
+    summary = joined((load_row_summary(answer) for _, answer in answers), len(fields))
+    statistics = Statistics(
+        snapshot_id=plan.snapshot.id,
+        schema_id=store.schema.id,
+        merged_record_count=summary.rows,
+        merged_record_size=sum(sizes),
+        columns={
+            column.name: _statistics(column.id, summary, number)
+            for number, column in enumerate(fields)
+        },
+    )
+    made = FileStoreCommit(store).commit_statistics(
+        statistics, commit_user=user, commit_identifier=BATCH_COMMIT_IDENTIFIER
+    )
+    return AnalyzeOutcome(snapshot=made, statistics=statistics)
+
+
+def _statistics(column_id: int, summary: RowSummary, number: int) -> ColumnStatistics:
+    column = summary.columns[number]
+    is_known = column.distinct_count is not None and column.nulls < summary.rows
+    return ColumnStatistics(
+        column_id=column_id,
+        distinct_count=column.distinct_count,
+        minimum=None if column.minimum is None else column.minimum[1],
+        maximum=None if column.maximum is None else column.maximum[1],
+        null_count=column.nulls,
+        average_length=summary.average_bytes(column) if is_known else None,
+        maximum_length=column.longest_bytes if is_known else None,
+    )

@@ -1,0 +1,409 @@
+"""CompactionBuilder: plan ─▶ tasks ─▶ messages ─▶ one snapshot of kind COMPACT.
+
+Rows that wait for a bucket get one first, in a snapshot before it.
+
+    ┌─▶ plan (manifests) ─▶ tasks on the executor ─▶ messages ─▶ commit
+    │                                                              │ other commits were in the way
+    └── their buckets only, with what fits kept ◀── files deleted ◀┘
+
+Nothing is visible before the commit. A compaction that is killed leaves orphan files, no more.
+"""
+
+import datetime as dt
+import logging
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from paimon_assets.engine.contract.clustering import ClusterOrder, Curve
+from paimon_assets.engine.contract.commit_message import CommitMessage
+from paimon_assets.engine.contract.tasks.compact_task import COMPACT_TASK, dump_compact_task
+from paimon_assets.engine.contract.tasks.task_batch import TaskBatch, TaskRunner
+from paimon_assets.engine.contract.wire.wire import dump_read_context
+from paimon_assets.engine.contract.wire.wire_messages import load_write_result
+from paimon_assets.engine.control.clock import Clock, SystemClock
+from paimon_assets.engine.control.commit.abort import discard, undone_on_sure_failure
+from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
+from paimon_assets.engine.control.compact.affected import affected_messages
+from paimon_assets.engine.control.compact.plan import (
+    CompactionPlan,
+    CompactScope,
+    CompactStrategy,
+    plan_compaction,
+)
+from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.embedded import EmbeddedExecutor
+from paimon_assets.engine.errors import CommitConflictError
+from paimon_assets.engine.spec.metadata.snapshot import (
+    BATCH_COMMIT_IDENTIFIER,
+    CommitKind,
+    Snapshot,
+)
+from paimon_assets.engine.spec.predicate.predicate import Predicate, all_of, bind
+from paimon_assets.engine.table.read.where import parse_where
+from paimon_assets.engine.table.upkeep.clustering import cluster_unit
+from paimon_assets.engine.table.upkeep.postponed import waiting_tasks
+
+logger = logging.getLogger(__name__)
+
+_MOST_PLANS = 5
+"""How often buckets are planned again that others changed meanwhile."""
+_WAITING_SUFFIX = "-waiting"
+"""Ends the name of who commits rows that waited for a bucket: that is a snapshot of its own."""
+_LOST_RACES = "commit-retries"
+"""Kind of the conflict that planning again does not mend."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionProgress:
+    """How far a compaction is."""
+
+    tasks_done: int
+    tasks: int
+    bytes_done: int
+    """Of the files to compact."""
+    total_bytes: int
+    rows_done: int
+    """Physical rows of the files to compact."""
+    total_rows: int
+    seconds: float
+    """Since it began."""
+
+    @property
+    def seconds_left(self) -> float | None:
+        """How long it may still take, by the bytes done so far; None before the first task."""
+        if not self.bytes_done:
+            return None
+        return self.seconds * (self.total_bytes - self.bytes_done) / self.bytes_done
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactedBucket:
+    """What a compaction did to one bucket (to some files of a partition without buckets)."""
+
+    partition: bytes
+    bucket: int
+    files_before: int
+    files_after: int
+    bytes_before: int
+    bytes_after: int
+    rows_before: int
+    rows_after: int
+    """Physical rows: what a merge left of them, without deleted ones."""
+    changelog_rows: int = 0
+
+    @staticmethod
+    def of(message: CommitMessage) -> "CompactedBucket":
+        """Count what a message changes."""
+        increment = message.compact_increment
+        before, after = increment.compact_before, increment.compact_after
+        return CompactedBucket(
+            partition=message.partition,
+            bucket=message.bucket,
+            files_before=len(before),
+            files_after=len(after),
+            bytes_before=sum(file.file_size for file in before),
+            bytes_after=sum(file.file_size for file in after),
+            rows_before=sum(file.row_count for file in before),
+            rows_after=sum(file.row_count for file in after),
+            changelog_rows=sum(file.row_count for file in increment.changelog_files),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionOutcome:
+    """What a compaction did."""
+
+    snapshot: Snapshot | None
+    """None if there was nothing to do."""
+    buckets: tuple[CompactedBucket, ...] = ()
+    left_out: int = 0
+    """Units that were given up: others changed their buckets each time they were compacted."""
+    was_already_committed: bool = False
+    """This user and identifier had committed before: nothing was done now."""
+
+    @property
+    def files_before(self) -> int:
+        """Files that went."""
+        return sum(bucket.files_before for bucket in self.buckets)
+
+    @property
+    def files_after(self) -> int:
+        """Files that came."""
+        return sum(bucket.files_after for bucket in self.buckets)
+
+    @property
+    def bytes_before(self) -> int:
+        """Bytes of the files that went."""
+        return sum(bucket.bytes_before for bucket in self.buckets)
+
+    @property
+    def bytes_after(self) -> int:
+        """Bytes of the files that came."""
+        return sum(bucket.bytes_after for bucket in self.buckets)
+
+    @property
+    def rows_before(self) -> int:
+        """Physical rows of the files that went."""
+        return sum(bucket.rows_before for bucket in self.buckets)
+
+    @property
+    def rows_after(self) -> int:
+        """Physical rows of the files that came."""
+        return sum(bucket.rows_after for bucket in self.buckets)
+
+
+OnProgress = Callable[[CompactionProgress], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionBuilder:
+    """A compaction being described; every `with_` returns a new builder.
+
+    >>> table.new_compaction_builder().with_strategy("full").run()  # doctest: +SKIP
+    """
+
+    store: FileStore
+    strategy: CompactStrategy = CompactStrategy.MINOR
+    order: ClusterOrder | None = None
+    predicate: Predicate | None = None
+    idle: dt.timedelta | None = None
+    commit_user: str | None = None
+    commit_identifier: int = BATCH_COMMIT_IDENTIFIER
+    properties: Mapping[str, str] = field(default_factory=dict)
+    parallelism: int | None = None
+    clock: Clock = field(default_factory=SystemClock)
+
+    def with_strategy(self, strategy: CompactStrategy | str) -> "CompactionBuilder":
+        """Compact what is due (`minor`, the default), everything (`full`), or `sort` it."""
+        return replace(self, strategy=CompactStrategy(strategy))
+
+    def with_order(self, columns: Sequence[str], curve: Curve | str) -> "CompactionBuilder":
+        """Say what the strategy `sort` sorts by: columns, and the curve through them."""
+        return replace(self, order=ClusterOrder(columns=tuple(columns), curve=Curve(curve)))
+
+    def with_filter(self, predicate: Predicate | str | None) -> "CompactionBuilder":
+        """Compact only partitions for which a predicate over partition columns is true.
+
+        Several filters are joined by AND.
+        """
+        parsed = parse_where(predicate) if isinstance(predicate, str) else predicate
+        return replace(self, predicate=all_of([self.predicate, parsed]))
+
+    def with_partition_idle_time(self, idle: dt.timedelta | None) -> "CompactionBuilder":
+        """Compact only partitions that got no file for so long."""
+        return replace(self, idle=idle)
+
+    def with_commit_user(self, user: str) -> "CompactionBuilder":
+        """Name who compacts. Running again under one (user, identifier) finds the first commit."""
+        return replace(self, commit_user=user)
+
+    def with_commit_identifier(self, identifier: int) -> "CompactionBuilder":
+        """Number the commits of one user."""
+        return replace(self, commit_identifier=identifier)
+
+    def with_properties(self, properties: Mapping[str, str]) -> "CompactionBuilder":
+        """Keep these texts in the snapshot."""
+        return replace(self, properties={**self.properties, **properties})
+
+    def with_parallelism(self, parallelism: int | None) -> "CompactionBuilder":
+        """Run so many tasks at a time at most; None leaves it to the executor."""
+        return replace(self, parallelism=parallelism)
+
+    def with_clock(self, clock: Clock) -> "CompactionBuilder":
+        """Tell the age of files by another clock."""
+        return replace(self, clock=clock)
+
+    def plan(self) -> CompactionPlan:
+        """Decide what would be compacted, from metadata alone; nothing is written.
+
+        Raises:
+            InvalidInputError: The filter looks at other columns than the partition's.
+            UnsupportedFeatureError: The table is not one this engine compacts.
+        """
+        return plan_compaction(self.store, self.scope(), self.clock)
+
+    def find_committed(self) -> Snapshot | None:
+        """Return the snapshot this user and identifier made before, if any."""
+        if self.commit_user is None:
+            return None
+        return self.store.snapshots.find_commit(
+            self.commit_user, self.commit_identifier, [CommitKind.COMPACT]
+        )
+
+    def run(
+        self,
+        executor: TaskRunner | None = None,
+        *,
+        on_progress: OnProgress | None = None,
+    ) -> CompactionOutcome:
+        """Compact, and commit it as one snapshot, once.
+
+        Args:
+            executor: Who compacts; this process by default.
+            on_progress: Called after each task.
+
+        Raises:
+            CommitConflictError: Other commits were faster too often; nothing was committed.
+            CommitUnknownError: The storage's answer was lost; look before trying again under the
+                same user and identifier, which finds the commit if it happened.
+        """
+        committed = self.find_committed()
+        if committed is not None:
+            return CompactionOutcome(snapshot=committed, was_already_committed=True)
+        named = replace(self, commit_user=self.commit_user or str(uuid.uuid4()))
+        return _Run(builder=named, executor=executor or EmbeddedExecutor()).run(on_progress)
+
+    def scope(self) -> CompactScope:
+        """Return what to look at, bound to the table's schema."""
+        schema = self.store.schema
+        return CompactScope(
+            strategy=self.strategy,
+            order=self.order,
+            predicate=None if self.predicate is None else bind(self.predicate, schema),
+            idle_ms=None if self.idle is None else int(self.idle.total_seconds() * 1000),
+        )
+
+
+@dataclass(kw_only=True)
+class _Run:
+    """One call of `run`."""
+
+    builder: CompactionBuilder
+    executor: TaskRunner
+    messages: list[CommitMessage] = field(default_factory=list)
+    """Not committed yet, but for those of the last commit."""
+    placed: list[CommitMessage] = field(default_factory=list)
+    """Committed before: rows that waited for a bucket."""
+    placed_at: Snapshot | None = None
+    may_be_committed: bool = False
+    """Whether a snapshot may name the files of `messages`; an interrupt does not tell."""
+    left_out: int = 0
+
+    def run(self, on_progress: OnProgress | None) -> CompactionOutcome:
+        try:
+            return self._outcome(self._until_committed(on_progress))
+        except BaseException:
+            if not self.may_be_committed:
+                self._discard(self.messages)
+            raise
+
+    def _until_committed(self, on_progress: OnProgress | None) -> Snapshot | None:
+        plan, number = self._with_waiting_placed(self.builder.plan()), 1
+        while True:
+            self._execute(plan, on_progress)
+            try:
+                return self._commit()
+            except CommitConflictError as conflict:
+                if conflict.kind == _LOST_RACES or number == _MOST_PLANS:
+                    raise
+                number += 1
+                plan = self._planned_again(conflict, is_last=number == _MOST_PLANS)
+
+    def _with_waiting_placed(self, plan: CompactionPlan) -> CompactionPlan:
+        """Give waiting rows their buckets, as a snapshot of its own, and plan on that one."""
+        if not plan.waiting:
+            return plan
+        builder = self.builder
+        batch = waiting_tasks(builder.store, plan, builder.parallelism)
+        for _, answer in self.executor.map_tasks(batch):
+            self.messages += load_write_result(answer).messages
+        self.placed_at = self._commit(user=f"{builder.commit_user}{_WAITING_SUFFIX}")
+        self.placed, self.messages, self.may_be_committed = self.messages, [], False
+        return builder.plan()
+
+    def _execute(self, plan: CompactionPlan, on_progress: OnProgress | None) -> None:
+        """Run the units of a plan; what is done is kept in `messages` even if some fail."""
+        started, units = time.monotonic(), plan.units
+        done, bytes_done, rows_done = 0, 0, 0
+        for number, messages in self._results(plan):
+            self.messages += messages
+            done, bytes_done = done + 1, bytes_done + units[number].task.input_bytes
+            rows_done += units[number].row_count
+            if on_progress is not None:
+                on_progress(
+                    CompactionProgress(
+                        tasks_done=done,
+                        tasks=len(units),
+                        bytes_done=bytes_done,
+                        total_bytes=sum(unit.task.input_bytes for unit in units),
+                        rows_done=rows_done,
+                        total_rows=sum(unit.row_count for unit in units),
+                        seconds=time.monotonic() - started,
+                    )
+                )
+
+    def _results(self, plan: CompactionPlan) -> Iterator[tuple[int, Sequence[CommitMessage]]]:
+        """Yield the number of a unit that is done, and its messages."""
+        builder, order = self.builder, self.builder.order
+        if builder.strategy is CompactStrategy.SORT and order is not None:
+            for number, unit in enumerate(plan.units):
+                yield (
+                    number,
+                    [cluster_unit(builder.store, plan.context, unit, order, self.executor)],
+                )
+            return
+        batch = TaskBatch(
+            name=COMPACT_TASK,
+            shared=dump_read_context(plan.context),
+            payloads=tuple(dump_compact_task(unit.task) for unit in plan.units),
+            weights=tuple(unit.task.input_bytes for unit in plan.units),
+            parallelism=builder.parallelism,
+            file_io=plan.context.file_io,
+        )
+        for number, answer in self.executor.map_tasks(batch):
+            yield number, load_write_result(answer).messages
+
+    def _commit(self, user: str | None = None) -> Snapshot | None:
+        if not self.messages:
+            return None
+        builder, self.may_be_committed = self.builder, True
+        with undone_on_sure_failure(self._stay_uncommitted):
+            return FileStoreCommit(builder.store).commit(
+                self.messages,
+                commit_user=user or builder.commit_user or "",
+                commit_identifier=builder.commit_identifier,
+                kind=CommitKind.COMPACT,
+                properties=builder.properties,
+            )
+
+    def _stay_uncommitted(self) -> None:
+        self.may_be_committed = False
+
+    def _planned_again(self, conflict: CommitConflictError, *, is_last: bool) -> CompactionPlan:
+        """Give up the messages that no longer fit, and plan their buckets on what is there now."""
+        builder = self.builder
+        conflicting = affected_messages(builder.store, self.messages)
+        gone = [m for m, is_gone in zip(self.messages, conflicting, strict=True) if is_gone]
+        self.messages = [
+            m for m, is_gone in zip(self.messages, conflicting, strict=True) if not is_gone
+        ]
+        self._discard(gone)
+        logger.warning(
+            "table %s: %d buckets were changed by others while they were compacted: %s",
+            builder.store.label,
+            len(gone),
+            conflict.message,
+        )
+        buckets = frozenset((message.partition, message.bucket) for message in gone)
+        if is_last:
+            self.left_out = len(gone)
+            buckets = frozenset()
+        done = (file for m in self.messages for file in m.compact_increment.compact_before)
+        scope = replace(
+            builder.scope(),
+            buckets=buckets,
+            compacted_files=frozenset(file.file_name for file in done),
+        )
+        return plan_compaction(builder.store, scope, builder.clock)
+
+    def _discard(self, messages: Sequence[CommitMessage]) -> None:
+        discard(self.builder.store, messages, "a compaction")
+
+    def _outcome(self, snapshot: Snapshot | None) -> CompactionOutcome:
+        return CompactionOutcome(
+            snapshot=snapshot or self.placed_at,
+            buckets=tuple(map(CompactedBucket.of, (*self.placed, *self.messages))),
+            left_out=self.left_out,
+        )

@@ -1,0 +1,179 @@
+"""Another bucket count for partitions that hold rows already: read, hashed anew, written back.
+
+Files of a partition agree on their bucket count, so all of a partition is replaced in one snapshot.
+What others committed to it meanwhile would be left in the old buckets: that is a conflict.
+Source: `org.apache.paimon.flink.action.RescaleAction`.
+"""
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import replace
+
+from paimon_assets.engine.contract.commit_message import CommitMessage, DataIncrement
+from paimon_assets.engine.contract.context import WriteContext
+from paimon_assets.engine.contract.executor import RewritingExecutor
+from paimon_assets.engine.control.commit.abort import abort, undone_on_sure_failure
+from paimon_assets.engine.control.commit.checks import CommitChecks
+from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
+from paimon_assets.engine.control.commit.overwrite import upgraded
+from paimon_assets.engine.control.commit.partition_filter import (
+    PartitionFilter,
+    PartitionSpec,
+    bound_spec,
+)
+from paimon_assets.engine.control.features import check_writable
+from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.scan.visibility import skips_level_0
+from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
+from paimon_assets.engine.spec.metadata.manifest import FileKind, ManifestEntry
+from paimon_assets.engine.spec.metadata.snapshot import (
+    BATCH_COMMIT_IDENTIFIER,
+    CommitKind,
+    Snapshot,
+)
+from paimon_assets.engine.spec.options.all_options import (
+    BUCKET,
+    CHANGELOG_PRODUCER,
+    ROWKIND_FIELD,
+    WRITE_ONLY,
+    ChangelogProducer,
+)
+from paimon_assets.engine.spec.schema.schema import BucketMode
+from paimon_assets.engine.table.read.read_builder import ReadBuilder
+from paimon_assets.engine.table.write.rewriting import rewriting_schema
+
+
+def rescale(
+    store: FileStore,
+    executor: RewritingExecutor,
+    *,
+    buckets: int | None = None,
+    partition: PartitionSpec | None = None,
+    commit_user: str | None = None,
+) -> Snapshot | None:
+    """Give partitions another bucket count, in one snapshot.
+
+    Args:
+        store: A table with a fixed bucket count.
+        executor: Who reads and writes.
+        buckets: The new count; the table's `bucket` by default. Our writers respect the count of
+            each partition, and take the table's for new ones; Java's refuse partitions whose count
+            is not the table's, so set `bucket`, too, where Java writes.
+        partition: Partition column → value, perhaps of some partition columns only; all
+            partitions by default.
+        commit_user: Rescaling again under one name finds the first time.
+
+    Returns:
+        The snapshot; None if all these partitions have the count already.
+
+    Raises:
+        InvalidInputError: Kind `rescale`; the table has no fixed bucket count, or rows of it wait
+            for a compaction.
+        CommitConflictError: Others wrote into these partitions meanwhile; nothing was committed.
+    """
+    found = _committed(store, commit_user)
+    if found is not None:
+        return found
+    check_writable(store.label, store.schema)
+    target = store.schema.typed_options.get(BUCKET) if buckets is None else buckets
+    if store.schema.bucket_mode is not BucketMode.HASH_FIXED or target < 1:
+        raise _refused(store, f"it has no fixed bucket count, or {target} is none")
+    predicate = bound_spec(store.schema, partition or {}, table=store.label)
+    plan = ReadBuilder(store=store, predicate=predicate).plan()
+    live = PartitionFilter.where(store, predicate).live_files(plan.snapshot)
+    changed = {entry.partition for entry in live if entry.total_buckets != target}
+    gone = [entry for entry in live if entry.partition in changed]
+    if not gone:
+        return None
+    if skips_level_0(store.schema) and any(entry.file.level == 0 for entry in gone):
+        raise _refused(store, "some of its rows wait for a compaction; compact it first")
+    splits = [split for split in plan.splits if split.partition in changed]
+    result = executor.rewrite(plan.context, splits, _write_context(store, target))
+    messages = [*_deletions(store, plan.snapshot, gone), *_on_top(store, result.messages)]
+    with undone_on_sure_failure(lambda: abort(store, result.messages)):
+        return FileStoreCommit(store).commit(
+            messages,
+            commit_user=commit_user or str(uuid.uuid4()),
+            commit_identifier=BATCH_COMMIT_IDENTIFIER,
+            kind=CommitKind.OVERWRITE,
+        )
+
+
+def _committed(store: FileStore, commit_user: str | None) -> Snapshot | None:
+    if commit_user is None:
+        return None
+    return store.snapshots.find_commit(commit_user, BATCH_COMMIT_IDENTIFIER)
+
+
+def _refused(store: FileStore, reason: str) -> InvalidInputError:
+    return InvalidInputError(
+        f"The buckets of table '{store.label}' cannot be rescaled: {reason}.",
+        kind="rescale",
+        details={"table": store.label},
+    )
+
+
+def _write_context(store: FileStore, buckets: int) -> WriteContext:
+    """Return how to write merged rows: each one adds, none is logged, all are seen."""
+    options = {
+        BUCKET.key: str(buckets),
+        CHANGELOG_PRODUCER.key: ChangelogProducer.NONE.value,
+        ROWKIND_FIELD.key: "",
+        WRITE_ONLY.key: "true",
+    }
+    return WriteContext(
+        table=store.label,
+        table_path=store.table_path,
+        schema=rewriting_schema(store.schema, options),
+        file_io=store.file_io.spec,
+    )
+
+
+def _deletions(
+    store: FileStore, snapshot: Snapshot | None, gone: Sequence[ManifestEntry]
+) -> list[CommitMessage]:
+    """Return messages that delete files and the indexes of their buckets."""
+    files: dict[tuple[bytes, int, int], list[DataFileMeta]] = {}
+    for entry in gone:
+        place = (entry.partition, entry.bucket, entry.total_buckets)
+        files.setdefault(place, []).append(entry.file)
+    listed = () if snapshot is None else snapshot.index_manifest
+    indexes = store.manifests.read_index(listed) if listed else ()
+    return [
+        CommitMessage(
+            partition=partition,
+            bucket=bucket,
+            total_buckets=total,
+            data_increment=DataIncrement(
+                deleted_files=tuple(found),
+                deleted_index_files=tuple(
+                    index.file
+                    for index in indexes
+                    if (index.partition, index.bucket) == (partition, bucket)
+                ),
+            ),
+        )
+        for (partition, bucket, total), found in files.items()
+    ]
+
+
+def _on_top(store: FileStore, messages: Sequence[CommitMessage]) -> list[CommitMessage]:
+    """Lift new files to the top level where they are one run: nothing is left to merge."""
+    lifted = []
+    for message in messages:
+        entries = tuple(
+            ManifestEntry(
+                kind=FileKind.ADD,
+                partition=message.partition,
+                bucket=message.bucket,
+                total_buckets=message.total_buckets or 0,
+                file=file,
+            )
+            for file in message.data_increment.new_files
+        )
+        options = store.schema.typed_options
+        top = upgraded(entries, CommitChecks(store).key_range, options)
+        increment = replace(message.data_increment, new_files=tuple(entry.file for entry in top))
+        lifted.append(replace(message, data_increment=increment))
+    return lifted

@@ -1,0 +1,1 @@
+"""Writes of a table: rows, row changes, staged batches, truncation."""

@@ -1,0 +1,412 @@
+"""RowChangeBuilder: delete, update and merge rows of a table, in one snapshot, once.
+
+    ┌─▶ newest snapshot ─▶ plan (manifests) ─▶ tasks on the executor ─▶ messages ─▶ commit
+    │                                                                                │
+    └────────────── files deleted, planned again ◀── others changed the same rows ◀──┘
+
+A predicate over partition columns alone drops whole partitions by metadata.
+"""
+
+import logging
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+
+from paimon_assets.engine.contract.commit_message import CommitMessage
+from paimon_assets.engine.contract.tasks.row_change_task import RowChange
+from paimon_assets.engine.contract.tasks.task_batch import TaskRunner
+from paimon_assets.engine.control.commit.abort import discard, undone_on_sure_failure
+from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
+from paimon_assets.engine.control.commit.partition_filter import PartitionFilter
+from paimon_assets.engine.control.commit.planned_on import PlannedOn
+from paimon_assets.engine.control.features import check_writable
+from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.row_change.dropped import dropped_rows
+from paimon_assets.engine.control.row_change.plan import (
+    RowChangePlan,
+    change_write_context,
+    check_segments,
+    plan_row_change,
+)
+from paimon_assets.engine.control.row_change.rules import check_deletable, check_updatable
+from paimon_assets.engine.embedded import EmbeddedExecutor
+from paimon_assets.engine.errors import CommitConflictError, InvalidInputError
+from paimon_assets.engine.spec.metadata.snapshot import (
+    BATCH_COMMIT_IDENTIFIER,
+    CommitKind,
+    Snapshot,
+)
+from paimon_assets.engine.spec.options.all_options import DELETION_VECTORS_ENABLED
+from paimon_assets.engine.spec.predicate.expression import (
+    Assignment,
+    Expression,
+    SourceValue,
+    bind_assignments,
+)
+from paimon_assets.engine.spec.predicate.predicate import Predicate, bind, fields_of
+from paimon_assets.engine.spec.types.literals import Literal
+from paimon_assets.engine.table.read.where import parse_where
+from paimon_assets.engine.table.write.merge_source import (
+    ArrowSource,
+    MergeExecutor,
+    MergeSource,
+    WhenMatched,
+    run_row_change,
+)
+from paimon_assets.engine.table.write.write_builder import WriteBuilder
+
+logger = logging.getLogger(__name__)
+
+_MOST_PLANS = 5
+"""How often a change is planned when others change the same rows."""
+_LOST_RACES = "commit-retries"
+"""Kind of the conflict that planning again does not mend."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowChangeOutcome:
+    """What a change of rows did, or would do."""
+
+    snapshot: Snapshot | None
+    """None if no row matched, or nothing was to be written."""
+    rows_matched: int | None = None
+    """None is unknown: partitions were dropped by metadata, and some of their files merge."""
+    files_deleted: int = 0
+    """Data files that went."""
+    files_added: int = 0
+    """Data files that came."""
+    rows_written: int = 0
+    """Rows in the files that came."""
+    rows_inserted: int = 0
+    """Source rows of a merge that became rows of the table."""
+    plans: int = 1
+    """How often it was planned."""
+    was_already_committed: bool = False
+    """This user and identifier had committed before: nothing was done now."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowChangeBuilder:
+    """A change of rows being described; every `with_` returns a new builder.
+
+    >>> table.new_row_change_builder().delete("day < DATE '2024-01-01'")  # doctest: +SKIP
+    """
+
+    store: FileStore
+    commit_user: str | None = None
+    commit_identifier: int = BATCH_COMMIT_IDENTIFIER
+    properties: Mapping[str, str] = field(default_factory=dict)
+    dry_run: bool = False
+
+    def with_commit_user(self, user: str) -> "RowChangeBuilder":
+        """Name who changes. Running again under one (user, identifier) finds the first commit.
+
+        Writes count, too: a user who writes and changes rows numbers the commits.
+        """
+        return replace(self, commit_user=user)
+
+    def with_commit_identifier(self, identifier: int) -> "RowChangeBuilder":
+        """Number the commits of one user."""
+        return replace(self, commit_identifier=identifier)
+
+    def with_properties(self, properties: Mapping[str, str]) -> "RowChangeBuilder":
+        """Keep these texts in the snapshot."""
+        return replace(self, properties={**self.properties, **properties})
+
+    def with_dry_run(self) -> "RowChangeBuilder":
+        """Only count the rows that match."""
+        return replace(self, dry_run=True)
+
+    def delete(
+        self, where: Predicate | str, executor: TaskRunner | None = None
+    ) -> RowChangeOutcome:
+        """Delete the rows for which a predicate is true.
+
+        Where reads of a primary-key table leave level 0 out, as with deletion vectors, this and
+        `update` are seen after the next compaction.
+
+        Args:
+            where: A `Predicate`, or a text such as `price > 3 AND day IN ('2024-01-01')`.
+            executor: Who reads and writes; this process by default.
+
+        Raises:
+            InvalidInputError: The predicate does not fit the table.
+            UnsupportedFeatureError: The table does not take deletes; names the option.
+            CommitConflictError: Others changed the same rows too often; nothing was committed.
+            CommitUnknownError: The storage's answer was lost; run again as the same user with the
+                same identifier, which finds the commit if it happened.
+        """
+        predicate = self._bound(where)
+        done = self._committed()
+        if done is not None:
+            return done
+        check_writable(self.store.label, self.store.schema)
+        used = fields_of(predicate)
+        if used and not self.dry_run and used <= set(self.store.schema.partition_keys):
+            return self._drop(predicate)
+        check_deletable(self.store)
+        return self._run(predicate, None, executor)
+
+    def update(
+        self,
+        assignments: Mapping[str, Expression | Literal],
+        where: Predicate | str | None,
+        executor: TaskRunner | None = None,
+    ) -> RowChangeOutcome:
+        """Give the rows for which a predicate is true new values.
+
+        Args:
+            assignments: Column → value, or an expression over the row as it is
+                (`where.parse_expression`). Keys, partition, bucket and sequence columns stay.
+            where: As in `delete`; None updates every row.
+            executor: Who reads and writes; this process by default.
+
+        Raises:
+            InvalidInputError: Columns or values do not fit the table.
+            UnsupportedFeatureError: The table does not take updates; names the option.
+            CommitConflictError, CommitUnknownError: As in `delete`.
+        """
+        if not assignments:
+            raise InvalidInputError("An update needs a column to set.", kind="update-column")
+        predicate = None if where is None else self._bound(where)
+        bound = bind_assignments(assignments, self.store.schema)
+        done = self._committed()
+        if done is not None:
+            return done
+        check_writable(self.store.label, self.store.schema)
+        check_updatable(self.store, assignments)
+        return self._run(predicate, bound, executor)
+
+    def merge(
+        self,
+        rows: pa.Table,
+        *,
+        on: Sequence[str],
+        when_matched: WhenMatched | Mapping[str, Expression | Literal] = WhenMatched.UPDATE,
+        inserts: bool = True,
+        executor: MergeExecutor | None = None,
+    ) -> RowChangeOutcome:
+        """Merge rows into the table: what matches is updated or deleted, the rest inserted.
+
+        Args:
+            rows: The source, in this process's memory.
+            on: Columns, of both sides, in which a row and a source row are equal if they match;
+                of a primary-key table its primary key. Null equals nothing.
+            when_matched: What becomes of rows that match; a mapping says as `update` does which
+                columns take which values, and may name the source's (`source.price`).
+            inserts: Whether source rows without a match become rows of the table.
+            executor: Who reads and writes; this process by default.
+
+        Raises:
+            InvalidInputError: Source rows that are equal in `on` (kind `merge-duplicates`), or
+                columns and values that do not fit the table.
+            UnsupportedFeatureError: The table does not take such changes; names the option.
+            CommitConflictError, CommitUnknownError: As in `delete`.
+
+        Cost:
+            The source is sent to every task.
+        """
+        runner = executor or EmbeddedExecutor()
+        source = ArrowSource.of(self.store.label, self.store.schema, rows, on, runner)
+        return self.merge_from(source, when_matched=when_matched, inserts=inserts)
+
+    def merge_from(
+        self,
+        source: MergeSource,
+        *,
+        when_matched: WhenMatched | Mapping[str, Expression | Literal] = WhenMatched.UPDATE,
+        inserts: bool = True,
+    ) -> RowChangeOutcome:
+        """Merge like `merge`, rows that need not be in memory.
+
+        Raises:
+            As `merge`.
+        """
+        store = self.store
+        done = self._committed()
+        if done is not None:
+            return done
+        check_writable(store.label, store.schema)
+        if when_matched is WhenMatched.UPDATE:
+            names = [name for name in source.columns if name in store.schema.by_name]
+            when_matched = {n: SourceValue(n) for n in names if n not in source.on.names}
+        if isinstance(when_matched, WhenMatched):
+            if when_matched is WhenMatched.DELETE:
+                check_deletable(store)
+            keeps = when_matched is WhenMatched.KEEP
+            return self._run(_Merge(source=source, keeps=keeps, inserts=inserts), None, None)
+        bound = bind_assignments(when_matched, store.schema, source.columns)
+        check_updatable(store, when_matched)
+        return self._run(_Merge(source=source, keeps=not bound, inserts=inserts), bound, None)
+
+    def _bound(self, where: Predicate | str) -> Predicate:
+        predicate = parse_where(where) if isinstance(where, str) else where
+        return bind(predicate, self.store.schema)
+
+    def _committed(self) -> RowChangeOutcome | None:
+        if self.commit_user is None or self.dry_run:
+            return None
+        found = self.store.snapshots.find_commit(self.commit_user, self.commit_identifier)
+        if found is None:
+            return None
+        return RowChangeOutcome(snapshot=found, was_already_committed=True)
+
+    def _run(
+        self,
+        chosen: "Predicate | _Merge | None",
+        assignments: tuple[Assignment, ...] | None,
+        executor: TaskRunner | None,
+    ) -> RowChangeOutcome:
+        builder = replace(self, commit_user=self.commit_user or str(uuid.uuid4()))
+        merge = chosen if isinstance(chosen, _Merge) else None
+        run = _Run(
+            builder=builder,
+            predicate=chosen.source.predicate() if isinstance(chosen, _Merge) else chosen,
+            assignments=assignments,
+            merge=merge,
+            executor=executor or EmbeddedExecutor(),
+        )
+        for number in range(1, _MOST_PLANS + 1):
+            try:
+                return replace(replace(run).outcome(), plans=number)
+            except CommitConflictError as conflict:
+                if conflict.kind == _LOST_RACES or number == _MOST_PLANS:
+                    raise
+                logger.warning(
+                    "table %s: rows to change were changed by others: %s",
+                    self.store.label,
+                    conflict.message,
+                )
+        raise AssertionError("the last plan returns or raises")
+
+    def _drop(self, predicate: Predicate) -> RowChangeOutcome:
+        """Drop the partitions a predicate over partition columns is true for."""
+        store = self.store
+        latest = store.snapshots.latest()
+        if latest is None or not PartitionFilter.where(store, predicate).live_files(latest):
+            return RowChangeOutcome(snapshot=None, rows_matched=0)
+        check_segments(store, latest, "delete")
+        snapshot = FileStoreCommit(store).overwrite(
+            (),
+            commit_user=self.commit_user or str(uuid.uuid4()),
+            commit_identifier=self.commit_identifier,
+            predicate=predicate,
+            properties=self.properties,
+        )
+        manifests = store.manifests
+        delta = list(manifests.read_all(manifests.read_list(snapshot.delta_manifest_list)))
+        return RowChangeOutcome(
+            snapshot=snapshot,
+            rows_matched=dropped_rows(store, snapshot, delta),
+            files_deleted=len(delta),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Merge:
+    """The source of a change, and what becomes of rows."""
+
+    source: MergeSource
+    keeps: bool
+    """Rows that match stay as they are."""
+    inserts: bool
+
+
+@dataclass(kw_only=True)
+class _Run:
+    """One plan, and its commit."""
+
+    builder: RowChangeBuilder
+    predicate: Predicate | None
+    assignments: tuple[Assignment, ...] | None
+    merge: _Merge | None
+    executor: TaskRunner
+    messages: list[CommitMessage] = field(init=False, default_factory=list)
+    rows_matched: int = field(init=False, default=0)
+    rows_inserted: int = field(init=False, default=0)
+
+    def outcome(self) -> RowChangeOutcome:
+        """Plan, change and commit; what is not committed is deleted.
+
+        Raises:
+            CommitConflictError: Others changed the same rows meanwhile; kind `commit-retries` if
+                they were only faster.
+        """
+        snapshot = self.builder.store.snapshots.latest()
+        deletes = self.assignments is None and self.merge is None
+        plan = None
+        if snapshot is not None:
+            plan = plan_row_change(self.builder.store, snapshot, self.predicate, deletes=deletes)
+        try:
+            if plan is not None:
+                self._execute(plan)
+            self._insert()
+        except BaseException:
+            self._discard()
+            raise
+        with undone_on_sure_failure(self._discard):
+            committed = self._commit(snapshot)
+        increments = [message.data_increment for message in self.messages]
+        added = [file for increment in increments for file in increment.new_files]
+        return RowChangeOutcome(
+            snapshot=committed,
+            rows_matched=self.rows_matched,
+            rows_inserted=self.rows_inserted,
+            files_deleted=sum(len(increment.deleted_files) for increment in increments),
+            files_added=len(added),
+            rows_written=sum(file.row_count for file in added),
+        )
+
+    def _execute(self, plan: RowChangePlan) -> None:
+        builder, merge = self.builder, self.merge
+        self.rows_matched = plan.rows_dropped
+        change = RowChange(
+            read=plan.context,
+            write=change_write_context(builder.store, plan.snapshot),
+            assignments=self.assignments,
+            marks=builder.store.schema.typed_options.get(DELETION_VECTORS_ENABLED),
+            only_counts=builder.dry_run or (merge is not None and merge.keeps),
+        )
+        results = (
+            run_row_change(self.executor, change, plan.tasks)
+            if merge is None
+            else merge.source.change(change, plan.tasks)
+        )
+        for result in results:
+            self.rows_matched += result.rows_matched
+            self.messages += result.result.messages
+        if not builder.dry_run:
+            self.messages += plan.dropped
+
+    def _insert(self) -> None:
+        """Write the source rows that match nothing."""
+        if self.merge is None or not self.merge.inserts:
+            return
+        writing = WriteBuilder(store=self.builder.store)
+        written = self.merge.source.insert(None if self.builder.dry_run else writing.prepare)
+        self.rows_inserted = written.report.rows_in
+        self.messages += written.messages
+
+    def _commit(self, planned_on: Snapshot | None) -> Snapshot | None:
+        if not self.messages:
+            return None
+        builder = self.builder
+        keyed = builder.store.schema.has_primary_key
+        # Records of keys hold for the rows that were read, inserts for those that were not there.
+        guard = PlannedOn(
+            snapshot_id=0 if planned_on is None else planned_on.id, predicate=self.predicate
+        )
+        guarded = keyed or self.rows_inserted > 0
+        commit = FileStoreCommit(builder.store, planned_on=guard if guarded else None)
+        return commit.commit(
+            self.messages,
+            commit_user=builder.commit_user or "",
+            commit_identifier=builder.commit_identifier,
+            kind=CommitKind.APPEND if keyed else CommitKind.OVERWRITE,
+            properties=builder.properties,
+        )
+
+    def _discard(self) -> None:
+        discard(self.builder.store, self.messages, "a change")

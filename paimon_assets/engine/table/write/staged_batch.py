@@ -1,0 +1,152 @@
+"""A batch that is written and not committed yet, readable by anyone: write, audit, publish.
+
+    rows ─▶ files ─▶ branch `audit_…` ─▶ audit ─┬─ passes ─▶ one commit to the table; branch dropped
+                                                └─ raises ─▶ nothing committed; branch stays
+
+The branch holds the batch and nothing else, so that `<table>$branch_audit_…` reads exactly the rows
+that were refused, in any engine. Until it is dropped an orphan cleaning keeps its files; dropping
+it leaves them as orphans.
+"""
+
+import logging
+import uuid
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from paimon_assets.engine.contract.commit_message import (
+    CommitMessage,
+    CompactIncrement,
+    DataIncrement,
+)
+from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
+from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.managers.branch_manager import AUDIT_PREFIX
+from paimon_assets.engine.errors import NotFoundError, StorageError
+from paimon_assets.engine.spec.metadata.snapshot import FIRST_SNAPSHOT_ID, Snapshot
+from paimon_assets.engine.spec.options.all_options import BRANCH
+from paimon_assets.engine.spec.options.scan_options import IncrementalMode
+from paimon_assets.engine.table.read.read_builder import ReadBuilder
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StagedBatch:
+    """Rows that a write is about to commit."""
+
+    store: FileStore
+    """The branch that holds them, and only them."""
+    snapshot: Snapshot
+
+    @property
+    def name(self) -> str:
+        """What commands and other engines call it: `database.table$branch_audit_…`."""
+        return self.store.label
+
+    @property
+    def branch(self) -> str:
+        """The branch."""
+        return self.store.paths.branch
+
+    @property
+    def physical_rows(self) -> int:
+        """Rows in the batch's files; those of one key are merged when they are read."""
+        return self.snapshot.total_record_count
+
+    def new_read_builder(self) -> ReadBuilder:
+        """Begin to describe a read of the batch; of each key its last row, deletes left out."""
+        if not self.store.schema.has_primary_key:
+            return ReadBuilder(store=self.store)
+        return batch_read(self.store, self.snapshot)  # also what waits for a compaction
+
+
+Audit = Callable[[StagedBatch], None]
+"""Judges a batch; what it raises keeps the batch from being committed."""
+
+
+def batch_read(store: FileStore, snapshot: Snapshot) -> ReadBuilder:
+    """Begin to describe a read of what one APPEND snapshot added."""
+    read = ReadBuilder(store=store)
+    return read.between(snapshot.id - 1, snapshot.id, IncrementalMode.DELTA)
+
+
+def stage(store: FileStore, messages: Sequence[CommitMessage], branch: str) -> StagedBatch:
+    """Show the rows of messages on a branch of their own.
+
+    Args:
+        store: The table.
+        messages: Of one write; they can still be committed.
+        branch: Name of the branch without its prefix; one of an earlier try is replaced.
+
+    Raises:
+        StorageError: The storage failed.
+
+    Cost:
+        A copy of the schemas, and one small commit.
+    """
+    name = f"{AUDIT_PREFIX}{branch}"
+    branches = store.branches
+    if branches.exists(name):
+        branches.delete(name)
+    branches.create(name)
+    staged = store.with_options({BRANCH.key: name})
+    snapshot = FileStoreCommit(staged).commit(
+        [_rows_only(message) for message in messages],
+        commit_user=str(uuid.uuid4()),
+        commit_identifier=FIRST_SNAPSHOT_ID,
+    )
+    return StagedBatch(store=staged, snapshot=snapshot)
+
+
+def _rows_only(message: CommitMessage) -> CommitMessage:
+    files = DataIncrement(new_files=message.data_increment.new_files)
+    return replace(message, data_increment=files, compact_increment=CompactIncrement())
+
+
+def unstage(store: FileStore, batch: StagedBatch) -> None:
+    """Drop the branch of a batch, and what was written for the branch alone.
+
+    What cannot be deleted is left for an orphan cleaning.
+    """
+    manifests, snapshot = batch.store.manifests, batch.snapshot
+    lists = (snapshot.base_manifest_list, snapshot.delta_manifest_list)
+    try:
+        names = {meta.file_name for name in lists for meta in manifests.read_list(name)}
+        store.branches.delete(batch.branch)
+        for name in (*names, *lists):
+            store.manifests.delete(name)
+    except (StorageError, NotFoundError):
+        logger.warning("table %s: branch '%s' is left", store.label, batch.branch, exc_info=True)
+
+
+def drop_staged(store: FileStore, *, before_millis: int) -> list[str]:
+    """Drop the branches of batches that were staged before a time; return their names.
+
+    Their files become orphans.
+
+    Cost:
+        A listing; a snapshot and a deletion for each.
+    """
+    old = [
+        name
+        for name in staged_names(store.branches.list())
+        if _staged_millis(store, name) < before_millis
+    ]
+    for name in old:
+        store.branches.delete(name)
+    return old
+
+
+def _staged_millis(store: FileStore, name: str) -> int:
+    """Return when a batch was staged; directories of object stores have no time."""
+    branch = store.with_options({BRANCH.key: name})
+    snapshot = branch.snapshots.latest()
+    if snapshot is not None:
+        return snapshot.time_millis
+    schemas = store.file_io.list_directory(branch.paths.schema_directory)
+    return max(status.modified_ms for status in schemas)
+
+
+def staged_names(branches: Iterable[str]) -> list[str]:
+    """Return the branches that hold a batch, sorted."""
+    return sorted(name for name in branches if name.startswith(AUDIT_PREFIX))

@@ -1,0 +1,331 @@
+"""WriteBuilder: rows → data files → one snapshot."""
+
+import logging
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+
+import pyarrow as pa
+
+from paimon_assets.engine.contract.commit_message import CommitMessage, WriteReport
+from paimon_assets.engine.contract.context import WriteContext
+from paimon_assets.engine.contract.executor import Executor
+from paimon_assets.engine.control.commit.abort import (
+    abort,
+    delete_changelogs,
+    undone_on_sure_failure,
+)
+from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
+from paimon_assets.engine.control.commit.partition_filter import (
+    PartitionFilter,
+    PartitionSpec,
+    bound_spec,
+)
+from paimon_assets.engine.control.commit.planned_on import KEYS_MOVED
+from paimon_assets.engine.control.features import check_writable
+from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.write.hash_indexes import hash_indexes
+from paimon_assets.engine.control.write.key_bootstrap import key_bootstrap
+from paimon_assets.engine.control.write.write_planning import writer_state
+from paimon_assets.engine.embedded import EmbeddedExecutor
+from paimon_assets.engine.errors import (
+    CommitConflictError,
+    StorageError,
+    UnsupportedFeatureError,
+)
+from paimon_assets.engine.spec.metadata.snapshot import (
+    BATCH_COMMIT_IDENTIFIER,
+    CommitKind,
+    Snapshot,
+)
+from paimon_assets.engine.spec.options.all_options import BUCKET, DYNAMIC_PARTITION_OVERWRITE
+from paimon_assets.engine.spec.options.file_options import WRITE_MERGE_SCHEMA
+from paimon_assets.engine.spec.predicate.predicate import Predicate, bind
+from paimon_assets.engine.spec.schema.schema import BucketMode
+from paimon_assets.engine.table.schema.schema_merging import merged_with
+from paimon_assets.engine.table.write.staged_batch import Audit, stage, unstage
+
+logger = logging.getLogger(__name__)
+
+RowsT = TypeVar("RowsT")
+
+_LOOKED_UP = frozenset({BucketMode.HASH_DYNAMIC, BucketMode.KEY_DYNAMIC})
+"""Where a writer asks an index for the bucket of a key."""
+_MOST_WRITES = 5
+"""How often rows are written anew when others bring keys to the same place meanwhile."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overwrite:
+    """Which partitions a write replaces."""
+
+    is_dynamic: bool
+    """Those its rows lie in."""
+    predicate: Predicate | None = None
+    """Else those it is true for; None replaces the whole table."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteOutcome:
+    """What a write did."""
+
+    snapshot: Snapshot | None
+    """The snapshot that holds the rows; None if there was nothing to commit."""
+    report: WriteReport
+    was_already_committed: bool = False
+    """This user and identifier had committed before: nothing was written now."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteBuilder:
+    """A write being described; every `with_` returns a new builder."""
+
+    store: FileStore
+    commit_user: str | None = None
+    commit_identifier: int = BATCH_COMMIT_IDENTIFIER
+    properties: Mapping[str, str] = field(default_factory=dict)
+    commit_empty: bool = False
+    last_check: Callable[[], None] | None = None
+    overwrites: Overwrite | None = None
+    audit: Audit | None = None
+    audit_branch: str = ""
+
+    def with_commit_user(self, user: str) -> "WriteBuilder":
+        """Name the writer. Writing again under one (user, identifier) finds the first commit."""
+        return replace(self, commit_user=user)
+
+    def with_commit_identifier(self, identifier: int) -> "WriteBuilder":
+        """Number the commits of one user, such as a stream's batches."""
+        return replace(self, commit_identifier=identifier)
+
+    def with_properties(self, properties: Mapping[str, str]) -> "WriteBuilder":
+        """Keep these texts in the snapshot."""
+        return replace(self, properties={**self.properties, **properties})
+
+    def with_empty_commits(self) -> "WriteBuilder":
+        """Make a snapshot even if no row was written."""
+        return replace(self, commit_empty=True)
+
+    def with_overwrite(self, partition: PartitionSpec | None = None) -> "WriteBuilder":
+        """Let the rows take the place of what is there, in one snapshot.
+
+        Args:
+            partition: Partition column → value, perhaps of some partition columns only: replaces
+                these partitions, and without rows empties them; rows of others are refused. An
+                empty mapping means the whole table. None means the partitions that the rows lie in
+                (the whole table, if it has none or `dynamic-partition-overwrite` is false).
+
+        Raises:
+            InvalidInputError: Kind `partition-spec` or `literal`; names the column.
+        """
+        schema = self.store.schema
+        dynamic = bool(schema.partition_keys) and schema.typed_options.get(
+            DYNAMIC_PARTITION_OVERWRITE
+        )
+        if partition is None and dynamic:
+            return self.with_dynamic_overwrite()
+        predicate = bound_spec(schema, partition or {}, table=self.store.label)
+        return replace(self, overwrites=Overwrite(is_dynamic=False, predicate=predicate))
+
+    def with_dynamic_overwrite(self) -> "WriteBuilder":
+        """Let the rows take the place of the partitions they lie in; no rows change nothing."""
+        return replace(self, overwrites=Overwrite(is_dynamic=True))
+
+    def with_overwrite_where(self, predicate: Predicate) -> "WriteBuilder":
+        """Let the rows take the place of the partitions a predicate is true for.
+
+        Without rows these become empty; rows of other partitions are refused.
+
+        Raises:
+            InvalidInputError: Kind `partition-spec` for a column that is none of the partition
+                keys, `literal` for a value that is none of its column.
+        """
+        bound = bind(predicate, self.store.schema)
+        PartitionFilter.where(self.store, bound)
+        return replace(self, overwrites=Overwrite(is_dynamic=False, predicate=bound))
+
+    def with_last_check(self, check: Callable[[], None]) -> "WriteBuilder":
+        """Call `check` when all rows are written and none is committed; what it raises undoes them.
+
+        It tells, for example, whether the source of the rows is still what it was.
+        """
+        return replace(self, last_check=check)
+
+    def with_audit(self, audit: Audit, *, branch: str = "") -> "WriteBuilder":
+        """Judge the rows when all are written and none is committed (`staged_batch`).
+
+        Args:
+            audit: What it raises is raised by the write: nothing is committed, and the rows stay
+                readable on a branch.
+            branch: Name of that branch, after its prefix; a random one by default.
+        """
+        return replace(self, audit=audit, audit_branch=branch or uuid.uuid4().hex[:8])
+
+    def write(self, rows: RowsT, executor: Executor[RowsT] | None = None) -> WriteOutcome:
+        """Write rows and commit them as one snapshot, once.
+
+        Args:
+            rows: What the executor takes: Arrow here, also a Spark DataFrame there. They hold the
+                table's columns by name, in any order.
+            executor: Who writes; this process by default.
+
+        Raises:
+            InvalidInputError: Rows do not fit the table; nothing was committed.
+            CommitConflictError: Too many other writers, or kind `keys-changed`: others gave keys a
+                bucket meanwhile; nothing was committed, files were removed.
+            CommitUnknownError: The storage's answer was lost; look before trying again under the
+                same user and identifier, which finds the commit if it happened.
+        """
+        committed = self.find_committed()
+        if committed is not None:
+            return WriteOutcome(
+                snapshot=committed, report=WriteReport(), was_already_committed=True
+            )
+        chosen: Executor[Any] = executor or EmbeddedExecutor()
+        if not self.store.schema.typed_options.get(WRITE_MERGE_SCHEMA):
+            return self.write_as_is(rows, chosen)
+        return self.with_schema_of(chosen.row_schema(rows)).write_as_is(rows, chosen)
+
+    def with_schema_of(self, rows: pa.Schema) -> "WriteBuilder":
+        """Add columns of rows that the table lacks, if `write.merge-schema` asks for it.
+
+        `write` does so itself.
+
+        Raises:
+            InvalidInputError: A new column cannot be one; nothing was changed.
+        """
+        return replace(self, store=merged_with(self.store, rows))
+
+    def write_as_is(self, rows: RowsT, executor: Executor[RowsT]) -> WriteOutcome:
+        """Write and commit like `write`, without looking for an earlier commit or new columns.
+
+        Where others gave keys a bucket meanwhile, the rows are written anew, a few times; a stream
+        of rows is read once, so it is not.
+        """
+        more = 0 if isinstance(rows, pa.RecordBatchReader) else _MOST_WRITES - 1
+        for _ in range(more):
+            try:
+                return self._write_once(rows, executor)
+            except CommitConflictError as error:
+                if error.kind not in KEYS_MOVED:
+                    raise
+                logger.warning("table %s: written anew, %s", self.store.label, error.message)
+        return self._write_once(rows, executor)
+
+    def _write_once(self, rows: RowsT, executor: Executor[RowsT]) -> WriteOutcome:
+        result = executor.map_rows(self.prepare(), rows)
+        self._check_last(result.messages)
+        empties = self.overwrites is not None and not self.overwrites.is_dynamic
+        if not result.messages and not self.commit_empty and not empties:
+            return WriteOutcome(snapshot=None, report=result.report)
+        commit = self.commit if self.audit is None else self._commit_audited
+        return WriteOutcome(snapshot=commit(result.messages), report=result.report)
+
+    def _commit_audited(self, messages: Sequence[CommitMessage]) -> Snapshot:
+        with undone_on_sure_failure(lambda: self.abort(messages)):
+            batch = stage(self.store, messages, self.audit_branch)
+        if self.audit is not None:
+            self.audit(batch)
+        with undone_on_sure_failure(lambda: unstage(self.store, batch)):
+            snapshot = self.commit(messages)
+        unstage(self.store, batch)
+        return snapshot
+
+    def _check_last(self, messages: Sequence[CommitMessage]) -> None:
+        if self.last_check is None:
+            return
+        try:
+            self.last_check()
+        except BaseException:
+            self.abort(messages)
+            raise
+
+    def find_committed(self) -> Snapshot | None:
+        """Return the snapshot this user and identifier made before, if any."""
+        if self.commit_user is None:
+            return None
+        return self.store.snapshots.find_commit(self.commit_user, self.commit_identifier)
+
+    def prepare(self) -> WriteContext:
+        """Return what a writer must know, read from the newest snapshot."""
+        store = self.store
+        check_writable(store.label, store.schema)
+        self._check_crossing()
+        # Of what an overwrite replaces, nothing counts: neither numbers nor bucket counts.
+        latest = None if self.overwrites else store.snapshots.latest()
+        state = writer_state(store, latest)
+        return WriteContext(
+            table=store.label,
+            table_path=store.table_path,
+            schema=store.schema,
+            bucket_states=state.bucket_states,
+            partition_buckets=state.differing_from(store.schema.typed_options.get(BUCKET)),
+            hash_indexes=hash_indexes(store, latest),
+            key_read=key_bootstrap(store, latest),
+            keys_known_at=self._keys_known_at(latest),
+            partitions=self.overwrites.predicate if self.overwrites else None,
+            file_io=store.file_io.spec,
+        )
+
+    def _keys_known_at(self, latest: Snapshot | None) -> int | None:
+        if self.overwrites is not None or self.store.schema.bucket_mode not in _LOOKED_UP:
+            return None
+        return 0 if latest is None else latest.id
+
+    def _check_crossing(self) -> None:
+        """Refuse to replace some partitions where keys of the others may lie in the new rows."""
+        over, schema = self.overwrites, self.store.schema
+        if over is None or schema.bucket_mode is not BucketMode.KEY_DYNAMIC:
+            return
+        if over.is_dynamic or over.predicate is not None:
+            raise UnsupportedFeatureError(
+                f"Table '{self.store.label}' is overwritten as a whole only: keys may change "
+                "partition, and rows of other partitions may have the new rows' keys.",
+                kind="overwrite-cross-partition",
+                details={"table": self.store.label},
+            )
+
+    def commit(self, messages: Sequence[CommitMessage]) -> Snapshot:
+        """Commit messages as one snapshot; on a sure failure their files are removed."""
+        with undone_on_sure_failure(lambda: self.abort(messages)):
+            snapshot = self._commit(messages)
+        if self.overwrites is not None:
+            self._drop_changelogs(messages)
+        return snapshot
+
+    def _commit(self, messages: Sequence[CommitMessage]) -> Snapshot:
+        commit = FileStoreCommit(self.store)
+        user = self.commit_user or str(uuid.uuid4())
+        if self.overwrites is None:
+            return commit.commit(
+                messages,
+                commit_user=user,
+                commit_identifier=self.commit_identifier,
+                kind=CommitKind.APPEND,
+                properties=self.properties,
+            )
+        written = frozenset(message.partition for message in messages)
+        return commit.overwrite(
+            messages,
+            commit_user=user,
+            commit_identifier=self.commit_identifier,
+            partitions=written if self.overwrites.is_dynamic else None,
+            predicate=self.overwrites.predicate,
+            properties=self.properties,
+        )
+
+    def _drop_changelogs(self, messages: Sequence[CommitMessage]) -> None:
+        """Delete changelog files no snapshot names; what cannot be deleted is left as an orphan."""
+        try:
+            delete_changelogs(self.store, messages)
+        except StorageError:
+            logger.warning(
+                "table %s: changelog files of an overwrite are left",
+                self.store.label,
+                exc_info=True,
+            )
+
+    def abort(self, messages: Sequence[CommitMessage]) -> None:
+        """Remove the files of messages that will never be committed."""
+        abort(self.store, messages)

@@ -1,0 +1,210 @@
+"""`spark.read.format("paimon_assets")`: Paimon tables as a Python Data Source.
+
+    spark.read.format("paimon_assets").option("warehouse", "/w").option("table", "db.t").load()
+
+Options: `path` (a table directory), or `warehouse` and `table` (`db.t`, `db.t$snapshots`);
+`columns` (`id,amount`); `where` (`dt = '2024-01-01' AND amount > 3`); Paimon's own keys such as
+`scan.snapshot-id`; those of the storage, such as `s3.endpoint`. What `register` was given serves
+where a read names nothing else, and stays out of plans: give secrets there.
+
+Spark does not tell a Python Data Source which columns are needed. It could tell it which rows (4.1
+and later), but keeps what was planned so for further actions of the same DataFrame, whatever they
+filter. So name what to read by `columns` and `where`, or use `spark.tables.to_spark`. What is kept
+is also the snapshot: a DataFrame reads that of its first action, and one loaded anew the newest.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import ClassVar
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceWriter,
+    InputPartition,
+)
+from pyspark.sql.types import StructType
+
+from paimon_assets.engine.contract.wire.wire import dump_read_context, dump_split
+from paimon_assets.engine.errors import InvalidInputError, NotFoundError
+from paimon_assets.engine.table.read.read_builder import Plan, ReadBuilder
+from paimon_assets.engine.table.table import Table
+from paimon_assets.spark.data_source.data_source_stream import TableStreamReader
+from paimon_assets.spark.data_source.data_source_system import SystemTableReader, system_schema
+from paimon_assets.spark.data_source.data_source_writer import TableWriter
+from paimon_assets.spark.data_source.location import WAREHOUSE, WHERE, Location
+from paimon_assets.spark.failure import encoded_errors
+from paimon_assets.spark.types import spark_arrow_schema, to_spark_schema
+from paimon_assets.spark.worker import read_split_rows
+
+FORMAT = "paimon_assets"
+"""Name of the data source."""
+
+
+def register(
+    session: SparkSession,
+    *,
+    warehouse: str | None = None,
+    options: Mapping[str, str] | None = None,
+) -> None:
+    """Make `format("paimon_assets")` known to a session; a second call replaces the first.
+
+    Args:
+        session: Whose tasks, and whose driver, can import this package.
+        warehouse: For reads and writes that name a `table` only.
+        options: Of the storage, such as `s3.secret-key`; never part of a plan.
+    """
+    defaults = {**(options or {}), **({} if warehouse is None else {WAREHOUSE: warehouse})}
+    chosen: type[DataSource] = PaimonDataSource
+    if defaults:
+        chosen = type("PaimonDataSource", (PaimonDataSource,), {"defaults": defaults})
+    session.dataSource.register(chosen)
+
+
+class PaimonDataSource(DataSource):
+    """One table, for one read or write of Spark. Spark makes it, see `register`."""
+
+    defaults: ClassVar[Mapping[str, str]] = {}
+    """Options of `register`; those of the read win."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the name of the format."""
+        return FORMAT
+
+    def schema(self) -> StructType:
+        """Return the columns of the table at the time travelled to, as Spark's types."""
+        with encoded_errors():
+            location = self._location
+            if not location.is_system_table:
+                return to_spark_schema(_read(location, location.table()).fields())
+            return _chosen(system_schema(location), location.columns)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Return who plans and reads.
+
+        Args:
+            schema: Columns to read, some or all of the table's.
+
+        Raises:
+            WorkerError: With the `PaimonError` inside: there is no such table or column, or a
+                column has another type than it had.
+        """
+        with encoded_errors():
+            location = self._location
+            if location.is_system_table:
+                _refuse_where(location)
+                have = _chosen(system_schema(location), schema.fieldNames())
+                _check_types(schema, have)
+                return SystemTableReader(location, schema)
+            return TableReader(_read_as(schema, location, location.table()), schema)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
+        """Return who follows the table; see `data_source_stream`."""
+        with encoded_errors():
+            table = self._location.table()
+            return TableStreamReader(table, _read_as(schema, self._location, table), schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # noqa: FBT001
+        """Return who writes; see `TableWriter`."""
+        with encoded_errors():
+            return TableWriter.of(self._location, schema, overwrite=overwrite)
+
+    @property
+    def _location(self) -> Location:
+        return Location.of(self.options, self.defaults)
+
+
+class SplitPartition(InputPartition):
+    """One split, as its wire bytes."""
+
+
+class SplitReader(DataSourceReader):
+    """What a task needs to read splits; its predicate is part of the context."""
+
+    def __init__(self, context: bytes, schema: pa.Schema) -> None:
+        self._context = context
+        self._schema = schema
+
+    def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
+        """Read one split; Spark calls it with None if there are none."""
+        if partition is not None:
+            yield from read_split_rows(self._context, partition.value, self._schema)
+
+
+class TableReader(DataSourceReader):
+    """Plans one read on the driver."""
+
+    def __init__(self, read: ReadBuilder, schema: StructType) -> None:
+        self._read = read
+        self._schema = schema
+
+    @cached_property
+    def _plan(self) -> Plan:
+        with encoded_errors():
+            return self._read.plan()
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Return one partition a split."""
+        return [SplitPartition(dump_split(split)) for split in self._plan.splits]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Read one split; tasks do it by the `SplitReader` they get instead."""
+        make, parts = self.__reduce__()
+        return make(*parts).read(partition)
+
+    def __reduce__(self) -> tuple[type[SplitReader], tuple[bytes, pa.Schema]]:
+        # Spark sends its reader to the tasks: they get the plan's context, and no metadata.
+        context = dump_read_context(self._plan.context)
+        return SplitReader, (context, spark_arrow_schema(self._schema))
+
+
+def _read(location: Location, table: Table) -> ReadBuilder:
+    read = table.new_read_builder().with_options(location.table_options)
+    return read.with_columns(location.columns).with_filter(location.where)
+
+
+def _read_as(schema: StructType, location: Location, table: Table) -> ReadBuilder:
+    read = _read(location, table).with_columns(schema.fieldNames())
+    _check_types(schema, to_spark_schema(read.fields()))
+    return read
+
+
+def _refuse_where(location: Location) -> None:
+    if location.where is not None:
+        raise InvalidInputError(
+            "System tables take no option 'where'; filter the DataFrame.",
+            kind="spark-options",
+            details={"option": WHERE},
+        )
+
+
+def _chosen(schema: StructType, names: Sequence[str] | None) -> StructType:
+    """Return some columns of a schema."""
+    if names is None:
+        return schema
+    unknown = [name for name in names if name not in schema.fieldNames()]
+    if unknown:
+        raise NotFoundError(
+            f"Column '{unknown[0]}' does not exist; there are {', '.join(schema.fieldNames())}.",
+            kind="column-not-found",
+            details={"column": unknown[0]},
+        )
+    return StructType([schema[name] for name in names])
+
+
+def _check_types(asked: StructType, have: StructType) -> None:
+    """Refuse columns whose type is not the table's: Spark would misread the batches."""
+    for wanted, column in zip(asked.fields, have.fields, strict=True):
+        # Whether nulls may be inside is no matter of the batches.
+        asked_type, type_now = wanted.dataType.simpleString(), column.dataType.simpleString()
+        if asked_type != type_now:
+            raise InvalidInputError(
+                f"Column '{wanted.name}' is {type_now} in the table, and {asked_type} in the "
+                "DataFrame; load it again, or cast after loading.",
+                kind="spark-type",
+                details={"column": wanted.name},
+            )

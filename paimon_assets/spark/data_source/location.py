@@ -1,0 +1,91 @@
+"""Location: which table the options of `format("paimon_assets")` name, and how to open it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from paimon_assets.engine.control.catalog.catalog import Identifier
+from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.fileio.opening import scheme_of
+from paimon_assets.engine.table.api import open_catalog, open_table
+from paimon_assets.engine.table.system import GlobalSystemTable, SystemTable
+from paimon_assets.engine.table.table import Table
+from paimon_assets.engine.table.table_name import TableName
+
+PATH, WAREHOUSE, TABLE, COLUMNS, WHERE = "path", "warehouse", "table", "columns", "where"
+_OWN = frozenset({PATH, WAREHOUSE, TABLE, COLUMNS, WHERE})
+_S3 = ("s3.", "s3a.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Location:
+    """A table by name or path; plain values, so that it can be opened anywhere."""
+
+    options: Mapping[str, str] = field(repr=False)
+    """Those of a read or write; credentials among them."""
+
+    @classmethod
+    def of(cls, given: Mapping[str, str], defaults: Mapping[str, str]) -> "Location":
+        """Join what a read says with what `register` was told.
+
+        Raises:
+            InvalidInputError: Neither names a table.
+        """
+        options = {**defaults, **given}
+        if PATH in options:
+            return cls(options=options)
+        missing = [key for key in (WAREHOUSE, TABLE) if key not in options]
+        if missing:
+            raise InvalidInputError(
+                f"The Spark format needs the option '{missing[0]}'; give 'path', or 'warehouse' "
+                "and 'table' (database.table).",
+                kind="spark-options",
+                details={"option": missing[0]},
+            )
+        return cls(options=options)
+
+    @property
+    def table_options(self) -> dict[str, str]:
+        """The options of Paimon's own, such as `scan.snapshot-id`."""
+        root = self.options.get(PATH) or self.options[WAREHOUSE]
+        storage = (f"{scheme_of(root)}.", *_S3)
+        return {
+            key: value
+            for key, value in self.options.items()
+            if key not in _OWN and not key.startswith(storage)
+        }
+
+    @property
+    def columns(self) -> list[str] | None:
+        """The columns asked for, None for all."""
+        text = self.options.get(COLUMNS)
+        return None if text is None else [name.strip() for name in text.split(",")]
+
+    @property
+    def where(self) -> str | None:
+        """The filter asked for, None for all rows."""
+        return self.options.get(WHERE)
+
+    @property
+    def is_system_table(self) -> bool:
+        """Whether the name is one of a system table, such as `db.t$snapshots` or `sys.tables`."""
+        if PATH in self.options:
+            return False
+        return self._name.is_system_table
+
+    def table(self) -> Table:
+        """Open the table."""
+        if PATH in self.options:
+            return open_table(self.options[PATH], self.options)
+        catalog = open_catalog(self.options[WAREHOUSE], self.options)
+        return catalog.get_table(self.options[TABLE])
+
+    def system_table(self) -> SystemTable | GlobalSystemTable:
+        """Open the system table."""
+        of_catalog = {key: value for key, value in self.options.items() if key not in _OWN}
+        catalog = open_catalog(self.options[WAREHOUSE], of_catalog)
+        options = None if self._name.is_global else self.table_options
+        return catalog.get_system_table(self.options[TABLE], options=options)
+
+    @property
+    def _name(self) -> TableName:
+        return TableName.parse(Identifier.parse(self.options[TABLE]))

@@ -1,0 +1,1 @@
+"""Tables ⇄ DataFrames: reads, writes, merges, streams and files."""

@@ -1,0 +1,265 @@
+"""The rows of a DataFrame merged into a table, in one snapshot, once.
+
+    DataFrame ─▶ with keys, on disk ─┬─ bounds ─▶ plan (engine) ─▶ tasks ─▶ keys in their files
+                                     │                                            │
+                                     ├─ join ◀────────────────────────────────────┘
+                                     │    └─ repartition(task) ─ row change (engine) ─▶ messages
+                                     └─ rows that matched nothing ─ write ────────────▶ messages
+
+The source is evaluated once. It never comes to the driver, and of a large one a task gets the rows
+that match its files only.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import pyarrow as pa
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # ships no types
+from pyspark import StorageLevel
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sf
+from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, StructType
+
+from paimon_assets.engine.contract.commit_message import WriteReport, WriteResult
+from paimon_assets.engine.contract.merge_on import MergeOn
+from paimon_assets.engine.contract.tasks.row_change_task import (
+    RowChange,
+    RowChangeResult,
+    RowChangeTask,
+    dump_row_change,
+    dump_row_change_task,
+    load_row_change_result,
+)
+from paimon_assets.engine.contract.wire.wire import load_error
+from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.predicate.expression import Expression
+from paimon_assets.engine.spec.predicate.predicate import Predicate
+from paimon_assets.engine.spec.schema.schema import TableSchema
+from paimon_assets.engine.spec.types.literals import Literal
+from paimon_assets.engine.table.table import Table
+from paimon_assets.engine.table.write.merge_source import Prepare, WhenMatched, duplicates
+from paimon_assets.engine.table.write.row_change import RowChangeBuilder, RowChangeOutcome
+from paimon_assets.spark.dataframes.merge_worker import (
+    BOUNDS_SCHEMA,
+    TASKS_SCHEMA,
+    SourceRows,
+    change_tasks,
+    source_bounds,
+    task_keys,
+    with_keys,
+)
+from paimon_assets.spark.executor import SparkExecutor, parallelism
+from paimon_assets.spark.failure import typed_errors
+from paimon_assets.spark.packing import ddl, unpack
+from paimon_assets.spark.shuffle import partition_slots
+from paimon_assets.spark.task_jobs import dealt
+from paimon_assets.spark.types import from_spark_schema, spark_arrow_schema
+from paimon_assets.spark.worker import ANSWER_SCHEMA
+
+_TASKS_A_CORE = 4
+_BROADCAST_BYTES = 8 * 1024 * 1024
+
+
+def merge_dataframe(
+    target: Table | RowChangeBuilder,
+    frame: DataFrame,
+    *,
+    on: Sequence[str],
+    when_matched: WhenMatched | Mapping[str, Expression | Literal] = WhenMatched.UPDATE,
+    inserts: bool = True,
+) -> RowChangeOutcome:
+    """Merge a DataFrame into a table: what matches is updated or deleted, the rest inserted.
+
+    Args:
+        target: A table, or any change described by `table.new_row_change_builder()`.
+        frame: The source, of any size; evaluated once, and kept on the executors' disks meanwhile.
+        on: As in `RowChangeBuilder.merge`.
+        when_matched: As there.
+        inserts: As there.
+
+    Raises:
+        As `RowChangeBuilder.merge`; also what evaluating the DataFrame raises.
+
+    Cost:
+        Reads the columns `on` of the files that may match, joins them with the source, and shuffles
+        the rows that match. A task holds the source rows that match its files: those of a bucket,
+        or of files of `source.split.target-size` together.
+
+    >>> merge_dataframe(table, frame, on=["id"], when_matched=WhenMatched.KEEP)  # doctest: +SKIP
+    """
+    builder = target.new_row_change_builder() if isinstance(target, Table) else target
+    store = builder.store
+    with closing(FrameSource.of(store.label, store.schema, frame, on)) as source:
+        return builder.merge_from(source, when_matched=when_matched, inserts=inserts)
+
+
+@dataclass(kw_only=True)
+class FrameSource:
+    """A `MergeSource` on Spark. It holds disk space until it is closed."""
+
+    on: MergeOn
+    frame: DataFrame
+    schema: TableSchema
+    """Of the table."""
+    broadcast_bytes: int = _BROADCAST_BYTES
+    """A source of so many bytes is sent to the tasks that read keys; of a larger one, rows and keys
+    meet in a shuffle."""
+    _rows: DataFrame | None = field(init=False, default=None)
+    """The source rows with their keys."""
+    _matched: DataFrame | None = field(init=False, default=None)
+    """Those that match, with the task of what they match; one that matches in several, often."""
+    _size: int = field(init=False, default=0)
+
+    @classmethod
+    def of(
+        cls, table: str, schema: TableSchema, frame: DataFrame, on: Sequence[str]
+    ) -> "FrameSource":
+        """Check the columns of a source; nothing is evaluated yet.
+
+        Raises:
+            NotFoundError, InvalidInputError: As `MergeOn.of`; also kind `spark-type` for types
+                Paimon does not have, `input-columns` for columns that occur twice.
+        """
+        from_spark_schema(frame.schema)
+        twice = sorted({name for name in frame.columns if frame.columns.count(name) > 1})
+        if twice:
+            raise InvalidInputError(
+                f"The rows to merge into table '{table}' have columns that occur twice: "
+                f"{', '.join(twice)}.",
+                kind="input-columns",
+                details={"table": table, "column": twice[0]},
+            )
+        checked = MergeOn.of(table, schema, on, frame.columns)
+        return cls(on=checked, frame=frame, schema=schema)
+
+    @property
+    def columns(self) -> Sequence[str]:
+        """See `MergeSource`."""
+        return self.frame.columns
+
+    @cached_property
+    def _source(self) -> SourceRows:
+        return SourceRows(schema=spark_arrow_schema(self.frame.schema), on=self.on)
+
+    @cached_property
+    def _key_fields(self) -> list[StructField]:
+        return [
+            StructField(name, BinaryType() if kind == pa.binary() else LongType())
+            for name, kind in zip(self._source.key_names, self.on.key_types(), strict=True)
+        ]
+
+    def predicate(self) -> Predicate | None:
+        """See `MergeSource`; evaluates the DataFrame."""
+        source = self._source
+        given = zip(source.column_names, self.frame.schema.fields, strict=True)
+        fields = [StructField(name, column.dataType) for name, column in given]
+        keyed = StructType([StructField("size", LongType()), *self._key_fields, *fields])
+        evaluated = self.frame.mapInArrow(with_keys(source), keyed)
+        self._rows = rows = evaluated.persist(StorageLevel.DISK_ONLY)
+        bounded = rows.select("size", *source.on_names)
+        with typed_errors():
+            parts = bounded.mapInArrow(source_bounds(source), ddl(BOUNDS_SCHEMA)).collect()
+            self._refuse_duplicates(rows)
+        self._size = sum(part["size"] for part in parts)
+        schema = source.bounds_schema
+        found = [unpack(bytes(part.bounds), schema) for part in parts if part.bounds is not None]
+        return self.on.predicate(pa.Table.from_batches(found, schema))
+
+    def _refuse_duplicates(self, rows: DataFrame) -> None:
+        source = self._source
+        examples = [sf.first(name).alias(name) for name in source.on_names]
+        groups = rows.dropna(subset=source.key_names).groupBy(*source.key_names)
+        double = groups.agg(sf.count("*").alias("rows"), *examples).where("rows > 1")
+        count, *example = double.agg(sf.count("*"), *examples).collect()[0]
+        if count:
+            raise duplicates(self.on, count, dict(zip(self.on.names, example, strict=True)))
+
+    def _evaluated(self) -> DataFrame:
+        if self._rows is None:
+            raise ValueError("the predicate of a source is asked for first")
+        return self._rows
+
+    def change(
+        self, change: RowChange, tasks: Sequence[RowChangeTask]
+    ) -> Iterator[RowChangeResult]:
+        """See `MergeSource`; one that fails lets the others end."""
+        self._forget_matches()
+        if not tasks:
+            return
+        session, source, shared = self.frame.sparkSession, self._source, dump_row_change(change)
+        hands = _TASKS_A_CORE * parallelism(session)
+        given = dealt([task.input_bytes for task in tasks], hands)
+        slots = partition_slots(max(given) + 1)
+        payloads = session.createDataFrame(
+            pa.table(
+                {
+                    "slot": [slots[hand] for hand in given],
+                    "number": range(len(tasks)),
+                    "payload": [dump_row_change_task(task) for task in tasks],
+                },
+                TASKS_SCHEMA,
+            )
+        )
+        self._matched = self._joined(payloads.repartition(len(slots), "slot"), shared)
+        work = (
+            self._matched.select("slot", "number", *source.column_names)
+            .unionByName(payloads, allowMissingColumns=True)
+            .repartition(len(slots), "slot")
+            .sortWithinPartitions("number", sf.isnull("payload"))
+            .select("number", "payload", *source.column_names)
+        )
+        done = work.mapInArrow(change_tasks(shared, source), ddl(ANSWER_SCHEMA))
+        with typed_errors():
+            answers = done.collect()
+        for answer in answers:
+            if answer.result is not None:
+                yield load_row_change_result(bytes(answer.result))
+        for answer in answers:
+            if answer.error is not None:
+                raise load_error(bytes(answer.error))
+
+    def _joined(self, tasks: DataFrame, shared: bytes) -> DataFrame:
+        """Return the source rows that match, each with the task of what it matches, on disk."""
+        rows, source = self._evaluated(), self._source
+        places = [StructField(name, IntegerType()) for name in ("slot", "number")]
+        found_schema = StructType([*places, *self._key_fields])
+        found = tasks.mapInArrow(task_keys(shared, source), found_schema)
+        # Spark cannot know how many keys a task gives: it would take them for few.
+        how = "broadcast" if self._size <= self.broadcast_bytes else "merge"
+        matched = rows.hint(how).join(found, source.key_names)
+        return matched.drop("size").persist(StorageLevel.DISK_ONLY)
+
+    def insert(self, prepare: Prepare | None) -> WriteResult:
+        """See `MergeSource`."""
+        rows, source = self._evaluated(), self._source
+        if self._matched is not None:
+            matched = self._matched.select(*source.key_names)
+            rows = rows.join(matched, source.key_names, "left_anti")
+        names = zip(source.column_names, self.columns, strict=True)
+        rows = rows.select(
+            *(sf.col(place).alias(name) for place, name in names if name in self.schema.by_name)
+        )
+        if prepare is None:
+            with typed_errors():
+                return WriteResult(report=WriteReport(rows_in=rows.count()))
+        return SparkExecutor(self.frame.sparkSession).map_rows(prepare(), rows)
+
+    def close(self) -> None:
+        """Give the disk space back."""
+        self._forget_matches()
+        _release(self._rows)
+        self._rows = None
+
+    def _forget_matches(self) -> None:
+        _release(self._matched)
+        self._matched = None
+
+
+def _release(frame: DataFrame | None) -> None:
+    """Give up what is kept of a frame; a session that ended has given it up already."""
+    if frame is not None:
+        with suppress(PySparkException, Py4JError):
+            frame.unpersist()

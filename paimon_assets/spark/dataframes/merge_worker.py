@@ -1,0 +1,182 @@
+"""What runs inside the Spark tasks of a merge; each function returns what `mapInArrow` runs.
+
+    with_keys      source rows → the same, with their size and the keys they are joined by
+    source_bounds  their columns `on` → how many they are, and what a predicate needs
+    task_keys      row-change tasks → the keys of the rows in their files
+    change_tasks   row-change tasks, each with its source rows → answers
+
+Columns of source rows are named by their places: Spark compares names without case.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import groupby, pairwise
+
+import numpy as np
+import pyarrow as pa
+
+from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
+from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy, to_numpy
+from paimon_assets.engine.contract.merge_on import MergeOn
+from paimon_assets.engine.contract.tasks.row_change_task import (
+    RowChange,
+    dump_row_change_result,
+    dump_source,
+    load_row_change,
+    load_row_change_task,
+)
+from paimon_assets.engine.data.row_change.keys import match_keys
+from paimon_assets.engine.data.row_change.matches import one_batch
+from paimon_assets.engine.data.row_change.row_change import run_change
+from paimon_assets.engine.data.write.buckets.row_key_extractor import distinct_rows
+from paimon_assets.engine.fileio.opening import open_file_io
+from paimon_assets.spark.failure import encoded_errors
+from paimon_assets.spark.packing import columns, joined, pack
+from paimon_assets.spark.types import to_spark_batch
+from paimon_assets.spark.worker import ANSWER_SCHEMA, ArrowMap, one_row, with_errors
+
+TASKS_SCHEMA = columns(slot=pa.int32(), number=pa.int32(), payload=pa.binary())
+BOUNDS_SCHEMA = columns(rows=pa.int64(), size=pa.int64(), bounds=pa.binary())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceRows:
+    """How the rows of a merge travel."""
+
+    schema: pa.Schema
+    """Of the source, as `spark_arrow_schema` gives it."""
+    on: MergeOn
+
+    @property
+    def key_names(self) -> list[str]:
+        """Names of the keys."""
+        return [f"key{place}" for place in range(len(self.on.columns))]
+
+    @property
+    def column_names(self) -> list[str]:
+        """Names of the source's columns."""
+        return [f"column{place}" for place in range(len(self.schema))]
+
+    @property
+    def on_names(self) -> list[str]:
+        """Those of the columns `on`."""
+        return [self.column_names[self.schema.get_field_index(name)] for name in self.on.names]
+
+    @property
+    def keyed_schema(self) -> pa.Schema:
+        """Of rows with their size and keys."""
+        keys = zip(self.key_names, self.on.key_types(), strict=True)
+        given = zip(self.column_names, self.schema, strict=True)
+        return pa.schema(
+            [
+                pa.field("size", pa.int64()),
+                *(pa.field(name, kind) for name, kind in keys),
+                *(column.with_name(name) for name, column in given),
+            ]
+        )
+
+    @property
+    def bounds_schema(self) -> pa.Schema:
+        """Of bounds."""
+        types = to_arrow_schema(self.on.columns).types
+        return pa.schema(list(zip(self.on.names, types, strict=True)))
+
+    def restored(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return source rows under their own names, `on` in the table's types."""
+        plain = to_spark_batch(batch.select(self.column_names), self.schema)
+        return self.on.converted(plain)
+
+
+def with_keys(source: SourceRows) -> ArrowMap:
+    """Put the size in bytes, about, and the keys before the columns of source rows."""
+    keyed = source.keyed_schema
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with encoded_errors():
+            for batch in batches:
+                rows = to_spark_batch(batch, source.schema)
+                keys = source.on.keys(source.on.converted(rows))
+                size = pa.repeat(pa.scalar(rows.nbytes // (rows.num_rows or 1)), rows.num_rows)
+                yield pa.RecordBatch.from_arrays([size, *keys, *rows.columns], schema=keyed)
+
+    return run
+
+
+def source_bounds(source: SourceRows) -> ArrowMap:
+    """Give one row for the sizes and columns `on` of a Spark partition."""
+    on = source.on
+    fields = [source.schema.field(name) for name in on.names]
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with encoded_errors():
+            count, size, parts = 0, 0, [source.bounds_schema.empty_table()]
+            for batch in batches:
+                count += batch.num_rows
+                size += int(to_numpy(batch.column(0)).sum())
+                given = to_spark_batch(batch.select(batch.schema.names[1:]), pa.schema(fields))
+                rows = pa.Table.from_batches([on.converted(given)])
+                parts = [on.bounds(pa.concat_tables([*parts, rows]))]
+            found = joined(parts[0].to_batches()) if parts[0].num_rows else None
+            yield one_row(BOUNDS_SCHEMA, count, size, None if found is None else pack(found))
+
+    return run
+
+
+def task_keys(change_bytes: bytes, source: SourceRows) -> ArrowMap:
+    """Read the keys of the rows in the files of tasks."""
+    names = ["slot", "number", *source.key_names]
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with encoded_errors():
+            change = load_row_change(change_bytes)
+            file_io = open_file_io(change.read.file_io)
+            for batch in batches:
+                for slot, number, payload in zip(*batch.columns, strict=True):
+                    task = load_row_change_task(payload.as_py())
+                    for keys in match_keys(change, task, source.on, file_io):
+                        places = (pa.repeat(place, len(keys[0])) for place in (slot, number))
+                        yield pa.RecordBatch.from_arrays([*places, *keys], names=names)
+
+    return run
+
+
+def change_tasks(change_bytes: bytes, source: SourceRows) -> ArrowMap:
+    """Run tasks on the source rows that came with them; a task without any is left out.
+
+    They come sorted by task, the task's payload before its source rows. Those of one task are in
+    memory at a time.
+    """
+
+    def answers(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        change = replace(load_row_change(change_bytes), on=source.on.names)
+        file_io = open_file_io(change.read.file_io)
+        for _, group in groupby(_by_task(batches), key=lambda item: item[0]):
+            table = pa.Table.from_batches([rows for _, rows in group])
+            if table.num_rows < 2:
+                continue
+            task = load_row_change_task(table["payload"][0].as_py())
+            held = one_batch(table.slice(1))
+            result = run_change(_with_rows(change, held, source), task, file_io)
+            answer = dump_row_change_result(replace(result, source_rows=b""))
+            yield one_row(ANSWER_SCHEMA, answer, None)
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return with_errors(batches, lambda: answers(batches))
+
+    return run
+
+
+def _by_task(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBatch]]:
+    for batch in batches:
+        numbers = to_numpy(batch.column("number"))
+        starts = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(numbers)]
+        for start, end in pairwise(starts):
+            if end > start:
+                yield int(numbers[start]), batch.slice(start, end - start)
+
+
+def _with_rows(change: RowChange, held: pa.RecordBatch, source: SourceRows) -> RowChange:
+    """Return a change that matches these source rows; each came as often as it was found."""
+    rows = source.restored(held)
+    rows = rows.take(from_numpy(distinct_rows(source.on.keys(rows))[1]))
+    return replace(change, source=dump_source(pa.Table.from_batches([rows])))

@@ -1,0 +1,191 @@
+"""Files → DataFrame, in the order of the paths and of the rows in each file.
+
+Spark's own readers pack and cut files as they like. Here every file is read by one task, tasks take
+files in order, and a position column remembers the order whatever is shuffled later, so that a
+change log in files keeps its order up to the merge.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import LongType, StructField, StructType
+
+from paimon_assets.engine.codec.arrow.arrow_types import from_arrow_type
+from paimon_assets.engine.codec.row_files import RowFormat, naming, open_rows
+from paimon_assets.engine.data.write.input_check import is_lossless_family
+from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.fileio.opening import file_io_for
+from paimon_assets.engine.spec.types.data_types import DataField
+from paimon_assets.spark.executor import parallelism
+from paimon_assets.spark.failure import encoded_errors
+from paimon_assets.spark.packing import POSITION_COLUMN, columns
+from paimon_assets.spark.shuffle import partition_slots
+from paimon_assets.spark.types import spark_arrow_schema, to_spark_batch, to_spark_schema
+
+ROWS_PER_FILE_BITS = 40
+"""position = file « 40 | row."""
+
+_FILES_PER_CORE = 4
+_TASK_SCHEMA = columns(slot=pa.int32(), first=pa.int64(), path=pa.string())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Reading:
+    """What a task must know to read its files."""
+
+    format: RowFormat
+    schema: pa.Schema
+    """Of every file, as it lies there."""
+    spark_schema: pa.Schema
+    """Of the DataFrame, position column included."""
+    options: Mapping[str, str]
+
+
+def files_to_dataframe(
+    session: SparkSession,
+    paths: Sequence[str],
+    format: str,
+    schema: pa.Schema | None = None,
+    *,
+    options: Mapping[str, str] | None = None,
+) -> DataFrame:
+    """Read files into one DataFrame whose rows remember their order.
+
+    The DataFrame has the columns of the files and `packing.POSITION_COLUMN` (file number « 40 | row
+    number), which a write through `SparkExecutor` uses and does not store.
+
+    Args:
+        session: Which Spark.
+        paths: Files, in the order that counts; plain paths or URIs, readable from every worker.
+        format: A `codec.row_files.RowFormat`.
+        schema: Columns of the files; default: those of the first file. CSV and JSON values are
+            parsed as its types; those of Parquet and ORC files are converted if nothing is lost.
+        options: For the storage, as `open_catalog` takes them.
+
+    Raises:
+        InvalidInputError: No paths, an unknown format, or a column type Spark or Paimon lacks.
+            While the DataFrame is computed: a file of another schema (kind `file-schema`).
+        FormatError: While it is computed: a file is damaged; names it.
+
+    Cost:
+        The first file's schema is read at once, all else when the DataFrame is used.
+    """
+    if not paths:
+        raise InvalidInputError("No files to read: the list of paths is empty.", kind="no-files")
+    known = _format_of(format)
+    storage = dict(options or {})
+    if schema is None:
+        schema = _without_nulls(_first_schema(paths[0], known, storage))
+    spark_schema = _spark_schema(schema)
+    reading = _Reading(
+        format=known,
+        schema=schema,
+        spark_schema=spark_arrow_schema(spark_schema),
+        options=storage,
+    )
+    tasks = min(len(paths), _FILES_PER_CORE * parallelism(session))
+    owner = np.arange(len(paths)) * tasks // len(paths)
+    table = pa.table(
+        [
+            pa.array(np.asarray(partition_slots(tasks), dtype=np.int32)[owner]),
+            pa.array(np.arange(len(paths), dtype=np.int64) << ROWS_PER_FILE_BITS),
+            pa.array(list(paths)),
+        ],
+        schema=_TASK_SCHEMA,
+    )
+    files = session.createDataFrame(table).repartition(tasks, "slot").sortWithinPartitions("first")
+    return files.mapInArrow(_read_files(reading), spark_schema)
+
+
+def _format_of(text: str) -> RowFormat:
+    try:
+        return RowFormat(text.lower())
+    except ValueError as error:
+        raise InvalidInputError(
+            f"Files of format '{text}' cannot be read; expected one of {', '.join(RowFormat)}.",
+            kind="file-format",
+        ) from error
+
+
+def _spark_schema(schema: pa.Schema) -> StructType:
+    fields = []
+    for number, field in enumerate(schema):
+        if field.name == POSITION_COLUMN:
+            raise InvalidInputError(
+                f"The files have a column '{POSITION_COLUMN}', which is a name of ours.",
+                kind="file-schema",
+            )
+        # Whether nulls occur may differ between files.
+        data_type = from_arrow_type(field.type, nullable=True)
+        fields.append(DataField(id=number, name=field.name, type=data_type))
+    spark_schema = to_spark_schema(fields)
+    position = StructField(POSITION_COLUMN, LongType(), nullable=False)
+    return StructType([*spark_schema.fields, position])
+
+
+def _read_files(
+    reading: _Reading,
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with encoded_errors():
+            for batch in batches:
+                for first, path in zip(batch["first"], batch["path"], strict=True):
+                    yield from _positioned(path.as_py(), first.as_py(), reading)
+
+    return run
+
+
+def _positioned(path: str, first: int, reading: _Reading) -> Iterator[pa.RecordBatch]:
+    """Yield a file's rows with their positions."""
+    for batch in _guarded(path, reading):
+        positions = pa.array(np.arange(first, first + batch.num_rows, dtype=np.int64))
+        first += batch.num_rows
+        positioned = pa.RecordBatch.from_arrays(
+            [*batch.columns, positions], names=[*batch.schema.names, POSITION_COLUMN]
+        )
+        yield to_spark_batch(positioned, reading.spark_schema)
+
+
+def _guarded(path: str, reading: _Reading) -> Iterator[pa.RecordBatch]:
+    """Yield a file's batches in the schema of all; what is wrong with it is said with its name."""
+    file_io = file_io_for(path, reading.options)
+    with naming(path, reading.format), file_io.open_input(path) as file:
+        for batch in open_rows(file, reading.format, reading.schema).batches:
+            yield _conformed(path, batch, reading)
+
+
+def _conformed(path: str, batch: pa.RecordBatch, reading: _Reading) -> pa.RecordBatch:
+    """Return a batch with the expected columns, in their order and types."""
+    have, wanted = batch.schema, reading.schema
+    if have.names == wanted.names and have.types == wanted.types:
+        return batch
+    fits = sorted(have.names) == sorted(wanted.names) and all(
+        is_lossless_family(have.field(field.name).type, field.type) for field in wanted
+    )
+    if not fits:
+        raise InvalidInputError(
+            f"File '{path}' has the columns {_shown(have)}, but {_shown(wanted)} are expected (the "
+            "schema given, or that of the first file). Read it on its own, or give a schema.",
+            kind="file-schema",
+            details={"path": path},
+        )
+    arrays = [batch.column(field.name).cast(field.type) for field in wanted]
+    return pa.RecordBatch.from_arrays(arrays, names=wanted.names)
+
+
+def _shown(schema: pa.Schema) -> str:
+    return ", ".join(f"{field.name} {field.type}" for field in schema)
+
+
+def _first_schema(path: str, row_format: RowFormat, options: Mapping[str, str]) -> pa.Schema:
+    with naming(path, row_format), file_io_for(path, options).open_input(path) as file:
+        return open_rows(file, row_format).schema
+
+
+def _without_nulls(schema: pa.Schema) -> pa.Schema:
+    """Read columns without a value in the first file as text: others may have values."""
+    texts = [f.with_type(pa.string()) if pa.types.is_null(f.type) else f for f in schema]
+    return pa.schema(texts)

@@ -1,0 +1,141 @@
+"""Predicates as conditions of Spark, where both mean the same rows.
+
+What is not certain to agree for every value has none: floating point (Spark's NaN equals itself and
+is above all numbers), binaries, nested columns, times finer than Spark's microseconds.
+"""
+
+import datetime as dt
+import operator
+from collections.abc import Callable, Mapping
+from functools import reduce
+from operator import and_, or_
+from typing import Any, assert_never
+
+from pyspark.sql import Column
+from pyspark.sql import functions as fn
+
+from paimon_assets.engine.codec.arrow.arrow_values import to_scalar
+from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.predicate.predicate import (
+    And,
+    CompareOp,
+    Comparison,
+    In,
+    IsNull,
+    Leaf,
+    Or,
+    Predicate,
+    StartsWith,
+)
+from paimon_assets.engine.spec.schema.schema import TableSchema
+from paimon_assets.engine.spec.types.data_types import (
+    CHARACTER_ROOTS,
+    INTEGER_ROOTS,
+    TIMESTAMP_ROOTS,
+    DataType,
+    TypeRoot,
+)
+
+_SAME_ORDER = (
+    INTEGER_ROOTS
+    | CHARACTER_ROOTS
+    | TIMESTAMP_ROOTS
+    | {TypeRoot.BOOLEAN, TypeRoot.DECIMAL, TypeRoot.DATE}
+)
+_MICROS = 6
+
+
+def compares_as_spark(data_type: DataType) -> bool:
+    """Whether Spark and this engine agree on equality and order of all values of a type."""
+    root = data_type.root
+    precision = getattr(data_type, "precision", None) or 0
+    return root in _SAME_ORDER and (root not in TIMESTAMP_ROOTS or precision <= _MICROS)
+
+
+_OPERATORS: Mapping[CompareOp, Callable[[Column, Column], Column]] = {
+    CompareOp.EQ: operator.eq,
+    CompareOp.NE: operator.ne,
+    CompareOp.LT: operator.lt,
+    CompareOp.LE: operator.le,
+    CompareOp.GT: operator.gt,
+    CompareOp.GE: operator.ge,
+}
+_MICRO_NANOS = 1000
+_EPOCH = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - a wall clock
+_LONG_BITS = 63
+
+
+def to_column(predicate: Predicate, schema: TableSchema) -> Column | None:
+    """Return a condition that is true for exactly the rows of a bound predicate, None if none is.
+
+    Columns are named as in the schema.
+    """
+    match predicate:
+        case And(children=children):
+            return _joined([to_column(child, schema) for child in children], and_)
+        case Or(children=children):
+            return _joined([to_column(child, schema) for child in children], or_)
+        case _:
+            data_type = schema.column(predicate.field).type
+            return _leaf(predicate, data_type) if compares_as_spark(data_type) else None
+
+
+def _joined(parts: list[Column | None], join: Callable[[Column, Column], Column]) -> Column | None:
+    known = [part for part in parts if part is not None]
+    return reduce(join, known) if len(known) == len(parts) else None
+
+
+def _leaf(predicate: Leaf, data_type: DataType) -> Column | None:
+    column = fn.col(quoted(predicate.field))
+    match predicate:
+        case IsNull(negated=negated):
+            return column.isNotNull() if negated else column.isNull()
+        case StartsWith(prefix=prefix):
+            return column.startswith(prefix)
+        case Comparison(op=op, literal=literal):
+            value = _literal(literal, data_type)
+            return None if value is None else _OPERATORS[op](column, value)
+        case In(literals=literals, negated=negated):
+            values = [_literal(literal, data_type) for literal in literals]
+            known = [value for value in values if value is not None]
+            if not known or len(known) < len(values):
+                return None
+            return ~column.isin(known) if negated else column.isin(known)
+        case _:
+            assert_never(predicate)
+
+
+def _literal(value: Any, data_type: DataType) -> Column | None:
+    """Return a bound literal; None for null, and for what Spark's type cannot hold."""
+    if value is None:
+        return None
+    if data_type.root in TIMESTAMP_ROOTS:
+        return _moment(value, data_type.root)
+    if data_type.root in INTEGER_ROOTS:
+        return fn.lit(value) if -(2**_LONG_BITS) <= value < 2**_LONG_BITS else None
+    try:
+        plain = to_scalar(value, data_type).as_py()
+    except (InvalidInputError, ValueError, OverflowError):
+        return None
+    if isinstance(plain, dt.date):  # java.sql.Date would be of the Julian calendar before 1582
+        return fn.expr(f"date'{plain.isoformat()}'")
+    return fn.lit(plain)
+
+
+def _moment(nanos: int, root: TypeRoot) -> Column | None:
+    micros, rest = divmod(nanos, _MICRO_NANOS)
+    if rest:
+        return None
+    try:
+        moment = _EPOCH + dt.timedelta(microseconds=micros)
+    except OverflowError:
+        return None
+    kind = "timestamp_ntz" if root is TypeRoot.TIMESTAMP else "timestamp_ltz"
+    zone = "" if root is TypeRoot.TIMESTAMP else "Z"
+    return fn.expr(f"{kind}'{moment.isoformat(sep=' ')}{zone}'")
+
+
+def quoted(name: str) -> str:
+    """Return a column's name for `col`, whatever characters it has."""
+    escaped = name.replace("`", "``")
+    return f"`{escaped}`"

@@ -1,0 +1,334 @@
+"""The SparkSession of this process, from plain settings.
+
+A session we start needs no prepared machine: Java is found (`spark.session.java`), workers run this
+process's Python and import this package, nothing is written into the working directory, and its
+log is silent but for errors.
+"""
+
+import atexit
+import contextlib
+import logging
+import os
+import shutil
+import sys
+import sysconfig
+import tempfile
+import threading
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from subprocess import Popen, TimeoutExpired
+
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # ships no types
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+
+import paimon_assets
+from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.spark.data_source.data_source import register
+from paimon_assets.spark.session.connect import (
+    Connection,
+    open_connection,
+    refuse_other_kind,
+    shown,
+)
+from paimon_assets.spark.session.java import find_java
+
+logger = logging.getLogger(__name__)
+
+DEFAULT_DRIVER_MEMORY = "2g"
+"""Heap of a session we start, unless the settings say otherwise."""
+
+_LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
+_JVM_EXIT_SECONDS = 30
+_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+_SHOWN = ("spark.master", "spark.driver.memory")
+"""Settings whose values a message may tell; those of others may be secrets."""
+_SQL_DEFAULTS: Mapping[str, str] = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(64 * 1024 * 1024),
+}
+"""What every session we start gets; each can be changed while it lives."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkSettings:
+    """Which Spark, and how it is configured."""
+
+    master: str = "local[*]"
+    """A Spark master (`local[2]`, `spark://…`, `yarn`), or `sc://…` for Spark Connect."""
+    app_name: str = "paimon-assets"
+    driver_memory: str | None = None
+    """Heap of the driver, which is all of Spark on a local master; None asks for nothing special.
+
+    A Connect server has its own.
+    """
+    extra: Mapping[str, str] = field(default_factory=dict)
+    """Any further Spark configuration, key → value."""
+
+    @property
+    def is_connect(self) -> bool:
+        """Whether the session talks to a Spark Connect server; no Java runs here then."""
+        return self.master.startswith("sc://")
+
+    @property
+    def is_local(self) -> bool:
+        """Whether Spark runs inside this machine, sharing its disk and its Python."""
+        return _is_local(self.master)
+
+    @property
+    def shown_master(self) -> str:
+        """The master for messages: parameters of a Connect address may hold a token."""
+        return shown(self.master)
+
+    def asked(self) -> dict[str, str]:
+        """Return what the person asked for, without our defaults."""
+        wanted = {"spark.master": self.master, **self.extra}
+        if self.driver_memory is not None:
+            wanted["spark.driver.memory"] = self.driver_memory
+        return wanted
+
+    def configuration(self, *, warehouse: str) -> dict[str, str]:
+        """Return the whole configuration of a session to start; `extra` wins over defaults."""
+        log_option = f'"-Dlog4j2.configurationFile={_LOG_SETTINGS.as_uri()}"'
+        configuration = {
+            **_SQL_DEFAULTS,
+            "spark.app.name": self.app_name,
+            "spark.driver.memory": DEFAULT_DRIVER_MEMORY,
+            "spark.sql.warehouse.dir": warehouse,
+            "spark.ui.enabled": "false",
+            "spark.ui.showConsoleProgress": "false",
+        }
+        if self.is_local:
+            # The loopback address needs neither a network nor a resolvable host name.
+            configuration["spark.driver.bindAddress"] = "127.0.0.1"
+            configuration["spark.driver.host"] = "127.0.0.1"
+            configuration["spark.sql.shuffle.partitions"] = str(2 * (os.cpu_count() or 1))
+        configuration |= self.asked()
+        options = (log_option, self.extra.get(_JAVA_OPTIONS, ""))
+        configuration[_JAVA_OPTIONS] = " ".join(option for option in options if option)
+        return configuration
+
+
+def _is_local(master: str | None) -> bool:
+    return master is not None and (master == "local" or master.startswith("local["))
+
+
+class _Owned:
+    """What this process started and must clean up."""
+
+    lock = threading.RLock()
+    session: SparkSession | None = None
+    """The session we started; None if there is none, or somebody else's lives."""
+    process_id: int | None = None
+    """Who started it: a forked child must not stop its parent's."""
+    connection: Connection | None = None
+    """The Connect session we use."""
+    warehouse: Path | None = None
+
+
+def get_session(settings: SparkSettings | None = None) -> SparkSession:
+    """Return the live session if it has what `settings` ask for, else start one.
+
+    A session somebody else started is used too, if its master and every setting named in `extra`
+    agree; settings that can change while a session lives are changed.
+
+    Raises:
+        InvalidInputError: A live session differs in settings fixed at its start (kind
+            `spark-session-settings`, each is named), no usable Java (see `find_java`), or packages
+            for Spark Connect are missing.
+
+    Cost:
+        Nothing for a live session, some seconds for a new one.
+    """
+    wanted = settings or SparkSettings()
+    with _Owned.lock:
+        if wanted.is_connect:
+            return _connect(wanted)
+        if _Owned.session is not None and _jvm_has_ended():
+            logger.warning("the JVM of the Spark session ended; starting another")
+            stop_session()
+        if _live_context() is None:
+            refuse_other_kind(wanted.shown_master)
+            return _start(wanted)
+        session = SparkSession.builder.getOrCreate()
+        _agree(session, wanted.asked(), session.sparkContext.getConf().get)
+        return session
+
+
+def stop_session() -> None:
+    """Stop the session this module started, with its JVM; leave anybody else's alone."""
+    with _Owned.lock:
+        if _Owned.connection is not None:
+            _Owned.connection.close()
+            _Owned.connection = None
+        session, _Owned.session = _Owned.session, None
+        if session is None or _Owned.process_id != os.getpid():
+            return
+        if session.sparkContext is _live_context():
+            try:
+                session.stop()
+            except (Py4JError, OSError) as error:
+                logger.debug("Spark did not stop in order: %s", error)
+            _end_jvm()
+        if _Owned.warehouse is not None:
+            shutil.rmtree(_Owned.warehouse, ignore_errors=True)
+
+
+atexit.register(stop_session)
+
+
+def add_package(session: SparkSession) -> None:
+    """Send this package to the workers of a cluster, as a zip on their Python path.
+
+    Local masters need nothing: their workers run this Python with this path. A cluster's workers
+    must have the same Python version with pyarrow, numpy and fastavro; their installation, or an
+    image that holds paimon-assets too, is the cluster's business.
+    """
+    if _is_local(session.conf.get("spark.master", "")):
+        return
+    # Spark fetches it whenever a new executor starts: it must stay where it is.
+    directory = Path(tempfile.mkdtemp(prefix="paimon-assets-package-"))
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    session.addArtifacts(str(package_archive(directory)), pyfile=True)
+
+
+def package_archive(directory: Path) -> Path:
+    """Write this package as a zip Python can import from, and return its path."""
+    root = Path(paimon_assets.__file__).parent
+    archive = directory / "paimon_assets.zip"
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as package:
+        for source in sorted(root.rglob("*")):
+            if source.is_file() and "__pycache__" not in source.parts:
+                package.write(source, source.relative_to(root.parent))
+    return archive
+
+
+def _start(settings: SparkSettings) -> SparkSession:
+    _Owned.warehouse = Path(tempfile.mkdtemp(prefix="paimon-assets-spark-"))
+    configuration = settings.configuration(warehouse=str(_Owned.warehouse))
+    logger.debug("starting Spark on %s", settings.shown_master)
+    builder = SparkSession.builder
+    for key, value in configuration.items():
+        builder = builder.config(key, value)
+    with _environment(_launch_variables()):
+        session = builder.getOrCreate()
+    register(session)
+    _Owned.session, _Owned.process_id = session, os.getpid()
+    return session
+
+
+def _connect(settings: SparkSettings) -> SparkSession:
+    owned = _Owned.connection
+    if owned is not None and owned.address != settings.master:
+        raise InvalidInputError(
+            f"A Spark Connect session to {shown(owned.address)} is open, and "
+            f"{settings.shown_master} is asked for (parameters are not shown); stop it first "
+            "(stop_session).",
+            kind="spark-session-settings",
+        )
+    if owned is None or not owned.is_alive():
+        owned = open_connection(settings.master)
+        for key, value in _SQL_DEFAULTS.items():
+            owned.session.conf.set(key, value)
+        register(owned.session)
+        _Owned.connection = owned
+    session = owned.session
+    _agree(session, settings.extra, lambda key: session.conf.get(key, None))
+    return session
+
+
+def _launch_variables() -> dict[str, str]:
+    """Return the environment variables of the JVM, from which its workers inherit."""
+    variables = {
+        "JAVA_HOME": str(find_java()),
+        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+    }
+    root = Path(paimon_assets.__file__).parent.parent
+    installed = {Path(sysconfig.get_path(name)).resolve() for name in ("purelib", "platlib")}
+    if root.resolve() not in installed:
+        # Run from a checkout: this process may know it by sys.path alone, workers would not.
+        inherited = os.environ.get("PYTHONPATH")
+        variables["PYTHONPATH"] = os.pathsep.join([str(root), *([inherited] if inherited else [])])
+    return variables
+
+
+@contextlib.contextmanager
+def _environment(variables: Mapping[str, str]) -> Iterator[None]:
+    """Set environment variables for the launch only."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def _agree(
+    session: SparkSession, asked: Mapping[str, str], live: Callable[[str], str | None]
+) -> None:
+    """Apply what can change, and refuse what cannot."""
+    conflicts = []
+    for key, value in asked.items():
+        if session.conf.isModifiable(key):
+            session.conf.set(key, value)
+            continue
+        have = live(key)
+        same = have == value or (key == _JAVA_OPTIONS and have is not None and value in have)
+        if not same:
+            values = f" is {have or 'unset'}, asked for {value}" if key in _SHOWN else ""
+            conflicts.append(f"{key}{values}")
+    if conflicts:
+        raise InvalidInputError(
+            "The Spark session of this process is already running with other settings: "
+            + "; ".join(conflicts)
+            + ". Ask for the same, stop the session first, or use another process.",
+            kind="spark-session-settings",
+            details={"conflicts": len(conflicts)},
+        )
+
+
+def _live_context() -> SparkContext | None:
+    context: SparkContext | None = SparkContext._active_spark_context  # noqa: SLF001 - starts none
+    return context
+
+
+def _jvm() -> "Popen[bytes] | None":
+    """Return the process of the JVM, as far as Python started it."""
+    gateway = SparkContext._gateway  # noqa: SLF001 - Spark has no call for it
+    process: Popen[bytes] | None = getattr(gateway, "proc", None)
+    return process
+
+
+def _jvm_has_ended() -> bool:
+    process = _jvm()
+    return process is not None and process.poll() is not None
+
+
+def _end_jvm() -> None:
+    """End the JVM, so that its memory is free and the next session may size another."""
+    gateway, process = SparkContext._gateway, _jvm()  # noqa: SLF001 - stop() keeps the JVM
+    if gateway is None:
+        return
+    gateway.shutdown()
+    if process is not None:
+        if process.stdin is not None:
+            process.stdin.close()
+        try:
+            process.wait(_JVM_EXIT_SECONDS)
+        except TimeoutExpired:
+            process.kill()
+            process.wait()
+    # What a stop in order forgets too; a JVM that was killed leaves it behind.
+    SparkContext._active_spark_context = None  # noqa: SLF001
+    SparkContext._gateway = None  # noqa: SLF001
+    SparkContext._jvm = None  # noqa: SLF001
+    SparkSession._instantiatedSession = None  # noqa: SLF001

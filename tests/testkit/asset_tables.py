@@ -1,0 +1,108 @@
+"""What the asset tests share: one small key table and one small append table."""
+
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pyarrow as pa
+
+from paimon_assets.assets import PaimonCatalogResource
+from paimon_assets.engine.errors import StorageError
+from paimon_assets.engine.fileio.local import LocalFileIO
+from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets.engine.table.table import Table
+
+PLANES = Schema.of(
+    {"tailnum": "STRING", "seats": "INT", "engine": "STRING"},
+    primary_keys=["tailnum"],
+    options={"bucket": "2"},
+    comment="Planes by tail number.",
+    comments={"seats": "Seats for passengers."},
+)
+WEATHER = Schema.of({"origin": "STRING NOT NULL", "temp": "DOUBLE", "day": "DATE"})
+
+
+def planes(*rows: tuple[str, int | None, str | None]) -> pa.Table:
+    """Rows of `PLANES`."""
+    names, seats, engines = (list(column) for column in zip(*rows, strict=True))
+    return pa.table(
+        {
+            "tailnum": pa.array(names, pa.string()),
+            "seats": pa.array(seats, pa.int32()),
+            "engine": pa.array(engines, pa.string()),
+        }
+    )
+
+
+def run(assets: Any, paimon: PaimonCatalogResource, **options: Any) -> dg.ExecuteInProcessResult:
+    """Materialize in this process, without raising."""
+    chosen = assets if isinstance(assets, list) else [assets]
+    resources = {"paimon": paimon}
+    if "instance" in options:
+        return dg.materialize(chosen, resources=resources, raise_on_error=False, **options)
+    with instance_beside(paimon) as instance:
+        return dg.materialize(
+            chosen, resources=resources, raise_on_error=False, instance=instance, **options
+        )
+
+
+def instance_beside(paimon: PaimonCatalogResource) -> dg.DagsterInstance:
+    """An instance in memory; what it must write lies beside the warehouse."""
+    directory = Path(f"{paimon.warehouse}-dagster")
+    directory.mkdir(parents=True, exist_ok=True)
+    return dg.DagsterInstance.ephemeral(tempdir=str(directory))
+
+
+def metadata_of(result: dg.ExecuteInProcessResult, key: dg.AssetKey) -> dict[str, Any]:
+    """Metadata of the one materialization of an asset, as plain values."""
+    [event] = [e for e in result.get_asset_materialization_events() if e.asset_key == key]
+    return {
+        name: value.records if isinstance(value, dg.TableMetadataValue) else value.value
+        for name, value in event.materialization.metadata.items()
+    }
+
+
+def data_version_of(result: dg.ExecuteInProcessResult, key: dg.AssetKey) -> str:
+    """Data version of the one materialization of an asset."""
+    [event] = [e for e in result.get_asset_materialization_events() if e.asset_key == key]
+    return (event.materialization.tags or {})["dagster/data_version"]
+
+
+def failure_text(result: dg.ExecuteInProcessResult) -> str:
+    """What a person reads of the one failed step: its message and those of its causes."""
+    [event] = [e for e in result.all_events if e.is_step_failure]
+    error = event.step_failure_data.error
+    texts = []
+    while error is not None:
+        texts.append(error.message)
+        error = error.cause
+    return "\n".join(texts)
+
+
+def rows_of(table: Table) -> list[dict[str, Any]]:
+    """All rows of a table, in a fixed order."""
+    return sorted(table.new_read_builder().to_arrow().to_pylist(), key=str)
+
+
+class FailsOnce(LocalFileIO):
+    """Real files; one call fails, after a condition came true."""
+
+    def __init__(self, after_publish_of: str) -> None:
+        self._awaited = after_publish_of
+        self._armed = False
+        self.has_failed = False
+
+    def publish(self, path: str, data: bytes) -> bool:
+        """Publish; arm the failure once the awaited file is there."""
+        published = super().publish(path, data)
+        if self._awaited in path and not self.has_failed:
+            self._armed = True
+        return published
+
+    def read_bytes(self, path: str) -> bytes:
+        """Read; fail once after the awaited publish."""
+        if self._armed:
+            self._armed = False
+            self.has_failed = True
+            raise StorageError(f"reading '{path}' failed")
+        return super().read_bytes(path)

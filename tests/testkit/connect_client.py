@@ -1,0 +1,196 @@
+"""What a process with Spark Connect does; run by `test_connect`, for it knows no other session.
+
+python -m tests.testkit.connect_client ADDRESS HOME
+"""
+
+import json
+import sys
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, SparkSession
+
+from paimon_assets.assets import (
+    PaimonCatalogResource,
+    PaimonIOManager,
+    PaimonSparkResource,
+    paimon_asset,
+)
+from paimon_assets.engine.errors import PaimonError
+from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets.engine.table.api import open_catalog
+from paimon_assets.engine.table.table import Table
+from paimon_assets.spark.dataframes.merge import merge_dataframe
+from paimon_assets.spark.dataframes.streaming import streaming_sink
+from paimon_assets.spark.executor import SparkExecutor
+from paimon_assets.spark.failure import error_inside
+from paimon_assets.spark.session import connect
+from paimon_assets.spark.session.session import SparkSettings, get_session, stop_session
+
+KEYED = Schema.of(
+    {"id": "BIGINT", "n": "BIGINT NOT NULL"}, primary_keys=["id"], options={"bucket": "2"}
+)
+ROWS = 1000
+
+
+class Deeds:
+    """One method a test; what it returns, or the error it raises, goes to the test as JSON."""
+
+    def __init__(self, address: str, home: Path) -> None:
+        self.address, self.home = address, home
+        self.settings = SparkSettings(master=address)
+        self.session = get_session(self.settings)
+        self.catalog = open_catalog(str(home / "warehouse"))
+        self.catalog.create_database("db")
+
+    @property
+    def executor(self) -> SparkExecutor:
+        return SparkExecutor(self.session)
+
+    def _frame(self, n: str, rows: int = ROWS) -> DataFrame:
+        return self.session.range(rows).selectExpr("id", f"{n} as n")
+
+    def write(self) -> Any:
+        table = self.catalog.create_table("db.t", KEYED)
+        for rows in (self._frame("id"), pa.table({"id": [1, ROWS], "n": [-1, -1]})):
+            table.new_write_builder().write(rows, self.executor)
+        return sums(table, self.executor)
+
+    def compact(self) -> Any:
+        table = self.catalog.get_table("db.t")
+        table.new_compaction_builder().with_strategy("full").run(self.executor)
+        levels = {entry.file.level for entry in table.live_files()}
+        plan = table.new_read_builder().with_filter("id >= 998").plan()
+        frame = self.executor.to_dataframe(plan.context, plan.splits)
+        found = sorted((row.id, row.n) for row in frame.collect())
+        return [sums(table, self.executor), sorted(levels), found]
+
+    def bad_rows(self) -> Any:
+        rows = self._frame("if(id = 7, null, id)")
+        self.catalog.get_table("db.t").new_write_builder().write(rows, self.executor)
+
+    def stream(self) -> Any:
+        folder = str(self.home / "in")
+        self._frame("id").write.parquet(folder)
+        table = self.catalog.create_table("db.stream", KEYED)
+        source = self.session.readStream.schema("id bigint, n bigint").parquet(folder)
+        query = (
+            source.writeStream.foreachBatch(streaming_sink(table, commit_user="me"))
+            .option("checkpointLocation", str(self.home / "checkpoint"))
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+        return [sums(table, self.executor), [s.commit_identifier for s in table.snapshots()]]
+
+    def merge(self) -> Any:
+        table = self.catalog.create_table("db.merged", KEYED)
+        table.new_write_builder().write(self._frame("id"), self.executor)
+        frame = self._frame("0").selectExpr(f"id + {ROWS // 2} as id", "n")
+        done = merge_dataframe(table, frame, on=["id"])
+        return [done.rows_matched, done.rows_inserted, sums(table, self.executor)]
+
+    def lost_file(self) -> Any:
+        table = self.catalog.get_table("db.stream")
+        for path in Path(table.path.removeprefix("file:")).glob("bucket-*/*.parquet"):
+            path.unlink()
+        plan = table.new_read_builder().plan()
+        frame = self.executor.to_dataframe(plan.context, plan.splits)
+        try:
+            frame.collect()
+        except Exception as failure:  # noqa: BLE001 - whatever Connect makes of it
+            found = error_inside(failure)
+            return found and found.kind
+
+    def dagster(self) -> Any:
+        paimon = PaimonCatalogResource(
+            warehouse=str(self.home / "warehouse"), spark=PaimonSparkResource(master=self.address)
+        )
+
+        @paimon_asset("lake.numbers", KEYED)
+        def numbers(paimon: PaimonCatalogResource) -> DataFrame:
+            session: SparkSession = paimon.spark.session()
+            return session.range(3).selectExpr("id", "id * 10 as n")
+
+        @dg.asset(key=["lake", "doubled"], ins={"numbers": dg.AssetIn(["lake", "numbers"])})
+        def doubled(numbers: DataFrame) -> DataFrame:
+            return numbers.selectExpr("id", "2 * n as n")
+
+        seen: list[Any] = []
+
+        @dg.asset(ins={"doubled": dg.AssetIn(["lake", "doubled"])})
+        def consumer(doubled: pa.Table) -> dg.MaterializeResult[Any]:
+            seen.extend(sorted(doubled["n"].to_pylist()))
+            return dg.MaterializeResult()
+
+        resources = {"paimon": paimon, "io_manager": PaimonIOManager(paimon=paimon)}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            result = dg.materialize([numbers, doubled, consumer], resources=resources)
+        return [result.success, seen]
+
+    def same_session(self) -> Any:
+        return get_session(self.settings) is self.session
+
+    def fixed_setting(self) -> Any:
+        get_session(SparkSettings(master=self.address, extra={"spark.executor.memory": "7g"}))
+
+    def other_kind(self) -> Any:
+        get_session(SparkSettings(master="local[1]"))
+
+    def other_server(self) -> Any:
+        get_session(SparkSettings(master="sc://127.0.0.1:1/;token=hunter2"))
+
+    def no_server(self) -> Any:
+        connect.ANSWER_SECONDS = 1
+        connect.open_connection("sc://127.0.0.1:1/;token=hunter2")
+
+    def no_address(self) -> Any:
+        connect.open_connection("sc://127.0.0.1:1/path;token=hunter2")
+
+    def forgotten(self) -> Any:
+        """The server ends the session; another is opened."""
+        ended: Any = self.session
+        ended.client.release_session()
+        self.session = get_session(self.settings)
+        return [self.session is not ended, self.session.range(3).count()]
+
+    def of_others(self) -> Any:
+        """A session that was there before outlives ours."""
+        stop_session()
+        connect.refuse_other_kind("local[1]")
+        foreign = SparkSession.builder.remote(self.address).getOrCreate()
+        used = get_session(self.settings)
+        stop_session()
+        return [used is foreign, foreign.range(3).count()]
+
+
+def sums(table: Table, executor: SparkExecutor) -> list[int]:
+    """Rows and the sum of `n`, as Spark reads them and as this process does."""
+    both = [table.new_read_builder().to_arrow(each) for each in (executor, None)]
+    return [number for rows in both for number in (rows.num_rows, pc.sum(rows["n"]).as_py())]
+
+
+def outcome(deed: Callable[[], Any]) -> dict[str, Any]:
+    """What a deed returned or raised."""
+    try:
+        return {"value": deed()}
+    except PaimonError as error:
+        return {"kind": error.kind, "message": error.message}
+
+
+def main(address: str, home: str) -> None:
+    """Do every deed, in order."""
+    deeds = Deeds(address, Path(home))
+    names = [name for name, deed in vars(Deeds).items() if callable(deed) and name[0] != "_"]
+    outcomes = {name: outcome(getattr(deeds, name)) for name in names}
+    sys.stdout.write(json.dumps(outcomes) + "\n")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,75 @@
+"""Materializations in processes of their own, which may be killed; a server forks them."""
+
+import multiprocessing
+import os
+import warnings
+from multiprocessing.context import ForkServerContext
+from multiprocessing.synchronize import Barrier
+from pathlib import Path
+
+import dagster as dg
+import pyarrow as pa
+
+from paimon_assets.assets import (
+    Batch,
+    BatchCheck,
+    PaimonCatalogResource,
+    PaimonIOManager,
+    Verdict,
+    audited_asset,
+    paimon_output,
+)
+from paimon_assets.engine.spec.schema.schema import Schema
+from tests.testkit.faults.killing_file_io import Countdown
+from tests.testkit.faults.writers import BARRIER_SECONDS, SURVIVED
+
+TABLE = "d.numbers"
+SCHEMA = Schema.of({"n": "BIGINT"})
+
+
+def fork_server() -> ForkServerContext:
+    """Return a context whose processes start with this module imported."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([__name__])
+    return context
+
+
+def materialize(warehouse: str, mode: str, numbers: list[int], wait: Barrier | None = None) -> bool:
+    """Write numbers through the IO manager, after a check; True if the run succeeded."""
+
+    def all_there(batch: Batch) -> Verdict:
+        if wait is not None:
+            wait.wait(BARRIER_SECONDS)
+        rows = batch.read.to_arrow(batch.executor).num_rows
+        return Verdict(passed=rows == len(numbers), description=f"{rows} rows")
+
+    @audited_asset(
+        before_commit=[BatchCheck(name="all_there", evaluate=all_there)],
+        key=TABLE.split("."),
+        metadata=paimon_output(schema=SCHEMA, mode=mode),
+    )
+    def table() -> pa.Table:
+        return pa.table({"n": pa.array(numbers, pa.int64())})
+
+    paimon = PaimonCatalogResource(warehouse=warehouse, executor="embedded")
+    home = Path(f"{warehouse}-dagster-{os.getpid()}")
+    home.mkdir(exist_ok=True)
+    with warnings.catch_warnings(), dg.DagsterInstance.ephemeral(tempdir=str(home)) as instance:
+        warnings.simplefilter("ignore")
+        resources = {"io_manager": PaimonIOManager(paimon=paimon)}
+        result = dg.materialize(
+            [table], resources=resources, instance=instance, raise_on_error=False
+        )
+        return result.success
+
+
+def materialize_until_killed(warehouse: str, mode: str, numbers: list[int], steps: int) -> None:
+    """Materialize; die at the n-th thing done to a file of the warehouse."""
+    Countdown(steps).watch(warehouse)
+    if materialize(warehouse, mode, numbers):
+        os._exit(SURVIVED)
+
+
+def materialize_beside(warehouse: str, mode: str, numbers: list[int], wait: Barrier) -> None:
+    """Materialize, committing when the others are about to."""
+    os._exit(0 if materialize(warehouse, mode, numbers, wait) else 1)

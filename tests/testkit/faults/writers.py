@@ -1,0 +1,167 @@
+"""What the processes of these tests do; a server that imported this module forks them."""
+
+import multiprocessing
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from enum import StrEnum
+from multiprocessing.context import ForkServerContext
+from multiprocessing.synchronize import Barrier
+from uuid import uuid4
+
+import pyarrow as pa
+
+from paimon_assets.engine.contract.clustering import ClusterOrder
+from paimon_assets.engine.contract.commit_message import WriteResult
+from paimon_assets.engine.contract.context import ReadContext, WriteContext
+from paimon_assets.engine.contract.split import DataSplit
+from paimon_assets.engine.contract.tasks.task_batch import TaskBatch
+from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.data.compact.cluster import clustered
+from paimon_assets.engine.data.worker import read_split, run_task, write_rows
+from paimon_assets.engine.data.write.buckets.row_key_extractor import bucket_path
+from paimon_assets.engine.embedded import EmbeddedExecutor, batches_of
+from paimon_assets.engine.fileio.base import FileIO
+from paimon_assets.engine.fileio.local import LocalFileIO
+from paimon_assets.engine.spec.metadata.index_file import HASH_INDEX, IndexFileMeta
+from paimon_assets.engine.table.api import open_table
+from paimon_assets.engine.table.table import Table
+from paimon_assets.engine.table.write.write_builder import WriteOutcome
+from tests.testkit.faults.killing_file_io import Countdown, KillingFileIO, plain_directory
+
+COMMIT_USER = "mortal"
+BARRIER_SECONDS = 60.0
+SURVIVED = 3
+
+
+def fork_server() -> ForkServerContext:
+    """Return a context whose processes start in milliseconds, with this module imported."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([__name__])
+    return context
+
+
+class OneStorageExecutor:
+    """The embedded executor, on a storage that was opened before."""
+
+    def __init__(self, file_io: FileIO) -> None:
+        self.file_io = file_io
+
+    def map_splits(
+        self, context: ReadContext, splits: Sequence[DataSplit]
+    ) -> Iterator[pa.RecordBatch]:
+        for split in splits:
+            yield from read_split(context, split, self.file_io)
+
+    def row_schema(self, rows: pa.Table) -> pa.Schema:
+        return rows.schema
+
+    def map_rows(self, context: WriteContext, rows: pa.Table) -> WriteResult:
+        return write_rows(context, batches_of(rows), self.file_io)
+
+    def rewrite(
+        self, read: ReadContext, splits: Sequence[DataSplit], write: WriteContext
+    ) -> WriteResult:
+        return self.map_rows(write, pa.Table.from_batches(self.map_splits(read, splits)))
+
+    def cluster(
+        self,
+        read: ReadContext,
+        splits: Sequence[DataSplit],
+        write: WriteContext,
+        order: ClusterOrder,
+    ) -> WriteResult:
+        def rows(columns: tuple[str, ...] | None) -> Iterator[pa.RecordBatch]:
+            chosen = read if columns is None else replace(read, columns=columns)
+            return self.map_splits(chosen, splits)
+
+        count = sum(split.row_count for split in splits)
+        batches = clustered(rows, order, row_count=count, memory_bytes=1 << 20)
+        return self.map_rows(write, pa.Table.from_batches(batches))
+
+    def map_tasks(self, batch: TaskBatch) -> Iterator[tuple[int, bytes]]:
+        for number, payload in enumerate(batch.payloads):
+            yield number, run_task(batch.name, batch.shared, payload, self.file_io)
+
+
+class Deed(StrEnum):
+    """What a mortal writer does to a table."""
+
+    WRITE = "write"
+    OVERWRITE = "overwrite"
+    WRITE_ALL_KINDS = "write all kinds"
+    """With a changelog file and a hash index beside the data files."""
+
+
+class AllKindsExecutor(OneStorageExecutor):
+    """Also writes a changelog file and an index file for the first bucket it writes."""
+
+    def map_rows(self, context: WriteContext, rows: pa.Table) -> WriteResult:
+        result = super().map_rows(context, rows)
+        first, *others = result.messages
+        data = first.data_increment.new_files[0]
+        changelog = data._replace(file_name=f"changelog-{uuid4()}-0.parquet")
+        index = IndexFileMeta(
+            index_type=HASH_INDEX, file_name=f"index-{uuid4()}-0", file_size=4, row_count=1
+        )
+        directory = bucket_path(context, first.partition, first.bucket)
+        self.file_io.write_bytes(f"{directory}/{changelog.file_name}", b"rows")
+        self.file_io.write_bytes(f"{context.table_path}/index/{index.file_name}", b"hash")
+        increment = replace(
+            first.data_increment, changelog_files=(changelog,), new_index_files=(index,)
+        )
+        amended = replace(first, data_increment=increment)
+        return replace(result, messages=(amended, *others))
+
+
+def perform(table: Table, deed: Deed, rows: pa.Table) -> WriteOutcome:
+    """Do a deed as the mortal writer."""
+    writer = table.new_write_builder().with_commit_user(COMMIT_USER)
+    if deed is Deed.OVERWRITE:
+        writer = writer.with_dynamic_overwrite()
+    if deed is Deed.WRITE_ALL_KINDS:
+        return writer.write(rows, AllKindsExecutor(table.file_io))
+    return writer.write(rows, OneStorageExecutor(table.file_io))
+
+
+def write_until_killed(table_path: str, deed: Deed, rows: pa.Table, steps: int) -> None:
+    """Do a deed, and be killed after `steps` moments; return if there were fewer.
+
+    Exits with `SURVIVED` if it was to die at its next write, and wrote nothing more.
+    """
+    countdown = Countdown(steps)
+    table = Table(FileStore.open(KillingFileIO(LocalFileIO(), countdown), table_path))
+    countdown.watch(plain_directory(table_path))
+    perform(table, deed, rows)
+    if countdown.is_over:
+        sys.exit(SURVIVED)
+
+
+def commit_in_step_with_others(
+    table_path: str, worker: int, commits: int, barrier: Barrier, acknowledged: "list[int]"
+) -> None:
+    """Make `commits` commits of one row each; all workers begin each commit at once.
+
+    Args:
+        table_path: A table of the columns `worker` and `number`.
+        worker: Which process this is.
+        commits: How many.
+        barrier: Where the processes meet.
+        acknowledged: Gets the snapshot id of every commit that was acknowledged.
+    """
+    try:
+        for number in range(commits):
+            acknowledged.append(_commit_one(table_path, worker, number, barrier))
+    except BaseException:
+        barrier.abort()  # the others would wait for this worker
+        raise
+
+
+def _commit_one(table_path: str, worker: int, number: int, barrier: Barrier) -> int:
+    writer = open_table(table_path).new_write_builder().with_commit_user(f"worker-{worker}")
+    writer = writer.with_commit_identifier(number)
+    values = {"worker": worker, "number": number}
+    row = pa.table({name: pa.array([value], pa.int32()) for name, value in values.items()})
+    result = EmbeddedExecutor(threads=1).map_rows(writer.prepare(), row)
+    barrier.wait(BARRIER_SECONDS)
+    return writer.commit(result.messages).id

@@ -1,0 +1,436 @@
+"""What `docs/supported.md` says is refused, provoked: one call for each row of its table."""
+
+import importlib
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from fsspec.implementations.local import LocalFileSystem  # type: ignore[import-untyped]
+
+from paimon_assets.engine.codec.json.metadata_json import schema_from_json, snapshot_from_json
+from paimon_assets.engine.codec.rows.binary_row import serialize_row
+from paimon_assets.engine.contract.commit_message import CommitMessage, CompactIncrement
+from paimon_assets.engine.contract.context import ReadContext
+from paimon_assets.engine.contract.split import DataSplit
+from paimon_assets.engine.contract.wire.wire import SPLIT_MAGIC, dump_split, load_split
+from paimon_assets.engine.contract.wire.wire_java_messages import load_java_messages
+from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
+from paimon_assets.engine.control.features import check_key_types
+from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.data.casting.casting import cast_array
+from paimon_assets.engine.data.format.avro_types import avro_record
+from paimon_assets.engine.data.key_order import sort_keys
+from paimon_assets.engine.data.merge.aggregate.functions import Aggregate
+from paimon_assets.engine.data.worker import read_split
+from paimon_assets.engine.data.write.buckets.row_key_extractor import refuse_unroutable
+from paimon_assets.engine.embedded import EmbeddedExecutor
+from paimon_assets.engine.fileio.arrow_fs import ArrowFileIO
+from paimon_assets.engine.fileio.base import FileIOSpec
+from paimon_assets.engine.fileio.local import LocalFileIO
+from paimon_assets.engine.spec.evolution.schema_change import UpdateColumnComment
+from paimon_assets.engine.spec.merge.merge_rules import AggregateFunction, FieldAggregation
+from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
+from paimon_assets.engine.spec.metadata.simple_stats import EMPTY_ROW
+from paimon_assets.engine.spec.metadata.snapshot import CommitKind
+from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
+from paimon_assets.engine.spec.types.type_text import parse_type
+from paimon_assets.engine.table.api import open_catalog
+from paimon_assets.engine.table.segments.segment_import import SegmentSource
+from tests.testkit.blob_files import PLACEHOLDER, file_bytes
+from tests.testkit.builders import data_file
+
+EXECUTOR = EmbeddedExecutor(threads=1)
+KEYED: dict[str, Any] = {"primary_keys": ["k"]}
+POSTPONED = {"bucket": "-2", "postpone.batch-write-fixed-bucket": "false"}
+PLAIN = {"k": "INT", "v": "INT"}
+ROWS = pa.table({"k": pa.array([1, 2], pa.int32()), "v": pa.array([3, 4], pa.int32())})
+
+
+class Place:
+    """A catalog, and a directory beside it."""
+
+    def __init__(self, catalog, tmp_path):
+        self.catalog = catalog
+        self.path = tmp_path
+
+    def table(self, columns=None, *, name="db.t", **more):
+        """Create a table; `options` of a keyed one default to one bucket."""
+        if "primary_keys" in more:
+            more["options"] = {"bucket": "1", **more.get("options", {})}
+        return self.catalog.create_table(name, Schema.of(columns or PLAIN, **more))
+
+    def written(self, **more):
+        """Create a table of two rows."""
+        table = self.table(**more)
+        table.new_write_builder().write(ROWS, EXECUTOR)
+        return table
+
+    def folder(self, *, name="landing"):
+        """Write a folder of one Parquet file."""
+        folder = self.path / name
+        folder.mkdir()
+        pq.write_table(ROWS, folder / "1.parquet")
+        return folder
+
+
+Provocation = Callable[[Any], object]
+
+
+def plan(columns=None, /, **options):
+    return lambda at: at.table(columns, options=options).new_read_builder().plan()
+
+
+def keyed_plan(**options):
+    return lambda at: at.table(**KEYED, options=options).new_read_builder().plan()
+
+
+def write(**options):
+    return lambda at: at.table(options=options).new_write_builder().write(ROWS, EXECUTOR)
+
+
+def _schema(columns, **more):
+    return first_table_schema(Schema.of(columns, **more), time_millis=0)
+
+
+def _file(path, **more):
+    size = path.stat().st_size
+    return DataFileMeta(file_name=path.name, file_size=size, row_count=1, schema_id=0, **more)
+
+
+def _read_file(file, path, schema, **more):
+    context = ReadContext(
+        table="db.t",
+        schema=schema,
+        file_schemas=more.pop("file_schemas", ()),
+        columns=tuple(schema.field_names),
+        predicate=None,
+        file_io=FileIOSpec(),
+    )
+    split = DataSplit(
+        snapshot_id=1,
+        partition=EMPTY_ROW,
+        bucket=0,
+        bucket_path=str(path),
+        data_files=(file,),
+        **more,
+    )
+    list(read_split(context, split, LocalFileIO()))
+
+
+def _parquet(at, table):
+    path = at.path / "f.parquet"
+    pq.write_table(table, path)
+    return _file(path)
+
+
+def _fallback_branch(at):
+    table = at.written()
+    table.create_tag("v1")
+    table.branches.create("old", tag="v1")
+    table.at_branch("old").alter([UpdateColumnComment(field_names=("v",), new_comment="x")])
+    changed = FileStore.open(LocalFileIO(), table.path, options={"branch": "old"})
+    path = Path(changed.paths.schema(changed.schema.id))
+    stored = json.loads(path.read_text(encoding="utf-8"))
+    stored["fields"][1] |= {"name": "other", "id": 1}
+    path.write_text(json.dumps(stored), encoding="utf-8")
+    table.copy({"scan.fallback-branch": "old"}).new_read_builder().plan()
+
+
+def _blob_reference(at):
+    schema = _schema({"k": "INT", "b": "BLOB"}, options={"data-evolution.enabled": "true"})
+    rows = pa.table({"k": pa.array([1], pa.int32()), "b": pa.array([b"where"], pa.binary())})
+    _read_file(_parquet(at, rows), at.path, schema)
+
+
+def _blob_placeholder(at):
+    schema = _schema({"b": "BLOB"}, options={"data-evolution.enabled": "true"})
+    path = at.path / "f.blob"
+    path.write_bytes(file_bytes([PLACEHOLDER]))
+    _read_file(_file(path, first_row_id=0, write_cols=("b",)), at.path, schema)
+
+
+def _shredded(at):
+    pieces = {"metadata": b"\x01\x00\x00", "value": b"\x00", "typed_value": 7}
+    rows = pa.table({"k": pa.array([1], pa.int32()), "v": pa.array([pieces])})
+    _read_file(_parquet(at, rows), at.path, _schema({"k": "INT", "v": "VARIANT"}))
+
+
+def _postponed_files(at):
+    table = at.written(**KEYED, options=POSTPONED)
+    path = Path(FileStore.open(LocalFileIO(), table.path).paths.schema(0))
+    stored = json.loads(path.read_text(encoding="utf-8"))
+    stored["options"]["bucket"] = "1"
+    path.write_text(json.dumps(stored), encoding="utf-8")
+    at.catalog.get_table("db.t").new_read_builder().plan()
+
+
+def _retyped_keys():
+    new = _schema({"k": "BIGINT", "v": "INT"}, **KEYED, options={"bucket": "1"})
+    return replace(new, id=1), _schema(PLAIN, **KEYED, options={"bucket": "1"})
+
+
+def _retyped_key(at):
+    check_key_types("db.t", *_retyped_keys())
+
+
+def _retyped_key_of_a_file(at):
+    new, old = _retyped_keys()
+    check = importlib.import_module("paimon_assets.engine.data.read.merge_file_split_read")
+    context = ReadContext(
+        table="db.t", schema=new, file_schemas=(old,), columns=("k",), predicate=None,
+        file_io=FileIOSpec(),
+    )  # fmt: skip
+    check.check_key_order(data_file(schema_id=old.id), context)
+
+
+def _changes(at):
+    table = at.table(options={"row-tracking.enabled": "true", "data-evolution.enabled": "true"})
+    table.copy({"incremental-between": "0,0"}).new_read_builder().plan()
+
+
+def _newer_version(parse):
+    return lambda at: parse(json.dumps({"version": 99, "id": 1}).encode(), "file")
+
+
+def _split(**more):
+    return DataSplit(
+        snapshot_id=1,
+        partition=EMPTY_ROW,
+        bucket=0,
+        bucket_path="/t/bucket-0",
+        data_files=(data_file(),),
+        **more,
+    )
+
+
+def _newer_split(at):
+    load_split(SPLIT_MAGIC.to_bytes(8, "big", signed=True) + (99).to_bytes(4, "big"))
+
+
+def _diff_split(at):
+    load_split(dump_split(_split(before_files=(data_file(),), is_streaming=True)))
+
+
+def _streaming_split(at):
+    file = _parquet(at, ROWS)
+    schema = _schema(PLAIN, **KEYED, options={"bucket": "1"})
+    _read_file(file, at.path, schema, is_streaming=True)
+
+
+def _cross_partition(at, **options):
+    return at.table(
+        {"k": "INT", "v": "INT"},
+        primary_keys=["k"],
+        partition_keys=["v"],
+        options={"bucket": "-1", **options},
+    )
+
+
+def _sequenced_cross_partition(at):
+    schema = _cross_partition(at).schema
+    refuse_unroutable(schema.with_dynamic_options({"sequence.field": "v"}), "db.t")
+
+
+def _overwritten_partition(at):
+    builder = _cross_partition(at).new_write_builder()
+    builder.with_overwrite({"v": 3}).write(ROWS.slice(0, 1), EXECUTOR)
+
+
+def _variant_in_orc(at):
+    table = at.table({"k": "INT", "v": "VARIANT"}, options={"file.format": "orc"})
+    rows = pa.table({"k": pa.array([1], pa.int32())})
+    table.new_write_builder().write(rows, EXECUTOR)
+
+
+def _map_in_a_row(at):
+    serialize_row([{}], [parse_type("MAP<INT, INT>")])
+
+
+def _hive_time(at):
+    options = {"bucket": "2", "bucket-key": "v", "bucket-function.type": "hive"}
+    table = at.table({"k": "INT", "v": "TIME"}, options=options)
+    rows = pa.table({"k": pa.array([1], pa.int32()), "v": pa.array([1], pa.time32("ms"))})
+    table.new_write_builder().write(rows, EXECUTOR)
+
+
+def _nested_change(at):
+    change = UpdateColumnComment(field_names=("v", "a"), new_comment="x")
+    at.table({"k": "INT", "v": "ROW<a INT>"}).alter([change])
+
+
+def _retyped_column(at):
+    new = _schema({"v": "INT"})
+    old = _schema({"v": "ARRAY<INT>"})
+    mapping = importlib.import_module("paimon_assets.engine.data.field_mapping").FieldMapping
+    mapping.of(new.fields, (), old, "f.parquet")
+
+
+def _deleted(at):
+    table = at.written(**KEYED, options={"merge-engine": "partial-update"})
+    table.new_row_change_builder().delete("k = 1")
+
+
+def _updated(at):
+    table = at.written(**KEYED, options={"merge-engine": "aggregation"})
+    table.new_row_change_builder().update({"v": 1}, "k = 1")
+
+
+def _waiting(at):
+    table = at.written(**KEYED, options=POSTPONED)
+    table.new_row_change_builder().delete("k = 1")
+
+
+def _sketch(function):
+    def provoke(at):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setitem(sys.modules, "datasketches", None)
+            settings = FieldAggregation(column="v", function=AggregateFunction(function))
+            Aggregate.of(settings, "db.t")
+
+    return provoke
+
+
+def _segment(table, path, file_format="parquet"):
+    table.segments().add(SegmentSource(path=str(path), format=file_format), EXECUTOR)
+
+
+def _segment_of_delta(at):
+    folder = at.folder()
+    (folder / "_delta_log").mkdir()
+    _segment(at.table(), folder)
+
+
+def _mixed_segments(at):
+    table = at.written(options={"file.format": "orc"})
+    _segment(table, at.folder())
+    table.new_row_change_builder().delete("k = 1")
+
+
+def _load_with_marked_rows(at):
+    table = at.written(options={"deletion-vectors.enabled": "true"})
+    table.new_write_builder().write(ROWS, EXECUTOR)
+    table.new_row_change_builder().delete("k = 1")
+    table.segments().delete([0])
+
+
+def _compacted_segment(at):
+    table = at.table()
+    _segment(table, at.folder())
+    [entry] = table.live_files()
+    message = CommitMessage(
+        partition=entry.partition,
+        bucket=entry.bucket,
+        total_buckets=entry.total_buckets,
+        compact_increment=CompactIncrement(compact_before=(entry.file,)),
+    )
+    store = FileStore.open(LocalFileIO(), table.path)
+    FileStoreCommit(store).commit(
+        [message], commit_user="u", commit_identifier=1, kind=CommitKind.COMPACT
+    )
+
+
+def _no_atomic_publish(at):
+    backend = LocalFileSystem()
+    filesystem = pa.fs.PyFileSystem(pa.fs.FSSpecHandler(backend))
+    file_io = ArrowFileIO(filesystem, FileIOSpec(scheme="sftp"), backend=backend)
+    file_io.publish(f"sftp://{at.path}/snapshot-1", b"{}")
+
+
+def _other_lock(at):
+    options = {"lock.enabled": "true", "lock.type": "hive"}
+    catalog = open_catalog(str(at.path / "locked"), options)
+    catalog.create_database("db")
+    catalog.create_table("db.t", Schema.of(PLAIN))
+
+
+def _spark_write(at):
+    source = pytest.importorskip("paimon_assets.spark.data_source.data_source_writer")
+    location = importlib.import_module("paimon_assets.spark.data_source.location").Location
+    table = at.table(**KEYED)
+    source.TableWriter.of(location(options={"path": table.path}), None, overwrite=False)
+
+
+def _spark_time(at):
+    types = pytest.importorskip("paimon_assets.spark.types")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(types, "_TIME", None)
+        types.to_spark_schema(_schema({"t": "TIME"}).fields)
+
+
+EVOLVING = {"data-evolution.enabled": "true"}
+REFUSALS: dict[str, Provocation] = {
+    "table of `type` format-table": plan(type="format-table"),
+    "catalog of another `metastore`": lambda at: open_catalog("/w", {"metastore": "rest"}),
+    "`chain-table.enabled`": plan(**{"chain-table.enabled": "true"}),
+    "`query-auth.enabled`": plan(**{"query-auth.enabled": "true"}),
+    "`scan.primary-branch`": plan(**{"scan.primary-branch": "b"}),
+    "fallback branch": _fallback_branch,
+    "`fields.<c>.map.storage-layout": plan(**{"fields.v.map.storage-layout": "shared-shredding"}),
+    "BLOB column without": plan({"b": "BLOB", "v": "INT"}),
+    "VECTOR column": plan({"b": "VECTOR<FLOAT, 3>"}),
+    "GEOMETRY": plan({"g": "GEOMETRY"}),
+    "`blob-view-field`": plan(**{"blob-view-field": "v"}),
+    "BLOB column stored": _blob_reference,
+    "blob file that": _blob_placeholder,
+    "shredded VARIANT": _shredded,
+    "`pk-clustering-override`": keyed_plan(**{"pk-clustering-override": "true"}),
+    "`sequence.snapshot-ordering`": keyed_plan(**{"sequence.snapshot-ordering": "true"}),
+    "`postpone.merge-on-read`": keyed_plan(bucket="-2", **{"postpone.merge-on-read": "true"}),
+    "postponed files": _postponed_files,
+    "key column of another type in older": _retyped_key,
+    "key column of another type in a file": _retyped_key_of_a_file,
+    "`scan.mode` by creation": plan(**{"scan.mode": "from-file-creation-time"}),
+    "`scan.file-creation-time-millis`": plan(**{"scan.file-creation-time-millis": "1"}),
+    "`incremental-to-auto-tag`": plan(**{"incremental-to-auto-tag": "t"}),
+    "changes of a data-evolution": _changes,
+    "data file of another format": lambda at: _read_file(
+        data_file(file_name="f.lance"), at.path, _schema(PLAIN)
+    ),
+    "snapshot of a newer": _newer_version(snapshot_from_json),
+    "schema of a newer": _newer_version(schema_from_json),
+    "wrapped split": _newer_split,
+    "streaming split with files": _diff_split,
+    "streaming split read": _streaming_split,
+    "commit messages": lambda at: load_java_messages(b"\0" * 8, 99),
+    "write to `row-tracking": write(**{"row-tracking.enabled": "true"}),
+    "write to `data-evolution": write(**EVOLVING),
+    "write of `file.format`": write(**{"file.format": "csv"}),
+    "write of VARIANT": _variant_in_orc,
+    "Arrow type that no Avro": lambda at: avro_record(
+        pa.schema({"v": pa.month_day_nano_interval()})
+    ),
+    "keys that may change": _sequenced_cross_partition,
+    "overwrite of one partition": _overwritten_partition,
+    "hive buckets": _hive_time,
+    "MAP, MULTISET or VARIANT": _map_in_a_row,
+    "key or sequence field of a type": lambda at: sort_keys([pa.nulls(1, pa.list_(pa.int8()))]),
+    "cast that Paimon": lambda at: cast_array(
+        pa.nulls(1, pa.date32()), parse_type("DATE"), parse_type("BOOLEAN")
+    ),
+    "column whose old files": _retyped_column,
+    "change of a column inside": _nested_change,
+    "delete from": _deleted,
+    "update under": _updated,
+    "row changes while": _waiting,
+    "theta_sketch": _sketch("theta_sketch"),
+    "hll_sketch": _sketch("hll_sketch"),
+    "segment of a table with": lambda at: _segment(at.table(**KEYED), at.folder()),
+    "segment of another format": lambda at: _segment(at.table(), at.folder(), "lance"),
+    "segment that is": _segment_of_delta,
+    "segment on another": lambda at: _segment(at.table(), "s3://bucket/x"),
+    "row changes over": _mixed_segments,
+    "taking away a load of": lambda at: at.written(**KEYED).segments().delete([0]),
+    "taking away a load whose": _load_with_marked_rows,
+    "compaction of a segment's": _compacted_segment,
+    "commit to a storage": _no_atomic_publish,
+    "lock of another": _other_lock,
+    '`format("paimon_assets")`': _spark_write,
+    "TIME column on": _spark_time,
+}
+"""How what begins with these words in the document is provoked."""

@@ -1,0 +1,407 @@
+"""What writers and keepers of a table do to it, and to its history."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+from paimon_assets.engine.control.clock import SystemClock
+from paimon_assets.engine.control.maintenance.expire_snapshots import expire_snapshots
+from paimon_assets.engine.control.maintenance.orphan_files import DAY_MS, clean_orphan_files
+from paimon_assets.engine.control.maintenance.retention import Retention
+from paimon_assets.engine.control.maintenance.tag_files import delete_tag
+from paimon_assets.engine.errors import (
+    CommitConflictError,
+    InvalidInputError,
+    UnsupportedFeatureError,
+)
+from paimon_assets.engine.spec.evolution.schema_change import (
+    add_column,
+    drop_column,
+    rename_column,
+    update_column_type,
+)
+from paimon_assets.engine.spec.metadata.snapshot import CommitKind, Snapshot
+from paimon_assets.engine.spec.predicate.predicate import fields_of
+from tests.testkit.stateful.history import Row, named
+from tests.testkit.stateful.machine import Action, Machine
+from tests.testkit.stateful.world import ID, PART, PARTS, TEXT, VALUE
+
+_MOST_ADDED_COLUMNS = 3
+
+
+def write(machine: Machine, chance: Random) -> None:
+    """Append, or upsert."""
+    fresh = machine.is_interrupted
+    rows = machine.rows(chance, fresh=fresh)
+    schema = machine.table.schema
+    table, executor = machine.hands(chance)
+    if not rows:
+        return
+    machine.note(rows)
+    writer = table.new_write_builder()
+    outcome = machine.attempt(lambda: writer.write(machine.arrow(rows, schema), executor))
+    if outcome is not None:
+        assert outcome.snapshot is not None
+        _take_write(machine, outcome.snapshot, rows)
+
+
+def _take_write(machine: Machine, snapshot: Snapshot, rows: list[Row]) -> None:
+    machine.history.write(rows)
+    told = machine.world.producer == "input"
+    machine.history.commit(snapshot, added=rows, told=told)
+
+
+def hold(machine: Machine, chance: Random) -> None:
+    """Write files now and commit them some steps later; or commit those of some steps ago."""
+    _, executor = machine.hands(chance)
+    if machine.held is None:
+        rows = machine.rows(chance, fresh=True)
+        writer = machine.table.new_write_builder()
+        written = executor.map_rows(writer.prepare(), machine.arrow(rows, machine.table.schema))
+        machine.held = (writer, written.messages, rows)
+        machine.note(f"holds {rows}")
+        return
+    (writer, messages, rows), machine.held = machine.held, None
+    machine.note(f"commits {rows}")
+    try:
+        snapshot = writer.commit(messages)
+    except CommitConflictError as conflict:
+        assert _may_conflict(machine)
+        machine.note(f"gave up: {conflict.kind}")
+    else:
+        _take_write(machine, snapshot, rows)
+
+
+def _may_conflict(machine: Machine) -> bool:
+    """Whether a late append may meet another bucket layout than the one it was written for."""
+    return machine.rescaled or machine.world.options.get("bucket") == "-1"
+
+
+def overwrite(machine: Machine, chance: Random) -> None:
+    """Replace partitions by rows: those of the rows, one, or the whole table."""
+    partitioned = machine.world.partitioned and not machine.world.crosses
+    how = chance.choice(("dynamic", "static", "whole")) if partitioned else "whole"
+    parts = [chance.choice(PARTS)] if how == "static" else list(PARTS)
+    rows = machine.rows(chance, parts)
+    schema = machine.table.schema
+    table, executor = machine.hands(chance)
+    machine.note(f"{how} {parts}: {rows}")
+    writer = table.new_write_builder()
+    match how:
+        case "dynamic":
+            writer = writer.with_dynamic_overwrite()
+            replaced = {row[PART] for row in rows}
+        case "static":
+            writer = writer.with_overwrite({"part": parts[0]})
+            replaced = set(parts)
+        case _:
+            writer = writer.with_overwrite({})
+            replaced = set(PARTS)
+    outcome = machine.attempt(lambda: writer.write(machine.arrow(rows, schema), executor))
+    if outcome is None or (how == "dynamic" and not rows):
+        assert outcome is None or outcome.snapshot is None
+        return
+    assert outcome.snapshot is not None
+    machine.history.overwrite(lambda row: row[PART] in replaced, rows)
+    machine.history.commit(outcome.snapshot)
+
+
+def empty(machine: Machine, chance: Random) -> None:
+    """Truncate the table, or drop partitions."""
+    parts = chance.sample(PARTS, chance.randint(1, 2))
+    table, _ = machine.hands(chance)
+    if machine.world.partitioned and chance.random() < 0.7:
+        machine.note(parts)
+        snapshot = machine.attempt(lambda: table.drop_partitions([{"part": p} for p in parts]))
+    else:
+        parts = list(PARTS)
+        snapshot = machine.attempt(table.truncate)
+    if snapshot is not None:
+        machine.history.overwrite(lambda row: row[PART] in parts, [])
+        machine.history.commit(snapshot)
+
+
+def delete(machine: Machine, chance: Random) -> None:
+    """Delete the rows a predicate is true for."""
+    predicate = machine.predicate(chance, machine.table.schema)
+    machine.note(predicate)
+    _change_rows(
+        machine,
+        chance,
+        machine.test_of(predicate),
+        lambda builder, executor: builder.delete(predicate, executor),
+        machine.history.delete,
+        drops=machine.world.partitioned and fields_of(predicate) == {"part"},
+    )
+
+
+def update(machine: Machine, chance: Random) -> None:
+    """Set a column of the rows a predicate is true for."""
+    schema = machine.table.schema
+    predicate = machine.predicate(chance, schema)
+    column, value = chance.choice(((VALUE, 7), (VALUE, -1), (TEXT, "new")))
+    name = schema.by_id[column].name
+    machine.note(f"{name} = {value!r} where {predicate}")
+    _change_rows(
+        machine,
+        chance,
+        machine.test_of(predicate),
+        lambda builder, executor: builder.update({name: value}, predicate, executor),
+        lambda rows: machine.history.update(rows, column, value),
+    )
+
+
+def _change_rows(
+    machine: Machine,
+    chance: Random,
+    test: Callable[[Any], bool],
+    change: Callable[[Any, Any], Any],
+    take: Callable[[list[Row]], None],
+    *,
+    drops: bool = False,
+) -> None:
+    history = machine.history
+    before, waited = history.state, history.waits
+    rows, commits = history.matching(before, test), history.commits
+    table, executor = machine.hands(chance)
+    builder = table.new_row_change_builder()
+    try:
+        outcome = machine.attempt(lambda: change(builder, executor))
+    except UnsupportedFeatureError as refused:
+        may = {"row-update": machine.world.updates, "row-delete": machine.world.deletes,
+               "rows-wait": not (waited or history.waits)}  # fmt: skip
+        if may[refused.kind]:
+            raise
+        return
+    if outcome is None:
+        return
+    if outcome.plans > 1 or drops:  # the last plan saw what others did meanwhile
+        rows = history.matching(history.state, test)
+    elif history.commits > commits and machine.world.engine != "append":
+        there = {history.key(row) for row in rows}
+        rows = [row for row in history.matching(history.state, test) if history.key(row) in there]
+    if outcome.rows_matched is not None:
+        assert outcome.rows_matched == len(rows)
+    if outcome.snapshot is None:
+        assert not rows
+        return
+    if drops:  # whole partitions, with what waits in them
+        history.overwrite(lambda row: test(named(row, machine.table.schema)), [])
+    else:
+        take(rows)
+    history.commit(outcome.snapshot, told=machine.world.producer == "input")
+
+
+def merge(machine: Machine, chance: Random) -> None:
+    """Merge rows into the table: they update rows of their key, or are inserted."""
+    history, world = machine.history, machine.world
+    if not world.merges:
+        return
+    schema = machine.table.schema
+    on = [PART, ID] if world.partitioned or world.engine == "append" else [ID]
+    inserts, waited = chance.random() < 0.7, history.waits
+    # Rows that are inserted have every column; others only those that they give values to.
+    chosen = [column.id for column in schema.fields] if inserts else (PART, ID, VALUE, TEXT)
+    columns = [schema.by_id[number] for number in chosen]
+    drawn = {tuple(row[n] for n in on): row for row in machine.rows(chance)}
+    rows = [{column.id: row[column.id] for column in columns} for row in drawn.values()]
+    source = machine.arrow(rows, replace(schema, fields=tuple(columns)))
+    before = history.state
+    table, executor = machine.hands(chance)
+    machine.note(f"{rows}, inserts: {inserts}")
+    builder, names = table.new_row_change_builder(), [schema.by_id[n].name for n in on]
+    try:
+        outcome = machine.attempt(
+            lambda: builder.merge(source, on=names, inserts=inserts, executor=executor)
+        )
+    except UnsupportedFeatureError as refused:
+        if refused.kind != "rows-wait" or not (waited or history.waits):
+            raise
+        return
+    if outcome is None:
+        return
+    # Others may have changed rows meanwhile, but none that could match: that is a conflict. Rows
+    # that others appended come after a merge that inserted none.
+    seen = before if world.engine == "append" and outcome.plans == 1 else history.state
+    given = {tuple(row[n] for n in on): row for row in rows}
+    matched = history.matching(seen, lambda row: tuple(row[n] for n in names) in given)
+    assert outcome.rows_matched == len(matched)
+    new = set(given) - {tuple(row[n] for n in on) for row in matched}
+    history.merge(matched, given, on)
+    inserted = [given[key] for key in sorted(new)] if inserts else []
+    history.write(inserted)
+    if outcome.snapshot is None:
+        assert not matched
+        assert not inserted
+        return
+    added = inserted if outcome.snapshot.commit_kind is CommitKind.APPEND else ()
+    history.commit(outcome.snapshot, added=added, told=world.producer == "input")
+
+
+def compact(machine: Machine, chance: Random) -> None:
+    """Compact what is due, or everything."""
+    history = machine.history
+    full = chance.random() < 0.4
+    if machine.world.hides_level_0 or machine.world.producer != "none":
+        table, executor = machine.table, machine.hands_alone()
+    else:
+        table, executor = machine.hands(chance)
+    machine.note("full" if full else "minor")
+    builder = table.new_compaction_builder().with_strategy("full" if full else "minor")
+    outcome = machine.attempt(lambda: builder.run(executor))
+    if outcome is None or outcome.snapshot is None:
+        return
+    history.settle(history.state)
+    for number in range(history.newest + 1, outcome.snapshot.id):
+        # Rows that waited for a bucket got one in a snapshot of their own.
+        assert machine.world.postpones
+        history.commit(machine.table._store.snapshots.snapshot(number))
+    producer = machine.world.producer
+    told = producer in ("lookup", "input") or (producer == "full-compaction" and full)
+    history.commit(outcome.snapshot, told=told)
+
+
+def rescale(machine: Machine, chance: Random) -> None:
+    """Give all partitions another bucket count."""
+    buckets = chance.randint(1, 3)
+    if int(machine.world.options.get("bucket", "-1")) < 1:
+        return
+    table, executor = machine.hands(chance)
+    machine.note(buckets)
+    try:
+        snapshot = machine.attempt(lambda: table.rescale(executor, buckets=buckets))
+    except InvalidInputError as refused:
+        if refused.kind != "rescale" or not machine.history.waits:
+            raise
+        return
+    if snapshot is not None:
+        machine.rescaled = True
+        machine.history.commit(snapshot)
+
+
+def expire(machine: Machine, chance: Random) -> None:
+    """Let all but some snapshots expire."""
+    history, keep = machine.history, chance.randint(1, 5)
+    retention = Retention(min_count=1, max_count=keep, time_ms=3_600_000, limit=1000)
+    machine.note(f"keeps {keep}")
+    done = expire_snapshots(machine.table._store, retention=retention)
+    gone = [number for number in history.versions if number <= history.newest - keep]
+    assert sorted(done.snapshot_ids) == sorted(gone)
+    for number in gone:
+        del history.versions[number]
+
+
+class _Tomorrow(SystemClock):
+    """Every file is old enough."""
+
+    def now_millis(self) -> int:
+        return super().now_millis() + 2 * DAY_MS
+
+
+def clean(machine: Machine, _chance: Random) -> None:
+    """Delete files that nothing names."""
+    if machine.held is None:
+        found = clean_orphan_files(machine.table._store, dry_run=False, clock=_Tomorrow())
+        machine.note(f"{len(found.files)} files")
+
+
+def tag(machine: Machine, chance: Random) -> None:
+    """Name a snapshot, or forget a name."""
+    history = machine.history
+    if history.tags and chance.random() < 0.3:
+        name = chance.choice(sorted(history.tags))
+        delete_tag(machine.table._store, name)
+        del history.tags[name]
+    elif history.versions:
+        number = chance.choice(sorted(history.versions))
+        name = f"tag-{len(machine.trace)}"
+        machine.table.create_tag(name, number)
+        history.tags[name] = (number, history.versions[number])
+        machine.note(f"{name} = {number}")
+
+
+def roll_back(machine: Machine, chance: Random) -> None:
+    """Undo what came after a snapshot or a tag."""
+    history = machine.history
+    if history.tags and chance.random() < 0.5:
+        name = chance.choice(sorted(history.tags))
+        number, version = history.tags[name]
+        done = machine.table.rollback_to(name)
+    elif history.versions:
+        number = chance.choice(sorted(history.versions))
+        version = history.versions[number]
+        done = machine.table.rollback_to(number)
+    else:
+        return
+    machine.note(f"to {number}")
+    assert done.snapshot.id == number
+    history.roll_back(number, version)
+
+
+def alter(machine: Machine, chance: Random) -> None:
+    """Add, drop, rename or widen a column."""
+    schema = machine.table.schema
+    added = [column for column in schema.fields if column.id > TEXT]
+    how = chance.choice(("add", "drop", "rename", "widen"))
+    if how == "add" and len(added) < _MOST_ADDED_COLUMNS:
+        change: Any = add_column(f"x{schema.highest_field_id + 1}", "INT")
+    elif how == "drop" and added:
+        change = drop_column(chance.choice(added).name)
+    elif how == "rename" and machine.world.engine != "aggregation":
+        column = chance.choice([*added, schema.by_id[VALUE], schema.by_id[TEXT]])
+        change = rename_column(column.name, f"{column.name[:2]}_{schema.id}")
+    elif how == "widen":
+        change = update_column_type(schema.by_id[VALUE].name, "BIGINT")
+    else:
+        return
+    machine.note(change)
+    machine.table = machine.table.alter([change])
+    machine.history.schemas[machine.table.schema.id] = machine.table.schema
+
+
+def branch(machine: Machine, chance: Random) -> None:
+    """Write to a branch; main does not see it, until it goes on from there."""
+    history, table = machine.history, machine.table
+    usable = [n for n, v in history.versions.items() if v.schema.id == table.schema.id]
+    if not usable or machine.world.crosses:
+        return
+    number = chance.choice(sorted(usable))
+    version = history.versions[number]
+    rows = machine.rows(chance, fresh=True)
+    machine.note(f"from {number}: {rows}")
+    table.branches.create("side", snapshot_id=number)
+    writer = table.at_branch("side").new_write_builder()
+    made = writer.write(machine.arrow(rows, table.schema), machine.hands_alone()).snapshot
+    assert made is not None
+    machine.agree(table.new_read_builder().to_arrow(), history.rows())
+    if chance.random() < 0.5:
+        assert table.branches.fast_forward("side").id == made.id == number + 1
+        history.roll_back(number, version)
+        history.tags = {name: held for name, held in history.tags.items() if held[0] < number}
+        _take_write(machine, made, rows)
+        machine.note("fast forward")
+    table.branches.delete("side")
+
+
+CHANGES: dict[str, tuple[int, Action]] = {
+    "write": (20, write),
+    "hold": (5, hold),
+    "overwrite": (6, overwrite),
+    "empty": (2, empty),
+    "delete": (5, delete),
+    "update": (4, update),
+    "merge": (4, merge),
+    "compact": (9, compact),
+    "rescale": (1, rescale),
+    "expire": (4, expire),
+    "clean": (2, clean),
+    "tag": (4, tag),
+    "roll back": (1, roll_back),
+    "alter": (3, alter),
+    "branch": (1, branch),
+}
+"""Name → how often, and what."""
+
+OTHERS = (write, write, write, overwrite, empty, delete, merge, compact, compact, tag, alter)
+"""What somebody else may do in the middle of a step."""

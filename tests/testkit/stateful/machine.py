@@ -1,0 +1,217 @@
+"""Machine: one table, its history, and the random steps of everybody who works on it."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from random import Random
+from typing import Any, TypeVar
+
+import pyarrow as pa
+
+from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
+from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.errors import CommitConflictError
+from paimon_assets.engine.fileio.local import LocalFileIO
+from paimon_assets.engine.spec.predicate.predicate import (
+    And,
+    CompareOp,
+    Comparison,
+    In,
+    IsNull,
+    Or,
+    Predicate,
+)
+from paimon_assets.engine.spec.schema.schema import TableSchema
+from paimon_assets.engine.table.api import open_catalog
+from paimon_assets.engine.table.table import Table
+from paimon_assets.engine.table.write.write_builder import WriteBuilder
+from tests.testkit.faulty_fileio import FaultyFileIO
+from tests.testkit.predicate_truth import truth
+from tests.testkit.stateful.history import History, NamedRow, Row
+from tests.testkit.stateful.turns import Once, PatientExecutor
+from tests.testkit.stateful.world import ID, KIND, KINDS, PART, PARTS, SEQ, TEXT, draw_world
+
+T = TypeVar("T")
+
+TURNS = 0.2
+"""Part of the steps in whose middle somebody else does something."""
+_IDS = 7
+_FRESH_IDS = 1000
+_TEXTS = ("", "x", "yy", "zz top")
+
+
+class Machine:
+    """Does steps to a table and to its history; each step's choices come from its number alone.
+
+    Args:
+        directory: Where the table is to be; empty.
+        seed: Of the world, and of every step.
+    """
+
+    def __init__(self, directory: Path, seed: int) -> None:
+        self.seed = seed
+        self.world = draw_world(Random(seed))  # noqa: S311 - nothing secret
+        catalog = open_catalog(str(directory))
+        catalog.create_database("d")
+        self.table = catalog.create_table("d.t", self.world.schema)
+        self.history = History(self.world, self.table.schema)
+        self.trace: list[str] = []
+        self.counts: Counter[str] = Counter()
+        self.rescaled = False
+        self.held: tuple[WriteBuilder, Any, list[Row]] | None = None
+        """A writer whose files are written, its messages, and its rows."""
+        self._fresh = _FRESH_IDS
+        self._others_turn: Callable[[Random], None] | None = None
+
+    def step(self, number: int, actions: Mapping[str, "Action"], others: "Action") -> None:
+        """Do one step.
+
+        Args:
+            number: Decides what, together with the seed.
+            actions: Name → what can be done, each as often as it stands there.
+            others: What somebody else does in the middle of some steps.
+        """
+        chance = Random(f"{self.seed}/{number}")  # noqa: S311
+        name = chance.choice(list(actions))
+        self.trace.append(f"{number:3} {name}")
+        self._others_turn = None
+        if chance.random() < TURNS:
+            self._others_turn = lambda random: others(self, random)
+        actions[name](self, chance)
+        self.counts[name.rstrip("0123456789")] += 1
+
+    def note(self, text: object) -> None:
+        """Say what a step does."""
+        self.trace.append(f"      {text}")
+
+    # Who does it
+
+    @property
+    def is_interrupted(self) -> bool:
+        """Whether somebody else will have a turn in this step."""
+        return self._others_turn is not None
+
+    def hands(self, chance: Random) -> tuple[Table, PatientExecutor]:
+        """Return the table and an executor; perhaps with a turn of somebody else inside."""
+        others, self._others_turn = self._others_turn, None
+        if others is None:
+            return self.table, PatientExecutor(lambda: None)
+        seed = chance.random()
+
+        def turn() -> None:
+            self.note("> somebody else")
+            self.counts["somebody else"] += 1
+            others(Random(seed))  # noqa: S311
+            self.note("<")
+
+        once = Once(turn)
+        if chance.random() < 0.5:
+            return self.table, PatientExecutor(once)
+        file_io = FaultyFileIO(LocalFileIO(), before=once.at_publish)
+        table = Table(FileStore.open(file_io, self.table.path))
+        return table, PatientExecutor(lambda: None)
+
+    def hands_alone(self) -> PatientExecutor:
+        """Return an executor for a step in which nobody else has a turn."""
+        self._others_turn = None
+        return PatientExecutor(lambda: None)
+
+    def attempt(self, deed: Callable[[], T]) -> T | None:
+        """Do something that may lose against others; None if it did."""
+        before = self.history.commits
+        try:
+            return deed()
+        except CommitConflictError as conflict:
+            if self.history.commits == before:
+                raise
+            self.note(f"gave up: {conflict.kind}")
+            return None
+
+    # Rows and predicates
+
+    def rows(self, chance: Random, parts: Sequence[str] = PARTS, *, fresh: bool = False):
+        """Draw some rows, as the newest schema has them.
+
+        Args:
+            chance: Draws.
+            parts: Partitions to take.
+            fresh: With keys nobody ever wrote: then the order of writers does not matter.
+        """
+        drawn = [self._row(chance, parts, fresh=fresh) for _ in range(chance.randint(1, 4))]
+        return [row for row in drawn if self.history.key(row) not in self.history.retired]
+
+    def _row(self, chance: Random, parts: Sequence[str], *, fresh: bool) -> Row:
+        number = chance.randrange(_IDS)
+        if fresh:
+            self._fresh += 1
+            number = self._fresh
+        row: dict[int, Any] = {}
+        for column in self.history.schema.fields:
+            row[column.id] = None if chance.random() < 0.3 else chance.randint(-5, 20)
+        row |= {PART: chance.choice(parts), ID: number, SEQ: chance.randint(0, 5)}
+        row |= {KIND: chance.choice(KINDS)}
+        row[TEXT] = None if chance.random() < 0.3 else chance.choice(_TEXTS)
+        return row
+
+    def arrow(self, rows: Sequence[Row], schema: TableSchema) -> pa.Table:
+        """Return rows as the executor takes them."""
+        arrow_schema = to_arrow_schema(schema.fields)
+        columns = [
+            pa.array([row[column.id] for row in rows], arrow_schema.field(n).type)
+            for n, column in enumerate(schema.fields)
+        ]
+        return pa.Table.from_arrays(columns, schema=arrow_schema)
+
+    def predicate(self, chance: Random, schema: TableSchema, depth: int = 1) -> Predicate:
+        """Draw what some rows are true for."""
+        if depth and chance.random() < 0.3:
+            both = tuple(self.predicate(chance, schema, 0) for _ in range(2))
+            return (And if chance.random() < 0.5 else Or)(both)
+        name, literals = chance.choice(self._questions(schema))
+        if chance.random() < 0.15:
+            return IsNull(name, negated=chance.random() < 0.5)
+        if chance.random() < 0.2:
+            return In(name, tuple(chance.sample(literals, 2)), negated=chance.random() < 0.3)
+        return Comparison(name, chance.choice(list(CompareOp)), chance.choice(literals))
+
+    @staticmethod
+    def _questions(schema: TableSchema) -> list[tuple[str, Sequence[Any]]]:
+        fixed: dict[int, Sequence[Any]] = {PART: PARTS, ID: range(_IDS), TEXT: _TEXTS}
+        skipped = (SEQ, KIND)
+        return [
+            (column.name, fixed.get(column.id, range(-2, 15)))
+            for column in schema.fields
+            if column.id not in skipped
+        ]
+
+    @staticmethod
+    def test_of(predicate: Predicate) -> Callable[[NamedRow], bool]:
+        return lambda row: truth(predicate, row) is True
+
+    # Whether both agree
+
+    def agree(self, found: pa.Table, expected: Iterable[NamedRow]) -> None:
+        """Assert that a read returned these rows, in any order."""
+        names = found.column_names
+        columns = [column.to_pylist() for column in found.columns]
+        read = Counter(zip(*columns, strict=True))
+        wanted = Counter(tuple(row[name] for name in names) for row in expected)
+        assert read == wanted, f"too many: {read - wanted}; missing: {wanted - read}"
+
+    def check_everything(self) -> None:
+        """Compare every snapshot and tag with its version."""
+        self._others_turn = None
+        ids = [snapshot.id for snapshot in self.table.snapshots()]
+        assert ids == sorted(self.history.versions), "other snapshots than commits"
+        assert {tag.name for tag in self.table.tags.list()} == set(self.history.tags)
+        reader = self.table.new_read_builder()
+        executor = PatientExecutor(lambda: None)
+        self.agree(reader.to_arrow(executor), self.history.rows())
+        for number, version in self.history.versions.items():
+            found = reader.at_snapshot(number).to_arrow(executor)
+            self.agree(found, self.history.rows(version))
+        for name, (_, version) in self.history.tags.items():
+            self.agree(reader.at_tag(name).to_arrow(executor), self.history.rows(version))
+
+
+Action = Callable[[Machine, Random], None]

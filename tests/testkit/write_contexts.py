@@ -1,0 +1,67 @@
+"""What the tests of writing share: a context on a real disk, and rows read back from the files."""
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from paimon_assets.engine.contract.context import BucketState, WriteContext
+from paimon_assets.engine.data.write.table_write import write_rows
+from paimon_assets.engine.fileio.base import FileIOSpec
+from paimon_assets.engine.fileio.local import LocalFileIO
+from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
+
+FILE_IO = LocalFileIO()
+
+
+def table_schema(columns, **declared):
+    return first_table_schema(Schema.of(columns, **declared), time_millis=0)
+
+
+def keyed(columns=None, **options):
+    columns = columns or {"k": "INT", "seq": "BIGINT", "v": "STRING"}
+    return table_schema(columns, primary_keys=["k"], options={"bucket": "1", **options})
+
+
+def context_of(path, schema, **changes):
+    return WriteContext(
+        table="db.t", table_path=str(path), schema=schema, file_io=FileIOSpec(), **changes
+    )
+
+
+def write(path, schema, rows, *, file_io=FILE_IO, **changes):
+    batches = rows.to_batches() if isinstance(rows, pa.Table) else rows
+    return write_rows(context_of(path, schema, **changes), batches, file_io)
+
+
+def states(*results):
+    """What a planner would say of the buckets after these writes."""
+    highest = {}
+    for result in results:
+        for message in result.messages:
+            for file in message.data_increment.new_files:
+                bucket = (message.partition, message.bucket)
+                highest[bucket] = max(
+                    highest.get(bucket, file.max_sequence_number), file.max_sequence_number
+                )
+    return tuple(
+        BucketState(partition=partition, bucket=bucket, max_sequence_number=number)
+        for (partition, bucket), number in highest.items()
+    )
+
+
+def files_of(result):
+    return [file for message in result.messages for file in message.data_increment.new_files]
+
+
+def paths_below(path):
+    return sorted(path.rglob("*.parquet"))
+
+
+def read_file(path, name):
+    (found,) = path.rglob(name)
+    return pq.read_table(found)
+
+
+def read_all(path, result):
+    """All rows of the result's files, in the order of its messages and files."""
+    tables = [read_file(path, file.file_name) for file in files_of(result)]
+    return pa.concat_tables(tables) if tables else None
