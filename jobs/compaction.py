@@ -2,24 +2,10 @@
 
 import dagster as dg
 
-from jobs.demo import tables
+from jobs.tables import COMPACTED, COMPACTION_EXAMPLE
 from paimon_assets.assets import CompactionConfig, build_compaction_job, build_file_debt_sensor
-from paimon_assets.assets.jobs.compaction import StrategyChoice
 
-COMPACTED: list[dg.AssetsDefinition] = [
-    tables.flights,
-    tables.weather,
-    tables.planes,
-    tables.daily_delays,
-]
-"""Without `flights_unpadded`: what it loses depends on when deleted rows are dropped."""
-
-compaction_job: dg.JobDefinition = build_compaction_job(
-    COMPACTED,
-    suggestion=CompactionConfig(
-        tables=["demo.flights"], strategy=StrategyChoice.full, dry_run=True
-    ),
-)
+compaction_job: dg.JobDefinition = build_compaction_job(COMPACTED, suggestion=COMPACTION_EXAMPLE)
 
 nightly_compaction = dg.ScheduleDefinition(
     name="nightly_compaction",

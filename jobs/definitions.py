@@ -4,16 +4,16 @@ import dagster as dg
 
 from jobs.checks import flights_checks
 from jobs.compaction import compaction_job, demo_file_debt, nightly_compaction
-from jobs.demo import archive, tables
 from jobs.ingestion import flights_new_files, ingestion_job, nightly_ingestion
 from jobs.maintenance import maintenance_job, nightly_maintenance
 from jobs.schema_evolution import schema_evolution_job
 from jobs.segment_import import archive_new_segments, segment_import_job
+from jobs.tables import ASSETS, CHECKS
 from resources import build_resources
 
 defs = dg.Definitions(
-    assets=[*tables.assets, *archive.assets],
-    asset_checks=tables.checks,
+    assets=ASSETS,
+    asset_checks=CHECKS,
     jobs=[
         ingestion_job,
         segment_import_job,

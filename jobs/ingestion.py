@@ -2,26 +2,13 @@
 
 import dagster as dg
 
-from jobs.demo.tables import CHANGES, FlightChangesConfig, flights
-from paimon_assets.assets import IngestConfig, build_new_files_sensor
-
-
-def ingestion_config(changes: FlightChangesConfig) -> dg.RunConfig:
-    """The run config of the ingestion job; with the defaults it is what fills the Launchpad."""
-    return dg.RunConfig(
-        ops={
-            "landing__flight_changes": changes,
-            "demo__flights": IngestConfig(),
-            "demo__flights_unpadded": IngestConfig(),
-            "demo__weather": IngestConfig(),
-        }
-    )
-
+from jobs.tables import INGESTED, INGESTION_CONFIG, LANDED, LANDED_FILES
+from paimon_assets.assets import build_new_files_sensor
 
 ingestion_job = dg.define_asset_job(
     "ingestion_job",
-    selection=dg.AssetSelection.groups("landing", "demo"),
-    config=ingestion_config(FlightChangesConfig()),
+    selection=INGESTED,
+    config=INGESTION_CONFIG,
     description="Takes in the files that landed since the last run, then brings the daily summary "
     "up to date. Without new files nothing is written.",
 )
@@ -36,8 +23,8 @@ nightly_ingestion = dg.ScheduleDefinition(
 )
 
 flights_new_files = build_new_files_sensor(
-    flights,
-    source=CHANGES,
+    LANDED,
+    source=LANDED_FILES,
     name="flights_new_files",
-    target=dg.AssetSelection.assets(flights).downstream(),
+    target=dg.AssetSelection.assets(LANDED).downstream(),
 )

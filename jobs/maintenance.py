@@ -2,10 +2,10 @@
 
 import dagster as dg
 
-from jobs.compaction import COMPACTED
+from jobs.tables import MAINTAINED, MAINTENANCE_EXAMPLE
 from paimon_assets.assets import MaintenanceConfig, build_maintenance_job
 
-maintenance_job = build_maintenance_job(COMPACTED, suggestion=MaintenanceConfig(dry_run=True))
+maintenance_job = build_maintenance_job(MAINTAINED, suggestion=MAINTENANCE_EXAMPLE)
 
 nightly_maintenance = dg.ScheduleDefinition(
     name="nightly_maintenance",

@@ -12,8 +12,7 @@ from typing import Any
 
 import dagster as dg
 
-from jobs.demo.schemas import FLIGHTS
-from jobs.schema_evolution import NARROWING
+from jobs.demo.schemas import FLIGHTS, NARROWING
 from paimon_assets.assets import SchemaEvolutionConfig
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.spec.types.data_types import TypeRoot, integer

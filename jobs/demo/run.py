@@ -20,9 +20,8 @@ from jobs.demo.home import DEMO, prepare_dagster_home
 from jobs.demo.landing import DEFAULT_FILES
 from jobs.demo.progress import Progress
 from jobs.demo.report import Compared, compare_tables, report_grid
-from jobs.demo.tables import FlightChangesConfig, assets, daily_delays
+from jobs.demo.tables import FlightChangesConfig, assets, daily_delays, ingestion_config
 from jobs.demo.upkeep import embedded_jobs, keep_up
-from jobs.ingestion import ingestion_config
 from resources import build_resources
 
 JOB = "ingestion_job"

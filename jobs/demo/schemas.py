@@ -148,3 +148,13 @@ DAILY_DELAYS = Schema.of(
         "mean_wind_speed": "miles per hour, at the planned hour of departure",
     },
 )
+
+NARROWING = [
+    {
+        "action": "updateColumnType",
+        "fieldNames": ["dep_delay"],
+        "newDataType": "TINYINT",
+        "keepNullability": True,
+    }
+]
+"""A change of `FLIGHTS` that would lose values: minutes beyond two hours."""

@@ -25,6 +25,7 @@ from jobs.demo.schemas import DAILY_DELAYS, FLIGHTS, FLIGHTS_UNPADDED, PLANES, W
 from paimon_assets.assets import (
     CheckOptions,
     FileSource,
+    IngestConfig,
     PaimonCatalogResource,
     build_file_ingestion_asset,
     build_overflow_check,
@@ -49,6 +50,18 @@ class FlightChangesConfig(dg.Config):
 
     every: int = Field(default=1, description="1 for all 336,776 flights, n for every n-th.")
     files: int = Field(default=DEFAULT_FILES, description="Files the change log arrives in.")
+
+
+def ingestion_config(changes: FlightChangesConfig) -> dg.RunConfig:
+    """The run config of the ingestion job; with the defaults it is what fills the Launchpad."""
+    return dg.RunConfig(
+        ops={
+            "landing__flight_changes": changes,
+            "demo__flights": IngestConfig(),
+            "demo__flights_unpadded": IngestConfig(),
+            "demo__weather": IngestConfig(),
+        }
+    )
 
 
 @dg.asset(

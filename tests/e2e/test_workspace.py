@@ -12,8 +12,7 @@ import dagster as dg
 import pytest
 
 from jobs import definitions
-from jobs.demo.tables import FlightChangesConfig
-from jobs.ingestion import ingestion_config
+from jobs.demo.tables import FlightChangesConfig, ingestion_config
 
 ROOT = Path(__file__).resolve().parents[2]
 LOADING_SECONDS = 10
