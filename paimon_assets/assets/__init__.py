@@ -75,7 +75,7 @@ if TYPE_CHECKING:
     from paimon_assets.assets.tables.io_manager import PaimonIOManager
     from paimon_assets.assets.tables.io_metadata import paimon_input, paimon_output
     from paimon_assets.assets.tables.table_asset import paimon_asset
-    from paimon_assets.assets.translator import asset_key_of, pool_of
+    from paimon_assets.assets.translator import PaimonTranslator, asset_key_of, pool_of
 
 __all__ = [
     "Batch",
@@ -91,6 +91,7 @@ __all__ = [
     "PaimonIOManager",
     "PaimonSparkResource",
     "PaimonTablesComponent",
+    "PaimonTranslator",
     "SchemaEvolutionConfig",
     "SegmentImportConfig",
     "Verdict",
@@ -171,6 +172,7 @@ _HOMES = {
     "build_new_files_sensor": "files.sensor",
     "FileSource": "files.source_files",
     "paimon_asset": "tables.table_asset",
+    "PaimonTranslator": "translator",
     "asset_key_of": "translator",
     "pool_of": "translator",
 }

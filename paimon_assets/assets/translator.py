@@ -5,6 +5,7 @@ maintenance jobs agree: above all on the pool, which keeps one writer at a time 
 """
 
 import re
+from collections.abc import Sequence
 
 import dagster as dg
 
@@ -30,10 +31,36 @@ def identifier_of(table: str | Identifier) -> Identifier:
     return table if isinstance(table, Identifier) else Identifier.parse(table)
 
 
+class PaimonTranslator:
+    """The names of the assets that tables become; subclass it to change keys, groups or owners.
+
+    >>> class Lake(PaimonTranslator):
+    ...     def get_asset_key(self, identifier: Identifier) -> dg.AssetKey:
+    ...         return super().get_asset_key(identifier).with_prefix("lake")
+    >>> Lake().get_asset_key(Identifier("ods", "orders"))
+    AssetKey(['lake', 'ods', 'orders'])
+    """
+
+    def get_asset_key(self, identifier: Identifier) -> dg.AssetKey:
+        """Return the key: the database, then the table."""
+        return dg.AssetKey([identifier.database, identifier.table])
+
+    def get_group_name(self, identifier: Identifier) -> str:
+        """Return the group: the database, in the characters Dagster allows."""
+        return _GROUP_CHARACTERS.sub("_", identifier.database)
+
+    def get_owners(self, identifier: Identifier) -> Sequence[str]:
+        """Return the owners: none."""
+        del identifier
+        return ()
+
+
+DEFAULT_TRANSLATOR = PaimonTranslator()
+
+
 def asset_key_of(table: str | Identifier) -> dg.AssetKey:
     """Return the default key of a table's asset: its database, then its name."""
-    identifier = identifier_of(table)
-    return dg.AssetKey([identifier.database, identifier.table])
+    return DEFAULT_TRANSLATOR.get_asset_key(identifier_of(table))
 
 
 def identifier_of_key(key: dg.AssetKey) -> Identifier:
@@ -56,11 +83,6 @@ def pool_of(table: str | Identifier) -> str:
     A pool without a limit does nothing: see `concurrency.pools.default_limit` in dagster.yaml.
     """
     return f"paimon/{identifier_of(table)}"
-
-
-def group_of(table: str | Identifier) -> str:
-    """Return the default asset group: the database, in the characters Dagster allows."""
-    return _GROUP_CHARACTERS.sub("_", identifier_of(table).database)
 
 
 def kinds_of(executor: str | None) -> set[str]:

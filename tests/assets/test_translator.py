@@ -3,10 +3,13 @@
 import dagster as dg
 import pytest
 
+from paimon_assets.assets.tables.table_asset import paimon_asset
 from paimon_assets.assets.translator import (
+    DEFAULT_TRANSLATOR,
+    PaimonTranslator,
     asset_key_of,
-    group_of,
     identifier_of,
+    identifier_of_asset,
     identifier_of_key,
     kinds_of,
     pool_of,
@@ -14,6 +17,7 @@ from paimon_assets.assets.translator import (
 )
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.schema.schema import Schema
 
 
 @pytest.mark.parametrize("table", ["ods.orders", "ods.orders.v2", "o-d-s.Bestellungen"])
@@ -36,7 +40,23 @@ def test_the_pool_is_one_per_table() -> None:
 
 
 def test_a_group_has_only_characters_dagster_takes() -> None:
-    assert group_of("o-d s.orders") == "o_d_s"
+    assert DEFAULT_TRANSLATOR.get_group_name(Identifier("o-d s", "orders")) == "o_d_s"
+
+
+def test_a_translator_names_the_assets_of_tables() -> None:
+    class Lake(PaimonTranslator):
+        def get_asset_key(self, identifier: Identifier) -> dg.AssetKey:
+            return super().get_asset_key(identifier).with_prefix("lake")
+
+        def get_group_name(self, identifier: Identifier) -> str:
+            return f"lake_{identifier.database}"
+
+    @paimon_asset("ods.orders", Schema.of({"id": "INT"}), translator=Lake())
+    def orders() -> None: ...
+
+    assert orders.key == dg.AssetKey(["lake", "ods", "orders"])
+    assert orders.get_asset_spec().group_name == "lake_ods"
+    assert str(identifier_of_asset(orders)) == "ods.orders"
 
 
 def test_kinds_say_who_computes() -> None:

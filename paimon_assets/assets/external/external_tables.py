@@ -26,12 +26,12 @@ from paimon_assets.assets.metadata import (
     table_metadata,
 )
 from paimon_assets.assets.translator import (
+    DEFAULT_TRANSLATOR,
     STORAGE_KIND,
     STORAGE_KIND_KEY,
     TABLE_NAME,
     URI,
-    asset_key_of,
-    group_of,
+    PaimonTranslator,
     identifier_of,
 )
 from paimon_assets.engine.codec.json.metadata_json import schema_from_json, schema_to_json
@@ -57,8 +57,8 @@ class ExternalTable:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AssetNaming:
-    """How tables become assets."""
+class AssetNaming(PaimonTranslator):
+    """The translator that YAML configures."""
 
     key_prefix: tuple[str, ...] = ()
     """Before `database, table`."""
@@ -66,12 +66,18 @@ class AssetNaming:
     """The database by default."""
     owners: tuple[str, ...] = ()
 
-    def key_of(self, identifier: Identifier) -> dg.AssetKey:
-        """Return the key of a table's asset."""
-        return asset_key_of(identifier).with_prefix(list(self.key_prefix))
+    def get_asset_key(self, identifier: Identifier) -> dg.AssetKey:
+        """Return the key behind the prefix."""
+        return super().get_asset_key(identifier).with_prefix(list(self.key_prefix))
 
+    def get_group_name(self, identifier: Identifier) -> str:
+        """Return the group all tables share, if there is one."""
+        return self.group_name or super().get_group_name(identifier)
 
-_NAMING = AssetNaming()
+    def get_owners(self, identifier: Identifier) -> Sequence[str]:
+        """Return the owners all tables share."""
+        del identifier
+        return self.owners
 
 
 def describe_tables(
@@ -154,15 +160,15 @@ def _described(item: Mapping[str, object], path: str) -> ExternalTable:
 
 
 def build_external_table_specs(
-    tables: Sequence[ExternalTable], naming: AssetNaming = _NAMING
+    tables: Sequence[ExternalTable], translator: PaimonTranslator = DEFAULT_TRANSLATOR
 ) -> list[dg.AssetSpec]:
     """Return the assets of tables that nothing here materializes. Pure: asks nobody."""
     return [
         dg.AssetSpec(
-            key=naming.key_of(table.identifier),
+            key=translator.get_asset_key(table.identifier),
             description=table.schema.comment or None,
-            group_name=naming.group_name or group_of(table.identifier),
-            owners=list(naming.owners),
+            group_name=translator.get_group_name(table.identifier),
+            owners=list(translator.get_owners(table.identifier)),
             kinds={STORAGE_KIND},
             tags={STORAGE_KIND_KEY: STORAGE_KIND},
             metadata=_spec_metadata(table),
@@ -190,7 +196,7 @@ def build_observable_tables(
     conditions downstream follow what others commit.
 
     Args:
-        specs: From `external_table_specs`.
+        specs: From `build_external_table_specs`.
         open_catalog: Called when an observation runs.
         name: Of the op.
 

@@ -47,12 +47,12 @@ from paimon_assets.assets.tables.lineage import PassThrough, lineage_metadata
 from paimon_assets.assets.tables.schema_history import changes_since_last
 from paimon_assets.assets.tables.table_write import TableWrite, WriteMode, write_mode
 from paimon_assets.assets.translator import (
+    DEFAULT_TRANSLATOR,
     STORAGE_KIND,
     STORAGE_KIND_KEY,
     TABLE_NAME,
     URI,
-    asset_key_of,
-    group_of,
+    PaimonTranslator,
     identifier_of,
     kinds_of,
     pool_of,
@@ -94,6 +94,8 @@ class AssetOptions(TypedDict, total=False):
     pass_through: PassThrough
     """Not `dg.asset`'s: columns that come unchanged from upstream; see `assets.tables.lineage`."""
     op_tags: Mapping[str, Any]
+    translator: PaimonTranslator
+    """Not `dg.asset`'s: key, group and owners where the other options name none."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -224,9 +226,12 @@ def define_asset(
     compute: Callable[..., dg.MaterializeResult[Any]], target: TableTarget, options: AssetOptions
 ) -> dg.AssetsDefinition:
     """Define the asset of a table around a compute function, with all a table asset carries."""
-    settings: dict[str, Any] = {"group_name": group_of(target.identifier), **options}
+    settings: dict[str, Any] = dict(options)
+    translator = settings.pop("translator", DEFAULT_TRANSLATOR)
+    settings.setdefault("group_name", translator.get_group_name(target.identifier))
+    settings.setdefault("owners", translator.get_owners(target.identifier))
     if "key" not in options and "key_prefix" not in options:
-        settings["key"] = asset_key_of(target.identifier)
+        settings["key"] = translator.get_asset_key(target.identifier)
     if "key_prefix" in options:
         settings["name"] = target.identifier.table
     settings.setdefault("kinds", kinds_of(target.executor))
