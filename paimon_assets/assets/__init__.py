@@ -1,24 +1,17 @@
 """Paimon tables as Dagster assets: the only library code that imports Dagster.
 
-Concept → files:
-    which warehouse, which Spark        resource (PaimonCatalogResource, PaimonSparkResource)
-    a function's frame as a table       table_asset (paimon_asset), declared_table, frames
-    what assets return and take         io_manager (PaimonIOManager), io_metadata, consumption
-    how rows meet rows, commits once    table_write (WriteMode)
-    which rows a partition holds        partitions
-    files that land, exactly once       ingestion (build_file_ingestion_asset), source_files, ledger
-    what assets that files feed share   intake
-    a run when files have landed        sensor (build_new_files_sensor)
-    what Dagster's pages show           metadata, row_count, translator
-    checks                              checks, unique_keys, table_checks, schema_checks
-    who wrote a snapshot                provenance
-    files merged, and when that is due  compaction (job), file_debt (sensor), table_picture
-    what expires, and files nobody needs maintenance (job)
-    changes of schema, and their checks  schema_evolution (job), schema_checks, schema_report
-    a batch judged before it counts     audit (BatchCheck), audited_frame, pandera_checks
-    tables that others write            external_tables, table_sensor, tables_component
-    when what lies downstream is due    automation (on_new_data)
-    what Dagster does after an error    failures
+    tables/      a function's frame as a table, the IO manager, audits, write modes
+    files/       files that land, exactly once; folders of others as segments; their sensors
+    jobs/        compaction, maintenance, schema evolution, and what makes them due
+    checks/      asset checks: rows, keys, files, schemas, pandera
+    external/    tables that others write
+    resource     which warehouse, which Spark
+    translator   tables ⇄ asset keys, groups, pools
+    frames       pyarrow, pandas, polars and Spark frames ⇄ rows: the only place that knows them
+    partitions   which rows a partition holds
+    metadata     what Dagster's pages show of a snapshot; row_count, provenance
+    check_run    what all checks share
+    failures     what Dagster does after an error
 
 Names are loaded when they are first used; none of them loads pyspark.
 """

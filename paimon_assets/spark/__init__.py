@@ -1,7 +1,7 @@
 """Spark as an Executor: the only code that imports pyspark.
 
 Concept → files:
-    a session, without preparing the machine    session (get_session), java (find_java)
+    a session, without preparing the machine    session/
     reading and writing tables on Spark         executor (SparkExecutor)
     what runs inside a task                     worker
     a batch of tasks as jobs                    task_jobs
@@ -9,14 +9,9 @@ Concept → files:
     batches as opaque bytes in Spark rows       packing
     errors on their way through Spark           failure
     Paimon ⇄ Spark types                        types
-    files as a DataFrame that keeps their order sources (files_to_dataframe)
-    a table ⇄ a DataFrame, in one call          tables (to_spark, write_dataframe, system_to_spark)
-    a DataFrame merged into a table             merge (merge_dataframe), merge_worker
-    spark.read.format("paimon_assets")          data_source (register), location,
-                                                data_source_{writer,stream,system}
-    files Spark's own reader reads              native_read, native_scan
-    Spark's filters ⇄ predicates                filters
-    Structured Streaming into a table           streaming (streaming_sink)
+    a table ⇄ a DataFrame, merges, streams      dataframes/
+    spark.read.format("paimon_assets")          data_source/
+    files Spark's own reader reads              native/
 
 Rows of a write, drawn:
 

@@ -1,10 +1,10 @@
 """The values that cross between control plane and data plane, and the door they cross by.
 
-Concept → files:
+Rooms:
     what to read        split (DataSplit), context (ReadContext)
     what to write       context (WriteContext)
     what was written    commit_message (CommitMessage, WriteReport)
-    other work          tasks (TaskBatch), compact_task (CompactTask)
-    as bytes            wire
+    other work          tasks/ (TaskBatch, CompactTask, …)
+    as bytes            wire/
     who does it         executor (Executor)
 """

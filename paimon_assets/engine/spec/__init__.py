@@ -1,10 +1,13 @@
 """What the Paimon format is: frozen values and pure functions, standard library only.
 
-Concept → files:
-    types               types, type_text, literals
-    table schema        schema, schema_validation, special_fields, options
-    snapshot, files     snapshot, tag, data_file, stats, manifest, index_file
-    filters             predicate, prune
-    where things lie    partition, paths
-    rows                row_kind, sequence_padding, merge_rules, lookup
+Rooms:
+    types/       data types, their texts and values, casts, row kinds
+    options/     table options, beside their kin
+    schema/      declared and stored schemas, system columns
+    evolution/   changes of a schema, their rules, differences of two schemas
+    merge/       how records of one key become one row; sequence padding
+    predicate/   filters and value expressions, what bounds say of them
+    metadata/    snapshot, manifest, data file, index file, statistics, tag
+    segments/    files of others
+    partition, paths   where things lie
 """

@@ -1,10 +1,11 @@
 """What a person holds. Opens no data file itself: it asks control to plan and an Executor to work.
 
-Concept → files:
-    catalogs and tables     api, table
-    reading                 read_builder, where
-    writing                 write_builder; table_commit (emptying)
-    changing rows           row_change (delete, update, merge), merge_source
-    compacting              compaction
-    what a table tells      system
+Rooms:
+    api, table     catalogs and tables
+    read/          columns, filter, a moment or changes → rows; filters as text
+    write/         rows → a snapshot; row changes, staged batches, truncation
+    schema/        changes of schema, looked at first; schemas taken from rows
+    segments/      add, show, delete, clean
+    upkeep/        compaction, maintenance, ANALYZE, rescaling, the shape of a table
+    system/        system tables
 """
