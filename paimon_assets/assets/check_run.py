@@ -24,7 +24,7 @@ EMBEDDED_LIMIT_ROWS = 20_000_000
 
 @dataclass(frozen=True, kw_only=True)
 class CheckOptions:
-    """What all checks have in common."""
+    """Options that all checks share."""
 
     name: str | None = None
     """Of the check; a check's own name by default."""

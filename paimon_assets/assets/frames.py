@@ -29,7 +29,7 @@ _SUPPORTED = (
 
 
 class FrameKind(StrEnum):
-    """What an input may be loaded as."""
+    """The kind of frame an input is loaded as."""
 
     ARROW = "pyarrow.Table"
     READER = "pyarrow.RecordBatchReader"

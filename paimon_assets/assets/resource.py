@@ -216,7 +216,7 @@ class PaimonCatalogResource(dg.ConfigurableResource):  # type: ignore[type-arg] 
 
 
 class _SharedSession:
-    """Who in this process uses the session, and whether one of them started it.
+    """The users of the process's session, and whether one of them started it.
 
     Dagster sets a resource up once for every place it is nested in, so several resource objects
     may hold one session; it must end with the last of them, and never if it was there before.

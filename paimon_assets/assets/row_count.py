@@ -24,7 +24,7 @@ from paimon_assets.engine.table.table import Table
 
 @dataclass(frozen=True, kw_only=True)
 class CountPlan:
-    """What is known of a table's row count, and what would have to be read to know it all."""
+    """A table's row count as far as metadata has it, and the plan that reads the rest."""
 
     known_rows: int
     """Rows of files that are read as they are."""

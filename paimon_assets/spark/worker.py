@@ -98,7 +98,7 @@ _CHUNK_BYTES = 32 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowSource:
-    """How the rows of one write reach its tasks."""
+    """The way the rows of one write reach their tasks."""
 
     schema: pa.Schema
     """Of the rows, with the position column if they have one."""
@@ -119,7 +119,7 @@ class RowSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Routing:
-    """How rows are dealt to tasks."""
+    """The distribution of rows to tasks."""
 
     context: bytes
     """Wire form of the WriteContext."""

@@ -128,7 +128,7 @@ def build_small_files_check(
 
 @dataclass(frozen=True, kw_only=True)
 class _Order:
-    """What is uncertain about the order of rows of a key."""
+    """Ties in the order of a key's rows."""
 
     nulls: int
     ties: DuplicateKeys

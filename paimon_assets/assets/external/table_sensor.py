@@ -52,7 +52,7 @@ class Seen:
 
 @dataclass(frozen=True, kw_only=True)
 class Cursor:
-    """What a sensor remembers."""
+    """The cursor of a snapshot sensor."""
 
     seen: Mapping[str, Seen] = field(default_factory=dict)
     """`database.table` → what was seen last."""
@@ -62,7 +62,7 @@ class Cursor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """What became of a table since it was last seen."""
+    """The change of a table since the last tick."""
 
     newest: Snapshot
     data: Snapshot | None
@@ -160,7 +160,7 @@ def build_new_snapshots_sensor(
 
 @dataclass(kw_only=True)
 class _Looked:
-    """What one tick found."""
+    """The findings of one tick."""
 
     cursor: Cursor
     events: list[dg.AssetMaterialization] = field(default_factory=list)

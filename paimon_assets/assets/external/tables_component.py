@@ -44,7 +44,7 @@ def _text(context: dg.ResolutionContext, given: str) -> str:
 
 
 class ScaffoldParams(BaseModel):
-    """What `dg scaffold defs` may be told."""
+    """Parameters of `dg scaffold defs`."""
 
     warehouse: str = Field(
         default="{{ context.project_root }}/warehouse", description="Root of the warehouse."

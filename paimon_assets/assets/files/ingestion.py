@@ -60,7 +60,7 @@ _REFUSED = {
 
 
 class IngestConfig(dg.Config):
-    """What one ingestion run takes in."""
+    """The config of an ingestion run."""
 
     source: str = Field(
         default="",
@@ -77,7 +77,7 @@ class IngestConfig(dg.Config):
 
 @dataclass(frozen=True, kw_only=True)
 class _Landing:
-    """Where files land, and what becomes of them."""
+    """The landing folder of an ingestion, and the table it feeds."""
 
     source: FileSource
     transform: Callable[[Frame], Frame] | None
@@ -247,7 +247,7 @@ def _nothing_written(
 
 @dataclass(frozen=True)
 class _Work:
-    """What one run writes from where to where."""
+    """The work of one ingestion run."""
 
     target: TableTarget
     landing: _Landing

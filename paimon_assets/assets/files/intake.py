@@ -19,7 +19,7 @@ from paimon_assets.engine.errors import InvalidInputError
 
 @dataclass(frozen=True, kw_only=True)
 class Intake:
-    """How an asset takes in files that are there, rather than what a function returns."""
+    """The way an asset takes in files instead of a function's result."""
 
     take_in: Callable[
         [dg.AssetExecutionContext, PaimonCatalogResource, Any, TableTarget],

@@ -60,7 +60,7 @@ _REFUSED = {
 
 
 class SegmentImportConfig(dg.Config):
-    """Which folder becomes a segment of which table."""
+    """The config of a segment import run."""
 
     table: str = Field(description="database.table; an append table that exists.")
     path: str = Field(description="Folder of the files, on the table's storage; they stay there.")
@@ -93,7 +93,7 @@ class SegmentImportConfig(dg.Config):
 
 
 class SegmentConfig(dg.Config):
-    """How one run of a segment asset works."""
+    """The config of a segment asset's run."""
 
     dry_run: bool = Field(default=False, description="Only show what is new; commit nothing.")
     refresh: bool = Field(

@@ -26,7 +26,7 @@ _HIDDEN = ("_", ".")
 
 @dataclass(frozen=True, kw_only=True)
 class FileSource:
-    """Where files land, and what is in them."""
+    """The landing folder of an ingestion, and its format."""
 
     folder: str | dg.EnvVar
     """A path or a URL; an `EnvVar` is read when the asset runs."""

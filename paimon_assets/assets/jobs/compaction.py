@@ -55,7 +55,7 @@ _SECONDS_BETWEEN_NEWS = 5.0
 
 
 class StrategyChoice(Enum):
-    """How much is compacted."""
+    """The amount of work of a compaction."""
 
     minor = "minor"
     full = "full"
@@ -63,7 +63,7 @@ class StrategyChoice(Enum):
 
 
 class CurveChoice(Enum):
-    """How several columns become one order."""
+    """The curve that makes one order of several columns."""
 
     order = "order"
     zorder = "zorder"
@@ -71,7 +71,7 @@ class CurveChoice(Enum):
 
 
 class CompactionConfig(dg.Config):
-    """Which tables are compacted, and how."""
+    """The config of a compaction run."""
 
     tables: list[str] = Field(
         default=[],

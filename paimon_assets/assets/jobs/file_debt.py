@@ -124,7 +124,7 @@ def build_file_debt_sensor(
 
 @dataclass(frozen=True, kw_only=True)
 class _Cursor:
-    """What earlier ticks saw."""
+    """The cursor of a file-debt sensor."""
 
     seen: Mapping[str, str]
     """Table → the run key of the snapshot that was looked at last."""

@@ -47,7 +47,7 @@ _RETRIED = (CommitConflictError, CommitUnknownError, StorageError)
 
 
 class MaintenanceChoice(Enum):
-    """What is done for a table; see `MaintenanceTask`."""
+    """A task of the maintenance job; see `MaintenanceTask`."""
 
     expire_partitions = MaintenanceTask.EXPIRE_PARTITIONS
     compact_manifests = MaintenanceTask.COMPACT_MANIFESTS
@@ -60,7 +60,7 @@ class MaintenanceChoice(Enum):
 
 
 class MaintenanceConfig(dg.Config):
-    """Which tables are maintained, and what is done for them."""
+    """The config of a maintenance run: tables and tasks."""
 
     tables: list[str] = Field(
         default=[],

@@ -40,14 +40,14 @@ SCHEMA_EVOLUTION_OP = "evolve_schema"
 
 
 class OverflowChoice(Enum):
-    """What to do if stored values would be lost."""
+    """The answer to stored values that would be lost."""
 
     refuse = "refuse"
     allow = "allow"
 
 
 class SchemaEvolutionConfig(dg.Config):
-    """Which table changes, and how. A dry run (the default) only says what would happen."""
+    """The config of a schema evolution run; by default a dry run."""
 
     table: str = Field(description="The table: database.table.")
     changes: list[Any] = Field(

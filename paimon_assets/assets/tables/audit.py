@@ -30,7 +30,7 @@ BLOCKING = CheckOptions(blocking=True)
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """What a check says of rows."""
+    """The verdict of a check on a batch."""
 
     passed: bool
     description: str

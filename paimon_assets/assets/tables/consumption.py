@@ -17,7 +17,7 @@ _PROPERTY = "dagster.consumed"
 
 @dataclass(frozen=True, kw_only=True)
 class Consumed:
-    """What one input of a step has read."""
+    """The snapshots one input of a step has read."""
 
     table: Table
     consumer: str

@@ -39,7 +39,7 @@ _OF_INPUTS = frozenset(
 
 
 class OutputOptions(TypedDict, total=False):
-    """What `paimon_output` takes."""
+    """Options of `paimon_output`."""
 
     table: str | Identifier
     """`database.table`; by default the last two parts of the asset key."""
@@ -54,7 +54,7 @@ class OutputOptions(TypedDict, total=False):
 
 
 class InputOptions(TypedDict, total=False):
-    """What `paimon_input` takes."""
+    """Options of `paimon_input`."""
 
     table: str | Identifier
     """`database.table`; by default that of the upstream asset."""

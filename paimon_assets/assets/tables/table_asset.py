@@ -70,7 +70,7 @@ _CONTEXT_NAMES = frozenset({"context", "_context", "context_", "_"})
 
 
 class AssetOptions(TypedDict, total=False):
-    """What `dg.asset` takes beyond what the table decides; passed on as it is."""
+    """Options of `dg.asset` that the table does not decide; passed on unchanged."""
 
     key: dg.AssetKey | str | Sequence[str]
     key_prefix: str | Sequence[str]
@@ -145,7 +145,7 @@ class TableTarget:
 
 @dataclass(frozen=True, kw_only=True)
 class _Production:
-    """What a function returned, taken apart."""
+    """The parts of what a function returned."""
 
     frame: Frame | None
     metadata: Metadata

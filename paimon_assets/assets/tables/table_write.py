@@ -20,7 +20,7 @@ from paimon_assets.engine.table.write.write_builder import WriteBuilder, WriteOu
 
 
 class WriteMode(StrEnum):
-    """What becomes of rows that are there already."""
+    """The mode of a write: what it does to the rows that are there."""
 
     APPEND = "append"
     """They stay, the new ones are added; a table with a primary key upserts."""

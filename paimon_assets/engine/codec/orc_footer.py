@@ -25,7 +25,7 @@ Message = dict[int, list[Any]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrcColumnStats:
-    """What the footer says of one top-level column."""
+    """The statistics of one top-level column."""
 
     value_count: int | None
     """Values that are not null."""

@@ -5,7 +5,7 @@ from enum import StrEnum
 
 
 class Curve(StrEnum):
-    """How several columns become one order."""
+    """The curve that makes one order of several columns."""
 
     ORDER = "order"
     """By the first column, then the next."""

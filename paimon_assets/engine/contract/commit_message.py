@@ -36,7 +36,7 @@ class CompactIncrement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitMessage:
-    """What one writer did to one bucket; nothing is visible until it is committed."""
+    """The files one writer added to and removed from one bucket; invisible until committed."""
 
     partition: bytes
     """Serialized BinaryRow of the partition values."""

@@ -17,7 +17,7 @@ from paimon_assets.engine.spec.types.data_types import DataField
 
 @dataclass(frozen=True, kw_only=True)
 class ReadContext:
-    """How to read the splits of one plan."""
+    """The context of a read: all a worker needs besides its splits."""
 
     table: str
     """`database.table`, or the path: for messages."""
@@ -49,7 +49,7 @@ class ReadContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BucketState:
-    """What a writer must know of one existing bucket."""
+    """The state of one existing bucket that a writer continues."""
 
     partition: bytes
     bucket: int
@@ -69,7 +69,7 @@ class HashIndexState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyRead:
-    """How to read the keys a table holds, for tables whose keys may change partition."""
+    """The read of the keys a table holds, for tables whose keys may change partition."""
 
     context: ReadContext
     """Of the key columns without partition columns."""
@@ -78,7 +78,7 @@ class KeyRead:
 
 @dataclass(frozen=True, kw_only=True)
 class WriteContext:
-    """How to write rows into one table."""
+    """The context of a write: all a worker needs besides its rows."""
 
     table: str
     """`database.table`, or the path: for messages."""

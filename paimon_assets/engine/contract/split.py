@@ -10,7 +10,7 @@ from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeletionFile:
-    """Where the deletion vector of one data file lies."""
+    """The place of one data file's deletion vector."""
 
     path: str
     offset: int

@@ -6,7 +6,7 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """What the control plane asks of time."""
+    """The clock of the control plane."""
 
     def now_millis(self) -> int:
         """Return epoch milliseconds."""

@@ -47,7 +47,7 @@ _EXAMPLES = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileLosses:
-    """What one file loses of one column, by its statistics."""
+    """The losses of one column in one file, by its statistics."""
 
     path: str
     losses: ColumnLosses

@@ -19,7 +19,7 @@ from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rollback:
-    """What a rollback did."""
+    """The outcome of a rollback."""
 
     snapshot: Snapshot
     """The newest snapshot now."""

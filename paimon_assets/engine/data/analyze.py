@@ -68,7 +68,7 @@ def analyze_split(shared: bytes, payload: bytes, file_io: FileIO) -> bytes:
 
 @dataclass(slots=True)
 class _Tally:
-    """What was found in one column so far."""
+    """The running summary of one column."""
 
     column: DataField
     nulls: int = 0

@@ -46,7 +46,7 @@ _SHREDDED = frozenset({"metadata", "typed_value"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldMapping:
-    """How the columns of one file become `fields`.
+    """The mapping of one file's columns to `fields`.
 
     Build it with `FieldMapping.of`; `apply` costs nothing per column that needs no cast.
     """

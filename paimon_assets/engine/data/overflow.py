@@ -67,7 +67,7 @@ def _mapping(context: OverflowContext, request: OverflowRequest) -> FieldMapping
 
 @dataclass(slots=True)
 class _Tally:
-    """What was found of one column so far."""
+    """The running losses of one column."""
 
     column: CastColumn
     most: int

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileIOSpec:
-    """How to open a storage on another machine: values only, never an open handle.
+    """The values that open a storage on another machine; never an open handle.
 
     `repr` hides the option values, because they may be credentials.
     """

@@ -22,7 +22,7 @@ Section = Sequence[Sequence[DataFileMeta]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnitShape:
-    """What decides about the files of a unit."""
+    """The shape of a unit by which its files are chosen."""
 
     output_level: int
     max_level: int

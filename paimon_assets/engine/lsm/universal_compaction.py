@@ -40,7 +40,7 @@ Runs = Sequence[LevelSortedRun]
 
 
 class PickReason(StrEnum):
-    """Which rule picked a unit."""
+    """The rule that picked a unit."""
 
     FULL = "full"
     INTERVAL = "optimization-interval"

@@ -123,7 +123,7 @@ class SplitPartition(InputPartition):
 
 
 class SplitReader(DataSourceReader):
-    """What a task needs to read splits; its predicate is part of the context."""
+    """The reader of splits in a task; its predicate is part of the context."""
 
     def __init__(self, context: bytes, schema: pa.Schema) -> None:
         self._context = context

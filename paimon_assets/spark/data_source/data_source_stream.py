@@ -32,7 +32,7 @@ class StreamPartition(InputPartition):
 
 
 class SplitStreamReader(DataSourceStreamReader):
-    """What a task needs to read splits of any micro-batch."""
+    """The reader of splits of any micro-batch."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self._schema = schema

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Written(WriterCommitMessage):
-    """What one task wrote, or why it could not; bytes of `contract.wire.wire`."""
+    """The result of one task, or its error, as bytes of `contract.wire`."""
 
     result: bytes | None
     error: bytes | None

@@ -41,7 +41,7 @@ BOUNDS_SCHEMA = columns(rows=pa.int64(), size=pa.int64(), bounds=pa.binary())
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceRows:
-    """How the rows of a merge travel."""
+    """The rows of a merge on their way to tasks."""
 
     schema: pa.Schema
     """Of the source, as `spark_arrow_schema` gives it."""

@@ -34,7 +34,7 @@ _TASK_SCHEMA = columns(slot=pa.int32(), first=pa.int64(), path=pa.string())
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Reading:
-    """What a task must know to read its files."""
+    """The settings a task needs to read its files."""
 
     format: RowFormat
     schema: pa.Schema

@@ -60,7 +60,7 @@ _OLD_CALENDAR = frozenset({b"org.apache.spark.legacyDateTime", b"org.apache.spar
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileTimes:
-    """What the footer of a Parquet file says of its dates and timestamps."""
+    """The facts of a Parquet footer about dates and timestamps."""
 
     units: Mapping[str, tuple[int, bool]]
     """Column → (nanoseconds of its unit, is it an instant), of `_UNITS` alone."""

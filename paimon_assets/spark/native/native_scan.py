@@ -54,7 +54,7 @@ _listing = threading.Lock()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scan:
-    """What the files of one scan have in common."""
+    """A scan: files that Spark reads in one go."""
 
     file_format: str
     names: tuple[str | None, ...]

@@ -56,7 +56,7 @@ _SQL_DEFAULTS: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkSettings:
-    """Which Spark, and how it is configured."""
+    """The settings of a Spark session."""
 
     master: str = "local[*]"
     """A Spark master (`local[2]`, `spark://…`, `yarn`), or `sc://…` for Spark Connect."""
@@ -118,7 +118,7 @@ def _is_local(master: str | None) -> bool:
 
 
 class _Owned:
-    """What this process started and must clean up."""
+    """The resources this process started and must clean up."""
 
     lock = threading.RLock()
     session: SparkSession | None = None

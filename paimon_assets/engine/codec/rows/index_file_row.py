@@ -45,7 +45,7 @@ def _row_type(types: tuple[DataType, ...]) -> RowType:
 
 @dataclass(frozen=True, slots=True)
 class IndexRowLayout:
-    """How many columns the rows of one release have."""
+    """The number of columns in the rows of one release."""
 
     arity: int = 7
     vector_arity: int = len(_VECTOR)

@@ -22,7 +22,7 @@ Bound = tuple[Internal, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnSummary:
-    """What is in one column of some rows."""
+    """The summary of one column of some rows."""
 
     nulls: int = 0
     minimum: Bound | None = None
@@ -43,7 +43,7 @@ class ColumnSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowSummary:
-    """What is in some rows."""
+    """The summary of some rows."""
 
     rows: int
     columns: tuple[ColumnSummary, ...]

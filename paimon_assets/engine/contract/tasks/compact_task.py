@@ -21,7 +21,7 @@ COMPACT_TASK = "compact"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactTask:
-    """What a worker must know to compact some files of one bucket."""
+    """A compaction of some files of one bucket."""
 
     split: DataSplit
     """The files, and the deletion vectors of theirs."""

@@ -25,7 +25,7 @@ FOOTER_TASK = "segment-footers"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FooterContext:
-    """What all tasks of one import share."""
+    """The context that all tasks of one import share."""
 
     format: str
     schema: TableSchema
@@ -34,7 +34,7 @@ class FooterContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FooterRequest:
-    """Which files one task looks at."""
+    """The files one task looks at."""
 
     paths: tuple[str, ...]
     sizes: tuple[int, ...]
@@ -43,7 +43,7 @@ class FooterRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileFooter:
-    """What one footer says."""
+    """The facts of one footer."""
 
     rows: int
     columns: tuple[FileColumn, ...]

@@ -24,7 +24,7 @@ OVERFLOW_TASK = "overflow"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OverflowContext:
-    """What all tasks of one report share."""
+    """The context that all tasks of one overflow report share."""
 
     table: str
     """For messages."""
@@ -67,7 +67,7 @@ class LostValue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnLosses:
-    """What one file loses of one column."""
+    """The losses of one column in one file."""
 
     column: str
     """Name it will be read by."""

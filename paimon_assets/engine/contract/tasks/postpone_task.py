@@ -21,7 +21,7 @@ POSTPONE_TASK = "place-waiting"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PostponeContext:
-    """What all tasks share."""
+    """The context that all tasks share."""
 
     read: ReadContext
     """Of all columns and the kinds of rows."""

@@ -44,7 +44,7 @@ ROW_CHANGE_TASK = "row-change"
 
 @dataclass(frozen=True, kw_only=True)
 class RowChange:
-    """What all tasks of a change share."""
+    """The context that all tasks of a row change share."""
 
     read: ReadContext
     """Every column; its predicate says which rows change."""
@@ -80,7 +80,7 @@ class RowChangeTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowChangeResult:
-    """What one task did."""
+    """The result of one task."""
 
     rows_matched: int = 0
     """Rows for which the predicate is true, and that match a source row if there are any."""

@@ -27,7 +27,7 @@ from paimon_assets.engine.spec.metadata.snapshot import CommitKind
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitChanges:
-    """What one snapshot changes."""
+    """The changes of one snapshot."""
 
     entries: tuple[ManifestEntry, ...] = ()
     """Data files."""

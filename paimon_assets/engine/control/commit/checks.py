@@ -39,7 +39,7 @@ from paimon_assets.engine.spec.schema.schema import BucketMode
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedChanges:
-    """What a commit changes on top of one snapshot; nothing is in its way."""
+    """The changes of a commit on top of one snapshot, free of conflicts."""
 
     changes: CommitChanges
     index: tuple[IndexManifestEntry, ...] | None

@@ -36,7 +36,7 @@ ListFile = tuple[str, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenLists:
-    """What a snapshot names."""
+    """The manifest lists that a snapshot names."""
 
     base: ListFile
     delta: ListFile

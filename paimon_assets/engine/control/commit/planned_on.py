@@ -32,7 +32,7 @@ KEYS_MOVED = frozenset({KEYS_CHANGED, "index-changed", "index-gone"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedOn:
-    """What a change was planned on."""
+    """The state a change was planned on."""
 
     snapshot_id: int
     """Of the snapshot that was read; 0 if there was none."""

@@ -20,7 +20,7 @@ _MOST_DOUBLINGS = 30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
-    """How often and how long."""
+    """The limits of retries: count and time."""
 
     max_retries: int
     """Tries after the first one."""

@@ -32,7 +32,7 @@ _WAITING_ROWS = "waiting-rows"
 
 
 class CompactStrategy(StrEnum):
-    """How much is compacted."""
+    """The amount of work of a compaction."""
 
     MINOR = "minor"
     """What is due by the table's options."""
@@ -44,7 +44,7 @@ class CompactStrategy(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactScope:
-    """What a compaction looks at."""
+    """The scope of a compaction."""
 
     strategy: CompactStrategy = CompactStrategy.MINOR
     order: ClusterOrder | None = None
@@ -61,12 +61,12 @@ class CompactScope:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionPlan:
-    """What a compaction will do; nothing was written for it."""
+    """The plan of a compaction; nothing is written yet."""
 
     snapshot: Snapshot | None
     """It was planned on; None if the table has none."""
     context: ReadContext
-    """What all tasks share."""
+    """The context that all tasks share."""
     units: tuple[PlannedUnit, ...] = ()
     waiting: tuple[PlannedUnit, ...] = ()
     """Files of a table with postponed buckets whose rows have none yet, a unit each partition."""

@@ -36,7 +36,7 @@ _HOURS = {TagPeriod.DAILY: 24, TagPeriod.HOURLY: 1, TagPeriod.TWO_HOURS: 2}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AutoTags:
-    """What was tagged, or would be."""
+    """The outcome of automatic tagging, made or planned."""
 
     created: tuple[str, ...]
     deleted: tuple[DeletedTag, ...]

@@ -21,7 +21,7 @@ from paimon_assets.engine.spec.options.all_options import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactedManifests:
-    """What a compaction of manifests did."""
+    """The outcome of a compaction of manifests."""
 
     snapshot: Snapshot | None
     """None if there was nothing to fold, or nothing was to be done."""

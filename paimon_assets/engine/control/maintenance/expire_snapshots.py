@@ -32,7 +32,7 @@ _DELETES_AT_ONCE = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpiredSnapshots:
-    """What an expiration did, or would do."""
+    """The outcome of an expiration, made or planned."""
 
     snapshot_ids: tuple[int, ...] = ()
     data_files: int = 0

@@ -40,7 +40,7 @@ from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 
 @dataclass(slots=True, kw_only=True)
 class ExpiryStep:
-    """What goes with one snapshot."""
+    """The files that go with one snapshot."""
 
     snapshot: Snapshot
     data_paths: list[str] = field(default_factory=list)

@@ -22,7 +22,7 @@ from paimon_assets.engine.spec.options.option import Options
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retention:
-    """What to keep of a row of numbered snapshots.
+    """The retention rule for numbered snapshots.
 
     Raises:
         InvalidInputError: Kind `retention`; the numbers keep nothing, or contradict each other.

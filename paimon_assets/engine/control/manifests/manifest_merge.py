@@ -34,7 +34,7 @@ _MARGIN = 1.2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeLimits:
-    """When manifests are folded."""
+    """The limits at which manifests are folded."""
 
     target_bytes: int
     """Manifests of at least this size are large: they are left alone."""
@@ -54,7 +54,7 @@ class MergeLimits:
 
 
 class ManifestStorage(Protocol):
-    """What merging needs of the manifest store."""
+    """The part of the manifest store that merging needs."""
 
     def read(self, meta: ManifestFileMeta) -> Sequence[ManifestEntry]:
         """Read a manifest."""

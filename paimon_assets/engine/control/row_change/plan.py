@@ -46,7 +46,7 @@ from paimon_assets.engine.spec.schema.schema import BucketMode, TableSchema
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowChangePlan:
-    """What a change must look at; nothing was written for it."""
+    """The plan of a row change; nothing is written yet."""
 
     snapshot: Snapshot
     """It was planned on."""

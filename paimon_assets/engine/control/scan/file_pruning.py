@@ -56,7 +56,7 @@ _Group = tuple[str, ...] | None
 
 @dataclass(frozen=True, slots=True)
 class _StatsLayout:
-    """How one kind of file's value statistics map to the read schema's columns."""
+    """The mapping of one kind of file's statistics to the columns of the read schema."""
 
     types: tuple[DataType, ...]
     """Of the statistics' columns, in order."""

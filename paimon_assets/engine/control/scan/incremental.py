@@ -44,7 +44,7 @@ BEFORE_FIRST = FIRST_SNAPSHOT_ID - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Between:
-    """Which changes to read."""
+    """The range of changes to read."""
 
     start_id: int
     """Snapshot whose state is known already; its own changes are left out."""
@@ -59,7 +59,7 @@ class Between:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeScan:
-    """What an incremental scan found."""
+    """The result of an incremental scan."""
 
     scan: TableScan
     end: Snapshot | None

@@ -44,7 +44,7 @@ _READ_AT_ONCE = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotFiles:
-    """What one snapshot did to the table's own files."""
+    """The changes of one snapshot to the table's own files."""
 
     snapshot: Snapshot
     before: Sequence[ManifestEntry] = ()

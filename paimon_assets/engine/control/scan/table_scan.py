@@ -30,7 +30,7 @@ from paimon_assets.engine.spec.types.data_types import not_null
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableScan:
-    """What a scan found."""
+    """The result of a scan."""
 
     splits: tuple[DataSplit, ...] = ()
     file_schemas: tuple[TableSchema, ...] = ()

@@ -41,7 +41,7 @@ ArrowType: TypeAlias = Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CastSettings:
-    """How a table casts."""
+    """The settings of a table's casts."""
 
     dialect: CastDialect = CastDialect.JAVA
     zone: str = UTC

@@ -42,7 +42,7 @@ _INFINITE = r"(?i)inf"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Losses:
-    """What a cast loses of one column."""
+    """The losses of one column in a cast."""
 
     rows: Mapping[Loss, Mask]
     """How → one boolean a row; kinds that no row has are left out."""

@@ -54,7 +54,7 @@ _POWERS = 10 ** np.arange(_MOST_ZEROS + 1, dtype=np.int64)
 
 @dataclass(frozen=True, slots=True)
 class _Format:
-    """What depends on the width of the numbers."""
+    """The constants of one width of numbers."""
 
     bits: int
     """Of the significand."""

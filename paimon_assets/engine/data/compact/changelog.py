@@ -51,7 +51,7 @@ class RecordRows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangelogRule:
-    """What counts as a change."""
+    """The rule of what counts as a change."""
 
     updates: bool = True
     """Whether rows change at all; the first row of a key never does."""

@@ -74,7 +74,7 @@ class _Met:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lookup:
-    """How a section looks keys up."""
+    """The lookup of a section's keys in higher levels."""
 
     plan: MergePlan
     keys_only: bool

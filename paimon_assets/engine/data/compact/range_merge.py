@@ -44,7 +44,7 @@ Slices = Sequence[tuple[int, pa.RecordBatch]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergedRange:
-    """What a key range became."""
+    """The merged rows of one key range."""
 
     rows: RecordRows
     changes: RecordRows | None = None
@@ -59,7 +59,7 @@ Pending = Callable[[], MergedRange]
 
 @dataclass(frozen=True, kw_only=True)
 class RangeMerge:
-    """How the key ranges of one section are merged."""
+    """The merge of one section, key range by key range."""
 
     plan: MergePlan
     """`columns` are all columns of the table."""

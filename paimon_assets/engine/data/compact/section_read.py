@@ -36,7 +36,7 @@ _MIN_BATCH_ROWS = 8192
 
 @dataclass(frozen=True, kw_only=True)
 class RecordRead:
-    """What to read of each file, besides its values."""
+    """The system columns to read of each file besides its values."""
 
     context: ReadContext
     split: DataSplit

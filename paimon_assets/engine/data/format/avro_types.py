@@ -58,7 +58,7 @@ _LOGICAL_NAMES = {arrow_type: name for name, arrow_type in _LOGICAL.items()}
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What an Avro type is in Arrow."""
+    """The Arrow shape of an Avro type."""
 
     stored: Any
     """Arrow type of fastavro's values."""

@@ -25,7 +25,7 @@ def open_text_stream(file_io: FileIO, path: str) -> Any:
 
 
 class CountedRows(OpenFile):
-    """What readers of text formats share: rows are known only by reading them."""
+    """The base of text readers, whose rows are known only by reading them."""
 
     _path: str
     _format_name: str

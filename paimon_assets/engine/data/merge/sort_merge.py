@@ -41,7 +41,7 @@ _FEW_RUNS = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergePlan:
-    """What the merge looks at, and what it returns."""
+    """The columns a merge looks at, and those it returns."""
 
     keys: tuple[str, ...]
     """Key columns, most significant first."""

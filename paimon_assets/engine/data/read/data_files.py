@@ -38,7 +38,7 @@ from paimon_assets.engine.spec.types.data_types import DataField, TypeRoot
 
 @dataclass(frozen=True, kw_only=True)
 class FileRead:
-    """What to read of a split's files."""
+    """The read of a split's files."""
 
     context: ReadContext
     split: DataSplit

@@ -51,7 +51,7 @@ from paimon_assets.engine.spec.options.compaction_options import DELETION_VECTOR
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Match:
-    """What changes in one file."""
+    """The matches in one file."""
 
     positions: Longs
     """Of its rows, ascending."""

@@ -19,7 +19,7 @@ Path = tuple[str, ...]
 
 
 class MoveType(StrEnum):
-    """Where a column goes."""
+    """The kind of a column's move."""
 
     FIRST = "FIRST"
     AFTER = "AFTER"

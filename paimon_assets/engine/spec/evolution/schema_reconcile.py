@@ -30,7 +30,7 @@ from paimon_assets.engine.spec.types.data_types import DataField
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reconciliation:
-    """How to get from one schema to the other."""
+    """The changes that lead from one schema to another."""
 
     changes: tuple[SchemaChange, ...]
     """In order; together they are legal."""

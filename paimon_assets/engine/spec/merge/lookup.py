@@ -27,7 +27,7 @@ _FOLDING = (MergeEngine.PARTIAL_UPDATE, MergeEngine.AGGREGATION)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LookupStrategy:
-    """What a table wants to know of higher levels."""
+    """The reasons for which a compaction looks keys up in higher levels."""
 
     is_first_row: bool
     """Whether a key is there."""

@@ -53,7 +53,7 @@ _NO_LIMIT = 2_147_483_647
 
 
 class AggregateFunction(StrEnum):
-    """How the values of one column become one value; the value is its name in options."""
+    """An aggregate function; the value is its name in options."""
 
     SUM = "sum"
     PRODUCT = "product"
@@ -81,7 +81,7 @@ class AggregateFunction(StrEnum):
 
 
 class NestedKeyNulls(StrEnum):
-    """What becomes of nested rows whose nested key holds a null."""
+    """The treatment of nested rows whose nested key holds a null."""
 
     MERGE = "merge"
     IGNORE = "ignore"
@@ -130,7 +130,7 @@ class SequenceGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeRules:
-    """What the options of a primary-key table say about merging."""
+    """The merge rules in the options of a primary-key table."""
 
     engine: MergeEngine
     ignore_delete: bool = False

@@ -46,7 +46,7 @@ _MILLIS_DIGITS = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PaddingConfig:
-    """How a table's sequence numbers are padded."""
+    """The padding of a table's sequence numbers."""
 
     field: DataField
     steps: tuple[SequencePadding, ...]

@@ -16,7 +16,7 @@ HASH_INDEX = "HASH"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeletionVectorMeta:
-    """Where the deletion vector of one data file lies in its index file."""
+    """The place of one data file's deletion vector in its index file."""
 
     data_file_name: str
     offset: int
@@ -29,7 +29,7 @@ class DeletionVectorMeta:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GlobalIndexMeta:
-    """What a global index covers; readers may ignore such indexes."""
+    """The coverage of a global index; readers may ignore such indexes."""
 
     row_range_start: int
     row_range_end: int

@@ -16,7 +16,7 @@ FileIdentifier = tuple[bytes, int, int, str, tuple[str, ...], bytes | None, str 
 
 
 class FileKind(IntEnum):
-    """Whether an entry adds or deletes its file."""
+    """The kind of a manifest entry: it adds or deletes its file."""
 
     ADD = 0
     DELETE = 1

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnStatistics:
-    """What is known of one column; None is unknown."""
+    """Statistics of one column; None is unknown."""
 
     column_id: int
     distinct_count: int | None = None
@@ -25,7 +25,7 @@ class ColumnStatistics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statistics:
-    """What is known of a table; None is unknown."""
+    """Statistics of a table; None is unknown."""
 
     snapshot_id: int
     """The snapshot whose rows were looked at."""

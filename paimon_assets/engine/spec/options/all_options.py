@@ -42,7 +42,7 @@ T = TypeVar("T")
 
 
 class MergeEngine(StrEnum):
-    """How records of one key become one row."""
+    """The merge engine: the way records of one key become one row."""
 
     DEDUPLICATE = "deduplicate"
     PARTIAL_UPDATE = "partial-update"
@@ -51,7 +51,7 @@ class MergeEngine(StrEnum):
 
 
 class ChangelogProducer(StrEnum):
-    """Who writes changelog files."""
+    """The writer of changelog files."""
 
     NONE = "none"
     INPUT = "input"
@@ -60,7 +60,7 @@ class ChangelogProducer(StrEnum):
 
 
 class SortOrder(StrEnum):
-    """Whether the largest or the smallest sequence value wins."""
+    """The order of sequence values: whether the largest or the smallest wins."""
 
     ASCENDING = "ascending"
     DESCENDING = "descending"
@@ -74,7 +74,7 @@ class CastDialect(StrEnum):
 
 
 class BucketFunctionType(StrEnum):
-    """How bucket keys become bucket numbers."""
+    """The function from bucket keys to bucket numbers."""
 
     DEFAULT = "default"
     MOD = "mod"
@@ -90,7 +90,7 @@ class SequencePadding(StrEnum):
 
 
 class PaddingLayout(StrEnum):
-    """Where the padded number lives; see ARCHITECTURE, "sequence padding"."""
+    """The place of the padded number; see ARCHITECTURE, "sequence padding"."""
 
     SEQUENCE_FIELD = "sequence-field"
     """In `_SEQUENCE_NUMBER`, beside a `sequence.field` that every Paimon engine compares first."""

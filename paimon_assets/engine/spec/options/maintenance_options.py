@@ -15,7 +15,7 @@ from paimon_assets.engine.spec.options.option import (
 
 
 class PartitionExpiration(StrEnum):
-    """What tells the age of a partition."""
+    """The source of a partition's age."""
 
     VALUES_TIME = "values-time"
     """The time its values mean."""
@@ -24,7 +24,7 @@ class PartitionExpiration(StrEnum):
 
 
 class TagCreation(StrEnum):
-    """Which time of a snapshot makes automatic tags."""
+    """The time of a snapshot that automatic tags go by."""
 
     NONE = "none"
     PROCESS_TIME = "process-time"
@@ -32,7 +32,7 @@ class TagCreation(StrEnum):
 
 
 class TagPeriod(StrEnum):
-    """How often there is an automatic tag."""
+    """The period of automatic tags."""
 
     DAILY = "daily"
     HOURLY = "hourly"
@@ -40,7 +40,7 @@ class TagPeriod(StrEnum):
 
 
 class TagPeriodFormat(StrEnum):
-    """How automatic tags are called."""
+    """The name format of automatic tags."""
 
     WITH_DASHES = "with_dashes"
     WITHOUT_DASHES = "without_dashes"

@@ -19,7 +19,7 @@ from paimon_assets.engine.spec.types.literals import Literal, to_internal
 
 
 class Operator(StrEnum):
-    """What an operation does with its operands."""
+    """An operator of an expression."""
 
     ADD = "+"
     SUBTRACT = "-"

@@ -21,7 +21,7 @@ from paimon_assets.engine.spec.predicate.predicate import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """What is known of a column's values in one place; None is unknown."""
+    """Bounds of a column's values; None is unknown."""
 
     minimum: Any = None
     maximum: Any = None

@@ -26,7 +26,7 @@ CURRENT_SCHEMA_VERSION = 3
 
 
 class BucketMode(StrEnum):
-    """How rows of a table find their bucket."""
+    """The bucket mode of a table: the way its rows find their bucket."""
 
     HASH_FIXED = "fixed"
     HASH_DYNAMIC = "dynamic"
@@ -37,7 +37,7 @@ class BucketMode(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schema:
-    """What a person declares when creating a table."""
+    """A declared schema: columns, keys and options of a table to be created."""
 
     fields: tuple[DataField, ...]
     partition_keys: tuple[str, ...] = ()

@@ -28,7 +28,7 @@ RETENTION_MS = 7 * 24 * 60 * 60 * 1000
 
 
 class SegmentStatus(StrEnum):
-    """What became of a segment, in CarbonData's words."""
+    """The status of a segment, in CarbonData's words."""
 
     IN_PROGRESS = "Insert In Progress"
     SUCCESS = "Success"

@@ -28,7 +28,7 @@ from paimon_assets.engine.spec.types.data_types import (
 
 
 class Loss(StrEnum):
-    """What becomes of a value that a cast does not keep."""
+    """The fate of a value that a cast does not keep."""
 
     OVERFLOW = "overflows"
     """Another number, far from it."""

@@ -57,7 +57,7 @@ from paimon_assets.engine.table.read.where import parse_where
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What one read will do; with it any executor can do it anywhere."""
+    """The plan of one read; any executor can run it anywhere."""
 
     context: ReadContext
     splits: tuple[DataSplit, ...]

@@ -48,7 +48,7 @@ ExecutorChoice = Executor[Any] | Callable[[], Executor[Any]] | None
 
 
 class OnOverflow(StrEnum):
-    """What to do if a change would lose stored values."""
+    """The answer to a change that would lose stored values."""
 
     REFUSE = "refuse"
     ALLOW = "allow"
@@ -64,7 +64,7 @@ class LostExample:
 
 @dataclass(slots=True, kw_only=True)
 class ColumnReport:
-    """What becomes of the stored values of one column."""
+    """The effect of a change on one column's stored values."""
 
     column: str
     field_id: int

@@ -58,7 +58,7 @@ _FILES_SHOWN = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentSource:
-    """What ADD SEGMENT names."""
+    """The source of ADD SEGMENT: path, format, partition."""
 
     path: str | None
     """A folder on the table's storage; naming it is the permission to read it."""
@@ -80,7 +80,7 @@ class SegmentSource:
 
 @dataclass(frozen=True, kw_only=True)
 class ImportPlan:
-    """What ADD SEGMENT would do."""
+    """The plan of ADD SEGMENT."""
 
     source: SegmentSource
     root: str

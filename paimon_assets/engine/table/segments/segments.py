@@ -74,7 +74,7 @@ ABANDONED_MS = 60 * 60 * 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentOutcome:
-    """What a command did."""
+    """The outcome of a command."""
 
     segments: tuple[Segment | Load, ...]
     """The segments it added, took away or read anew."""

@@ -125,7 +125,7 @@ _OF_A_TABLE: Mapping[str, Callable[[FileStore], _Rows]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GlobalSystemTable:
-    """What one system table tells of all tables of a catalog, or of the catalog."""
+    """A system table over all tables of a catalog."""
 
     catalog: Catalog
     file_io: FileIO = field(repr=False)

@@ -45,7 +45,7 @@ SYSTEM_TABLES = (*_METADATA, *_READS, _BINLOG)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SystemTable:
-    """What one system table tells of a table, as its options (a moment, changes) ask for."""
+    """A system table of one table, read as its options (a moment, changes) ask."""
 
     store: FileStore
     kind: str

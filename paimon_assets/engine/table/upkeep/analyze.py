@@ -31,7 +31,7 @@ from paimon_assets.engine.table.read.read_builder import ReadBuilder
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnalyzeOutcome:
-    """What an ANALYZE found."""
+    """The outcome of an ANALYZE."""
 
     snapshot: Snapshot | None
     """Names the statistics; None if the table has no snapshot to analyze."""

@@ -57,7 +57,7 @@ _LOST_RACES = "commit-retries"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionProgress:
-    """How far a compaction is."""
+    """The progress of a compaction."""
 
     tasks_done: int
     tasks: int
@@ -80,7 +80,7 @@ class CompactionProgress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactedBucket:
-    """What a compaction did to one bucket (to some files of a partition without buckets)."""
+    """The outcome of a compaction in one bucket, or in a partition without buckets."""
 
     partition: bytes
     bucket: int
@@ -113,7 +113,7 @@ class CompactedBucket:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionOutcome:
-    """What a compaction did."""
+    """The outcome of a compaction."""
 
     snapshot: Snapshot | None
     """None if there was nothing to do."""

@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 
 
 class MaintenanceTask(StrEnum):
-    """What can be done for a table, in the order it is done."""
+    """A task of maintenance; tasks run in this order."""
 
     EXPIRE_PARTITIONS = "expire_partitions"
     """Empty partitions older than `partition.expiration-time`, if the table sets it."""
@@ -52,7 +52,7 @@ CHEAP_TASKS = tuple(task for task in MaintenanceTask if task is not MaintenanceT
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaintenanceReport:
-    """What a task did, or would do."""
+    """The report of a task, made or planned."""
 
     task: MaintenanceTask
     count: int = 0

@@ -40,7 +40,7 @@ Prepare = Callable[[], WriteContext]
 
 
 class WhenMatched(StrEnum):
-    """What becomes of a row that matches a source row."""
+    """The action on a row that matches a source row."""
 
     UPDATE = "update"
     """It takes the source's values of all columns the source has."""

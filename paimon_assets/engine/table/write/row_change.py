@@ -67,7 +67,7 @@ _LOST_RACES = "commit-retries"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowChangeOutcome:
-    """What a change of rows did, or would do."""
+    """The outcome of a row change, made or planned."""
 
     snapshot: Snapshot | None
     """None if no row matched, or nothing was to be written."""

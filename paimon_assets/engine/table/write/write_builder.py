@@ -58,7 +58,7 @@ _MOST_WRITES = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overwrite:
-    """Which partitions a write replaces."""
+    """The partitions a write replaces."""
 
     is_dynamic: bool
     """Those its rows lie in."""
@@ -68,7 +68,7 @@ class Overwrite:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteOutcome:
-    """What a write did."""
+    """The outcome of a write."""
 
     snapshot: Snapshot | None
     """The snapshot that holds the rows; None if there was nothing to commit."""

@@ -27,7 +27,7 @@ from paimon_assets.engine.spec.metadata.simple_stats import EMPTY_ROW
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssignedRows:
-    """Where the rows of one batch belong."""
+    """The buckets of one batch's rows."""
 
     partitions: list[bytes]
     """The serialized partitions of the batch, each once."""

@@ -48,7 +48,7 @@ class _Run:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundKeys:
-    """Where some keys lie."""
+    """The places of some keys."""
 
     partitions: Numbers
     """Key → partition, or `UNKNOWN`."""

@@ -31,7 +31,7 @@ _BUCKETS_AT_MOST = 32_767
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BucketRule:
-    """How the buckets of a partition are filled."""
+    """The rule by which buckets of a partition fill."""
 
     target_rows: int
     """Hashes a bucket takes before the next one is begun."""

@@ -58,7 +58,7 @@ NewBuilder = Callable[[], Builder]
 
 @dataclass(frozen=True, slots=True)
 class FileIndexPlan:
-    """Which indexes the files of a table get."""
+    """The plan of the indexes that a table's files get."""
 
     builders: Mapping[tuple[str, str], NewBuilder]
     """(column, index type) → what builds it."""

@@ -36,7 +36,7 @@ _WITHOUT_ORDER = frozenset({TypeRoot.BLOB, TypeRoot.VARIANT})
 
 
 class StatsKind(StrEnum):
-    """How much is kept of a column."""
+    """The amount of statistics kept of a column."""
 
     NONE = "none"
     COUNTS = "counts"
@@ -100,7 +100,7 @@ def stats_modes(
 
 @dataclass(slots=True)
 class _ColumnStats:
-    """What was seen of one column so far; extremes are internal values (`spec.types.literals`)."""
+    """The running statistics of one column; extremes are internal values."""
 
     minimum: Any = None
     maximum: Any = None

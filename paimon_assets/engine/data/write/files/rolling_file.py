@@ -56,7 +56,7 @@ def new_uuid() -> str:
 
 @dataclass(slots=True, kw_only=True)
 class FileFactory:
-    """What all files of one write have in common, and which of them exist so far."""
+    """The factory of the files of one write, with those made so far."""
 
     schema: TableSchema
     file_io: FileIO
