@@ -32,7 +32,7 @@ class Compared:
     expected_rows: int
     files: int
     seconds: float
-    """Of the step that writes the table."""
+    """The seconds of the step that writes the table."""
     difference: str | None
     """What is wrong; None if nothing is."""
     verdict: str
@@ -72,8 +72,8 @@ def compare_tables(
     """Read the tables that a run wrote, in this process, and judge them.
 
     Args:
-        catalog: Of the tables.
-        result: Of the run.
+        catalog: The catalog of the tables.
+        result: The result of the run.
         seconds: Step key → how long it took; tables without a step are left out.
         every: The scale of the run.
     """

@@ -27,7 +27,7 @@ class CheckOptions:
     """Options that all checks share."""
 
     name: str | None = None
-    """Of the check; a check's own name by default."""
+    """The name of the check; a check's own name by default."""
     blocking: bool = False
     """Whether a failure stops what lies downstream in the run."""
     severity: dg.AssetCheckSeverity = dg.AssetCheckSeverity.ERROR
@@ -43,7 +43,7 @@ class CheckRun:
     table: Table
     options: CheckOptions
     partition_keys: tuple[str, ...] = ()
-    """Of the run, if it is about some."""
+    """The partition keys of the run, if it is about some."""
     asset: dg.AssetsDefinition
     instance: dg.DagsterInstance
 

@@ -183,7 +183,7 @@ def run_partitions(
     """Return the rows that belong to partition keys.
 
     Args:
-        keys: Of the definition; they need not follow each other.
+        keys: The keys of the definition; they need not follow each other.
         definition: The asset's.
         columns: Which columns hold the key.
         schema: The table's.

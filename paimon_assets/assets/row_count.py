@@ -100,7 +100,7 @@ def partition_counts(
     Args:
         table: What is counted.
         snapshot_id: As of which snapshot.
-        partitions: Of the run.
+        partitions: The partitions of the run.
         limit_rows: Most physical rows that are merged to be counted.
 
     Returns:

@@ -92,7 +92,7 @@ def write_file(path: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch])
 
     Args:
         path: Ends in .parquet, .arrow, .csv or .json (one object a line; bytes as base64).
-        schema: Of the batches.
+        schema: The schema of the batches.
         batches: The rows.
 
     Returns:

@@ -65,7 +65,7 @@ def pack(batch: pa.RecordBatch) -> bytes:
 
 
 def unpack(data: bytes, schema: pa.Schema) -> pa.RecordBatch:
-    """Undo `pack`."""
+    """Inverse of `pack`."""
     return pa.ipc.read_record_batch(pa.py_buffer(data), schema)
 
 

@@ -101,7 +101,7 @@ class RowSource:
     """The way the rows of one write reach their tasks."""
 
     schema: pa.Schema
-    """Of the rows, with the position column if they have one."""
+    """The schema of the rows, with the position column if they have one."""
     is_packed: bool
     """Rows come as `PACKED_SCHEMA`, else as columns of a DataFrame."""
 
@@ -267,7 +267,7 @@ def place_routed(routing: Routing, source: RowSource, assigners: int) -> ArrowMa
 
     Args:
         routing: To the writers; they get rows in order, `with_kinds`.
-        source: Of the rows that come.
+        source: The source of the rows that come.
         assigners: How many share the keys.
     """
 

@@ -47,7 +47,7 @@ def build_freshness_check(
 
     Args:
         asset: A table asset.
-        max_age: Of the newest snapshot that changed data.
+        max_age: The max age of the newest snapshot that changed data.
         options: Name, severity, blocking.
         clock: Says the time.
 

@@ -198,7 +198,7 @@ def build_observable_tables(
     Args:
         specs: From `build_external_table_specs`.
         open_catalog: Called when an observation runs.
-        name: Of the op.
+        name: The name of the op.
 
     Cost:
         A run: the newest snapshot and its manifests of each table that is observed.

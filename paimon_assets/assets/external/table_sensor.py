@@ -126,7 +126,7 @@ def build_new_snapshots_sensor(
 
     Args:
         specs: The tables, from `external_table_specs`.
-        name: Of the sensor.
+        name: The name of the sensor.
         target: A job or selection to run; none by default, automation conditions need none.
         open_catalog: How to open the catalog; by default the resource `paimon` does.
         minimum_interval_seconds: Between ticks.

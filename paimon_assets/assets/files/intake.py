@@ -28,7 +28,7 @@ class Intake:
     """What a run does, with the catalog and the run's config."""
     config: type[dg.Config]
     description: str
-    """Of an asset without another one."""
+    """The description of an asset without another one."""
     refused: Mapping[str, str]
     """Options of `dg.asset` such an asset cannot have → why."""
 

@@ -225,7 +225,7 @@ def build_segment_import_job(
     """Return a job that imports the folder its Launchpad names; the catalog is `paimon`.
 
     Args:
-        name: Of the job.
+        name: The name of the job.
         suggestion: What fills the Launchpad; a dry run is a good one.
     """
     filled: dict[str, Any] = {}
@@ -260,7 +260,7 @@ def build_new_segments_sensor(
     Args:
         asset: From `segment_asset`.
         source: The asset's.
-        name: Of the sensor; `<table>_new_segments` by default.
+        name: The name of the sensor; `<table>_new_segments` by default.
         target: A job or selection to run; the asset by default. It must contain the asset.
         minimum_interval_seconds: Between ticks.
     """

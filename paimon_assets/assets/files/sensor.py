@@ -43,7 +43,7 @@ def build_new_files_sensor(
     Args:
         asset: From `file_ingestion_asset`.
         source: The asset's.
-        name: Of the sensor; `<table>_new_files` by default.
+        name: The name of the sensor; `<table>_new_files` by default.
         target: A job or selection to run; the asset by default. It must contain the asset.
         max_files: Most files of one run; 0 for all.
         minimum_interval_seconds: Between ticks.

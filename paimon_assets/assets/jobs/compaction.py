@@ -167,7 +167,7 @@ def build_compaction_job(
     Args:
         tables: Assets or names of tables. Each has a step of its own, in the pool it shares with
             its writers, so that a failing table stops no other; the form may name further ones.
-        name: Of the job.
+        name: The name of the job.
         suggestion: What fills the Launchpad.
 
     Raises:

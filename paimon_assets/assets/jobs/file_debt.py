@@ -96,7 +96,7 @@ def build_file_debt_sensor(
         job: From `compaction_job`.
         tables: Assets or names; `database.*` is every table of a database.
         debt: From how much on; the defaults of `FileDebt`.
-        name: Of the sensor.
+        name: The name of the sensor.
         minimum_interval_seconds: Between ticks.
     """
     thresholds = debt or FileDebt()

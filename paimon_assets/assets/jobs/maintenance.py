@@ -113,7 +113,7 @@ def build_maintenance_job(
 
     Args:
         tables: Assets or names of tables; the form may name further ones.
-        name: Of the job.
+        name: The name of the job.
         suggestion: What fills the Launchpad.
 
     Raises:

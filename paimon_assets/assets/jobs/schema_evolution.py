@@ -75,7 +75,7 @@ def build_schema_evolution_job(
     """Return the job that changes the schema of any table of the catalog.
 
     Args:
-        name: Of the job.
+        name: The name of the job.
         example: What fills the Launchpad.
     """
     config = dg.RunConfig(ops={SCHEMA_EVOLUTION_OP: example})

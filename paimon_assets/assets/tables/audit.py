@@ -44,7 +44,7 @@ class Batch:
     table: str
     """`database.table`, for messages."""
     read: ReadBuilder
-    """Of the batch; of each key its last row, deletes left out."""
+    """The read of the batch; of each key its last row, deletes left out."""
     executor: Executor[Any]
     """Who reads."""
     physical_rows: int
@@ -93,7 +93,7 @@ class BatchRefusedError(InvalidInputError):
     default_kind = "batch-refused"
 
     results: Sequence[dg.AssetCheckResult] = ()
-    """Of all checks, for Dagster to show."""
+    """The results of all checks, for Dagster to show."""
 
 
 class BatchAudit:

@@ -19,7 +19,7 @@ def lineage_metadata(pass_through: PassThrough, schema: Schema, table: str) -> M
 
     Args:
         pass_through: As declared.
-        schema: Of the table they pass into.
+        schema: The schema of the table they pass into.
         table: For messages.
 
     Raises:

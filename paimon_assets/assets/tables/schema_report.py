@@ -25,7 +25,7 @@ def plan_metadata(plan: SchemaChangePlan, root: str) -> Metadata:
 
     Args:
         plan: The change.
-        root: Of the files; they are named below it.
+        root: The root of the files; they are named below it.
     """
     diff = {DIFF: diff_table(plan)} if plan.differences else {}
     return {
@@ -63,7 +63,7 @@ def columns_metadata(columns: Sequence[ColumnReport], root: str) -> Metadata:
 
     Args:
         columns: What was found.
-        root: Of the files; they are named below it.
+        root: The root of the files; they are named below it.
     """
     metadata: Metadata = {
         "paimon/lost_values": sum(column.lost for column in columns),

@@ -47,7 +47,7 @@ def read_orc_footer(read: Callable[[int, int], bytes], size: int, path: str) -> 
 
     Args:
         read: (offset, count) → bytes.
-        size: Of the file.
+        size: The size of the file.
         path: For messages.
 
     Raises:

@@ -72,7 +72,7 @@ class KeyRead:
     """The read of the keys a table holds, for tables whose keys may change partition."""
 
     context: ReadContext
-    """Of the key columns without partition columns."""
+    """The read of the key columns without partition columns."""
     splits: tuple[DataSplit, ...]
 
 

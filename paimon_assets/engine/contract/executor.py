@@ -70,7 +70,7 @@ class ClusteringExecutor(Protocol):
 
         Args:
             read: All columns of the table.
-            splits: Of a table without primary key and without buckets.
+            splits: The splits of a table without primary key and without buckets.
             write: How to write them.
             order: What to sort by; files follow each other in it.
         """

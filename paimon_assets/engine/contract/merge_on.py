@@ -43,7 +43,7 @@ class MergeOn:
     table: str
     """For messages."""
     columns: tuple[DataField, ...]
-    """Of the table."""
+    """The columns of the table."""
     partition_keys: frozenset[str]
     """The columns that rows of the table are partitioned by."""
 
@@ -53,7 +53,7 @@ class MergeOn:
 
         Args:
             table: For messages.
-            schema: Of the table.
+            schema: The schema of the table.
             on: The columns; of a primary-key table its primary key.
             source: All columns of the source.
 

@@ -42,7 +42,7 @@ from paimon_assets.engine.spec.types.cast_rules import same_type, supports_cast
 from paimon_assets.engine.spec.types.data_types import DataField
 
 _EXAMPLES = 3
-"""Of each kind of loss, in each file."""
+"""The examples of each kind of loss, in each file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

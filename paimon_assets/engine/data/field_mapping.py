@@ -81,7 +81,7 @@ class FieldMapping:
             fields: Columns of the read schema.
             system_fields: Columns that every file names alike.
             file_schema: What the file was written with.
-            path: Of the file.
+            path: The path of the file.
             table: Name of the table, for messages.
             casts: How the table casts columns whose type was changed.
 

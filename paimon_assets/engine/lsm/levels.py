@@ -46,7 +46,7 @@ class Levels:
 
         Args:
             files: In any order.
-            options: Of the table; files above its highest level raise it.
+            options: The options of the table; files above its highest level raise it.
 
         Raises:
             InvalidInputError: The table has fewer than two levels.

@@ -98,9 +98,9 @@ class UniversalCompaction:
         """Return the rules of a table.
 
         Args:
-            options: Of the table.
+            options: The options of the table.
             needs_lookup: Whether readers wait for level 0 to be compacted.
-            hour: Of the day, 0 to 23.
+            hour: Hour of the day, 0 to 23.
         """
         return UniversalCompaction(
             max_size_amplification=options.get(COMPACTION_MAX_SIZE_AMPLIFICATION),
@@ -116,7 +116,7 @@ class UniversalCompaction:
         """Pick what to compact, None if nothing is due.
 
         Args:
-            levels: Of one bucket.
+            levels: The levels of one bucket.
             since_full_ms: How long ago its top level was written; None if that was never.
 
         >>> from paimon_assets.engine.lsm.levels import Levels
@@ -220,7 +220,7 @@ def pick_full(levels: Levels, to_rewrite: Sequence[DataFileMeta] = ()) -> Compac
     """Take all runs to the top level, None if they are one run there already.
 
     Args:
-        levels: Of one bucket.
+        levels: The levels of one bucket.
         to_rewrite: Files of the top level that hold what should be gone, such as rows a deletion
             vector marks; they alone are rewritten, if nothing else is to do.
     """

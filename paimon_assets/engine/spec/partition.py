@@ -28,7 +28,7 @@ def escape(text: str) -> str:
 
 
 def unescape(text: str) -> str:
-    """Undo `escape`."""
+    """Inverse of `escape`."""
     return _HEX.sub(lambda match: chr(int(match[1], 16)), text)
 
 

@@ -55,7 +55,7 @@ def register(
     Args:
         session: Whose tasks, and whose driver, can import this package.
         warehouse: For reads and writes that name a `table` only.
-        options: Of the storage, such as `s3.secret-key`; never part of a plan.
+        options: The options of the storage, such as `s3.secret-key`; never part of a plan.
     """
     defaults = {**(options or {}), **({} if warehouse is None else {WAREHOUSE: warehouse})}
     chosen: type[DataSource] = PaimonDataSource

@@ -103,7 +103,7 @@ class FrameSource:
     on: MergeOn
     frame: DataFrame
     schema: TableSchema
-    """Of the table."""
+    """The schema of the table."""
     broadcast_bytes: int = _BROADCAST_BYTES
     """A source of so many bytes is sent to the tasks that read keys; of a larger one, rows and keys
     meet in a shuffle."""

@@ -44,7 +44,7 @@ class SourceRows:
     """The rows of a merge on their way to tasks."""
 
     schema: pa.Schema
-    """Of the source, as `spark_arrow_schema` gives it."""
+    """The schema of the source, as `spark_arrow_schema` gives it."""
     on: MergeOn
 
     @property

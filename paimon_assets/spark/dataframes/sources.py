@@ -38,9 +38,9 @@ class _Reading:
 
     format: RowFormat
     schema: pa.Schema
-    """Of every file, as it lies there."""
+    """The schema of every file, as it lies there."""
     spark_schema: pa.Schema
-    """Of the DataFrame, position column included."""
+    """The schema of the DataFrame, position column included."""
     options: Mapping[str, str]
 
 

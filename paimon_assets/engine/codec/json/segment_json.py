@@ -44,7 +44,7 @@ def segments_to_json(listed: SegmentList, *, writer: str = "") -> bytes:
 
     Args:
         listed: What it holds.
-        writer: Of this one write, so that nobody takes another's for their own.
+        writer: The writer of this one write, so that nobody takes another's for their own.
     """
     members = {
         "version": _VERSION,

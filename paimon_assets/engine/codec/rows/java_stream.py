@@ -28,7 +28,7 @@ def encode_modified_utf8(text: str) -> bytes:
 
 
 def decode_modified_utf8(data: bytes) -> str:
-    """Undo `encode_modified_utf8`.
+    """Inverse of `encode_modified_utf8`.
 
     Raises:
         FormatError: The bytes are not modified UTF-8.

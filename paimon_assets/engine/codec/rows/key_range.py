@@ -25,7 +25,7 @@ def key_range(file: DataFileMeta, types: Sequence[DataType]) -> tuple[Comparable
 
     Args:
         file: Its metadata.
-        types: Of the trimmed primary key.
+        types: The types of the trimmed primary key.
     """
     return comparable_key(file.min_key, types), comparable_key(file.max_key, types)
 

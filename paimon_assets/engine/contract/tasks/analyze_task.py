@@ -28,7 +28,7 @@ class ColumnSummary:
     minimum: Bound | None = None
     maximum: Bound | None = None
     total_bytes: int = 0
-    """Of the values that are not null."""
+    """The bytes of all values that are not null."""
     longest_bytes: int = 0
     hashes: tuple[int, ...] | None = ()
     """The smallest hashes, ascending; None for types whose values are not told apart."""
@@ -108,7 +108,7 @@ def dump_row_summary(summary: RowSummary) -> bytes:
 
 
 def load_row_summary(data: bytes) -> RowSummary:
-    """Undo `dump_row_summary`."""
+    """Inverse of `dump_row_summary`."""
     members, _ = open_header(data, "row summary")
     return RowSummary(
         rows=members["rows"],

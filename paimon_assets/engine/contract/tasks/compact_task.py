@@ -71,7 +71,7 @@ def dump_compact_task(task: CompactTask) -> bytes:
 
 
 def load_compact_task(data: bytes) -> CompactTask:
-    """Undo `dump_compact_task`.
+    """Inverse of `dump_compact_task`.
 
     Raises:
         FormatError: Damaged bytes, or written by another version.

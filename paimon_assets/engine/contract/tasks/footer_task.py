@@ -60,7 +60,7 @@ def dump_footer_context(context: FooterContext) -> bytes:
 
 
 def load_footer_context(data: bytes) -> FooterContext:
-    """Undo `dump_footer_context`."""
+    """Inverse of `dump_footer_context`."""
     members, _ = open_header(data, "footer context")
     return FooterContext(format=members["format"], schema=schema_of(members["schema"]))
 
@@ -72,7 +72,7 @@ def dump_footer_request(request: FooterRequest) -> bytes:
 
 
 def load_footer_request(data: bytes) -> FooterRequest:
-    """Undo `dump_footer_request`."""
+    """Inverse of `dump_footer_request`."""
     members, _ = open_header(data, "footer request")
     return FooterRequest(paths=tuple(members["paths"]), sizes=tuple(members["sizes"]))
 
@@ -100,7 +100,7 @@ def dump_footers(footers: list[FileFooter]) -> bytes:
 
 
 def load_footers(data: bytes) -> list[FileFooter]:
-    """Undo `dump_footers`.
+    """Inverse of `dump_footers`.
 
     Raises:
         FormatError: Damaged, or of another version.

@@ -90,7 +90,7 @@ def dump_overflow_context(context: OverflowContext) -> bytes:
 
 
 def load_overflow_context(data: bytes) -> OverflowContext:
-    """Undo `dump_overflow_context`."""
+    """Inverse of `dump_overflow_context`."""
     members, _ = open_header(data, "overflow context")
     return OverflowContext(
         table=members["table"],
@@ -112,7 +112,7 @@ def dump_overflow_request(request: OverflowRequest) -> bytes:
 
 
 def load_overflow_request(data: bytes) -> OverflowRequest:
-    """Undo `dump_overflow_request`."""
+    """Inverse of `dump_overflow_request`."""
     members, source = open_header(data, "overflow request")
     columns = tuple(
         CastColumn(held=parse_field(held), wanted=parse_field(wanted), forbids_null=forbids)
@@ -128,7 +128,7 @@ def dump_losses(losses: tuple[ColumnLosses, ...]) -> bytes:
 
 
 def load_losses(data: bytes) -> tuple[ColumnLosses, ...]:
-    """Undo `dump_losses`."""
+    """Inverse of `dump_losses`."""
     members, _ = open_header(data, "losses")
     return tuple(_losses_of(column) for column in members["columns"])
 

@@ -24,9 +24,9 @@ class PostponeContext:
     """The context that all tasks share."""
 
     read: ReadContext
-    """Of all columns and the kinds of rows."""
+    """The read of all columns and the kinds of rows."""
     write: WriteContext
-    """Of the same table, where rows get their bucket at once."""
+    """The write of the same table, where rows get their bucket at once."""
 
 
 def dump_postpone_context(context: PostponeContext) -> bytes:
@@ -38,7 +38,7 @@ def dump_postpone_context(context: PostponeContext) -> bytes:
 
 
 def load_postpone_context(data: bytes) -> PostponeContext:
-    """Undo `dump_postpone_context`.
+    """Inverse of `dump_postpone_context`.
 
     Raises:
         FormatError: Damaged bytes, or written by another version.

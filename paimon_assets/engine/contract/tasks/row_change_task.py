@@ -119,7 +119,7 @@ def dump_row_change(change: RowChange) -> bytes:
 
 
 def load_row_change(data: bytes) -> RowChange:
-    """Undo `dump_row_change`.
+    """Inverse of `dump_row_change`.
 
     Raises:
         FormatError: Damaged bytes, or written by another version.
@@ -160,7 +160,7 @@ def dump_row_change_task(task: RowChangeTask) -> bytes:
 
 
 def load_row_change_task(data: bytes) -> RowChangeTask:
-    """Undo `dump_row_change_task`.
+    """Inverse of `dump_row_change_task`.
 
     Raises:
         FormatError: Damaged bytes, or written by another version.
@@ -185,7 +185,7 @@ def dump_row_change_result(result: RowChangeResult) -> bytes:
 
 
 def load_row_change_result(data: bytes) -> RowChangeResult:
-    """Undo `dump_row_change_result`.
+    """Inverse of `dump_row_change_result`.
 
     Raises:
         FormatError: Damaged bytes, or written by another version.

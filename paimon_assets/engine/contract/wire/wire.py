@@ -173,7 +173,7 @@ def dump_read_context(context: ReadContext) -> bytes:
 
 
 def load_read_context(data: bytes) -> ReadContext:
-    """Undo `dump_read_context`.
+    """Inverse of `dump_read_context`.
 
     Raises:
         FormatError: Damaged bytes, or written by another version.
@@ -219,7 +219,7 @@ def dump_write_context(context: WriteContext) -> bytes:
 
 
 def load_write_context(data: bytes) -> WriteContext:
-    """Undo `dump_write_context`.
+    """Inverse of `dump_write_context`.
 
     Raises:
         FormatError: Damaged bytes, or written by another version.
@@ -283,7 +283,7 @@ def dump_error(error: PaimonError) -> bytes:
 
 
 def load_error(data: bytes) -> PaimonError:
-    """Undo `dump_error`; an unknown class becomes a plain PaimonError.
+    """Inverse of `dump_error`; an unknown class becomes a plain PaimonError.
 
     Raises:
         FormatError: Damaged bytes, or written by another version.

@@ -60,7 +60,7 @@ def write_optional_int(out: DataOutput, value: int | None) -> None:
 
 
 def read_optional_int(source: DataInput) -> int | None:
-    """Undo `write_optional_int`."""
+    """Inverse of `write_optional_int`."""
     return source.read_int() if source.read_boolean() else None
 
 
@@ -83,7 +83,7 @@ def schema_text(schema: TableSchema) -> str:
 
 
 def schema_of(text: str) -> TableSchema:
-    """Undo `schema_text`."""
+    """Inverse of `schema_text`."""
     return schema_from_json(text.encode(), "schema of a context")
 
 
@@ -93,7 +93,7 @@ def file_io_json(spec: FileIOSpec) -> dict[str, Any]:
 
 
 def file_io_of(json_: Mapping[str, Any]) -> FileIOSpec:
-    """Undo `file_io_json`."""
+    """Inverse of `file_io_json`."""
     return FileIOSpec(scheme=json_["scheme"], options=json_["options"])
 
 

@@ -100,7 +100,7 @@ def load_java_messages(data: bytes, version: int) -> tuple[CommitMessage, ...]:
 
     Args:
         data: The whole list.
-        version: Of the serializer that wrote it.
+        version: The version of the serializer that wrote it.
 
     Raises:
         UnsupportedFeatureError: A version that is not read.

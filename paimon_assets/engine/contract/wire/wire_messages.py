@@ -62,7 +62,7 @@ def dump_write_result(result: WriteResult) -> bytes:
 
 
 def load_write_result(data: bytes) -> WriteResult:
-    """Undo `dump_write_result`.
+    """Inverse of `dump_write_result`.
 
     Raises:
         FormatError: Damaged bytes, or written by another version.
@@ -138,7 +138,7 @@ def index_json(index: IndexFileMeta) -> dict[str, Any]:
 
 
 def index_of(json_: dict[str, Any]) -> IndexFileMeta:
-    """Undo `index_json`."""
+    """Inverse of `index_json`."""
     vectors, covers = json_["vectors"], json_["global"]
     return IndexFileMeta(
         index_type=json_["type"],

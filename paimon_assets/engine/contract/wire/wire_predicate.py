@@ -29,7 +29,7 @@ def dump_predicate(predicate: Predicate) -> bytes:
 
 
 def load_predicate(data: bytes) -> Predicate:
-    """Undo `dump_predicate`.
+    """Inverse of `dump_predicate`.
 
     Raises:
         FormatError: Damaged bytes, or written by another version.
@@ -62,7 +62,7 @@ def predicate_json(predicate: Predicate) -> dict[str, Any]:
 
 
 def predicate_of(json_: Mapping[str, Any]) -> Predicate:
-    """Undo `predicate_json`."""
+    """Inverse of `predicate_json`."""
     match json_["is"]:
         case "and":
             return And(tuple(map(predicate_of, json_["of"])))
@@ -98,7 +98,7 @@ def literal_json(literal: Any) -> list[Any]:
 
 
 def literal_of(json_: Sequence[Any]) -> Any:
-    """Undo `literal_json`."""
+    """Inverse of `literal_json`."""
     kind, value = json_
     match kind:
         case "plain":

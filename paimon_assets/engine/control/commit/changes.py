@@ -65,8 +65,8 @@ def changes_of(
     """Return what messages change, in their order; deleted files before added ones.
 
     Args:
-        messages: Of one write or compaction.
-        kind: Of the snapshot to be: APPEND, OVERWRITE or COMPACT.
+        messages: The messages of one write or compaction.
+        kind: The kind of the snapshot to be: APPEND, OVERWRITE or COMPACT.
         default_buckets: The table's `bucket`, for messages that do not tell theirs.
 
     Raises:

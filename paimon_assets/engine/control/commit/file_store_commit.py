@@ -96,7 +96,7 @@ class FileStoreCommit:
         """Make what the messages say visible, in one snapshot; without messages, an empty one.
 
         Args:
-            messages: Of one write.
+            messages: The messages of one write.
             commit_user: Who commits; with the identifier it makes the commit happen once only.
             commit_identifier: Which of the user's commits.
             kind: APPEND, or OVERWRITE or COMPACT for messages that delete files.
@@ -142,7 +142,7 @@ class FileStoreCommit:
         come may have another bucket count; changelog files of the messages are not committed.
 
         Args:
-            messages: Of one write; they add files only. None empties the partitions.
+            messages: The messages of one write; they add files only. None empties the partitions.
             commit_user: As in `commit`.
             commit_identifier: As in `commit`.
             partitions: Serialized partitions to replace; None chooses by `predicate`.
@@ -184,7 +184,7 @@ class FileStoreCommit:
         Later snapshots keep them until the schema changes.
 
         Args:
-            statistics: Of the table's newest schema.
+            statistics: The statistics of the table's newest schema.
             commit_user: As in `commit`.
             commit_identifier: As in `commit`.
 

@@ -31,8 +31,8 @@ def applied(
     """Return the live index files after a commit, in order of their addition.
 
     Args:
-        live: Of the newest snapshot.
-        changes: Of the commit.
+        live: The live files of the newest snapshot.
+        changes: The changes of the commit.
         has_buckets: Whether rows are hashed into buckets.
 
     Raises:

@@ -82,7 +82,7 @@ def upgraded(
     Args:
         entries: Files an overwrite adds.
         key_range: For primary-key tables, else None.
-        options: Of the table.
+        options: The options of the table.
     """
     is_fresh = all(entry.file.level == 0 and entry.bucket >= 0 for entry in entries)
     if key_range is None or not is_fresh or not options.get(OVERWRITE_UPGRADE):

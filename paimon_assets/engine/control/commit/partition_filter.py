@@ -36,7 +36,7 @@ def bound_spec(schema: TableSchema, spec: PartitionSpec, *, table: str) -> Predi
     """Return the predicate of a partition spec; None (every partition) for an empty one.
 
     Args:
-        schema: Of the table.
+        schema: The schema of the table.
         spec: May name some of the partition columns only; the text `partition.default-name`
             stands for null, as in directories.
         table: Its name, for messages.
@@ -114,7 +114,7 @@ class PartitionFilter:
         """Return the live files of these partitions, in manifest order.
 
         Args:
-            snapshot: Of the table; None has no files.
+            snapshot: The snapshot of the table; None has no files.
             buckets: Only files of these (partition, bucket); None takes all.
 
         Cost:

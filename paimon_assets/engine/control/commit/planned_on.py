@@ -35,7 +35,7 @@ class PlannedOn:
     """The state a change was planned on."""
 
     snapshot_id: int
-    """Of the snapshot that was read; 0 if there was none."""
+    """The snapshot that was read; 0 if there was none."""
     predicate: Predicate | None = None
     """Bound; of a table without primary key, the rows that were looked for. None is all."""
 
@@ -75,7 +75,7 @@ def check_known_keys(store: FileStore, latest: Snapshot | None, changes: CommitC
     Args:
         store: The table.
         latest: The newest snapshot.
-        changes: Of the commit.
+        changes: The changes of the commit.
 
     Raises:
         CommitConflictError: Kind `keys-changed`; names the snapshot.

@@ -45,7 +45,7 @@ class CommitRequest:
             changes: As planned on `latest`.
             lists: What was written for it.
             latest: The newest snapshot.
-            schema_id: Of the table's newest schema.
+            schema_id: The id of the table's newest schema.
             time_millis: Now.
 
         Raises:

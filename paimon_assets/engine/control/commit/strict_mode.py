@@ -30,7 +30,7 @@ def check_strict_mode(
         latest: The newest snapshot.
         partitions: That the commit changes.
         commit_user: Its snapshots are no conflict.
-        kind: Of the commit; an OVERWRITE also minds what others appended to real buckets.
+        kind: The kind of the commit; an OVERWRITE also minds what others appended to real buckets.
 
     Raises:
         CommitConflictError: Kind `strict-mode`; names the snapshot.

@@ -45,7 +45,7 @@ class ExpiryStep:
     snapshot: Snapshot
     data_paths: list[str] = field(default_factory=list)
     data_bytes: int = 0
-    """Of the data files, without files that belong to them."""
+    """The bytes of the data files, without files that belong to them."""
     metadata_paths: list[str] = field(default_factory=list)
 
     def add(self, store: FileStore, entry: ManifestEntry) -> None:

@@ -29,7 +29,7 @@ class BranchManager:
 
     Args:
         file_io: The storage.
-        paths: Of the branch that others are made from.
+        paths: The paths of the branch that others are made from.
     """
 
     def __init__(self, file_io: FileIO, paths: TablePaths) -> None:
@@ -62,7 +62,7 @@ class BranchManager:
         The branch appears whole or not at all (on object stores: as whole as a renamed directory).
 
         Args:
-            name: Of the branch.
+            name: The name of the branch.
             tag: Begin with the snapshot of this tag; keep the tag as long as the branch.
             snapshot_id: Begin with this snapshot; a tag must keep it, or its files will expire.
             ignore_if_exists: Do nothing if there is a branch of this name.

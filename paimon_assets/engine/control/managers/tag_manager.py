@@ -37,7 +37,7 @@ class TagManager:
         """Give a snapshot a name.
 
         Args:
-            name: Of the tag.
+            name: The name of the tag.
             snapshot: Must not have expired.
             time_retained: How long the tag is kept; None is for ever.
             ignore_if_exists: Return the tag there is, be it of another snapshot.

@@ -89,7 +89,7 @@ class PartitionValues:
         """Return column → bounds of a manifest's partitions.
 
         Args:
-            stats: Of a manifest list.
+            stats: The stats of a manifest list.
             entry_count: Entries of the manifest.
         """
         if not self._types:

@@ -51,7 +51,7 @@ class RowChangePlan:
     snapshot: Snapshot
     """It was planned on."""
     context: ReadContext
-    """Of every column, with the predicate."""
+    """The read of every column, with the predicate."""
     tasks: tuple[RowChangeTask, ...] = ()
     dropped: tuple[CommitMessage, ...] = ()
     """Delete files all of whose rows match; no task looks at them."""

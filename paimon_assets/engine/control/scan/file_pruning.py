@@ -59,7 +59,7 @@ class _StatsLayout:
     """The mapping of one kind of file's statistics to the columns of the read schema."""
 
     types: tuple[DataType, ...]
-    """Of the statistics' columns, in order."""
+    """The types of the statistics' columns, in order."""
     positions: Mapping[str, int]
     """Read column → position, where the type is the same or a wider integer."""
     absent: frozenset[str]

@@ -25,7 +25,7 @@ _STEPS_AHEAD = 64
 @dataclass(slots=True)
 class _Bucket:
     max_sequence_number: int = -1
-    """Of its live files at least; a file that went may have held it."""
+    """The largest number in its live files at least; a file that went may have held it."""
     files: int = 0
 
 

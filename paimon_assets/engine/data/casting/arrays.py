@@ -62,7 +62,7 @@ def column_of(
 
     Args:
         values: One number a row, or (for decimals) one pair of 64-bit words a row.
-        arrow_type: Of the column; of the width of `values`.
+        arrow_type: The type of the column; of the width of `values`.
         nulls_of: A column; the result is null where it is.
         more_nulls: Further rows to be null.
     """

@@ -57,7 +57,7 @@ class _Format:
     """The constants of one width of numbers."""
 
     bits: int
-    """Of the significand."""
+    """The bits of the significand."""
     powers: Numbers
     """Ten to the power of -330 … 308, as this type has it."""
     smallest: float
@@ -210,7 +210,7 @@ def java_whole(size: Numbers, bits: int = 53) -> tuple[Int64s, Mask]:
 
     Args:
         size: Not negative.
-        bits: Of the significand of the numbers' type.
+        bits: The width of the significand of the numbers' type.
     """
     exact = size.astype(np.float64)
     is_whole: Mask = (exact < 2.0**63) & (np.trunc(exact) == exact)

@@ -34,7 +34,7 @@ Read = Callable[[tuple[str, ...] | None], Batches]
 SAMPLE_ROWS = 100_000
 _MOST_RANGES = 512
 _MOST_BITS = 10
-"""Of a column: 1,024 cells."""
+"""The most bits of one column: 1,024 cells."""
 _KEY_BITS = 63
 _BATCH_ROWS = 131_072
 
@@ -129,7 +129,7 @@ class _Ranges:
 
     keys: ClusterKeys
     bounds: list[pa.Array[Any]]
-    """Of each column, or of the curve: where the ranges but the first begin."""
+    """The bounds of each column, or of the curve: where the ranges but the first begin."""
 
     @staticmethod
     def of(keys: ClusterKeys, sample: pa.Table, count: int) -> _Ranges:

@@ -122,7 +122,7 @@ def record_factory(
     Args:
         schema: The newest one, with the table's options.
         file_io: Where the table lies.
-        level: Of the files.
+        level: The level of the files.
         is_changelog: Changelog files have a prefix, a format and statistics of their own.
     """
     made_by = changelog_schema(schema) if is_changelog else schema

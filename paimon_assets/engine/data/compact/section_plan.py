@@ -41,13 +41,13 @@ class SectionPlan:
     context: ReadContext
     task: CompactTask
     runs: tuple[Run, ...]
-    """Of the section, the oldest first."""
+    """The runs of the section, the oldest first."""
     above_runs: tuple[Run, ...]
-    """Of higher levels, the oldest first."""
+    """The runs of higher levels, the oldest first."""
     looked_up: bool
     """Whether keys of level 0 meet what is above."""
     keys_only: bool
-    """Of what is above, only the places of keys are of interest."""
+    """Whether only the places of keys are of interest in higher levels."""
     merge: MergePlan
 
     @property

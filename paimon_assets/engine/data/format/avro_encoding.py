@@ -24,7 +24,7 @@ Bytes = npt.NDArray[np.uint8]
 Longs = npt.NDArray[np.int64]
 
 _BITS = 7
-"""Of a number in each byte; the eighth says that more follow."""
+"""The bits of a number in each byte; the eighth says that more follow."""
 _MOST_BYTES = 10
 _MORE = 0x80
 

@@ -65,7 +65,7 @@ class Shape:
     meant: Any
     """Arrow type of the column."""
     inner: tuple[Shape, ...] = ()
-    """Of elements, of keys and values, or of fields."""
+    """The shapes of elements, of keys and values, or of fields."""
 
     def column(self, values: Sequence[Any]) -> Array:
         """Return values of fastavro as a column."""

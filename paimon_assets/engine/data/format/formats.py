@@ -91,7 +91,7 @@ def open_writer(
         schema: What will be written; field ids ride in the fields' `PARQUET:field_id` metadata.
         file_format: `file.format` of the table.
         compression: `file.compression` of the table.
-        options: Of the table: level of zstd, sizes of pages and stripes, dictionaries.
+        options: The options of the table: level of zstd, sizes of pages and stripes, dictionaries.
 
     Raises:
         InvalidInputError: No such codec.

@@ -42,7 +42,7 @@ _READING: dict[str, Any] = {"pre_buffer": False, "page_checksum_verification": T
 
 _WHOLE_GROUP_BYTES = 16 * 1024 * 1024
 _PIECE_BYTES = 2 * 1024 * 1024
-"""Of one column."""
+"""The bytes of one column in a piece."""
 _ROWS_FOR_THREADS = 8192
 """A file of fewer rows is decoded before threads have taken up its columns."""
 

@@ -24,7 +24,7 @@ from paimon_assets.engine.spec.options.all_options import READ_BATCH_SIZE
 from paimon_assets.engine.spec.schema.special_fields import TRACKING_FIELDS, VALUE_KIND
 
 _SMALL_FILE_BYTES = 512 * 1024
-"""Of files of which none is worth a thread."""
+"""The size of files of which none is worth a thread."""
 
 
 def read_raw(

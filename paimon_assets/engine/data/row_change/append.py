@@ -54,7 +54,7 @@ class _Match:
     """The matches in one file."""
 
     positions: Longs
-    """Of its rows, ascending."""
+    """The positions of its rows, ascending."""
     source_rows: Longs | None
     """Numbers of their source rows, if there is a source."""
 

@@ -15,7 +15,7 @@ from paimon_assets.engine.data.write.buckets.row_key_extractor import distinct_r
 from paimon_assets.engine.fileio.base import FileIO
 
 Keys = Sequence["pa.Array[Any]"]
-"""Of one batch, as `MergeOn.keys`."""
+"""The keys of one batch, as `MergeOn.keys`."""
 
 
 def match_keys(

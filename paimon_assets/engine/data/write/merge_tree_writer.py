@@ -185,7 +185,7 @@ def key_value_chunk(
         rows: In the table's columns; at least one.
         numbers: Row → `_SEQUENCE_NUMBER`.
         kinds: Row → `_VALUE_KIND`.
-        file_schema: Of the files.
+        file_schema: The schema of the files.
     """
     keys: list[Any] = [rows.column(name) for name in schema.trimmed_primary_keys]
     columns = [*keys, from_numpy(numbers), from_numpy(kinds), *rows.columns]

@@ -32,7 +32,7 @@ def with_kinds(batch: pa.RecordBatch, kinds: Kinds) -> pa.RecordBatch:
 
 
 def split_kinds(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, Kinds]:
-    """Undo `with_kinds`."""
+    """Inverse of `with_kinds`."""
     kinds: Kinds = to_numpy(batch.column(VALUE_KIND.name))
     return batch.drop_columns([VALUE_KIND.name]), kinds
 

@@ -81,7 +81,7 @@ def bind_assignments(
 
     Args:
         assignments: Column → value or expression.
-        schema: Of the table.
+        schema: The schema of the table.
         source: Columns of the rows that are merged into it.
 
     Raises:

@@ -78,7 +78,7 @@ class Segment:
     schema_id: int
     """The table's schema whose column names the files have."""
     commit_user: str
-    """Of the command; with it a commit that was interrupted is found."""
+    """The commit user of the command; with it a commit that was interrupted is found."""
     load_start_ms: int
     load_end_ms: int | None = None
     added: SegmentCommit | None = None
@@ -128,7 +128,7 @@ class Load:
     """The files that one snapshot of the table itself brought."""
 
     id: int
-    """Of one row of numbers with the segments."""
+    """The id of one row of numbers with the segments."""
     added: SegmentCommit | None
     """The snapshot; None for files that were there before the oldest snapshot that was seen."""
     status: SegmentStatus = SegmentStatus.SUCCESS
@@ -138,7 +138,7 @@ class Load:
     partition_count: int = 1
     files: tuple[LoadFile, ...]
     format: str
-    """Of the files; of several, `avro, parquet`."""
+    """The format of the files; of several, `avro, parquet`."""
     schema_id: int
     """The newest schema that files of it were written with."""
     load_start_ms: int

@@ -143,7 +143,7 @@ def column_differences(
 
     Args:
         schema: The table's; its columns are looked for by name.
-        columns: Of the file. Those the table has not are ignored, as is their order.
+        columns: The columns of the file. Those the table has not are ignored, as is their order.
         partitioned: Whether partition columns come from folder names; then the file may lack them.
     """
     by_name = {column.name: column for column in columns}

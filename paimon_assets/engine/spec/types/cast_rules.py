@@ -204,7 +204,7 @@ def first_retyped(columns: Iterable[DataField], older: Mapping[int, DataField]) 
     """Return the first column that an older schema holds in another type.
 
     Args:
-        columns: Of the schema to read as.
+        columns: The columns of the schema to read as.
         older: Field id → column of the other schema.
     """
     return next(

@@ -172,7 +172,7 @@ class ReadBuilder:
 
         Args:
             start: Id of a snapshot (0 is before the first), or name of a tag.
-            end: Of the same kind.
+            end: The end, of the same kind.
             mode: `delta` tells files that were added, `changelog` changelog files, `diff` the
                 difference of both states; `auto` is diff for tags, else changelog if the table has
                 one, else delta.

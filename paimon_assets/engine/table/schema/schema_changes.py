@@ -30,7 +30,7 @@ from paimon_assets.engine.spec.types.cast_rules import same_type, supports_cast
 from paimon_assets.engine.spec.types.data_types import DataField, DataType
 
 _EXAMPLES = 5
-"""Of each kind of loss of one column."""
+"""The examples of each kind of loss of one column."""
 _MOST_TRIES = 10
 
 

@@ -40,7 +40,7 @@ class WaitingFiles:
     sizes: Sequence[int]
     """Bytes of each."""
     schema: pa.Schema
-    """Of all files."""
+    """The schema of all files."""
 
 
 def judge_waiting_files(
@@ -50,7 +50,7 @@ def judge_waiting_files(
 
     Args:
         table: Its name, for messages.
-        schema: Of the table the rows go to.
+        schema: The schema of the table the rows go to.
         waiting: The files.
         executor: Who reads them; this process by default.
 

@@ -60,7 +60,7 @@ def show_segments(segments: Sequence[Segment | Load], *, limit: int | None = Non
     """Return the columns and words of SHOW SEGMENTS, newest id first.
 
     Args:
-        segments: Of one table, by id; loads of its own among them.
+        segments: The segments of one table, by id; loads of its own among them.
         limit: Only the largest ids.
     """
     newest = sorted(segments, key=lambda segment: -segment.id)[:limit]

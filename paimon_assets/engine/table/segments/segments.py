@@ -282,7 +282,7 @@ class Segments:
         """Take segments as their folders are now, in one snapshot: files change, come and go.
 
         Args:
-            ids: Of live segments; empty means all of them.
+            ids: The ids of live segments; empty means all of them.
             executor: Who reads the footers; this process by default.
             commit_user: Who commits.
 

@@ -62,7 +62,7 @@ class CompactionProgress:
     tasks_done: int
     tasks: int
     bytes_done: int
-    """Of the files to compact."""
+    """The bytes of the files that are compacted."""
     total_bytes: int
     rows_done: int
     """Physical rows of the files to compact."""

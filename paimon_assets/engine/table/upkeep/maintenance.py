@@ -60,7 +60,7 @@ class MaintenanceReport:
     files: int = 0
     """Files that were deleted."""
     total_bytes: int = 0
-    """Of data files and orphans; metadata is not counted."""
+    """The total bytes of data files and orphans; metadata is not counted."""
     note: str = ""
     """What a person should know; empty if all went as always."""
     is_complete: bool = True

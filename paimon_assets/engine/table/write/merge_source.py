@@ -126,7 +126,7 @@ class ArrowSource:
 
         Args:
             table: For messages.
-            schema: Of the table.
+            schema: The schema of the table.
             rows: In memory.
             on: See `MergeOn.of`.
             executor: Who reads and writes.

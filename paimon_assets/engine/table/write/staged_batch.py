@@ -75,7 +75,7 @@ def stage(store: FileStore, messages: Sequence[CommitMessage], branch: str) -> S
 
     Args:
         store: The table.
-        messages: Of one write; they can still be committed.
+        messages: The messages of one write; they can still be committed.
         branch: Name of the branch without its prefix; one of an earlier try is replaced.
 
     Raises:

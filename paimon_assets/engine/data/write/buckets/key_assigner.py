@@ -114,7 +114,7 @@ class KeyAssigner:
         """Place rows, in the order given.
 
         Args:
-            rows: Of the table's columns.
+            rows: Rows with the table's columns.
             kinds: Row → `_VALUE_KIND`; None if every row is +I.
 
         Raises:

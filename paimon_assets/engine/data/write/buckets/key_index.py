@@ -72,7 +72,7 @@ class KeyIndex:
         """Look keys up.
 
         Args:
-            hashes: Of the keys.
+            hashes: The hashes of the keys.
             keys: Their columns, each key once.
         """
         partitions = np.full(len(hashes), UNKNOWN, dtype=np.int32)

@@ -107,7 +107,7 @@ class PartitionIndex:
         """Give each hash its bucket.
 
         Args:
-            hashes: Of this assigner, in order of arrival.
+            hashes: The hashes of this assigner, in order of arrival.
 
         Returns:
             The buckets, and the positions at which a hash was seen for the first time ever.
