@@ -131,7 +131,7 @@ def test_workers_run_this_python_with_this_package_and_utc(spark):
 
     (row,) = spark.range(1).mapInArrow(where, "a string, b string").collect()
     assert row.a == sys.executable
-    assert Path(row.b).parent == Path(session_module.paimon_assets.__file__).parent
+    assert Path(row.b).parent == session_module._PACKAGE
     assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
 
 

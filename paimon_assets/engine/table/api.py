@@ -5,7 +5,7 @@
 >>> table.new_read_builder().with_filter("price > 3").to_arrow()      # doctest: +SKIP
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from paimon_assets.engine.control.catalog.catalog import Catalog, Identifier
 from paimon_assets.engine.control.catalog.filesystem_catalog import FilesystemCatalog
@@ -178,6 +178,10 @@ def _user_identifier(name: str | Identifier) -> Identifier:
     return identifier
 
 
+CATALOGS: dict[str, Callable[[str, FileIO], Catalog]] = {METASTORE.default: FilesystemCatalog}
+"""Value of `metastore` → (warehouse, storage) → catalog."""
+
+
 def _refuse_system(database: str) -> None:
     if database == SYSTEM_DATABASE:
         raise InvalidInputError(
@@ -199,7 +203,7 @@ def open_catalog(warehouse: str, options: Mapping[str, str] | None = None) -> Ta
         UnsupportedFeatureError: Another catalog than that of the file system is asked for.
     """
     metastore = Options(options or {}).get(METASTORE)
-    if metastore != METASTORE.default:
+    if metastore not in CATALOGS:
         raise UnsupportedFeatureError(
             f"'{METASTORE.key}' = {metastore} is no catalog of this engine. Open the warehouse it"
             f" keeps its tables in ('{METASTORE.key}' = {METASTORE.default}), or a table by path.",
@@ -208,7 +212,7 @@ def open_catalog(warehouse: str, options: Mapping[str, str] | None = None) -> Ta
         )
     file_io = file_io_for(warehouse, options)
     of_catalog = {**(options or {}), WAREHOUSE.key: warehouse}
-    return TableCatalog(FilesystemCatalog(warehouse, file_io), file_io, options=of_catalog)
+    return TableCatalog(CATALOGS[metastore](warehouse, file_io), file_io, options=of_catalog)
 
 
 def open_table(path: str, options: Mapping[str, str] | None = None) -> Table:

@@ -24,7 +24,6 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # ships no 
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-import paimon_assets
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.spark.data_source.data_source import register
 from paimon_assets.spark.session.connect import (
@@ -40,6 +39,7 @@ logger = logging.getLogger(__name__)
 DEFAULT_DRIVER_MEMORY = "2g"
 """Heap of a session we start, unless the settings say otherwise."""
 
+_PACKAGE = Path(__file__).parents[2]
 _LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 _JVM_EXIT_SECONDS = 30
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
@@ -198,7 +198,7 @@ def add_package(session: SparkSession) -> None:
 
 def package_archive(directory: Path) -> Path:
     """Write this package as a zip Python can import from, and return its path."""
-    root = Path(paimon_assets.__file__).parent
+    root = _PACKAGE
     archive = directory / "paimon_assets.zip"
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as package:
         for source in sorted(root.rglob("*")):
@@ -248,7 +248,7 @@ def _launch_variables() -> dict[str, str]:
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
     }
-    root = Path(paimon_assets.__file__).parent.parent
+    root = _PACKAGE.parent
     installed = {Path(sysconfig.get_path(name)).resolve() for name in ("purelib", "platlib")}
     if root.resolve() not in installed:
         # Run from a checkout: this process may know it by sys.path alone, workers would not.
