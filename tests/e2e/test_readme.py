@@ -136,16 +136,26 @@ def test_the_commands_of_the_readme_exist():
         assert f"make {pair[0] or pair[1]} " in listed.stdout
 
 
-def test_the_index_of_the_architecture_names_files_that_exist():
-    text = (ROOT / "ARCHITECTURE.md").read_text()
-    index = text.split("## Concept → files")[1].split("\n## ")[0]
-    missing = []
-    for row in index.splitlines():
-        folder = Path()
-        for name in re.findall(r"`([a-z_/]+(?:\.py|/))`", row):
-            path = Path(name) if "/" in name else folder / name
-            folder = path if name.endswith("/") else path.parent
-            if not any((root / path).exists() for root in (ROOT / "paimon_assets", ROOT)):
-                missing.append(str(path))
+def test_the_index_of_the_architecture_names_what_exists():
+    index = (ROOT / "ARCHITECTURE.md").read_text().split("## Where things are")[1].split("\n## ")[0]
+    package = ROOT / "paimon_assets"
+    sources = [
+        str(path.relative_to(ROOT)) for path in (*package.rglob("*.py"), *ROOT.glob("jobs/*"))
+    ]
+    rooms = [
+        str(path.relative_to(ROOT))
+        for path in (*package.rglob("*/"), ROOT / "jobs", ROOT / "resources")
+    ]
+    named = re.findall(r"`([a-z_]+(?:/[a-z_]+)*(?:\.py)?)/?`", index.replace("`all_options`", ""))
+    places = sources + rooms
+    missing = [
+        name for name in named if not any(f"/{place}".endswith(f"/{name}") for place in places)
+    ]
     assert missing == []
-    assert index.count(".py`") > 30
+    ambiguous = [
+        name
+        for name in re.findall(r"`([a-z_]+\.py)`", index.split("What crosses rooms")[1])
+        if sum(source.endswith(f"/{name}") for source in sources) > 1
+    ]
+    assert ambiguous == []
+    assert len(named) > 80
