@@ -97,7 +97,7 @@ def test_sequence_groups_own_their_fields_and_columns():
 @pytest.mark.parametrize("engine", ["deduplicate", "first-row"])
 def test_engines_that_choose_a_record_have_no_rules_of_their_own(engine):
     rules = merge_rules_of(schema_of({"merge-engine": engine, "ignore-delete": "true"}))
-    assert rules.engine is MergeEngine(engine)
+    assert rules.traits.engine is MergeEngine(engine)
     assert rules.ignore_delete
     assert not rules.aggregations
 

@@ -43,9 +43,9 @@ class MergeModel:
         """Merge the records of a key, oldest first; None if nothing is left of them."""
         if len(records) == 1:
             kind, _ = records[0]
-            skipped = self.rules.engine is MergeEngine.FIRST_ROW and self.rules.ignore_delete
+            skipped = self.rules.traits.engine is MergeEngine.FIRST_ROW and self.rules.ignore_delete
             return None if skipped and not kind.is_add else records[0]
-        match self.rules.engine:
+        match self.rules.traits.engine:
             case MergeEngine.DEDUPLICATE:
                 return records[-1]
             case MergeEngine.FIRST_ROW:

@@ -1,10 +1,7 @@
 """Which tables take deletes and updates of rows, and which columns may be updated.
 
-    merge engine      delete                                    update
-    deduplicate       yes                                       yes
-    partial-update    with remove-record-on-delete              without sequence groups
-    aggregation       with remove-record-on-delete              no: values would be added again
-    first-row         no                                        no
+    delete    where the newest record wins, or the engine's option makes a -D remove its row
+    update    where the engine takes updates, and no sequence group decides which values count
 
 Source: `org.apache.paimon.flink.sink.SupportsRowLevelOperationFlinkTableSink`.
 """
@@ -20,23 +17,15 @@ from paimon_assets.engine.spec.merge.merge_rules import MergeRules, merge_rules_
 from paimon_assets.engine.spec.merge.sequence_padding import padding_of
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.options.all_options import (
-    AGGREGATION_REMOVE_ON_DELETE,
     BUCKET_KEY,
     IGNORE_DELETE,
     MERGE_ENGINE,
-    PARTIAL_UPDATE_REMOVE_ON_DELETE,
     ROWKIND_FIELD,
     SEQUENCE_AUTO_PADDING,
     SEQUENCE_FIELD,
-    MergeEngine,
 )
 from paimon_assets.engine.spec.paths import POSTPONE_BUCKET
 from paimon_assets.engine.spec.schema.schema import BucketMode
-
-_REMOVE = {
-    MergeEngine.PARTIAL_UPDATE: PARTIAL_UPDATE_REMOVE_ON_DELETE,
-    MergeEngine.AGGREGATION: AGGREGATION_REMOVE_ON_DELETE,
-}
 
 
 def check_deletable(store: FileStore) -> None:
@@ -53,11 +42,12 @@ def check_deletable(store: FileStore) -> None:
             store, "delete", f"'{IGNORE_DELETE.key}' = true drops deletes. Open the table with"
             f" '{IGNORE_DELETE.key}' = false to delete rows of it"
         )  # fmt: skip
-    if rules.engine is not MergeEngine.DEDUPLICATE and not rules.remove_on_delete:
-        option = _REMOVE.get(rules.engine)
+    traits = rules.traits
+    if not traits.newest_wins and not rules.remove_on_delete:
+        option = traits.delete_option
         out = "drop whole partitions" if option is None else f"set '{option.key}' to true"
         _refuse(
-            store, "delete", f"'{MERGE_ENGINE.key}' = {rules.engine} does not remove a row when it"
+            store, "delete", f"'{MERGE_ENGINE.key}' = {traits.engine} does not remove a row when it"
             f" is deleted; {out}"
         )  # fmt: skip
     _check_padding(store, "delete")
@@ -98,10 +88,10 @@ def check_updatable(store: FileStore, columns: Iterable[str]) -> None:
 
 
 def _check_replacing(store: FileStore, rules: MergeRules) -> None:
-    if rules.engine in (MergeEngine.AGGREGATION, MergeEngine.FIRST_ROW):
+    if not rules.traits.takes_updates:
         _refuse(
-            store, "update", f"'{MERGE_ENGINE.key}' = {rules.engine} does not replace a row by a"
-            " newer one; write records for it to merge"
+            store, "update", f"'{MERGE_ENGINE.key}' = {rules.traits.engine} does not replace a row"
+            " by a newer one; write records for it to merge"
         )  # fmt: skip
     if rules.groups or rules.aggregations:
         _refuse(

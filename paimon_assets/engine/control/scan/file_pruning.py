@@ -27,11 +27,11 @@ from typing import Any
 from paimon_assets.engine.codec.file_index.file_index_predicate import has_passing_rows
 from paimon_assets.engine.codec.rows.binary_row import deserialize_row
 from paimon_assets.engine.control.scan.visibility import needs_no_merge
+from paimon_assets.engine.spec.engine_traits import EngineTraits
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
 from paimon_assets.engine.spec.metadata.row_ranges import group_by_row_range
 from paimon_assets.engine.spec.metadata.simple_stats import SimpleStats
-from paimon_assets.engine.spec.options.all_options import MERGE_ENGINE, MergeEngine
 from paimon_assets.engine.spec.options.file_options import FILE_INDEX_READ_ENABLED
 from paimon_assets.engine.spec.predicate.predicate import (
     And,
@@ -125,10 +125,7 @@ class FilePruning:
         if disjoint:
             return [entry for entry in entries if self._value_may_match(entry.file)]
         # A merge that combines values can make a row pass that is in no file.
-        if self._schema.typed_options.get(MERGE_ENGINE) in (
-            MergeEngine.PARTIAL_UPDATE,
-            MergeEngine.AGGREGATION,
-        ):
+        if EngineTraits.of(self._schema).combines_values:
             return entries
         return entries if any(self._value_may_match(entry.file) for entry in entries) else []
 

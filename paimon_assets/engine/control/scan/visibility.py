@@ -8,23 +8,22 @@ Source: `org.apache.paimon.CoreOptions.batchScanSkipLevel0`, `MergeTreeSplitGene
 
 from collections.abc import Collection
 
+from paimon_assets.engine.spec.engine_traits import EngineTraits
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 from paimon_assets.engine.spec.options.all_options import (
     COMPACTION_TRIGGER,
     DELETION_VECTORS_ENABLED,
     DELETION_VECTORS_MERGE_ON_READ,
-    MERGE_ENGINE,
     NUM_LEVELS,
-    MergeEngine,
 )
 from paimon_assets.engine.spec.schema.schema import TableSchema
 
 
 def settles_keys(schema: TableSchema) -> bool:
     """Whether above level 0 every key of a bucket is live in one file only."""
-    options = schema.typed_options
     return schema.has_primary_key and (
-        options.get(DELETION_VECTORS_ENABLED) or options.get(MERGE_ENGINE) is MergeEngine.FIRST_ROW
+        schema.typed_options.get(DELETION_VECTORS_ENABLED)
+        or EngineTraits.of(schema).waits_for_compaction
     )
 
 

@@ -6,12 +6,11 @@ Source: `org.apache.paimon.crosspartition.IndexBootstrap`.
 from paimon_assets.engine.contract.context import KeyRead, ReadContext
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.scan.table_scan import scan_table
+from paimon_assets.engine.spec.engine_traits import AS_NEWEST_WINS, EngineTraits
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.options.all_options import (
     DELETION_VECTORS_MERGE_ON_READ,
-    MERGE_ENGINE,
     SCAN_FALLBACK_BRANCH,
-    MergeEngine,
 )
 from paimon_assets.engine.spec.schema.schema import BucketMode
 
@@ -27,8 +26,8 @@ def key_bootstrap(store: FileStore, snapshot: Snapshot | None) -> KeyRead | None
         return None
     # Keys that wait for a compaction are there, too.
     options = {DELETION_VECTORS_MERGE_ON_READ.key: "true", SCAN_FALLBACK_BRANCH.key: ""}
-    if store.schema.typed_options.get(MERGE_ENGINE) is MergeEngine.FIRST_ROW:
-        options[MERGE_ENGINE.key] = MergeEngine.DEDUPLICATE.value
+    if EngineTraits.of(store.schema).waits_for_compaction:
+        options |= AS_NEWEST_WINS
     schema = store.schema.with_dynamic_options(options)
     scan = scan_table(store.with_schema(schema), snapshot, None)
     context = ReadContext(

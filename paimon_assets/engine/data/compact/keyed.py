@@ -134,7 +134,7 @@ class _KeyedCompaction:
             ignored = options.get(CHANGELOG_ROW_DEDUPLICATE_IGNORE)
             names = schema.field_names
             compared = tuple(n for n, name in enumerate(names) if name not in ignored)
-        return ChangelogRule(updates=not self.strategy.is_first_row, compared=compared)
+        return ChangelogRule(updates=not self.strategy.first_stays, compared=compared)
 
     def run(self) -> WriteResult:
         task = self.task
@@ -217,7 +217,7 @@ class _KeyedCompaction:
     def _must_rewrite(self, file: DataFileMeta, plan: SectionPlan) -> bool:
         if self.strategy.deletion_vectors and file.delete_row_count != 0:
             return True
-        return bool(plan.above) and (self.strategy.is_first_row or not plan.keys_only)
+        return bool(plan.above) and (self.strategy.first_stays or not plan.keys_only)
 
     def _merge(self, plan: SectionPlan, output: RecordOutput | None) -> None:
         """Merge a section; without an output only changes and places are of interest."""
@@ -251,7 +251,7 @@ class _KeyedCompaction:
             lookup = Lookup(
                 plan=plan.merge,
                 keys_only=plan.keys_only,
-                drops_known=self.strategy.is_first_row,
+                drops_known=self.strategy.first_stays,
             )
         changes = self.changelog is not None
         if self.strategy.produces_changelog:

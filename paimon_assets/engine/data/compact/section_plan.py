@@ -18,16 +18,15 @@ from paimon_assets.engine.data.merge.sort_merge import MergePlan
 from paimon_assets.engine.data.read.merge_file_split_read import file_ranks, runs_by_age
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.lsm.compact_steps import Section
+from paimon_assets.engine.spec.engine_traits import EngineTraits
 from paimon_assets.engine.spec.merge.lookup import LookupStrategy
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 from paimon_assets.engine.spec.options.all_options import (
     CHANGELOG_PRODUCER,
     IGNORE_DELETE,
-    MERGE_ENGINE,
     SEQUENCE_FIELD,
     SEQUENCE_SORT_ORDER,
     ChangelogProducer,
-    MergeEngine,
     SortOrder,
 )
 
@@ -112,7 +111,7 @@ def plan_section(
     fields = options.get(SEQUENCE_FIELD) if len(runs) + len(above) > 1 else ()
     strategy = LookupStrategy.of(context.schema)
     newest_wins = (
-        options.get(MERGE_ENGINE) is MergeEngine.DEDUPLICATE
+        EngineTraits.of(context.schema).newest_wins
         and by_age
         and not fields
         and not options.get(IGNORE_DELETE)
@@ -124,7 +123,7 @@ def plan_section(
         runs=tuple(runs),
         above_runs=above,
         looked_up=looked_up,
-        keys_only=strategy.is_first_row or newest_wins,
+        keys_only=strategy.first_stays or newest_wins,
         merge=MergePlan(
             keys=context.schema.trimmed_primary_keys,
             sequence_fields=fields,

@@ -57,7 +57,7 @@ def merge_function_of(schema: TableSchema, table: str) -> MergeFunction:
         UnsupportedFeatureError: An aggregate function is not computed here; names the column.
     """
     rules = merge_rules_of(schema)
-    match rules.engine:
+    match rules.traits.engine:
         case MergeEngine.DEDUPLICATE:
             return Deduplicate(ignore_retracts=rules.ignore_delete)
         case MergeEngine.FIRST_ROW:
@@ -67,4 +67,4 @@ def merge_function_of(schema: TableSchema, table: str) -> MergeFunction:
         case MergeEngine.AGGREGATION:
             return Aggregation.of(rules, schema, table)
         case _:
-            assert_never(rules.engine)
+            assert_never(rules.traits.engine)

@@ -13,7 +13,8 @@ from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
 from paimon_assets.engine.codec.arrow.arrow_values import to_scalar
 from paimon_assets.engine.data.write.input_check import InputCheck
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
-from paimon_assets.engine.spec.options.all_options import MERGE_ENGINE, MergeEngine
+from paimon_assets.engine.spec.engine_traits import EngineTraits
+from paimon_assets.engine.spec.options.all_options import MERGE_ENGINE
 from paimon_assets.engine.spec.predicate.expression import (
     Assignment,
     ColumnValue,
@@ -61,17 +62,18 @@ class RowUpdate:
         columns = [new.get(name, rows.column(name)) for name in self.schema.field_names]
         changed = pa.RecordBatch.from_arrays(columns, names=list(self.schema.field_names))
         checked = self._check.conform(changed)
-        if self.schema.typed_options.get(MERGE_ENGINE) is MergeEngine.PARTIAL_UPDATE:
+        if EngineTraits.of(self.schema).null_keeps_value:
             self._refuse_nulls(checked)
         return checked
 
     def _refuse_nulls(self, changed: pa.RecordBatch) -> None:
         """Refuse nulls where they leave a column as it is."""
+        engine = EngineTraits.of(self.schema).engine
         for each in self.assignments:
             if changed.column(each.column).null_count:
                 raise UnsupportedFeatureError(
                     f"Cannot update rows of table '{self.table}': column '{each.column}' would"
-                    f" become null, and '{MERGE_ENGINE.key}' = partial-update keeps the old value"
+                    f" become null, and '{MERGE_ENGINE.key}' = {engine} keeps the old value"
                     " then. Delete the rows and write them again.",
                     kind="row-update",
                     details={"table": self.table, "column": each.column},

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import NoReturn
 
 from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.engine_traits import EngineTraits
 from paimon_assets.engine.spec.merge.merge_rules import merge_rules_of
 from paimon_assets.engine.spec.merge.sequence_padding import validate_padding
 from paimon_assets.engine.spec.options.all_options import (
@@ -17,12 +18,10 @@ from paimon_assets.engine.spec.options.all_options import (
     BUCKET_KEY,
     CHANGELOG_PRODUCER,
     DELETION_VECTORS_ENABLED,
-    MERGE_ENGINE,
     ROW_TRACKING_ENABLED,
     ROWKIND_FIELD,
     SEQUENCE_FIELD,
     ChangelogProducer,
-    MergeEngine,
 )
 from paimon_assets.engine.spec.schema.schema import TableSchema, all_field_ids
 from paimon_assets.engine.spec.schema.special_fields import is_system_name
@@ -116,20 +115,19 @@ def _validate_buckets(schema: TableSchema) -> None:
 
 
 def _validate_merging(schema: TableSchema) -> None:
-    options = schema.typed_options
-    engine, producer = options.get(MERGE_ENGINE), options.get(CHANGELOG_PRODUCER)
+    options, traits = schema.typed_options, EngineTraits.of(schema)
+    producer = options.get(CHANGELOG_PRODUCER)
     if producer is not ChangelogProducer.NONE and not schema.has_primary_key:
         _refuse(f"Option 'changelog-producer' = {producer} needs a primary key.")
-    if engine is MergeEngine.FIRST_ROW and producer not in (
-        ChangelogProducer.NONE,
-        ChangelogProducer.LOOKUP,
-    ):
-        _refuse("Merge engine first-row supports only the changelog producers none and lookup.")
-    if options.get(DELETION_VECTORS_ENABLED) and engine is MergeEngine.FIRST_ROW:
-        _refuse("Merge engine first-row does not go with deletion vectors.")
+    if traits.first_stays and producer not in (ChangelogProducer.NONE, ChangelogProducer.LOOKUP):
+        _refuse(
+            f"Merge engine {traits.engine} supports only the changelog producers none and lookup."
+        )
+    if options.get(DELETION_VECTORS_ENABLED) and traits.first_stays:
+        _refuse(f"Merge engine {traits.engine} does not go with deletion vectors.")
     if options.get(ROW_TRACKING_ENABLED) and (schema.has_primary_key or options.get(BUCKET) != -1):
         _refuse("Row tracking needs a table without primary key and with 'bucket' = -1.")
-    _validate_sequence(schema, engine)
+    _validate_sequence(schema, traits)
     if schema.has_primary_key:
         merge_rules_of(schema)
     row_kind = options.get(ROWKIND_FIELD)
@@ -141,7 +139,7 @@ def _validate_merging(schema: TableSchema) -> None:
             _refuse(f"Rowkind field: '{row_kind}' must be of a character type, but is {data_type}.")
 
 
-def _validate_sequence(schema: TableSchema, engine: MergeEngine) -> None:
+def _validate_sequence(schema: TableSchema, traits: EngineTraits) -> None:
     names = schema.typed_options.get(SEQUENCE_FIELD)
     if not names:
         return
@@ -153,8 +151,8 @@ def _validate_sequence(schema: TableSchema, engine: MergeEngine) -> None:
     for name, count in Counter(names).items():
         if count > 1:
             _refuse(f"Sequence field '{name}' is defined repeatedly.")
-    if engine is MergeEngine.FIRST_ROW:
-        _refuse("Do not support use sequence field on FIRST_ROW merge engine.")
+    if traits.first_stays:
+        _refuse(f"Do not support use sequence field on {traits.engine.name} merge engine.")
     outside = schema.partition_keys_outside_key
     if outside:
         _refuse(

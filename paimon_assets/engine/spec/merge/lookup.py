@@ -10,26 +10,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from paimon_assets.engine.spec.engine_traits import EngineTraits
 from paimon_assets.engine.spec.options.all_options import (
     CHANGELOG_PRODUCER,
     DELETION_VECTORS_ENABLED,
-    MERGE_ENGINE,
     ChangelogProducer,
-    MergeEngine,
 )
-from paimon_assets.engine.spec.options.compaction_options import (
-    FORCE_LOOKUP,
-)
+from paimon_assets.engine.spec.options.compaction_options import FORCE_LOOKUP
 from paimon_assets.engine.spec.schema.schema import TableSchema
-
-_FOLDING = (MergeEngine.PARTIAL_UPDATE, MergeEngine.AGGREGATION)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LookupStrategy:
     """The reasons for which a compaction looks keys up in higher levels."""
 
-    is_first_row: bool
+    first_stays: bool
     """Whether a key is there."""
     produces_changelog: bool
     """What its row was."""
@@ -43,19 +38,19 @@ class LookupStrategy:
     def of(schema: TableSchema) -> LookupStrategy:
         """Return the strategy of a table; one without a key wants nothing."""
         options, keyed = schema.typed_options, schema.has_primary_key
-        producer = options.get(CHANGELOG_PRODUCER)
+        producer, traits = options.get(CHANGELOG_PRODUCER), EngineTraits.of(schema)
         return LookupStrategy(
-            is_first_row=keyed and options.get(MERGE_ENGINE) is MergeEngine.FIRST_ROW,
+            first_stays=keyed and traits.first_stays,
             produces_changelog=keyed and producer is ChangelogProducer.LOOKUP,
             deletion_vectors=keyed and options.get(DELETION_VECTORS_ENABLED),
             forced=keyed and options.get(FORCE_LOOKUP),
-            folds=keyed and options.get(MERGE_ENGINE) in _FOLDING,
+            folds=keyed and traits.combines_values,
         )
 
     @property
     def is_needed(self) -> bool:
         """Whether anything is looked up."""
-        return self.is_first_row or self.produces_changelog or self.deletion_vectors or self.forced
+        return self.first_stays or self.produces_changelog or self.deletion_vectors or self.forced
 
     @property
     def merges_whole_rows(self) -> bool:

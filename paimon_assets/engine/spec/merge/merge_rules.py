@@ -1,8 +1,8 @@
 """MergeRules: how a table's records of one key become one row, parsed from its options.
 
-    deduplicate, first-row   no rules of their own
-    aggregation              a function for every column
-    partial-update           sequence groups, functions for columns inside them
+    one record is the row    no rules of its own
+    functions                a function for every column
+    groups                   sequence groups, functions for columns inside them
 
 A sequence group is a set of columns ordered by sequence fields of their own:
 `fields.<s1,s2>.sequence-group` = `c1,c2`.
@@ -11,20 +11,19 @@ Source: `org.apache.paimon.mergetree.compact.PartialUpdateMergeFunction`, `Aggre
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import NoReturn
 
 from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.engine_traits import ColumnRules, EngineTraits
 from paimon_assets.engine.spec.options.all_options import (
     AGGREGATION_REMOVE_ON_DELETE,
     DEFAULT_AGGREGATE_FUNCTION,
     IGNORE_DELETE,
-    MERGE_ENGINE,
     PARTIAL_UPDATE_REMOVE_ON_DELETE,
     PARTIAL_UPDATE_REMOVE_ON_SEQUENCE_GROUP,
     SEQUENCE_FIELD,
-    MergeEngine,
     Options,
     column_option,
     parse_bool,
@@ -132,7 +131,8 @@ class SequenceGroup:
 class MergeRules:
     """The merge rules in the options of a primary-key table."""
 
-    engine: MergeEngine
+    traits: EngineTraits
+    """Of the merge engine."""
     ignore_delete: bool = False
     remove_on_delete: bool = False
     """A -D removes the whole row."""
@@ -148,35 +148,34 @@ def merge_rules_of(schema: TableSchema) -> MergeRules:
         InvalidInputError: An option names no column or no function, or a function does not go with
             the type of its column; names the option or column.
     """
-    options = schema.typed_options
-    engine: MergeEngine = options.get(MERGE_ENGINE)
-    ignore_delete = options.get(IGNORE_DELETE)
-    match engine:
-        case MergeEngine.PARTIAL_UPDATE:
-            return _partial_update(schema, options)
-        case MergeEngine.AGGREGATION:
-            remove = options.get(AGGREGATION_REMOVE_ON_DELETE)
-            aggregations = {
-                column.name: _of_aggregation(schema, column) for column in schema.fields
-            }
-            ignoring = [name for name, each in aggregations.items() if each.ignore_retract]
-            if remove and ignoring:
-                _refuse(
-                    f"'{AGGREGATION_REMOVE_ON_DELETE.key}' excludes "
-                    f"'fields.{ignoring[0]}.ignore-retract'."
-                )
-            return MergeRules(
-                engine=engine,
-                ignore_delete=ignore_delete,
-                remove_on_delete=remove,
-                aggregations=aggregations,
-            )
-        case _:
-            return MergeRules(engine=engine, ignore_delete=ignore_delete)
+    options, traits = schema.typed_options, EngineTraits.of(schema)
+    removes = traits.delete_option
+    rules = MergeRules(
+        traits=traits,
+        ignore_delete=options.get(IGNORE_DELETE),
+        remove_on_delete=removes is not None and options.get(removes),
+    )
+    match traits.columns:
+        case ColumnRules.FUNCTIONS:
+            return _with_functions(rules, schema)
+        case ColumnRules.GROUPS:
+            return _with_groups(rules, schema)
+        case ColumnRules.ONE_RECORD:
+            return rules
 
 
 def _refuse(message: str) -> NoReturn:
     raise InvalidInputError(message, kind="merge-rules")
+
+
+def _with_functions(rules: MergeRules, schema: TableSchema) -> MergeRules:
+    aggregations = {column.name: _of_aggregation(schema, column) for column in schema.fields}
+    ignoring = [name for name, each in aggregations.items() if each.ignore_retract]
+    if rules.remove_on_delete and ignoring:
+        _refuse(
+            f"'{AGGREGATION_REMOVE_ON_DELETE.key}' excludes 'fields.{ignoring[0]}.ignore-retract'."
+        )
+    return replace(rules, aggregations=aggregations)
 
 
 def _of_aggregation(schema: TableSchema, column: DataField) -> FieldAggregation:
@@ -190,7 +189,8 @@ def _of_aggregation(schema: TableSchema, column: DataField) -> FieldAggregation:
     )
 
 
-def _partial_update(schema: TableSchema, options: Options) -> MergeRules:
+def _with_groups(rules: MergeRules, schema: TableSchema) -> MergeRules:
+    options = schema.typed_options
     groups = tuple(_groups(schema))
     sequence_fields = [name for group in groups for name in group.fields]
     ordered = {name for group in groups for name in group.columns}
@@ -208,8 +208,7 @@ def _partial_update(schema: TableSchema, options: Options) -> MergeRules:
                 f"Column '{column.name}' of a partial-update table has the aggregate function "
                 f"{function}, which needs a sequence group that holds the column."
             )
-    ignore_delete = options.get(IGNORE_DELETE)
-    remove = options.get(PARTIAL_UPDATE_REMOVE_ON_DELETE)
+    ignore_delete, remove = rules.ignore_delete, rules.remove_on_delete
     removing = any(group.removes_record for group in groups)
     for both, first, second in (
         (remove and ignore_delete, PARTIAL_UPDATE_REMOVE_ON_DELETE.key, IGNORE_DELETE.key),
@@ -222,13 +221,7 @@ def _partial_update(schema: TableSchema, options: Options) -> MergeRules:
     ):
         if both:
             _refuse(f"'{first}' and {second} contradict each other; set one of them only.")
-    return MergeRules(
-        engine=MergeEngine.PARTIAL_UPDATE,
-        ignore_delete=ignore_delete,
-        remove_on_delete=remove,
-        aggregations=aggregations,
-        groups=groups,
-    )
+    return replace(rules, aggregations=aggregations, groups=groups)
 
 
 def _groups(schema: TableSchema) -> Iterator[SequenceGroup]:

@@ -12,15 +12,14 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.engine_traits import EngineTraits
 from paimon_assets.engine.spec.options.all_options import (
-    MERGE_ENGINE,
     SEQUENCE_AUTO_PADDING,
     SEQUENCE_FIELD,
     SEQUENCE_PADDING_FIELD,
     SEQUENCE_PADDING_LAYOUT,
     SEQUENCE_PADDING_LEGACY_OVERFLOW,
     SEQUENCE_SORT_ORDER,
-    MergeEngine,
     PaddingLayout,
     SequencePadding,
     SortOrder,
@@ -94,8 +93,9 @@ def validate_padding(schema: TableSchema) -> None:
         return
     if not schema.has_primary_key:
         _refuse("'sequence.auto-padding' needs a primary key.")
-    if options.get(MERGE_ENGINE) is MergeEngine.FIRST_ROW:
-        _refuse("'sequence.auto-padding' does not go with merge engine first-row.")
+    traits = EngineTraits.of(schema)
+    if traits.first_stays:
+        _refuse(f"'sequence.auto-padding' does not go with merge engine {traits.engine}.")
     if options.get(SEQUENCE_SORT_ORDER) is SortOrder.DESCENDING:
         _refuse("'sequence.auto-padding' needs 'sequence.field.sort-order' = ascending.")
     names = (options.get(SEQUENCE_PADDING_FIELD),) if own_layout else options.get(SEQUENCE_FIELD)

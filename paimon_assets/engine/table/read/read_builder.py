@@ -29,12 +29,9 @@ from paimon_assets.engine.control.scan.time_travel import (
 from paimon_assets.engine.control.scan.visibility import top_level
 from paimon_assets.engine.embedded import ArrowRows, EmbeddedExecutor
 from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.engine_traits import AS_NEWEST_WINS
 from paimon_assets.engine.spec.metadata.snapshot import FIRST_SNAPSHOT_ID, Snapshot
-from paimon_assets.engine.spec.options.all_options import (
-    BRANCH,
-    MERGE_ENGINE,
-    MergeEngine,
-)
+from paimon_assets.engine.spec.options.all_options import BRANCH
 from paimon_assets.engine.spec.options.scan_options import (
     INCREMENTAL_BETWEEN,
     INCREMENTAL_BETWEEN_SCAN_MODE,
@@ -282,8 +279,7 @@ class ReadBuilder:
         store = opened
         if between.mode is IncrementalMode.CHANGELOG and not keeps_kinds:
             # Rows of a changelog are whole: the last one of a key counts, whatever merges the rest.
-            last = {MERGE_ENGINE.key: MergeEngine.DEDUPLICATE.value}
-            store = opened.with_schema(opened.schema.with_dynamic_options(last))
+            store = opened.with_schema(opened.schema.with_dynamic_options(AS_NEWEST_WINS))
         predicate = self._bound(store.schema)
         oldest = oldest_of(store, between)
         with explaining(store, oldest):

@@ -1,8 +1,8 @@
 """Partition and bucket of rows whose key may lie in another partition already.
 
-    deduplicate                   the key moves: -D where it was, the row where it belongs now
-    partial-update, aggregation   the key stays: the row gets the partition of its first record
-    first-row                     the key stays: rows of other partitions are dropped
+    the newest record wins    the key moves: -D where it was, the row where it belongs now
+    the first record stays    the key stays: rows of other partitions are dropped
+    others                    the key stays: the row gets the partition of its first record
 
 Source: `org.apache.paimon.crosspartition.GlobalIndexAssigner`, `ExistingProcessor`.
 """
@@ -31,7 +31,7 @@ from paimon_assets.engine.data.write.buckets.row_key_extractor import (
 from paimon_assets.engine.data.write.files.hash_index import key_hashes
 from paimon_assets.engine.data.write.row_kinds import Kinds
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.options.all_options import MERGE_ENGINE, MergeEngine
+from paimon_assets.engine.spec.engine_traits import EngineTraits
 from paimon_assets.engine.spec.options.write_options import KEY_INDEX_BYTES
 from paimon_assets.engine.spec.types.row_kind import RowKind
 
@@ -85,7 +85,7 @@ class KeyAssigner:
         schema = self.context.schema
         self._target_rows = BucketRule.of(schema).target_rows
         self._limit_bytes = schema.typed_options.get(KEY_INDEX_BYTES)
-        self._engine = schema.typed_options.get(MERGE_ENGINE)
+        self._traits = EngineTraits.of(schema)
         self._values = [[] for _ in schema.partition_fields]
 
     def load(self, known: Iterable[KnownKeys]) -> None:
@@ -127,7 +127,7 @@ class KeyAssigner:
         partitions, ids = partition_ids(rows, self.context.schema)
         numbers = np.array([self._number(each) for each in partitions], dtype=np.int32)[ids]
         keyed = self._keyed(rows)
-        if self._engine is MergeEngine.DEDUPLICATE:
+        if self._traits.newest_wins:
             return self._moved(rows, given, numbers, keyed)
         return self._kept(rows, given, numbers, keyed)
 
@@ -170,7 +170,7 @@ class KeyAssigner:
         buckets[arrived] = self._opened(homes[arrived])
         self._put(keyed, homes, buckets)
         places, row_buckets = homes[keyed.ids], buckets[keyed.ids]
-        if self._engine is MergeEngine.FIRST_ROW:
+        if self._traits.first_stays:
             kept = np.flatnonzero(places == numbers)
             taken = rows.take(from_numpy(kept))
             return self._placed(taken, kinds[kept], places[kept], row_buckets[kept])

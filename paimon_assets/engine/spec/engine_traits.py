@@ -1,0 +1,85 @@
+"""EngineTraits: what a merge engine means for everything but the merge itself.
+
+One value an engine, in one table. Only the table and the maker of merge functions
+(`data.merge.function`) name engines; everybody else asks for a trait.
+Source: `org.apache.paimon.CoreOptions.MergeEngine`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from paimon_assets.engine.spec.options.all_options import (
+    AGGREGATION_REMOVE_ON_DELETE,
+    MERGE_ENGINE,
+    PARTIAL_UPDATE_REMOVE_ON_DELETE,
+    MergeEngine,
+    Option,
+)
+from paimon_assets.engine.spec.schema.schema import TableSchema
+
+
+class ColumnRules(Enum):
+    """Where the value of a column comes from."""
+
+    ONE_RECORD = auto()
+    """One record is the row, with all its columns."""
+    FUNCTIONS = auto()
+    """An aggregate function for each column."""
+    GROUPS = auto()
+    """The last value that is not null; sequence groups with an order and functions of their own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineTraits:
+    """The traits of one merge engine."""
+
+    engine: MergeEngine
+    columns: ColumnRules = ColumnRules.ONE_RECORD
+    newest_wins: bool = False
+    """The newest record of a key replaces its row whole, wherever that lies; a -D removes it."""
+    first_stays: bool = False
+    """The first record of a key stays its row: no sequence field, no update, no second home."""
+    waits_for_compaction: bool = False
+    """Records of level 0 are not seen; above it every key is live in one file only."""
+    delete_option: Option[bool] | None = None
+    """The option that makes a -D remove the row; None if there is none."""
+    takes_updates: bool = False
+    """A record gives the columns of its row new values."""
+    null_keeps_value: bool = False
+    """A null is no new value."""
+
+    @staticmethod
+    def of(schema: TableSchema) -> EngineTraits:
+        """Return the traits of a table's engine; a table without a key has those of the default."""
+        return ENGINE_TRAITS[schema.typed_options.get(MERGE_ENGINE)]
+
+    @property
+    def combines_values(self) -> bool:
+        """Whether a row is made of several records, and may pass where none of them does."""
+        return self.columns is not ColumnRules.ONE_RECORD
+
+
+ENGINE_TRAITS: Mapping[MergeEngine, EngineTraits] = {
+    traits.engine: traits
+    for traits in (
+        EngineTraits(engine=MergeEngine.DEDUPLICATE, newest_wins=True, takes_updates=True),
+        EngineTraits(
+            engine=MergeEngine.PARTIAL_UPDATE,
+            columns=ColumnRules.GROUPS,
+            delete_option=PARTIAL_UPDATE_REMOVE_ON_DELETE,
+            takes_updates=True,
+            null_keeps_value=True,
+        ),
+        EngineTraits(
+            engine=MergeEngine.AGGREGATION,
+            columns=ColumnRules.FUNCTIONS,
+            delete_option=AGGREGATION_REMOVE_ON_DELETE,
+        ),
+        EngineTraits(engine=MergeEngine.FIRST_ROW, first_stays=True, waits_for_compaction=True),
+    )
+}
+AS_NEWEST_WINS: Mapping[str, str] = {MERGE_ENGINE.key: MergeEngine.DEDUPLICATE.value}
+"""Dynamic options under which the newest record of a key is its row, whatever merges the table."""

@@ -1,0 +1,67 @@
+"""A merge engine is named in its traits and where its merge function is made; nobody else asks."""
+
+import ast
+from collections.abc import Callable
+from pathlib import Path
+
+from paimon_assets.engine.spec.engine_traits import ENGINE_TRAITS
+from paimon_assets.engine.spec.options.all_options import MergeEngine
+
+PACKAGE = Path(__file__).resolve().parents[2] / "paimon_assets"
+DECLARED = "engine/spec/options.py"
+TRAITS = "engine/spec/engine_traits.py"
+MAKER = "engine/data/merge/function.py"
+TREES = {
+    str(path.relative_to(PACKAGE)): ast.parse(path.read_text(encoding="utf-8"))
+    for path in sorted(PACKAGE.rglob("*.py"))
+}
+
+
+def _modules_with(found: Callable[[ast.AST], bool]) -> set[str]:
+    return {name for name, tree in TREES.items() if any(map(found, ast.walk(tree)))}
+
+
+def _names_an_engine(node: ast.AST) -> bool:
+    names = {ast.Name: "id", ast.alias: "name", ast.Attribute: "attr"}
+    return getattr(node, names.get(type(node), ""), None) == "MergeEngine"
+
+
+def _spells_an_engine(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and node.value in set(MergeEngine)
+
+
+def _reads_the_option(node: ast.AST) -> bool:
+    match node:
+        case ast.Call(func=ast.Attribute(attr="get"), args=[ast.Name(id="MERGE_ENGINE"), *_]):
+            return True
+        case _:
+            return False
+
+
+def _branches_on_an_engine(node: ast.AST) -> bool:
+    match node:
+        case ast.Match(subject=asked):
+            parts = [asked]
+        case ast.Compare(left=left, comparators=comparators):
+            parts = [left, *comparators]
+        case ast.Subscript(slice=key):
+            parts = [key]
+        case _:
+            return False
+    return any(isinstance(part, ast.Attribute) and part.attr == "engine" for part in parts)
+
+
+def test_every_engine_has_its_traits() -> None:
+    assert {engine: traits.engine for engine, traits in ENGINE_TRAITS.items()} == {
+        engine: engine for engine in MergeEngine
+    }
+
+
+def test_an_engine_is_named_in_its_traits_and_where_its_function_is_made() -> None:
+    assert _modules_with(_names_an_engine) == {DECLARED, TRAITS, MAKER}
+    assert _modules_with(_spells_an_engine) == {DECLARED}
+
+
+def test_traits_are_asked_for_and_engines_are_not() -> None:
+    assert _modules_with(_reads_the_option) == {TRAITS}
+    assert _modules_with(_branches_on_an_engine) == {MAKER}
