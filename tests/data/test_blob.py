@@ -4,7 +4,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from paimon_assets.engine.data.format.blob import BlobReader
 from paimon_assets.engine.data.format.formats import open_reader
 from paimon_assets.engine.errors import FormatError, UnsupportedFeatureError
 from paimon_assets.engine.fileio.local import LocalFileIO
@@ -51,7 +50,7 @@ def test_large_values_do_not_share_a_batch(tmp_path, monkeypatch):
     monkeypatch.setattr("paimon_assets.engine.data.format.blob._BATCH_BYTES", 50)
     path = tmp_path / "data-1.blob"
     path.write_bytes(file_bytes([b"a" * 20, b"b" * 100, b"c", b"d"]))
-    with BlobReader(FILE_IO, str(path), "b") as reader:
+    with open_reader(FILE_IO, str(path), file_format="blob", columns=["b"]) as reader:
         sizes = [batch.num_rows for batch in reader.batches(["b"], predicate=None, batch_rows=10)]
     assert sizes == [1, 1, 2]
 

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from paimon_assets.engine.data.format.formats import open_reader, open_writer
-from paimon_assets.engine.data.format.parquet import ROW_GROUP_ROWS, ParquetReader
+from paimon_assets.engine.data.format.parquet import ROW_GROUP_ROWS
 from paimon_assets.engine.errors import (
     FormatError,
     InvalidInputError,
@@ -60,7 +60,7 @@ def two_groups(tmp_path):
 
 
 def groups(path, predicate):
-    with ParquetReader(FILE_IO, path) as reader:
+    with open_reader(FILE_IO, path, file_format="parquet") as reader:
         return reader.matching_row_groups(bind(predicate, SCHEMA))
 
 
@@ -200,5 +200,5 @@ def test_a_column_named_with_a_dot_is_no_nested_column(tmp_path):
     assert batches[0].to_pydict() == {"a": [3, 4], "a.b": [1, 2]}
     renamed = replace(SCHEMA.fields[0], name="n")
     schema = replace(SCHEMA, fields=(renamed,))
-    with ParquetReader(FILE_IO, path) as reader:
+    with open_reader(FILE_IO, path, file_format="parquet") as reader:
         assert reader.matching_row_groups(bind(Comparison("n", CompareOp.EQ, 9), schema)) == [0]

@@ -9,6 +9,7 @@ What a footer does not tell, or tells in a way that would be wrong for pruning, 
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache, lru_cache
 from typing import Any
 
@@ -16,7 +17,6 @@ import pyarrow as pa
 import pyarrow.types as pat
 
 from paimon_assets.engine.codec.arrow.arrow_types import from_arrow_type
-from paimon_assets.engine.codec.orc_footer import read_orc_footer
 from paimon_assets.engine.codec.rows.binary_row import serialize_row
 from paimon_assets.engine.contract.tasks.footer_task import (
     FileFooter,
@@ -26,14 +26,12 @@ from paimon_assets.engine.contract.tasks.footer_task import (
     load_footer_request,
 )
 from paimon_assets.engine.data.format.base import FormatReader
-from paimon_assets.engine.data.format.formats import open_reader
-from paimon_assets.engine.data.format.parquet import ParquetReader
+from paimon_assets.engine.data.format.formats import FORMATS, open_reader
 from paimon_assets.engine.data.write.files.file_stats import StatsMode, stats_modes, stored_bounds
-from paimon_assets.engine.errors import FormatError, InvalidInputError
+from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.metadata.simple_stats import EMPTY_STATS, SimpleStats
-from paimon_assets.engine.spec.predicate.prune import UNKNOWN, Bounds
-from paimon_assets.engine.spec.segments.segment import TEXT_FORMATS
+from paimon_assets.engine.spec.predicate.prune import Bounds
 from paimon_assets.engine.spec.segments.segment_rules import (
     TIMESTAMP_OF_ANY_KIND,
     FileColumn,
@@ -74,41 +72,31 @@ def read_footers(shared: bytes, payload: bytes, file_io: FileIO) -> bytes:
             file_bytes=size,
             declared=context.schema.fields,
         ) as reader:
-            footer = _footer(context, modes, reader, _bounds_of(context, reader, file_io, path))
+            footer = _footer(context, modes, reader)
         same = layouts.setdefault(footer.columns, footer.columns)
-        footers.append(
-            FileFooter(
-                rows=footer.rows,
-                columns=same,
-                stats_columns=footer.stats_columns,
-                stats=footer.stats,
-            )
-        )
+        footers.append(replace(footer, columns=same))
     return dump_footers(footers)
 
 
 def _footer(
-    context: FooterContext,
-    modes: tuple[StatsMode, ...],
-    reader: FormatReader,
-    bounds_of: BoundsOf,
+    context: FooterContext, modes: tuple[StatsMode, ...], reader: FormatReader
 ) -> FileFooter:
-    int96 = reader.int96_columns() if isinstance(reader, ParquetReader) else frozenset()
+    vague, bounds_of = reader.vague_timestamps(), cache(reader.column_bounds)
     columns = tuple(
-        _file_column(field, bounds_of(field.name), is_int96=field.name in int96)
+        _file_column(field, bounds_of(field.name), is_vague=field.name in vague)
         for field in reader.schema
     )
-    if context.format in TEXT_FORMATS:
+    if FORMATS[context.format].is_text:
         return FileFooter(rows=_parsed_rows(context, reader, columns), columns=columns)
     rows = sum(stop - start for start, stop in reader.row_ranges(None))
     names, stats = _statistics(context, modes, columns, bounds_of)
     return FileFooter(rows=rows, columns=columns, stats_columns=names, stats=stats)
 
 
-def _file_column(field: Any, bounds: Bounds, *, is_int96: bool) -> FileColumn:
+def _file_column(field: Any, bounds: Bounds, *, is_vague: bool) -> FileColumn:
     return FileColumn(
         name=field.name,
-        type_text=TIMESTAMP_OF_ANY_KIND if is_int96 else _type_text(field.type),
+        type_text=TIMESTAMP_OF_ANY_KIND if is_vague else _type_text(field.type),
         may_be_null=field.nullable and not bounds.no_null,
     )
 
@@ -134,40 +122,6 @@ def _parsed_rows(
     names = [name for name in schema.field_names if name in held]
     batches = reader.batches(names, predicate=None, batch_rows=_BATCH_ROWS)
     return sum(batch.num_rows for batch in batches)
-
-
-def _bounds_of(
-    context: FooterContext, reader: FormatReader, file_io: FileIO, path: str
-) -> BoundsOf:
-    if isinstance(reader, ParquetReader):
-        return cache(reader.column_bounds)
-    if context.format != "orc":
-        return lambda _: UNKNOWN
-    columns = _orc_bounds(file_io, path)
-    return lambda name: columns.get(name, UNKNOWN)
-
-
-def _orc_bounds(file_io: FileIO, path: str) -> dict[str, Bounds]:
-    with file_io.open_input(path) as source:
-
-        def read(offset: int, count: int) -> bytes:
-            source.seek(offset)
-            return bytes(source.read(count))
-
-        try:
-            footer = read_orc_footer(read, source.size(), path)
-        except FormatError:  # pyarrow could read the file; only its statistics are not readable
-            return {}
-    rows = footer.row_count
-    return {
-        name: Bounds(
-            minimum=column.minimum,
-            maximum=column.maximum,
-            null_count=None if column.value_count is None else rows - column.value_count,
-            row_count=rows,
-        )
-        for name, column in footer.columns.items()
-    }
 
 
 def _statistics(

@@ -28,41 +28,40 @@ from paimon_assets.engine.codec.avro.avro import (
 )
 from paimon_assets.engine.data.format.avro_encoding import encoded_rows
 from paimon_assets.engine.data.format.avro_types import avro_record, shape_of
-from paimon_assets.engine.data.format.base import OpenFile
-from paimon_assets.engine.data.format.named_errors import named_errors, open_data_file
+from paimon_assets.engine.data.format.base import (
+    FileFormat,
+    FileToRead,
+    FileToWrite,
+    FormatReader,
+    FormatWriter,
+)
+from paimon_assets.engine.data.format.named_errors import named_errors
 from paimon_assets.engine.errors import FormatError
-from paimon_assets.engine.fileio.base import FileIO
+from paimon_assets.engine.spec.options.all_options import FILE_COMPRESSION_ZSTD_LEVEL, Options
 from paimon_assets.engine.spec.predicate.predicate import Predicate
+from paimon_assets.engine.spec.types.data_types import AtomicType, DataType, TypeRoot
 
 _BLOCK_ROWS = 4096
 _SYNC_BYTES = 16
+_PRECISION = {TypeRoot.TIMESTAMP: 6, TypeRoot.TIMESTAMP_LTZ: 6, TypeRoot.TIME: 3}
+"""Fraction digits of a second that Avro files hold."""
 
 
-class AvroReader(OpenFile):
+class AvroReader(FormatReader):
     """One open Avro file."""
 
-    def __init__(self, file_io: FileIO, path: str, *, file_bytes: int | None = None) -> None:
-        """Open the file and read its header; errors as `ParquetReader`."""
-        self._path = path
-        self._source = open_data_file(file_io, path, file_bytes)
-        try:
-            with named_errors(path, "Avro"):
-                self._container = Container(self._source, self._source.size(), path)
-                self._shape = shape_of(self._container.schema)
-        except FormatError as error:
-            self._source.close()
-            raise FormatError(
-                f"Data file '{path}' is not readable as Avro: {error.message}",
-                kind=error.kind,
-                details={"path": path},
-            ) from error
-        except BaseException:
-            self._source.close()
-            raise
+    title = "Avro"
 
-    @property
-    def schema(self) -> pa.Schema:
-        """Columns as they lie in the file."""
+    def _columns(self, file: FileToRead) -> pa.Schema:
+        try:
+            self._container = Container(self._source, self._source.size(), file.path)
+            self._shape = shape_of(self._container.schema)
+        except FormatError as error:
+            raise FormatError(
+                f"Data file '{file.path}' is not readable as Avro: {error.message}",
+                kind=error.kind,
+                details={"path": file.path},
+            ) from error
         return pa.schema(list(self._shape.meant))
 
     def batches(
@@ -75,7 +74,7 @@ class AvroReader(OpenFile):
         positions = [names.index(name) for name in decoded]
         stored = pa.struct([self._shape.stored.field(position) for position in positions])
         waiting: list[Any] = []
-        with named_errors(self._path, "Avro"):
+        with named_errors(self._path, self.title):
             for records in self._container.blocks(decoded):
                 waiting.extend(records)
                 while len(waiting) >= batch_rows:
@@ -96,36 +95,28 @@ class AvroReader(OpenFile):
 
     def row_ranges(self, predicate: Predicate | None) -> Sequence[tuple[int, int]]:
         """Return all rows; see `FormatReader`. Cost: a small read for each block."""
-        with named_errors(self._path, "Avro"):
+        with named_errors(self._path, self.title):
             return [(0, self._container.row_count())]
 
 
-class AvroWriter:
+class AvroWriter(FormatWriter):
     """One Avro file being written."""
 
-    def __init__(
-        self, file_io: FileIO, path: str, schema: pa.Schema, *, compression: str, zstd_level: int
-    ) -> None:
+    def __init__(self, file: FileToWrite) -> None:
         """Create the file; `open_writer` of `data.format.formats` is the usual way here.
 
         Raises:
             UnsupportedFeatureError: Avro has no type for a column; names it.
         """
-        self._record = avro_record(schema)
+        self._record = avro_record(file.schema)
         self._shape = shape_of(self._record)
         stored = RecordSchema.of(json.dumps(self._record).encode())
-        codec, compress = _CODECS[compression]
-        self._compress = compress(zstd_level)
+        codec, compress = _CODECS[file.codec]
+        self._compress = compress(file.options.get(FILE_COMPRESSION_ZSTD_LEVEL))
         # Names of data files are unique, and so are digests of them.
-        self._sync = hashlib.blake2b(path.encode(), digest_size=_SYNC_BYTES).digest()
-        self._sink = file_io.open_output(path)
+        self._sync = hashlib.blake2b(file.path.encode(), digest_size=_SYNC_BYTES).digest()
+        self._sink = file.file_io.open_output(file.path)
         self._sink.write(encode_header(stored, codec, self._sync))
-        self._size = 0
-
-    @property
-    def written_bytes(self) -> int:
-        """Bytes handed to the storage so far."""
-        return self._size if self._sink.closed else self._sink.tell()
 
     def write(self, rows: pa.Table | pa.RecordBatch) -> None:
         """Append rows, in blocks of at most `_BLOCK_ROWS`."""
@@ -139,16 +130,6 @@ class AvroWriter:
             plain = encoded_rows(columns, self._record)
             self._sink.write(frame_block(part.num_rows, plain, self._compress))
             self._sink.write(self._sync)
-
-    def close(self) -> int:
-        """Return the file's exact size in bytes."""
-        self._size = self._sink.tell()
-        self._sink.close()
-        return self._size
-
-    def abort(self) -> None:
-        """Close the storage; the caller deletes the file."""
-        self._sink.close()
 
 
 def _whole(column: Any) -> Any:
@@ -167,4 +148,19 @@ _CODECS: Mapping[str, tuple[str, Callable[[int], Callable[[bytes], bytes]]]] = {
     "gzip": ("deflate", lambda _: deflate),
 }
 """`file.compression` → Avro's name of the codec, and (zstd level) → compressor."""
-AVRO_CODECS = frozenset(_CODECS)
+
+
+def _unsafe(data_type: DataType, _options: Options) -> str | None:
+    digits = data_type.precision or 0 if isinstance(data_type, AtomicType) else 0
+    if digits <= _PRECISION.get(data_type.root, digits):
+        return None
+    return "it is finer than files of format avro can store"
+
+
+FORMAT = FileFormat(
+    name="avro",
+    reader=AvroReader,
+    writer=AvroWriter,
+    codecs=frozenset(_CODECS),
+    unsafe=_unsafe,
+)

@@ -1,27 +1,64 @@
-"""The data file formats behind one door: FormatReader, FormatWriter, and which format a file has.
+"""FileFormat: one format of data files; FormatReader and FormatWriter: one open file of a format.
 
+A format is one module, which ends with its `FileFormat`, and one line in `formats`.
 Source: `org.apache.paimon.format.FileFormat`.
 """
 
-from collections.abc import Iterator, Sequence
-from types import TracebackType
-from typing import Protocol, Self
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Self
 
 import pyarrow as pa
 
-from paimon_assets.engine.errors import UnsupportedFeatureError
-from paimon_assets.engine.spec.options.all_options import FILE_FORMAT
+from paimon_assets.engine.data.format.named_errors import named_errors, open_data_file
+from paimon_assets.engine.fileio.base import FileIO
+from paimon_assets.engine.spec.options.all_options import Options
 from paimon_assets.engine.spec.predicate.predicate import Predicate
+from paimon_assets.engine.spec.predicate.prune import UNKNOWN, Bounds
+from paimon_assets.engine.spec.types.data_types import DataField, DataType, TypeRoot
 
 
-class FormatReader(Protocol):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileToRead:
+    """A data file, and what its table knows of it; see `open_reader`."""
+
+    file_io: FileIO
+    path: str
+    file_bytes: int | None = None
+    columns: Sequence[str] | None = None
+    declared: Sequence[DataField] | None = None
+
+
+class FormatReader(ABC):
     """One open data file. Close it, or use it as a context manager."""
 
-    @property
-    def schema(self) -> pa.Schema:
-        """Columns as they lie in the file."""
-        ...
+    title: ClassVar[str]
+    """The format's name in messages."""
+    schema: pa.Schema
+    """Columns as they lie in the file."""
 
+    def __init__(self, file: FileToRead) -> None:
+        """Open the file and read what tells its columns.
+
+        Raises:
+            NotFoundError: There is no such file; the snapshot that names it may have expired.
+            FormatError: The file has another size than the table says, or is of another format.
+        """
+        self._file_io, self._path = file.file_io, file.path
+        self._source = open_data_file(file.file_io, file.path, file.file_bytes)
+        try:
+            with named_errors(file.path, self.title):
+                self.schema = self._columns(file)
+        except BaseException:
+            self._source.close()
+            raise
+
+    @abstractmethod
+    def _columns(self, file: FileToRead) -> pa.Schema:
+        """Read which columns the file has; it is closed if this raises."""
+
+    @abstractmethod
     def batches(
         self, columns: Sequence[str], *, predicate: Predicate | None, batch_rows: int
     ) -> Iterator[pa.RecordBatch]:
@@ -37,34 +74,22 @@ class FormatReader(Protocol):
             FormatError: The bytes are damaged; names the file.
             StorageError: The storage failed while reading.
         """
-        ...
 
+    @abstractmethod
     def row_ranges(self, predicate: Predicate | None) -> Sequence[tuple[int, int]]:
         """Return which rows `batches` yields under a predicate.
 
         Returns:
             Positions `[start, stop)` in the file, ascending; together as many as the rows.
         """
-        ...
 
-    def close(self) -> None:
-        """Release the file."""
-        ...
+    def column_bounds(self, name: str) -> Bounds:
+        """Return what the file's statistics say of one column in the whole file."""
+        return UNKNOWN
 
-    def __enter__(self) -> Self: ...
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None: ...
-
-
-class OpenFile:
-    """The end of every reader's file: close it, or use the reader as a context manager."""
-
-    _source: pa.NativeFile
+    def vague_timestamps(self) -> frozenset[str]:
+        """Return the columns whose type does not tell whether a timestamp is an instant."""
+        return frozenset()
 
     def close(self) -> None:
         """Release the file."""
@@ -73,42 +98,76 @@ class OpenFile:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
-class FormatWriter(Protocol):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileToWrite:
+    """A data file to create; see `open_writer`."""
+
+    file_io: FileIO
+    path: str
+    schema: pa.Schema
+    codec: str
+    options: Options
+
+
+class FormatWriter(ABC):
     """One data file being written."""
+
+    _size = 0
+    _sink: pa.NativeFile
 
     @property
     def written_bytes(self) -> int:
         """Bytes handed to the storage so far; rows still being encoded do not count."""
-        ...
+        return self._size if self._sink.closed else self._sink.tell()
 
+    @abstractmethod
     def write(self, rows: pa.Table | pa.RecordBatch) -> None:
         """Append rows; their schema must be the writer's."""
-        ...
 
     def close(self) -> int:
         """Finish the file and return its exact size in bytes."""
-        ...
+        self._size = self._sink.tell()
+        self._sink.close()
+        return self._size
 
     def abort(self) -> None:
         """Stop without finishing; the caller deletes what may lie there."""
-        ...
+        self._sink.close()
 
 
-def unsupported_format(name: str, path: str) -> UnsupportedFeatureError:
-    """Build the error for a file of a format that is not read or written."""
-    return UnsupportedFeatureError(
-        f"Data file '{path}' has the format '{name or 'unknown'}'; this engine reads and writes"
-        f" parquet, orc and avro. Set '{FILE_FORMAT.key}' to one of them, or compact the table with"
-        " an engine that knows the format.",
-        kind="file-format",
-        details={"path": path, "format": name},
-    )
+_PARQUET_ONLY = frozenset({TypeRoot.VARIANT, TypeRoot.VECTOR, TypeRoot.BLOB})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileFormat:
+    """One format of data files."""
+
+    name: str
+    """As `file.format` and the names of files spell it."""
+    reader: type[FormatReader]
+    writer: Callable[[FileToWrite], FormatWriter] | None = None
+    """None if such files are only read."""
+    codecs: frozenset[str] = frozenset()
+    """Values of `file.compression` that the writer knows."""
+    missing_types: frozenset[TypeRoot] = _PARQUET_ONLY
+    unsafe: Callable[[DataType, Options], str | None] = lambda _type, _options: None
+    """(Type, options of the table) → why its values would come back changed; None if not so."""
+    is_text: bool = False
+    """Rows are counted by reading them, and parsed as the table declares its columns."""
+    is_one_column: bool = False
+    """The file holds one column, and the table names it."""
+
+    def opens(self, file: FileToRead) -> bool:
+        """Whether the table knows enough of a file to read it."""
+        is_named = not self.is_one_column or len(file.columns or ()) == 1
+        return is_named and not (self.is_text and file.declared is None)
+
+    def refusal(self, data_type: DataType, options: Options) -> str | None:
+        """Return why files cannot hold a type, leaving aside types inside it; None if they can."""
+        if data_type.root in self.missing_types:
+            return f"files of format {self.name} have no such type"
+        return self.unsafe(data_type, options)

@@ -18,10 +18,9 @@ from typing import NoReturn
 
 import pyarrow as pa
 
-from paimon_assets.engine.data.format.base import OpenFile
-from paimon_assets.engine.data.format.named_errors import named_errors, open_data_file
+from paimon_assets.engine.data.format.base import FileFormat, FileToRead, FormatReader
+from paimon_assets.engine.data.format.named_errors import named_errors
 from paimon_assets.engine.errors import FormatError, UnsupportedFeatureError
-from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.predicate.predicate import Predicate
 
 MAGIC = struct.pack("<i", 1_481_511_375)
@@ -34,29 +33,16 @@ _BATCH_BYTES = 64 * 1024 * 1024
 """About how many bytes of values a batch holds; a larger value stands alone."""
 
 
-class BlobReader(OpenFile):
+class BlobReader(FormatReader):
     """One open blob file."""
 
-    def __init__(
-        self, file_io: FileIO, path: str, column: str, *, file_bytes: int | None = None
-    ) -> None:
-        """Open the file and read its index; errors as `ParquetReader`."""
-        self._path = path
-        self._column = column
-        self._source = open_data_file(file_io, path, file_bytes)
-        try:
-            with named_errors(path, "blob"):
-                self._lengths = self._read_index()
-        except BaseException:
-            self._source.close()
-            raise
+    title = "blob"
+
+    def _columns(self, file: FileToRead) -> pa.Schema:
+        self._lengths = self._read_index()
         stored = (max(length, 0) for length in self._lengths)
         self._offsets = list(accumulate(stored, initial=0))
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The one column."""
-        return pa.schema([pa.field(self._column, pa.large_binary())])
+        return pa.schema([(name, pa.large_binary()) for name in file.columns or ()])
 
     def batches(
         self,
@@ -73,7 +59,7 @@ class BlobReader(OpenFile):
         start = 0
         while start < len(self._lengths):
             stop = self._batch_end(start, batch_rows)
-            with named_errors(self._path, "blob"):
+            with named_errors(self._path, self.title):
                 values = self._read(start, stop) if columns else [None] * (stop - start)
             rows = pa.record_batch([pa.array(values, pa.large_binary())], schema=self.schema)
             yield rows.select(list(columns))
@@ -148,3 +134,6 @@ def _varints(data: bytes) -> Iterator[int]:
         if byte < 0x80:  # the high bit says that more bytes follow
             yield (value >> 1) ^ -(value & 1)
             value, shift = 0, 0
+
+
+FORMAT = FileFormat(name="blob", reader=BlobReader, is_one_column=True)

@@ -11,47 +11,25 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
-from paimon_assets.engine.data.format.named_errors import named_errors, open_data_file
+from paimon_assets.engine.data.format.base import FileFormat, FileToRead
 from paimon_assets.engine.data.format.text import BLOCK_BYTES, CountedRows, open_text_stream
-from paimon_assets.engine.fileio.base import FileIO
-from paimon_assets.engine.spec.types.data_types import DataField
 
 
 class CsvReader(CountedRows):
     """One open CSV file."""
 
-    _format_name = "CSV"
+    title = "CSV"
 
-    def __init__(
-        self,
-        file_io: FileIO,
-        path: str,
-        declared: Sequence[DataField],
-        *,
-        file_bytes: int | None = None,
-    ) -> None:
-        """Open the file and read its first block; errors as `ParquetReader`."""
-        self._path = path
-        self._file_io = file_io
-        self._types = {field.name: to_arrow_type(field.type) for field in declared}
-        self._source = open_data_file(file_io, path, file_bytes)
-        try:
-            with named_errors(path, "CSV"), open_text_stream(file_io, path) as stream:
-                names = _open(stream, {}, None).schema.names
-        except BaseException:
-            self._source.close()
-            raise
-        self._schema = pa.schema([(name, self._types.get(name, pa.string())) for name in names])
-
-    @property
-    def schema(self) -> pa.Schema:
-        """Columns the first line names, in the types the table declares."""
-        return self._schema
+    def _columns(self, file: FileToRead) -> pa.Schema:
+        types = {field.name: to_arrow_type(field.type) for field in file.declared or ()}
+        with open_text_stream(file.file_io, file.path) as stream:
+            names = _open(stream, {}, None).schema.names
+        return pa.schema([(name, types.get(name, pa.string())) for name in names])
 
     def _decoded(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
         # Without a column pyarrow would decode all of them.
-        wanted = list(columns) or self._schema.names[:1]
-        types = {name: self._schema.field(name).type for name in wanted}
+        wanted = list(columns) or self.schema.names[:1]
+        types = {name: self.schema.field(name).type for name in wanted}
         with open_text_stream(self._file_io, self._path) as stream:
             yield from _open(stream, types, wanted)
 
@@ -71,3 +49,6 @@ def _open(
             quoted_strings_can_be_null=False,
         ),
     )
+
+
+FORMAT = FileFormat(name="csv", reader=CsvReader, is_text=True)

@@ -1,33 +1,34 @@
-"""Which format a data file has, and how to open it for reading or writing."""
+"""The formats of data files, and the one door through which a file is opened or created."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import pyarrow as pa
 
-from paimon_assets.engine.data.format.avro import AVRO_CODECS, AvroReader, AvroWriter
-from paimon_assets.engine.data.format.base import FormatReader, FormatWriter, unsupported_format
-from paimon_assets.engine.data.format.blob import BlobReader
-from paimon_assets.engine.data.format.csv import CsvReader
-from paimon_assets.engine.data.format.json import JsonReader
-from paimon_assets.engine.data.format.orc import ORC_CODECS, OrcReader, OrcWriter
-from paimon_assets.engine.data.format.parquet import ParquetReader, ParquetWriter
-from paimon_assets.engine.data.format.text import TextReader
-from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.fileio.base import FileIO
-from paimon_assets.engine.spec.options.all_options import (
-    FILE_COMPRESSION,
-    FILE_COMPRESSION_ZSTD_LEVEL,
-    Options,
+from paimon_assets.engine.data.format import avro, blob, csv, json, orc, parquet, text
+from paimon_assets.engine.data.format.base import (
+    FileFormat,
+    FileToRead,
+    FileToWrite,
+    FormatReader,
+    FormatWriter,
 )
+from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
+from paimon_assets.engine.fileio.base import FileIO
+from paimon_assets.engine.spec.options.all_options import FILE_COMPRESSION, FILE_FORMAT, Options
+from paimon_assets.engine.spec.options.file_options import FILE_FORMAT_PER_LEVEL
+from paimon_assets.engine.spec.options.write_options import CHANGELOG_FILE_FORMAT
 from paimon_assets.engine.spec.types.data_types import DataField
 
-_CODECS: Mapping[str, frozenset[str]] = {
-    "parquet": frozenset({"zstd", "snappy", "gzip", "lz4", "brotli", "none"}),
-    "orc": ORC_CODECS,
-    "avro": AVRO_CODECS,
+FORMATS: dict[str, FileFormat] = {
+    module.FORMAT.name: module.FORMAT for module in (parquet, orc, avro, blob, csv, json, text)
 }
-"""Format that is written → codecs it knows."""
+"""Name → format."""
 _UNCOMPRESSED = {"none", "uncompressed", ""}
+
+
+def is_written(file_format: str) -> bool:
+    """Whether data files of a format are written here."""
+    return file_format in FORMATS and FORMATS[file_format].writer is not None
 
 
 def open_reader(
@@ -55,23 +56,16 @@ def open_reader(
         FormatError: The file is damaged or of another size.
         UnsupportedFeatureError: The format is not read.
     """
-    match file_format:
-        case "parquet":
-            return ParquetReader(file_io, path, file_bytes=file_bytes)
-        case "orc":
-            return OrcReader(file_io, path, file_bytes=file_bytes)
-        case "avro":
-            return AvroReader(file_io, path, file_bytes=file_bytes)
-        case "blob" if columns is not None and len(columns) == 1:
-            return BlobReader(file_io, path, columns[0], file_bytes=file_bytes)
-        case "csv" if declared is not None:
-            return CsvReader(file_io, path, declared, file_bytes=file_bytes)
-        case "json" if declared is not None:
-            return JsonReader(file_io, path, declared, file_bytes=file_bytes)
-        case "text" if declared is not None:
-            return TextReader(file_io, path, file_bytes=file_bytes)
-        case _:
-            raise unsupported_format(file_format, path)
+    found = FORMATS.get(file_format)
+    file = FileToRead(
+        file_io=file_io, path=path, file_bytes=file_bytes, columns=columns, declared=declared
+    )
+    if found is None or not found.opens(file):
+        raise _unsupported(
+            file_format, path, "read", "Compact the table with an engine that reads the format,"
+            f" after setting '{FILE_FORMAT.key}' to one of those: that writes the rows anew"
+        )  # fmt: skip
+    return found.reader(file)
 
 
 def open_writer(
@@ -97,22 +91,31 @@ def open_writer(
         InvalidInputError: No such codec.
         UnsupportedFeatureError: The format is not written.
     """
-    if file_format not in _CODECS:
-        raise unsupported_format(file_format, path)
+    found = FORMATS.get(file_format)
+    if found is None or found.writer is None:
+        keys = (FILE_FORMAT.key, FILE_FORMAT_PER_LEVEL.key, CHANGELOG_FILE_FORMAT.key)
+        raise _unsupported(
+            file_format, path, "written", f"Set what names it of {', '.join(keys)} to one of those"
+        )
     codec = "none" if compression in _UNCOMPRESSED else compression
-    if codec not in _CODECS[file_format]:
+    if codec not in found.codecs:
         raise InvalidInputError(
             f"Table option '{FILE_COMPRESSION.key}' has the value '{compression}'; files of format"
-            f" {file_format} take one of {', '.join(sorted(_CODECS[file_format]))}.",
+            f" {file_format} take one of {', '.join(sorted(found.codecs))}.",
             kind="option-value",
             details={"option": FILE_COMPRESSION.key},
         )
     settings = options or Options({})
-    match file_format:
-        case "orc":
-            return OrcWriter(file_io, path, schema, compression=codec, options=settings)
-        case "avro":
-            level = settings.get(FILE_COMPRESSION_ZSTD_LEVEL)
-            return AvroWriter(file_io, path, schema, compression=codec, zstd_level=level)
-        case _:
-            return ParquetWriter(file_io, path, schema, compression=codec, options=settings)
+    return found.writer(
+        FileToWrite(file_io=file_io, path=path, schema=schema, codec=codec, options=settings)
+    )
+
+
+def _unsupported(name: str, path: str, done: str, way_out: str) -> UnsupportedFeatureError:
+    known = ", ".join(filter(is_written, FORMATS))
+    return UnsupportedFeatureError(
+        f"Data file '{path}' has the format '{name or 'unknown'}', which is not {done} here;"
+        f" {known} are. {way_out}.",
+        kind="file-format",
+        details={"path": path, "format": name},
+    )

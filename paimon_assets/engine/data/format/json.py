@@ -10,40 +10,24 @@ import pyarrow as pa
 import pyarrow.json as pa_json
 
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
-from paimon_assets.engine.data.format.named_errors import named_errors, open_data_file
+from paimon_assets.engine.data.format.base import FileFormat, FileToRead
 from paimon_assets.engine.data.format.text import BLOCK_BYTES, CountedRows, open_text_stream
-from paimon_assets.engine.fileio.base import FileIO
-from paimon_assets.engine.spec.types.data_types import DataField
 
 
 class JsonReader(CountedRows):
     """One open file of JSON lines."""
 
-    _format_name = "JSON lines"
+    title = "JSON lines"
 
-    def __init__(
-        self,
-        file_io: FileIO,
-        path: str,
-        declared: Sequence[DataField],
-        *,
-        file_bytes: int | None = None,
-    ) -> None:
-        """Open the file and read its first block; errors as `ParquetReader`."""
-        self._path = path
-        self._file_io = file_io
+    def _columns(self, file: FileToRead) -> pa.Schema:
         self._declared = {
-            field.name: pa.field(field.name, to_arrow_type(field.type)) for field in declared
+            field.name: pa.field(field.name, to_arrow_type(field.type))
+            for field in file.declared or ()
         }
-        self._source = open_data_file(file_io, path, file_bytes)
-        try:
-            with named_errors(path, "JSON lines"):
-                self._schema = self._first_block() if self._source.size() else pa.schema([])
-        except BaseException:
-            self._source.close()
-            raise
+        return self._first_block() if self._source.size() else pa.schema([])
 
     def _first_block(self) -> pa.Schema:
+        """Return members of the first objects, as the table declares them; then absent ones."""
         with open_text_stream(self._file_io, self._path) as stream:
             found = _open(stream, None).schema
         fields = [self._declared.get(field.name, field) for field in found]
@@ -53,16 +37,11 @@ class JsonReader(CountedRows):
             fields += [self._declared[name] for name in absent]
         return pa.schema(fields)
 
-    @property
-    def schema(self) -> pa.Schema:
-        """Members of the first objects, in the types the table declares; then absent ones."""
-        return self._schema
-
     def _decoded(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
         if not self._source.size():
             return
-        wanted = list(columns) or self._schema.names[:1]
-        schema = pa.schema([self._schema.field(name) for name in wanted])
+        wanted = list(columns) or self.schema.names[:1]
+        schema = pa.schema([self.schema.field(name) for name in wanted])
         with open_text_stream(self._file_io, self._path) as stream:
             yield from _open(stream, schema)
 
@@ -76,3 +55,6 @@ def _open(stream: Any, schema: pa.Schema | None) -> Any:
             explicit_schema=schema, unexpected_field_behavior=behavior
         ),
     )
+
+
+FORMAT = FileFormat(name="json", reader=JsonReader, is_text=True)

@@ -10,6 +10,7 @@ Source: `org.apache.paimon.format.orc`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -18,15 +19,17 @@ from pyarrow import orc
 
 from paimon_assets.engine.codec.arrow.arrow_values import UNIT_NANOS
 from paimon_assets.engine.codec.arrow.numpy_columns import to_numpy
-from paimon_assets.engine.data.format.base import OpenFile
-from paimon_assets.engine.data.format.named_errors import (
-    named_errors,
-    open_data_file,
-    with_names_read,
+from paimon_assets.engine.codec.orc_footer import read_orc_footer
+from paimon_assets.engine.data.format.base import (
+    FileFormat,
+    FileToRead,
+    FileToWrite,
+    FormatReader,
+    FormatWriter,
 )
-from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.fileio.base import FileIO
-from paimon_assets.engine.spec.options.all_options import FILE_FORMAT, Options
+from paimon_assets.engine.data.format.named_errors import named_errors, with_names_read
+from paimon_assets.engine.errors import FormatError, InvalidInputError
+from paimon_assets.engine.spec.options.all_options import FILE_FORMAT, ORC_LEGACY_LTZ, Options
 from paimon_assets.engine.spec.options.file_options import (
     FILE_BLOCK_SIZE,
     ORC_DICTIONARY_THRESHOLD,
@@ -34,27 +37,18 @@ from paimon_assets.engine.spec.options.file_options import (
     ORC_STRIPE_SIZE,
 )
 from paimon_assets.engine.spec.predicate.predicate import Predicate
+from paimon_assets.engine.spec.predicate.prune import UNKNOWN, Bounds
+from paimon_assets.engine.spec.types.data_types import DataType, TypeRoot
 
 
-class OrcReader(OpenFile):
+class OrcReader(FormatReader):
     """One open ORC file."""
 
-    def __init__(self, file_io: FileIO, path: str, *, file_bytes: int | None = None) -> None:
-        """Open the file and read its footer; errors as `ParquetReader`."""
-        self._path = path
-        self._source = open_data_file(file_io, path, file_bytes)
-        try:
-            with named_errors(path, "ORC"):
-                self._file: Any = orc.ORCFile(self._source)
-                self._schema: pa.Schema = with_names_read(self._file.schema)
-        except BaseException:
-            self._source.close()
-            raise
+    title = "ORC"
 
-    @property
-    def schema(self) -> pa.Schema:
-        """Columns as they lie in the file."""
-        return self._schema
+    def _columns(self, file: FileToRead) -> pa.Schema:
+        self._file: Any = orc.ORCFile(self._source)
+        return with_names_read(self._file.schema)
 
     def batches(
         self,
@@ -69,8 +63,8 @@ class OrcReader(OpenFile):
         """
         names = list(columns)
         # A stripe without columns would not keep its number of rows: decode one, and drop it.
-        positions = [self._schema.get_field_index(name) for name in names] or [0]
-        with named_errors(self._path, "ORC"):
+        positions = [self.schema.get_field_index(name) for name in names] or [0]
+        with named_errors(self._path, self.title):
             for stripe in range(self._file.nstripes):
                 rows = self._file.read_stripe(stripe, columns=positions).select(names)
                 for start in range(0, rows.num_rows, batch_rows):
@@ -80,35 +74,47 @@ class OrcReader(OpenFile):
         """Return all rows; see `FormatReader`."""
         return [(0, self._file.nrows)]
 
+    def column_bounds(self, name: str) -> Bounds:
+        """Return the footer's statistics of a column; see `FormatReader`."""
+        return self._bounds.get(name, UNKNOWN)
 
-class OrcWriter:
+    @cached_property
+    def _bounds(self) -> dict[str, Bounds]:
+        def read(offset: int, count: int) -> bytes:
+            self._source.seek(offset)
+            return bytes(self._source.read(count))
+
+        try:
+            footer = read_orc_footer(read, self._source.size(), self._path)
+        except FormatError:  # pyarrow could read the file; only its statistics are not readable
+            return {}
+        rows = footer.row_count
+        return {
+            name: Bounds(
+                minimum=column.minimum,
+                maximum=column.maximum,
+                null_count=None if column.value_count is None else rows - column.value_count,
+                row_count=rows,
+            )
+            for name, column in footer.columns.items()
+        }
+
+
+class OrcWriter(FormatWriter):
     """One ORC file being written."""
 
-    def __init__(
-        self,
-        file_io: FileIO,
-        path: str,
-        schema: pa.Schema,
-        *,
-        compression: str,
-        options: Options,
-    ) -> None:
+    def __init__(self, file: FileToWrite) -> None:
         """Create the file; `open_writer` of `data.format.formats` is the usual way here."""
-        self._stored = pa.schema([_stored_field(field) for field in schema])
-        self._sink = file_io.open_output(path)
-        self._size = 0
+        options = file.options
+        self._stored = pa.schema([_stored_field(field) for field in file.schema])
+        self._sink = file.file_io.open_output(file.path)
         self._writer: Any = orc.ORCWriter(
             self._sink,
-            compression=_CODECS[compression],  # type: ignore[arg-type]  # one of its names
+            compression=_CODECS[file.codec],  # type: ignore[arg-type]  # one of its names
             stripe_size=options.get(FILE_BLOCK_SIZE) or options.get(ORC_STRIPE_SIZE),
             row_index_stride=options.get(ORC_ROW_INDEX_STRIDE),
             dictionary_key_size_threshold=options.get(ORC_DICTIONARY_THRESHOLD),
         )
-
-    @property
-    def written_bytes(self) -> int:
-        """Bytes handed to the storage so far; rows of the open stripe do not count."""
-        return self._size if self._sink.closed else self._sink.tell()
 
     def write(self, rows: pa.Table | pa.RecordBatch) -> None:
         """Append rows.
@@ -126,14 +132,12 @@ class OrcWriter:
         """Write the footer and return the file's exact size in bytes."""
         self._writer.write(self._stored.empty_table())  # without any row there would be no schema
         self._writer.close()
-        self._size = self._sink.tell()
-        self._sink.close()
-        return self._size
+        return super().close()
 
     def abort(self) -> None:
         """Close the storage without a footer; the caller deletes the file."""
         self._writer.is_open = False  # or it would write the footer when collected
-        self._sink.close()
+        super().abort()
 
 
 def _refuse_timestamps(values: Any, column: str) -> None:
@@ -229,5 +233,18 @@ def _stored_type(arrow_type: Any) -> Any:
 
 
 _CODECS = {"none": "uncompressed", "zstd": "zstd", "snappy": "snappy", "lz4": "lz4", "gzip": "zlib"}
-ORC_CODECS = frozenset(_CODECS)
-"""Values of `file.compression` that ORC files know."""
+
+
+def _unsafe(data_type: DataType, options: Options) -> str | None:
+    if data_type.root is not TypeRoot.TIMESTAMP_LTZ or not options.get(ORC_LEGACY_LTZ):
+        return None
+    return f"other engines would shift it by their zone unless '{ORC_LEGACY_LTZ.key}' = false"
+
+
+FORMAT = FileFormat(
+    name="orc",
+    reader=OrcReader,
+    writer=OrcWriter,
+    codecs=frozenset(_CODECS),
+    unsafe=_unsafe,
+)

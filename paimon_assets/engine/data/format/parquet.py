@@ -16,15 +16,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from paimon_assets.engine.codec.arrow.arrow_values import UNIT_NANOS
-from paimon_assets.engine.data.format.base import OpenFile
-from paimon_assets.engine.data.format.dictionary_choice import dictionary_columns
-from paimon_assets.engine.data.format.named_errors import (
-    named_errors,
-    open_data_file,
-    with_names_read,
+from paimon_assets.engine.data.format.base import (
+    FileFormat,
+    FileToRead,
+    FileToWrite,
+    FormatReader,
+    FormatWriter,
 )
-from paimon_assets.engine.fileio.base import FileIO
-from paimon_assets.engine.spec.options.all_options import FILE_COMPRESSION_ZSTD_LEVEL, Options
+from paimon_assets.engine.data.format.dictionary_choice import dictionary_columns
+from paimon_assets.engine.data.format.named_errors import named_errors, with_names_read
+from paimon_assets.engine.spec.options.all_options import FILE_COMPRESSION_ZSTD_LEVEL
 from paimon_assets.engine.spec.options.file_options import (
     FILE_BLOCK_SIZE,
     PARQUET_BLOCK_SIZE,
@@ -47,31 +48,16 @@ _ROWS_FOR_THREADS = 8192
 """A file of fewer rows is decoded before threads have taken up its columns."""
 
 
-class ParquetReader(OpenFile):
+class ParquetReader(FormatReader):
     """One open Parquet file."""
 
-    def __init__(self, file_io: FileIO, path: str, *, file_bytes: int | None = None) -> None:
-        """Open the file and read its footer.
+    title = "Parquet"
 
-        Raises:
-            NotFoundError: There is no such file; the snapshot that names it may have expired.
-            FormatError: The file has another size than the table says, or is not Parquet.
-        """
-        self._path = path
-        self._source = open_data_file(file_io, path, file_bytes)
-        try:
-            with named_errors(path, "Parquet"):
-                self._file = _opened(self._source)
-                self._schema = with_names_read(_schema_as_written(self._file))
-                self._coarse = _coarse_int96_names(self._file, self._schema)
-        except BaseException:
-            self._source.close()
-            raise
-
-    @property
-    def schema(self) -> pa.Schema:
-        """Columns as they lie in the file."""
-        return self._schema
+    def _columns(self, file: FileToRead) -> pa.Schema:
+        self._file = _opened(self._source)
+        schema = with_names_read(_schema_as_written(self._file))
+        self._coarse = _coarse_int96_names(self._file, schema)
+        return schema
 
     def batches(
         self, columns: Sequence[str], *, predicate: Predicate | None, batch_rows: int
@@ -84,7 +70,7 @@ class ParquetReader(OpenFile):
         if not groups:
             return
         names = list(columns)
-        with named_errors(self._path, "Parquet"):
+        with named_errors(self._path, self.title):
             for batch in self._decoded(names, groups, batch_rows):
                 yield batch if batch.schema.names == names else batch.select(names)
 
@@ -139,7 +125,7 @@ class ParquetReader(OpenFile):
         ]
 
     def column_bounds(self, name: str) -> Bounds:
-        """Return what the footer's statistics say of one column in the whole file."""
+        """Join the statistics of the row groups; see `FormatReader`."""
         metadata = self._file.metadata
         leaf = self._leaf_positions(frozenset({name})).get(name)
         if leaf is None:
@@ -148,8 +134,8 @@ class ParquetReader(OpenFile):
         groups = (metadata.row_group(number) for number in range(metadata.num_row_groups))
         return _joined(_bounds(group.column(leaf), stored, group.num_rows) for group in groups)
 
-    def int96_columns(self) -> frozenset[str]:
-        """Return the columns whose type does not tell whether a timestamp is an instant."""
+    def vague_timestamps(self) -> frozenset[str]:
+        """Return the INT96 columns; see `FormatReader`."""
         leaves = self._file.schema
         columns = (leaves.column(number) for number in range(len(leaves)))
         return frozenset(leaf.path for leaf in columns if leaf.physical_type == "INT96")
@@ -288,34 +274,24 @@ def _internal(value: Any, raw: Any, data_type: Any) -> Any:
     return value if known else None
 
 
-class ParquetWriter:
+class ParquetWriter(FormatWriter):
     """One Parquet file being written."""
 
-    def __init__(
-        self,
-        file_io: FileIO,
-        path: str,
-        schema: pa.Schema,
-        *,
-        compression: str,
-        options: Options,
-    ) -> None:
+    def __init__(self, file: FileToWrite) -> None:
         """Create the file; `open_writer` of `data.format.formats` is the usual way here."""
-        self._sink = file_io.open_output(path)
-        self._size = 0
-        self._schema = schema
+        self._sink = file.file_io.open_output(file.path)
+        self._schema, options = file.schema, file.options
+        level = options.get(FILE_COMPRESSION_ZSTD_LEVEL)
         self._options: dict[str, Any] = {
-            "compression": compression,
-            "compression_level": options.get(FILE_COMPRESSION_ZSTD_LEVEL)
-            if compression == "zstd"
-            else None,
+            "compression": file.codec,
+            "compression_level": level if file.codec == "zstd" else None,
             "data_page_size": options.get(PARQUET_PAGE_SIZE),
             "store_decimal_as_integer": True,
             "data_page_version": "1.0",
             "write_page_checksum": True,
             "version": "2.6",
             "use_deprecated_int96_timestamps": any(
-                _has_nanoseconds(field.type) for field in schema
+                _has_nanoseconds(field.type) for field in file.schema
             ),
         }
         self._dictionaries = options.get(PARQUET_ENABLE_DICTIONARY)
@@ -334,11 +310,6 @@ class ParquetWriter:
             )
         return self._writer
 
-    @property
-    def written_bytes(self) -> int:
-        """Bytes handed to the storage so far; rows still being encoded do not count."""
-        return self._size if self._sink.closed else self._sink.tell()
-
     def write(self, rows: pa.Table | pa.RecordBatch) -> None:
         """Append rows in row groups of at most `ROW_GROUP_ROWS`.
 
@@ -354,12 +325,19 @@ class ParquetWriter:
         """Write the footer and return the file's exact size in bytes."""
         writer = self._writer or self._opened(self._schema.empty_table())
         writer.close()
-        self._size = self._sink.tell()
-        self._sink.close()
-        return self._size
+        return super().close()
 
     def abort(self) -> None:
         """Close the storage without a footer; the caller deletes the file."""
         if self._writer is not None:
             self._writer.is_open = False  # or it would write the footer when collected
-        self._sink.close()
+        super().abort()
+
+
+FORMAT = FileFormat(
+    name="parquet",
+    reader=ParquetReader,
+    writer=ParquetWriter,
+    codecs=frozenset({"zstd", "snappy", "gzip", "lz4", "brotli", "none"}),
+    missing_types=frozenset(),
+)

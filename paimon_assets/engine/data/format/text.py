@@ -1,13 +1,14 @@
 """Text files: one STRING column, a row a line; whatever the compression of the file's name."""
 
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_assets.engine.data.format.base import OpenFile
-from paimon_assets.engine.data.format.named_errors import named_errors, open_data_file
+from paimon_assets.engine.data.format.base import FileFormat, FileToRead, FormatReader
+from paimon_assets.engine.data.format.named_errors import named_errors
 from paimon_assets.engine.errors import FormatError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.predicate.predicate import Predicate
@@ -24,27 +25,25 @@ def open_text_stream(file_io: FileIO, path: str) -> Any:
     return source if codec is None else pa.CompressedInputStream(source, codec)
 
 
-class CountedRows(OpenFile):
-    """The base of text readers, whose rows are known only by reading them."""
+class CountedRows(FormatReader):
+    """What readers of text formats share: rows are known only by reading them."""
 
-    _path: str
-    _format_name: str
-
+    @abstractmethod
     def _decoded(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
-        raise NotImplementedError
+        """Parse some columns, or any one if none is named."""
 
     def batches(
         self, columns: Sequence[str], *, predicate: Predicate | None, batch_rows: int
     ) -> Iterator[pa.RecordBatch]:
         """Decode some columns; see `FormatReader`. Nothing is pruned: texts have no statistics."""
-        with named_errors(self._path, self._format_name):
+        with named_errors(self._path, self.title):
             try:
                 for batch in self._decoded(columns, batch_rows):
                     for start in range(0, batch.num_rows, batch_rows):
                         yield batch.slice(start, batch_rows).select(list(columns))
             except (UnicodeDecodeError, KeyError) as error:
                 raise FormatError(
-                    f"Data file '{self._path}' is not readable as {self._format_name}: {error}",
+                    f"Data file '{self._path}' is not readable as {self.title}: {error}",
                     details={"path": self._path},
                 ) from error
 
@@ -57,17 +56,9 @@ class CountedRows(OpenFile):
 class TextReader(CountedRows):
     """One open text file."""
 
-    _format_name = "text"
+    title = "text"
 
-    def __init__(self, file_io: FileIO, path: str, *, file_bytes: int | None = None) -> None:
-        """Open the file; errors as `ParquetReader`."""
-        self._path = path
-        self._file_io = file_io
-        self._source = open_data_file(file_io, path, file_bytes)
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The one column."""
+    def _columns(self, file: FileToRead) -> pa.Schema:
         return pa.schema({VALUE_COLUMN: pa.string()})
 
     def _decoded(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
@@ -85,3 +76,6 @@ class TextReader(CountedRows):
         return pa.RecordBatch.from_arrays(
             [pc.utf8_rtrim(lines, characters="\r")], names=[VALUE_COLUMN]
         )
+
+
+FORMAT = FileFormat(name="text", reader=TextReader, is_text=True)

@@ -3,13 +3,13 @@
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
+from paimon_assets.engine.data.format.formats import FORMATS, is_written
 from paimon_assets.engine.data.merge.function import merge_function_of
 from paimon_assets.engine.data.write.buckets.row_key_extractor import refuse_unroutable
 from paimon_assets.engine.errors import UnsupportedFeatureError
 from paimon_assets.engine.spec.options.all_options import (
     DATA_EVOLUTION_ENABLED,
     FILE_FORMAT,
-    ORC_LEGACY_LTZ,
     ROW_TRACKING_ENABLED,
     Option,
 )
@@ -17,19 +17,12 @@ from paimon_assets.engine.spec.options.file_options import FILE_FORMAT_PER_LEVEL
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.types.data_types import (
     ArrayType,
-    AtomicType,
     DataField,
     DataType,
     MapType,
     MultisetType,
     RowType,
-    TypeRoot,
 )
-
-_FORMATS = frozenset({"parquet", "orc", "avro"})
-_AVRO_PRECISION = {TypeRoot.TIMESTAMP: 6, TypeRoot.TIMESTAMP_LTZ: 6, TypeRoot.TIME: 3}
-"""Fraction digits of a second that Avro files hold."""
-_NOWHERE_BUT_PARQUET = frozenset({TypeRoot.VARIANT, TypeRoot.VECTOR, TypeRoot.BLOB})
 
 
 def refuse_unwritable(schema: TableSchema, table: str) -> None:
@@ -47,9 +40,9 @@ def refuse_unwritable(schema: TableSchema, table: str) -> None:
             details={"table": table, "option": option.key},
         )
 
-    if options.get(FILE_FORMAT) not in _FORMATS:
+    if not is_written(options.get(FILE_FORMAT)):
         refuse(FILE_FORMAT, "is not written; set it to parquet (old files stay as they are).")
-    if not _FORMATS.issuperset(options.get(FILE_FORMAT_PER_LEVEL).values()):
+    if not all(map(is_written, options.get(FILE_FORMAT_PER_LEVEL).values())):
         refuse(FILE_FORMAT_PER_LEVEL, "names a format that is not written; use parquet.")
     refuse_unroutable(schema, table)
     if options.get(ROW_TRACKING_ENABLED):
@@ -83,17 +76,11 @@ def unstorable(
     column: DataField, file_format: str, schema: TableSchema
 ) -> tuple[DataType, str] | None:
     """Return the type inside a column that files of a format cannot hold, and why; None if none."""
-    shifts = file_format == "orc" and schema.typed_options.get(ORC_LEGACY_LTZ)
+    refusal = FORMATS[file_format].refusal
     for inner in _types_inside(column.type):
-        precision = inner.precision or 0 if isinstance(inner, AtomicType) else 0
-        if inner.root in _NOWHERE_BUT_PARQUET and file_format != "parquet":
-            return inner, f"files of format {file_format} have no such type"
-        if file_format == "avro" and precision > _AVRO_PRECISION.get(inner.root, precision):
-            return inner, "it is finer than files of format avro can store"
-        if shifts and inner.root is TypeRoot.TIMESTAMP_LTZ:
-            return inner, (
-                f"other engines would shift it by their zone unless '{ORC_LEGACY_LTZ.key}' = false"
-            )
+        reason = refusal(inner, schema.typed_options)
+        if reason is not None:
+            return inner, reason
     return None
 
 

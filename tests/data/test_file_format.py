@@ -1,0 +1,111 @@
+"""A format of data files is one value: a new one takes its module and a line in `FORMATS`."""
+
+import pyarrow as pa
+import pytest
+
+from paimon_assets.engine.data.format.base import (
+    FileFormat,
+    FileToRead,
+    FileToWrite,
+    FormatReader,
+    FormatWriter,
+)
+from paimon_assets.engine.data.format.formats import FORMATS, open_reader, open_writer
+from paimon_assets.engine.embedded import EmbeddedExecutor
+from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
+from paimon_assets.engine.fileio.local import LocalFileIO
+from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets.engine.spec.segments.segment import PAIMON_FORMATS, TEXT_FORMATS
+from paimon_assets.engine.table.api import open_catalog
+
+FILE_IO = LocalFileIO()
+ROWS = pa.table({"id": pa.array([1, 2], pa.int32()), "v": ["a", None]})
+
+
+class ArrowReader(FormatReader):
+    """One open file of Arrow's own format."""
+
+    title = "Arrow"
+
+    def _columns(self, file: FileToRead) -> pa.Schema:
+        self._file = pa.ipc.open_file(self._source)
+        return self._file.schema
+
+    def batches(self, columns, *, predicate, batch_rows):
+        return iter(self._file.read_all().select(list(columns)).to_batches(batch_rows))
+
+    def row_ranges(self, predicate):
+        return [(0, self._file.read_all().num_rows)]
+
+
+class ArrowWriter(FormatWriter):
+    """One file of Arrow's own format being written."""
+
+    def __init__(self, file: FileToWrite) -> None:
+        self._sink = file.file_io.open_output(file.path)
+        self._file = pa.ipc.new_file(self._sink, file.schema)
+
+    def write(self, rows):
+        self._file.write(rows)
+
+    def close(self):
+        self._file.close()
+        return super().close()
+
+
+ARROW = FileFormat(name="arrow", reader=ArrowReader, writer=ArrowWriter, codecs=frozenset({"none"}))
+
+
+def new_table(path, columns, **options):
+    catalog = open_catalog(path)
+    catalog.create_database("d", ignore_if_exists=True)
+    schema = Schema.of(columns, primary_keys=["id"], options={"bucket": "1", **options})
+    return catalog.create_table("d.t", schema)
+
+
+def test_a_new_format_is_one_value_in_one_mapping(tmp_path, monkeypatch):
+    options = {"file.format": "arrow", "file.compression": "none"}
+    table = new_table(str(tmp_path), {"id": "INT", "v": "STRING"}, **options)
+    with pytest.raises(UnsupportedFeatureError, match=r"'file\.format' = arrow is not written"):
+        table.new_write_builder().write(ROWS, EmbeddedExecutor(threads=1))
+    monkeypatch.setitem(FORMATS, "arrow", ARROW)
+    for rows in (ROWS, ROWS.slice(1)):
+        table.new_write_builder().write(rows, EmbeddedExecutor(threads=1))
+    assert [entry.file.file_name[-6:] for entry in table.live_files()] == [".arrow"] * 2
+    assert table.new_read_builder().to_arrow().sort_by("id").to_pylist() == ROWS.to_pylist()
+
+
+def test_a_new_format_holds_what_parquet_alone_holds_only_if_it_says_so(tmp_path, monkeypatch):
+    monkeypatch.setitem(FORMATS, "arrow", ARROW)
+    table = new_table(str(tmp_path), {"id": "INT", "v": "VARIANT"}, **{"file.format": "arrow"})
+    with pytest.raises(UnsupportedFeatureError, match="files of format arrow have no such type"):
+        table.new_write_builder().write(ROWS.drop_columns("v"), EmbeddedExecutor(threads=1))
+
+
+def test_a_codec_that_a_new_format_does_not_name_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setitem(FORMATS, "arrow", ARROW)
+    with pytest.raises(InvalidInputError, match="'zstd'; files of format arrow take one of none"):
+        open_writer(FILE_IO, str(tmp_path / "x.arrow"), ROWS.schema, file_format="arrow")
+
+
+def test_segments_are_of_the_formats_that_are_written_or_parsed():
+    assert {name for name, each in FORMATS.items() if each.writer} == PAIMON_FORMATS
+    assert {name for name, each in FORMATS.items() if each.is_text} == TEXT_FORMATS
+
+
+def test_a_file_of_an_unknown_format_says_what_helps_reading_it(tmp_path):
+    with pytest.raises(
+        UnsupportedFeatureError,
+        match=r"data-7\.lance' has the format 'lance', which is not read here; parquet, orc, avro"
+        r" are\. Compact the table with an engine that reads the format, after",
+    ):
+        open_reader(FILE_IO, str(tmp_path / "data-7.lance"), file_format="lance")
+
+
+def test_changelog_files_of_an_unknown_format_say_which_option_names_it(tmp_path):
+    options = {"changelog-producer": "input", "changelog-file.format": "lance"}
+    table = new_table(str(tmp_path), {"id": "INT", "v": "STRING"}, **options)
+    with pytest.raises(
+        UnsupportedFeatureError, match=r"'lance', which is not written.*changelog-file\.format"
+    ):
+        table.new_write_builder().write(ROWS, EmbeddedExecutor(threads=1))
