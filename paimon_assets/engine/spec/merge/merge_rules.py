@@ -18,10 +18,8 @@ from typing import NoReturn
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.engine_traits import ColumnRules, EngineTraits
 from paimon_assets.engine.spec.options.all_options import (
-    AGGREGATION_REMOVE_ON_DELETE,
     DEFAULT_AGGREGATE_FUNCTION,
     IGNORE_DELETE,
-    PARTIAL_UPDATE_REMOVE_ON_DELETE,
     PARTIAL_UPDATE_REMOVE_ON_SEQUENCE_GROUP,
     SEQUENCE_FIELD,
     Options,
@@ -149,11 +147,10 @@ def merge_rules_of(schema: TableSchema) -> MergeRules:
             the type of its column; names the option or column.
     """
     options, traits = schema.typed_options, EngineTraits.of(schema)
-    removes = traits.delete_option
     rules = MergeRules(
         traits=traits,
         ignore_delete=options.get(IGNORE_DELETE),
-        remove_on_delete=removes is not None and options.get(removes),
+        remove_on_delete=traits.delete_option is not None and options.get(traits.delete_option),
     )
     match traits.columns:
         case ColumnRules.FUNCTIONS:
@@ -172,10 +169,12 @@ def _with_functions(rules: MergeRules, schema: TableSchema) -> MergeRules:
     aggregations = {column.name: _of_aggregation(schema, column) for column in schema.fields}
     ignoring = [name for name, each in aggregations.items() if each.ignore_retract]
     if rules.remove_on_delete and ignoring:
-        _refuse(
-            f"'{AGGREGATION_REMOVE_ON_DELETE.key}' excludes 'fields.{ignoring[0]}.ignore-retract'."
-        )
+        _refuse(f"'{_delete_key(rules)}' excludes 'fields.{ignoring[0]}.ignore-retract'.")
     return replace(rules, aggregations=aggregations)
+
+
+def _delete_key(rules: MergeRules) -> str:
+    return "" if rules.traits.delete_option is None else rules.traits.delete_option.key
 
 
 def _of_aggregation(schema: TableSchema, column: DataField) -> FieldAggregation:
@@ -205,19 +204,19 @@ def _with_groups(rules: MergeRules, schema: TableSchema) -> MergeRules:
             aggregations[column.name] = _aggregation(options, column, function)
         elif function is not AggregateFunction.LAST_NON_NULL_VALUE:
             _refuse(
-                f"Column '{column.name}' of a partial-update table has the aggregate function "
-                f"{function}, which needs a sequence group that holds the column."
+                f"Column '{column.name}' of a {rules.traits.engine} table has the aggregate "
+                f"function {function}, which needs a sequence group that holds the column."
             )
     ignore_delete, remove = rules.ignore_delete, rules.remove_on_delete
     removing = any(group.removes_record for group in groups)
     for both, first, second in (
-        (remove and ignore_delete, PARTIAL_UPDATE_REMOVE_ON_DELETE.key, IGNORE_DELETE.key),
+        (remove and ignore_delete, _delete_key(rules), IGNORE_DELETE.key),
         (
             removing and ignore_delete,
             PARTIAL_UPDATE_REMOVE_ON_SEQUENCE_GROUP.key,
             IGNORE_DELETE.key,
         ),
-        (remove and groups, PARTIAL_UPDATE_REMOVE_ON_DELETE.key, "sequence groups"),
+        (remove and groups, _delete_key(rules), "sequence groups"),
     ):
         if both:
             _refuse(f"'{first}' and {second} contradict each other; set one of them only.")
