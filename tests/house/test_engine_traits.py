@@ -1,20 +1,27 @@
 """A merge engine is named in its traits and where its merge function is made; nobody else asks."""
 
 import ast
+import inspect
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-from paimon_assets.engine.spec.engine_traits import ENGINE_TRAITS
+from paimon_assets.engine.data.merge.function import merge_function_of
+from paimon_assets.engine.spec.engine_traits import ENGINE_TRAITS, EngineTraits
 from paimon_assets.engine.spec.options.all_options import MergeEngine
 
 PACKAGE = Path(__file__).resolve().parents[2] / "paimon_assets"
-DECLARED = "engine/spec/options.py"
-TRAITS = "engine/spec/engine_traits.py"
-MAKER = "engine/data/merge/function.py"
 TREES = {
     str(path.relative_to(PACKAGE)): ast.parse(path.read_text(encoding="utf-8"))
     for path in sorted(PACKAGE.rglob("*.py"))
 }
+
+
+def _home(named: Any) -> str:
+    return str(Path(inspect.getfile(named)).relative_to(PACKAGE))
+
+
+DECLARED, TRAITS, MAKER = map(_home, (MergeEngine, EngineTraits, merge_function_of))
 
 
 def _modules_with(found: Callable[[ast.AST], bool]) -> set[str]:
