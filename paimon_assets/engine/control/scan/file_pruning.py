@@ -27,7 +27,7 @@ from typing import Any
 from paimon_assets.engine.codec.file_index.file_index_predicate import has_passing_rows
 from paimon_assets.engine.codec.rows.binary_row import deserialize_row
 from paimon_assets.engine.control.scan.visibility import needs_no_merge
-from paimon_assets.engine.spec.engine_traits import EngineTraits
+from paimon_assets.engine.spec.merge.engine_traits import EngineTraits
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
 from paimon_assets.engine.spec.metadata.row_ranges import group_by_row_range

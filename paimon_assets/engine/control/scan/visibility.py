@@ -8,7 +8,7 @@ Source: `org.apache.paimon.CoreOptions.batchScanSkipLevel0`, `MergeTreeSplitGene
 
 from collections.abc import Collection
 
-from paimon_assets.engine.spec.engine_traits import EngineTraits
+from paimon_assets.engine.spec.merge.engine_traits import EngineTraits
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 from paimon_assets.engine.spec.options.all_options import (
     COMPACTION_TRIGGER,

@@ -6,7 +6,7 @@ Source: `org.apache.paimon.crosspartition.IndexBootstrap`.
 from paimon_assets.engine.contract.context import KeyRead, ReadContext
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.scan.table_scan import scan_table
-from paimon_assets.engine.spec.engine_traits import AS_NEWEST_WINS, EngineTraits
+from paimon_assets.engine.spec.merge.engine_traits import AS_NEWEST_WINS, EngineTraits
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.options.all_options import (
     DELETION_VECTORS_MERGE_ON_READ,

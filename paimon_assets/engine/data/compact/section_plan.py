@@ -18,7 +18,7 @@ from paimon_assets.engine.data.merge.sort_merge import MergePlan
 from paimon_assets.engine.data.read.merge_file_split_read import file_ranks, runs_by_age
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.lsm.compact_steps import Section
-from paimon_assets.engine.spec.engine_traits import EngineTraits
+from paimon_assets.engine.spec.merge.engine_traits import EngineTraits
 from paimon_assets.engine.spec.merge.lookup import LookupStrategy
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 from paimon_assets.engine.spec.options.all_options import (

@@ -26,7 +26,7 @@ def open_text_stream(file_io: FileIO, path: str) -> Any:
 
 
 class CountedRows(FormatReader):
-    """What readers of text formats share: rows are known only by reading them."""
+    """The base of text readers, whose rows are known only by reading them."""
 
     @abstractmethod
     def _decoded(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:

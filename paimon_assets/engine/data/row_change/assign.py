@@ -13,7 +13,7 @@ from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
 from paimon_assets.engine.codec.arrow.arrow_values import to_scalar
 from paimon_assets.engine.data.write.input_check import InputCheck
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
-from paimon_assets.engine.spec.engine_traits import EngineTraits
+from paimon_assets.engine.spec.merge.engine_traits import EngineTraits
 from paimon_assets.engine.spec.options.all_options import MERGE_ENGINE
 from paimon_assets.engine.spec.predicate.expression import (
     Assignment,

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import NoReturn
 
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.engine_traits import EngineTraits
+from paimon_assets.engine.spec.merge.engine_traits import EngineTraits
 from paimon_assets.engine.spec.merge.merge_rules import merge_rules_of
 from paimon_assets.engine.spec.merge.sequence_padding import validate_padding
 from paimon_assets.engine.spec.options.all_options import (

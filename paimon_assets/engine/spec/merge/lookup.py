@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from paimon_assets.engine.spec.engine_traits import EngineTraits
+from paimon_assets.engine.spec.merge.engine_traits import EngineTraits
 from paimon_assets.engine.spec.options.all_options import (
     CHANGELOG_PRODUCER,
     DELETION_VECTORS_ENABLED,

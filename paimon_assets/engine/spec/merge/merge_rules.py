@@ -16,7 +16,7 @@ from enum import StrEnum
 from typing import NoReturn
 
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.engine_traits import ColumnRules, EngineTraits
+from paimon_assets.engine.spec.merge.engine_traits import ColumnRules, EngineTraits
 from paimon_assets.engine.spec.options.all_options import (
     DEFAULT_AGGREGATE_FUNCTION,
     IGNORE_DELETE,

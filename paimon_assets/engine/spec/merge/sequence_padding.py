@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.engine_traits import EngineTraits
+from paimon_assets.engine.spec.merge.engine_traits import EngineTraits
 from paimon_assets.engine.spec.options.all_options import (
     SEQUENCE_AUTO_PADDING,
     SEQUENCE_FIELD,

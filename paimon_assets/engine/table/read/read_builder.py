@@ -29,7 +29,7 @@ from paimon_assets.engine.control.scan.time_travel import (
 from paimon_assets.engine.control.scan.visibility import top_level
 from paimon_assets.engine.embedded import ArrowRows, EmbeddedExecutor
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.engine_traits import AS_NEWEST_WINS
+from paimon_assets.engine.spec.merge.engine_traits import AS_NEWEST_WINS
 from paimon_assets.engine.spec.metadata.snapshot import FIRST_SNAPSHOT_ID, Snapshot
 from paimon_assets.engine.spec.options.all_options import BRANCH
 from paimon_assets.engine.spec.options.scan_options import (

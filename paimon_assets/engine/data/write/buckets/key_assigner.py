@@ -31,7 +31,7 @@ from paimon_assets.engine.data.write.buckets.row_key_extractor import (
 from paimon_assets.engine.data.write.files.hash_index import key_hashes
 from paimon_assets.engine.data.write.row_kinds import Kinds
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.engine_traits import EngineTraits
+from paimon_assets.engine.spec.merge.engine_traits import EngineTraits
 from paimon_assets.engine.spec.options.write_options import KEY_INDEX_BYTES
 from paimon_assets.engine.spec.types.row_kind import RowKind
 
