@@ -8,7 +8,7 @@ DEV_HOST ?= 127.0.0.1
 DEV_PORT ?= 3000
 ARGS ?=
 
-.PHONY: help setup demo dev test lint format bench interop interop-java clean
+.PHONY: help setup demo dev test lint format options bench interop interop-java clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -35,6 +35,9 @@ lint: setup ## ruff, mypy strict, import contracts
 format: setup ## let ruff repair and format what it can
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
+
+options: setup ## write docs/options.md from the options
+	@$(BIN)/python -m tests.house.options_page
 
 bench: setup ## measure against other engines and plain pyarrow; prints ratios
 	@$(BIN)/python -m tests.bench $(ARGS)

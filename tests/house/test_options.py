@@ -1,12 +1,14 @@
-"""Options are named once, in `spec/options`, and listed in `all_options`; everybody reads them."""
+"""Options are declared once, in `spec/*_options.py`; the index and docs/options.md list them."""
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from paimon_assets.engine.spec.options.all_options import ALL_OPTIONS, Option
+from paimon_assets.engine.spec.options.all_options import ALL_OPTIONS, Option, Use
+from tests.house.options_page import COMMAND, PAGE, declared, option_modules, page
 
 ROOT = Path(__file__).resolve().parents[2]
 ENGINE = ROOT / "paimon_assets" / "engine"
@@ -24,6 +26,36 @@ def test_every_option_says_what_it_means(option: Option[object]) -> None:
 def test_no_key_is_named_twice() -> None:
     keys = [key for option in ALL_OPTIONS for key in (option.key, *option.fallback_keys)]
     assert sorted(keys) == sorted(set(keys))
+
+
+def test_the_index_lists_every_option() -> None:
+    everywhere = [option.key for module in option_modules() for option in declared(module)]
+    assert sorted(everywhere) == sorted(option.key for option in ALL_OPTIONS)
+
+
+def test_the_page_of_options_is_true() -> None:
+    written = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
+    assert written == page(), f"docs/options.md is not what the options say; run: {COMMAND}"
+
+
+@pytest.mark.parametrize(
+    ("use", "folders"),
+    [(Use.WRITE, ("data/read", "control/scan")), (Use.READ, ("data/write", "control/commit"))],
+)
+def test_options_are_obeyed_by_whom_the_page_says(use: Use, folders: tuple[str, ...]) -> None:
+    names = {
+        name
+        for module in option_modules()
+        for name, value in vars(module).items()
+        if isinstance(value, Option) and value.use is use
+    }
+    found = [
+        f"{path.relative_to(ENGINE)}: {name}"
+        for folder in folders
+        for path in sorted((ENGINE / folder).rglob("*.py"))
+        for name in sorted(names & set(re.findall(r"\w+", path.read_text(encoding="utf-8"))))
+    ]
+    assert found == []
 
 
 def _literals(path: Path) -> Iterator[ast.Constant]:

@@ -4,11 +4,10 @@ from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.evolution.schema_validation import validate_schema
 from paimon_assets.engine.spec.merge.merge_rules import (
     AggregateFunction,
-    NestedKeyNulls,
     SequenceGroup,
     merge_rules_of,
 )
-from paimon_assets.engine.spec.options.all_options import MergeEngine
+from paimon_assets.engine.spec.options.all_options import MergeEngine, NestedKeyNulls
 from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
 
 ROW = {"type": "ROW", "fields": [{"id": 9, "name": "x", "type": "INT"}]}

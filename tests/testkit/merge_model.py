@@ -17,10 +17,9 @@ from paimon_assets.engine.spec.merge.merge_rules import (
     AggregateFunction,
     FieldAggregation,
     MergeRules,
-    NestedKeyNulls,
     SequenceGroup,
 )
-from paimon_assets.engine.spec.options.all_options import MergeEngine
+from paimon_assets.engine.spec.options.all_options import MergeEngine, NestedKeyNulls
 from paimon_assets.engine.spec.types.data_types import AtomicType, DataField, DataType
 from paimon_assets.engine.spec.types.row_kind import RowKind
 

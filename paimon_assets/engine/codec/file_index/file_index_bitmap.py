@@ -31,6 +31,7 @@ from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy, to_numpy
 from paimon_assets.engine.codec.bitmaps.roaring import read_bitmap, serialized_bitmap
 from paimon_assets.engine.codec.file_index.file_index_values import equal_longs, to_longs
 from paimon_assets.engine.errors import FormatError
+from paimon_assets.engine.spec.options.all_options import BITMAP_BLOCK_SIZE
 from paimon_assets.engine.spec.types.data_types import (
     CHARACTER_ROOTS,
     TIMESTAMP_ROOTS,
@@ -39,7 +40,6 @@ from paimon_assets.engine.spec.types.data_types import (
 )
 
 INDEX_TYPE = "bitmap"
-DEFAULT_BLOCK_BYTES = 16 * 1024
 FLAT_VERSION = 1
 BLOCK_VERSION = 2
 _WIDTHS = {
@@ -76,7 +76,7 @@ class BitmapBuilder:
 
     data_type: DataType
     version: int = BLOCK_VERSION
-    block_bytes: int = DEFAULT_BLOCK_BYTES
+    block_bytes: int = BITMAP_BLOCK_SIZE.default
     _rows: int = 0
     _present: list[Numbers] = field(default_factory=list)
     _values: list[Any] = field(default_factory=list)

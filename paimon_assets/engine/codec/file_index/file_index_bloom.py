@@ -18,6 +18,7 @@ import pyarrow as pa
 from paimon_assets.engine.codec.file_index.file_index_values import equal_longs, to_longs
 from paimon_assets.engine.codec.hashing.xxhash64 import xxhash64
 from paimon_assets.engine.errors import FormatError
+from paimon_assets.engine.spec.options.all_options import BLOOM_FPP, BLOOM_ITEMS
 from paimon_assets.engine.spec.types.data_types import (
     BINARY_ROOTS,
     CHARACTER_ROOTS,
@@ -28,8 +29,6 @@ from paimon_assets.engine.spec.types.data_types import (
 )
 
 INDEX_TYPE = "bloom-filter"
-DEFAULT_ITEMS = 1_000_000
-DEFAULT_FPP = 0.1
 _TEXTS = CHARACTER_ROOTS | BINARY_ROOTS
 _ROOTS = (
     _TEXTS
@@ -57,9 +56,9 @@ class BloomBuilder:
     """
 
     data_type: DataType
-    items: int = DEFAULT_ITEMS
+    items: int = BLOOM_ITEMS.default
     """Distinct values expected; the filter's size follows from it alone."""
-    fpp: float = DEFAULT_FPP
+    fpp: float = BLOOM_FPP.default
     """Share of absent values that may be taken for present ones."""
     _bits: npt.NDArray[np.bool_] = field(init=False)
     _functions: int = field(init=False)

@@ -18,14 +18,21 @@ from typing import NoReturn
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.merge.engine_traits import ColumnRules, EngineTraits
 from paimon_assets.engine.spec.options.all_options import (
+    AGGREGATE_FUNCTION,
+    COUNT_LIMIT,
     DEFAULT_AGGREGATE_FUNCTION,
+    DISTINCT,
     IGNORE_DELETE,
+    IGNORE_RETRACT,
+    LIST_AGG_DELIMITER,
+    NESTED_KEY,
+    NESTED_KEY_NULLS,
+    NESTED_SEQUENCE,
     PARTIAL_UPDATE_REMOVE_ON_SEQUENCE_GROUP,
     SEQUENCE_FIELD,
+    TIME_FIELD,
+    NestedKeyNulls,
     Options,
-    column_option,
-    parse_bool,
-    parse_enum,
     parse_names,
 )
 from paimon_assets.engine.spec.schema.schema import TableSchema
@@ -41,12 +48,10 @@ from paimon_assets.engine.spec.types.data_types import (
 )
 
 _FIELDS, _GROUP = "fields.", ".sequence-group"
-_AGGREGATE = "aggregate-function"
 _NUMERIC = INTEGER_ROOTS | {TypeRoot.FLOAT, TypeRoot.DOUBLE, TypeRoot.DECIMAL}
 _UNORDERED = frozenset(
     {TypeRoot.MAP, TypeRoot.MULTISET, TypeRoot.ROW, TypeRoot.ARRAY, TypeRoot.VECTOR}
 ) | {TypeRoot.VARIANT, TypeRoot.BLOB}
-_NO_LIMIT = 2_147_483_647
 
 
 class AggregateFunction(StrEnum):
@@ -77,14 +82,6 @@ class AggregateFunction(StrEnum):
     PRIMARY_KEY = "primary-key"
 
 
-class NestedKeyNulls(StrEnum):
-    """The treatment of nested rows whose nested key holds a null."""
-
-    MERGE = "merge"
-    IGNORE = "ignore"
-    ERROR = "error"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldAggregation:
     """The aggregate function of one column, and its settings."""
@@ -102,7 +99,7 @@ class FieldAggregation:
     nested_key_nulls: NestedKeyNulls = NestedKeyNulls.MERGE
     nested_sequence: tuple[str, ...] = ()
     """Fields that order nested rows of one nested key."""
-    count_limit: int = _NO_LIMIT
+    count_limit: int = COUNT_LIMIT.default
     """Nested rows beyond this number are not added."""
     time_field: str = ""
     """Field of a map's values by which merge_map_with_keytime orders them."""
@@ -110,7 +107,7 @@ class FieldAggregation:
     @property
     def has_limit(self) -> bool:
         """Whether nested rows are limited at all."""
-        return self.count_limit < _NO_LIMIT
+        return self.count_limit < COUNT_LIMIT.default
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -252,8 +249,7 @@ def _groups(schema: TableSchema) -> Iterator[SequenceGroup]:
 
 def _named_function(options: Options, column: str) -> AggregateFunction | None:
     """Return the function an option names for a column; its own option before the default."""
-    own = column_option(column, _AGGREGATE, str, "", "Aggregate function of one column.")
-    name = options.get(own) or options.get(DEFAULT_AGGREGATE_FUNCTION)
+    name = options.get(AGGREGATE_FUNCTION.of(column)) or options.get(DEFAULT_AGGREGATE_FUNCTION)
     if not name:
         return None
     try:
@@ -272,35 +268,19 @@ def _aggregation(
 ) -> FieldAggregation:
     """Read the settings of one column's function, and check that it takes the column's type."""
     name = column.name
-
-    def names(option: str, description: str) -> tuple[str, ...]:
-        return options.get(column_option(name, option, parse_names, (), description))
-
     if function is AggregateFunction.FIRST_NOT_NULL_VALUE:
         function = AggregateFunction.FIRST_NON_NULL_VALUE
-    nulls = column_option(
-        name,
-        "nested-key-null-strategy",
-        parse_enum(NestedKeyNulls),
-        NestedKeyNulls.MERGE,
-        "What becomes of nested rows without a whole nested key.",
-    )
-    limit = column_option(name, "count-limit", int, _NO_LIMIT, "Most nested rows kept.")
-    time = column_option(name, "ts-field", str, "", "Field that orders the values of a key.")
-    flag = column_option(name, "distinct", parse_bool, False, "Keep each element once.")  # noqa: FBT003
-    ignore = column_option(name, "ignore-retract", parse_bool, False, "Ignore -U and -D.")  # noqa: FBT003
-    delimiter = column_option(name, "list-agg-delimiter", str, ",", "Between listed texts.")
     result = FieldAggregation(
         column=name,
         function=function,
-        ignore_retract=options.get(ignore),
-        delimiter=options.get(delimiter),
-        distinct=options.get(flag),
-        nested_key=names("nested-key", "Fields that identify a nested row."),
-        nested_key_nulls=options.get(nulls),
-        nested_sequence=names("nested-sequence-field", "Fields that order nested rows."),
-        count_limit=options.get(limit),
-        time_field=options.get(time),
+        ignore_retract=options.get(IGNORE_RETRACT.of(name)),
+        delimiter=options.get(LIST_AGG_DELIMITER.of(name)),
+        distinct=options.get(DISTINCT.of(name)),
+        nested_key=options.get(NESTED_KEY.of(name)),
+        nested_key_nulls=options.get(NESTED_KEY_NULLS.of(name)),
+        nested_sequence=options.get(NESTED_SEQUENCE.of(name)),
+        count_limit=options.get(COUNT_LIMIT.of(name)),
+        time_field=options.get(TIME_FIELD.of(name)),
     )
     taken, takes = _TAKES.get(function, ("every type", lambda _: True))
     if not takes(column.type):

@@ -6,6 +6,7 @@ Source: `org.apache.paimon.CoreOptions`.
 
 from paimon_assets.engine.spec.options.option import (
     Option,
+    Use,
     parse_bool,
     parse_duration_ms,
     parse_memory,
@@ -13,6 +14,19 @@ from paimon_assets.engine.spec.options.option import (
     parse_ratio,
 )
 
+NUM_LEVELS = Option(
+    "num-levels", int, 0, "Levels of the LSM tree; 0 = compaction trigger + 1.", use=Use.BOTH
+)
+COMPACTION_TRIGGER = Option(
+    "num-sorted-run.compaction-trigger",
+    int,
+    5,
+    "Sorted runs that start a compaction.",
+    use=Use.BOTH,
+)
+WRITE_ONLY = Option(
+    "write-only", parse_bool, False, "Whether another job compacts the table, and no writer does."
+)
 COMPACTION_SIZE_RATIO = Option(
     "compaction.size-ratio", int, 1, "Percent by which the next sorted run may be larger."
 )

@@ -1,4 +1,4 @@
-"""Options of files and rows: format and codec of each level, statistics, indexes, new columns.
+"""Options of files and rows: names, format and codec, statistics, indexes, new columns.
 
 `spec.options.all_options` lists them with all others.
 Source: `org.apache.paimon.CoreOptions`, `org.apache.paimon.fileindex.FileIndexOptions`,
@@ -7,7 +7,13 @@ Source: `org.apache.paimon.CoreOptions`, `org.apache.paimon.fileindex.FileIndexO
 
 from collections.abc import Mapping
 
-from paimon_assets.engine.spec.options.option import Option, parse_bool, parse_memory, parse_names
+from paimon_assets.engine.spec.options.option import (
+    Option,
+    Use,
+    parse_bool,
+    parse_memory,
+    parse_names,
+)
 
 
 def parse_levels(text: str) -> Mapping[int, str]:
@@ -38,6 +44,66 @@ def parse_share(text: str) -> float:
     return share
 
 
+FILE_FORMAT = Option("file.format", str.lower, "parquet", "Format of data files.")
+FILE_COMPRESSION = Option("file.compression", str.lower, "zstd", "Codec of data files.")
+FILE_COMPRESSION_ZSTD_LEVEL = Option(
+    "file.compression.zstd-level", int, 1, "Level of the zstd codec."
+)
+TARGET_FILE_SIZE = Option(
+    "target-file-size", parse_memory, 0, "Rolling size; 0 = 128 MB with, 256 MB without a key."
+)
+PARTITION_DEFAULT_NAME = Option(
+    "partition.default-name",
+    str,
+    "__DEFAULT_PARTITION__",
+    "Directory value of a null or blank partition value.",
+    use=Use.BOTH,
+)
+PARTITION_LEGACY_NAME = Option(
+    "partition.legacy-name",
+    parse_bool,
+    True,
+    "Whether DATE partitions are written as day numbers.",
+    use=Use.BOTH,
+)
+DATA_FILE_PREFIX = Option("data-file.prefix", str, "data-", "Prefix of data file names.")
+DATA_FILE_DIRECTORY = Option(
+    "data-file.path-directory",
+    str,
+    "",
+    "Directory between the table and its partitions.",
+    use=Use.BOTH,
+)
+DATA_FILE_EXTERNAL_PATHS: Option[tuple[str, ...]] = Option(
+    "data-file.external-paths",
+    parse_names,
+    (),
+    "Directories outside the table that its own data files may lie in.",
+)
+INDEX_FILE_IN_DATA_DIRECTORY = Option(
+    "index-file-in-data-file-dir",
+    parse_bool,
+    False,
+    "Whether index files lie in the directory of their bucket.",
+    use=Use.BOTH,
+)
+STATS_MODE = Option(
+    "metadata.stats-mode", str.lower, "truncate(16)", "none, counts, truncate(n) or full."
+)
+
+
+COLUMN_STATS_MODE = Option(
+    "fields.<column>.stats-mode",
+    str.lower,
+    "",
+    "Statistics of one column; empty is those of the table.",
+)
+ORC_LEGACY_LTZ = Option(
+    "orc.timestamp-ltz.legacy.type",
+    parse_bool,
+    True,
+    "Whether instants in ORC files are shifted by the zone of the process, as old Java did.",
+)
 FILE_FORMAT_PER_LEVEL: Option[Mapping[int, str]] = Option(
     "file.format.per.level",
     parse_levels,
@@ -102,7 +168,7 @@ ORC_DICTIONARY_THRESHOLD = Option(
     "ORC texts are stored as a dictionary if it has at most this share of their number.",
 )
 FILE_INDEX_READ_ENABLED = Option(
-    "file-index.read.enabled", parse_bool, True, "Whether file indexes are looked at."
+    "file-index.read.enabled", parse_bool, True, "Whether file indexes are looked at.", use=Use.READ
 )
 FILE_INDEX_IN_MANIFEST_THRESHOLD = Option(
     "file-index.in-manifest-threshold",
@@ -124,31 +190,30 @@ WRITE_MERGE_SCHEMA_TYPE_WIDENING = Option(
     False,
     "Whether merging schemas also widens the types of columns.",
 )
-
-
-def file_index_columns(index_type: str) -> Option[tuple[str, ...]]:
-    """`file-index.<type>.columns`: the columns that have an index of this type."""
-    return Option(f"file-index.{index_type}.columns", parse_names, (), "Columns to index.")
-
-
-def bloom_items(column: str, default: int) -> Option[int]:
-    """`file-index.bloom-filter.<column>.items`: distinct values expected in a file."""
-    key = f"file-index.bloom-filter.{column}.items"
-    return Option(key, parse_positive, default, "Distinct values expected in a file.")
-
-
-def bloom_fpp(column: str, default: float) -> Option[float]:
-    """`file-index.bloom-filter.<column>.fpp`: share of absent values taken for present ones."""
-    key = f"file-index.bloom-filter.{column}.fpp"
-    return Option(key, parse_share, default, "Share of absent values taken for present ones.")
-
-
-def bitmap_version(column: str, default: int) -> Option[int]:
-    """`file-index.bitmap.<column>.version`: 1 flat, 2 in blocks."""
-    return Option(f"file-index.bitmap.{column}.version", int, default, "Layout: 1 or 2.")
-
-
-def bitmap_block_size(column: str, default: int) -> Option[int]:
-    """`file-index.bitmap.<column>.index-block-size`: bytes of one block of keys."""
-    key = f"file-index.bitmap.{column}.index-block-size"
-    return Option(key, parse_memory, default, "Bytes of one block of keys.")
+FILE_INDEX_COLUMNS: Option[tuple[str, ...]] = Option(
+    "file-index.<type>.columns",
+    parse_names,
+    (),
+    "Columns with an index: bloom-filter, bitmap, bsi.",
+)
+BLOOM_ITEMS = Option(
+    "file-index.bloom-filter.<column>.items",
+    parse_positive,
+    1_000_000,
+    "Distinct values expected in a file.",
+)
+BLOOM_FPP = Option(
+    "file-index.bloom-filter.<column>.fpp",
+    parse_share,
+    0.1,
+    "Share of absent values taken for present ones.",
+)
+BITMAP_VERSION = Option(
+    "file-index.bitmap.<column>.version", int, 2, "Layout: 1 flat, 2 in blocks."
+)
+BITMAP_BLOCK_SIZE = Option(
+    "file-index.bitmap.<column>.index-block-size",
+    parse_memory,
+    16 * 1024,
+    "Bytes of one block of keys.",
+)

@@ -7,8 +7,8 @@ Source: `org.apache.paimon.options.ConfigOption`, `MemorySize`, `TimeUtils`.
 import datetime as dt
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from enum import Enum
+from dataclasses import dataclass, replace
+from enum import Enum, StrEnum
 from typing import Generic, TypeVar
 from zoneinfo import ZoneInfo
 
@@ -19,7 +19,16 @@ _EPOCH = dt.datetime.fromtimestamp(0, dt.UTC)
 T = TypeVar("T")
 E = TypeVar("E", bound=Enum)
 
+_PLACE = re.compile("<[a-z]+>")
 _EXPECTED: dict[object, str] = {int: "expected a whole number", float: "expected a number"}
+
+
+class Use(StrEnum):
+    """Who obeys an option: reads, or what writes, commits, compacts and expires."""
+
+    READ = "read"
+    WRITE = "write"
+    BOTH = "both"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +40,11 @@ class Option(Generic[T]):
     default: T
     description: str
     fallback_keys: tuple[str, ...] = ()
+    use: Use = Use.WRITE
+
+    def of(self, name: str) -> "Option[T]":
+        """Return this option of one column, where the key is a pattern, as `fields.<column>.x`."""
+        return replace(self, key=_PLACE.sub(lambda _: name, self.key))
 
 
 class Options:

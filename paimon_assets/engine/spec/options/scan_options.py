@@ -1,4 +1,4 @@
-"""Options that say what a read sees: a moment of the table, or what changed between two.
+"""Options that say what a read sees: a moment of the table, what changed between two, a branch.
 
 `spec.options.all_options` lists them with all others.
 Source: `org.apache.paimon.CoreOptions`.
@@ -8,9 +8,11 @@ from enum import StrEnum
 
 from paimon_assets.engine.spec.options.option import (
     Option,
+    Use,
     parse_bool,
     parse_duration_ms,
     parse_enum,
+    parse_memory,
     parse_moment_ms,
     parse_moments_ms,
     parse_pair,
@@ -43,18 +45,39 @@ class IncrementalMode(StrEnum):
     DIFF = "diff"
 
 
+READ_BATCH_SIZE = Option(
+    "read.batch-size", int, 131_072, "Rows of one batch when merging.", use=Use.BOTH
+)
+SPLIT_TARGET_SIZE = Option(
+    "source.split.target-size", parse_memory, 128 * 1024 * 1024, "Bytes of one split.", use=Use.READ
+)
+SPLIT_OPEN_FILE_COST = Option(
+    "source.split.open-file-cost",
+    parse_memory,
+    4 * 1024 * 1024,
+    "Bytes one more file of a split counts at least.",
+    use=Use.BOTH,
+)
+BRANCH = Option("branch", str, "main", "Branch to work on.", use=Use.BOTH)
+SCAN_FALLBACK_BRANCH = Option(
+    "scan.fallback-branch", str, "", "Branch to take partitions from that main lacks.", use=Use.READ
+)
+SCAN_PRIMARY_BRANCH = Option(
+    "scan.primary-branch", str, "", "Branch to take partitions from before main's.", use=Use.READ
+)
 SCAN_MODE = Option(
     "scan.mode",
     parse_enum(ScanMode),
     ScanMode.DEFAULT,
     "Which state a read starts from; the default follows from the other options.",
     ("log.scan",),
+    use=Use.READ,
 )
 SCAN_SNAPSHOT_ID: Option[int | None] = Option(
-    "scan.snapshot-id", int, None, "Snapshot to read the table as of."
+    "scan.snapshot-id", int, None, "Snapshot to read the table as of.", use=Use.READ
 )
 SCAN_TAG_NAME: Option[str | None] = Option(
-    "scan.tag-name", str, None, "Tag to read the table as of."
+    "scan.tag-name", str, None, "Tag to read the table as of.", use=Use.READ
 )
 SCAN_TIMESTAMP_MILLIS: Option[int | None] = Option(
     "scan.timestamp-millis",
@@ -62,51 +85,73 @@ SCAN_TIMESTAMP_MILLIS: Option[int | None] = Option(
     None,
     "Epoch milliseconds to read the table as of.",
     ("log.scan.timestamp-millis",),
+    use=Use.READ,
 )
 SCAN_TIMESTAMP: Option[int | None] = Option(
-    "scan.timestamp", parse_moment_ms, None, "Time to read the table as of; UTC without an offset."
+    "scan.timestamp",
+    parse_moment_ms,
+    None,
+    "Time to read the table as of; UTC without an offset.",
+    use=Use.READ,
 )
 SCAN_WATERMARK: Option[int | None] = Option(
-    "scan.watermark", int, None, "Read the first snapshot whose watermark is not below this."
+    "scan.watermark",
+    int,
+    None,
+    "Read the first snapshot whose watermark is not below this.",
+    use=Use.READ,
 )
 SCAN_VERSION: Option[str | None] = Option(
-    "scan.version", str, None, "Tag to read, else 'watermark-' and a watermark, else a snapshot id."
+    "scan.version",
+    str,
+    None,
+    "Tag to read, else 'watermark-' and a watermark, else a snapshot id.",
+    use=Use.READ,
 )
 INCREMENTAL_BETWEEN: Option[tuple[str, str] | None] = Option(
     "incremental-between",
     parse_pair,
     None,
     "Two snapshot ids or tags: read what changed after the first, up to the second.",
+    use=Use.READ,
 )
 INCREMENTAL_BETWEEN_TIMESTAMP: Option[tuple[int, int] | None] = Option(
     "incremental-between-timestamp",
     parse_moments_ms,
     None,
     "Two times: read what was committed after the first, up to the second.",
+    use=Use.READ,
 )
 INCREMENTAL_BETWEEN_SCAN_MODE = Option(
     "incremental-between-scan-mode",
     parse_enum(IncrementalMode),
     IncrementalMode.AUTO,
     "What tells the changes: added files, changelog files, or the difference of both states.",
+    use=Use.READ,
 )
 SCAN_FILE_CREATION_TIME_MILLIS: Option[int | None] = Option(
-    "scan.file-creation-time-millis", int, None, "Read files made since only; refused."
+    "scan.file-creation-time-millis",
+    int,
+    None,
+    "Read files made since only; refused.",
+    use=Use.READ,
 )
 SCAN_CREATION_TIME_MILLIS: Option[int | None] = Option(
-    "scan.creation-time-millis", int, None, "Read what was made since only; refused."
+    "scan.creation-time-millis", int, None, "Read what was made since only; refused.", use=Use.READ
 )
 INCREMENTAL_TO_AUTO_TAG: Option[str | None] = Option(
     "incremental-to-auto-tag",
     str,
     None,
     "Read what changed between the automatic tag before this one and it; refused.",
+    use=Use.READ,
 )
 INCREMENTAL_BETWEEN_TAG_TO_SNAPSHOT = Option(
     "incremental-between-tag-to-snapshot",
     parse_bool,
     False,
     "Read the changes between the snapshots of two tags, not the difference; refused.",
+    use=Use.READ,
 )
 CONSUMER_EXPIRATION_TIME: Option[int | None] = Option(
     "consumer.expiration-time",

@@ -1,11 +1,71 @@
-"""Options of writers: dynamic and postponed buckets, changelog files.
+"""Options of writers: buckets, fixed, dynamic and postponed; changelog files.
 
 `spec.options.all_options` lists them with all others.
 Source: `org.apache.paimon.CoreOptions`.
 """
 
-from paimon_assets.engine.spec.options.option import Option, parse_bool, parse_memory
+from enum import StrEnum
 
+from paimon_assets.engine.spec.options.option import (
+    Option,
+    Use,
+    parse_bool,
+    parse_enum,
+    parse_memory,
+    parse_names,
+)
+
+
+class BucketFunctionType(StrEnum):
+    """How bucket keys become bucket numbers."""
+
+    DEFAULT = "default"
+    MOD = "mod"
+    HIVE = "hive"
+
+
+class ChangelogProducer(StrEnum):
+    """Who writes changelog files."""
+
+    NONE = "none"
+    INPUT = "input"
+    FULL_COMPACTION = "full-compaction"
+    LOOKUP = "lookup"
+
+
+BUCKET = Option(
+    "bucket", int, -1, "Number of buckets; -1 unaware or dynamic, -2 postpone.", use=Use.BOTH
+)
+BUCKET_KEY: Option[tuple[str, ...]] = Option(
+    "bucket-key", parse_names, (), "Columns hashed into the bucket number.", use=Use.BOTH
+)
+BUCKET_FUNCTION = Option(
+    "bucket-function.type",
+    parse_enum(BucketFunctionType),
+    BucketFunctionType.DEFAULT,
+    "Function from bucket key to bucket number.",
+    use=Use.BOTH,
+)
+WRITE_BUFFER_SIZE = Option(
+    "write-buffer-size",
+    parse_memory,
+    256 * 1024 * 1024,
+    "Bytes of rows buffered before a sorted file is written.",
+)
+CHANGELOG_PRODUCER = Option(
+    "changelog-producer",
+    parse_enum(ChangelogProducer),
+    ChangelogProducer.NONE,
+    "Who writes changelog files.",
+    use=Use.BOTH,
+)
+POSTPONE_MERGE_ON_READ = Option(
+    "postpone.merge-on-read",
+    parse_bool,
+    False,
+    "Reads see rows that wait for a bucket.",
+    use=Use.READ,
+)
 DYNAMIC_BUCKET_TARGET_ROWS = Option(
     "dynamic-bucket.target-row-num", int, 2_000_000, "Keys a dynamic bucket takes before the next."
 )

@@ -28,7 +28,8 @@ from paimon_assets.engine.data.merge.records import (
     run_starts,
 )
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.merge.merge_rules import FieldAggregation, NestedKeyNulls
+from paimon_assets.engine.spec.merge.merge_rules import FieldAggregation
+from paimon_assets.engine.spec.options.all_options import NestedKeyNulls
 
 
 def nested_updated(values: Array, segments: Segments, settings: FieldAggregation) -> Array:

@@ -28,11 +28,11 @@ from paimon_assets.engine.codec.file_index.file_index_bloom import BloomBuilder,
 from paimon_assets.engine.codec.file_index.file_index_bsi import BsiBuilder, is_indexed_by_bsi
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.options.file_options import (
-    bitmap_block_size,
-    bitmap_version,
-    bloom_fpp,
-    bloom_items,
-    file_index_columns,
+    BITMAP_BLOCK_SIZE,
+    BITMAP_VERSION,
+    BLOOM_FPP,
+    BLOOM_ITEMS,
+    FILE_INDEX_COLUMNS,
 )
 from paimon_assets.engine.spec.options.option import Option, Options
 from paimon_assets.engine.spec.schema.schema import TableSchema
@@ -74,7 +74,7 @@ class FileIndexPlan:
         builders: dict[tuple[str, str], NewBuilder] = {}
         options = schema.typed_options
         for index_type, (is_indexed, new_builder) in _INDEX_TYPES.items():
-            option = file_index_columns(index_type)
+            option = FILE_INDEX_COLUMNS.of(index_type)
             for name in options.get(option):
                 if name.endswith("]"):
                     logger.warning("no file index of a map's key is written: %s", name)
@@ -108,13 +108,13 @@ def _unindexable(
 
 
 def _bloom(field: DataField, options: Options) -> NewBuilder:
-    items = options.get(bloom_items(field.name, file_index_bloom.DEFAULT_ITEMS))
-    fpp = options.get(bloom_fpp(field.name, file_index_bloom.DEFAULT_FPP))
+    items = options.get(BLOOM_ITEMS.of(field.name))
+    fpp = options.get(BLOOM_FPP.of(field.name))
     return lambda: BloomBuilder(data_type=field.type, items=items, fpp=fpp)
 
 
 def _bitmap(field: DataField, options: Options) -> NewBuilder:
-    option = bitmap_version(field.name, file_index_bitmap.BLOCK_VERSION)
+    option = BITMAP_VERSION.of(field.name)
     version = options.get(option)
     if version not in (file_index_bitmap.FLAT_VERSION, file_index_bitmap.BLOCK_VERSION):
         raise InvalidInputError(
@@ -122,8 +122,7 @@ def _bitmap(field: DataField, options: Options) -> NewBuilder:
             kind="option-value",
             details={"option": option.key},
         )
-    size = bitmap_block_size(field.name, file_index_bitmap.DEFAULT_BLOCK_BYTES)
-    block_bytes = options.get(size)
+    block_bytes = options.get(BITMAP_BLOCK_SIZE.of(field.name))
     return lambda: BitmapBuilder(data_type=field.type, version=version, block_bytes=block_bytes)
 
 

@@ -20,7 +20,7 @@ from paimon_assets.engine.codec.arrow.arrow_values import internals
 from paimon_assets.engine.codec.rows.binary_row import serialize_row
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.metadata.simple_stats import EMPTY_STATS, SimpleStats
-from paimon_assets.engine.spec.options.all_options import STATS_MODE, Options, column_stats_mode
+from paimon_assets.engine.spec.options.all_options import COLUMN_STATS_MODE, STATS_MODE, Options
 from paimon_assets.engine.spec.options.file_options import (
     STATS_KEEP_FIRST_COLUMNS,
     STATS_MODE_PER_LEVEL,
@@ -92,7 +92,7 @@ def stats_modes(
     first = options.get(STATS_KEEP_FIRST_COLUMNS)
     modes = []
     for number, column in enumerate(fields):
-        own = options.get(column_stats_mode(column.name))
+        own = options.get(COLUMN_STATS_MODE.of(column.name))
         kept = default if first < 0 or number < first else _NONE
         modes.append(parse_stats_mode(own) if own else kept)
     return tuple(modes)

@@ -1,0 +1,196 @@
+"""Options of merging: how records of one key become one row, and which comes last.
+
+Source: `org.apache.paimon.CoreOptions`.
+"""
+
+from enum import StrEnum
+
+from paimon_assets.engine.spec.options.option import (
+    Option,
+    Use,
+    parse_bool,
+    parse_enum,
+    parse_names,
+)
+
+
+class MergeEngine(StrEnum):
+    """How records of one key become one row."""
+
+    DEDUPLICATE = "deduplicate"
+    PARTIAL_UPDATE = "partial-update"
+    AGGREGATION = "aggregation"
+    FIRST_ROW = "first-row"
+
+
+class SortOrder(StrEnum):
+    """Whether the largest or the smallest sequence value wins."""
+
+    ASCENDING = "ascending"
+    DESCENDING = "descending"
+
+
+class SequencePadding(StrEnum):
+    """One step of `sequence.auto-padding`."""
+
+    ROW_KIND_FLAG = "row-kind-flag"
+    SECOND_TO_MICRO = "second-to-micro"
+    MILLIS_TO_MICRO = "millis-to-micro"
+
+
+class PaddingLayout(StrEnum):
+    """Where the padded number lives; see ARCHITECTURE, "sequence padding"."""
+
+    SEQUENCE_FIELD = "sequence-field"
+    """In `_SEQUENCE_NUMBER`, beside a `sequence.field` that every Paimon engine compares first."""
+    SEQUENCE_NUMBER = "sequence-number"
+    """In `_SEQUENCE_NUMBER` only; the column is named by `sequence.padding-field`."""
+
+
+class NestedKeyNulls(StrEnum):
+    """What becomes of nested rows whose nested key holds a null."""
+
+    MERGE = "merge"
+    IGNORE = "ignore"
+    ERROR = "error"
+
+
+def parse_paddings(text: str) -> tuple[SequencePadding, ...]:
+    """Parse the comma list of padding steps, applied left to right; blanks are trimmed."""
+    parse = parse_enum(SequencePadding)
+    return tuple(parse(item) for item in text.split(","))
+
+
+MERGE_ENGINE = Option(
+    "merge-engine",
+    parse_enum(MergeEngine),
+    MergeEngine.DEDUPLICATE,
+    "How records of one key become one row; of first-row, new rows are seen once compacted.",
+    use=Use.BOTH,
+)
+SEQUENCE_FIELD: Option[tuple[str, ...]] = Option(
+    "sequence.field",
+    parse_names,
+    (),
+    "Columns compared, in order, before the sequence number.",
+    use=Use.BOTH,
+)
+SEQUENCE_SORT_ORDER = Option(
+    "sequence.field.sort-order",
+    parse_enum(SortOrder),
+    SortOrder.ASCENDING,
+    "Whether the largest or the smallest sequence value wins.",
+    use=Use.BOTH,
+)
+SNAPSHOT_ORDERING = Option(
+    "sequence.snapshot-ordering",
+    parse_bool,
+    False,
+    "Of two records of one key, the one of the later snapshot wins.",
+    use=Use.BOTH,
+)
+SEQUENCE_AUTO_PADDING: Option[tuple[SequencePadding, ...]] = Option(
+    "sequence.auto-padding",
+    parse_paddings,
+    (),
+    "Steps that pad the sequence field into a unique number; see `spec.sequence_padding`.",
+)
+SEQUENCE_PADDING_LAYOUT = Option(
+    "sequence.padding.layout",
+    parse_enum(PaddingLayout),
+    PaddingLayout.SEQUENCE_FIELD,
+    "Whether other engines see the sequence field, or only the padded number.",
+)
+SEQUENCE_PADDING_FIELD = Option(
+    "sequence.padding-field", str, "", "Column padded under the layout sequence-number."
+)
+SEQUENCE_PADDING_LEGACY_OVERFLOW = Option(
+    "sequence.padding.legacy-overflow",
+    parse_bool,
+    False,
+    "Let padded numbers wrap around in 64 bits, as old Java did, instead of raising.",
+)
+ROWKIND_FIELD = Option("rowkind.field", str, "", "Column that holds +I, -U, +U or -D.")
+IGNORE_DELETE = Option(
+    "ignore-delete",
+    parse_bool,
+    False,
+    "Drop -U and -D when writing.",
+    ("first-row.ignore-delete", "deduplicate.ignore-delete", "partial-update.ignore-delete"),
+    use=Use.BOTH,
+)
+IGNORE_UPDATE_BEFORE = Option("ignore-update-before", parse_bool, False, "Drop -U when writing.")
+PARTIAL_UPDATE_REMOVE_ON_DELETE = Option(
+    "partial-update.remove-record-on-delete",
+    parse_bool,
+    False,
+    "Whether a -D removes the whole row of a partial-update table.",
+    use=Use.BOTH,
+)
+PARTIAL_UPDATE_REMOVE_ON_SEQUENCE_GROUP: Option[tuple[str, ...]] = Option(
+    "partial-update.remove-record-on-sequence-group",
+    parse_names,
+    (),
+    "Sequence fields of the groups whose -D removes the whole row.",
+    use=Use.BOTH,
+)
+AGGREGATION_REMOVE_ON_DELETE = Option(
+    "aggregation.remove-record-on-delete",
+    parse_bool,
+    False,
+    "Whether a -D removes the whole row of an aggregation table.",
+    use=Use.BOTH,
+)
+DEFAULT_AGGREGATE_FUNCTION = Option(
+    "fields.default-aggregate-function",
+    str,
+    "",
+    "Aggregate function of the columns that name none.",
+    use=Use.BOTH,
+)
+SEQUENCE_GROUP: Option[tuple[str, ...]] = Option(
+    "fields.<columns>.sequence-group",
+    parse_names,
+    (),
+    "Columns that these columns order.",
+    use=Use.BOTH,
+)
+AGGREGATE_FUNCTION = Option(
+    "fields.<column>.aggregate-function", str, "", "Aggregate function of one column.", use=Use.BOTH
+)
+IGNORE_RETRACT = Option(
+    "fields.<column>.ignore-retract", parse_bool, False, "Ignore -U and -D.", use=Use.BOTH
+)
+DISTINCT = Option(
+    "fields.<column>.distinct", parse_bool, False, "Keep each element once.", use=Use.BOTH
+)
+LIST_AGG_DELIMITER = Option(
+    "fields.<column>.list-agg-delimiter", str, ",", "Between listed texts.", use=Use.BOTH
+)
+NESTED_KEY: Option[tuple[str, ...]] = Option(
+    "fields.<column>.nested-key",
+    parse_names,
+    (),
+    "Fields that identify a nested row.",
+    use=Use.BOTH,
+)
+NESTED_KEY_NULLS = Option(
+    "fields.<column>.nested-key-null-strategy",
+    parse_enum(NestedKeyNulls),
+    NestedKeyNulls.MERGE,
+    "What becomes of nested rows without a whole nested key.",
+    use=Use.BOTH,
+)
+NESTED_SEQUENCE: Option[tuple[str, ...]] = Option(
+    "fields.<column>.nested-sequence-field",
+    parse_names,
+    (),
+    "Fields that order nested rows.",
+    use=Use.BOTH,
+)
+COUNT_LIMIT = Option(
+    "fields.<column>.count-limit", int, 2_147_483_647, "Most nested rows kept.", use=Use.BOTH
+)
+TIME_FIELD = Option(
+    "fields.<column>.ts-field", str, "", "Field that orders the values of a key.", use=Use.BOTH
+)

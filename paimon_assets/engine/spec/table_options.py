@@ -1,0 +1,62 @@
+"""Options that say of which kind a table is: what its files and their readers have to know.
+
+Source: `org.apache.paimon.CoreOptions`.
+"""
+
+from paimon_assets.engine.spec.options.option import Option, Use, parse_bool, parse_names
+
+TABLE_TYPE = Option(
+    "type", str.lower, "table", "Kind of the table, such as format-table.", use=Use.BOTH
+)
+ROW_TRACKING_ENABLED = Option(
+    "row-tracking.enabled", parse_bool, False, "Rows carry row ids.", use=Use.BOTH
+)
+DATA_EVOLUTION_ENABLED = Option(
+    "data-evolution.enabled",
+    parse_bool,
+    False,
+    "Files may hold some of the columns each.",
+    use=Use.BOTH,
+)
+DELETION_VECTORS_ENABLED = Option(
+    "deletion-vectors.enabled",
+    parse_bool,
+    False,
+    "Mark deleted rows instead of rewriting files; of keyed tables, new rows are seen once"
+    " compacted.",
+    use=Use.BOTH,
+)
+DELETION_VECTORS_MERGE_ON_READ = Option(
+    "deletion-vectors.merge-on-read",
+    parse_bool,
+    False,
+    "Whether batch reads of tables with deletion vectors see level-0 files too.",
+    use=Use.READ,
+)
+DELETION_VECTORS_MODIFIABLE = Option(
+    "deletion-vectors.modifiable", parse_bool, False, "Whether deletion vectors may be switched."
+)
+PK_CLUSTERING_OVERRIDE = Option(
+    "pk-clustering-override",
+    parse_bool,
+    False,
+    "Sort files by other columns than the key.",
+    use=Use.BOTH,
+)
+CHAIN_TABLE_ENABLED = Option(
+    "chain-table.enabled",
+    parse_bool,
+    False,
+    "Complete partitions from other branches.",
+    use=Use.READ,
+)
+BLOB_VIEW_FIELD: Option[tuple[str, ...]] = Option(
+    "blob-view-field", parse_names, (), "Columns whose values lie in other tables.", use=Use.READ
+)
+QUERY_AUTH_ENABLED = Option(
+    "query-auth.enabled",
+    parse_bool,
+    False,
+    "The catalog says which rows may be seen.",
+    use=Use.READ,
+)

@@ -1,0 +1,111 @@
+"""`docs/options.md`, made from the options by `make options`."""
+
+from enum import Enum
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+
+from paimon_assets.engine import spec
+from paimon_assets.engine.spec.options import file_options
+from paimon_assets.engine.spec.options import option as kinds
+from paimon_assets.engine.spec.options.option import Option
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "options.md"
+COMMAND = "make options"
+NO_TABLE_OPTIONS = {"catalog_options", "secret_options"}
+
+_TYPES: dict[object, str] = {
+    int: "integer",
+    float: "number",
+    str: "text",
+    str.lower: "text",
+    kinds.parse_bool: "true or false",
+    kinds.parse_memory: "size",
+    kinds.parse_duration_ms: "duration",
+    kinds.parse_ratio: "0 to 1",
+    kinds.parse_zone: "time zone",
+    kinds.parse_moment_ms: "time",
+    kinds.parse_moments_ms: "two times",
+    kinds.parse_pair: "two texts",
+    kinds.parse_names: "names",
+    file_options.parse_positive: "integer above 0",
+    file_options.parse_share: "above 0, below 1",
+}
+"""What parses → what people are shown; other parsers are called by what they parse."""
+_HEAD = f"""# Table options
+
+Every option this engine obeys; made from `engine/spec/*_options.py` by `{COMMAND}`.
+*Obeyed by*: reads; writes, with which go commits, compactions and maintenance; or both. A size is
+`128 mb`, a duration `10 s`, names are a comma list. Other keys are kept for the engines that know
+them; which Paimon features are supported says [supported.md](supported.md).
+"""
+
+
+def option_modules() -> list[ModuleType]:
+    """Return the modules that declare table options, by name."""
+    names = sorted(path.stem for path in Path(*spec.__path__).glob("*_options.py"))
+    return [
+        import_module(f"{spec.__name__}.{name}") for name in names if name not in NO_TABLE_OPTIONS
+    ]
+
+
+def declared(module: ModuleType) -> list[Option[object]]:
+    """Return the options of a module in its order."""
+    return [value for value in vars(module).values() if isinstance(value, Option)]
+
+
+def page() -> str:
+    """Return the text of `docs/options.md`."""
+    return _HEAD + "".join(map(_section, option_modules()))
+
+
+def _section(module: ModuleType) -> str:
+    title = module.__name__.rpartition(".")[2].removesuffix("_options").capitalize()
+    summary = (module.__doc__ or "").partition("\n")[0]
+    rows = "".join(map(_row, declared(module)))
+    return (
+        f"\n## {title}\n\n{summary}\n\n"
+        f"| key | type | default | meaning | obeyed by |\n|---|---|---|---|---|\n{rows}"
+    )
+
+
+def _row(option: Option[object]) -> str:
+    keys = " or ".join(f"`{key}`" for key in (option.key, *option.fallback_keys))
+    cells = (
+        keys,
+        _type(option),
+        _default(option),
+        option.description,
+        option.use,
+    )
+    return f"| {' | '.join(str(cell).replace('|', chr(92) + '|') for cell in cells)} |\n"
+
+
+def _type(option: Option[object]) -> str:
+    if isinstance(option.default, Enum):
+        return ", ".join(f"`{member.value}`" for member in type(option.default))
+    name = getattr(option.parse, "__name__", "")
+    return _TYPES.get(option.parse) or name.removeprefix("parse_").replace("_", " ")
+
+
+def _default(option: Option[object]) -> str:
+    match option.default:
+        case None | "" | () | {}:
+            return ""
+        case bool(value):
+            return str(value).lower()
+        case int(value) if option.parse is kinds.parse_memory:
+            return _with_unit(value, {"gb": 1024**3, "mb": 1024**2, "kb": 1024, "b": 1})
+        case int(value) if option.parse is kinds.parse_duration_ms:
+            return _with_unit(value, {"d": 86_400_000, "h": 3_600_000, "s": 1000, "ms": 1})
+        case value:
+            return f"`{value}`"
+
+
+def _with_unit(value: int, units: dict[str, int]) -> str:
+    fitting = (unit for unit, size in units.items() if value % size == 0)
+    return f"`{value // units[unit]} {unit}`" if value and (unit := next(fitting)) else "`0`"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")
