@@ -4,7 +4,7 @@ Source: `org.apache.paimon.schema.SchemaManager`.
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from paimon_assets.engine.codec.json.metadata_json import schema_from_json, schema_to_json
 from paimon_assets.engine.control.managers.snapshot_manager import SnapshotManager
@@ -19,6 +19,7 @@ from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.evolution.schema_change import SchemaChange
 from paimon_assets.engine.spec.evolution.schema_evolution import apply_changes, changes_nothing
 from paimon_assets.engine.spec.evolution.schema_validation import validate_schema
+from paimon_assets.engine.spec.option_rules import check_options, key_hints
 from paimon_assets.engine.spec.paths import SCHEMA_PREFIX, TablePaths
 from paimon_assets.engine.spec.schema.schema import Schema, TableSchema, first_table_schema
 
@@ -87,10 +88,12 @@ class SchemaManager:
 
         Raises:
             AlreadyExistsError: Somebody else created the table.
-            InvalidInputError: The schema breaks a rule (`spec.evolution.schema_validation`).
+            InvalidInputError: A rule of `spec.schema_validation` or `spec.option_rules` is broken.
         """
         first = first_table_schema(schema, time_millis=time_millis)
+        check_options(first, {})
         validate_schema(first)
+        self._warn_of_slips(first.options)
         if not self._file_io.publish(self._paths.schema(first.id), schema_to_json(first)):
             raise AlreadyExistsError(
                 f"Table '{self._paths.table}' exists already.",
@@ -148,6 +151,7 @@ class SchemaManager:
             if changes_nothing(newest, new):
                 return newest
             if self._published(new):
+                self._warn_of_slips(set(new.options) - set(newest.options))
                 return new
             logger.warning("table %s: lost the race for schema %d", self._paths.table, new.id)
         raise self._conflict(f"was changed by others {_MOST_TRIES} times meanwhile")
@@ -165,6 +169,16 @@ class SchemaManager:
             if stored == data:
                 return True
             raise
+
+    def _warn_of_slips(self, keys: Iterable[str]) -> None:
+        """Keys of others are kept; that one of them was to be one of ours can only be guessed."""
+        for key, known in key_hints(keys).items():
+            logger.warning(
+                "table %s: option '%s' is not known; did you mean '%s'?",
+                self._paths.table,
+                key,
+                known,
+            )
 
     def _missing(self, what: str) -> NotFoundError:
         return NotFoundError(

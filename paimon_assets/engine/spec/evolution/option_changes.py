@@ -10,7 +10,6 @@ from typing import NoReturn
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.options.all_options import (
     AGGREGATION_REMOVE_ON_DELETE,
-    ALL_OPTIONS,
     BLOB_VIEW_FIELD,
     BUCKET,
     BUCKET_FUNCTION,
@@ -66,7 +65,6 @@ IMMUTABLE_OPTIONS = frozenset(
 )
 """Fixed once something was committed."""
 
-_BY_KEY = {key: option for option in ALL_OPTIONS for key in (option.key, *option.fallback_keys)}
 _KEY_LISTS = frozenset({"partition", "primary-key"})
 _CLUSTERING_COLUMNS = "clustering.columns"
 _FIELDS = "fields."
@@ -154,18 +152,6 @@ def _check_always(key: str) -> None:
 def _check_mutable(key: str) -> None:
     if key in IMMUTABLE_OPTIONS:
         _refuse(key, "the table has been written to, with the value it has")
-
-
-def check_option_values(old: TableSchema, new: TableSchema) -> None:
-    """Refuse values that changed and that their option does not take.
-
-    Raises:
-        InvalidInputError: Names the option and the value (kind `option-value`).
-    """
-    for key, value in new.options.items():
-        option = _BY_KEY.get(key)
-        if option is not None and old.options.get(key) != value:
-            new.typed_options.get(option)
 
 
 def options_naming(options: Mapping[str, str], column: str) -> list[str]:

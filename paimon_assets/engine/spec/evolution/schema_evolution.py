@@ -24,7 +24,6 @@ from paimon_assets.engine.errors import (
 from paimon_assets.engine.spec.evolution.option_changes import (
     check_option_removed,
     check_option_set,
-    check_option_values,
     options_after_rename,
     options_naming,
 )
@@ -47,6 +46,7 @@ from paimon_assets.engine.spec.evolution.schema_change import (
     UpdateComment,
 )
 from paimon_assets.engine.spec.evolution.schema_validation import validate_schema
+from paimon_assets.engine.spec.option_rules import check_options
 from paimon_assets.engine.spec.options.all_options import (
     ADD_COLUMN_BEFORE_PARTITION,
     CAST_FLOAT_TO_BOOLEAN,
@@ -104,7 +104,7 @@ def apply_changes(
         version=CURRENT_SCHEMA_VERSION,
         unknown=old.unknown,
     )
-    check_option_values(old, new)
+    check_options(new, old.options)
     _check_named_columns(old, new)
     validate_schema(new)
     _check_defaults(old, new)

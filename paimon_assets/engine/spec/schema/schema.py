@@ -67,7 +67,7 @@ class Schema:
 
         Raises:
             FormatError: A type text does not parse.
-            InvalidInputError: `comments` names a column that does not exist.
+            InvalidInputError: A key or `comments` names a column that does not exist.
 
         >>> Schema.of({"id": "BIGINT", "name": "STRING"}, primary_keys=["id"]).fields[0].id
         0
@@ -76,6 +76,14 @@ class Schema:
         unknown = sorted(set(notes) - set(columns))
         if unknown:
             raise InvalidInputError(f"Comments name unknown columns: {', '.join(unknown)}.")
+        partition_keys, primary_keys = tuple(partition_keys), tuple(primary_keys)
+        for kind, names in (("Primary key", primary_keys), ("Partition", partition_keys)):
+            if missing := [name for name in names if name not in columns]:
+                raise InvalidInputError(
+                    f"{kind} column '{missing[0]}' is not a column of the table; it has"
+                    f" {', '.join(columns)}.",
+                    kind="schema",
+                )
         ids = iter(range(2**31))
         fields = []
         for name, column in columns.items():
@@ -91,8 +99,8 @@ class Schema:
             )
         return Schema(
             fields=tuple(fields),
-            partition_keys=tuple(partition_keys),
-            primary_keys=tuple(primary_keys),
+            partition_keys=partition_keys,
+            primary_keys=primary_keys,
             options=dict(options or {}),
             comment=comment,
         )

@@ -1,0 +1,230 @@
+"""What options take at the moment they are set, and which unknown keys look like a slip.
+
+Unknown keys are other engines' and are kept. Options that were set before, perhaps by others, are
+not judged again: only what changed is.
+Source: `org.apache.paimon.schema.SchemaValidation`.
+"""
+
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from difflib import get_close_matches
+from typing import Any, NoReturn
+
+from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.options.all_options import (
+    ALL_OPTIONS,
+    CHANGELOG_FILE_COMPRESSION,
+    CHANGELOG_FILE_FORMAT,
+    CHANGELOG_FILE_STATS_MODE,
+    CHANGELOG_NUM_RETAINED_MAX,
+    CHANGELOG_NUM_RETAINED_MIN,
+    CHANGELOG_PRODUCER,
+    COLUMN_STATS_MODE,
+    DATA_EVOLUTION_ENABLED,
+    DELETION_VECTORS_ENABLED,
+    FILE_COMPRESSION,
+    FILE_COMPRESSION_PER_LEVEL,
+    FILE_FORMAT,
+    FILE_FORMAT_PER_LEVEL,
+    FILE_INDEX_COLUMNS,
+    ROW_TRACKING_ENABLED,
+    SNAPSHOT_EXPIRE_LIMIT,
+    SNAPSHOT_NUM_RETAINED_MAX,
+    SNAPSHOT_NUM_RETAINED_MIN,
+    STATS_MODE,
+    STATS_MODE_PER_LEVEL,
+    ChangelogProducer,
+    Option,
+    Options,
+    parse_names,
+)
+from paimon_assets.engine.spec.schema.schema import TableSchema
+
+_FORMATS = (
+    *("parquet", "orc", "avro"),
+    *("csv", "json", "text", "lance", "vortex", "mosaic", "blob"),  # only others write these
+)
+_CODECS = (
+    *("zstd", "snappy", "gzip", "lz4", "brotli", "none"),
+    *("bzip2", "deflate", "lz4_raw", "lzo", "null", "uncompressed", "xz", "zlib", ""),
+)
+_STATS = re.compile(r"none|counts|full|truncate\(0*[1-9]\d*\)|")
+_RETAINED: Mapping[Option[Any], Option[int]] = {
+    SNAPSHOT_NUM_RETAINED_MIN: SNAPSHOT_NUM_RETAINED_MIN,
+    SNAPSHOT_NUM_RETAINED_MAX: SNAPSHOT_NUM_RETAINED_MAX,
+    SNAPSHOT_EXPIRE_LIMIT: SNAPSHOT_EXPIRE_LIMIT,
+    CHANGELOG_NUM_RETAINED_MIN: SNAPSHOT_NUM_RETAINED_MIN,
+    CHANGELOG_NUM_RETAINED_MAX: SNAPSHOT_NUM_RETAINED_MAX,
+}
+"""Numbers of at least 1 → the option that says them where they are not set."""
+_LEAST_AND_MOST = (
+    (SNAPSHOT_NUM_RETAINED_MIN, SNAPSHOT_NUM_RETAINED_MAX),
+    (CHANGELOG_NUM_RETAINED_MIN, CHANGELOG_NUM_RETAINED_MAX),
+)
+_FIELDS = "fields."
+
+
+def _one_of(names: Collection[str]) -> Callable[[str], str | None]:
+    def problem(text: str) -> str | None:
+        if text in names:
+            return None
+        close = get_close_matches(text, names, 1)
+        hint = f"; did you mean '{close[0]}'?" if close else ""
+        return f"expected one of {', '.join(filter(None, names))}{hint}"
+
+    return problem
+
+
+def _stats_problem(text: str) -> str | None:
+    return None if _STATS.fullmatch(text) else "expected none, counts, full or truncate(n)"
+
+
+_CHECKS: Mapping[str, Callable[[str], str | None]] = {
+    option.key: problem
+    for problem, options in (
+        (_one_of(_FORMATS), (FILE_FORMAT, CHANGELOG_FILE_FORMAT, FILE_FORMAT_PER_LEVEL)),
+        (
+            _one_of(_CODECS),
+            (FILE_COMPRESSION, CHANGELOG_FILE_COMPRESSION, FILE_COMPRESSION_PER_LEVEL),
+        ),
+        (
+            _stats_problem,
+            (STATS_MODE, CHANGELOG_FILE_STATS_MODE, STATS_MODE_PER_LEVEL, COLUMN_STATS_MODE),
+        ),
+    )
+    for option in options
+}
+"""Key of an option of texts → what is wrong with one of them, None if nothing."""
+
+_BY_KEY = {key: option for option in ALL_OPTIONS for key in (option.key, *option.fallback_keys)}
+_PATTERNS = tuple(option for option in ALL_OPTIONS if "<" in option.key)
+_OTHERS = frozenset({"compaction.max.file-num"})
+"""Keys of others that differ from one of ours as little as a slip does."""
+_SLIP = 2
+"""Most letters, all in one place, that a slip gets wrong."""
+
+
+def check_options(schema: TableSchema, old: Mapping[str, str]) -> None:
+    """Check the values of options that are set, each by itself and those that belong together.
+
+    Args:
+        schema: With its new options.
+        old: The options before; what is the same is not judged.
+
+    Raises:
+        InvalidInputError: Names the option, its value and what is expected (kind `option-value`).
+    """
+    new = schema.options
+    changed = {key for key in (*old, *new) if old.get(key) != new.get(key)}
+    for key in sorted(changed & set(new)):
+        _check_value(key, schema.typed_options)
+        _check_columns(key, schema)
+    _check_together(schema.typed_options, changed)
+
+
+def key_hints(options: Iterable[str]) -> dict[str, str]:
+    """Return the unknown keys that are a slip away from a known one → the known one.
+
+    >>> key_hints(["bucke", "my.own"])
+    {'bucke': 'bucket'}
+    """
+    unknown = (key for key in options if _declared(key) is None and key not in _OTHERS)
+    return {key: known for key in unknown for known in _candidates(key) if _is_slip(key, known)}
+
+
+def _named(key: str, pattern: Option[Any]) -> Option[Any]:
+    """Return the option of a pattern with the name that `key` has in the pattern's place."""
+    return pattern.of(key.removeprefix(pattern.key.partition("<")[0]).rpartition(".")[0])
+
+
+def _declared(key: str) -> tuple[Option[Any], Option[Any]] | None:
+    """Return the option of a key, with its column's name and as it is declared."""
+    if key in _BY_KEY:
+        return _BY_KEY[key], _BY_KEY[key]
+    pairs = ((_named(key, pattern), pattern) for pattern in _PATTERNS)
+    return next((pair for pair in pairs if pair[0].key == key), None)
+
+
+def _candidates(key: str) -> Iterator[str]:
+    yield from _BY_KEY
+    for pattern in _PATTERNS:
+        yield _named(key, pattern).key
+
+
+def _is_slip(key: str, known: str) -> bool:
+    given = key.lower().replace("_", "-")
+    start = _alike(given, known)
+    given, known = given[start:], known[start:]
+    return max(len(given), len(known)) - _alike(given[::-1], known[::-1]) <= _SLIP
+
+
+def _alike(one: str, other: str) -> int:
+    """Return how many letters two texts begin with alike."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
+
+
+def _refuse(message: str, key: str, **details: str) -> NoReturn:
+    raise InvalidInputError(
+        f"Table option {message}.", kind="option-value", details={"option": key, **details}
+    )
+
+
+def _check_value(key: str, options: Options) -> None:
+    found = _declared(key)
+    if found is None:
+        return
+    option, declared = found
+    value = options.get(option)
+    check = _CHECKS.get(declared.key)
+    for text in value.values() if isinstance(value, Mapping) else (value,):
+        if check is not None and (problem := check(text)):
+            _refuse(f"'{key}' has the value '{text}': {problem}", key)
+
+
+def _check_columns(key: str, schema: TableSchema) -> None:
+    """Refuse options of columns that are none: `fields.<a,b>.…` and the columns of an index."""
+    if key == _named(key, FILE_INDEX_COLUMNS).key:
+        names = [name.partition("[")[0] for name in parse_names(schema.options[key])]
+    elif key.startswith(_FIELDS) and key not in _BY_KEY:
+        whole = key.removeprefix(_FIELDS).rpartition(".")[0]
+        names = [whole] if whole in schema.by_name else [*parse_names(whole.partition(".")[0])]
+    else:
+        return
+    for name in names:
+        if name not in schema.by_name:
+            there = ", ".join(schema.field_names)
+            _refuse(f"'{key}' names column '{name}'; the table has {there}", key, column=name)
+
+
+def _check_together(options: Options, changed: set[str]) -> None:
+    limits = dict[Option[Any], int]()
+    for option, general in _RETAINED.items():
+        own: int | None = options.get(option)
+        limits[option] = options.get(general) if own is None else own
+        if option.key in changed and limits[option] < 1:
+            _refuse(f"'{option.key}' must be at least 1, but is {limits[option]}", option.key)
+    for least, most in _LEAST_AND_MOST:
+        related = {option.key for option in (least, most, _RETAINED[least], _RETAINED[most])}
+        if not related.isdisjoint(changed) and limits[least] > limits[most]:
+            _refuse(
+                f"'{least.key}' = {limits[least]} must not be above '{most.key}' = {limits[most]};"
+                " set both",
+                most.key,
+            )
+    producers = (ChangelogProducer.NONE, ChangelogProducer.INPUT, ChangelogProducer.LOOKUP)
+    if (
+        not changed.isdisjoint({DELETION_VECTORS_ENABLED.key, CHANGELOG_PRODUCER.key})
+        and options.get(DELETION_VECTORS_ENABLED)
+        and options.get(CHANGELOG_PRODUCER) not in producers
+    ):
+        _refuse(
+            f"'{DELETION_VECTORS_ENABLED.key}' goes with the changelog producers none, input and"
+            f" lookup, not with {options.get(CHANGELOG_PRODUCER)}",
+            DELETION_VECTORS_ENABLED.key,
+        )
+    evolves = DATA_EVOLUTION_ENABLED.key
+    if not changed.isdisjoint({evolves, ROW_TRACKING_ENABLED.key}) and (
+        options.get(DATA_EVOLUTION_ENABLED) and not options.get(ROW_TRACKING_ENABLED)
+    ):
+        _refuse(f"'{evolves}' needs '{ROW_TRACKING_ENABLED.key}' = true", evolves)
