@@ -1,6 +1,8 @@
+import sys
 from decimal import Decimal
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from paimon_assets.engine.embedded import EmbeddedExecutor
@@ -13,10 +15,12 @@ from paimon_assets.engine.spec.predicate.predicate import (
     IsNull,
     Or,
     StartsWith,
+    any_of,
     bind,
+    fields_of,
 )
 from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
-from paimon_assets.engine.table.read.where import parse_where
+from paimon_assets.engine.table.read.where import parse_expression, parse_where
 
 
 @pytest.mark.parametrize(
@@ -74,3 +78,110 @@ def test_a_float_column_holds_the_literal_it_was_written_with(new_catalog, text)
     rows = pa.table({"f": pa.array([0.1], pa.float32())})
     table.new_write_builder().write(rows, EmbeddedExecutor())
     assert table.new_read_builder().with_filter(text).to_arrow().num_rows == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("`order` = 1", "order"),
+        ("`a b` = 1", "a b"),
+        ("`a``b` = 1", "a`b"),
+        ('"Select" = 1', "Select"),
+        *((f"{word} = 1", word) for word in ("order", "group", "date", "user", "left", "index")),
+    ],
+)
+def test_columns_that_are_called_like_words_of_sql_are_found(text, name):
+    assert parse_where(text) == Comparison(name, CompareOp.EQ, 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("select = 1", "select"),
+        ("a = 1 and from = 2", "from"),
+        ("case = 1", "case"),
+        ("desc > 1", "desc"),
+        ("current_date = 1", "current_date"),
+    ],
+)
+def test_a_word_that_sql_needs_is_named_with_the_way_to_write_it(text, word):
+    with pytest.raises(InvalidInputError, match=rf"If '{word}' is a column, write `{word}`"):
+        parse_where(text)
+    found = parse_where(text.replace(word, f"`{word}`"))
+    assert word in fields_of(found)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "(" * 200 + "a = 1" + ")" * 200,
+        "not " * 2_000 + "a = 1",
+        "not (" * 40 + "a = 1" + ")" * 40,
+        "a = " + "- " * 2_000 + "1",
+    ],
+)
+def test_a_filter_that_nests_too_deep_is_refused(text):
+    with pytest.raises(InvalidInputError, match="nested") as found:
+        parse_where(text)
+    assert len(found.value.message) < 500
+
+
+def test_depth_is_counted_from_where_the_caller_stands():
+    def deeper(frames):
+        return parse_where("(" * 30 + "a = 1" + ")" * 30) if not frames else deeper(frames - 1)
+
+    with pytest.raises(InvalidInputError, match="nested"):
+        deeper(sys.getrecursionlimit() - 200)
+
+
+def test_a_wide_filter_is_flat_and_reads(new_catalog):
+    table = new_catalog.create_table("db.t", Schema.of({"a": "INT"}))
+    table.new_write_builder().write(pa.table({"a": pa.array([3, 6_000], pa.int32())}))
+    either = " or ".join(f"a = {number}" for number in range(2_000))
+    every = " and ".join(f"a <> {number}" for number in range(2_000))
+    assert len(parse_where(either).children) == 2_000
+    assert table.new_read_builder().with_filter(either).to_arrow()["a"].to_pylist() == [3]
+    assert table.new_read_builder().with_filter(every).to_arrow()["a"].to_pylist() == [6_000]
+    assert table.new_read_builder().with_filter(f"not ({either})").to_arrow().num_rows == 1
+
+
+def test_twenty_thousand_alternatives_are_parsed():
+    found = parse_where(" or ".join(f"a={number}" for number in range(20_000)))
+    assert len(found.children) == 20_000
+
+
+def test_filters_that_are_joined_one_by_one_stay_flat(new_catalog):
+    table = new_catalog.create_table("db.t", Schema.of({"a": "INT"}))
+    found = Comparison("a", CompareOp.EQ, 0)
+    for number in range(1, 2_000):
+        found = any_of([found, Comparison("a", CompareOp.EQ, number)])
+    assert bind(found, table.schema) == found
+
+
+def test_a_deep_predicate_is_refused_where_it_is_bound():
+    schema = first_table_schema(Schema.of({"a": "INT"}), time_millis=0)
+    found = Comparison("a", CompareOp.EQ, 0)
+    for _ in range(5_000):
+        found = Or((And((found, IsNull("a"))), IsNull("a")))
+    with pytest.raises(InvalidInputError, match="nested"):
+        bind(found, schema)
+
+
+@pytest.mark.parametrize("given", [pc.field("id") == 1, ("id", "=", 1), 1, [("id", "=", 1)]])
+def test_a_filter_of_another_library_is_refused_with_the_way_to_write_it(new_catalog, given):
+    table = new_catalog.create_table("db.t", Schema.of({"id": "INT"}))
+    for take in (
+        table.new_read_builder().with_filter,
+        table.new_compaction_builder().with_filter,
+        table.new_row_change_builder().delete,
+    ):
+        with pytest.raises(InvalidInputError, match=r"a text such as .*price > 3"):
+            take(given)
+    with pytest.raises(InvalidInputError, match=r"a text such as .*price > 3"):
+        table.new_read_builder().with_filter(And((IsNull("id"), given))).to_arrow()
+
+
+def test_a_long_expression_is_refused_before_it_is_too_deep():
+    with pytest.raises(InvalidInputError, match="nested"):
+        parse_expression(" + ".join(["a"] * 500))
+    assert parse_expression(" + ".join(["a"] * 60))

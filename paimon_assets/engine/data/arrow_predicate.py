@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from functools import reduce
 from typing import Any, TypeAlias, assert_never
 
 import pyarrow as pa
@@ -59,11 +60,11 @@ def passing_rows(
     """
     match predicate:
         case And(children=children):
-            masks = [passing_rows(child, column_of, fields) for child in children]
-            return _fold(pc.and_, masks)
+            masks = (passing_rows(child, column_of, fields) for child in children)
+            return reduce(pc.and_, masks)
         case Or(children=children):
-            masks = [passing_rows(child, column_of, fields) for child in children]
-            return _fold(pc.or_, masks)
+            masks = (passing_rows(child, column_of, fields) for child in children)
+            return reduce(pc.or_, masks)
         case IsNull(field=name, negated=negated):
             column = column_of(name)
             return pc.is_valid(column) if negated else pc.is_null(column)
@@ -75,13 +76,6 @@ def passing_rows(
             return _membership(column_of(name), literals, fields[name], negated=negated)
         case _:
             assert_never(predicate)
-
-
-def _fold(join: Callable[[Any, Any], Any], masks: list[Mask]) -> Mask:
-    result = masks[0]
-    for mask in masks[1:]:
-        result = join(result, mask)
-    return result
 
 
 def _true(mask: Any) -> Mask:

@@ -37,7 +37,7 @@ def load_predicate(data: bytes) -> Predicate:
     members, _ = open_header(data, "predicate")
     try:
         return predicate_of(members["predicate"])
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise damaged("predicate", error) from error
 
 

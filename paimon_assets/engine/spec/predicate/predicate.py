@@ -77,6 +77,8 @@ class Or:
 
 Leaf = Comparison | In | IsNull | StartsWith
 Predicate = Leaf | And | Or
+MOST_DEPTH = 64
+"""Levels of a bound predicate: what walks one recurses that deep."""
 
 
 def equal(field: str, literal: Literal) -> Predicate:
@@ -102,9 +104,15 @@ def all_of(children: Iterable[Predicate | None]) -> Predicate | None:
 
 
 def any_of(children: Iterable[Predicate]) -> Predicate:
-    """Join predicates by OR."""
-    flat = tuple(children)
-    return flat[0] if len(flat) == 1 else Or(flat)
+    """Join predicates by OR.
+
+    >>> any_of([Or((IsNull("a"), IsNull("b"))), IsNull("c")]) == Or(tuple(map(IsNull, "abc")))
+    True
+    """
+    flat: list[Predicate] = []
+    for child in children:
+        flat.extend(child.children if isinstance(child, Or) else (child,))
+    return flat[0] if len(flat) == 1 else Or(tuple(flat))
 
 
 def conjuncts(predicate: Predicate | None) -> tuple[Predicate, ...]:
@@ -155,13 +163,36 @@ def bind(predicate: Predicate, schema: TableSchema) -> Predicate:
 
     Raises:
         NotFoundError: A column does not exist.
-        InvalidInputError: A literal cannot be a value of its column's type.
+        InvalidInputError: A literal cannot be a value of its column's type, a part is no predicate,
+            or they are nested deeper than `MOST_DEPTH`, for which recursion would not do.
     """
+    level: list[Predicate] = [predicate]
+    for _ in range(MOST_DEPTH):
+        level = [part for above in level if isinstance(above, And | Or) for part in above.children]
+        if not level:
+            return _bound(predicate, schema)
+    raise InvalidInputError(
+        f"The filter has ANDs and ORs nested deeper than {MOST_DEPTH}; join them side by side, as"
+        " `any_of` and `all_of` do.",
+        kind="where",
+    )
+
+
+def no_predicate(given: object) -> InvalidInputError:
+    """Build the error for something that is no filter, such as another library's."""
+    return InvalidInputError(
+        f"'{given}' ({type(given).__module__}.{type(given).__name__}) is no filter. Give a text"
+        " such as \"price > 3 AND dt IN ('2024-01-01')\", or a Predicate of engine.spec.predicate.",
+        kind="where",
+    )
+
+
+def _bound(predicate: Predicate, schema: TableSchema) -> Predicate:
     match predicate:
         case And(children=children):
-            return And(tuple(bind(child, schema) for child in children))
+            return And(tuple(_bound(child, schema) for child in children))
         case Or(children=children):
-            return Or(tuple(bind(child, schema) for child in children))
+            return Or(tuple(_bound(child, schema) for child in children))
         case Comparison(field=field, literal=literal):
             column = schema.column(field)
             return replace(predicate, literal=to_internal(literal, column.type, field))
@@ -182,4 +213,4 @@ def bind(predicate: Predicate, schema: TableSchema) -> Predicate:
                 )
             return predicate
         case _:
-            assert_never(predicate)
+            raise no_predicate(predicate)

@@ -49,7 +49,7 @@ from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.schema.special_fields import ROW_KIND, read_fields
 from paimon_assets.engine.spec.types.data_types import DataField
 from paimon_assets.engine.table.read.missing_files import explained_batches, explaining
-from paimon_assets.engine.table.read.where import parse_where
+from paimon_assets.engine.table.read.where import as_predicate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,8 +99,11 @@ class ReadBuilder:
 
         Args:
             predicate: A `Predicate`, or a text such as `price > 3 AND dt IN ('2024-01-01')`.
+
+        Raises:
+            InvalidInputError: Neither of them, or a text that is no filter (`where.parse_where`).
         """
-        parsed = parse_where(predicate) if isinstance(predicate, str) else predicate
+        parsed = None if predicate is None else as_predicate(predicate)
         return replace(self, predicate=all_of([self.predicate, parsed]))
 
     def with_options(self, options: Mapping[str, str]) -> "ReadBuilder":

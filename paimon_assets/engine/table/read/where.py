@@ -2,16 +2,21 @@
 
     price > 3 AND dt IN ('2024-01-01')     comparisons of a column with a literal, IN, BETWEEN,
                                            IS NULL, LIKE 'prefix%', AND, OR, NOT
+    `order` = 1 OR "a b" = 2               names that are no plain words
     coalesce(price, 0) * 1.1               columns, literals, + - * /, ||, coalesce, round
 
 sqlglot parses; nothing else is taken.
 """
 
+from collections.abc import Callable, Iterable
 from decimal import Decimal
-from typing import NoReturn
+from typing import ClassVar, NoReturn, TypeVar
 
 import sqlglot
+from sqlglot import Token, TokenType
 from sqlglot import expressions as exp
+from sqlglot.dialects.dialect import Dialect
+from sqlglot.errors import ParseError, SqlglotError
 
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.predicate.expression import (
@@ -33,6 +38,7 @@ from paimon_assets.engine.spec.predicate.predicate import (
     StartsWith,
     all_of,
     any_of,
+    no_predicate,
 )
 from paimon_assets.engine.spec.types.literals import Literal
 
@@ -60,8 +66,46 @@ _NEGATED = {
 }
 
 
+class _Sql(Dialect):
+    """sqlglot's own SQL, in which names may stand in backticks too, as in Spark."""
+
+    class Tokenizer(sqlglot.Tokenizer):
+        IDENTIFIERS: ClassVar[list[str | tuple[str, str]]] = ['"', "`"]
+
+
+_MOST_DEPTH = 30
+"""Parentheses and NOTs inside each other; sqlglot takes up to 26 Python frames for one of them."""
+_MOST_STEPS = 100
+"""Operators of an expression above each other: `a + b + c` is two."""
+_SHOWN = 200
+_PLAIN = frozenset({TokenType.VAR, TokenType.IDENTIFIER, TokenType.STRING, TokenType.NUMBER})
+_WORDS = frozenset(
+    {"and", "or", "not", "in", "is", "null", "like", "ilike", "any", "all", "between", "symmetric"}
+    | {"escape", "true", "false", "date", "time", "timestamp", "cast", "as"}
+)
+"""Words of SQL that stand in filters and expressions for themselves."""
+
+_Built = TypeVar("_Built")
+
+
+def as_predicate(given: Predicate | str) -> Predicate:
+    """Return a filter as people give it; it is not bound to a schema yet.
+
+    Raises:
+        InvalidInputError: Neither a text this engine takes nor a `Predicate`.
+    """
+    if isinstance(given, str):
+        return parse_where(given)
+    if isinstance(given, Predicate):
+        return given
+    raise no_predicate(given)
+
+
 def parse_where(text: str) -> Predicate:
     """Parse a filter; it is not bound to a schema yet.
+
+    Names that are no plain words stand in double quotes or backticks. ANDs and ORs may be as many
+    as memory takes; parentheses and NOTs lie at most 30 deep.
 
     Raises:
         InvalidInputError: Not a filter this engine takes; quotes the part.
@@ -70,11 +114,7 @@ def parse_where(text: str) -> Predicate:
     And(children=(Comparison(field='a', op=<CompareOp.GE: '>='>, literal=3), \
 IsNull(field='b', negated=True)))
     """
-    try:
-        tree = sqlglot.parse_one(text)
-    except sqlglot.errors.SqlglotError as error:
-        raise InvalidInputError(f"Cannot parse the filter '{text}'.", kind="where") from error
-    return _predicate(tree)
+    return _built(text, "filter", _predicate)
 
 
 def parse_expression(text: str) -> Expression:
@@ -87,13 +127,68 @@ def parse_expression(text: str) -> Expression:
     Operation(operator=<Operator.MULTIPLY: '*'>, operands=(ColumnValue(name='price'), \
 LiteralValue(value=2)))
     """
+    return _built(text, "expression", _shallow_expression)
+
+
+def _built(text: str, what: str, build: Callable[[exp.Expr], _Built]) -> _Built:
+    """Parse a text and build what it says; every error is typed and names the way out."""
+    kind = "where" if what == "filter" else what
+    words: list[Token] = []
     try:
-        tree = sqlglot.parse_one(text)
-    except sqlglot.errors.SqlglotError as error:
-        raise InvalidInputError(
-            f"Cannot parse the expression '{text}'.", kind="expression"
-        ) from error
-    return _expression(tree)
+        words = _Sql().tokenize(text)
+        if _depth(words) <= _MOST_DEPTH:
+            trees = _Sql().parser().parse(words, text)
+            if len(trees) != 1 or trees[0] is None:
+                raise ParseError(f"{len(trees)} statements")
+            return build(trees[0])
+    except RecursionError:
+        pass
+    except SqlglotError as error:
+        message = f"Cannot parse the {what} '{_short(text)}'.{_quoting(words)}"
+        raise InvalidInputError(message, kind=kind) from error
+    except InvalidInputError as error:
+        raise InvalidInputError(error.message + _quoting(words), kind=kind) from error
+    raise InvalidInputError(
+        f"The {what} '{_short(text)}' is nested too deep: at most {_MOST_DEPTH} parentheses and"
+        f" NOTs may lie inside each other, and {_MOST_STEPS} operators. Write many alternatives"
+        " as an IN, or as ORs side by side.",
+        kind=kind,
+    )
+
+
+def _depth(words: Iterable[Token]) -> int:
+    """Return how deep parentheses and NOTs lie inside each other, before anything recurses."""
+    deepest = 0
+    outer: list[int] = []
+    inside = 0
+    for word in words:
+        match word.token_type:
+            case TokenType.NOT:
+                inside += 1
+            case TokenType.L_PAREN:
+                outer.append(inside)
+                inside += 1
+            case TokenType.R_PAREN:
+                inside = outer.pop() if outer else 0
+            case TokenType.AND | TokenType.OR:
+                inside = outer[-1] + 1 if outer else 0
+            case _:
+                continue
+        deepest = max(deepest, inside)
+    return deepest
+
+
+def _quoting(words: Iterable[Token]) -> str:
+    """Return how to write a word of SQL that may have been meant as a column; or nothing."""
+    for word in words:
+        plain = word.token_type in _PLAIN or word.text.lower() in _WORDS
+        if not plain and word.text.isidentifier():
+            return f" If '{word.text}' is a column, write `{word.text}`: it is a word of SQL."
+    return ""
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
 _SOURCE = "source"
@@ -105,6 +200,15 @@ _OPERATORS = {
     exp.Div: Operator.DIVIDE,
     exp.DPipe: Operator.CONCAT,
 }
+
+
+def _shallow_expression(node: exp.Expr) -> Expression:
+    level = [node]
+    for _ in range(_MOST_STEPS):
+        level = [part for above in level for part in above.iter_expressions()]
+        if not level:
+            return _expression(node)
+    raise RecursionError
 
 
 def _expression(node: exp.Expr) -> Expression:
@@ -137,16 +241,16 @@ def _expression(node: exp.Expr) -> Expression:
 
 def _refused_value(node: exp.Expr) -> InvalidInputError:
     return InvalidInputError(
-        f"The expression part '{node.sql()}' is not supported; use columns, literals, + - * /, "
-        "||, COALESCE, ROUND.",
+        f"The expression part '{_short(node.sql())}' is not supported; use columns, literals, + - "
+        "* /, ||, COALESCE, ROUND.",
         kind="expression",
     )
 
 
 def _refuse(node: exp.Expr) -> NoReturn:
     raise InvalidInputError(
-        f"The filter part '{node.sql()}' is not supported; use comparisons of a column with a "
-        "literal, IN, BETWEEN, IS NULL, LIKE 'prefix%', AND, OR, NOT.",
+        f"The filter part '{_short(node.sql())}' is not supported; use comparisons of a column "
+        "with a literal, IN, BETWEEN, IS NULL, LIKE 'prefix%', AND, OR, NOT.",
         kind="where",
     )
 
@@ -156,10 +260,10 @@ def _predicate(node: exp.Expr) -> Predicate:  # noqa: PLR0911 - one a kind
         case exp.Paren():
             return _predicate(node.this)
         case exp.And():
-            joined = all_of([_predicate(node.left), _predicate(node.right)])
+            joined = all_of(map(_predicate, node.flatten()))
             return joined if joined is not None else _refuse(node)
         case exp.Or():
-            return any_of([_predicate(node.left), _predicate(node.right)])
+            return any_of(map(_predicate, node.flatten()))
         case exp.Not():
             return _negate(_predicate(node.this), node)
         case exp.In() if node.expressions:
@@ -213,7 +317,7 @@ def _negate(predicate: Predicate, node: exp.Expr) -> Predicate:
         case IsNull(field=field, negated=negated):
             return IsNull(field, negated=not negated)
         case And(children=children):
-            return Or(tuple(_negate(child, node) for child in children))
+            return any_of(_negate(child, node) for child in children)
         case Or(children=children):
             return And(tuple(_negate(child, node) for child in children))
         case _:

@@ -41,7 +41,7 @@ from paimon_assets.engine.spec.metadata.snapshot import (
     Snapshot,
 )
 from paimon_assets.engine.spec.predicate.predicate import Predicate, all_of, bind
-from paimon_assets.engine.table.read.where import parse_where
+from paimon_assets.engine.table.read.where import as_predicate
 from paimon_assets.engine.table.upkeep.clustering import cluster_unit
 from paimon_assets.engine.table.upkeep.postponed import waiting_tasks
 
@@ -188,7 +188,7 @@ class CompactionBuilder:
 
         Several filters are joined by AND.
         """
-        parsed = parse_where(predicate) if isinstance(predicate, str) else predicate
+        parsed = None if predicate is None else as_predicate(predicate)
         return replace(self, predicate=all_of([self.predicate, parsed]))
 
     def with_partition_idle_time(self, idle: dt.timedelta | None) -> "CompactionBuilder":

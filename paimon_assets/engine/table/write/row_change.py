@@ -47,7 +47,7 @@ from paimon_assets.engine.spec.predicate.expression import (
 )
 from paimon_assets.engine.spec.predicate.predicate import Predicate, bind, fields_of
 from paimon_assets.engine.spec.types.literals import Literal
-from paimon_assets.engine.table.read.where import parse_where
+from paimon_assets.engine.table.read.where import as_predicate
 from paimon_assets.engine.table.write.merge_source import (
     ArrowSource,
     MergeExecutor,
@@ -242,8 +242,7 @@ class RowChangeBuilder:
         return self._run(_Merge(source=source, keeps=not bound, inserts=inserts), bound, None)
 
     def _bound(self, where: Predicate | str) -> Predicate:
-        predicate = parse_where(where) if isinstance(where, str) else where
-        return bind(predicate, self.store.schema)
+        return bind(as_predicate(where), self.store.schema)
 
     def _committed(self) -> RowChangeOutcome | None:
         if self.commit_user is None or self.dry_run:
