@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
-from paimon_assets.engine.spec.predicate.predicate import CompareOp, Comparison, bind
+from paimon_assets.engine.spec.predicate.predicate import And, CompareOp, Comparison, Or, bind
 from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
 from tests.testkit.predicate_truth import truth
 
@@ -27,6 +27,12 @@ VALUES = {
 SCHEMA = first_table_schema(
     Schema.of({f"c{number}": text for number, text in enumerate(VALUES)}), time_millis=0
 )
+
+
+@pytest.mark.parametrize("join", [And, Or])
+def test_a_wide_filter_is_left_to_the_engine(join):
+    wide = join(tuple(Comparison("c4", CompareOp.NE, str(number)) for number in range(5_000)))
+    assert filters.to_column(bind(wide, SCHEMA), SCHEMA) is None
 
 
 @pytest.mark.spark

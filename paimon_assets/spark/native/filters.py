@@ -43,6 +43,8 @@ _SAME_ORDER = (
     | {TypeRoot.BOOLEAN, TypeRoot.DECIMAL, TypeRoot.DATE}
 )
 _MICROS = 6
+_MOST_PARTS = 200
+"""Conditions side by side: Spark nests them, and its stack ends before its memory."""
 
 
 def compares_as_spark(data_type: DataType) -> bool:
@@ -71,6 +73,8 @@ def to_column(predicate: Predicate, schema: TableSchema) -> Column | None:
     Columns are named as in the schema.
     """
     match predicate:
+        case And(children=children) | Or(children=children) if len(children) > _MOST_PARTS:
+            return None
         case And(children=children):
             return _joined([to_column(child, schema) for child in children], and_)
         case Or(children=children):
