@@ -36,8 +36,9 @@ _HEAD = f"""# Table options
 
 Every option this engine obeys; made from `engine/spec/*_options.py` by `{COMMAND}`.
 *Obeyed by*: reads; writes, with which go commits, compactions and maintenance; or both. A size is
-`128 mb`, a duration `10 s`, names are a comma list. Other keys are kept for the engines that know
-them; which Paimon features are supported says [supported.md](supported.md).
+`128 mb`, a duration `10 s`, names are a comma list. Values are judged when a table is created
+or altered. Other keys are kept for the engines that know them, with a warning where one looks like
+a slip of a key below. Which features of Paimon are supported says [supported.md](supported.md).
 """
 
 

@@ -157,7 +157,7 @@ def test_a_lost_index_file_is_named(catalog):
     ],
 )
 def test_a_wrong_index_option_is_named_before_anything_is_written(catalog, options, message):
-    table = table_of(catalog, **options)
+    table = table_of(catalog).copy(options)
     with pytest.raises(InvalidInputError, match=message) as caught:
         write(table, rows(3))
     assert caught.value.details["option"] in str(options)

@@ -363,7 +363,7 @@ def _spark_time(at):
         types.to_spark_schema(_schema({"t": "TIME"}).fields)
 
 
-EVOLVING = {"data-evolution.enabled": "true"}
+EVOLVING = {"row-tracking.enabled": "true", "data-evolution.enabled": "true"}
 REFUSALS: dict[str, Provocation] = {
     "table of `type` format-table": plan(type="format-table"),
     "catalog of another `metastore`": lambda at: open_catalog("/w", {"metastore": "rest"}),
