@@ -116,7 +116,10 @@ def draw_world(chance: Random) -> World:
     if producer != "none":
         options["changelog-producer"] = producer
     vectors = (
-        not postpones and producer != "input" and engine != "first-row" and chance.random() < 0.25
+        not postpones
+        and producer in ("none", "lookup")
+        and engine != "first-row"
+        and chance.random() < 0.25
     )
     if vectors:
         seen = chance.random() < 0.3
