@@ -3,7 +3,7 @@
 import pytest
 
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.option_rules import check_options, key_hints
+from paimon_assets.engine.spec.evolution.option_rules import check_options, key_hints
 from paimon_assets.engine.spec.options.all_options import ALL_OPTIONS
 from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
 

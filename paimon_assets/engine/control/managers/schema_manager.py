@@ -16,10 +16,10 @@ from paimon_assets.engine.errors import (
     StorageError,
 )
 from paimon_assets.engine.fileio.base import FileIO
+from paimon_assets.engine.spec.evolution.option_rules import check_options, key_hints
 from paimon_assets.engine.spec.evolution.schema_change import SchemaChange
 from paimon_assets.engine.spec.evolution.schema_evolution import apply_changes, changes_nothing
 from paimon_assets.engine.spec.evolution.schema_validation import validate_schema
-from paimon_assets.engine.spec.option_rules import check_options, key_hints
 from paimon_assets.engine.spec.paths import SCHEMA_PREFIX, TablePaths
 from paimon_assets.engine.spec.schema.schema import Schema, TableSchema, first_table_schema
 

@@ -27,6 +27,7 @@ from paimon_assets.engine.spec.evolution.option_changes import (
     options_after_rename,
     options_naming,
 )
+from paimon_assets.engine.spec.evolution.option_rules import check_options
 from paimon_assets.engine.spec.evolution.schema_change import (
     AddColumn,
     ColumnChange,
@@ -46,7 +47,6 @@ from paimon_assets.engine.spec.evolution.schema_change import (
     UpdateComment,
 )
 from paimon_assets.engine.spec.evolution.schema_validation import validate_schema
-from paimon_assets.engine.spec.option_rules import check_options
 from paimon_assets.engine.spec.options.all_options import (
     ADD_COLUMN_BEFORE_PARTITION,
     CAST_FLOAT_TO_BOOLEAN,

@@ -8,16 +8,16 @@ Source: `org.apache.paimon.CoreOptions`.
 
 # ruff: noqa: F403, F405 - the index hands on what it lists
 
-from paimon_assets.engine.spec.commit_options import *
-from paimon_assets.engine.spec.merge_options import *
+from paimon_assets.engine.spec.options.commit_options import *
 from paimon_assets.engine.spec.options.compaction_options import *
 from paimon_assets.engine.spec.options.file_options import *
 from paimon_assets.engine.spec.options.maintenance_options import *
+from paimon_assets.engine.spec.options.merge_options import *
 from paimon_assets.engine.spec.options.option import *
 from paimon_assets.engine.spec.options.scan_options import *
+from paimon_assets.engine.spec.options.schema_options import *
+from paimon_assets.engine.spec.options.table_options import *
 from paimon_assets.engine.spec.options.write_options import *
-from paimon_assets.engine.spec.schema_options import *
-from paimon_assets.engine.spec.table_options import *
 
 ALL_OPTIONS: tuple[Option[object], ...] = tuple(
     value for value in list(globals().values()) if isinstance(value, Option)

@@ -17,7 +17,7 @@ from paimon_assets.engine.spec.options.option import (
 
 
 class BucketFunctionType(StrEnum):
-    """How bucket keys become bucket numbers."""
+    """The function from bucket keys to bucket numbers."""
 
     DEFAULT = "default"
     MOD = "mod"
@@ -25,7 +25,7 @@ class BucketFunctionType(StrEnum):
 
 
 class ChangelogProducer(StrEnum):
-    """Who writes changelog files."""
+    """The writer of changelog files."""
 
     NONE = "none"
     INPUT = "input"

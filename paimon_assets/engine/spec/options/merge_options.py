@@ -15,7 +15,7 @@ from paimon_assets.engine.spec.options.option import (
 
 
 class MergeEngine(StrEnum):
-    """How records of one key become one row."""
+    """The merge engine: the way records of one key become one row."""
 
     DEDUPLICATE = "deduplicate"
     PARTIAL_UPDATE = "partial-update"
@@ -24,7 +24,7 @@ class MergeEngine(StrEnum):
 
 
 class SortOrder(StrEnum):
-    """Whether the largest or the smallest sequence value wins."""
+    """The order of sequence values: whether the largest or the smallest wins."""
 
     ASCENDING = "ascending"
     DESCENDING = "descending"
@@ -39,7 +39,7 @@ class SequencePadding(StrEnum):
 
 
 class PaddingLayout(StrEnum):
-    """Where the padded number lives; see ARCHITECTURE, "sequence padding"."""
+    """The place of the padded number; see ARCHITECTURE, "sequence padding"."""
 
     SEQUENCE_FIELD = "sequence-field"
     """In `_SEQUENCE_NUMBER`, beside a `sequence.field` that every Paimon engine compares first."""
@@ -48,7 +48,7 @@ class PaddingLayout(StrEnum):
 
 
 class NestedKeyNulls(StrEnum):
-    """What becomes of nested rows whose nested key holds a null."""
+    """The treatment of nested rows whose nested key holds a null."""
 
     MERGE = "merge"
     IGNORE = "ignore"
