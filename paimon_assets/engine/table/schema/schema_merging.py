@@ -57,21 +57,13 @@ def merged_with(store: FileStore, rows: pa.Schema) -> FileStore:
                 )
             except CommitConflictError:
                 newest = store.schemas.latest() or newest
-        store = store.with_schema(_with_options_of(store, newest))
+        store = store.with_schema(newest.with_dynamic_options(store.dynamic_options))
     raise CommitConflictError(
         f"Table '{store.label}' was changed by others {_MOST_TRIES} times while columns were added"
         " to it; write again.",
         kind="schema-conflict",
         details={"table": store.label},
     )
-
-
-def _with_options_of(store: FileStore, schema: TableSchema) -> TableSchema:
-    """Return a newer schema with the dynamic options the table was opened with."""
-    stored = store.schemas.schema(store.schema.id).options
-    options = store.schema.options
-    dynamic = {key: value for key, value in options.items() if stored.get(key) != value}
-    return schema.with_dynamic_options(dynamic) if dynamic else schema
 
 
 def merging_changes(schema: TableSchema, rows: pa.Schema, *, table: str) -> Sequence[SchemaChange]:

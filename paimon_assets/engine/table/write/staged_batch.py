@@ -119,7 +119,7 @@ def unstage(store: FileStore, batch: StagedBatch) -> None:
         logger.warning("table %s: branch '%s' is left", store.label, batch.branch, exc_info=True)
 
 
-def drop_staged(store: FileStore, *, before_millis: int) -> list[str]:
+def drop_audited(store: FileStore, *, before_millis: int) -> list[str]:
     """Drop the branches of batches that were staged before a time; return their names.
 
     Their files become orphans.
