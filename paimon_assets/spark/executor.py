@@ -30,8 +30,6 @@ from paimon_assets.engine.contract.wire.wire import (
     load_error,
 )
 from paimon_assets.engine.contract.wire.wire_messages import load_write_result
-from paimon_assets.engine.control.commit.abort import discard
-from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.data.write.buckets.partition_index import BucketRule
 from paimon_assets.engine.data.write.buckets.row_key_extractor import (
     default_buckets,
@@ -39,6 +37,7 @@ from paimon_assets.engine.data.write.buckets.row_key_extractor import (
     refuse_unroutable,
 )
 from paimon_assets.engine.data.write.input_check import InputCheck
+from paimon_assets.engine.data.write.unfinished import delete_unfinished, written_paths
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import UnsupportedFeatureError
 from paimon_assets.engine.fileio.opening import open_file_io
@@ -335,17 +334,7 @@ def _result(context: WriteContext, answers: Sequence[Row]) -> WriteResult:
     )
     error = next((answer.error for answer in answers if answer.error is not None), None)
     if error is not None:
-        _discard(context, total)
+        paths = written_paths(context, total.messages)
+        delete_unfinished(open_file_io(context.file_io), paths, context.table)
         raise load_error(bytes(error))
     return total
-
-
-def _discard(context: WriteContext, result: WriteResult) -> None:
-    """Delete files that will never be committed, as far as the storage lets us."""
-    store = FileStore(
-        file_io=open_file_io(context.file_io),
-        table_path=context.table_path,
-        schema=context.schema,
-        name=context.table,
-    )
-    discard(store, result.messages, "a failed write")

@@ -18,7 +18,7 @@ from paimon_assets.engine.contract.commit_message import WriteReport
 from paimon_assets.engine.data.write.table_write import write_bucket
 from paimon_assets.engine.errors import InvalidInputError, StorageError, UnsupportedFeatureError
 from paimon_assets.engine.fileio.local import LocalFileIO
-from paimon_assets.engine.spec.metadata.data_file import FileSource
+from paimon_assets.engine.spec.metadata.data_file import FileOrigin
 from paimon_assets.engine.spec.metadata.simple_stats import EMPTY_STATS
 from paimon_assets.engine.spec.types.data_types import bigint, integer, string
 from tests.testkit.faulty_fileio import Fault, FaultyFileIO
@@ -125,7 +125,7 @@ def test_metadata_says_what_the_file_holds(tmp_path):
     assert deserialize_row(file.value_stats.max_values, types) == (3, "-U", "x" * 15 + "y")
     assert file.value_stats.null_counts == (0, 0, 1)
     assert file.value_stats_cols is None
-    assert file.file_source is FileSource.APPEND
+    assert file.file_source is FileOrigin.APPEND
     assert read_file(tmp_path, file.file_name)["_VALUE_KIND"].to_pylist() == [3, 1, 0]
 
 

@@ -20,17 +20,14 @@ from paimon_assets.engine.contract.commit_message import (
 )
 from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.contract.tasks.compact_task import CompactTask
-from paimon_assets.engine.data.compact.output import delete_unfinished
 from paimon_assets.engine.data.compact.section_read import RecordRead
 from paimon_assets.engine.data.compact.vectors import BucketVectors
 from paimon_assets.engine.data.merge.run_cursor import read_ahead
 from paimon_assets.engine.data.write.files.rolling_file import Chunk, FileFactory, RollingFile
+from paimon_assets.engine.data.write.unfinished import delete_unfinished
 from paimon_assets.engine.errors import PaimonError
 from paimon_assets.engine.fileio.base import FileIO
-from paimon_assets.engine.spec.metadata.data_file import DataFileMeta, FileSource
-from paimon_assets.engine.spec.options.compaction_options import (
-    DELETION_VECTORS_BITMAP64,
-)
+from paimon_assets.engine.spec.metadata.data_file import DataFileMeta, FileOrigin
 
 
 def compact_append(
@@ -49,13 +46,9 @@ def compact_append(
     """
     schema, split = context.schema, task.split
     factory = FileFactory(
-        schema=schema, file_io=file_io, columns=schema.fields, file_source=FileSource.COMPACT
+        schema=schema, file_io=file_io, columns=schema.fields, file_source=FileOrigin.COMPACT
     )
-    vectors = BucketVectors(
-        task=task,
-        file_io=file_io,
-        bitmap64=schema.typed_options.get(DELETION_VECTORS_BITMAP64),
-    )
+    vectors = BucketVectors.of(task, schema, file_io)
     try:
         after = _written(context, task, factory, pool)
         vectors.drop(file.file_name for file in split.data_files)

@@ -28,7 +28,6 @@ from paimon_assets.engine.data.compact.changelog import ChangelogRule
 from paimon_assets.engine.data.compact.lookup import Lookup, Place
 from paimon_assets.engine.data.compact.output import (
     RecordOutput,
-    delete_unfinished,
     record_factory,
 )
 from paimon_assets.engine.data.compact.range_merge import MergedRange, Pending, RangeMerge
@@ -39,6 +38,7 @@ from paimon_assets.engine.data.merge.function import MergeFunction, merge_functi
 from paimon_assets.engine.data.merge.sort_merge import key_ranges
 from paimon_assets.engine.data.read.merge_file_split_read import check_key_order
 from paimon_assets.engine.data.write.files.rolling_file import FileFactory
+from paimon_assets.engine.data.write.unfinished import delete_unfinished
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.lsm.compact_steps import Section, UnitShape, compact_steps
 from paimon_assets.engine.lsm.interval_partition import interval_partition
@@ -53,7 +53,6 @@ from paimon_assets.engine.spec.options.compaction_options import (
     CHANGELOG_ROW_DEDUPLICATE_IGNORE,
     COMPACTION_REWRITE_ALL_FILES,
     COMPACTION_SMALL_FILE_RATIO,
-    DELETION_VECTORS_BITMAP64,
 )
 
 
@@ -110,8 +109,7 @@ class _KeyedCompaction:
 
     @cached_property
     def vectors(self) -> BucketVectors:
-        bitmap64 = self.context.schema.typed_options.get(DELETION_VECTORS_BITMAP64)
-        return BucketVectors(task=self.task, file_io=self.file_io, bitmap64=bitmap64)
+        return BucketVectors.of(self.task, self.context.schema, self.file_io)
 
     @cached_property
     def changelog(self) -> RecordOutput | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -19,10 +18,8 @@ from paimon_assets.engine.data.write.file_kinds import changelog_schema
 from paimon_assets.engine.data.write.files.rolling_file import Chunk, FileFactory, RollingFile
 from paimon_assets.engine.errors import PaimonError
 from paimon_assets.engine.fileio.base import FileIO
-from paimon_assets.engine.spec.metadata.data_file import DataFileMeta, FileSource
+from paimon_assets.engine.spec.metadata.data_file import DataFileMeta, FileOrigin
 from paimon_assets.engine.spec.schema.schema import TableSchema
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -131,16 +128,5 @@ def record_factory(
         file_io=file_io,
         columns=key_value_fields(schema),
         level=level,
-        file_source=FileSource.APPEND if is_changelog else FileSource.COMPACT,
+        file_source=FileOrigin.APPEND if is_changelog else FileOrigin.COMPACT,
     )
-
-
-def delete_unfinished(file_io: FileIO, paths: list[str], table: str) -> None:
-    """Delete the files of a compaction that failed; nobody knows them yet."""
-    for path in paths:
-        try:
-            file_io.delete_file(path)
-        except PaimonError as error:  # an orphan stays; it harms nobody
-            logger.warning(
-                "could not delete %s after a failed compaction of %s: %s", path, table, error
-            )

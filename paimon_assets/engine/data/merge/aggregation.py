@@ -60,10 +60,10 @@ class Aggregation:
             groups = _from_last_delete(groups)
         if not keep_retracts:
             groups = groups.without_removed()
-        segments = groups.segments()
+        grouped = groups.grouped()
 
         def fold(name: str, values: Array) -> Outcome:
-            return self.aggregates[name](values, segments)
+            return self.aggregates[name](values, grouped)
 
         return groups.folded(fold)
 

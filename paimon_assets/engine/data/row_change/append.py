@@ -31,22 +31,20 @@ from paimon_assets.engine.contract.commit_message import (
 )
 from paimon_assets.engine.contract.context import BucketState, WriteContext
 from paimon_assets.engine.contract.split import DataSplit
-from paimon_assets.engine.contract.tasks.compact_task import CompactTask
 from paimon_assets.engine.contract.tasks.row_change_task import (
     RowChange,
     RowChangeResult,
     RowChangeTask,
 )
-from paimon_assets.engine.data.compact.output import delete_unfinished
 from paimon_assets.engine.data.compact.section_read import RecordRead
 from paimon_assets.engine.data.compact.vectors import BucketVectors
 from paimon_assets.engine.data.deletion import POSITION, read_deletion_vector
 from paimon_assets.engine.data.row_change.assign import RowUpdate
 from paimon_assets.engine.data.row_change.matches import Longs, Matcher
 from paimon_assets.engine.data.write.table_write import write_bucket
+from paimon_assets.engine.data.write.unfinished import delete_unfinished
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
-from paimon_assets.engine.spec.options.compaction_options import DELETION_VECTORS_BITMAP64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,13 +94,7 @@ class _AppendChange:
         return self.task.splits[0]
 
     def run(self) -> RowChangeResult:
-        compact = CompactTask(
-            split=self.split,
-            index_files=self.task.index_files,
-            index_directory=self.task.index_directory,
-        )
-        bitmap64 = self.change.read.schema.typed_options.get(DELETION_VECTORS_BITMAP64)
-        vectors = BucketVectors(task=compact, file_io=self.file_io, bitmap64=bitmap64)
+        vectors = BucketVectors.of(self.task, self.change.read.schema, self.file_io)
         try:
             for file in self.split.data_files:
                 match = self._matching(file)

@@ -53,6 +53,7 @@ from paimon_assets.engine.data.write.row_kinds import (
     row_kinds,
     split_kinds,
 )
+from paimon_assets.engine.data.write.unfinished import delete_unfinished
 from paimon_assets.engine.data.write.write_support import refuse_unwritable
 from paimon_assets.engine.errors import PaimonError
 from paimon_assets.engine.fileio.base import FileIO
@@ -407,11 +408,8 @@ class _TableWrite:
             for writer in route.writers:
                 with suppress(PaimonError, OSError):  # the first error matters
                     writer.abort()
-        for path in (*self._factory.paths, *self._router.paths):
-            try:
-                self.file_io.delete_file(path)
-            except PaimonError as error:  # an orphan stays; it harms nobody
-                logger.warning("could not delete %s after a failed write: %s", path, error)
+        paths = (*self._factory.paths, *self._router.paths)
+        delete_unfinished(self.file_io, paths, self.context.table)
 
 
 def _done(work: Callable[[], None]) -> Future[None]:
