@@ -262,7 +262,7 @@ def test_write_bucket_writes_where_it_is_told(tmp_path):
     )
     rows = pa.table({"p": pa.array([5, 5], pa.int32()), "k": pa.array([2, 1], pa.int32())})
     partition = serialize_row([5], [integer()])
-    result = write_bucket(context_of(tmp_path, schema), partition, 6, rows.to_batches(), FILE_IO)
+    result = write_bucket(context_of(tmp_path, schema), (partition, 6), rows.to_batches(), FILE_IO)
     (message,) = result.messages
     assert (message.partition, message.bucket, message.total_buckets) == (partition, 6, 8)
     (path,) = paths_below(tmp_path)

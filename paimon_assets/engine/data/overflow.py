@@ -24,13 +24,14 @@ from paimon_assets.engine.data.casting.columns import CastSettings
 from paimon_assets.engine.data.casting.losses import Losses, losses_of, shown
 from paimon_assets.engine.data.field_mapping import FieldMapping
 from paimon_assets.engine.data.format.formats import open_reader
+from paimon_assets.engine.data.threads import Threads
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.options.all_options import Options
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.types.cast_fit import Loss
 
 
-def judge_file(shared: bytes, payload: bytes, file_io: FileIO) -> bytes:
+def judge_file(shared: bytes, payload: bytes, file_io: FileIO, threads: Threads) -> bytes:
     """Count what one file's columns would lose.
 
     Raises:
@@ -52,8 +53,8 @@ def judge_file(shared: bytes, payload: bytes, file_io: FileIO) -> bytes:
         decoded = reader.batches(
             mapping.file_columns, predicate=None, batch_rows=context.batch_rows
         )
-        for batch in decoded:
-            for tally, column in zip(tallies, mapping.apply(batch).columns, strict=True):
+        for batch in mapping.apply_all(decoded, threads):
+            for tally, column in zip(tallies, batch.columns, strict=True):
                 tally.add(column, settings)
     return dump_losses(tuple(tally.losses() for tally in tallies))
 

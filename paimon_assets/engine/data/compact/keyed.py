@@ -11,7 +11,6 @@ Source: `org.apache.paimon.mergetree.compact.MergeTreeCompactTask`, `MergeTreeCo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -37,6 +36,7 @@ from paimon_assets.engine.data.compact.vectors import BucketVectors
 from paimon_assets.engine.data.merge.function import MergeFunction, merge_function_of
 from paimon_assets.engine.data.merge.sort_merge import key_ranges
 from paimon_assets.engine.data.read.merge_file_split_read import check_key_order
+from paimon_assets.engine.data.threads import Threads
 from paimon_assets.engine.data.write.files.rolling_file import FileFactory
 from paimon_assets.engine.data.write.unfinished import delete_unfinished
 from paimon_assets.engine.fileio.base import FileIO
@@ -57,7 +57,7 @@ from paimon_assets.engine.spec.options.compaction_options import (
 
 
 def compact_keyed(
-    context: ReadContext, task: CompactTask, file_io: FileIO, pool: ThreadPoolExecutor
+    context: ReadContext, task: CompactTask, file_io: FileIO, threads: Threads
 ) -> WriteResult:
     """Compact the files of a task.
 
@@ -65,7 +65,7 @@ def compact_keyed(
         context: The table, and the schemas of all files.
         task: What to compact.
         file_io: Where the table lies.
-        pool: Decodes, gathers and encodes.
+        threads: Decode, gather and encode.
 
     Returns:
         One message; its files are not visible until it is committed.
@@ -76,7 +76,7 @@ def compact_keyed(
     """
     for file in task.split.data_files:
         check_key_order(file, context)
-    work = _KeyedCompaction(context=context, task=task, file_io=file_io, pool=pool)
+    work = _KeyedCompaction(context=context, task=task, file_io=file_io, threads=threads)
     try:
         return work.run()
     except BaseException:
@@ -89,7 +89,7 @@ class _KeyedCompaction:
     context: ReadContext
     task: CompactTask
     file_io: FileIO
-    pool: ThreadPoolExecutor
+    threads: Threads
     _before: list[DataFileMeta] = field(default_factory=list)
     _after: list[DataFileMeta] = field(default_factory=list)
     _outputs: list[RecordOutput] = field(default_factory=list)
@@ -221,10 +221,10 @@ class _KeyedCompaction:
         """Merge a section; without an output only changes and places are of interest."""
         merge = self._range_merge(plan)
         waiting: Pending | None = None
-        streams = plan.streams(self.file_io)
-        with closing(key_ranges(streams, plan.merge.keys, self.pool)) as ranges:
+        streams = plan.streams(self.file_io, self.threads)
+        with closing(key_ranges(streams, plan.merge.keys, self.threads)) as ranges:
             for slices in ranges:
-                started = merge.start(slices, self.pool)
+                started = merge.start(slices, self.threads)
                 if waiting is not None:
                     self._take(waiting(), plan, output)
                 waiting = started
@@ -266,7 +266,7 @@ class _KeyedCompaction:
 
     def _output(self, factory: FileFactory) -> RecordOutput:
         output = RecordOutput(
-            factory=factory, bucket_path=self.task.split.bucket_path, pool=self.pool
+            factory=factory, bucket_path=self.task.split.bucket_path, threads=self.threads
         )
         self._outputs.append(output)
         return output

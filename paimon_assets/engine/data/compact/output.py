@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,6 +13,7 @@ from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy
 from paimon_assets.engine.data.compact.changelog import RecordRows
 from paimon_assets.engine.data.key_value import key_value_fields
 from paimon_assets.engine.data.merge.records import adds
+from paimon_assets.engine.data.threads import Threads, Work
 from paimon_assets.engine.data.write.file_kinds import changelog_schema
 from paimon_assets.engine.data.write.files.rolling_file import Chunk, FileFactory, RollingFile
 from paimon_assets.engine.errors import PaimonError
@@ -28,14 +28,14 @@ class RecordOutput:
 
     factory: FileFactory
     bucket_path: str
-    pool: ThreadPoolExecutor
-    """Encodes; one thread is enough."""
+    threads: Threads
+    """One of them encodes."""
     row_count: int = 0
     _files: RollingFile = field(init=False)
     _waiting: list[RecordRows] = field(default_factory=list)
     _waiting_rows: int = 0
     _waiting_bytes: int = 0
-    _encoding: Future[None] | None = None
+    _encoding: Work[None] | None = None
 
     def __post_init__(self) -> None:
         """Name the files."""
@@ -76,13 +76,13 @@ class RecordOutput:
             waiting.result()
 
     def _encode(self) -> None:
-        """Hand what waits to the pool, once it is done with what came before."""
+        """Hand what waits to a thread, once it is done with what came before."""
         parts, total_rows, total_bytes = self._waiting, self._waiting_rows, self._waiting_bytes
         self._waiting, self._waiting_rows, self._waiting_bytes = [], 0, 0
         self._await()
         if parts:
             step = self.factory.rows_at_once(total_rows, total_bytes)
-            self._encoding = self.pool.submit(self._write, parts, step)
+            self._encoding = self.threads.submit(self._write, parts, step)
 
     def _write(self, parts: list[RecordRows], step: int) -> None:
         schema = self.factory.schema
