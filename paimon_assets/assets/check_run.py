@@ -15,7 +15,7 @@ from paimon_assets.assets.metadata import Metadata
 from paimon_assets.assets.partitions import PARTITION_COLUMNS, RunPartitions, run_partitions
 from paimon_assets.assets.resource import ExecutorKind, PaimonCatalogResource
 from paimon_assets.assets.translator import identifier_of_asset
-from paimon_assets.engine.contract.executor import Executor
+from paimon_assets.engine.contract.executor import CountingExecutor
 from paimon_assets.engine.table.table import Table
 
 EMBEDDED_LIMIT_ROWS = 20_000_000
@@ -60,7 +60,7 @@ class CheckRun:
         snapshot = self.table.latest_snapshot()
         return snapshot.total_record_count if snapshot else 0
 
-    def executor(self, physical_rows: int) -> Executor[Any]:
+    def executor(self, physical_rows: int) -> CountingExecutor[Any]:
         """Return who reads so many rows."""
         return executor_of_check(self.paimon, self.options, physical_rows)
 
@@ -110,7 +110,7 @@ def define_check(
 
 def executor_of_check(
     paimon: PaimonCatalogResource, options: CheckOptions, physical_rows: int
-) -> Executor[Any]:
+) -> CountingExecutor[Any]:
     """Return who reads so many rows for a check."""
     kind = options.executor
     if kind is None and physical_rows <= EMBEDDED_LIMIT_ROWS:

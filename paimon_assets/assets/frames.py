@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pat
 
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
-from paimon_assets.engine.embedded import EmbeddedExecutor
+from paimon_assets.engine.contract.executor import CountingExecutor
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.schema.schema import TableSchema
 
@@ -130,7 +130,7 @@ def is_spark_frame(frame: Frame) -> bool:
     return _is_of(frame, "pyspark", "DataFrame")
 
 
-def to_rows(frame: Frame, executor: object, schema: TableSchema) -> Any:
+def to_rows(frame: Frame, executor: CountingExecutor[Any], schema: TableSchema) -> Any:
     """Return what `executor` takes as rows.
 
     Arrow and Spark frames pass as they are; a RecordBatchReader, Dataset or Scanner is streamed. A
@@ -148,7 +148,7 @@ def to_rows(frame: Frame, executor: object, schema: TableSchema) -> Any:
             whose values do not fit the table's column; names it.
     """
     if is_spark_frame(frame):
-        if isinstance(executor, EmbeddedExecutor):
+        if not executor.takes(frame):
             raise InvalidInputError(
                 "The function returned a Spark DataFrame, but the table is written by the "
                 "embedded executor. Set executor='spark' on the asset or on "

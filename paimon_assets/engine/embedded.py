@@ -22,11 +22,13 @@ from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.contract.clustering import ClusterOrder
 from paimon_assets.engine.contract.commit_message import WriteResult
 from paimon_assets.engine.contract.context import ReadContext, WriteContext
+from paimon_assets.engine.contract.repeated_keys import RepeatedKeys
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.contract.tasks.task_batch import TaskBatch, as_ended
 from paimon_assets.engine.data.compact.cluster import clustered
 from paimon_assets.engine.data.memory_pool import prefer_jemalloc
 from paimon_assets.engine.data.merge.run_cursor import read_ahead
+from paimon_assets.engine.data.repeated_keys import repeated_keys
 from paimon_assets.engine.data.threads import Threads, Work
 from paimon_assets.engine.data.worker import read_split, run_task, write_rows
 from paimon_assets.engine.errors import InvalidInputError
@@ -65,6 +67,25 @@ class EmbeddedExecutor:
                 yield from read_split(context, split, file_io, self._threads)
             return
         yield from _read_ahead(context, splits, file_io, self._threads)
+
+    def count_rows(self, context: ReadContext, splits: Sequence[DataSplit]) -> int:
+        """Count what is read; see `contract.executor`."""
+        return sum(batch.num_rows for batch in self.map_splits(context, splits))
+
+    def repeated_keys(
+        self, context: ReadContext, splits: Sequence[DataSplit], key: Sequence[str]
+    ) -> RepeatedKeys:
+        """Find them by their hashes (`data.repeated_keys`); see `contract.executor`."""
+        fields = {field.name: field for field in context.fields}
+        return repeated_keys(
+            lambda: self.map_splits(context, splits),
+            [fields[name] for name in key],
+            sum(split.row_count for split in splits),
+        )
+
+    def takes(self, rows: object) -> bool:
+        """Whether rows are Arrow's; see `contract.executor`."""
+        return isinstance(rows, ArrowRows)
 
     def row_schema(self, rows: ArrowRows) -> pa.Schema:
         """Return the schema of rows; see `contract.executor`."""
@@ -142,7 +163,7 @@ def batches_of(rows: ArrowRows) -> Iterator[pa.RecordBatch]:
     Raises:
         InvalidInputError: Kind `input-rows`; they are not Arrow's.
     """
-    if not isinstance(rows, pa.Table | pa.RecordBatchReader):
+    if not isinstance(rows, ArrowRows):
         raise InvalidInputError(
             "Rows are written from a pyarrow Table or RecordBatchReader, not from a"
             f" {type(rows).__module__}.{type(rows).__name__}; make one by pyarrow.table(…).",

@@ -42,9 +42,7 @@ from paimon_assets.assets.tables.table_asset import (
     result_of_earlier_try,
     result_of_write,
 )
-from paimon_assets.engine.contract.executor import Executor
 from paimon_assets.engine.control.catalog.catalog import Identifier
-from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import CommitConflictError, InvalidInputError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.fileio.opening import file_io_for
@@ -269,7 +267,7 @@ def _write(
     """
     table, landing = work.table, work.landing
     executor = paimon.new_executor(work.target.executor)
-    frame = _frame(paimon, executor, work)
+    frame = _frame(paimon, work)
     if landing.transform is not None:
         frame = landing.transform(frame)
     rows = to_rows(frame, executor, table.schema)
@@ -314,13 +312,13 @@ def _refuse_changes_since(work: _Work, source: FileSource) -> None:
         )
 
 
-def _frame(paimon: PaimonCatalogResource, executor: Executor[Any], work: _Work) -> Frame:
+def _frame(paimon: PaimonCatalogResource, work: _Work) -> Frame:
     source = work.landing.source
     expected = source.schema
     if expected is None and work.landing.transform is None:
         expected = work.target.schema
     paths: Sequence[str] = work.batch.paths
     schema = checked_schema(work.file_io, paths, source, expected)
-    if isinstance(executor, EmbeddedExecutor):
+    if paimon.executor_kind(work.target.executor) == "embedded":
         return read_files(work.file_io, paths, source, schema)
     return paimon.files_dataframe(paths, source.format, schema)
