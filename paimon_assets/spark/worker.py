@@ -451,7 +451,7 @@ def task_threads() -> Threads:
     Arrow's own threads become as many; this process runs one task at a time.
     """
     task = TaskContext.get()
-    cores = task.cpus() if task else 1
+    cores = (task.cpus() if task else 0) or 1
     pa.set_cpu_count(cores)
     return Threads(cores)
 
