@@ -42,7 +42,7 @@ ArrowRows = pa.Table | pa.RecordBatchReader
 Batches = Generator[pa.RecordBatch, None, None]
 
 _BATCHES_AHEAD = 3
-"""Of each split that waits for its turn."""
+"""The batches ahead of each split that waits for its turn."""
 
 
 class EmbeddedExecutor:

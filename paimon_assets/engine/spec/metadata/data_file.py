@@ -12,7 +12,7 @@ from paimon_assets.engine.spec.metadata.simple_stats import EMPTY_ROW, EMPTY_STA
 
 
 class FileOrigin(IntEnum):
-    """Who wrote a file."""
+    """The writer of a file."""
 
     APPEND = 0
     COMPACT = 1
