@@ -8,7 +8,7 @@ DEV_HOST ?= 127.0.0.1
 DEV_PORT ?= 3000
 ARGS ?=
 
-.PHONY: help setup demo dev check test hunt lint format bench interop interop-java clean
+.PHONY: help setup demo dev check test hunt lint format options bench interop interop-java clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

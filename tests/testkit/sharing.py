@@ -8,7 +8,7 @@ one session for it. Groups made by marks are none to pytest 9.2 and xdist 3.8.
 """
 
 import math
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
@@ -57,7 +57,7 @@ def file_of(nodeid: str) -> str:
 
 def weigh(nodeids: Iterable[str]) -> dict[str, float]:
     """Return the weight of each file."""
-    counted: Counter[str] = Counter()
+    counted: dict[str, float] = defaultdict(float)
     for nodeid in nodeids:
         counted[file_of(nodeid)] += SPARK_SECONDS if uses_session(nodeid) else SECONDS
     return {file: WEIGHTS.get(file, seconds) for file, seconds in counted.items()}
@@ -86,7 +86,7 @@ class ByWeight(LoadScopeScheduling):  # type: ignore[misc]
             fair = sum(weights.values()) / self.numnodes
             needed = math.ceil(sum(of_spark.values()) / fair)
             self._lanes = deal(of_spark, max(1, min(needed, self.numnodes)))
-            self._weights: Counter[str] = Counter()
+            self._weights: dict[str, float] = defaultdict(float)
             for file, weight in weights.items():
                 self._weights[self._split_scope(file)] += weight
         super().schedule()
