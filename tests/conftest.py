@@ -11,23 +11,22 @@ from tests.testkit.sharing import ByWeight
 register_profiles()
 
 NOT_IN_CHECK = (
-    "e2e",
-    "faults",
-    "interop",
-    "spark",
-    "stateful",
-    "assets/test_io_on_spark.py",
-    "assets/test_on_spark.py",
+    # starts a JVM or a server, kills processes, goes through long histories
+    *("e2e", "faults", "interop", "spark", "stateful"),
+    *("assets/test_io_on_spark.py", "assets/test_on_spark.py"),
+    *("fileio/test_catalog_lock.py", "fileio/test_s3.py"),
+    # takes five seconds and more: runs of Dagster by the dozen, a year of flights
+    *("assets/test_audit.py", "assets/test_compaction.py", "assets/test_ingestion.py"),
+    *("assets/test_io_audit.py", "assets/test_io_frames.py", "assets/test_io_inputs.py"),
+    *("assets/test_io_modes.py", "assets/test_io_partitions.py", "assets/test_schema_evolution.py"),
+    "jobs/test_change_log.py",
 )
-"""Below `tests`: what starts a JVM or a server, kills processes, or goes through long histories.
-
-`make check` does not even import it; elsewhere it leaves out what is marked `spark`.
-"""
+"""Below `tests`: what `make check` does not even import; nor does it run what is marked `spark`."""
 
 
 def pytest_addoption(parser):
     """`--check` leaves out what is slow."""
-    parser.addoption("--check", action="store_true", help="no JVM, no killed process")
+    parser.addoption("--check", action="store_true", help="no JVM, no killed process, nothing slow")
 
 
 def pytest_configure(config):

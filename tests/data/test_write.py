@@ -21,6 +21,7 @@ from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.metadata.data_file import FileOrigin
 from paimon_assets.engine.spec.metadata.simple_stats import EMPTY_STATS
 from paimon_assets.engine.spec.types.data_types import bigint, integer, string
+from tests.testkit.effort import often
 from tests.testkit.faulty_fileio import Fault, FaultyFileIO
 from tests.testkit.write_contexts import (
     FILE_IO,
@@ -69,7 +70,7 @@ def test_a_file_holds_keys_system_columns_and_columns_with_their_ids(tmp_path):
     assert files_of(result)[0].file_size == path.stat().st_size
 
 
-@settings(max_examples=40)
+@settings(max_examples=often(16))
 @given(
     st.lists(st.tuples(st.integers(0, 5), TEXTS, st.integers(0, 99))),
     st.integers(1, 5),
