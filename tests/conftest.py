@@ -15,11 +15,12 @@ NOT_IN_CHECK = (
     *("e2e", "faults", "interop", "spark", "stateful"),
     *("assets/test_io_on_spark.py", "assets/test_on_spark.py"),
     *("fileio/test_catalog_lock.py", "fileio/test_s3.py"),
-    # takes five seconds and more: runs of Dagster by the dozen, a year of flights
+    # takes long: runs of Dagster by the dozen, a year of flights, compactions of every kind
     *("assets/test_audit.py", "assets/test_compaction.py", "assets/test_ingestion.py"),
     *("assets/test_io_audit.py", "assets/test_io_frames.py", "assets/test_io_inputs.py"),
     *("assets/test_io_modes.py", "assets/test_io_partitions.py", "assets/test_schema_evolution.py"),
-    "jobs/test_change_log.py",
+    *("assets/test_loading.py", "assets/test_partitions.py", "assets/test_table_asset.py"),
+    *("jobs/test_change_log.py", "table/test_compaction.py"),
 )
 """Below `tests`: what `make check` does not even import; nor does it run what is marked `spark`."""
 
