@@ -29,6 +29,7 @@ from paimon_assets.engine.spec.options.file_options import (
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.types.cast_rules import is_widened_integer
 from paimon_assets.engine.spec.types.data_types import AtomicType, DataType, TypeRoot
+from paimon_assets.engine.table.schema.schema_inference import inferred_type
 
 _MOST_TRIES = 10
 _BY_LENGTH = frozenset({TypeRoot.CHAR, TypeRoot.VARCHAR, TypeRoot.BINARY, TypeRoot.VARBINARY})
@@ -96,7 +97,7 @@ def _new_column(schema: TableSchema, given: "pa.Field[pa.DataType]", table: str)
     reason = f"the table has '{alike[0]}'; rename one of them" if alike else ""
     if not reason:
         try:
-            return AddColumn(field_names=(given.name,), data_type=from_arrow_type(given.type))
+            return AddColumn(field_names=(given.name,), data_type=inferred_type(given.type))
         except InvalidInputError as error:
             reason = error.message
     raise InvalidInputError(
