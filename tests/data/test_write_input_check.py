@@ -258,6 +258,14 @@ def test_integers_become_decimals_that_hold_them():
         one("DECIMAL(5, 2)", pa.array([7, 1000]))
 
 
+def test_a_null_row_may_have_nulls_inside_where_its_fields_are_not_null():
+    values = [{"a": 1}, None, {"a": 3}]
+    column = one("ROW<a INT NOT NULL>", pa.array(values, pa.struct([("a", pa.int64())])))
+    assert column.to_pylist() == values
+    with pytest.raises(InvalidInputError):
+        one("ROW<a INT NOT NULL>", pa.array([{"a": None}], pa.struct([("a", pa.int64())])))
+
+
 def test_a_struct_that_names_a_field_twice_is_refused():
     twice = pa.StructArray.from_arrays([pa.array([1]), pa.array(["x"])], ["a", "a"])
     with pytest.raises(InvalidInputError) as raised:

@@ -244,6 +244,11 @@ def _cast(values: Any, target: Any) -> Any:
     """Cast, losing nothing; Arrow takes integers for decimals of many digits only."""
     if pat.is_integer(values.type) and pat.is_decimal(target):
         values = values.cast(pa.decimal128(_MOST_DIGITS, min(target.scale, _MOST_DIGITS - 20)))
+    if pat.is_struct(target) and values.null_count:
+        # What lies in a null may be null too, also where the field is NOT NULL.
+        there = to_numpy(values.is_valid())
+        places = pa.array(np.cumsum(there) - 1, mask=~there)
+        return values.drop_null().cast(target, safe=True).take(places)
     return values.cast(target, safe=True)
 
 
