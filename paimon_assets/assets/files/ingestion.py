@@ -30,7 +30,7 @@ from paimon_assets.assets.files.ledger import (
 from paimon_assets.assets.files.source_files import FileSource, checked_schema, read_files
 from paimon_assets.assets.frames import Frame, to_rows
 from paimon_assets.assets.metadata import Metadata
-from paimon_assets.assets.provenance import is_of_this_step, snapshot_properties
+from paimon_assets.assets.provenance import is_of_this_step, snapshot_properties, step_identity
 from paimon_assets.assets.resource import ExecutorKind, PaimonCatalogResource
 from paimon_assets.assets.tables.audit import BatchAudit
 from paimon_assets.assets.tables.declared_table import ensure_table
@@ -284,7 +284,7 @@ def _write(
         .with_last_check(lambda: _refuse_changes_since(work, landing.source))
     )
     if work.target.before_commit:
-        writer = writer.with_audit(work.audit, branch=context.run.run_id[:8])
+        writer = writer.with_audit(work.audit, branch=step_identity(context).batch_name)
     outcome = writer.write(rows, executor)
     if outcome.snapshot is None or outcome.snapshot.properties.get(key) != name:
         raise CommitConflictError(

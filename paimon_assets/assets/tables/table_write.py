@@ -119,7 +119,7 @@ class TableWrite:
     def _identified(self) -> WriteBuilder:
         writer = self.table.new_write_builder().with_commit_user(self.step.commit_user)
         if self.audit is not None:
-            writer = writer.with_audit(self.audit, branch=self.step.run_id[:8])
+            writer = writer.with_audit(self.audit, branch=self.step.batch_name)
         said = {**self.step.properties(self.code_version), **as_properties(self.consumed)}
         return writer.with_properties(said)
 
