@@ -223,7 +223,8 @@ def _from_polars(frame: Any) -> pa.Table:
                 kind="frame-values",
                 details={"column": name},
             )
-    return frame.to_arrow()
+    rows: pa.Table = frame.to_arrow()
+    return rows
 
 
 _NOT_ARROW = frozenset({"Object", "Int128", "UInt128", "Unknown"})

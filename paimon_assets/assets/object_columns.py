@@ -355,7 +355,7 @@ def _elements(values: Objects, present: list[bool], wanted: Any) -> tuple[list[i
 
 def _flat(lists: Objects, wanted: Any) -> Any:
     """Return the elements of all lists; of numpy arrays of one type without looking at each."""
-    dtypes = {value.dtype if isinstance(value, np.ndarray) else None for value in lists}
+    dtypes: set[Any] = {getattr(value, "dtype", None) for value in lists}
     if len(dtypes) == 1 and None not in dtypes and all(value.ndim == 1 for value in lists):
         [dtype] = dtypes
         if dtype.kind in "biufM" and dtype.char != "g":

@@ -135,6 +135,11 @@ class PaimonCatalogResource(dg.ConfigurableResource):  # type: ignore[type-arg] 
         description="Folders that segments may be imported from, links followed; empty for any "
         "folder that a run or an asset names.",
     )
+    show_values: bool = Field(
+        default=True,
+        description="Whether errors and checks show some of the rows' values; false where rows "
+        "hold people's data. A check's own options come first.",
+    )
     spark: PaimonSparkResource = Field(default_factory=PaimonSparkResource)
 
     def __init__(self, **data: Any) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
-import pyarrow.compute as pc
+import pyarrow.compute
 
 NEW_YORK = zoneinfo.ZoneInfo("America/New_York")
 DAY = dt.datetime(2024, 1, 1)
@@ -212,7 +212,7 @@ def _polars() -> Iterator[Source]:
 _STRUCT = pa.struct([("a", pa.int64()), ("b", pa.string())])
 _ARROW: Mapping[Any, list[Any]] = {
     pa.null(): [None], pa.bool_(): [True, None],
-    **{pa.type_for_alias(name): values for name, values in _INTEGERS.items()},
+    **{getattr(pa, name)(): values for name, values in _INTEGERS.items()},
     pa.float16(): _FLOATS["float16"], pa.float32(): _FLOATS["float32"],
     pa.float64(): _FLOATS["float64"],
     **{kind(5, 2): [Decimal("1.50"), Decimal("7.00")]
@@ -257,7 +257,7 @@ def _arrow() -> Iterator[Source]:
             yield _arrow_source(str(arrow_type), [value], column)
     for encoded, given in (
         (pa.array([MICRO]).dictionary_encode(), MICRO),
-        (pc.run_end_encode(pa.array([1])), 1),
+        (pa.compute.call_function("run_end_encode", [pa.array([1])]), 1),
     ):
         yield _arrow_source(str(encoded.type), [given], encoded)
     two = pa.StructArray.from_arrays([pa.array([1]), pa.array(["x"])], ["a", "a"])
@@ -271,7 +271,8 @@ def _arrow() -> Iterator[Source]:
         (pa.fixed_shape_tensor(pa.float32(), [2]), pa.array([[1, 2]], pa.list_(pa.float32(), 2))),
     ):
         column = pa.ExtensionArray.from_storage(extension, storage)
-        yield _arrow_source(str(extension), column.to_pylist(), column)
+        given: Any = pa.table({"c": column})["c"].to_pylist()
+        yield _arrow_source(str(extension), given, column)
 
 
 def _arrow_source(dtype: str, given: list[Any], column: Any) -> Source:

@@ -128,7 +128,11 @@ def test_failures_add_up_over_batches(
         (pap.DataFrameSchema({"note": pap.Column(int)}), [("note", "dtype('Int64')", 1)]),
         (
             pap.DataFrameSchema({"id": pap.Column(int)}, strict=True),
-            [("day", "column_in_schema", 1), ("note", "column_in_schema", 1)],
+            [
+                ("day", "column_in_schema", 1),
+                ("note", "column_in_schema", 1),
+                ("price", "column_in_schema", 1),
+            ],
         ),
     ],
     ids=["missing", "type", "strict"],

@@ -17,15 +17,14 @@ def test_a_column_without_a_type_is_named(nested: pa.DataType) -> None:
 def test_what_is_inferred_can_be_written() -> None:
     clocks = pa.list_(pa.struct([("z", pa.time64("ns"))]), 2)
     inner = pa.struct([("x", pa.uint64()), ("y", clocks)])
-    schema = pa.schema(
-        [
-            ("number", pa.uint64()),
-            ("clock", pa.time64("us")),
-            ("pair", pa.list_(pa.int32(), 2)),
-            ("first", inner),
-            ("second", inner),
-        ]
-    )
+    columns: dict[str, pa.DataType] = {
+        "number": pa.uint64(),
+        "clock": pa.time64("us"),
+        "pair": pa.list_(pa.int32(), 2),
+        "first": inner,
+        "second": inner,
+    }
+    schema = pa.schema(columns)
     found = {field.name: str(field.type) for field in infer_schema(schema)}
     row = "ROW<x DECIMAL(20, 0), y ARRAY<ROW<z TIME(3)>>>"
     assert found == {

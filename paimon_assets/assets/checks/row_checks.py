@@ -86,7 +86,7 @@ def build_unique_key_check(
         return run.result(
             passed=found.keys == 0,
             description=_duplicates_text(found, key),
-            metadata=_duplicates_metadata(found, key),
+            metadata=_duplicates_metadata(found, key, show=run.shows_values),
         )
 
     text = "No two rows have the same key."
@@ -100,7 +100,7 @@ def _duplicates_text(found: RepeatedKeys, key: Sequence[str]) -> str:
     return f"{found.keys:,} keys ({named}) are shared by {found.rows_of_keys:,} rows"
 
 
-def _duplicates_metadata(found: RepeatedKeys, key: Sequence[str]) -> Metadata:
+def _duplicates_metadata(found: RepeatedKeys, key: Sequence[str], *, show: bool) -> Metadata:
     metadata: Metadata = {
         "paimon/rows": found.rows,
         "paimon/duplicate_keys": found.keys,
@@ -108,5 +108,5 @@ def _duplicates_metadata(found: RepeatedKeys, key: Sequence[str]) -> Metadata:
         "paimon/key": ", ".join(key),
     }
     if found.examples:
-        metadata["paimon/examples"] = records_value(found.examples)
+        metadata["paimon/examples"] = records_value(found.examples, show=show)
     return metadata

@@ -189,7 +189,7 @@ def build_sequence_check(
             SEQUENCE_WRAPS: order.wraps,
         }
         if order.ties.examples:
-            metadata["paimon/examples"] = records_value(order.ties.examples)
+            metadata["paimon/examples"] = records_value(order.ties.examples, show=run.shows_values)
         return run.result(
             passed=order.is_certain, description=order.text(", ".join(fields)), metadata=metadata
         )

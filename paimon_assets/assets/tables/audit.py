@@ -49,6 +49,8 @@ class Batch:
     """Who reads."""
     physical_rows: int
     """Rows in the batch's files."""
+    shows_values: bool = True
+    """Whether verdicts may show some of the rows' values."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,6 +161,7 @@ class BatchAudit:
                     read=read,
                     executor=executor_of_check(self._paimon, check.options, physical_rows),
                     physical_rows=physical_rows,
+                    shows_values=check.options.shows_values(self._paimon),
                 )
             )
             self._results.append(_result(check, verdict, metadata))

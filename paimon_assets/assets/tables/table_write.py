@@ -3,16 +3,18 @@
 `paimon_asset` and `PaimonIOManager` write through here.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from paimon_assets.assets.frames import Frame, is_spark_frame, to_rows
-from paimon_assets.assets.partitions import RunPartitions, only_rows_of
+from paimon_assets.assets.partition_rows import only_rows_of
+from paimon_assets.assets.partitions import RunPartitions
 from paimon_assets.assets.provenance import StepIdentity
 from paimon_assets.assets.resource import PaimonCatalogResource
 from paimon_assets.assets.tables.consumption import Consumed, advance, as_properties
 from paimon_assets.engine.errors import AlreadyExistsError, InvalidInputError
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
+from paimon_assets.engine.spec.options.file_options import WRITE_SHOW_VALUES
 from paimon_assets.engine.table.read.read_builder import ReadBuilder
 from paimon_assets.engine.table.table import Table
 from paimon_assets.engine.table.write.staged_batch import Audit
@@ -109,11 +111,15 @@ class TableWrite:
         if self.mode is WriteMode.IGNORE and self._has_rows():
             return None
         executor = paimon.new_executor(executor_kind)
-        rows = to_rows(frame, executor, self.table.schema)
+        show = paimon.show_values
+        rows = to_rows(frame, executor, self.table.schema, show_values=show)
+        if not show:
+            store = writer.store.with_options({WRITE_SHOW_VALUES.key: "false"})
+            writer = replace(writer, store=store)
         # Of a Spark frame the tasks refuse what lies outside an overwrite: no job of its own.
         is_checked = self.mode is WriteMode.OVERWRITE and is_spark_frame(rows)
         if self.partitions is not None and not is_checked:
-            rows = only_rows_of(self.partitions, rows)
+            rows = only_rows_of(self.partitions, rows, show_values=show)
         return writer.write(rows, executor)
 
     def _identified(self) -> WriteBuilder:

@@ -27,6 +27,7 @@ from paimon_assets.engine.data.format.formats import open_reader
 from paimon_assets.engine.data.threads import Threads
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.options.all_options import Options
+from paimon_assets.engine.spec.samples import plain_sample
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.types.cast_fit import Loss
 
@@ -95,7 +96,7 @@ class _Tally:
         before = shown(values.take(where), self.column.held.type)
         after = shown(found.result.take(where), self.column.wanted.type)
         for value, becomes in zip(before, after, strict=True):
-            self.examples.append(LostValue(loss=loss, value=value, becomes=becomes))
+            self.examples.append(LostValue(loss=loss, value=_cut(value), becomes=_cut(becomes)))
 
     def losses(self) -> ColumnLosses:
         """Return what was found."""
@@ -106,3 +107,7 @@ class _Tally:
             unjudged=self.unjudged,
             examples=tuple(self.examples),
         )
+
+
+def _cut(text: str | None) -> str | None:
+    return None if text is None else plain_sample(text)
