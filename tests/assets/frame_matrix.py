@@ -271,8 +271,8 @@ def _arrow() -> Iterator[Source]:
         (pa.fixed_shape_tensor(pa.float32(), [2]), pa.array([[1, 2]], pa.list_(pa.float32(), 2))),
     ):
         column = pa.ExtensionArray.from_storage(extension, storage)
-        values: Any = pa.table({"c": column})["c"].to_pylist()
-        yield _arrow_source(str(extension), values, column)
+        plain: Any = pa.table({"c": column})["c"].to_pylist()
+        yield _arrow_source(str(extension), plain, column)
 
 
 def _arrow_source(dtype: str, given: list[Any], column: Any) -> Source:

@@ -169,7 +169,7 @@ def test_rows_outside_the_partition_are_refused_on_spark(lake: PaimonCatalogReso
         return paimon.spark.session().createDataFrame(rows)
 
     text = failure_text(run(some_planes, lake, partition_key="jet"))
-    assert "column 'engine' holds None" in text
+    assert "column 'engine' holds null" in text
 
 
 def test_a_live_session_with_other_fixed_settings_is_refused(

@@ -270,7 +270,7 @@ def _write(
     frame = _frame(paimon, work)
     if landing.transform is not None:
         frame = landing.transform(frame)
-    rows = to_rows(frame, executor, table.schema)
+    rows = to_rows(frame, executor, table.schema, show_values=paimon.show_values)
     ledger = work.batch.ledger.with_files(work.batch.files)
     name = write_ledger(table, ledger)
     key = property_of(ledger.source)
@@ -283,6 +283,8 @@ def _write(
         .with_empty_commits()  # files without rows are taken in too
         .with_last_check(lambda: _refuse_changes_since(work, landing.source))
     )
+    if not paimon.show_values:
+        writer = writer.with_values_hidden()
     if work.target.before_commit:
         writer = writer.with_audit(work.audit, branch=step_identity(context).batch_name)
     outcome = writer.write(rows, executor)

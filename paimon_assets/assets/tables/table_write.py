@@ -3,7 +3,7 @@
 `paimon_asset` and `PaimonIOManager` write through here.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 
 from paimon_assets.assets.frames import Frame, is_spark_frame, to_rows
@@ -14,7 +14,6 @@ from paimon_assets.assets.resource import PaimonCatalogResource
 from paimon_assets.assets.tables.consumption import Consumed, advance, as_properties
 from paimon_assets.engine.errors import AlreadyExistsError, InvalidInputError
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
-from paimon_assets.engine.spec.options.file_options import WRITE_SHOW_VALUES
 from paimon_assets.engine.table.read.read_builder import ReadBuilder
 from paimon_assets.engine.table.table import Table
 from paimon_assets.engine.table.write.staged_batch import Audit
@@ -114,8 +113,7 @@ class TableWrite:
         show = paimon.show_values
         rows = to_rows(frame, executor, self.table.schema, show_values=show)
         if not show:
-            store = writer.store.with_options({WRITE_SHOW_VALUES.key: "false"})
-            writer = replace(writer, store=store)
+            writer = writer.with_values_hidden()
         # Of a Spark frame the tasks refuse what lies outside an overwrite: no job of its own.
         is_checked = self.mode is WriteMode.OVERWRITE and is_spark_frame(rows)
         if self.partitions is not None and not is_checked:

@@ -41,7 +41,7 @@ from paimon_assets.engine.spec.metadata.snapshot import (
     Snapshot,
 )
 from paimon_assets.engine.spec.options.all_options import BUCKET, DYNAMIC_PARTITION_OVERWRITE
-from paimon_assets.engine.spec.options.file_options import WRITE_MERGE_SCHEMA
+from paimon_assets.engine.spec.options.file_options import WRITE_MERGE_SCHEMA, WRITE_SHOW_VALUES
 from paimon_assets.engine.spec.predicate.predicate import Predicate, bind
 from paimon_assets.engine.spec.schema.schema import BucketMode
 from paimon_assets.engine.table.schema.schema_merging import merged_with
@@ -145,6 +145,10 @@ class WriteBuilder:
         bound = bind(predicate, self.store.schema)
         PartitionFilter.where(self.store, bound)
         return replace(self, overwrites=Overwrite(is_dynamic=False, predicate=bound))
+
+    def with_values_hidden(self) -> "WriteBuilder":
+        """Show no value of a row in the errors of its check."""
+        return replace(self, store=self.store.with_options({WRITE_SHOW_VALUES.key: "false"}))
 
     def with_last_check(self, check: Callable[[], None]) -> "WriteBuilder":
         """Call `check` when all rows are written and none is committed; what it raises undoes them.
