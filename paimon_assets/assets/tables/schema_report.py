@@ -26,7 +26,7 @@ def plan_metadata(plan: SchemaChangePlan, root: str, *, show: bool) -> Metadata:
 
     Args:
         plan: The change.
-        root: Of the files; they are named below it.
+        root: The root of the files; they are named below it.
         show: Whether examples show the values.
     """
     diff = {DIFF: diff_table(plan)} if plan.differences else {}
@@ -65,7 +65,7 @@ def columns_metadata(columns: Sequence[ColumnReport], root: str, *, show: bool) 
 
     Args:
         columns: What was found.
-        root: Of the files; they are named below it.
+        root: The root of the files; they are named below it.
         show: Whether examples show the values.
     """
     metadata: Metadata = {

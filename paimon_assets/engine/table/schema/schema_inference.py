@@ -20,7 +20,7 @@ from paimon_assets.engine.spec.types.data_types import (
 )
 
 _TIME_DIGITS = 3
-"""Of a second: no format keeps more of a TIME."""
+"""The time digits of a second: no format keeps more of a TIME."""
 
 
 def infer_schema(schema: pa.Schema) -> tuple[DataField, ...]:
