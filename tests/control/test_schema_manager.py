@@ -68,19 +68,19 @@ def test_ids_are_ordered_as_numbers(paths):
 
 
 def test_the_latest_id_is_found_from_a_known_one_without_listing(paths):
-    SchemaManager(LocalFileIO(), paths).create(SCHEMA, time_millis=7)
+    first = SchemaManager(LocalFileIO(), paths).create(SCHEMA, time_millis=7)
     _copy(paths, 1)
     file_io = FaultyFileIO(LocalFileIO())
-    assert SchemaManager(file_io, paths).latest_id(0) == 1
+    assert SchemaManager(file_io, paths).latest_id(first) == 1
     assert file_io.count("list_directory") == 0
 
 
 def test_a_dropped_table_is_noticed(paths):
     manager = SchemaManager(LocalFileIO(), paths)
-    manager.create(SCHEMA, time_millis=7)
+    first = manager.create(SCHEMA, time_millis=7)
     LocalFileIO().delete_directory(paths.table)
     with pytest.raises(NotFoundError, match="dropped"):
-        manager.latest_id(0)
+        manager.latest_id(first)
 
 
 def test_a_schema_is_read_once(paths):

@@ -1,20 +1,35 @@
 """Roll a table back: the snapshot or tag becomes the newest state, and what came later is undone.
 
-    later tags ─▶ later snapshots, newest first ─▶ later changelogs ─▶ hint
+    mark ─▶ still there? ─▶ later tags ─▶ later snapshots, newest first ─▶ later changelogs ─▶ hint
 
 Tags go first: one that outlived its snapshots would not be of the history that goes on, and what
 only it has could not be told from what nothing needs (`maintenance.expiry_plan`). Data files and
 manifests of what was undone stay as orphans: which of them older snapshots, tags or branches share
-is for a cleaning to find out. A writer that commits at the same moment may succeed
-on top of what is being undone; stop writers first, as for Java's rollback.
+is for a cleaning to find out.
+
+Others may be at work. What they commit before the rollback returns is undone, unless it is built on
+the state that is rolled back to; a commit that finds what it was built on undone takes itself back
+and plans again (`commit.file_store_commit`). The mark, a hidden file among the tags, is for an
+expiration (`maintenance.watch`): it is made before the snapshot is looked for. A mark that a killed
+rollback left holds its snapshot until a cleaning of orphans finds it.
 Source: `org.apache.paimon.table.RollbackHelper`, `FileStoreTable.rollbackTo`.
 """
 
+import logging
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from paimon_assets.engine.codec.json.metadata_json import snapshot_to_json
 from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.errors import NotFoundError, StorageError
+from paimon_assets.engine.fileio.atomic import temporary_name
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
+
+logger = logging.getLogger(__name__)
+
+_MARK = re.compile(r"\.rollback-([0-9]{1,19})\.[0-9a-f]{32}\.tmp")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,32 +50,74 @@ def rollback_to_snapshot(store: FileStore, snapshot_id: int) -> Rollback:
     """Roll back to a snapshot.
 
     Raises:
-        NotFoundError: It does not exist; nothing was changed.
+        NotFoundError: It does not exist, or expires at this moment; nothing was changed.
     """
-    return _roll_back(store, store.snapshots.snapshot(snapshot_id))
+    snapshot = store.snapshots.snapshot(snapshot_id)
+    with _marked(store, snapshot):
+        if not store.snapshots.is_same(snapshot):
+            store.snapshots.snapshot(snapshot_id)
+            raise _gone(store, f"Snapshot {snapshot_id}")
+        return _roll_back(store, snapshot)
 
 
 def rollback_to_tag(store: FileStore, tag: str) -> Rollback:
     """Roll back to a tag; a snapshot that expired comes back.
 
     Raises:
-        NotFoundError: There is no such tag; nothing was changed.
+        NotFoundError: There is no such tag, or it is deleted at this moment; nothing was changed.
     """
     snapshot = store.tags.get(tag).snapshot
-    earliest = store.snapshots.earliest_id()
-    path = store.paths.snapshot(snapshot.id)
-    revived = not store.file_io.exists(path)
-    if revived:
-        store.file_io.publish(path, snapshot_to_json(snapshot))
-    done = _roll_back(store, snapshot)
+    with _marked(store, snapshot):
+        earliest = store.snapshots.earliest_id()
+        path = store.paths.snapshot(snapshot.id)
+        revived = not store.file_io.exists(path)
+        if revived:
+            store.file_io.publish(path, snapshot_to_json(snapshot))
+        found = store.tags.get_or_none(tag)
+        if found is None or found.snapshot != snapshot:
+            if revived:
+                store.file_io.delete_file(path)
+            raise _gone(store, f"Tag '{tag}'")
+        done = _roll_back(store, snapshot)
     if revived and (earliest is None or earliest > snapshot.id):
         store.snapshots.write_earliest_hint(snapshot.id)
     return done
 
 
+def rolled_back_to(names: Iterable[str]) -> list[int]:
+    """Return the snapshots that marks are about, given the names in the tag directory."""
+    return [int(found[1]) for name in names if (found := _MARK.fullmatch(name))]
+
+
+@contextmanager
+def _marked(store: FileStore, snapshot: Snapshot) -> Iterator[None]:
+    mark = f"{store.paths.tag_directory}/{temporary_name(f'rollback-{snapshot.id}')}"
+    store.file_io.write_bytes(mark, b"")
+    try:
+        yield
+    finally:
+        try:
+            store.file_io.delete_file(mark)
+        except StorageError:
+            logger.warning("table %s: '%s' is left", store.label, mark, exc_info=True)
+
+
 def _roll_back(store: FileStore, snapshot: Snapshot) -> Rollback:
     tags = store.tags.delete_after(snapshot.id)
     snapshots = store.snapshots.delete_after(snapshot.id)
+    # Somebody may have named one of them since.
+    tags += store.tags.delete_after(snapshot.id, keep=store.snapshots.is_same)
     changelogs = store.changelogs.delete_after(snapshot.id)
+    if not store.snapshots.is_same(snapshot):  # an expiration saw the mark, or will, too late
+        store.file_io.publish(store.paths.snapshot(snapshot.id), snapshot_to_json(snapshot))
     store.snapshots.write_latest_hint(snapshot.id)
     return Rollback(snapshot=snapshot, snapshots=snapshots, tags=tags, changelogs=changelogs)
+
+
+def _gone(store: FileStore, what: str) -> NotFoundError:
+    return NotFoundError(
+        f"{what} of table '{store.label}' was deleted while the table was to be rolled back to it; "
+        "nothing was changed.",
+        kind="snapshot-not-found",
+        details={"table": store.label},
+    )

@@ -2,20 +2,28 @@
 
     ┌─▶ newest snapshot ─▶ did this commit happen already? ─▶ plan, conflicts? ─▶ manifests, lists
     │                                                                              │
-    └── lost: delete own lists, wait ◀── publish snapshot N+1, if there is none ◀──┘
-                                              │ won
+    ├── lost: delete own lists, wait ◀── publish snapshot N+1, if there is none ◀──┘
+    │                                         │ won
+    └── N was undone: delete own ◀── look back: is it the same table, and N as it was?
+                                              │ yes
                                               └─▶ hint, done
 
 Everything before the publish is invisible; the publish is atomic (`fileio.atomic`). If its answer
 is lost, the snapshots are looked at; if they do not tell, it is published again, a few times. Then
 nothing is deleted and the caller hears `CommitUnknownError`: committing again with the same user
 and identifier finds out.
+
+A publish says nothing of what lies below it. A rollback deletes snapshots first and looks for later
+ones then; a commit publishes first and looks at the one below then: so at least one of them sees
+the other, and nothing is acknowledged on top of what was undone. Nobody commits above a gap. A
+table that was renamed, or dropped and made again, is seen by its schema file.
 Source: `org.apache.paimon.operation.FileStoreCommitImpl`.
 """
 
 import logging
 import random
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from uuid import uuid4
 
 from paimon_assets.engine.codec.json.metadata_json import snapshot_to_json
@@ -52,6 +60,14 @@ logger = logging.getLogger(__name__)
 
 _MOST_PUBLISHES = 4
 """How often a snapshot is published whose answers are lost."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Lost:
+    """A try that another commit, or a rollback, was faster than."""
+
+    above_gap: int | None = None
+    """The newest snapshot, if the one before it is missing."""
 
 
 class FileStoreCommit:
@@ -225,17 +241,12 @@ class FileStoreCommit:
         lost = 0
         while True:
             done = self._try_once(request, files)
-            if done is not None:
+            if isinstance(done, Snapshot):
                 return done
             lost += 1
             if self._policy.is_over(lost, self._clock.now_millis() - began_ms):
                 files.clean_all()
-                raise CommitConflictError(
-                    f"Table '{self._store.label}': {lost} other commits were faster; raise "
-                    "'commit.max-retries', or let fewer writers commit at once.",
-                    kind="commit-retries",
-                    details={"table": self._store.label, "lost": lost},
-                )
+                raise self._conflict(done, lost)
             wait_ms = self._policy.wait_ms(lost, self._random)
             logger.warning(
                 "table %s: lost commit race %d, next try in %.0f ms",
@@ -245,8 +256,8 @@ class FileStoreCommit:
             )
             self._clock.sleep_millis(wait_ms)
 
-    def _try_once(self, request: CommitRequest, files: CommitFiles) -> Snapshot | None:
-        """Try on the newest snapshot; None means that another commit was faster."""
+    def _try_once(self, request: CommitRequest, files: CommitFiles) -> Snapshot | _Lost:
+        """Try on the newest snapshot."""
         try:
             latest = self._store.snapshots.latest()
             done = self._store.snapshots.find_commit(
@@ -255,7 +266,9 @@ class FileStoreCommit:
             if done is not None:
                 files.clean_all()
                 return done
-            schema_id = self._store.schemas.latest_id(self._store.schema.id)
+            if latest is not None and self._store.snapshots.gap_before(latest.id):
+                return _Lost(above_gap=latest.id)
+            schema_id = self._store.schemas.latest_id(self._store.schema)
             checked = self._checks.plan(request, latest)
             protect_foreign(self._store, latest, checked.changes.entries, request)
             lists = files.write(checked.changes, latest, checked.index)
@@ -266,11 +279,48 @@ class FileStoreCommit:
             # The snapshot was not published, so nobody else knows of these files.
             files.clean_all()
             raise
-        if self._published(snapshot, files):
+        if self._published(snapshot, files) and self._looked_back(snapshot, latest, files):
             self._report(snapshot)
             return snapshot
         files.clean_lost_try()
-        return None
+        return _Lost()
+
+    def _looked_back(self, snapshot: Snapshot, base: Snapshot | None, files: CommitFiles) -> bool:
+        """Whether what a published snapshot is built on stands; else it is taken back.
+
+        Raises:
+            NotFoundError: The table was renamed or dropped before; the snapshot was taken back.
+            CommitUnknownError: It was renamed or dropped after; or the snapshot cannot be deleted.
+        """
+        store = self._store
+        try:
+            same_table = store.schemas.is_same(store.schema)
+            if same_table and self._stands_on(snapshot, base):
+                return True
+        except StorageError:
+            # All but a rollback or a drop of this instant leaves the commit standing.
+            logger.warning("table %s: cannot look back", store.label, exc_info=True)
+            return True
+        try:
+            is_there = store.snapshots.is_same(snapshot)
+            if is_there:
+                store.file_io.delete_file(store.paths.snapshot(snapshot.id))
+        except PaimonError as error:
+            raise self._unknown(snapshot) from error
+        if same_table:
+            return False
+        if not is_there:
+            raise self._unknown(snapshot)
+        files.clean_all()
+        raise store.schemas.not_the_same(store.schema)
+
+    def _stands_on(self, snapshot: Snapshot, base: Snapshot | None) -> bool:
+        """Whether the snapshot below is as it was, or has expired with all before it."""
+        snapshots = self._store.snapshots
+        if base is None or snapshots.is_same(base):
+            return True
+        ids = snapshots.list_ids()
+        return base.id not in ids and (not ids or ids[0] > base.id)
 
     def _published(self, snapshot: Snapshot, files: CommitFiles) -> bool:
         """Publish a snapshot; False if the name was taken by another commit's.
@@ -304,6 +354,25 @@ class FileStoreCommit:
                 )
                 self._clock.sleep_millis(self._policy.wait_ms(number, self._random))
         raise self._unknown(snapshot) from unknown
+
+    def _conflict(self, last: _Lost, lost: int) -> CommitConflictError:
+        label = self._store.label
+        if last.above_gap is None:
+            text = (
+                f"{lost} other commits were faster; raise 'commit.max-retries', or let fewer "
+                "writers commit at once."
+            )
+        else:
+            text = (
+                f"snapshot {last.above_gap} is there, the one before it is not, and older ones "
+                "are: a rollback has not finished. Roll the table back once more, to a snapshot "
+                "before the gap; or let all before the gap expire."
+            )
+        return CommitConflictError(
+            f"Table '{label}': {text}",
+            kind="commit-retries" if last.above_gap is None else "snapshot-gap",
+            details={"table": label, "lost": lost},
+        )
 
     def _unknown(self, snapshot: Snapshot) -> CommitUnknownError:
         return CommitUnknownError(

@@ -1,10 +1,12 @@
 """Expire old snapshots: they go, oldest first, each with the files that nothing else needs.
 
-    changelog kept? ─▶ snapshot file ─▶ data files ─▶ metadata ─▶ the next one ─▶ hint to the oldest
+    changelog kept? ─▶ snapshot file ─▶ needed by now? ─▶ data files ─▶ metadata ─▶ next one ─▶ hint
 
 What stays is decided by numbers (`retention`), then by what readers still need: consumers, and
 snapshots that a command has to find again. Unlike Java, the snapshot goes before its files: killed
-in between, an expiration leaves files without a snapshot, and not the other way round.
+in between, an expiration leaves files without a snapshot, and not the other way round. Before each
+snapshot, and again between it and its files, an expiration looks whether the oldest snapshot that
+stays is still there and whether somebody has named one meanwhile (`watch`); then it stops.
 Source: `org.apache.paimon.table.ExpireSnapshotsImpl`.
 """
 
@@ -20,6 +22,7 @@ from paimon_assets.engine.control.clock import Clock, SystemClock
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.maintenance.expiry_plan import ExpiryStep, plan_expiry
 from paimon_assets.engine.control.maintenance.retention import Retention, changelogs_live_longer
+from paimon_assets.engine.control.maintenance.watch import Watch
 from paimon_assets.engine.control.scan.segment_loads import keep_ids
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.options.scan_options import CONSUMER_EXPIRATION_TIME
@@ -28,6 +31,7 @@ from paimon_assets.engine.spec.paths import EARLIEST, LATEST, LEDGER_PROPERTY_PR
 logger = logging.getLogger(__name__)
 
 _DELETES_AT_ONCE = 8
+_OVERTAKEN = "a rollback, or a new tag or branch, while it ran; the next run goes on"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,23 +86,31 @@ def expire_snapshots(
     now_ms = (clock or SystemClock()).now_millis()
     keep = retention or Retention.of_snapshots(store.schema.typed_options)
     _forget_consumers(store, dry_run=dry_run)
+    watch = Watch.of(store)
     newest, ids = store.snapshots.latest(), store.snapshots.list_ids()
-    if newest is None or not ids:
-        return ExpiredSnapshots()
+    if newest is None or newest.id not in ids:
+        return ExpiredSnapshots(held_by=_OVERTAKEN if ids else "")
     first_kept = keep.first_kept(
         ids[0], newest.id, now_ms=now_ms, time_of=lambda number: _time_of(store, number)
     )
     first_kept, held_by = _held(store, ids, first_kept)
+    if watch.rollbacks and min(watch.rollbacks) < first_kept:
+        first_kept = max(min(watch.rollbacks), ids[0])
+        held_by = f"a rollback to snapshot {first_kept} that has not finished"
     position = bisect_left(ids, first_kept)
     found = (store.snapshots.snapshot_or_none(number) for number in ids[:position])
     expired = [snapshot for snapshot in found if snapshot is not None]
-    survivor = store.snapshots.snapshot(ids[position])
     if not expired:
         return ExpiredSnapshots(held_by=held_by)
+    survivor = store.snapshots.snapshot_or_none(ids[position])
+    if survivor is None:
+        return ExpiredSnapshots(held_by=_OVERTAKEN)
     steps = plan_expiry(store, expired, survivor, newest)
     if not dry_run:
         keep_ids(store, now_ms)
-        _delete(store, steps)
+        count = _delete(store, steps, survivor, watch)
+        if count < len(steps):
+            return ExpiredSnapshots.of(steps[:count], _OVERTAKEN)
         store.snapshots.write_earliest_hint(survivor.id)
     return ExpiredSnapshots.of(steps, held_by)
 
@@ -150,13 +162,22 @@ def _ledger_snapshot(
     return min(lost, key=lambda found: found[0].id, default=None)
 
 
-def _delete(store: FileStore, steps: list[ExpiryStep]) -> None:
+def _delete(store: FileStore, steps: list[ExpiryStep], survivor: Snapshot, watch: Watch) -> int:
+    """Delete step by step, and return how many were done before others were in the way."""
     keeps_changelogs = changelogs_live_longer(store.schema.typed_options)
-    for step in steps:
+    for count, step in enumerate(steps):
         number = step.snapshot.id
+        if not store.snapshots.is_same(survivor):
+            return count
         if keeps_changelogs:
             store.file_io.publish(store.paths.changelog(number), snapshot_to_json(step.snapshot))
         store.file_io.delete_file(store.paths.snapshot(number))
+        if not store.snapshots.is_same(survivor):
+            # A rollback undid it, and found this one, which may be all that is left.
+            store.file_io.publish(store.paths.snapshot(number), snapshot_to_json(step.snapshot))
+            return count
+        if watch.has_more():
+            return count  # the next expiration finds the files that this snapshot leaves
         delete_files(store, step.data_paths)
         delete_files(store, step.metadata_paths)
         logger.debug(
@@ -171,6 +192,7 @@ def _delete(store: FileStore, steps: list[ExpiryStep]) -> None:
         kept = store.changelogs.list_ids()
         store.file_io.replace(f"{directory}/{EARLIEST}", str(kept[0]).encode())
         store.file_io.replace(f"{directory}/{LATEST}", str(kept[-1]).encode())
+    return len(steps)
 
 
 def delete_files(store: FileStore, paths: Iterable[str]) -> None:

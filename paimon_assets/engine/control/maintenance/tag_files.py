@@ -20,6 +20,7 @@ from paimon_assets.engine.control.maintenance.references import (
     key_of,
     metadata_paths,
 )
+from paimon_assets.engine.control.maintenance.watch import Watch
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
 from paimon_assets.engine.control.segments.segment_registry import HOLD_TAG_PREFIX
 from paimon_assets.engine.errors import InvalidInputError
@@ -56,9 +57,12 @@ def delete_tag(store: FileStore, name: str, *, dry_run: bool = False) -> Deleted
             kind="tag-hold",
             details={"table": store.label, "tag": name},
         )
+    watch = Watch.of(store)
     step = _plan(store, tag)
     if not dry_run:
         store.tags.delete(name)
+        if watch.has_more() or store.file_io.exists(store.paths.snapshot(tag.snapshot.id)):
+            return DeletedTag(tag=tag)  # somebody may need its files by now
         delete_files(store, step.data_paths)
         delete_files(store, step.metadata_paths)
     return DeletedTag(

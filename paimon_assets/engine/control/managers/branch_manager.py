@@ -70,7 +70,7 @@ class BranchManager:
         Raises:
             AlreadyExistsError: There is a branch of this name.
             InvalidInputError: The name is none, or both a tag and a snapshot are given.
-            NotFoundError: No such tag or snapshot.
+            NotFoundError: No such tag or snapshot; or it was deleted meanwhile: there is no branch.
         """
         _check_new_name(name)
         if tag is not None and snapshot_id is not None:
@@ -90,6 +90,7 @@ class BranchManager:
             raise self._taken(name) from error
         finally:
             self._file_io.delete_directory(draft)
+        self._look_back(name, source, tag)
 
     def delete(self, name: str) -> None:
         """Delete a branch; its data files stay until a cleaning finds them.
@@ -161,6 +162,25 @@ class BranchManager:
         if snapshot_id is not None:
             return SnapshotManager(self._file_io, self._paths).snapshot(snapshot_id)
         return None
+
+    def _look_back(self, name: str, source: Snapshot | None, tag: str | None) -> None:
+        """Take a branch back whose files may be gone: what kept them went before it was there."""
+        if source is None:
+            return
+        if tag is None:
+            kept = SnapshotManager(self._file_io, self._paths).is_same(source)
+        else:
+            found = TagManager(self._file_io, self._paths).get_or_none(tag)
+            kept = found is not None and found.snapshot == source
+        if not kept:
+            self._file_io.delete_directory(self._of(name).branch_directory)
+            what = f"Snapshot {source.id}" if tag is None else f"Tag '{tag}'"
+            raise NotFoundError(
+                f"{what} of table '{self._paths.table}' was deleted while branch '{name}' was "
+                "made from it; make it from another one.",
+                kind="tag-not-found" if tag else "snapshot-not-found",
+                details={"path": self._paths.table, "branch": name},
+            )
 
     def _copy_to(
         self, directory: str, branch: TablePaths, source: Snapshot | None, tag: str | None

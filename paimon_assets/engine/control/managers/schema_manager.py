@@ -55,19 +55,42 @@ class SchemaManager:
         ids = self.list_ids()
         return self.schema(ids[-1]) if ids else None
 
-    def latest_id(self, known: int) -> int:
-        """Return the newest id, given one that a writer opened the table with.
+    def is_same(self, known: TableSchema) -> bool:
+        """Whether the table is still the one that was opened with a schema, be it with options.
+
+        A table that is made again at the same place has a schema of another time.
+
+        Cost:
+            One read.
+        """
+        path = self._paths.schema(known.id)
+        try:
+            stored = schema_from_json(self._file_io.read_bytes(path), path)
+        except NotFoundError:
+            return False
+        return (stored.time_millis, stored.fields) == (known.time_millis, known.fields)
+
+    def latest_id(self, known: TableSchema) -> int:
+        """Return the newest id, given a schema that a writer opened the table with.
 
         Ids are contiguous, so this asks for the next ones instead of listing.
 
         Raises:
-            NotFoundError: The known schema is gone: the table was dropped meanwhile.
+            NotFoundError: The table is not there any more, or another one is there.
         """
-        if not self._file_io.exists(self._paths.schema(known)):
-            raise self._missing(f"was dropped: its schema {known} is gone")
-        while self._file_io.exists(self._paths.schema(known + 1)):
-            known += 1
-        return known
+        if not self.is_same(known):
+            raise self.not_the_same(known)
+        newest = known.id
+        while self._file_io.exists(self._paths.schema(newest + 1)):
+            newest += 1
+        return newest
+
+    def not_the_same(self, known: TableSchema) -> NotFoundError:
+        """Return the error that says so."""
+        return self._missing(
+            f"was dropped or renamed meanwhile: its schema {known.id} is gone, or is another "
+            "table's. Open the table again"
+        )
 
     def schema(self, schema_id: int) -> TableSchema:
         """Return one schema.
@@ -151,10 +174,24 @@ class SchemaManager:
             if changes_nothing(newest, new):
                 return newest
             if self._published(new):
+                self._look_back(new, newest)
                 self._warn_of_slips(set(new.options) - set(newest.options))
                 return new
             logger.warning("table %s: lost the race for schema %d", self._paths.table, new.id)
         raise self._conflict(f"was changed by others {_MOST_TRIES} times meanwhile")
+
+    def _look_back(self, new: TableSchema, before: TableSchema) -> None:
+        """Take a schema back that was published where the table is no more."""
+        if self.is_same(before):
+            return
+        if not self.is_same(new):
+            raise CommitUnknownError(
+                f"Table '{self._paths.table}' was renamed or dropped while schema {new.id} was "
+                "published; look at its schema under the new name.",
+                details={"path": self._paths.table, "schema_id": new.id},
+            )
+        self._file_io.delete_file(self._paths.schema(new.id))
+        raise self.not_the_same(before)
 
     def _published(self, new: TableSchema) -> bool:
         """Publish a schema; whether it is ours that has the id now."""

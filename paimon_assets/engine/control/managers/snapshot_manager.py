@@ -57,6 +57,25 @@ class SnapshotManager:
             return None
         return _parsed(data, path)
 
+    def is_same(self, snapshot: Snapshot) -> bool:
+        """Whether a snapshot is still there as it was read; ids are used twice, lists are not."""
+        found = self.snapshot_or_none(snapshot.id)
+        return found is not None and found.delta_manifest_list == snapshot.delta_manifest_list
+
+    def gap_before(self, snapshot_id: int) -> bool:
+        """Whether older snapshots exist, but not the one before.
+
+        So a commit on top of what a rollback undid looks, and so does a rollback in its midst.
+
+        Cost:
+            One storage call; a listing more if the one before is gone.
+        """
+        before = snapshot_id - 1
+        if not before or self._file_io.exists(self._paths.snapshot(before)):
+            return False
+        ids = self.list_ids()
+        return bool(ids) and ids[0] < before
+
     def latest(self) -> Snapshot | None:
         """Return the newest snapshot, None if nothing was committed yet.
 
@@ -172,14 +191,19 @@ class SnapshotManager:
         """Delete all later snapshots, newest first, and return their ids.
 
         The hint goes first: a reader that believed it would find nothing. Whatever the moment of a
-        crash, the snapshots left are without a gap that was not there before.
+        crash, the snapshots left are without a gap that was not there before. What was committed
+        meanwhile goes, too, but for the next snapshot: that can only be built on this one.
         """
-        later = [number for number in reversed(self.list_ids()) if number > snapshot_id]
-        if later:
+        gone: list[int] = []
+        while True:
+            first = snapshot_id + (2 if gone else 1)
+            later = [number for number in reversed(self.list_ids()) if number >= first]
+            if not later:
+                return tuple(gone)
             self._file_io.delete_file(f"{self._paths.snapshot_directory}/{LATEST}")
-        for number in later:
-            self._file_io.delete_file(self._paths.snapshot(number))
-        return tuple(later)
+            for number in later:
+                self._file_io.delete_file(self._paths.snapshot(number))
+            gone += later
 
     def write_earliest_hint(self, snapshot_id: int) -> None:
         """Tell the next reader which snapshot is the oldest."""

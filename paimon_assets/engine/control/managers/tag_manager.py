@@ -6,11 +6,13 @@ Source: `org.apache.paimon.utils.TagManager`.
 """
 
 import datetime as dt
+from collections.abc import Callable
 
 from paimon_assets.engine.codec.json.tag_json import tag_from_json, tag_to_json
 from paimon_assets.engine.control.clock import Clock, SystemClock
 from paimon_assets.engine.control.managers.names import check_file_name
 from paimon_assets.engine.control.managers.numbered_files import prefixed_files
+from paimon_assets.engine.control.managers.snapshot_manager import SnapshotManager
 from paimon_assets.engine.errors import AlreadyExistsError, InvalidInputError, NotFoundError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
@@ -25,6 +27,7 @@ class TagManager:
         self._file_io = file_io
         self._paths = paths
         self._clock = clock or SystemClock()
+        self._snapshots = SnapshotManager(file_io, paths)
 
     def create(
         self,
@@ -45,9 +48,13 @@ class TagManager:
         Raises:
             AlreadyExistsError: There is a tag of this name.
             InvalidInputError: The name or the time is none.
+            NotFoundError: The snapshot expired, or was undone, meanwhile; there is no tag.
         """
         tag = self._new(name, snapshot, time_retained)
         if self._file_io.publish(self._paths.tag(name), tag_to_json(tag)):
+            if not self._snapshots.is_same(snapshot):
+                self._file_io.delete_file(self._paths.tag(name))
+                raise self._expired(name, snapshot)
             return tag
         if ignore_if_exists:
             return self.get(name)
@@ -59,11 +66,15 @@ class TagManager:
         """Let a tag name another snapshot.
 
         Raises:
-            NotFoundError: There is no tag of this name.
+            NotFoundError: There is no tag of this name; or the snapshot expired, or was undone,
+                meanwhile, and the tag names what it did.
         """
-        self.get(name)
+        before = self.get(name)
         tag = self._new(name, snapshot, time_retained)
         self._file_io.replace(self._paths.tag(name), tag_to_json(tag))
+        if not self._snapshots.is_same(snapshot):
+            self._file_io.replace(self._paths.tag(name), tag_to_json(before))
+            raise self._expired(name, snapshot)
         return tag
 
     def rename(self, name: str, new_name: str) -> Tag:
@@ -120,10 +131,16 @@ class TagManager:
         names = prefixed_files(self._file_io, self._paths.tag_directory, TAG_PREFIX)
         return [tag for name in names if (tag := self.get_or_none(name)) is not None]
 
-    def delete_after(self, snapshot_id: int) -> tuple[str, ...]:
-        """Delete the tags of later snapshots and return their names."""
+    def delete_after(
+        self, snapshot_id: int, *, keep: Callable[[Snapshot], bool] = lambda _: False
+    ) -> tuple[str, ...]:
+        """Delete the tags of later snapshots, but for those to keep, and return their names."""
         later = sorted(
-            (tag for tag in self.list() if tag.snapshot.id > snapshot_id),
+            (
+                tag
+                for tag in self.list()
+                if tag.snapshot.id > snapshot_id and not keep(tag.snapshot)
+            ),
             key=lambda tag: -tag.snapshot.id,
         )
         for tag in later:
@@ -142,6 +159,14 @@ class TagManager:
         now = dt.datetime.fromtimestamp(self._clock.now_millis() / 1000, dt.UTC)
         local = now.astimezone().replace(tzinfo=None)
         return Tag(name=name, snapshot=snapshot, create_time=local, time_retained=time_retained)
+
+    def _expired(self, name: str, snapshot: Snapshot) -> NotFoundError:
+        return NotFoundError(
+            f"Snapshot {snapshot.id} of table '{self._paths.table}' expired, or was undone, while "
+            f"it was given the name '{name}'; name another one.",
+            kind="snapshot-not-found",
+            details={"path": self._paths.table, "tag": name, "snapshot_id": snapshot.id},
+        )
 
     def _missing(self, name: str) -> NotFoundError:
         return NotFoundError(

@@ -1,0 +1,332 @@
+"""Two commands at once: one runs whole before each storage call of the other, call by call."""
+
+import itertools
+import shutil
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+
+import pytest
+
+from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
+from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.maintenance.expire_snapshots import expire_snapshots
+from paimon_assets.engine.control.maintenance.references import data_file_paths, metadata_paths
+from paimon_assets.engine.control.maintenance.retention import Retention
+from paimon_assets.engine.control.maintenance.tag_files import delete_tag
+from paimon_assets.engine.control.managers.schema_manager import SchemaManager
+from paimon_assets.engine.control.rollback import rollback_to_snapshot, rollback_to_tag
+from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
+from paimon_assets.engine.errors import CommitUnknownError, NotFoundError, PaimonError
+from paimon_assets.engine.fileio.local import LocalFileIO
+from paimon_assets.engine.spec.evolution.schema_change import add_column
+from paimon_assets.engine.spec.metadata.snapshot import CommitKind
+from paimon_assets.engine.spec.paths import TablePaths
+from paimon_assets.engine.spec.schema.schema import Schema
+from tests.testkit.faulty_fileio import FaultyFileIO
+from tests.testkit.metadata_tables import (
+    FixedClock,
+    commit,
+    live_names,
+    message,
+    new_store,
+    newest,
+    plain_file,
+)
+
+NEWEST = Retention(min_count=1, max_count=1, time_ms=0, limit=100)
+LATER = FixedClock(now=4_000_000_000_000)
+
+Command = Callable[[FileStore], object]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of two commands."""
+
+    call: int
+    """Before which call of the one the other ran."""
+    store: FileStore
+    one: PaimonError | None
+    other: PaimonError | None
+
+    @property
+    def both(self) -> bool:
+        return self.one is None and self.other is None
+
+
+def add(store, *names, **more):
+    """Commit data files that exist, one byte each."""
+    for name in names:
+        LocalFileIO().write_bytes(f"{store.table_path}/bucket-0/{name}", b"x")
+    return commit(store, message(*map(plain_file, names)), **more)
+
+
+def drop(store, *names):
+    deleted = [plain_file(name) for name in names]
+    return commit(store, message(deleted=deleted), kind=CommitKind.OVERWRITE)
+
+
+def tried(command, store):
+    try:
+        command(store)
+    except CommitUnknownError:
+        raise
+    except PaimonError as error:
+        return error
+    return None
+
+
+def interleaved(tmp_path, scene, one, other):
+    """Yield what became of two commands, for each call of the one that the other ran before."""
+    scene(new_store(tmp_path / "scene"))
+    for call in itertools.count():
+        shutil.copytree(tmp_path / "scene", tmp_path / str(call))
+        store = FileStore.open(LocalFileIO(), str(tmp_path / str(call) / "table"))
+        others: list[PaimonError | None] = []
+
+        def before(number, method, path, store=store, call=call, others=others):
+            if number == call:
+                others.append(tried(other, FileStore.open(LocalFileIO(), store.table_path)))
+
+        calls = FaultyFileIO(LocalFileIO(), before=before)
+        mine = FileStore(file_io=calls, table_path=store.table_path, schema=store.schema)
+        error = tried(one, mine)
+        if not others:
+            return
+        yield Outcome(call=call, store=store, one=error, other=others[0])
+
+
+def check_whole(store):
+    """Every snapshot and tag has all of its files, and snapshots follow each other."""
+    ids = store.snapshots.list_ids()
+    assert ids == list(range(ids[0], ids[0] + len(ids)))
+    assert newest(store).id == ids[-1]
+    file_io = LocalFileIO()
+    snapshots = [store.snapshots.snapshot(number) for number in ids]
+    for snapshot in [*snapshots, *(tag.snapshot for tag in store.tags.list())]:
+        paths = set(metadata_paths(store, snapshot))
+        for entry in FileStoreScan(store).live_files(snapshot):
+            paths |= set(data_file_paths(store, entry))
+        missing = [path for path in paths if not file_io.exists(path)]
+        assert not missing, f"snapshot {snapshot.id} lacks {missing}"
+
+
+def expire(store):
+    expire_snapshots(store, retention=NEWEST, clock=LATER)
+
+
+def five(store):
+    """Five snapshots: a, b, then a goes, c, d."""
+    add(store, "a")
+    add(store, "b")
+    drop(store, "a")
+    add(store, "c")
+    add(store, "d")
+
+
+def writes(*names):
+    def write(store):
+        for name in names:
+            LocalFileIO().write_bytes(f"{store.table_path}/bucket-0/{name}", b"x")
+        files = [plain_file(name) for name in names]
+        FileStoreCommit(store, clock=FixedClock()).commit(
+            [message(*files)], commit_user=names[0], commit_identifier=1
+        )
+
+    return write
+
+
+@pytest.mark.parametrize("target", [1, 2, 3, 4])
+@pytest.mark.parametrize("rollback_first", [False, True])
+def test_a_rollback_while_snapshots_expire_keeps_what_it_rolls_back_to(
+    tmp_path, target, rollback_first
+):
+    def rollback(store):
+        rollback_to_snapshot(store, target)
+
+    pair = (rollback, expire) if rollback_first else (expire, rollback)
+    seen = set()
+    for done in interleaved(tmp_path, five, *pair):
+        rolled_back = (done.one if rollback_first else done.other) is None
+        seen.add(rolled_back)
+        check_whole(done.store)
+        assert newest(done.store).id == (target if rolled_back else 5), done
+        assert (done.other if rollback_first else done.one) is None
+        assert add(done.store, "e").id == newest(done.store).id
+        check_whole(done.store)
+    assert True in seen
+
+
+@pytest.mark.parametrize("rollback_first", [False, True])
+def test_a_commit_during_a_rollback_leaves_no_gap_that_swallows_later_commits(
+    tmp_path, rollback_first
+):
+    def rollback(store):
+        rollback_to_snapshot(store, 2)
+
+    pair = (rollback, writes("e")) if rollback_first else (writes("e"), rollback)
+    for done in interleaved(tmp_path, four, *pair):
+        assert done.both, done
+        check_whole(done.store)
+        assert set(live_names(done.store)) - {"e"} == {"a", "b"}
+        for name in "fgh":
+            add(done.store, name)
+            assert name in live_names(done.store)
+        check_whole(done.store)
+        assert set(live_names(done.store)) >= {"a", "b", "f", "g", "h"}
+
+
+def four(store):
+    for name in "abcd":
+        add(store, name)
+
+
+def tags(name, number):
+    def tag(store):
+        store.tags.create(name, store.snapshots.snapshot(number))
+
+    return tag
+
+
+def branches(name, **source):
+    def branch(store):
+        store.branches.create(name, **source)
+
+    return branch
+
+
+@pytest.mark.parametrize("expire_first", [False, True])
+@pytest.mark.parametrize("number", [1, 2, 4])
+def test_a_tag_made_while_its_snapshot_expires_is_whole_or_refused(tmp_path, number, expire_first):
+    tag = tags("v", number)
+    seen = set()
+    for done in interleaved(tmp_path, five, *((expire, tag) if expire_first else (tag, expire))):
+        error = done.other if expire_first else done.one
+        seen.add(error is None)
+        assert error is None or isinstance(error, NotFoundError)
+        assert [found.name for found in done.store.tags.list()] == (["v"] if error is None else [])
+        check_whole(done.store)
+    assert seen == ({True, False} if expire_first else {False})
+
+
+@pytest.mark.parametrize("expire_first", [False, True])
+def test_a_branch_made_while_its_snapshot_expires_is_whole_or_refused(tmp_path, expire_first):
+    branch = branches("b", snapshot_id=2)
+    pair = (expire, branch) if expire_first else (branch, expire)
+    seen = set()
+    for done in interleaved(tmp_path, five, *pair):
+        error = done.other if expire_first else done.one
+        seen.add(error is None)
+        assert error is None or isinstance(error, NotFoundError)
+        assert list(done.store.branches.list()) == (["b"] if error is None else [])
+        check_whole(done.store)
+        if error is None:
+            check_whole(done.store.with_options({"branch": "b"}))
+    assert seen == ({True, False} if expire_first else {False})
+
+
+def renamed(path):
+    return path.replace("/table", "/renamed")
+
+
+def rename(store):
+    LocalFileIO().rename_directory(store.table_path, renamed(store.table_path))
+
+
+def remake(store):
+    """Drop the table and make another one in its place."""
+    LocalFileIO().delete_directory(store.table_path)
+    paths = TablePaths(table=store.table_path)
+    schema = Schema.of({"c": "INT"})
+    SchemaManager(LocalFileIO(), paths).create(schema, time_millis=2)
+    add(FileStore.open(LocalFileIO(), store.table_path), "n")
+
+
+def expects(write):
+    """Return a write that keeps what it raises even if the outcome is unknown."""
+
+    def run(store):
+        with suppress(CommitUnknownError):
+            write(store)
+            return
+        raise OutcomeUnknownError("unknown")
+
+    return run
+
+
+class OutcomeUnknownError(PaimonError):
+    """A `CommitUnknownError`, for `tried`."""
+
+
+def test_a_rename_during_a_commit_loses_no_acknowledged_commit(tmp_path):
+    outcomes = set()
+    for done in interleaved(tmp_path, four, expects(writes("e")), rename):
+        assert done.other is None
+        moved = FileStore.open(LocalFileIO(), renamed(done.store.table_path))
+        check_whole(moved)
+        outcomes.add(type(done.one))
+        if done.one is None:
+            assert "e" in live_names(moved)
+        elif isinstance(done.one, NotFoundError):
+            assert "e" not in live_names(moved)
+        assert done.store.snapshots.list_ids() == []
+    assert outcomes == {NotFoundError, OutcomeUnknownError, type(None)}
+
+
+def test_a_table_made_again_during_a_commit_gets_nothing_of_it(tmp_path):
+    outcomes = set()
+    for done in interleaved(tmp_path, four, expects(writes("e")), remake):
+        assert done.other is None
+        again = FileStore.open(LocalFileIO(), done.store.table_path)
+        outcomes.add(type(done.one))
+        check_whole(again)
+        assert live_names(again) == ["n"]
+    assert NotFoundError in outcomes
+
+
+@pytest.mark.parametrize("other", [rename, remake])
+def test_a_rename_or_a_new_table_during_an_alter_is_noticed(tmp_path, other):
+    def alter(store):
+        store.schemas.commit_changes([add_column("z", "INT")], time_millis=3)
+
+    outcomes = set()
+    for done in interleaved(tmp_path, four, expects(alter), other):
+        assert done.other is None
+        outcomes.add(type(done.one))
+        if other is rename:
+            assert done.store.schemas.list_ids() == []
+            found = FileStore.open(LocalFileIO(), renamed(done.store.table_path))
+            names = [column.name for column in found.schema.fields]
+            if done.one is None:
+                assert "z" in names
+            elif isinstance(done.one, NotFoundError):
+                assert "z" not in names
+        else:
+            found = FileStore.open(LocalFileIO(), done.store.table_path)
+            names = [column.name for column in found.schema.fields]
+            assert names in (["c"], ["c", "z"])
+            assert done.one is not None or names == ["c", "z"] or found.schema.id == 0
+    assert NotFoundError in outcomes
+
+
+def test_a_tag_that_a_rollback_brings_back_keeps_its_files_while_it_is_deleted(tmp_path):
+    def scene(store):
+        five(store)
+        store.tags.create("v", store.snapshots.snapshot(1))
+        expire(store)
+
+    def delete(store):
+        delete_tag(store, "v")
+
+    def rollback(store):
+        rollback_to_tag(store, "v")
+
+    seen = set()
+    for pair in ((delete, rollback), (rollback, delete)):
+        for done in interleaved(tmp_path / str(len(seen)), scene, *pair):
+            rolled_back = (done.other if pair[0] is delete else done.one) is None
+            seen.add((pair[0], rolled_back))
+            assert newest(done.store).id == (1 if rolled_back else 5)
+            check_whole(done.store)
+    assert {rolled_back for _, rolled_back in seen} == {True, False}
