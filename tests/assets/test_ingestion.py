@@ -1,5 +1,6 @@
 """Files that land, exactly once each, whatever crashes between ledger and commit."""
 
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -277,16 +278,24 @@ def test_other_commits_between_two_ingestions_do_not_hide_the_ledger(
     assert ids_of(paimon) == [1, 50, 51]
 
 
-def test_a_lost_ledger_is_an_error_and_not_a_second_ingestion(
+def test_a_ledger_that_no_snapshot_names_any_more_counts_by_its_pointer_or_is_an_error(
     landing: Path, paimon: PaimonCatalogResource
 ) -> None:
     land(landing, "a.parquet", 1)
     run(events(landing), paimon)
     rows = pa.table({"id": pa.array([50], pa.int64()), "what": ["by hand"]})
     table_of(paimon).new_write_builder().write(rows, EmbeddedExecutor())
-    snapshots = Path(table_of(paimon).path) / "snapshot"
-    (snapshots / "snapshot-1").unlink()
-    (snapshots / "EARLIEST").write_text("2")
+    directory = Path(table_of(paimon).path)
+    (directory / "snapshot" / "snapshot-1").unlink()
+    (directory / "snapshot" / "EARLIEST").write_text("2")
+    # As another engine would have committed it.
+    members = json.loads((directory / "snapshot" / "snapshot-2").read_bytes())
+    del members["properties"]
+    (directory / "snapshot" / "snapshot-2").write_text(json.dumps(members))
+    assert run(events(landing), paimon).success
+    assert ids_of(paimon) == [1, 50]
+    for pointer in (directory / "ingestion").glob("pointer-*"):
+        pointer.unlink()
     text = failure_text(run(events(landing), paimon))
     assert "have expired" in text
     assert ids_of(paimon) == [1, 50]

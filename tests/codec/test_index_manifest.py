@@ -20,6 +20,7 @@ from paimon_assets.engine.spec.metadata.index_file import (
     live_index_entries,
 )
 from paimon_assets.engine.spec.metadata.manifest import FileKind
+from tests.testkit.codec_strategies import file_names, file_paths
 
 TABLES = Path(__file__).parents[3] / "shared" / "tables"
 LONGS = st.integers(0, 2**62)
@@ -48,11 +49,11 @@ ENTRIES = st.builds(
     file=st.builds(
         IndexFileMeta,
         index_type=st.sampled_from(["DELETION_VECTORS", "HASH", "btree"]),
-        file_name=st.text(),
+        file_name=file_names,
         file_size=LONGS,
         row_count=LONGS,
         deletion_vectors=st.none() | st.lists(VECTORS).map(tuple),
-        external_path=st.none() | st.text(),
+        external_path=st.none() | file_paths,
         global_index=st.none() | GLOBAL,
     ),
 )

@@ -22,7 +22,7 @@ from paimon_assets.engine.errors import FormatError
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 from paimon_assets.engine.spec.metadata.manifest import FileKind, ManifestEntry, ManifestFileMeta
 from tests.testkit.builders import data_file, entry
-from tests.testkit.codec_strategies import data_files, longs, stats, texts
+from tests.testkit.codec_strategies import data_files, file_names, longs, stats
 
 entries = st.builds(
     ManifestEntry,
@@ -34,7 +34,7 @@ entries = st.builds(
 )
 metas = st.builds(
     ManifestFileMeta,
-    file_name=texts,
+    file_name=file_names,
     file_size=longs,
     num_added_files=longs,
     num_deleted_files=longs,

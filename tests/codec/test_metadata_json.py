@@ -14,7 +14,7 @@ from paimon_assets.engine.errors import FormatError, PaimonError, UnsupportedFea
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind
 from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
 from tests.testkit.builders import snapshot
-from tests.testkit.codec_strategies import longs, texts
+from tests.testkit.codec_strategies import file_names, longs, texts
 
 JAVA_SNAPSHOT = {
     "version": 3,
@@ -82,7 +82,7 @@ def test_a_snapshot_of_java_is_read_and_written_with_all_its_members():
         id=longs,
         watermark=st.none() | longs,
         properties=st.dictionaries(texts, texts, max_size=3),
-        statistics=st.none() | texts,
+        statistics=st.none() | file_names,
         next_row_id=st.none() | longs,
         commit_kind=st.sampled_from(CommitKind),
         unknown=st.dictionaries(

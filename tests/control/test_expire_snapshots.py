@@ -5,13 +5,16 @@ from dataclasses import replace
 
 import pytest
 
+from paimon_assets.engine.codec.json.metadata_json import snapshot_to_json
 from paimon_assets.engine.contract.commit_message import CommitMessage, CompactIncrement
 from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.ledgers import pointed_ledger
 from paimon_assets.engine.control.maintenance.expire_changelogs import expire_changelogs
 from paimon_assets.engine.control.maintenance.expire_snapshots import expire_snapshots
 from paimon_assets.engine.control.maintenance.orphan_files import clean_orphan_files
 from paimon_assets.engine.control.maintenance.retention import Retention
 from paimon_assets.engine.control.maintenance.tag_files import delete_tag, expire_tags
+from paimon_assets.engine.control.rollback import rollback_to_snapshot
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError, StorageError
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind
@@ -124,18 +127,58 @@ def test_a_consumer_holds_the_snapshots_it_has_not_read(tmp_path):
     assert (done.snapshot_ids, done.held_by) == ((1, 2), "consumer 'reader'")
 
 
-def test_the_snapshot_that_alone_names_a_ledger_stays(tmp_path):
+LANDING = f"{LEDGER_PROPERTY_PREFIX}landing"
+
+
+def ingest(store, name, ledger):
+    store.file_io.write_bytes(store.paths.ledger(ledger), b'{"source": "landing"}')
+    return add(store, name, properties={LANDING: ledger})
+
+
+def test_a_source_that_goes_quiet_holds_no_snapshot(tmp_path):
     store = new_store(tmp_path)
-    store.file_io.write_bytes(store.paths.ledger("ledger-1.json"), b"{}")
-    add(store, "a", properties={f"{LEDGER_PROPERTY_PREFIX}landing": "ledger-0.json"})
-    add(store, "b", properties={f"{LEDGER_PROPERTY_PREFIX}landing": "ledger-1.json"})
-    for name in "cde":
-        add(store, name)
+    ingest(store, "a", "ledger-1.json")
+    ingest(store, "b", "ledger-2.json")
+    for number in range(21):
+        add(store, f"c{number}")
+    drop(store, "a")
+    assert store.snapshots.snapshot(24).properties == {LANDING: "ledger-2.json"}
     done = expire_snapshots(store, retention=NEWEST)
-    assert done.snapshot_ids == (1,)
-    assert "ledger-1.json" in done.held_by
-    store.file_io.delete_file(store.paths.ledger("ledger-1.json"))
-    assert expire_snapshots(store, retention=NEWEST).snapshot_ids == (2, 3, 4)
+    assert (len(done.snapshot_ids), done.held_by) == (23, "")
+    assert store.snapshots.list_ids() == [24]
+
+
+@pytest.mark.parametrize("pointer_was_written", [True, False])
+def test_where_commits_of_other_engines_came_last_a_pointer_says_which_ledger_counts(
+    tmp_path, pointer_was_written
+):
+    store = new_store(tmp_path)
+    ingest(store, "a", "ledger-1.json")
+    ingest(store, "b", "ledger-2.json")
+    if not pointer_was_written:  # its commit was killed before
+        LocalFileIO().delete_file(
+            store.file_io.list_directory(store.paths.ledger_directory)[-1].path
+        )
+    for name in "cd":
+        others = replace(add(store, name), properties={})
+        LocalFileIO().replace(store.paths.snapshot(others.id), snapshot_to_json(others))
+    assert expire_snapshots(store, retention=NEWEST).snapshot_ids == (1, 2, 3)
+    assert pointed_ledger(store, LANDING) == "ledger-2.json"
+    orphans = clean_orphan_files(store, clock=LATER, dry_run=False)
+    assert [status.name for status in orphans.files] == ["ledger-1.json"]
+    store.file_io.delete_file(store.paths.ledger("ledger-2.json"))
+    assert pointed_ledger(store, LANDING) is None
+
+
+def test_a_rollback_undoes_what_points_to_ledgers(tmp_path):
+    store = new_store(tmp_path)
+    add(store, "a")
+    ingest(store, "b", "ledger-1.json")
+    assert pointed_ledger(store, LANDING) == "ledger-1.json"
+    rollback_to_snapshot(store, 1)
+    assert pointed_ledger(store, LANDING) is None
+    add(store, "c")
+    assert pointed_ledger(store, LANDING) is None
 
 
 def test_a_tag_keeps_its_files_until_it_is_deleted(tmp_path):

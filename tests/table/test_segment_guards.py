@@ -3,8 +3,13 @@
 import pyarrow as pa
 import pytest
 
+from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.maintenance.expire_snapshots import expire_snapshots
+from paimon_assets.engine.control.maintenance.retention import Retention
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
+from paimon_assets.engine.fileio.local import LocalFileIO
+from paimon_assets.engine.spec.evolution.schema_change import set_option
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.segments.segment_import import SegmentSource
 from tests.testkit.foreign import rows, states, write
@@ -100,3 +105,39 @@ def test_files_come_from_the_allowed_folders_wherever_names_lead(table, landing,
     assert read(table) == [(1, "x"), (3, "z")]
     with pytest.raises(InvalidInputError, match="blank"):
         table.segments(roots=["/a", " "])
+
+
+def test_no_option_makes_the_files_of_a_segment_the_table_s(catalog, table, landing):
+    write(landing / "sales" / "1.parquet", rows((1, "x")))
+    before = states(landing)
+    add(table, landing / "sales")
+    root = {"data-file.external-paths": f"file:{landing}"}
+    for change in (table.alter, table.alter_checked, table.plan_alter):
+        with pytest.raises(InvalidInputError, match="segment 0 lies in") as caught:
+            change([set_option(*next(iter(root.items())))])
+        assert caught.value.kind == "segment-path-owned"
+    with pytest.raises(InvalidInputError, match="segment 0 lies in"):
+        catalog.alter_table("db.t", [set_option(*next(iter(root.items())))])
+    opened = table.copy(root)
+    opened.new_write_builder().with_overwrite().write(rows((2, "y")), EXECUTOR)
+    assert any(tag.name.startswith("__segment_hold_") for tag in table.tags.list())
+    newest = Retention(min_count=1, max_count=1, time_ms=0, limit=9)
+    expired = expire_snapshots(
+        FileStore.open(LocalFileIO(), table.path, options=root), retention=newest
+    )
+    assert expired.snapshot_ids == (1,)
+    assert states(landing) == before
+    with pytest.raises(InvalidInputError, match="folder of the table's own files"):
+        add(opened, landing / "sales")
+
+
+def test_a_segment_file_that_became_a_link_out_of_its_roots_is_not_read(table, landing, tmp_path):
+    file = landing / "a" / "1.parquet"
+    write(file, rows((1, "x")))
+    table.segments(roots=[str(landing)]).add(SegmentSource(path=str(landing / "a")), EXECUTOR)
+    assert read(table) == [(1, "x")]
+    secret = tmp_path / "secret.parquet"
+    file.rename(secret)
+    file.symlink_to(secret)
+    with pytest.raises(InvalidInputError, match="lies in none of the folders"):
+        read(table)

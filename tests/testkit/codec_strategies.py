@@ -23,6 +23,9 @@ from paimon_assets.engine.spec.types.data_types import (
 INTEGER_BITS = {TypeRoot.TINYINT: 8, TypeRoot.SMALLINT: 16, TypeRoot.INT: 32, TypeRoot.BIGINT: 64}
 longs = st.integers(-(2**63), 2**63 - 1)
 texts = st.text(st.characters(codec="utf-8"), max_size=30)
+_parts = st.characters(codec="utf-8", exclude_characters="/\0")
+file_names = st.text(_parts, min_size=1, max_size=30).filter(lambda name: name.strip("."))
+file_paths = st.lists(file_names, min_size=1, max_size=3).map("/".join)
 _PLAIN = (*INTEGER_BITS, TypeRoot.BOOLEAN, TypeRoot.FLOAT, TypeRoot.DOUBLE, TypeRoot.DATE)
 
 
@@ -142,7 +145,7 @@ stats = st.builds(
 names = st.lists(texts, max_size=3).map(tuple)
 data_files = st.builds(
     DataFileMeta,
-    file_name=texts,
+    file_name=file_names,
     file_size=longs,
     row_count=longs,
     min_key=st.binary(max_size=20),
@@ -153,13 +156,13 @@ data_files = st.builds(
     max_sequence_number=longs,
     schema_id=longs,
     level=st.integers(0, 5),
-    extra_files=names,
+    extra_files=st.lists(file_names, max_size=3).map(tuple),
     creation_time=st.none() | st.integers(-(10**12), 10**13),
     delete_row_count=st.none() | longs,
     embedded_index=st.none() | st.binary(max_size=20),
     file_source=st.none() | st.sampled_from(FileOrigin),
     value_stats_cols=st.none() | names,
-    external_path=st.none() | texts,
+    external_path=st.none() | file_paths,
     first_row_id=st.none() | longs,
     write_cols=st.none() | names,
 )

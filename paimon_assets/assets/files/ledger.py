@@ -12,7 +12,7 @@ source, the commit identifier the generation.
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from uuid import uuid4
 
 from paimon_assets.engine.errors import FormatError, InvalidInputError, NotFoundError
@@ -104,18 +104,25 @@ def property_of(source: str) -> str:
 def ledger_snapshot(table: Table, source: str) -> Snapshot | None:
     """Return the newest snapshot that names a ledger of the source, None if there is none.
 
+    If those that did have expired, the pointer they left decides (`engine.control.ledgers`): then
+    it is the newest snapshot, with what the pointer says.
+
     Raises:
-        InvalidInputError: There is none, although the source was ingested: the snapshots that
-            named its ledger have expired (kind `ledger-expired`).
+        InvalidInputError: There is neither, although the source was ingested: other engines let the
+            snapshots of an ingestion expire that was killed (kind `ledger-expired`).
 
     Cost:
         One read a snapshot, backwards, until the first one found.
     """
     key = property_of(source)
-    snapshot = oldest = table.latest_snapshot()
+    newest = snapshot = oldest = table.latest_snapshot()
     while snapshot is not None and key not in snapshot.properties:
         oldest = snapshot
         snapshot = _before(table, snapshot)
+    if snapshot is None and newest is not None:
+        name = table.pointed_ledger(key)
+        if name is not None:
+            return replace(newest, properties={**newest.properties, key: name})
     if snapshot is None and oldest is not None and oldest.id > 1:
         _refuse_lost_ledger(table, source)
     return snapshot

@@ -18,7 +18,12 @@ from paimon_assets.engine.control.manifests.manifest_store import ManifestStore
 from paimon_assets.engine.control.manifests.partition_values import PartitionValues
 from paimon_assets.engine.errors import NotFoundError
 from paimon_assets.engine.fileio.base import FileIO
-from paimon_assets.engine.spec.options.all_options import BRANCH, DATA_FILE_DIRECTORY, Options
+from paimon_assets.engine.spec.options.all_options import (
+    BRANCH,
+    DATA_FILE_DIRECTORY,
+    DATA_FILE_EXTERNAL_PATHS,
+    Options,
+)
 from paimon_assets.engine.spec.paths import MAIN_BRANCH, TablePaths
 from paimon_assets.engine.spec.schema.schema import TableSchema
 
@@ -118,6 +123,11 @@ class FileStore:
             data_directory=options.get(DATA_FILE_DIRECTORY),
             branch=options.get(BRANCH),
         )
+
+    @cached_property
+    def roots(self) -> tuple[str, ...]:
+        """Directories that the table owns: whatever is deleted lies below one of them."""
+        return (self.table_path, *self.schema.typed_options.get(DATA_FILE_EXTERNAL_PATHS))
 
     @cached_property
     def schemas(self) -> SchemaManager:

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 
 from paimon_assets.engine.codec.json.metadata_json import snapshot_to_json
 from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.ledgers import forget_after
 from paimon_assets.engine.errors import NotFoundError, StorageError
 from paimon_assets.engine.fileio.atomic import temporary_name
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
@@ -110,6 +111,7 @@ def _roll_back(store: FileStore, snapshot: Snapshot) -> Rollback:
     changelogs = store.changelogs.delete_after(snapshot.id)
     if not store.snapshots.is_same(snapshot):  # an expiration saw the mark, or will, too late
         store.file_io.publish(store.paths.snapshot(snapshot.id), snapshot_to_json(snapshot))
+    forget_after(store, snapshot.id)
     store.snapshots.write_latest_hint(snapshot.id)
     return Rollback(snapshot=snapshot, snapshots=snapshots, tags=tags, changelogs=changelogs)
 

@@ -3,6 +3,7 @@
 Source: `org.apache.paimon.utils.FileStorePathFactory`.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 SCHEMA_PREFIX = "schema-"
@@ -18,6 +19,43 @@ POSTPONE_BUCKET = -2
 """Number of the bucket in which rows wait for a compaction to give them theirs."""
 LATEST = "LATEST"
 EARLIEST = "EARLIEST"
+
+
+def plain_name(name: str) -> str:
+    """Return a name that is one part of a path, as all names of files in metadata are.
+
+    Raises:
+        ValueError: It is empty, leads up or holds a slash; or it is no text.
+
+    >>> plain_name("data-1.parquet")
+    'data-1.parquet'
+    """
+    if "/" in name or name in _UPWARD or "\0" in name:
+        raise ValueError(f"{name!r} is not the name of a file")
+    return name
+
+
+def plain_names(names: Iterable[str] | None) -> tuple[str, ...]:
+    """Return names that are each one part of a path; see `plain_name`."""
+    return tuple(map(plain_name, names)) if names else ()
+
+
+def straight_path(path: str) -> str:
+    """Return a path that leads nowhere up, be it relative, absolute or a URI.
+
+    Raises:
+        ValueError: A part of it is `.` or `..`.
+
+    >>> straight_path("s3://bucket/a/b.parquet")
+    's3://bucket/a/b.parquet'
+    """
+    if "\0" in path or ("." in path and not _DOTS.isdisjoint(path.split("/"))):
+        raise ValueError(f"{path!r} leads up")
+    return path
+
+
+_UPWARD = frozenset({"", ".", ".."})
+_DOTS = frozenset({".", ".."})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +140,11 @@ class TablePaths:
     def ledger_directory(self) -> str:
         """Directory of the ledgers of ingestions."""
         return f"{self.table}/ingestion"
+
+    @property
+    def pointer_directory(self) -> str:
+        """Directory of what says which ledger counts once no snapshot does."""
+        return f"{self.branch_directory}/ingestion"
 
     def ledger(self, file_name: str) -> str:
         """Path of a ledger."""

@@ -8,6 +8,7 @@ from paimon_assets.engine.contract.tasks.task_batch import TaskRunner
 from paimon_assets.engine.control.clock import Clock, SystemClock
 from paimon_assets.engine.control.commit.partition_filter import PartitionSpec
 from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.ledgers import pointed_ledger
 from paimon_assets.engine.control.maintenance.tag_files import DeletedTag, delete_tag
 from paimon_assets.engine.control.managers.branch_manager import BranchManager
 from paimon_assets.engine.control.managers.consumer_manager import ConsumerManager
@@ -18,6 +19,7 @@ from paimon_assets.engine.control.rollback import (
     rollback_to_tag,
 )
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
+from paimon_assets.engine.control.segments.segment_registry import check_own_folders
 from paimon_assets.engine.control.segments.segment_roots import SegmentRoots
 from paimon_assets.engine.errors import NotFoundError
 from paimon_assets.engine.fileio.base import FileIO
@@ -129,6 +131,7 @@ class Table:
             CommitConflictError: Others changed the schema too often meanwhile.
         """
         time_millis = (clock or SystemClock()).now_millis()
+        check_own_folders(self._store, changes)
         self._store.schemas.commit_changes(changes, time_millis=time_millis)
         return self.reopened()
 
@@ -262,6 +265,10 @@ class Table:
         return self.tags.create(
             name, snapshot, time_retained=time_retained, ignore_if_exists=ignore_if_exists
         )
+
+    def pointed_ledger(self, key: str) -> str | None:
+        """Return the ledger that counts if no snapshot names one; see `control.ledgers`."""
+        return pointed_ledger(self._store, key)
 
     def rollback_to(self, target: int | str) -> Rollback:
         """Undo everything after a snapshot; files of what was undone stay as orphans.

@@ -23,6 +23,7 @@ from paimon_assets.engine.spec.metadata.index_file import (
     IndexManifestEntry,
 )
 from paimon_assets.engine.spec.metadata.manifest import FileKind
+from paimon_assets.engine.spec.paths import plain_name, straight_path
 
 INDEX_MANIFEST_VERSION = 1
 """`_VERSION` of the records of index manifests."""
@@ -82,18 +83,18 @@ def write_index_manifest(entries: Iterable[IndexManifestEntry]) -> bytes:
 
 
 def _entry(raw: Record) -> IndexManifestEntry:
-    ranges = raw.get("_DELETIONS_VECTORS_RANGES")
+    ranges, external = raw.get("_DELETIONS_VECTORS_RANGES"), raw.get("_EXTERNAL_PATH")
     return IndexManifestEntry(
         kind=FileKind(raw["_KIND"]),
         partition=raw["_PARTITION"],
         bucket=raw["_BUCKET"],
         file=IndexFileMeta(
             index_type=raw["_INDEX_TYPE"],
-            file_name=raw["_FILE_NAME"],
+            file_name=plain_name(raw["_FILE_NAME"]),
             file_size=raw["_FILE_SIZE"],
             row_count=raw["_ROW_COUNT"],
             deletion_vectors=None if ranges is None else tuple(map(_vector, ranges)),
-            external_path=raw.get("_EXTERNAL_PATH"),
+            external_path=None if external is None else straight_path(external),
             global_index=_global_index(raw.get("_GLOBAL_INDEX")),
         ),
     )

@@ -25,6 +25,7 @@ from paimon_assets.engine.codec.avro.manifest_records import (
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta, FileOrigin
 from paimon_assets.engine.spec.metadata.manifest import FileKind, ManifestEntry, ManifestFileMeta
 from paimon_assets.engine.spec.metadata.simple_stats import EMPTY_ROW, EMPTY_STATS, SimpleStats
+from paimon_assets.engine.spec.paths import plain_name, plain_names, straight_path
 
 MANIFEST_VERSION = 2
 """`_VERSION` of the records of manifests and manifest lists."""
@@ -149,10 +150,11 @@ def _data_file(values: Sequence[Any]) -> DataFileMeta:
         embedded_index, file_source, value_stats_cols, external_path, first_row_id, write_cols,
     ) = values  # fmt: skip
     return DataFileMeta(
-        name, size, row_count, schema_id, min_key, max_key, _simple_stats(*key_stats),
+        plain_name(name), size, row_count, schema_id, min_key, max_key, _simple_stats(*key_stats),
         _simple_stats(*value_stats), min_sequence_number, max_sequence_number, level,
-        tuple(extra_files or ()), _millis(creation_time), delete_row_count, embedded_index,
-        _FILE_SOURCES[file_source], _optional_tuple(value_stats_cols), external_path, first_row_id,
+        plain_names(extra_files), _millis(creation_time), delete_row_count, embedded_index,
+        _FILE_SOURCES[file_source], _optional_tuple(value_stats_cols),
+        None if external_path is None else straight_path(external_path), first_row_id,
         _optional_tuple(write_cols),
     )  # fmt: skip
 
@@ -179,7 +181,7 @@ def _millis(value: int | dt.datetime | None) -> int | None:
 def _manifest_meta(raw: Record) -> ManifestFileMeta:
     stats = raw["_PARTITION_STATS"]
     return ManifestFileMeta(
-        file_name=raw["_FILE_NAME"],
+        file_name=plain_name(raw["_FILE_NAME"]),
         file_size=raw["_FILE_SIZE"],
         num_added_files=raw["_NUM_ADDED_FILES"],
         num_deleted_files=raw["_NUM_DELETED_FILES"],

@@ -15,6 +15,7 @@ from paimon_assets.engine.spec.metadata.snapshot import (
     Snapshot,
 )
 from paimon_assets.engine.spec.options.all_options import BUCKET, FILE_FORMAT
+from paimon_assets.engine.spec.paths import plain_name
 from paimon_assets.engine.spec.schema.schema import CURRENT_SCHEMA_VERSION, TableSchema
 from paimon_assets.engine.spec.types.type_text import Json, field_to_json, parse_field
 
@@ -45,13 +46,13 @@ def snapshot_from_json(data: bytes, path: str) -> Snapshot:
         uuid=members.optional_text("uuid"),
         id=members.integer("id"),
         schema_id=members.integer("schemaId"),
-        base_manifest_list=members.text("baseManifestList"),
+        base_manifest_list=members.file_name("baseManifestList"),
         base_manifest_list_size=members.optional_integer("baseManifestListSize"),
-        delta_manifest_list=members.text("deltaManifestList"),
+        delta_manifest_list=members.file_name("deltaManifestList"),
         delta_manifest_list_size=members.optional_integer("deltaManifestListSize"),
-        changelog_manifest_list=members.optional_text("changelogManifestList"),
+        changelog_manifest_list=members.optional_file_name("changelogManifestList"),
         changelog_manifest_list_size=members.optional_integer("changelogManifestListSize"),
-        index_manifest=members.optional_text("indexManifest"),
+        index_manifest=members.optional_file_name("indexManifest"),
         commit_user=members.text("commitUser"),
         commit_identifier=members.integer("commitIdentifier"),
         commit_kind=CommitKind(kind),
@@ -60,7 +61,7 @@ def snapshot_from_json(data: bytes, path: str) -> Snapshot:
         delta_record_count=members.integer("deltaRecordCount"),
         changelog_record_count=members.optional_integer("changelogRecordCount"),
         watermark=members.optional_integer("watermark"),
-        statistics=members.optional_text("statistics"),
+        statistics=members.optional_file_name("statistics"),
         properties=members.texts("properties"),
         next_row_id=members.optional_integer("nextRowId"),
         unknown=members.rest(),
@@ -227,6 +228,17 @@ class _Members:
     def optional_text(self, key: str) -> str | None:
         """Take a text that may be absent."""
         return None if self._absent(key) else self.text(key)
+
+    def file_name(self, key: str) -> str:
+        """Take the name of a file, which is one part of a path."""
+        try:
+            return plain_name(self.text(key))
+        except ValueError as error:
+            raise self.damaged(f"member '{key}': {error}") from error
+
+    def optional_file_name(self, key: str) -> str | None:
+        """Take the name of a file that may be absent."""
+        return None if self._absent(key) else self.file_name(key)
 
     def items(self, key: str) -> list[Json]:
         """Take a list."""

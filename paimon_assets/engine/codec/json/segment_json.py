@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from paimon_assets.engine.errors import FormatError
+from paimon_assets.engine.spec.paths import plain_name, straight_path
 from paimon_assets.engine.spec.segments.segment import (
     Load,
     LoadFile,
@@ -101,6 +102,7 @@ def _segment_json(segment: Segment) -> dict[str, Any]:
         "removed": _commit_json(segment.removed),
         "removedTime": segment.removed_ms,
         "options": dict(segment.options),
+        "roots": list(segment.roots),
         "files": [
             [file.name, file.size, file.modified_ms, file.rows, file.file_name]
             for file in segment.files
@@ -113,7 +115,7 @@ def _segment(item: dict[str, Any]) -> Segment:
         id=item["id"],
         status=SegmentStatus(item["status"]),
         path=item["path"],
-        folder=item["folder"],
+        folder=straight_path(item["folder"]),
         format=item["format"],
         partition=base64.b64decode(item["partition"]),
         partition_text=item["partitionSpec"],
@@ -125,6 +127,7 @@ def _segment(item: dict[str, Any]) -> Segment:
         removed=_commit(item["removed"]),
         removed_ms=item["removedTime"],
         options=item["options"],
+        roots=tuple(item.get("roots", ())),
         files=tuple(_file(file) for file in item["files"]),
     )
 
@@ -132,7 +135,11 @@ def _segment(item: dict[str, Any]) -> Segment:
 def _file(item: Sequence[Any]) -> SegmentFile:
     name, size, modified_ms, rows, file_name = item
     return SegmentFile(
-        name=name, size=size, modified_ms=modified_ms, rows=rows, file_name=file_name
+        name=straight_path(name),
+        size=size,
+        modified_ms=modified_ms,
+        rows=rows,
+        file_name=plain_name(file_name),
     )
 
 

@@ -10,6 +10,7 @@ from paimon_assets.engine.codec.rows.binary_row import row_bytes, row_values
 from paimon_assets.engine.errors import FormatError
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta, FileOrigin
 from paimon_assets.engine.spec.metadata.simple_stats import SimpleStats
+from paimon_assets.engine.spec.paths import plain_name, plain_names, straight_path
 from paimon_assets.engine.spec.types.data_types import (
     MAX_LENGTH,
     ArrayType,
@@ -115,7 +116,7 @@ def _file(values: tuple[Any, ...]) -> DataFileMeta:
     (schema_id, level, extra_files, created, delete_rows, index, source) = values[9:16]
     (stats_cols, external_path, first_row_id, write_cols) = values[16:]
     return DataFileMeta(
-        file_name=name,
+        file_name=plain_name(name),
         file_size=size,
         row_count=rows,
         min_key=min_key,
@@ -126,13 +127,13 @@ def _file(values: tuple[Any, ...]) -> DataFileMeta:
         max_sequence_number=max_sequence,
         schema_id=schema_id,
         level=level,
-        extra_files=extra_files or (),
+        extra_files=plain_names(extra_files),
         creation_time=None if created is None else created // _NANOS_PER_MILLI,
         delete_row_count=delete_rows,
         embedded_index=index,
         file_source=None if source is None else FileOrigin(source),
         value_stats_cols=stats_cols,
-        external_path=external_path,
+        external_path=None if external_path is None else straight_path(external_path),
         first_row_id=first_row_id,
         write_cols=write_cols,
     )

@@ -18,6 +18,7 @@ from paimon_assets.engine.spec.metadata.index_file import (
     GlobalIndexMeta,
     IndexFileMeta,
 )
+from paimon_assets.engine.spec.paths import plain_name, straight_path
 from paimon_assets.engine.spec.types.data_types import (
     MAX_LENGTH,
     ArrayType,
@@ -102,11 +103,11 @@ def index_from_row(data: bytes, layout: IndexRowLayout) -> IndexFileMeta:
         )
         return IndexFileMeta(
             index_type=index_type,
-            file_name=name,
+            file_name=plain_name(name),
             file_size=size,
             row_count=rows,
             deletion_vectors=None if vectors is None else tuple(map(_vector, vectors)),
-            external_path=external_path,
+            external_path=None if external_path is None else straight_path(external_path),
             global_index=None if covers is None else _covers(covers),
         )
     except (TypeError, ValueError) as error:

@@ -29,6 +29,7 @@ from paimon_assets.engine.spec.metadata.index_file import (
     GlobalIndexMeta,
     IndexFileMeta,
 )
+from paimon_assets.engine.spec.paths import plain_name, straight_path
 
 
 def dump_write_result(result: WriteResult) -> bytes:
@@ -139,13 +140,13 @@ def index_json(index: IndexFileMeta) -> dict[str, Any]:
 
 def index_of(json_: dict[str, Any]) -> IndexFileMeta:
     """Inverse of `index_json`."""
-    vectors, covers = json_["vectors"], json_["global"]
+    vectors, covers, external = json_["vectors"], json_["global"], json_["externalPath"]
     return IndexFileMeta(
         index_type=json_["type"],
-        file_name=json_["name"],
+        file_name=plain_name(json_["name"]),
         file_size=json_["size"],
         row_count=json_["rows"],
-        external_path=json_["externalPath"],
+        external_path=None if external is None else straight_path(external),
         deletion_vectors=None
         if vectors is None
         else tuple(

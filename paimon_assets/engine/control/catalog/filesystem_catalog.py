@@ -10,7 +10,9 @@ from collections.abc import Sequence
 
 from paimon_assets.engine.control.catalog.catalog import Identifier, check_name
 from paimon_assets.engine.control.clock import Clock, SystemClock
+from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.managers.schema_manager import SchemaManager
+from paimon_assets.engine.control.segments.segment_registry import check_own_folders
 from paimon_assets.engine.errors import AlreadyExistsError, InvalidInputError, NotFoundError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.evolution.schema_change import SchemaChange
@@ -111,7 +113,9 @@ class FilesystemCatalog:
     def alter_table(self, identifier: Identifier, changes: Sequence[SchemaChange]) -> TableSchema:
         """Apply changes to a table's schema, all or none."""
         self.load_schema(identifier)
-        schemas = self._schemas(self.get_table_location(identifier))
+        path = self.get_table_location(identifier)
+        schemas = self._schemas(path)
+        check_own_folders(FileStore.open(self.file_io, path, name=str(identifier)), changes)
         return schemas.commit_changes(changes, time_millis=self._clock.now_millis())
 
     def drop_table(self, identifier: Identifier, *, ignore_if_missing: bool = False) -> None:

@@ -12,6 +12,7 @@ from paimon_assets.engine.contract.commit_message import CommitMessage
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.scan.deletion_files import index_path
 from paimon_assets.engine.errors import CommitUnknownError, PaimonError, StorageError
+from paimon_assets.engine.fileio.owned import delete_owned
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 from paimon_assets.engine.spec.metadata.index_file import IndexManifestEntry
 from paimon_assets.engine.spec.metadata.manifest import FileKind
@@ -84,11 +85,7 @@ def delete_changelogs(store: FileStore, messages: Iterable[CommitMessage]) -> in
 
 
 def _delete(store: FileStore, paths: Iterable[str]) -> int:
-    count = 0
-    for path in paths:
-        store.file_io.delete_file(path)
-        count += 1
-    return count
+    return sum(delete_owned(store.file_io, store.roots, path) for path in paths)
 
 
 def _made_by(store: FileStore, message: CommitMessage) -> Iterator[str]:

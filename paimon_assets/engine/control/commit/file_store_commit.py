@@ -41,6 +41,7 @@ from paimon_assets.engine.control.commit.request import CommitRequest
 from paimon_assets.engine.control.commit.retry import RetryPolicy
 from paimon_assets.engine.control.features import check_writable
 from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.ledgers import point_to
 from paimon_assets.engine.control.manifests.manifest_merge import MergeLimits
 from paimon_assets.engine.control.manifests.manifest_store import ManifestNames
 from paimon_assets.engine.errors import (
@@ -51,7 +52,7 @@ from paimon_assets.engine.errors import (
     PaimonError,
     StorageError,
 )
-from paimon_assets.engine.spec.metadata.snapshot import CommitKind, Snapshot
+from paimon_assets.engine.spec.metadata.snapshot import LEDGER_PROPERTY_PREFIX, CommitKind, Snapshot
 from paimon_assets.engine.spec.metadata.table_statistics import Statistics
 from paimon_assets.engine.spec.options.all_options import BUCKET
 from paimon_assets.engine.spec.predicate.predicate import Predicate
@@ -280,7 +281,7 @@ class FileStoreCommit:
             files.clean_all()
             raise
         if self._published(snapshot, files) and self._looked_back(snapshot, latest, files):
-            self._report(snapshot)
+            self._report(snapshot, request)
             return snapshot
         files.clean_lost_try()
         return _Lost()
@@ -387,13 +388,16 @@ class FileStoreCommit:
             },
         )
 
-    def _report(self, snapshot: Snapshot) -> None:
-        """Renew the hint; the commit stands without it."""
+    def _report(self, snapshot: Snapshot, request: CommitRequest) -> None:
+        """Renew the hint, and what points to ledgers; the commit stands without them."""
         try:
             self._store.snapshots.write_latest_hint(snapshot.id)
+            for key in request.properties:
+                if key.startswith(LEDGER_PROPERTY_PREFIX):
+                    point_to(self._store, snapshot, key)
         except (StorageError, NotFoundError):
             logger.warning(
-                "table %s: hint to snapshot %d was not written",
+                "table %s: a hint to snapshot %d was not written",
                 self._store.label,
                 snapshot.id,
                 exc_info=True,

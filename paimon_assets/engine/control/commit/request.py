@@ -10,6 +10,7 @@ from paimon_assets.engine.control.commit.changes import CommitChanges
 from paimon_assets.engine.control.commit.commit_files import WrittenLists
 from paimon_assets.engine.control.commit.partition_filter import PartitionFilter
 from paimon_assets.engine.control.commit.planned_on import PlannedOn
+from paimon_assets.engine.control.ledgers import ledgers_named
 from paimon_assets.engine.errors import CommitConflictError
 from paimon_assets.engine.spec.metadata.snapshot import FIRST_SNAPSHOT_ID, CommitKind, Snapshot
 
@@ -76,7 +77,7 @@ class CommitRequest:
             index_manifest=lists.index_manifest,
             statistics=self._statistics(latest, schema_id),
             next_row_id=(latest.next_row_id or 0) if latest else 0,
-            properties=self.properties,
+            properties={**(ledgers_named(latest) if latest else {}), **self.properties},
         )
 
     def _statistics(self, latest: Snapshot | None, schema_id: int) -> str | None:

@@ -20,10 +20,12 @@ from typing import Self
 from paimon_assets.engine.codec.json.metadata_json import snapshot_to_json
 from paimon_assets.engine.control.clock import Clock, SystemClock
 from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.ledgers import ledgers_named, point_to
 from paimon_assets.engine.control.maintenance.expiry_plan import ExpiryStep, plan_expiry
 from paimon_assets.engine.control.maintenance.retention import Retention, changelogs_live_longer
 from paimon_assets.engine.control.maintenance.watch import Watch
 from paimon_assets.engine.control.scan.segment_loads import keep_ids
+from paimon_assets.engine.fileio.owned import delete_owned
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.options.scan_options import CONSUMER_EXPIRATION_TIME
 from paimon_assets.engine.spec.paths import EARLIEST, LATEST, LEDGER_PROPERTY_PREFIX
@@ -108,6 +110,7 @@ def expire_snapshots(
     steps = plan_expiry(store, expired, survivor, newest)
     if not dry_run:
         keep_ids(store, now_ms)
+        _keep_ledgers(store, expired, survivor)
         count = _delete(store, steps, survivor, watch)
         if count < len(steps):
             return ExpiredSnapshots.of(steps[:count], _OVERTAKEN)
@@ -132,34 +135,21 @@ def _held(store: FileStore, ids: list[int], first_kept: int) -> tuple[int, str]:
     for consumer, needed in store.consumers.list().items():
         if needed < first_kept:
             first_kept, held_by = max(needed, ids[0]), f"consumer '{consumer}'"
-    ledger = _ledger_snapshot(store, ids, first_kept)
-    if ledger is not None:
-        snapshot, name = ledger
-        first_kept, held_by = snapshot.id, f"ledger '{name}', named by no later snapshot"
     return first_kept, held_by
 
 
-def _ledger_snapshot(
-    store: FileStore, ids: list[int], first_kept: int
-) -> tuple[Snapshot, str] | None:
-    """Return the oldest snapshot that alone says which ledger of a source counts.
+def _keep_ledgers(store: FileStore, expired: Sequence[Snapshot], survivor: Snapshot) -> None:
+    """Write down which ledgers count, where commits of other engines came last.
 
-    A ledger whose file is gone counts no more: that is how a source is given up.
+    A ledger that the oldest snapshot that stays names needs nothing; nor one whose file is gone.
     """
-    named: dict[str, tuple[Snapshot, str]] = {}
-    for number in ids[: bisect_left(ids, first_kept)]:
-        snapshot = store.snapshots.snapshot_or_none(number)
-        for key, name in (snapshot.properties if snapshot else {}).items():
-            if snapshot and key.startswith(LEDGER_PROPERTY_PREFIX):
-                named[key] = (snapshot, name)
-    for number in reversed(ids[bisect_left(ids, first_kept) :]):
-        if not named:
-            return None
-        snapshot = store.snapshots.snapshot_or_none(number)
-        for key in snapshot.properties if snapshot else ():
-            named.pop(key, None)
-    lost = [found for found in named.values() if store.file_io.exists(store.paths.ledger(found[1]))]
-    return min(lost, key=lambda found: found[0].id, default=None)
+    last: dict[str, Snapshot] = {}
+    for snapshot in expired:
+        last |= dict.fromkeys(ledgers_named(snapshot), snapshot)
+    for key, snapshot in last.items():
+        ledger = store.paths.ledger(snapshot.properties[key])
+        if key not in survivor.properties and store.file_io.exists(ledger):
+            point_to(store, snapshot, key)
 
 
 def _delete(store: FileStore, steps: list[ExpiryStep], survivor: Snapshot, watch: Watch) -> int:
@@ -196,7 +186,11 @@ def _delete(store: FileStore, steps: list[ExpiryStep], survivor: Snapshot, watch
 
 
 def delete_files(store: FileStore, paths: Iterable[str]) -> None:
-    """Delete files of a table; several at once where the storage is far."""
+    """Delete files of a table; several at once where the storage is far.
+
+    Raises:
+        FormatError: One lies outside what the table owns; see `fileio.owned`.
+    """
     listed = list(paths)
 
     def delete(path: str) -> None:
@@ -204,7 +198,7 @@ def delete_files(store: FileStore, paths: Iterable[str]) -> None:
         if directory == store.paths.manifest_directory:
             store.manifests.delete(name)  # the cache forgets it, too
         else:
-            store.file_io.delete_file(path)
+            delete_owned(store.file_io, store.roots, path)
 
     if store.file_io.spec.scheme == "file" or len(listed) == 1:
         for path in listed:

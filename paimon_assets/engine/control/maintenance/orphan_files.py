@@ -4,9 +4,9 @@
 
 The listing comes first: what is committed meanwhile is found among what is needed. Files are told
 apart by name alone, which is unique: whatever directory a path is written with, no file that is
-needed is lost. Directories that Paimon does not make are never entered, so files of others, segment
-registries and the like are safe. A writer that holds a file back longer than `older_than` loses it:
-keep that time above that of the longest write.
+needed is lost. Directories that Paimon does not make are never entered, nor buckets that are links,
+so files of others, segment registries and the like are safe. A writer that holds a file back longer
+than `older_than` loses it: keep that time above that of the longest write.
 Source: `org.apache.paimon.operation.OrphanFilesClean`, `LocalOrphanFilesClean`.
 """
 
@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 from paimon_assets.engine.control.clock import Clock, SystemClock
 from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.ledgers import ledgers_named, pointed_ledgers
 from paimon_assets.engine.control.maintenance.expire_snapshots import delete_files
 from paimon_assets.engine.control.maintenance.references import (
     changelog_entries,
@@ -30,6 +31,7 @@ from paimon_assets.engine.control.maintenance.references import (
 )
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError
 from paimon_assets.engine.fileio.base import FileStatus
+from paimon_assets.engine.fileio.owned import is_reached
 from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.paths import BRANCH_PREFIX, LEDGER_PROPERTY_PREFIX
@@ -107,7 +109,8 @@ def _candidates(store: FileStore) -> Iterator[FileStatus]:
         store.paths.index_directory,
         f"{store.paths.table}/statistics",
     ):
-        yield from list_directory(directory)
+        if is_reached(store.file_io, store.roots, directory):
+            yield from list_directory(directory)
     yield from _ledgers(store)
     yield from _data_files(store)
     branch_homes = [
@@ -142,7 +145,9 @@ def _data_files(store: FileStore) -> Iterator[FileStatus]:
         ]
     for folder in folders:
         for bucket in store.file_io.list_directory(folder):
-            if bucket.is_directory and bucket.name.startswith("bucket-"):
+            if not (bucket.is_directory and bucket.name.startswith("bucket-")):
+                continue
+            if is_reached(store.file_io, store.roots, bucket.path):
                 yield from store.file_io.list_directory(bucket.path)
 
 
@@ -167,6 +172,9 @@ def _needed(store: FileStore, ledgers: set[str]) -> Iterator[str]:
     Each manifest is read once.
     """
     seen: set[str] = set()
+    pointed = pointed_ledgers(store)
+    ledgers.update(pointed)
+    yield from pointed.values()
     for snapshot in existing_snapshots(store):
         try:
             yield from _needed_by(store, snapshot, seen)
@@ -175,7 +183,7 @@ def _needed(store: FileStore, ledgers: set[str]) -> Iterator[str]:
                 raise
         yield from map(_name, changelog_paths(store, snapshot))
         yield from _names(changelog_entries(store, snapshot))
-        ledgers.update(key for key in snapshot.properties if key.startswith(LEDGER_PROPERTY_PREFIX))
+        ledgers.update(ledgers_named(snapshot))
     for tag in store.tags.list():
         try:
             yield from _needed_by(store, tag.snapshot, seen)
@@ -190,9 +198,7 @@ def _needed(store: FileStore, ledgers: set[str]) -> Iterator[str]:
 def _needed_by(store: FileStore, snapshot: Snapshot, seen: set[str]) -> Iterator[str]:
     """Yield what a snapshot needs, and all that its manifests name, be it live or not."""
     yield from map(_name, metadata_paths(store, snapshot))
-    for key, name in snapshot.properties.items():
-        if key.startswith(LEDGER_PROPERTY_PREFIX):
-            yield name
+    yield from ledgers_named(snapshot).values()
     fresh = [m for m in store.manifests.manifests_of(snapshot) if m.file_name not in seen]
     seen.update(meta.file_name for meta in fresh)
     yield from _names(store.manifests.read_all(fresh))

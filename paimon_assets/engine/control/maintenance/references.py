@@ -52,7 +52,8 @@ def own_index_path(store: FileStore, entry: IndexManifestEntry) -> str | None:
     if entry.file.external_path is None:
         return path
     roots = store.schema.typed_options.get(DATA_FILE_EXTERNAL_PATHS)
-    is_own = any(is_within(plain_path(path), plain_path(root)) for root in roots)
+    is_own = path.rpartition("/")[2] == entry.file.file_name
+    is_own = is_own and any(is_within(plain_path(path), plain_path(root)) for root in roots)
     return path if is_own else None
 
 

@@ -28,6 +28,7 @@ from paimon_assets.engine.codec.avro.manifest_avro import (
 )
 from paimon_assets.engine.control.manifests.partition_values import PartitionValues
 from paimon_assets.engine.fileio.base import FileIO
+from paimon_assets.engine.fileio.owned import delete_owned
 from paimon_assets.engine.spec.metadata.index_file import IndexManifestEntry, live_index_entries
 from paimon_assets.engine.spec.metadata.manifest import FileKind, ManifestEntry, ManifestFileMeta
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
@@ -277,7 +278,7 @@ class ManifestStore:
     def delete(self, name: str) -> None:
         """Delete a manifest or list that no snapshot names."""
         self._cache.forget(self._key(name))
-        self._file_io.delete_file(self._paths.manifest(name))
+        delete_owned(self._file_io, (self._paths.table,), self._paths.manifest(name))
 
     def _key(self, name: str) -> tuple[str, str]:
         return (self._file_io.spec.scheme, self._paths.manifest(name))

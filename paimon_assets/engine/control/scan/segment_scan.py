@@ -15,6 +15,7 @@ from paimon_assets.engine.control.segments.segment_registry import (
     known_files,
     live_text_segments,
 )
+from paimon_assets.engine.control.segments.segment_roots import SegmentRoots
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.fileio.base import FileStatus
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta, FileOrigin
@@ -84,7 +85,8 @@ def check_unchanged(store: FileStore, entries: Iterable[ManifestEntry]) -> None:
     Files the registry does not know are compared by size when they are opened.
 
     Raises:
-        InvalidInputError: Names the segment and the file.
+        InvalidInputError: Names the segment and the file; or the file became a link that leads
+            out of the folders it was imported from.
         UnsupportedFeatureError: A file of a text format that is no segment: any file of the storage
             would be readable as text, so a manifest alone is not believed.
 
@@ -110,6 +112,8 @@ def check_unchanged(store: FileStore, entries: Iterable[ManifestEntry]) -> None:
     found = _listed(store, {path.rpartition("/")[0] for path in needed})
     for path in sorted(needed):
         segment, position = needed[path]
+        if segment.roots:
+            SegmentRoots(segment.roots).check(path)
         difference = _difference(segment.files[position], found.get(path))
         if difference is not None:
             raise InvalidInputError(

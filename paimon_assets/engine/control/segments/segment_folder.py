@@ -16,7 +16,10 @@ from paimon_assets.engine.fileio.base import FileIO, FileStatus
 from paimon_assets.engine.fileio.canonical import canonical_path
 from paimon_assets.engine.fileio.opening import scheme_of
 from paimon_assets.engine.spec.metadata.simple_stats import EMPTY_ROW
-from paimon_assets.engine.spec.options.all_options import PARTITION_DEFAULT_NAME
+from paimon_assets.engine.spec.options.all_options import (
+    DATA_FILE_EXTERNAL_PATHS,
+    PARTITION_DEFAULT_NAME,
+)
 from paimon_assets.engine.spec.partition import unescape
 from paimon_assets.engine.spec.segments.segment import is_within, plain_path
 from paimon_assets.engine.spec.types.literals import Internal, to_internal
@@ -69,6 +72,10 @@ def segment_root(store: FileStore, path: str) -> str:
         )
     folder, table = plain_path(root), plain_path(canonical_path(store.table_path))
     database = table.rpartition("/")[0]
+    for own in store.schema.typed_options.get(DATA_FILE_EXTERNAL_PATHS):
+        at = plain_path(canonical_path(own))
+        if is_within(folder, at) or is_within(at, folder):
+            raise _owned(path, f"'{own}' is a folder of the table's own files")
     if is_within(table, folder):
         raise _owned(path, f"it holds table {store.label} itself")
     if is_within(folder, table):

@@ -24,12 +24,19 @@ from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.errors import (
     CommitConflictError,
     CommitUnknownError,
+    InvalidInputError,
     NotFoundError,
     UnsupportedFeatureError,
 )
+from paimon_assets.engine.spec.evolution.schema_change import SchemaChange, SetOption
 from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
 from paimon_assets.engine.spec.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
-from paimon_assets.engine.spec.options.all_options import BRANCH, FILE_FORMAT
+from paimon_assets.engine.spec.options.all_options import (
+    BRANCH,
+    DATA_FILE_EXTERNAL_PATHS,
+    FILE_FORMAT,
+    Options,
+)
 from paimon_assets.engine.spec.paths import MAIN_BRANCH
 from paimon_assets.engine.spec.schema.schema import BucketMode
 from paimon_assets.engine.spec.segments.segment import (
@@ -37,6 +44,7 @@ from paimon_assets.engine.spec.segments.segment import (
     SegmentCommit,
     SegmentStatus,
     is_foreign,
+    is_within,
     plain_path,
 )
 
@@ -266,6 +274,37 @@ def check_row_changes(store: FileStore, entries: Iterable[ManifestEntry], operat
             kind="segment-mixed-formats",
             details={"table": store.label, "format": others[0]},
         )
+
+
+def check_own_folders(store: FileStore, changes: Iterable[SchemaChange]) -> None:
+    """Refuse to make a folder the table's own that holds, or lies in, one of its segments.
+
+    Args:
+        store: The table.
+        changes: Of its schema; only those of `data-file.external-paths` matter.
+
+    Raises:
+        InvalidInputError: Kind `segment-path-owned`; names the segment and the folder.
+
+    Cost:
+        None without such a change; else a read of the registry.
+    """
+    wanted = {change.key: change.value for change in changes if isinstance(change, SetOption)}
+    if DATA_FILE_EXTERNAL_PATHS.key not in wanted:
+        return
+    own = [plain_path(root) for root in Options(wanted).get(DATA_FILE_EXTERNAL_PATHS)]
+    main = replace(store, schema=store.schema.with_dynamic_options({BRANCH.key: MAIN_BRANCH}))
+    for segment in SegmentRegistry(store=main).load().segments:
+        folder = plain_path(segment.folder)
+        for root in own:
+            if segment.removed is None and (is_within(folder, root) or is_within(root, folder)):
+                raise InvalidInputError(
+                    f"Table '{store.label}': '{root}' cannot become a folder of its own files: "
+                    f"segment {segment.id} lies in '{segment.folder}' and belongs to somebody "
+                    "else. Name another folder, or delete the segment first.",
+                    kind="segment-path-owned",
+                    details={"table": store.label, "segment": segment.id, "path": root},
+                )
 
 
 def live_text_segments(store: FileStore, snapshot: Snapshot | None) -> list[Segment]:

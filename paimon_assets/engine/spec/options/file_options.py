@@ -11,8 +11,11 @@ from paimon_assets.engine.spec.options.option import (
     Option,
     Use,
     parse_bool,
+    parse_folder,
+    parse_folders,
     parse_memory,
     parse_names,
+    parse_part,
 )
 
 
@@ -66,17 +69,17 @@ PARTITION_LEGACY_NAME = Option(
     "Whether DATE partitions are written as day numbers.",
     use=Use.BOTH,
 )
-DATA_FILE_PREFIX = Option("data-file.prefix", str, "data-", "Prefix of data file names.")
+DATA_FILE_PREFIX = Option("data-file.prefix", parse_part, "data-", "Prefix of data file names.")
 DATA_FILE_DIRECTORY = Option(
     "data-file.path-directory",
-    str,
+    parse_folder,
     "",
     "Directory between the table and its partitions.",
     use=Use.BOTH,
 )
 DATA_FILE_EXTERNAL_PATHS: Option[tuple[str, ...]] = Option(
     "data-file.external-paths",
-    parse_names,
+    parse_folders,
     (),
     "Directories outside the table that its own data files may lie in.",
 )

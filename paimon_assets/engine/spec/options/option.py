@@ -13,6 +13,7 @@ from typing import Generic, TypeVar
 from zoneinfo import ZoneInfo
 
 from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.paths import plain_name, straight_path
 
 _EPOCH = dt.datetime.fromtimestamp(0, dt.UTC)
 
@@ -182,6 +183,25 @@ def parse_moment_ms(text: str) -> int:
         raise ValueError("expected milliseconds, or a time such as 2024-01-31 12:00:00") from error
     aware = moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)
     return (aware - _EPOCH) // dt.timedelta(milliseconds=1)
+
+
+def parse_part(text: str) -> str:
+    """Parse what becomes one part of a path, or the beginning of one; may be empty."""
+    return text if not text else plain_name(text)
+
+
+def parse_folder(text: str) -> str:
+    """Parse a path below another one, such as `data/files`, without slashes around; may be empty.
+
+    >>> parse_folder("/data/files/")
+    'data/files'
+    """
+    return "/".join(part for part in straight_path(text).split("/") if part)
+
+
+def parse_folders(text: str) -> tuple[str, ...]:
+    """Parse a comma list of paths that lead nowhere up."""
+    return tuple(map(straight_path, parse_names(text)))
 
 
 def parse_pair(text: str) -> tuple[str, str]:

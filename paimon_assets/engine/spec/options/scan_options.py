@@ -16,6 +16,7 @@ from paimon_assets.engine.spec.options.option import (
     parse_moment_ms,
     parse_moments_ms,
     parse_pair,
+    parse_part,
 )
 
 
@@ -58,12 +59,20 @@ SPLIT_OPEN_FILE_COST = Option(
     "Bytes one more file of a split counts at least.",
     use=Use.BOTH,
 )
-BRANCH = Option("branch", str, "main", "Branch to work on.", use=Use.BOTH)
+BRANCH = Option("branch", parse_part, "main", "Branch to work on.", use=Use.BOTH)
 SCAN_FALLBACK_BRANCH = Option(
-    "scan.fallback-branch", str, "", "Branch to take partitions from that main lacks.", use=Use.READ
+    "scan.fallback-branch",
+    parse_part,
+    "",
+    "Branch to take partitions from that main lacks.",
+    use=Use.READ,
 )
 SCAN_PRIMARY_BRANCH = Option(
-    "scan.primary-branch", str, "", "Branch to take partitions from before main's.", use=Use.READ
+    "scan.primary-branch",
+    parse_part,
+    "",
+    "Branch to take partitions from before main's.",
+    use=Use.READ,
 )
 SCAN_MODE = Option(
     "scan.mode",

@@ -13,6 +13,7 @@ from paimon_assets.engine.spec.options.option import (
     parse_enum,
     parse_memory,
     parse_names,
+    parse_part,
 )
 
 
@@ -82,7 +83,7 @@ DYNAMIC_BUCKET_ASSIGNERS = Option(
     "Tasks that assign dynamic buckets; 0 leaves it to the executor.",
 )
 CHANGELOG_FILE_PREFIX = Option(
-    "changelog-file.prefix", str, "changelog-", "Prefix of changelog file names."
+    "changelog-file.prefix", parse_part, "changelog-", "Prefix of changelog file names."
 )
 CHANGELOG_FILE_FORMAT = Option(
     "changelog-file.format", str.lower, "", "Format of changelog files; empty is that of data."

@@ -86,6 +86,8 @@ class Segment:
     removed_ms: int | None = None
     options: Mapping[str, str] = field(default_factory=dict)
     """What the command said."""
+    roots: tuple[str, ...] = ()
+    """Folders that its files had to lie in, wherever links lead; empty if they might anywhere."""
 
     @property
     def is_visible_to_paimon(self) -> bool:
@@ -169,12 +171,17 @@ class Load:
 def is_foreign(options: Options, file: DataFileMeta) -> bool:
     """Whether a data file is somebody else's, so that nothing here may ever delete its bytes.
 
-    A file with an external path is foreign unless it lies in a directory that the table itself
-    writes to (`data-file.external-paths`). This needs no registry: a lost one protects no less.
+    A file with an external path is foreign unless its entry has the name of the file itself, as
+    those of writers have, and it lies in a directory that the table itself writes to
+    (`data-file.external-paths`). Entries of segments never have the names of their files, so what
+    options say alone makes no file the table's. This needs no registry: a lost one protects no
+    less.
     """
     if file.external_path is None:
         return False
     path = plain_path(file.external_path)
+    if path.rpartition("/")[2] != file.file_name:
+        return True
     roots = options.get(DATA_FILE_EXTERNAL_PATHS)
     return not any(is_within(path, plain_path(root)) for root in roots)
 

@@ -19,6 +19,7 @@ from paimon_assets.engine.contract.tasks.overflow_task import ColumnLosses, Lost
 from paimon_assets.engine.control.clock import Clock, SystemClock
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.overflow import OverflowPlan, overflow_tasks, plan_overflow
+from paimon_assets.engine.control.segments.segment_registry import check_own_folders
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import CommitConflictError, InvalidInputError, PaimonError
 from paimon_assets.engine.spec.evolution.schema_change import SchemaChange
@@ -162,6 +163,7 @@ def plan_schema_changes(
         Metadata of the newest snapshot; of the undecided files the columns that are cast.
     """
     time_millis = (clock or SystemClock()).now_millis()
+    check_own_folders(store, changes)
     new = store.schemas.evolved(changes, time_millis=time_millis)
     base = store.schemas.schema(new.id - 1)
     snapshot = store.snapshots.latest()

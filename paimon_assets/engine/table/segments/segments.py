@@ -380,6 +380,7 @@ class Segments:
                     commit_user=user,
                     load_start_ms=began_ms,
                     options=source.options,
+                    roots=() if self.roots is None else self.roots.folders,
                 )
                 for number, folder in enumerate(plan.folders)
             ]

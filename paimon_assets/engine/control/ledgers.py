@@ -1,0 +1,100 @@
+"""Which ledger of a source counts, once no snapshot says so any more.
+
+    snapshots ─▶ the newest that has the property decides ─▶ else the pointer of the source
+
+Commits of this engine carry the property on; those of other engines do not, and the snapshots that
+had it expire. So a commit that names a ledger leaves a pointer, and an expiration that takes the
+last snapshot that does writes it again: `<branch>/ingestion/pointer-<hash of the property>.json`.
+"""
+
+import hashlib
+import json
+import logging
+
+from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.errors import FormatError, NotFoundError
+from paimon_assets.engine.fileio.base import FileStatus
+from paimon_assets.engine.spec.metadata.snapshot import LEDGER_PROPERTY_PREFIX, Snapshot
+from paimon_assets.engine.spec.paths import plain_name
+
+logger = logging.getLogger(__name__)
+
+_PREFIX, _SUFFIX = "pointer-", ".json"
+
+
+def ledgers_named(snapshot: Snapshot) -> dict[str, str]:
+    """Return property → name of a ledger file, as a snapshot has them."""
+    return {
+        key: name
+        for key, name in snapshot.properties.items()
+        if key.startswith(LEDGER_PROPERTY_PREFIX)
+    }
+
+
+def point_to(store: FileStore, snapshot: Snapshot, key: str) -> None:
+    """Keep what a snapshot says of one source beyond the snapshot.
+
+    Args:
+        store: The branch.
+        snapshot: Has the property.
+        key: The property.
+    """
+    members = {"property": key, "ledger": snapshot.properties[key], "snapshot": snapshot.id}
+    data = json.dumps(members, ensure_ascii=False).encode()
+    store.file_io.replace(f"{store.paths.pointer_directory}/{_name(key)}", data)
+
+
+def pointed_ledger(store: FileStore, key: str) -> str | None:
+    """Return the ledger that counts if no snapshot has a property; None if none ever had.
+
+    A ledger whose file is gone counts no more: that is how a source is given up.
+
+    Raises:
+        FormatError: The pointer is damaged; names the file.
+    """
+    found = _read(store, f"{store.paths.pointer_directory}/{_name(key)}")
+    newest = store.snapshots.latest()
+    if found is None or newest is None or found[2] > newest.id:
+        return None
+    return found[1] if store.file_io.exists(store.paths.ledger(found[1])) else None
+
+
+def pointed_ledgers(store: FileStore) -> dict[str, str]:
+    """Return property → ledger of all pointers of a branch. Cost: one listing, and each is read."""
+    found = (_read(store, status.path) for status in _pointers(store))
+    return {key: name for key, name, _ in filter(None, found)}
+
+
+def forget_after(store: FileStore, snapshot_id: int) -> None:
+    """Delete the pointers to what later snapshots said: they are undone."""
+    for status in _pointers(store):
+        found = _read(store, status.path)
+        if found is not None and found[2] > snapshot_id:
+            store.file_io.delete_file(status.path)
+
+
+def _pointers(store: FileStore) -> list[FileStatus]:
+    listed = store.file_io.list_directory(store.paths.pointer_directory)
+    return [
+        status
+        for status in listed
+        if status.name.startswith(_PREFIX) and status.name.endswith(_SUFFIX)
+    ]
+
+
+def _read(store: FileStore, path: str) -> tuple[str, str, int] | None:
+    try:
+        data = store.file_io.read_bytes(path)
+    except NotFoundError:
+        return None
+    try:
+        members = json.loads(data)
+        return str(members["property"]), plain_name(members["ledger"]), int(members["snapshot"])
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise FormatError(
+            f"'{path}' is no pointer to a ledger: {error}.", kind="ledger", details={"path": path}
+        ) from error
+
+
+def _name(key: str) -> str:
+    return f"{_PREFIX}{hashlib.sha256(key.encode()).hexdigest()[:32]}{_SUFFIX}"
