@@ -3,7 +3,8 @@ import pytest
 from paimon_assets.engine.codec.json.metadata_json import snapshot_to_json
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.managers.snapshot_manager import SnapshotManager
-from paimon_assets.engine.errors import FormatError, NotFoundError
+from paimon_assets.engine.errors import FormatError, NotFoundError, StorageError
+from paimon_assets.engine.fileio.base import FileStatus
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind
 from paimon_assets.engine.spec.paths import TablePaths
@@ -24,9 +25,8 @@ class _Table:
         for number in ids:
             made = snapshot(
                 id=number,
-                time_millis=number * 1000,
                 delta_manifest_list=f"manifest-list-{number}-{len(self.file_io.calls)}",
-                **{"commit_user": f"user-{number}", **changes},
+                **{"time_millis": number * 1000, "commit_user": f"user-{number}", **changes},
             )
             LocalFileIO().replace(self.paths.snapshot(number), snapshot_to_json(made))
 
@@ -112,6 +112,56 @@ def test_a_time_finds_the_newest_snapshot_not_younger(table):
             assert found.id == number
     assert table.manager.at_timestamp(2999) is None
     assert table.manager.at_timestamp(10**15) == table.manager.snapshot(29)
+
+
+def test_a_time_is_found_where_clocks_went_backwards(table):
+    times = [100, 200, 50, 300, 250, 400, 120, 500]
+    for number, millis in enumerate(times, start=1):
+        table.add(number, time_millis=millis)
+    for millis in range(0, 600, 10):
+        before = [number for number, time in enumerate(times, start=1) if time <= millis]
+        found = table.manager.at_timestamp(millis)
+        assert (found.id if found else None) == max(before, default=None)
+
+
+@pytest.mark.parametrize("name", ["snapshot-007", "snapshot-٣", "snapshot-²", "snapshot--1"])
+def test_a_name_that_only_looks_like_a_number_is_no_snapshot(table, name):
+    table.add(1, 2)
+    table.hint(name, b"{}")
+    assert table.manager.list_ids() == [1, 2]
+    assert table.manager.latest_id() == 2
+
+
+def test_a_storage_that_lists_what_is_not_there_ends_in_an_error(table):
+    class Ghosts(LocalFileIO):
+        def list_directory(self, path):
+            ghost = FileStatus(path=f"{path}/snapshot-9", size=1, is_directory=False, modified_ms=1)
+            return [*super().list_directory(path), ghost]
+
+    table.add(1)
+    with pytest.raises(StorageError, match="lists snapshot 9"):
+        SnapshotManager(Ghosts(), table.paths).latest()
+
+
+@pytest.mark.parametrize("error", [StorageError("denied"), PermissionError("denied")])
+@pytest.mark.parametrize("name", ["LATEST", "EARLIEST"])
+def test_a_hint_that_cannot_be_read_falls_back_to_listing(table, name, error):
+    class Denied(LocalFileIO):
+        def read_bytes(self, path):
+            if path.endswith(name):
+                raise error
+            return super().read_bytes(path)
+
+    table.add(3, 4)
+    table.hint(name, b"4")
+    manager = SnapshotManager(Denied(), table.paths)
+    assert (manager.earliest_id(), manager.latest_id()) == (3, 4)
+
+
+def test_a_hint_of_thousands_of_digits_is_not_believed(table):
+    table.add(3, 4)
+    table.hint("LATEST", b"4" * 5000)
+    assert table.manager.latest_id() == 4
 
 
 def test_a_user_s_commits_are_found_and_each_snapshot_is_read_once(table):

@@ -3,8 +3,12 @@ import json
 
 import pytest
 
+from paimon_assets.engine.codec.json.metadata_json import snapshot_to_json
 from paimon_assets.engine.codec.json.tag_json import tag_from_json
+from paimon_assets.engine.control.maintenance.expire_snapshots import expire_snapshots
+from paimon_assets.engine.control.maintenance.retention import Retention
 from paimon_assets.engine.control.managers.tag_manager import TagManager
+from paimon_assets.engine.control.rollback import rollback_to_snapshot
 from paimon_assets.engine.errors import (
     AlreadyExistsError,
     FormatError,
@@ -82,6 +86,26 @@ def test_tags_are_listed_renamed_and_deleted(store, tags):
     with pytest.raises(NotFoundError):
         tags.delete("first")
     assert [tag.name for tag in tags.list()] == ["v2"]
+
+
+def test_a_tag_of_another_engine_s_rules_is_listed_and_breaks_nothing(store, tags):
+    tags.create("v1", store.snapshots.snapshot(1))
+    others = tags.list()[0].snapshot
+    for name in ("a$b", " blank", "zwei\n"):
+        LocalFileIO().write_bytes(store.paths.tag(name), snapshot_to_json(others))
+    assert {tag.name for tag in tags.list()} == {"a$b", " blank", "zwei\n", "v1"}
+    assert tags.get("a$b").snapshot == others
+    LocalFileIO().make_directory(store.paths.of_branch("b$c").schema_directory)
+    LocalFileIO().write_bytes(
+        store.paths.of_branch("b$c").schema(0), LocalFileIO().read_bytes(store.paths.schema(0))
+    )
+    expire_snapshots(store, retention=Retention(min_count=1, max_count=1, time_ms=0, limit=9))
+    assert store.snapshots.list_ids() == [3]
+    assert set(rollback_to_snapshot(store, 3).tags) == set()
+    tags.delete("a$b")
+    assert "a$b" not in {tag.name for tag in tags.list()}
+    with pytest.raises(InvalidInputError, match="no name of a tag"):
+        tags.get("../x")
 
 
 @pytest.mark.parametrize("name", ["", " x", "a/b", "a\\b", "a$b", "a\nb"])

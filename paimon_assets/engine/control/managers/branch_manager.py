@@ -10,7 +10,7 @@ Source: `org.apache.paimon.utils.FileSystemBranchManager`.
 import uuid
 
 from paimon_assets.engine.codec.json.metadata_json import snapshot_to_json
-from paimon_assets.engine.control.managers.names import check_file_name
+from paimon_assets.engine.control.managers.names import check_file_name, known_file_name
 from paimon_assets.engine.control.managers.numbered_files import prefixed_files
 from paimon_assets.engine.control.managers.schema_manager import SchemaManager
 from paimon_assets.engine.control.managers.snapshot_manager import SnapshotManager
@@ -202,7 +202,7 @@ class BranchManager:
         self._file_io.replace(target, self._file_io.read_bytes(source))
 
     def _of(self, name: str) -> TablePaths:
-        return self._paths.of_branch(check_file_name("branch", name))
+        return self._paths.of_branch(known_file_name("branch", name))
 
     def _existing(self, name: str) -> TablePaths:
         if name == self._paths.branch or name == MAIN_BRANCH:

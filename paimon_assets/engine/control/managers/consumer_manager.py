@@ -7,7 +7,7 @@ Source: `org.apache.paimon.consumer.ConsumerManager`.
 import json
 
 from paimon_assets.engine.control.clock import Clock, SystemClock
-from paimon_assets.engine.control.managers.names import check_file_name
+from paimon_assets.engine.control.managers.names import check_file_name, known_file_name
 from paimon_assets.engine.control.managers.numbered_files import prefixed_files
 from paimon_assets.engine.errors import FormatError, InvalidInputError, NotFoundError
 from paimon_assets.engine.fileio.base import FileIO
@@ -80,6 +80,7 @@ class ConsumerManager:
                 f" is {FIRST_SNAPSHOT_ID}.",
                 kind="consumer",
             )
+        check_file_name("consumer", consumer_id)
         data = json.dumps({_NEXT_SNAPSHOT: next_snapshot}, separators=(",", ":")).encode()
         self._file_io.replace(self._path(consumer_id), data)
 
@@ -105,7 +106,7 @@ class ConsumerManager:
         return tuple(old)
 
     def _path(self, consumer_id: str) -> str:
-        return self._paths.consumer(check_file_name("consumer", consumer_id))
+        return self._paths.consumer(known_file_name("consumer", consumer_id))
 
 
 def _damaged(path: str) -> FormatError:

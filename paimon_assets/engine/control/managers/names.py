@@ -1,6 +1,7 @@
 """Names that become one file or directory: of tags, branches and consumers."""
 
 from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.paths import plain_name
 
 _FORBIDDEN = "/\\$"
 
@@ -26,3 +27,21 @@ def check_file_name(noun: str, name: str) -> str:
             f"{name!r} is no name of a {noun}: it {fault}.", kind="name", details={noun: name}
         )
     return name
+
+
+def known_file_name(noun: str, name: str) -> str:
+    """Return a name of something that may be there, be it made by others with other rules.
+
+    Args:
+        noun: What it names, for the message.
+        name: What a person gave, or what a listing says.
+
+    Raises:
+        InvalidInputError: It is no part of a path.
+    """
+    try:
+        return plain_name(name)
+    except ValueError as error:
+        raise InvalidInputError(
+            f"{name!r} is no name of a {noun}: {error}.", kind="name", details={noun: name}
+        ) from error

@@ -1,5 +1,7 @@
 """Files of a directory that are called by a prefix and a number, or a prefix and a name."""
 
+import re
+
 from paimon_assets.engine.fileio.base import FileIO, FileStatus
 
 
@@ -24,4 +26,18 @@ def numbered_files(file_io: FileIO, directory: str, prefix: str) -> list[int]:
         One listing.
     """
     names = prefixed_files(file_io, directory, prefix)
-    return sorted(int(name) for name in names if name.isdecimal())
+    return sorted(number for name in names if (number := number_of(name)) is not None)
+
+
+def number_of(name: str) -> int | None:
+    """Return the number that is written so in the names of files, None for other texts.
+
+    Others look like numbers to Python, but no file that is looked for by its number has them.
+
+    >>> number_of("7"), number_of("007"), number_of("9" * 20)
+    (7, None, None)
+    """
+    return int(name) if _NUMBER.fullmatch(name) else None
+
+
+_NUMBER = re.compile("0|[1-9][0-9]{0,18}")

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Iterable, Sequence
 
 from paimon_assets.engine.codec.json.metadata_json import schema_from_json, schema_to_json
+from paimon_assets.engine.control.managers.numbered_files import numbered_files
 from paimon_assets.engine.control.managers.snapshot_manager import SnapshotManager
 from paimon_assets.engine.errors import (
     AlreadyExistsError,
@@ -43,12 +44,7 @@ class SchemaManager:
         Cost:
             One listing.
         """
-        return sorted(
-            int(number)
-            for status in self._file_io.list_directory(self._paths.schema_directory)
-            if (number := status.name.removeprefix(SCHEMA_PREFIX)).isdecimal()
-            and status.name.startswith(SCHEMA_PREFIX)
-        )
+        return numbered_files(self._file_io, self._paths.schema_directory, SCHEMA_PREFIX)
 
     def latest(self) -> TableSchema | None:
         """Return the newest schema, None if there is no table."""

@@ -1,22 +1,30 @@
 """SnapshotManager: the `snapshot-N` files of a table and the hints to the newest and the oldest.
 
-A hint is only a hint: it is written by a plain overwrite and may be missing, torn or old. `LATEST`
+A hint is only a hint: it is written by a plain overwrite and may be missing, torn, old or not to be
+read. `LATEST`
 is believed if the next snapshot does not exist and its own does; `EARLIEST` if its own exists. With
 right hints no directory is listed.
 Source: `org.apache.paimon.utils.SnapshotManager`, `HintFileUtils`.
 """
 
+import logging
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 
 from paimon_assets.engine.codec.json.metadata_json import snapshot_from_json
 from paimon_assets.engine.control.managers.commit_history import CommitHistory
-from paimon_assets.engine.control.managers.numbered_files import numbered_files
-from paimon_assets.engine.errors import NotFoundError
+from paimon_assets.engine.control.managers.numbered_files import number_of, numbered_files
+from paimon_assets.engine.errors import NotFoundError, PaimonError, StorageError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind, Snapshot
 from paimon_assets.engine.spec.paths import EARLIEST, LATEST, SNAPSHOT_PREFIX, TablePaths
 
+logger = logging.getLogger(__name__)
+
+_MOST_LISTINGS = 50
+"""While rollbacks delete what was just listed; a storage that lists ghosts would go on for ever."""
+_READERS = 16
 _STEPS_BEHIND = 8
 """A hint this much behind is walked forward; beyond that one listing is cheaper."""
 
@@ -84,11 +92,20 @@ class SnapshotManager:
         """
         hint = self._walked_forward(self._read_hint(LATEST))
         found = self.snapshot_or_none(hint) if hint else None
-        while found is None:
+        for _ in range(_MOST_LISTINGS):
+            if found is not None:
+                return found
             ids = self.list_ids()
             if not ids:
                 return None
             found = self.snapshot_or_none(ids[-1])
+        if found is None:
+            raise StorageError(
+                f"Storage lists snapshot {ids[-1]} of table '{self._paths.table}', but does not "
+                "find it.",
+                kind="snapshot-listing",
+                details={"path": self._paths.table},
+            )
         return found
 
     def latest_id(self) -> int | None:
@@ -111,28 +128,26 @@ class SnapshotManager:
     def at_timestamp(self, timestamp_ms: int) -> Snapshot | None:
         """Return the newest snapshot committed at or before a time, None if all are younger.
 
+        Clocks of writers may go back from one commit to the next: so snapshots are looked at from
+        the newest one backwards, and not in halves.
+
         Args:
             timestamp_ms: Epoch milliseconds.
 
         Cost:
-            O(log n) snapshots read.
+            Every snapshot that is newer is read, some at once.
         """
         latest = self.latest()
         if latest is None or latest.time_millis <= timestamp_ms:
             return latest
-        low = self.earliest_id() or latest.id
-        high = latest.id - 1
-        best: Snapshot | None = None
-        while low <= high:
-            middle = (low + high) // 2
-            candidate = self.snapshot_or_none(middle)
-            if candidate is None:  # expired since: everything up to here is gone
-                low = middle + 1
-            elif candidate.time_millis <= timestamp_ms:
-                best, low = candidate, middle + 1
-            else:
-                high = middle - 1
-        return best
+        earliest = self.earliest_id() or latest.id
+        with ThreadPoolExecutor(_READERS, thread_name_prefix="snapshots") as pool:
+            for last in range(latest.id - 1, earliest - 1, -_READERS):
+                ids = range(last, max(last - _READERS, earliest - 1), -1)
+                for found in pool.map(self.snapshot_or_none, ids):
+                    if found is not None and found.time_millis <= timestamp_ms:
+                        return found
+        return None
 
     def at_watermark(self, watermark: int) -> Snapshot | None:
         """Return the first snapshot whose watermark is not below one, None if there is none.
@@ -220,7 +235,10 @@ class SnapshotManager:
             data = self._file_io.read_bytes(f"{self._paths.snapshot_directory}/{name}")
         except NotFoundError:
             return None
-        return int(data) if data.isdigit() and int(data) > 0 else None
+        except (PaimonError, OSError):
+            logger.warning("table %s: %s cannot be read", self._paths.table, name, exc_info=True)
+            return None
+        return number_of(data.decode("ascii", "replace")) or None
 
     def _walked_forward(self, hint: int | None) -> int | None:
         """Follow a hint that a committer has not yet renewed, or died before renewing."""

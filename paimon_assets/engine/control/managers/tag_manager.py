@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from paimon_assets.engine.codec.json.tag_json import tag_from_json, tag_to_json
 from paimon_assets.engine.control.clock import Clock, SystemClock
-from paimon_assets.engine.control.managers.names import check_file_name
+from paimon_assets.engine.control.managers.names import check_file_name, known_file_name
 from paimon_assets.engine.control.managers.numbered_files import prefixed_files
 from paimon_assets.engine.control.managers.snapshot_manager import SnapshotManager
 from paimon_assets.engine.errors import AlreadyExistsError, InvalidInputError, NotFoundError
@@ -119,7 +119,7 @@ class TagManager:
 
     def get_or_none(self, name: str) -> Tag | None:
         """Return a tag, None if there is none of this name."""
-        path = self._paths.tag(check_file_name("tag", name))
+        path = self._paths.tag(known_file_name("tag", name))
         try:
             data = self._file_io.read_bytes(path)
         except NotFoundError:

@@ -9,6 +9,7 @@ first and the snapshot second: a command that dies between them leaves segments 
 whether its snapshot exists tells what they are (`resolved`). A snapshot never waits for it.
 """
 
+import re
 import uuid
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
@@ -50,6 +51,7 @@ from paimon_assets.engine.spec.segments.segment import (
 
 _DIRECTORY = "segments"
 _PREFIX, _SUFFIX = "segments-", ".json"
+_GENERATION = re.compile(rf"{_PREFIX}([0-9]{{8}}|[1-9][0-9]{{8,17}}){re.escape(_SUFFIX)}")
 _KEPT_GENERATIONS = 3
 _KEPT_NAMES = 1000
 """A writer that slept for so many changes may publish what nobody reads."""
@@ -124,9 +126,10 @@ class SegmentRegistry:
         )
 
     def _generations(self) -> list[int]:
-        names = (status.name for status in self.store.file_io.list_directory(self.directory))
-        numbers = (name.removeprefix(_PREFIX).removesuffix(_SUFFIX) for name in names)
-        return sorted(int(number) for number in numbers if number.isdecimal())
+        listed = self.store.file_io.list_directory(self.directory)
+        return sorted(
+            int(found[1]) for status in listed if (found := _GENERATION.fullmatch(status.name))
+        )
 
     def _published(self, generation: int, listed: SegmentList) -> bool:
         path, data = self._path(generation), segments_to_json(listed, writer=uuid.uuid4().hex)
