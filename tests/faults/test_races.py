@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 import pytest
 
+from paimon_assets.engine.control.catalog.catalog import Identifier
+from paimon_assets.engine.control.catalog.filesystem_catalog import FilesystemCatalog
 from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.maintenance.expire_snapshots import expire_snapshots
@@ -330,3 +332,30 @@ def test_a_tag_that_a_rollback_brings_back_keeps_its_files_while_it_is_deleted(t
             assert newest(done.store).id == (1 if rolled_back else 5)
             check_whole(done.store)
     assert {rolled_back for _, rolled_back in seen} == {True, False}
+
+
+def test_a_commit_while_its_table_is_dropped_leaves_nothing_behind(tmp_path):
+    def drop_table(store):
+        catalog = FilesystemCatalog(store.table_path.removesuffix("/d.db/table"), store.file_io)
+        catalog.drop_table(Identifier("d", "table"))
+
+    store = new_store(tmp_path / "scene" / "d.db")
+    four(store)
+    for call in itertools.count():
+        shutil.copytree(tmp_path / "scene", tmp_path / str(call))
+        path = str(tmp_path / str(call) / "d.db" / "table")
+        outcomes: list[PaimonError | None] = []
+
+        def before(number, method, _, call=call, path=path, outcomes=outcomes):
+            if number == call:
+                opened = FileStore(file_io=LocalFileIO(), table_path=path, schema=store.schema)
+                outcomes.append(tried(expects(writes("e")), opened))
+
+        calls = FaultyFileIO(LocalFileIO(), before=before)
+        drop_table(FileStore(file_io=calls, table_path=path, schema=store.schema))
+        if not outcomes:
+            break
+        directory = tmp_path / str(call) / "d.db"
+        assert not list(directory.rglob("snapshot-*"))
+        assert not list(directory.rglob("schema-*"))
+    assert call > 1

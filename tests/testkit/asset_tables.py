@@ -89,15 +89,21 @@ class FailsOnce(LocalFileIO):
 
     def __init__(self, after_publish_of: str) -> None:
         self._awaited = after_publish_of
-        self._armed = False
+        self._is_there = self._armed = False
         self.has_failed = False
 
     def publish(self, path: str, data: bytes) -> bool:
         """Publish; arm the failure once the awaited file is there."""
         published = super().publish(path, data)
         if self._awaited in path and not self.has_failed:
-            self._armed = True
+            self._is_there = True
+            self._armed = "/snapshot/" not in path
         return published
+
+    def write_hint(self, path: str, data: bytes) -> None:
+        """Write; a commit that looked back writes its hint, and is done."""
+        super().write_hint(path, data)
+        self._armed = self._armed or (self._is_there and not self.has_failed)
 
     def read_bytes(self, path: str) -> bytes:
         """Read; fail once after the awaited publish."""

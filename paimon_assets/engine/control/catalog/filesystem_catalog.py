@@ -7,6 +7,7 @@ Source: `org.apache.paimon.catalog.FileSystemCatalog`.
 """
 
 from collections.abc import Sequence
+from uuid import uuid4
 
 from paimon_assets.engine.control.catalog.catalog import Identifier, check_name
 from paimon_assets.engine.control.clock import Clock, SystemClock
@@ -20,6 +21,7 @@ from paimon_assets.engine.spec.paths import TablePaths
 from paimon_assets.engine.spec.schema.schema import Schema, TableSchema
 
 _SUFFIX = ".db"
+_RENAMES_AT_ONCE = frozenset({"file", "hdfs"})
 
 
 class FilesystemCatalog:
@@ -71,7 +73,7 @@ class FilesystemCatalog:
                 kind="database-not-empty",
                 details={"database": name},
             )
-        self.file_io.delete_directory(self._database_path(name))
+        self._delete(self._database_path(name))
 
     def list_tables(self, database: str) -> list[str]:
         """Return the names of a database's tables, sorted. Cost: one listing a directory."""
@@ -79,7 +81,9 @@ class FilesystemCatalog:
         return sorted(
             entry.name
             for entry in self.file_io.list_directory(path)
-            if entry.is_directory and self._schemas(entry.path).list_ids()
+            if entry.is_directory
+            and not entry.name.startswith(".")
+            and self._schemas(entry.path).list_ids()
         )
 
     def get_table_location(self, identifier: Identifier) -> str:
@@ -125,7 +129,7 @@ class FilesystemCatalog:
             if ignore_if_missing:
                 return
             raise _missing(identifier)
-        self.file_io.delete_directory(path)
+        self._delete(path)
 
     def rename_table(self, source: Identifier, target: Identifier) -> None:
         """Give a table another name, perhaps in another database."""
@@ -137,6 +141,22 @@ class FilesystemCatalog:
             self.file_io.rename_directory(path, self.get_table_location(target))
         except AlreadyExistsError as error:
             raise _taken(target) from error
+
+    def _delete(self, path: str) -> None:
+        """Delete a directory: at once for all others where a rename is one step.
+
+        A writer that is at work there finds no table then, and no half of one either. Killed in
+        between, a drop leaves a hidden directory behind.
+        """
+        if self.file_io.spec.scheme in _RENAMES_AT_ONCE:
+            parent, _, name = path.rpartition("/")
+            dropped = f"{parent}/.{name}.{uuid4().hex}.dropped"
+            try:
+                self.file_io.rename_directory(path, dropped)
+            except NotFoundError:
+                return
+            path = dropped
+        self.file_io.delete_directory(path)
 
     def _database_path(self, name: str) -> str:
         return f"{self.warehouse.rstrip('/')}/{check_name('database', name)}{_SUFFIX}"
