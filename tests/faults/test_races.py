@@ -19,12 +19,14 @@ from paimon_assets.engine.control.maintenance.tag_files import delete_tag
 from paimon_assets.engine.control.managers.schema_manager import SchemaManager
 from paimon_assets.engine.control.rollback import rollback_to_snapshot, rollback_to_tag
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
+from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import CommitUnknownError, NotFoundError, PaimonError
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.evolution.schema_change import add_column
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind
 from paimon_assets.engine.spec.paths import TablePaths
 from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets.engine.table.table import Table
 from tests.testkit.faulty_fileio import FaultyFileIO
 from tests.testkit.metadata_tables import (
     FixedClock,
@@ -359,3 +361,30 @@ def test_a_commit_while_its_table_is_dropped_leaves_nothing_behind(tmp_path):
         assert not list(directory.rglob("snapshot-*"))
         assert not list(directory.rglob("schema-*"))
     assert call > 1
+
+
+def test_a_table_that_was_renamed_is_not_an_empty_one(tmp_path):
+    store = new_store(tmp_path)
+    four(store)
+    table = Table(store)
+    rename(store)
+    for use in (
+        lambda: table.new_read_builder().to_arrow(),
+        lambda: table.new_row_change_builder().delete("a = 1"),
+        lambda: table.new_compaction_builder().run(EmbeddedExecutor()),
+    ):
+        with pytest.raises(NotFoundError, match=r"dropped or renamed|schema-0"):
+            use()
+
+
+def test_a_table_renamed_while_it_is_dropped_is_not_reported_as_dropped(tmp_path):
+    new_store(tmp_path / "d.db")
+
+    def before(number, method, path):
+        if method == "rename_directory":
+            rename(FileStore.open(LocalFileIO(), str(tmp_path / "d.db" / "table")))
+
+    catalog = FilesystemCatalog(str(tmp_path), FaultyFileIO(LocalFileIO(), before=before))
+    with pytest.raises(NotFoundError):
+        catalog.drop_table(Identifier("d", "table"))
+    assert catalog.list_tables("d") == ["renamed"]

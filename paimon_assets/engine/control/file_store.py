@@ -18,6 +18,7 @@ from paimon_assets.engine.control.manifests.manifest_store import ManifestStore
 from paimon_assets.engine.control.manifests.partition_values import PartitionValues
 from paimon_assets.engine.errors import NotFoundError
 from paimon_assets.engine.fileio.base import FileIO
+from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.options.all_options import (
     BRANCH,
     DATA_FILE_DIRECTORY,
@@ -138,6 +139,17 @@ class FileStore:
     def snapshots(self) -> SnapshotManager:
         """Its snapshots."""
         return SnapshotManager(self.file_io, self.paths)
+
+    def newest(self) -> Snapshot | None:
+        """Return the newest snapshot, None if nothing was committed yet.
+
+        Raises:
+            NotFoundError: There is none because the table was dropped or renamed; it is not empty.
+        """
+        found = self.snapshots.latest()
+        if found is None and not self.schemas.is_same(self.schema):
+            raise self.schemas.not_the_same(self.schema)
+        return found
 
     @cached_property
     def changelogs(self) -> ChangelogManager:

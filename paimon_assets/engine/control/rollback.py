@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from paimon_assets.engine.codec.json.metadata_json import snapshot_to_json
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.ledgers import forget_after
-from paimon_assets.engine.errors import NotFoundError, StorageError
+from paimon_assets.engine.errors import CommitUnknownError, NotFoundError, StorageError
 from paimon_assets.engine.fileio.atomic import temporary_name
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 
@@ -52,6 +52,7 @@ def rollback_to_snapshot(store: FileStore, snapshot_id: int) -> Rollback:
 
     Raises:
         NotFoundError: It does not exist, or expires at this moment; nothing was changed.
+        CommitUnknownError: The table was renamed or dropped meanwhile.
     """
     snapshot = store.snapshots.snapshot(snapshot_id)
     with _marked(store, snapshot):
@@ -66,6 +67,7 @@ def rollback_to_tag(store: FileStore, tag: str) -> Rollback:
 
     Raises:
         NotFoundError: There is no such tag, or it is deleted at this moment; nothing was changed.
+        CommitUnknownError: The table was renamed or dropped meanwhile.
     """
     snapshot = store.tags.get(tag).snapshot
     with _marked(store, snapshot):
@@ -109,6 +111,13 @@ def _roll_back(store: FileStore, snapshot: Snapshot) -> Rollback:
     # Somebody may have named one of them since.
     tags += store.tags.delete_after(snapshot.id, keep=store.snapshots.is_same)
     changelogs = store.changelogs.delete_after(snapshot.id)
+    if not store.schemas.is_same(store.schema):
+        raise CommitUnknownError(
+            f"Table '{store.label}' was renamed or dropped while it was rolled back to snapshot "
+            f"{snapshot.id}; some later snapshots may still be there. Roll it back once more under "
+            "its new name.",
+            details={"table": store.label, "snapshot_id": snapshot.id},
+        )
     if not store.snapshots.is_same(snapshot):  # an expiration saw the mark, or will, too late
         store.file_io.publish(store.paths.snapshot(snapshot.id), snapshot_to_json(snapshot))
     forget_after(store, snapshot.id)

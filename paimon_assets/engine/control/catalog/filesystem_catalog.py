@@ -73,7 +73,8 @@ class FilesystemCatalog:
                 kind="database-not-empty",
                 details={"database": name},
             )
-        self._delete(self._database_path(name))
+        if not self._deleted(self._database_path(name)):
+            self._existing_database(name)
 
     def list_tables(self, database: str) -> list[str]:
         """Return the names of a database's tables, sorted. Cost: one listing a directory."""
@@ -129,7 +130,8 @@ class FilesystemCatalog:
             if ignore_if_missing:
                 return
             raise _missing(identifier)
-        self._delete(path)
+        if not self._deleted(path):
+            raise _missing(identifier)
 
     def rename_table(self, source: Identifier, target: Identifier) -> None:
         """Give a table another name, perhaps in another database."""
@@ -142,8 +144,8 @@ class FilesystemCatalog:
         except AlreadyExistsError as error:
             raise _taken(target) from error
 
-    def _delete(self, path: str) -> None:
-        """Delete a directory: at once for all others where a rename is one step.
+    def _deleted(self, path: str) -> bool:
+        """Delete a directory, at once where a rename is one step; whether it was there.
 
         A writer that is at work there finds no table then, and no half of one either. Killed in
         between, a drop leaves a hidden directory behind.
@@ -154,9 +156,10 @@ class FilesystemCatalog:
             try:
                 self.file_io.rename_directory(path, dropped)
             except NotFoundError:
-                return
+                return False  # renamed, or dropped by somebody else
             path = dropped
         self.file_io.delete_directory(path)
+        return True
 
     def _database_path(self, name: str) -> str:
         return f"{self.warehouse.rstrip('/')}/{check_name('database', name)}{_SUFFIX}"

@@ -91,7 +91,7 @@ def plan_compaction(store: FileStore, scope: CompactScope, clock: Clock) -> Comp
     check_writable(store.label, store.schema)
     if scope.strategy is CompactStrategy.SORT:
         check_order(store.label, store.schema, scope.order)
-    snapshot = store.snapshots.latest()
+    snapshot = store.newest()
     entries = PartitionFilter.where(store, scope.predicate).live_files(snapshot)
     if snapshot is None:
         return CompactionPlan(snapshot=None, context=_context(store, ()))

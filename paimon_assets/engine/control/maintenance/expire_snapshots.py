@@ -164,7 +164,9 @@ def _delete(store: FileStore, steps: list[ExpiryStep], survivor: Snapshot, watch
         store.file_io.delete_file(store.paths.snapshot(number))
         if not store.snapshots.is_same(survivor):
             # A rollback undid it, and found this one, which may be all that is left.
-            store.file_io.publish(store.paths.snapshot(number), snapshot_to_json(step.snapshot))
+            if store.schemas.is_same(store.schema):  # or else the whole table is gone from here
+                path = store.paths.snapshot(number)
+                store.file_io.publish(path, snapshot_to_json(step.snapshot))
             return count
         if watch.has_more():
             return count  # the next expiration finds the files that this snapshot leaves

@@ -92,21 +92,20 @@ class SnapshotManager:
         """
         hint = self._walked_forward(self._read_hint(LATEST))
         found = self.snapshot_or_none(hint) if hint else None
+        if found is not None:
+            return found
+        ids: list[int] = []
         for _ in range(_MOST_LISTINGS):
-            if found is not None:
-                return found
             ids = self.list_ids()
-            if not ids:
-                return None
-            found = self.snapshot_or_none(ids[-1])
-        if found is None:
-            raise StorageError(
-                f"Storage lists snapshot {ids[-1]} of table '{self._paths.table}', but does not "
-                "find it.",
-                kind="snapshot-listing",
-                details={"path": self._paths.table},
-            )
-        return found
+            found = self.snapshot_or_none(ids[-1]) if ids else None
+            if found is not None or not ids:
+                return found
+        raise StorageError(
+            f"Storage lists snapshot {ids[-1]} of table '{self._paths.table}', but does not find "
+            "it.",
+            kind="snapshot-listing",
+            details={"path": self._paths.table},
+        )
 
     def latest_id(self) -> int | None:
         """Return the id of the newest snapshot, None if nothing was committed yet."""

@@ -309,7 +309,7 @@ class ReadBuilder:
         """Return the store as its schema was, and the snapshot to read."""
         snapshot = travel_by_options(store)
         if snapshot is None:
-            return store, store.snapshots.latest()
+            return store, store.newest()
         return store.with_schema(schema_at(store, snapshot)), snapshot
 
     def _moment_ms(self, store: FileStore, snapshot: Snapshot | None) -> int | None:

@@ -283,7 +283,7 @@ class RowChangeBuilder:
     def _drop(self, predicate: Predicate) -> RowChangeOutcome:
         """Drop the partitions a predicate over partition columns is true for."""
         store = self.store
-        latest = store.snapshots.latest()
+        latest = store.newest()
         if latest is None or not PartitionFilter.where(store, predicate).live_files(latest):
             return RowChangeOutcome(snapshot=None, rows_matched=0)
         check_segments(store, latest, "delete")
@@ -333,7 +333,7 @@ class _Run:
             CommitConflictError: Others changed the same rows meanwhile; kind `commit-retries` if
                 they were only faster.
         """
-        snapshot = self.builder.store.snapshots.latest()
+        snapshot = self.builder.store.newest()
         deletes = self.assignments is None and self.merge is None
         plan = None
         if snapshot is not None:
