@@ -11,7 +11,7 @@ import pytest
 from tests.faults.pairs import COMMANDS, check, copy_of, interleaved, outside, prepare, stepped
 
 PAIRS = list(itertools.product(COMMANDS, repeat=2))
-SAMPLE = 17
+SAMPLE = 29
 SEEDS = 25
 
 pytestmark = pytest.mark.hunt
@@ -37,7 +37,7 @@ def _id(pair):
 def test_a_command_whole_before_each_storage_call_of_another(pair, scene, tmp_path, hunts):
     if not hunts and PAIRS.index(pair) % SAMPLE:
         pytest.skip("a hunt does it")
-    for call in itertools.count(step=1 if hunts else 5):
+    for call in itertools.count(step=1 if hunts else 12):
         directory = tmp_path / str(call)
         before = copy_of(scene, directory)
         results = stepped(directory, *pair, call)
