@@ -199,8 +199,15 @@ def _snapshot_record(snapshot: Snapshot) -> Mapping[str, str | int | float | boo
         "added records": snapshot.delta_record_count,
         "total records": snapshot.total_record_count,
         "run": run_id[:_RUN_ID_SHOWN],
-        "by": snapshot.commit_user.removeprefix(f"dagster:{run_id}:").strip(":"),
+        "by": _committer(snapshot.commit_user),
     }
+
+
+def _committer(user: str) -> str:
+    """Return a commit user without the run in it, which has a column of its own."""
+    if not user.startswith("dagster:"):
+        return user
+    return user.split(":", 2)[-1].strip(":")
 
 
 def snapshot_or_none(table: Table, snapshot_id: int) -> Snapshot | None:

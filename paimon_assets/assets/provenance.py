@@ -1,7 +1,7 @@
 """Which run wrote a snapshot.
 
-The commit user makes a retried step find its own commit; the properties lead from a snapshot back
-to its run.
+The commit user makes a retried step find its own commit, also where another run resumes the one
+that died; the properties lead from a snapshot back to its run.
 """
 
 import hashlib
@@ -13,18 +13,27 @@ import dagster as dg
 from paimon_assets.assets.partitions import label_of
 
 RUN_ID = "dagster.run-id"
+ORIGIN = "dagster.resumed-run-id"
+"""The run whose step was finished, where that is another than the one that finished it."""
 JOB = "dagster.job"
 STEP_KEY = "dagster.step-key"
 ASSET_KEY = "dagster.asset-key"
 PARTITION = "dagster.partition"
 CODE_VERSION = "dagster.code-version"
 
+_PARENT_RUN = "dagster/parent_run_id"
+_RESUMES = "dagster/is_resume_retry"
+_RESUMES_ASSETS = "dagster/is_asset_resume_retry"
+_RETRY_NUMBER = "dagster/retry_number"
+
 
 @dataclass(frozen=True, kw_only=True)
 class StepIdentity:
-    """One output of one step of one run; every retry of the step has the same."""
+    """One output of one step of one run; every retry of the step has the same origin."""
 
     run_id: str
+    origin: str
+    """Id of the run that the run resumes, directly or over others; its own if it resumes none."""
     job: str
     step_key: str
     asset_key: str
@@ -34,8 +43,8 @@ class StepIdentity:
 
     @property
     def commit_user(self) -> str:
-        """The commit user: one per run, step and partition, the same for every retry."""
-        return f"dagster:{self.run_id}:{self.step_key}:{self.partition}"
+        """The commit user: one per origin, step and partition, the same for every retry."""
+        return f"dagster:{self.origin}:{self.step_key}:{self.partition}"
 
     @property
     def batch_name(self) -> str:
@@ -47,6 +56,7 @@ class StepIdentity:
         """Return what a snapshot says of its run; parts that do not exist are left out."""
         properties = {
             RUN_ID: self.run_id,
+            ORIGIN: self.origin if self.origin != self.run_id else "",
             JOB: self.job,
             STEP_KEY: self.step_key,
             ASSET_KEY: self.asset_key,
@@ -55,13 +65,21 @@ class StepIdentity:
         }
         return {key: value for key, value in properties.items() if value}
 
+    def made(self, properties: Mapping[str, str]) -> bool:
+        """Whether the snapshot of these properties was made by a try of this very step."""
+        origin = properties.get(ORIGIN, properties.get(RUN_ID))
+        found = (origin, properties.get(STEP_KEY), properties.get(PARTITION, ""))
+        return found == (self.origin, self.step_key, self.partition)
+
 
 def step_identity(context: dg.AssetExecutionContext) -> StepIdentity:
     """Return the identity of an asset's step."""
+    step_key = step_key_of(context)
     return StepIdentity(
         run_id=context.run.run_id,
+        origin=origin_of(context.instance, context.run, step_key),
         job=context.run.job_name,
-        step_key=step_key_of(context),
+        step_key=step_key,
         asset_key=context.asset_key.to_user_string(),
         partition=label_of(partition_keys_of(context)),
     )
@@ -70,13 +88,48 @@ def step_identity(context: dg.AssetExecutionContext) -> StepIdentity:
 def output_identity(context: dg.OutputContext) -> StepIdentity:
     """Return the identity of what an IO manager is handed."""
     parts = (context.step_key, context.name, context.mapping_key)
+    step = context.step_context
     return StepIdentity(
         run_id=context.run_id,
+        origin=origin_of(step.instance, step.dagster_run, context.step_key),
         job=context.job_name,
         step_key=".".join(part for part in parts if part),
         asset_key=context.asset_key.to_user_string() if context.has_asset_key else "",
         partition=label_of(output_partition_keys(context)),
     )
+
+
+def origin_of(instance: dg.DagsterInstance, run: dg.DagsterRun, step_key: str) -> str:
+    """Return the id of the run that a run resumes in a step, its own if it writes anew.
+
+    A run that goes on from a failure resumes its parent, and so does an automatic retry, whatever
+    its strategy. One that executes some steps of its parent again resumes those that did not
+    succeed there. One that executes all steps again, because a person said so, writes anew.
+
+    Cost:
+        Nothing for a run without a parent; else a look at each ancestor.
+    """
+    seen = {run.run_id}
+    while True:
+        parent_id = run.parent_run_id or run.tags.get(_PARENT_RUN)
+        if parent_id is None or parent_id in seen or not _resumes(instance, run, step_key):
+            return run.run_id
+        seen.add(parent_id)
+        parent = instance.get_run_by_id(parent_id)
+        if parent is None:
+            return parent_id
+        run = parent
+
+
+def _resumes(instance: dg.DagsterInstance, run: dg.DagsterRun, step_key: str) -> bool:
+    """Whether a step goes on with what the run's parent began."""
+    if run.tags.get(_RESUMES) == "true" or _RETRY_NUMBER in run.tags:
+        return True
+    if run.tags.get(_RESUMES_ASSETS) != "true" and run.step_keys_to_execute is None:
+        return False
+    parent_id = run.parent_run_id or run.tags[_PARENT_RUN]
+    found = instance.get_run_step_stats(parent_id, [step_key])
+    return all(item.status is None or item.status.value != "SUCCESS" for item in found)
 
 
 def partition_keys_of(context: dg.AssetExecutionContext) -> tuple[str, ...]:
@@ -94,21 +147,3 @@ def output_partition_keys(context: dg.OutputContext) -> tuple[str, ...]:
 def step_key_of(context: dg.AssetExecutionContext) -> str:
     """Return the step's key inside its run; every retry of the step has the same."""
     return str(context.op_execution_context.node_handle)
-
-
-def commit_user_of(context: dg.AssetExecutionContext) -> str:
-    """Return the commit user of an asset's step; see `StepIdentity`."""
-    return step_identity(context).commit_user
-
-
-def snapshot_properties(
-    context: dg.AssetExecutionContext, code_version: str | None
-) -> Mapping[str, str]:
-    """Return what a snapshot says of its run; parts that do not exist are left out."""
-    return step_identity(context).properties(code_version)
-
-
-def is_of_this_step(properties: Mapping[str, str], context: dg.AssetExecutionContext) -> bool:
-    """Whether a snapshot was made by an earlier try of this very step."""
-    mine = snapshot_properties(context, None)
-    return all(properties.get(key) == mine.get(key) for key in (RUN_ID, STEP_KEY, PARTITION))

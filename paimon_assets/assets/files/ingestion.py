@@ -30,7 +30,7 @@ from paimon_assets.assets.files.ledger import (
 from paimon_assets.assets.files.source_files import FileSource, checked_schema, read_files
 from paimon_assets.assets.frames import Frame, to_rows
 from paimon_assets.assets.metadata import Metadata
-from paimon_assets.assets.provenance import is_of_this_step, snapshot_properties, step_identity
+from paimon_assets.assets.provenance import StepIdentity, step_identity
 from paimon_assets.assets.resource import ExecutorKind, PaimonCatalogResource
 from paimon_assets.assets.tables.audit import BatchAudit
 from paimon_assets.assets.tables.declared_table import ensure_table
@@ -176,7 +176,8 @@ def _ingest(
         audit = BatchAudit(target.before_commit, table, paimon)
         source_name = source_name_of(context.asset_key)
         newest = ledger_snapshot(table, source_name)
-        if newest is not None and is_of_this_step(newest.properties, context):
+        step = step_identity(context)
+        if newest is not None and step.made(newest.properties):
             return result_of_earlier_try(context, table, newest, audit.results(newest))
         file_io = file_io_for(landing.source.folder_path(config.source), paimon.options)
         ledger = load_ledger(table, source_name, newest)
@@ -187,7 +188,8 @@ def _ingest(
             "%d new files in '%s': %s.", len(batch.files), batch.folder, names_text(batch.files)
         )
         started = time.monotonic()
-        outcome = _write(context, paimon, _Work(target, landing, table, file_io, batch, audit))
+        work = _Work(target, landing, table, file_io, batch, audit, step)
+        outcome = _write(paimon, work)
         metadata = {
             **target.lineage,
             **changes_since_last(context, table),
@@ -253,13 +255,10 @@ class _Work:
     file_io: FileIO
     batch: _Batch
     audit: BatchAudit
+    step: StepIdentity
 
 
-def _write(
-    context: dg.AssetExecutionContext,
-    paimon: PaimonCatalogResource,
-    work: _Work,
-) -> WriteOutcome:
+def _write(paimon: PaimonCatalogResource, work: _Work) -> WriteOutcome:
     """Write the files' rows and their ledger as one commit.
 
     Raises:
@@ -278,7 +277,7 @@ def _write(
         table.new_write_builder()
         .with_commit_user(key)  # of the source, so that each generation is committed once
         .with_commit_identifier(ledger.generation)
-        .with_properties(snapshot_properties(context, work.target.code_version))
+        .with_properties(work.step.properties(work.target.code_version))
         .with_properties({key: name})
         .with_empty_commits()  # files without rows are taken in too
         .with_last_check(lambda: _refuse_changes_since(work, landing.source))
@@ -286,7 +285,7 @@ def _write(
     if not paimon.show_values:
         writer = writer.with_values_hidden()
     if work.target.before_commit:
-        writer = writer.with_audit(work.audit, branch=step_identity(context).batch_name)
+        writer = writer.with_audit(work.audit, branch=work.step.batch_name)
     outcome = writer.write(rows, executor)
     if outcome.snapshot is None or outcome.snapshot.properties.get(key) != name:
         raise CommitConflictError(

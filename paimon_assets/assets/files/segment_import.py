@@ -25,8 +25,8 @@ from paimon_assets.assets.provenance import (
     JOB,
     RUN_ID,
     STEP_KEY,
-    commit_user_of,
-    snapshot_properties,
+    origin_of,
+    step_identity,
 )
 from paimon_assets.assets.resource import (
     ExecutorKind,
@@ -160,11 +160,12 @@ def _take_in(
             renewed = segments.refresh([], executor)
             ids = ", ".join(str(segment.id) for segment in renewed.segments) or "none"
             context.log.info("Segments read anew, because their files changed: %s.", ids)
+        step = step_identity(context)
         outcome = segments.add(
             taken,
             executor,
-            commit_user=commit_user_of(context),
-            properties=snapshot_properties(context, target.code_version),
+            commit_user=step.commit_user,
+            properties=step.properties(target.code_version),
         )
         if outcome.snapshot is None:
             context.log.info("Nothing is new in '%s'; nothing was committed.", source.path)
@@ -192,7 +193,7 @@ def import_segment(
         outcome = segments.add(
             config.source,
             executor,
-            commit_user=f"dagster:{context.run.run_id}:{step}",
+            commit_user=f"dagster:{origin_of(context.instance, context.run, step)}:{step}",
             properties={RUN_ID: context.run.run_id, JOB: context.run.job_name, STEP_KEY: step},
         )
         metadata, text = outcome_metadata(table, outcome), outcome_text(outcome)

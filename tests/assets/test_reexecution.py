@@ -1,0 +1,207 @@
+"""Runs that go on where others died: what those committed is found, not written again."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pyarrow as pa
+import pyarrow.parquet as papq
+import pytest
+
+from paimon_assets.assets import (
+    Batch,
+    BatchCheck,
+    FileSource,
+    PaimonCatalogResource,
+    PaimonIOManager,
+    Verdict,
+    audited_asset,
+    build_file_ingestion_asset,
+    build_segment_asset,
+    paimon_asset,
+    paimon_output,
+)
+from paimon_assets.assets.files.segment_import import SegmentImportConfig, build_segment_import_job
+from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets.engine.table.segments.segment_import import SegmentSource
+from tests.testkit.asset_tables import failure_text, instance_beside, metadata_of, rows_of
+
+SCHEMA = Schema.of({"n": "BIGINT"})
+KEY = dg.AssetKey(["d", "numbers"])
+FROM_FAILURE = {"dagster/is_resume_retry": "true"}
+AUTOMATIC = {"dagster/retry_number": "1"}
+
+
+def numbers() -> pa.Table:
+    return pa.table({"n": pa.array([1, 2], pa.int64())})
+
+
+def by_function() -> dg.AssetsDefinition:
+    return paimon_asset("d.numbers", SCHEMA)(numbers)
+
+
+def by_io_manager() -> dg.AssetsDefinition:
+    return dg.asset(key=KEY, metadata=paimon_output(schema=SCHEMA, mode="append"))(numbers)
+
+
+def by_audit() -> dg.AssetsDefinition:
+    def judge(batch: Batch) -> Verdict:
+        return Verdict(passed=batch.physical_rows == 2, description="two rows")
+
+    return audited_asset(
+        before_commit=[BatchCheck(name="two", evaluate=judge)],
+        key=KEY,
+        metadata=paimon_output(schema=SCHEMA, mode="append"),
+    )(numbers)
+
+
+class Runs:
+    """Runs of one asset, on one instance."""
+
+    def __init__(self, asset: Any, paimon: PaimonCatalogResource) -> None:
+        self.asset = asset
+        self.paimon = paimon
+        self.instance = instance_beside(paimon)
+
+    def run(
+        self, *, of: str | None = None, tags: dict[str, str] | None = None, **options: Any
+    ) -> dg.ExecuteInProcessResult:
+        """Run it, as a re-execution of another run if one is named."""
+        parent = {} if of is None else {"dagster/parent_run_id": of, "dagster/root_run_id": of}
+        result = dg.materialize(
+            [self.asset],
+            resources={
+                "paimon": self.paimon,
+                "io_manager": PaimonIOManager(paimon=self.paimon),
+            },
+            instance=self.instance,
+            raise_on_error=False,
+            tags={**parent, **(tags or {})},
+            **options,
+        )
+        assert result.success, failure_text(result)
+        return result
+
+    def rows(self) -> list[int]:
+        return [row["n"] for row in rows_of(self.paimon.catalog().get_table("d.numbers"))]
+
+
+@pytest.mark.parametrize("make", [by_function, by_io_manager, by_audit])
+@pytest.mark.parametrize("tags", [FROM_FAILURE, AUTOMATIC])
+def test_a_run_that_resumes_another_finds_its_commit(
+    make: Callable[[], dg.AssetsDefinition], tags: dict[str, str], paimon: PaimonCatalogResource
+) -> None:
+    runs = Runs(make(), paimon)
+    first = runs.run()
+    again = runs.run(of=first.run_id, tags=tags)
+    third = runs.run(of=again.run_id, tags=tags)
+    assert runs.rows() == [1, 2]
+    assert metadata_of(third, KEY)["paimon/already_committed"] is True
+
+
+@pytest.mark.parametrize("make", [by_function, by_io_manager])
+def test_all_of_a_run_executed_again_writes_anew(
+    make: Callable[[], dg.AssetsDefinition], paimon: PaimonCatalogResource
+) -> None:
+    runs = Runs(make(), paimon)
+    first = runs.run()
+    second = runs.run(of=first.run_id)
+    assert runs.rows() == [1, 1, 2, 2]
+    runs.run(of=second.run_id, tags=FROM_FAILURE)
+    assert runs.rows() == [1, 1, 2, 2], "resumed is the second, not the first"
+
+
+def test_what_a_resuming_run_commits_is_found_by_the_next(paimon: PaimonCatalogResource) -> None:
+    """The first died before its commit, the second after it."""
+    runs = Runs(by_function(), paimon)
+    definitions = dg.Definitions(assets=[runs.asset], resources={"paimon": paimon})
+    first = runs.instance.create_run_for_job(definitions.resolve_implicit_global_asset_job_def())
+    second = runs.run(of=first.run_id, tags=FROM_FAILURE)
+    runs.run(of=second.run_id, tags=FROM_FAILURE)
+    assert runs.rows() == [1, 2]
+    snapshot = paimon.catalog().get_table("d.numbers").latest_snapshot()
+    assert snapshot is not None
+    assert snapshot.properties["dagster.run-id"] == second.run_id
+    assert snapshot.properties["dagster.resumed-run-id"] == first.run_id
+
+
+def test_a_step_that_succeeded_and_is_executed_again_for_its_asset_writes_anew(
+    paimon: PaimonCatalogResource,
+) -> None:
+    runs = Runs(by_function(), paimon)
+    first = runs.run()
+    runs.run(of=first.run_id, tags={"dagster/is_asset_resume_retry": "true"})
+    assert runs.rows() == [1, 1, 2, 2]
+
+
+def test_another_partition_of_a_resumed_run_is_another_write(
+    paimon: PaimonCatalogResource,
+) -> None:
+    days = dg.StaticPartitionsDefinition(["1", "2"])
+
+    @paimon_asset("d.numbers", SCHEMA, partitions_def=days, partition_column="n")
+    def daily(context: dg.AssetExecutionContext) -> pa.Table:
+        return pa.table({"n": pa.array([int(context.partition_key)], pa.int64())})
+
+    runs = Runs(daily, paimon)
+    first = runs.run(partition_key="1")
+    runs.run(of=first.run_id, tags=FROM_FAILURE, partition_key="2")
+    runs.run(of=first.run_id, tags=FROM_FAILURE, partition_key="1")
+    assert runs.rows() == [1, 2]
+
+
+def test_an_ingestion_that_is_resumed_reports_what_was_committed(
+    paimon: PaimonCatalogResource, tmp_path: Path
+) -> None:
+    papq.write_table(numbers(), tmp_path / "a.parquet")
+    runs = Runs(
+        build_file_ingestion_asset("d.numbers", SCHEMA, source=FileSource(folder=str(tmp_path))),
+        paimon,
+    )
+    first = runs.run()
+    again = runs.run(of=first.run_id, tags=FROM_FAILURE)
+    assert metadata_of(again, KEY)["paimon/already_committed"] is True
+    assert runs.rows() == [1, 2]
+
+
+def test_a_segment_import_that_is_resumed_reports_what_was_committed(
+    paimon: PaimonCatalogResource, tmp_path: Path
+) -> None:
+    folder = tmp_path / "others"
+    folder.mkdir()
+    papq.write_table(numbers(), folder / "a.parquet")
+    source = SegmentSource(path=str(folder))
+    runs = Runs(build_segment_asset("d.numbers", SCHEMA, source=source), paimon)
+    first = runs.run()
+    papq.write_table(numbers(), folder / "b.parquet")
+    again = runs.run(of=first.run_id, tags=FROM_FAILURE)
+    assert metadata_of(again, KEY)["paimon/already_committed"] is True
+    assert runs.rows() == [1, 2]
+
+
+def test_a_segment_job_that_is_resumed_reports_what_was_committed(
+    paimon: PaimonCatalogResource, tmp_path: Path
+) -> None:
+    catalog = paimon.catalog()
+    catalog.create_database("d")
+    catalog.create_table("d.numbers", SCHEMA)
+    folder = tmp_path / "others"
+    folder.mkdir()
+    papq.write_table(numbers(), folder / "a.parquet")
+    config = SegmentImportConfig(table="d.numbers", path=str(folder))
+    job = build_segment_import_job()
+    with instance_beside(paimon) as instance:
+
+        def run(tags: dict[str, str]) -> dg.ExecuteInProcessResult:
+            return job.execute_in_process(
+                run_config=dg.RunConfig(ops={"import_segment": config}),
+                resources={"paimon": paimon},
+                instance=instance,
+                tags=tags,
+            )
+
+        first = run({})
+        parent = {"dagster/parent_run_id": first.run_id, "dagster/root_run_id": first.run_id}
+        assert run({**parent, **FROM_FAILURE}).success
+    assert len(rows_of(catalog.get_table("d.numbers"))) == 2
