@@ -9,6 +9,7 @@ import pytest
 from paimon_assets.assets import PaimonCatalogResource, PaimonIOManager, paimon_output
 from paimon_assets.engine.control.catalog.filesystem_catalog import FilesystemCatalog
 from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import TableCatalog
 from tests.testkit.asset_tables import (
@@ -89,6 +90,33 @@ def test_rows_that_come_while_it_writes_are_an_error_too(paimon: PaimonCatalogRe
     asset = orders(reader, schema=APPENDED, mode="error_if_exists")
     assert "has rows already" in failure_text(io_run(asset, paimon))
     assert pairs_in(paimon) == [(9, "z")]
+
+
+@pytest.mark.parametrize(
+    ("mode", "wins"), [("error_if_exists", False), ("ignore", True), ("append", True)]
+)
+def test_rows_that_are_committed_just_before_its_own_are_seen(
+    mode: str, wins: bool, paimon: PaimonCatalogResource, warehouse: str
+) -> None:
+    """As where several runs find the table empty at once: one commits, the others do not."""
+    other = orders(rows((9, "z")), schema=APPENDED)
+
+    class Overtaken(LocalFileIO):
+        def publish(self, path: str, data: bytes) -> bool:
+            if path.endswith("shop.db/orders/snapshot/snapshot-1"):
+                assert io_run(other, paimon).success
+            return super().publish(path, data)
+
+    class Racing(PaimonCatalogResource):
+        def catalog(self) -> TableCatalog:
+            return TableCatalog(FilesystemCatalog(self.warehouse, Overtaken()), Overtaken())
+
+    racing = Racing(warehouse=warehouse, executor="embedded")
+    result = io_run(orders(rows((1, "a")), schema=APPENDED, mode=mode), racing)
+    assert result.success is wins
+    assert pairs_in(paimon) == ([(1, "a"), (9, "z")] if mode == "append" else [(9, "z")])
+    if not wins:
+        assert "has rows already" in failure_text(result)
 
 
 def test_a_mode_is_of_the_manager_the_definition_or_the_run(paimon: PaimonCatalogResource) -> None:

@@ -12,12 +12,15 @@ from paimon_assets.assets.partitions import RunPartitions
 from paimon_assets.assets.provenance import StepIdentity
 from paimon_assets.assets.resource import PaimonCatalogResource
 from paimon_assets.assets.tables.consumption import Consumed, advance, as_properties
+from paimon_assets.engine.control.commit.file_store_commit import Condition
 from paimon_assets.engine.errors import AlreadyExistsError, InvalidInputError
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.table.read.read_builder import ReadBuilder
 from paimon_assets.engine.table.table import Table
 from paimon_assets.engine.table.write.staged_batch import Audit
 from paimon_assets.engine.table.write.write_builder import WriteBuilder, WriteOutcome
+
+_ROWS_EXIST = "rows-exist"
 
 
 class WriteMode(StrEnum):
@@ -96,19 +99,20 @@ class TableWrite:
                 mode is not one for this table; nothing was committed.
             AlreadyExistsError: There are rows, and the mode is `error_if_exists`.
         """
-        outcome = None if frame is None else self._written(frame, paimon, executor_kind)
-        if frame is not None and outcome is None:
-            return None
+        try:
+            outcome = None if frame is None else self._written(frame, paimon, executor_kind)
+        except AlreadyExistsError as error:
+            if self.mode is WriteMode.IGNORE and error.kind == _ROWS_EXIST:
+                return None
+            raise
         snapshot = outcome.snapshot if outcome is not None else None
         advance(self.consumed, {} if snapshot is None else snapshot.properties)
         return outcome
 
     def _written(
         self, frame: Frame, paimon: PaimonCatalogResource, executor_kind: str | None
-    ) -> WriteOutcome | None:
+    ) -> WriteOutcome:
         writer = self._moded(self._identified())
-        if self.mode is WriteMode.IGNORE and self._has_rows():
-            return None
         executor = paimon.new_executor(executor_kind)
         show = paimon.show_values
         rows = to_rows(frame, executor, self.table.schema, show_values=show)
@@ -129,14 +133,13 @@ class TableWrite:
 
     def _moded(self, writer: WriteBuilder) -> WriteBuilder:
         match self.mode:
-            case WriteMode.APPEND | WriteMode.IGNORE:
+            case WriteMode.APPEND:
                 return writer
             case WriteMode.UPSERT:
                 self._require_primary_key()
                 return writer
-            case WriteMode.ERROR_IF_EXISTS:
-                self._refuse_rows()
-                return writer.with_last_check(self._refuse_rows)
+            case WriteMode.ERROR_IF_EXISTS | WriteMode.IGNORE:
+                return writer.with_condition(self._no_rows())
             case WriteMode.OVERWRITE_PARTITIONS:
                 self._require_partition_keys()
                 return writer.with_dynamic_overwrite()
@@ -177,12 +180,23 @@ class TableWrite:
         with read.to_reader() as reader:
             return any(batch.num_rows for batch in reader)
 
+    def _no_rows(self) -> Condition:
+        """Return that there are no rows, now and in what the write is committed on top of."""
+        looked_at = self.table.latest_snapshot()
+        self._refuse_rows()
+
+        def check(latest: Snapshot | None) -> None:
+            if latest is not None and latest != looked_at:
+                self._refuse_rows()
+
+        return check
+
     def _refuse_rows(self) -> None:
         if self._has_rows():
             where = f" in partition '{self.partitions.label}'" if self.partitions else ""
             raise AlreadyExistsError(
                 f"Table '{self.table.name}' has rows{where} already, and its write mode is "
                 f"'{self.mode}'. Nothing was committed.",
-                kind="rows-exist",
+                kind=_ROWS_EXIST,
                 details={"table": self.table.name},
             )

@@ -59,6 +59,9 @@ from paimon_assets.engine.spec.predicate.predicate import Predicate
 
 logger = logging.getLogger(__name__)
 
+Condition = Callable[[Snapshot | None], None]
+"""Raises if nothing may be committed on top of a snapshot; None is the table without any."""
+
 _MOST_PUBLISHES = 4
 """How often a snapshot is published whose answers are lost."""
 
@@ -80,6 +83,8 @@ class FileStoreCommit:
         random_fraction: Returns numbers in [0, 1), for jitter.
         new_names: Returns fresh names of manifests.
         planned_on: What must not have changed since the messages of `commit` were planned.
+        condition: Called in each try with the newest snapshot, None if there is none; raises if
+            nothing may be committed on top of it.
     """
 
     def __init__(
@@ -90,12 +95,14 @@ class FileStoreCommit:
         random_fraction: Callable[[], float] = random.random,
         new_names: Callable[[], ManifestNames] = ManifestNames.fresh,
         planned_on: PlannedOn | None = None,
+        condition: Condition | None = None,
     ) -> None:
         self._store = store
         self._clock = clock or SystemClock()
         self._random = random_fraction
         self._new_names = new_names
         self._planned_on = planned_on
+        self._condition = condition
         self._limits = MergeLimits.of(store.schema.typed_options)
         self._policy = RetryPolicy.of(store.schema.typed_options)
         self._checks = CommitChecks(store)
@@ -269,6 +276,8 @@ class FileStoreCommit:
                 return done
             if latest is not None and self._store.snapshots.gap_before(latest.id):
                 return _Lost(above_gap=latest.id)
+            if self._condition is not None:
+                self._condition(latest)
             schema_id = self._store.schemas.latest_id(self._store.schema)
             checked = self._checks.plan(request, latest)
             protect_foreign(self._store, latest, checked.changes.entries, request)

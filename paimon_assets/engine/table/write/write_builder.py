@@ -17,7 +17,7 @@ from paimon_assets.engine.control.commit.abort import (
     discard,
     undone_on_sure_failure,
 )
-from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
+from paimon_assets.engine.control.commit.file_store_commit import Condition, FileStoreCommit
 from paimon_assets.engine.control.commit.partition_filter import (
     PartitionFilter,
     PartitionSpec,
@@ -88,6 +88,7 @@ class WriteBuilder:
     properties: Mapping[str, str] = field(default_factory=dict)
     commit_empty: bool = False
     last_check: Callable[[], None] | None = None
+    condition: Condition | None = None
     overwrites: Overwrite | None = None
     audit: Audit | None = None
     audit_branch: str = ""
@@ -156,6 +157,14 @@ class WriteBuilder:
         It tells, for example, whether the source of the rows is still what it was.
         """
         return replace(self, last_check=check)
+
+    def with_condition(self, condition: Condition) -> "WriteBuilder":
+        """Commit only on top of a snapshot that `condition` does not raise for.
+
+        It is called in each try of the commit with the snapshot the try goes on top of, so that
+        nothing can come between the look and the commit. What it raises undoes the write.
+        """
+        return replace(self, condition=condition)
 
     def with_audit(self, audit: Audit, *, branch: str = "") -> "WriteBuilder":
         """Judge the rows when all are written and none is committed (`staged_batch`).
@@ -308,7 +317,7 @@ class WriteBuilder:
         return snapshot
 
     def _commit(self, messages: Sequence[CommitMessage]) -> Snapshot:
-        commit = FileStoreCommit(self.store)
+        commit = FileStoreCommit(self.store, condition=self.condition)
         user = self.commit_user or str(uuid.uuid4())
         if self.overwrites is None:
             return commit.commit(
