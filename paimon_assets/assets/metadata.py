@@ -19,7 +19,7 @@ from paimon_assets.assets.translator import TABLE_NAME, URI
 from paimon_assets.engine.contract.commit_message import WriteReport
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import NotFoundError
-from paimon_assets.engine.spec.metadata.snapshot import CommitKind, Snapshot
+from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.schema.schema import Schema, TableSchema, first_table_schema
 from paimon_assets.engine.spec.types.data_types import DataField, not_null
 from paimon_assets.engine.table.table import Table
@@ -34,8 +34,6 @@ COUNT_LIMIT_ROWS = 2_000_000
 _SNAPSHOTS_SHOWN = 10
 _RUN_ID_SHOWN = 8
 """Characters of a run's id, as Dagster's pages show them."""
-_VERSION_SEARCH = 1_000
-_CHANGES_NO_ROW = frozenset({CommitKind.COMPACT, CommitKind.ANALYZE})
 
 Metadata = dict[str, Any]
 """Metadata key → anything Dagster takes as a value."""
@@ -151,32 +149,22 @@ def report_metadata(report: WriteReport) -> Metadata:
 
 
 def data_version_of(table: Table, snapshot: Snapshot) -> dg.DataVersion:
-    """Return the id of the newest snapshot that changed data, at or before `snapshot`.
+    """Return the name of the commit that last changed a row, at or before `snapshot`.
 
     A compaction rewrites files, statistics describe rows, and neither changes any; so what lies
     downstream stays fresh.
     """
-    return dg.DataVersion(str((newest_data(table, snapshot) or snapshot).id))
+    return dg.DataVersion(table.data_version(snapshot))
 
 
-def newest_data(table: Table, newest: Snapshot, after_id: int = 0) -> Snapshot | None:
-    """Return the newest snapshot after some id that changed data, None if none is left.
-
-    Args:
-        table: The table.
-        newest: Where to begin; older ones follow.
-        after_id: Where to end; 0 looks at all that have not expired.
+def newest_data(table: Table, newest: Snapshot) -> Snapshot | None:
+    """Return the snapshot that last changed a row, at or before `newest`; None if it expired.
 
     Cost:
-        Reads snapshots, back to the first that is neither a compaction nor statistics.
+        As `Table.data_version`, and one snapshot.
     """
-    snapshot: Snapshot | None = newest
-    for _ in range(_VERSION_SEARCH):
-        if snapshot is None or snapshot.commit_kind not in _CHANGES_NO_ROW:
-            break
-        is_last = snapshot.id <= after_id + 1
-        snapshot = None if is_last else snapshot_or_none(table, snapshot.id - 1)
-    return snapshot
+    number = int(table.data_version(newest).partition("-")[0])
+    return newest if number == newest.id else snapshot_or_none(table, number)
 
 
 def _recent_snapshots(table: Table, newest: Snapshot) -> dg.TableMetadataValue:

@@ -26,7 +26,7 @@ from paimon_assets.engine.errors import FormatError
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind
 from paimon_assets.engine.table.api import open_catalog
 from paimon_assets.engine.table.table import Table
-from tests.testkit.asset_tables import PLANES, WEATHER, instance_beside, planes
+from tests.testkit.asset_tables import PLANES, WEATHER, data_snapshot_of, instance_beside, planes
 
 
 @pytest.fixture
@@ -112,7 +112,7 @@ def test_an_observation_carries_the_data_version(
     assert result.success
     [event] = [it for it in result.all_events if it.event_type_value == "ASSET_OBSERVATION"]
     observed = event.asset_observation_data.asset_observation
-    assert observed.tags["dagster/data_version"] == "1"
+    assert data_snapshot_of(observed) == 1
     assert observed.metadata["paimon/snapshot_id"].value == 2
     assert observed.metadata["dagster/row_count"].value == 1
 
@@ -123,7 +123,7 @@ def test_new_data_is_reported_once(paimon: PaimonCatalogResource, table: Table) 
     write(table, "N1")
     [event] = ticks.events()
     assert event.asset_key == dg.AssetKey(["air", "planes"])
-    assert event.tags == {"dagster/data_version": "1"}
+    assert data_snapshot_of(event) == 1
     assert event.metadata["paimon/total_records"].value == 1
     result = ticks.tick()
     assert result.asset_events == []
@@ -141,7 +141,7 @@ def test_a_compaction_is_no_news(paimon: PaimonCatalogResource, table: Table) ->
     write(table, "N2")
     compact(table)
     [event] = ticks.events()
-    assert event.tags == {"dagster/data_version": "3"}
+    assert data_snapshot_of(event) == 3
     assert event.metadata["paimon/snapshot_id"].value == 4
 
 
@@ -150,7 +150,7 @@ def test_statistics_are_no_news(paimon: PaimonCatalogResource, table: Table) -> 
     write(table, "N1")
     table.analyze()
     [event] = ticks.events()
-    assert event.tags == {"dagster/data_version": "1"}
+    assert data_snapshot_of(event) == 1
     table.analyze()
     assert ticks.events() == []
 
@@ -166,7 +166,7 @@ def test_snapshots_that_expired_between_ticks_are_told(
     for number in (1, 2, 3):
         table.file_io.delete_file(f"{table.path}/snapshot/snapshot-{number}")
     [event] = ticks.events()
-    assert event.tags == {"dagster/data_version": "4"}
+    assert data_snapshot_of(event) == 4
     assert "since 1 have expired" in event.metadata["paimon/note"].value
     assert ticks.events() == []
 
@@ -198,8 +198,45 @@ def test_a_rollback_is_news(paimon: PaimonCatalogResource, table: Table) -> None
     ticks.events()
     table.rollback_to(1)
     [event] = ticks.events()
-    assert event.tags == {"dagster/data_version": "1"}
+    assert data_snapshot_of(event) == 1
     assert "rolled back" in event.metadata["paimon/note"].value
+
+
+def test_rows_are_news_also_when_only_their_compaction_is_left(
+    paimon: PaimonCatalogResource, table: Table
+) -> None:
+    ticks = Ticks(paimon)
+    write(table, "N1")
+    ticks.events()
+    write(table, "N2")
+    compact(table)
+    table.file_io.delete_file(f"{table.path}/snapshot/snapshot-2")
+    [event] = ticks.events()
+    assert data_snapshot_of(event) == 2
+    compact(table)
+    assert ticks.events() == []
+
+
+def test_the_same_rows_after_a_rollback_run_the_target_again(
+    paimon: PaimonCatalogResource, table: Table
+) -> None:
+    @dg.op
+    def nothing() -> None: ...
+
+    @dg.job
+    def downstream() -> None:
+        nothing()
+
+    ticks = Ticks(paimon, target=downstream)
+    keys = []
+    write(table, "N1")
+    keys += [request.run_key for request in ticks.tick().run_requests]
+    for name in ("N2", "N3"):
+        write(table, name)
+        keys += [request.run_key for request in ticks.tick().run_requests]
+        table.rollback_to(1)
+        keys += [request.run_key for request in ticks.tick().run_requests]
+    assert len(set(keys)) == 5
 
 
 def test_one_table_that_is_gone_does_not_hide_the_others(

@@ -95,7 +95,7 @@ def test_without_a_new_file_nothing_is_committed_and_the_result_says_so(
     shown = metadata_of(result, KEY)
     assert "nothing was committed" in shown["paimon/note"]
     assert (shown["paimon/files_ingested"], shown["paimon/rows_in"]) == (0, 0)
-    assert data_version_of(result, KEY) == "1"
+    assert data_version_of(result, KEY).startswith("1-")
     assert [snapshot.id for snapshot in table_of(paimon).snapshots()] == [1]
 
 

@@ -123,7 +123,7 @@ def test_none_writes_nothing_and_an_empty_frame_empties(paimon: PaimonCatalogRes
     assert io_run(produced(orders(), schema=schema), paimon).success
     result = io_run(produced(None, schema=schema), paimon)
     assert metadata_of(result, KEY)["paimon/rows_in"] == 0
-    assert data_version_of(result, KEY) == "1"
+    assert data_version_of(result, KEY).startswith("1-")
     assert io_run(produced(orders().slice(0, 0), schema=schema), paimon).success
     assert rows_of(paimon.catalog().get_table("shop.orders")) == []
 

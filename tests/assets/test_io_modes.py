@@ -170,7 +170,7 @@ def test_what_the_snapshot_says_of_its_run(paimon: PaimonCatalogResource) -> Non
     assert snapshot.properties["dagster.asset-key"] == "shop/orders"
     assert snapshot.properties["dagster.code-version"] == "7"
     assert metadata_of(result, KEY)["dagster/table_name"] == "shop.orders"
-    assert data_version_of(result, KEY) == "1"
+    assert data_version_of(result, KEY).startswith("1-")
 
 
 def test_a_table_that_drifted_is_refused(paimon: PaimonCatalogResource) -> None:

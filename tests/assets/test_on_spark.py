@@ -110,7 +110,7 @@ def test_frames_are_written_and_checked_by_spark(
     assert [evaluation.passed for evaluation in result.get_asset_check_evaluations()] == [True] * 2
     shown = metadata_of(result, some_planes.key)
     assert (shown["paimon/rows_in"], shown["dagster/row_count"]) == (2, 2)
-    assert data_version_of(result, seats.key) == "1"
+    assert data_version_of(result, seats.key).startswith("1-")
     written = lake.catalog().get_table("air.seats")
     assert rows_of(written) == first.select(["tailnum", "seats"]).to_pylist()
     assert spark.range(1).count() == 1, "the session is not ours to stop"

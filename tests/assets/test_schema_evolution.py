@@ -32,7 +32,15 @@ from paimon_assets.engine.spec.evolution.schema_change_json import (
 )
 from paimon_assets.engine.spec.schema.schema import Schema
 from tests.behaviour.test_schema_evolution import E1, E2, E3, INTS
-from tests.testkit.asset_tables import PLANES, FailsOnce, instance_beside, metadata_of, planes, run
+from tests.testkit.asset_tables import (
+    PLANES,
+    FailsOnce,
+    data_snapshot_of,
+    instance_beside,
+    metadata_of,
+    planes,
+    run,
+)
 from tests.testkit.rows import rows_to_arrow
 
 KEY = dg.AssetKey(["ops", "planes"])
@@ -182,7 +190,7 @@ def test_a_change_shows_on_the_page_of_the_asset(paimon, table):
     assert columns == [("tailnum", "STRING"), ("seats", "BIGINT"), ("motor", "STRING")]
     assert (metadata["paimon/schema_id"], metadata["dagster/row_count"]) == (1, 3)
     [event] = result.get_asset_materialization_events()
-    assert event.materialization.tags["dagster/data_version"] == "1"
+    assert data_snapshot_of(event.materialization) == 1
 
 
 def test_a_refusal_names_column_and_reason(paimon, table):

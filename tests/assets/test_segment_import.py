@@ -19,7 +19,14 @@ from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.segments.segment_import import SegmentSource
-from tests.testkit.asset_tables import failure_text, instance_beside, metadata_of, rows_of, run
+from tests.testkit.asset_tables import (
+    data_snapshot_of,
+    failure_text,
+    instance_beside,
+    metadata_of,
+    rows_of,
+    run,
+)
 from tests.testkit.foreign import rows, states, write
 
 SALES = Schema.of({"v": "INT", "day": "INT"}, partition_keys=["day"])
@@ -141,7 +148,7 @@ def test_the_job_shows_the_difference_and_imports(tmp_path, paimon):
     [event] = done.get_asset_materialization_events()
     assert event.asset_key == dg.AssetKey(["db", "t"])
     assert event.materialization.metadata["paimon/rows_in"].value == 1
-    assert event.materialization.tags["dagster/data_version"] == "1"
+    assert data_snapshot_of(event.materialization) == 1
     assert event.materialization.description == "Snapshot 1: 1 rows of 1 file, read where they lie."
     snapshot = table.latest_snapshot()
     assert snapshot.properties["dagster.run-id"] == done.run_id

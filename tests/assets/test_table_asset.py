@@ -147,7 +147,7 @@ def test_the_materialization_shows_the_table_as_it_is(paimon: PaimonCatalogResou
     assert 1 <= shown["paimon/added_files"] < shown["paimon/total_files"]
     recent = shown["paimon/recent_snapshots"]
     assert [record.data["snapshot"] for record in recent] == [2, 1]
-    assert data_version_of(result, KEY) == "2"
+    assert data_version_of(result, KEY).startswith("2-")
 
 
 def test_the_snapshot_says_which_run_wrote_it(paimon: PaimonCatalogResource) -> None:
@@ -176,7 +176,7 @@ def test_nothing_to_write_creates_the_table_and_commits_nothing(
 
 def test_nothing_to_write_leaves_the_data_version_as_it_was(paimon: PaimonCatalogResource) -> None:
     run(planes_asset(TWO), paimon)
-    assert data_version_of(run(planes_asset(lambda: None), paimon), KEY) == "1"
+    assert data_version_of(run(planes_asset(lambda: None), paimon), KEY).startswith("1-")
 
 
 def test_the_function_takes_context_config_resources_and_upstream_assets(

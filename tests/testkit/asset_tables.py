@@ -68,6 +68,13 @@ def data_version_of(result: dg.ExecuteInProcessResult, key: dg.AssetKey) -> str:
     return (event.materialization.tags or {})["dagster/data_version"]
 
 
+def data_snapshot_of(event: dg.AssetMaterialization | dg.AssetObservation) -> int:
+    """Id of the snapshot whose data an event tells of."""
+    number, _, name = (event.tags or {})["dagster/data_version"].partition("-")
+    assert name
+    return int(number)
+
+
 def failure_text(result: dg.ExecuteInProcessResult) -> str:
     """What a person reads of the one failed step: its message and those of its causes."""
     [event] = [e for e in result.all_events if e.is_step_failure]

@@ -4,8 +4,9 @@ Each tick asks every table for its newest snapshot. Where data changed, one even
 data version is reported: automation conditions downstream follow it, and a target is run. A
 compaction changes no row and is passed over, and so are statistics.
 
-The cursor holds, per table, the last snapshot seen and when it was committed: snapshots may expire
-between ticks, a table may be rolled back or made anew. Both are told in the event, not stumbled on.
+The cursor holds, per table, the last snapshot seen, when it was committed, and its data version:
+snapshots may expire between ticks, a table may be rolled back or made anew. Both are told in the
+event, not stumbled on.
 """
 
 import datetime as dt
@@ -13,7 +14,7 @@ import hashlib
 import json
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import dagster as dg
@@ -43,11 +44,12 @@ class Seen:
     snapshot_id: int
     time_millis: int
     """When it was committed; with the id it tells a table made anew."""
+    version: str
+    """Of the data it shows."""
 
-    @classmethod
-    def of(cls, snapshot: Snapshot) -> "Seen":
-        """Return what to remember of a snapshot."""
-        return cls(snapshot_id=snapshot.id, time_millis=snapshot.time_millis)
+    def is_newest(self, snapshot: Snapshot) -> bool:
+        """Whether a snapshot is the one that was seen."""
+        return (snapshot.id, snapshot.time_millis) == (self.snapshot_id, self.time_millis)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,28 +67,42 @@ class Change:
     """The change of a table since the last tick."""
 
     newest: Snapshot
-    data: Snapshot | None
-    """The newest snapshot that changed data; None if rows stayed as they are."""
+    version: str
+    """Of the data it shows."""
+    before: str = ""
+    """Of the data that was seen."""
+    data: Snapshot | None = None
+    """The snapshot that last changed a row; None if it has expired, or nothing changed any."""
+    is_new: bool
+    """Whether a row changed."""
     note: str = ""
     """What a person should know: expired snapshots, a rollback, a table made anew."""
+
+    @property
+    def seen(self) -> Seen:
+        """What to remember of it."""
+        newest = self.newest
+        return Seen(snapshot_id=newest.id, time_millis=newest.time_millis, version=self.version)
 
 
 def change_since(table: Table, seen: Seen | None) -> Change | None:
     """Return what happened to a table since it was seen, None if nothing did.
 
     Cost:
-        The newest snapshot; then those after the one seen, until one changed data.
+        The newest snapshot, and what its data version costs.
     """
     newest = table.latest_snapshot()
-    if newest is None or (seen is not None and Seen.of(newest) == seen):
+    if newest is None or (seen is not None and seen.is_newest(newest)):
         return None
+    version = table.data_version(newest)
+    if seen is not None and version == seen.version:
+        return Change(newest=newest, version=version, is_new=False)
+    data = newest_data(table, newest)
+    change = Change(newest=newest, version=version, data=data, is_new=True)
     if seen is None:
-        return Change(newest=newest, data=newest_data(table, newest) or newest)
-    note = _break_text(table, newest, seen)
-    if note:
-        return Change(newest=newest, data=newest_data(table, newest) or newest, note=note)
-    data = newest_data(table, newest, seen.snapshot_id)
-    return Change(newest=newest, data=data, note=_expiry_text(table, newest, seen, data))
+        return change
+    note = _break_text(table, newest, seen) or _expiry_text(table, newest, seen)
+    return replace(change, before=seen.version, note=note)
 
 
 def _break_text(table: Table, newest: Snapshot, seen: Seen) -> str:
@@ -102,9 +118,9 @@ def _break_text(table: Table, newest: Snapshot, seen: Seen) -> str:
     return ""
 
 
-def _expiry_text(table: Table, newest: Snapshot, seen: Seen, data: Snapshot | None) -> str:
+def _expiry_text(table: Table, newest: Snapshot, seen: Seen) -> str:
     first = seen.snapshot_id + 1
-    if first > newest.id or snapshot_or_none(table, first) is not None or data is None:
+    if first > newest.id or snapshot_or_none(table, first) is not None:
         return ""
     return f"Snapshots since {seen.snapshot_id} have expired before they were looked at."
 
@@ -164,6 +180,8 @@ class _Looked:
 
     cursor: Cursor
     events: list[dg.AssetMaterialization] = field(default_factory=list)
+    steps: list[tuple[str, ...]] = field(default_factory=list)
+    """(asset key, data version before, now): after a rollback the same version comes again."""
     problems: list[str] = field(default_factory=list)
 
     def result(self, tables: int, *, runs: bool) -> dg.SensorResult:
@@ -171,7 +189,7 @@ class _Looked:
         cursor = cursor_to_json(self.cursor)
         if not self.events:
             return dg.SensorResult(skip_reason=self._skip_text(tables), cursor=cursor)
-        requests = [dg.RunRequest(run_key=_run_key(self.events))] if runs else []
+        requests = [dg.RunRequest(run_key=_run_key(self.steps))] if runs else []
         return dg.SensorResult(asset_events=self.events, run_requests=requests, cursor=cursor)
 
     def _skip_text(self, tables: int) -> str:
@@ -205,9 +223,10 @@ def _look(
             looked.problems.append(error.message)
             continue
         if change is not None:
-            seen[str(identifier)] = Seen.of(change.newest)
-            if change.data is not None:
+            seen[str(identifier)] = change.seen
+            if change.is_new:
                 looked.events.append(_event(key, identifier, change))
+                looked.steps.append((*key.path, change.before, change.version))
     return looked
 
 
@@ -231,17 +250,12 @@ def _event(key: dg.AssetKey, identifier: Identifier, change: Change) -> dg.Asset
         asset_key=key,
         description=change.note or f"Snapshot {data.id} was committed.",
         metadata=metadata,
-        tags={DATA_VERSION: str(data.id)},
+        tags={DATA_VERSION: change.version},
     )
 
 
-def _run_key(events: Sequence[dg.AssetMaterialization]) -> str:
-    parts = [
-        (*event.asset_key.path, event.tags[DATA_VERSION], event.metadata["paimon/committed"].value)
-        for event in events
-        if event.tags
-    ]
-    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:24]
+def _run_key(steps: Sequence[Sequence[str]]) -> str:
+    return hashlib.sha256(json.dumps(steps).encode()).hexdigest()[:24]
 
 
 def _names(texts: Sequence[str]) -> str:
@@ -250,8 +264,11 @@ def _names(texts: Sequence[str]) -> str:
 
 
 def cursor_to_json(cursor: Cursor) -> str:
-    """Return a cursor as text: per table `[snapshot id, milliseconds]`."""
-    seen = {name: [it.snapshot_id, it.time_millis] for name, it in sorted(cursor.seen.items())}
+    """Return a cursor as text: per table `[snapshot id, milliseconds, data version]`."""
+    seen = {
+        name: [it.snapshot_id, it.time_millis, it.version]
+        for name, it in sorted(cursor.seen.items())
+    }
     return json.dumps({"seen": seen, "first": cursor.first})
 
 
@@ -260,8 +277,8 @@ def cursor_from_json(text: str | None) -> Cursor:
     try:
         members = json.loads(text or "{}")
         seen = {
-            name: Seen(snapshot_id=int(number), time_millis=int(time_millis))
-            for name, (number, time_millis) in members["seen"].items()
+            name: Seen(snapshot_id=int(number), time_millis=int(time_millis), version=str(version))
+            for name, (number, time_millis, version) in members["seen"].items()
         }
         return Cursor(seen=seen, first=str(members["first"]))
     except (ValueError, TypeError, KeyError, AttributeError):

@@ -75,7 +75,7 @@ class PaimonTablesScaffolder(dg.Scaffolder[ScaffoldParams]):
 class PaimonTablesComponent(dg.StateBackedComponent, dg.Model, dg.Resolvable):
     """Tables that others write, as external assets: columns, observations, a sensor on snapshots.
 
-    Their data version is the newest snapshot that changed rows, so automation conditions downstream
+    Their data version is the newest commit that changed rows, so automation conditions downstream
     follow what others commit, and no compaction.
     """
 

@@ -7,6 +7,7 @@ from paimon_assets.engine.contract.executor import RewritingExecutor
 from paimon_assets.engine.contract.tasks.task_batch import TaskRunner
 from paimon_assets.engine.control.clock import Clock, SystemClock
 from paimon_assets.engine.control.commit.partition_filter import PartitionSpec
+from paimon_assets.engine.control.data_version import data_version
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.ledgers import pointed_ledger
 from paimon_assets.engine.control.maintenance.tag_files import DeletedTag, delete_tag
@@ -320,6 +321,14 @@ class Table:
         """Return all schemas, oldest first."""
         manager = self._store.schemas
         return [manager.schema(number) for number in manager.list_ids()]
+
+    def data_version(self, snapshot: Snapshot) -> str:
+        """Return the name of the commit that last changed a row, as of a snapshot.
+
+        It stays through compactions and statistics, also when that commit has expired, and never
+        comes again for other rows. It begins with the id of the commit's snapshot, then `-`.
+        """
+        return data_version(self._store, snapshot)
 
     def live_files(self, snapshot: Snapshot | None = None) -> list[ManifestEntry]:
         """Return the live data files of a snapshot; of the newest one for None."""

@@ -39,6 +39,7 @@ from paimon_assets.engine.control.commit.partition_filter import PartitionFilter
 from paimon_assets.engine.control.commit.planned_on import PlannedOn
 from paimon_assets.engine.control.commit.request import CommitRequest
 from paimon_assets.engine.control.commit.retry import RetryPolicy
+from paimon_assets.engine.control.data_version import inherited_properties
 from paimon_assets.engine.control.features import check_writable
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.ledgers import point_to
@@ -282,8 +283,10 @@ class FileStoreCommit:
             checked = self._checks.plan(request, latest)
             protect_foreign(self._store, latest, checked.changes.entries, request)
             lists = files.write(checked.changes, latest, checked.index)
+            inherited = inherited_properties(self._store, latest, checked.changes, request.kind)
+            now_ms = self._clock.now_millis()
             snapshot = request.snapshot(
-                checked.changes, lists, latest, schema_id, self._clock.now_millis()
+                checked.changes, lists, latest, schema_id, now_ms, inherited
             )
         except PaimonError:
             # The snapshot was not published, so nobody else knows of these files.

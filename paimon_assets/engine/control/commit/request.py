@@ -5,12 +5,12 @@ Source: `org.apache.paimon.operation.FileStoreCommitImpl`.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from uuid import uuid4
 
 from paimon_assets.engine.control.commit.changes import CommitChanges
 from paimon_assets.engine.control.commit.commit_files import WrittenLists
 from paimon_assets.engine.control.commit.partition_filter import PartitionFilter
 from paimon_assets.engine.control.commit.planned_on import PlannedOn
-from paimon_assets.engine.control.ledgers import ledgers_named
 from paimon_assets.engine.errors import CommitConflictError
 from paimon_assets.engine.spec.metadata.snapshot import FIRST_SNAPSHOT_ID, CommitKind, Snapshot
 
@@ -39,6 +39,7 @@ class CommitRequest:
         latest: Snapshot | None,
         schema_id: int,
         time_millis: int,
+        inherited: Mapping[str, str],
     ) -> Snapshot:
         """Return the snapshot that follows `latest`.
 
@@ -48,6 +49,7 @@ class CommitRequest:
             latest: The newest snapshot.
             schema_id: The id of the table's newest schema.
             time_millis: Now.
+            inherited: Properties it takes over from `latest`.
 
         Raises:
             CommitConflictError: Kind `schema-changed`; statistics are about another schema.
@@ -77,7 +79,8 @@ class CommitRequest:
             index_manifest=lists.index_manifest,
             statistics=self._statistics(latest, schema_id),
             next_row_id=(latest.next_row_id or 0) if latest else 0,
-            properties={**(ledgers_named(latest) if latest else {}), **self.properties},
+            properties={**inherited, **self.properties},
+            uuid=str(uuid4()),
         )
 
     def _statistics(self, latest: Snapshot | None, schema_id: int) -> str | None:

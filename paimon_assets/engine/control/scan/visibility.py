@@ -16,7 +16,7 @@ from paimon_assets.engine.spec.options.all_options import (
     DELETION_VECTORS_MERGE_ON_READ,
     NUM_LEVELS,
 )
-from paimon_assets.engine.spec.schema.schema import TableSchema
+from paimon_assets.engine.spec.schema.schema import BucketMode, TableSchema
 
 
 def settles_keys(schema: TableSchema) -> bool:
@@ -32,6 +32,11 @@ def skips_level_0(schema: TableSchema) -> bool:
     options = schema.typed_options
     merges = options.get(DELETION_VECTORS_ENABLED) and options.get(DELETION_VECTORS_MERGE_ON_READ)
     return settles_keys(schema) and not merges
+
+
+def shows_rows_later(schema: TableSchema) -> bool:
+    """Whether rows may wait for a compaction before batch reads see them."""
+    return skips_level_0(schema) or schema.bucket_mode is BucketMode.POSTPONE
 
 
 def top_level(schema: TableSchema) -> int:

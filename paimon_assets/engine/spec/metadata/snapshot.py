@@ -14,6 +14,13 @@ FIRST_SNAPSHOT_ID = 1
 BATCH_COMMIT_IDENTIFIER = 9_223_372_036_854_775_807
 """Commit identifier of batch jobs; streaming jobs count up."""
 
+CONSUMED_PROPERTY_PREFIX = "paimon-assets.consumed."
+"""Before a table's and a consumer's name: how far rows were read from that table."""
+INHERITED_PROPERTIES = (LEDGER_PROPERTY_PREFIX, CONSUMED_PROPERTY_PREFIX)
+"""Prefixes of what a commit takes over from the snapshot before, unless it says it anew."""
+DATA_VERSION_PROPERTY = "paimon-assets.data-version"
+"""In a snapshot that changes no row: the version of the data it took over."""
+
 
 class CommitKind(StrEnum):
     """Why a snapshot was made."""
@@ -55,3 +62,9 @@ class Snapshot:
     uuid: str | None = None
     unknown: Mapping[str, Json] = field(default_factory=dict)
     """Members of the JSON this engine does not know."""
+
+    @property
+    def name(self) -> str:
+        """What no other snapshot is called, in whichever table and after whatever rollback."""
+        own = self.uuid or self.delta_manifest_list.removeprefix("manifest-list-")
+        return f"{self.id}-{own}"

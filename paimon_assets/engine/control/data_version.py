@@ -1,0 +1,72 @@
+"""The version of a table's data: which commit was the last that changed a row.
+
+    append 7-a…    compaction 8-b…    statistics 9-c…    append 10-d…
+    7-a…           7-a…               7-a…               10-d…
+
+A commit that changes no row says in a property which version it took over, so that the version
+outlives the snapshot that made it. Others' compactions do not; behind them one looks back.
+"""
+
+from collections.abc import Mapping
+
+from paimon_assets.engine.control.commit.changes import CommitChanges
+from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.scan.visibility import shows_rows_later
+from paimon_assets.engine.spec.metadata.manifest import FileKind
+from paimon_assets.engine.spec.metadata.snapshot import (
+    DATA_VERSION_PROPERTY,
+    INHERITED_PROPERTIES,
+    CommitKind,
+    Snapshot,
+)
+
+_CHANGE_NO_ROW = frozenset({CommitKind.COMPACT, CommitKind.ANALYZE})
+_MOST_LOOKED_AT = 1_000
+
+
+def data_version(store: FileStore, snapshot: Snapshot) -> str:
+    """Return the version of the data that a snapshot shows.
+
+    Cost:
+        Nothing for a snapshot of this engine. Of others' compactions each one before is read; if
+        all that is left of history are such, the oldest names the version.
+    """
+    for _ in range(_MOST_LOOKED_AT):
+        said = snapshot.properties.get(DATA_VERSION_PROPERTY)
+        if said is not None:
+            return said
+        shows = snapshot.commit_kind is CommitKind.COMPACT and shows_rows_later(store.schema)
+        if shows or snapshot.commit_kind not in _CHANGE_NO_ROW:
+            break
+        before = store.snapshots.snapshot_or_none(snapshot.id - 1)
+        if before is None:
+            break
+        snapshot = before
+    return snapshot.name
+
+
+def inherited_properties(
+    store: FileStore, latest: Snapshot | None, changes: CommitChanges, kind: CommitKind
+) -> Mapping[str, str]:
+    """Return what a snapshot on top of `latest` takes over from it."""
+    if latest is None:
+        return {}
+    taken = {
+        key: value
+        for key, value in latest.properties.items()
+        if key.startswith(INHERITED_PROPERTIES)
+    }
+    if _changes_no_row(store, changes, kind):
+        taken[DATA_VERSION_PROPERTY] = data_version(store, latest)
+    return taken
+
+
+def _changes_no_row(store: FileStore, changes: CommitChanges, kind: CommitKind) -> bool:
+    if not changes.entries and not changes.index:
+        return True
+    if kind is not CommitKind.COMPACT or not shows_rows_later(store.schema):
+        return kind in _CHANGE_NO_ROW
+    return not any(
+        entry.kind is FileKind.DELETE and (entry.file.level == 0 or entry.bucket < 0)
+        for entry in changes.entries
+    )
