@@ -15,6 +15,7 @@ from typing import Any
 
 import dagster as dg
 import pyarrow as pa
+from dagster._core.execution.plan.outputs import StepOutputHandle
 from pydantic import Field
 
 from paimon_assets.assets.failures import TRY_AGAIN, dagster_failures
@@ -31,9 +32,16 @@ from paimon_assets.assets.provenance import output_identity, output_partition_ke
 from paimon_assets.assets.resource import PaimonCatalogResource
 from paimon_assets.assets.tables.audit import BatchAudit, results_without_rows
 from paimon_assets.assets.tables.audited_frame import AuditedFrame, reporting_checks
-from paimon_assets.assets.tables.consumption import Consumed, note, take_consumed
+from paimon_assets.assets.tables.consumption import (
+    Consumed,
+    note,
+    recorded_in,
+    start_of,
+    take_consumed,
+)
 from paimon_assets.assets.tables.declared_table import ensure_table
 from paimon_assets.assets.tables.io_metadata import (
+    BRANCH,
     CONSUMER,
     EXECUTOR,
     MODE,
@@ -146,14 +154,51 @@ class PaimonIOManager(dg.ConfigurableIOManager):
             check_input_keys(context.definition_metadata, f"input '{_input_name(context)}'")
             kind = frame_kind(context.dagster_type.typing_type)
             table = self._table_to_read(identifier, declared_schema(metadata))
+            if BRANCH in context.definition_metadata:
+                table = table.at_branch(context.definition_metadata[BRANCH])
             read = described_read(table.new_read_builder(), context.definition_metadata)
+            consumed = self._consuming(context, table)
+            if consumed is not None:
+                read = read.with_consumer(consumed.consumer, start=consumed.start)
             partitions = _input_partitions(context, table, metadata)
             if partitions is not None:
                 read = read.with_filter(partitions.predicate())
             plan = read.plan()
-            _note_consumer(context, table, plan)
+            if consumed is not None and plan.next_snapshot is not None:
+                step = context.step_context
+                read_now = replace(consumed, next_snapshot=plan.next_snapshot)
+                note(step.run_id, step.step.key, read_now)
             _log_read(context, table, plan)
             return self._loaded(kind, read, plan, context.definition_metadata.get(EXECUTOR))
+
+    def _consuming(self, context: dg.InputContext, table: Table) -> Consumed | None:
+        """Return from where a consumer goes on, None if the input has none.
+
+        It advances when the step's output is committed.
+        """
+        consumer = context.definition_metadata.get(CONSUMER)
+        if consumer is None:
+            return None
+        output = _one_output(context)
+        if output is None:
+            raise InvalidInputError(
+                f"Input '{_input_name(context)}' reads table '{table.name}' as consumer "
+                f"'{consumer}': this needs a step with one output and without partitions, for it "
+                "has one position.",
+                kind="consumer-step",
+                details={"table": table.name, "consumer": consumer},
+            )
+        try:
+            made = self.paimon.catalog().get_table(
+                self._identifier(output, output.definition_metadata)
+            )
+        except NotFoundError:
+            made = None
+        recorded = recorded_in(made, table, consumer)
+        start = start_of(recorded, table, consumer)
+        return Consumed(
+            table=table, consumer=consumer, next_snapshot=0, start=start, recorded=recorded
+        )
 
     def _identifier(
         self, context: dg.OutputContext | dg.InputContext, metadata: Mapping[str, Any]
@@ -277,30 +322,15 @@ def _input_partitions(
     return _partitions(keys, context.asset_partitions_def, metadata, table)
 
 
-def _note_consumer(context: dg.InputContext, table: Table, plan: Plan) -> None:
-    """Remember how far a consumer has read; it advances when the step's output is committed."""
-    consumer = context.definition_metadata.get(CONSUMER)
-    if consumer is None or plan.next_snapshot is None:
-        return
-    if not _has_one_output(context):
-        raise InvalidInputError(
-            f"Input '{_input_name(context)}' reads table '{table.name}' as consumer '{consumer}': "
-            "this needs a step with one output and without partitions, for it has one position.",
-            kind="consumer-step",
-            details={"table": table.name, "consumer": consumer},
-        )
-    read = Consumed(table=table, consumer=consumer, next_snapshot=plan.next_snapshot)
-    step = context.step_context
-    note(step.run_id, step.step.key, read)
-
-
-def _has_one_output(context: dg.InputContext) -> bool:
-    """Whether a step reads the input, to make one thing of it."""
+def _one_output(context: dg.InputContext) -> dg.OutputContext | None:
+    """Return what a step makes of the input, None if it is not one thing."""
     if not context.has_input_name:  # a person's `load_asset_value`
-        return False
+        return None
     step = context.step_context
     outputs = [item for item in step.step.step_outputs if not item.properties.asset_check_key]
-    return len(outputs) == 1 and not step.has_partition_key and not step.has_partition_key_range
+    if len(outputs) != 1 or step.has_partition_key or step.has_partition_key_range:
+        return None
+    return step.get_output_context(StepOutputHandle(step.step.key, outputs[0].name))
 
 
 def _input_name(context: dg.InputContext) -> str:

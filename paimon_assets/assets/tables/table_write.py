@@ -106,6 +106,8 @@ class TableWrite:
                 return None
             raise
         snapshot = outcome.snapshot if outcome is not None else None
+        if snapshot is None and any(item.has_moved for item in self.consumed):
+            snapshot = self._identified().commit(())
         advance(self.consumed, {} if snapshot is None else snapshot.properties)
         return outcome
 
@@ -113,6 +115,8 @@ class TableWrite:
         self, frame: Frame, paimon: PaimonCatalogResource, executor_kind: str | None
     ) -> WriteOutcome:
         writer = self._moded(self._identified())
+        if self.audit is not None:
+            writer = writer.with_audit(self.audit, branch=self.step.batch_name)
         executor = paimon.new_executor(executor_kind)
         show = paimon.show_values
         rows = to_rows(frame, executor, self.table.schema, show_values=show)
@@ -126,8 +130,8 @@ class TableWrite:
 
     def _identified(self) -> WriteBuilder:
         writer = self.table.new_write_builder().with_commit_user(self.step.commit_user)
-        if self.audit is not None:
-            writer = writer.with_audit(self.audit, branch=self.step.batch_name)
+        for item in self.consumed:
+            writer = writer.with_condition(item.unless_consumed(self.table))
         said = {**self.step.properties(self.code_version), **as_properties(self.consumed)}
         return writer.with_properties(said)
 

@@ -70,6 +70,16 @@ class Table:
         return self._store.table_path
 
     @property
+    def created_ms(self) -> int:
+        """When the table was created, epoch milliseconds; one made anew has another.
+
+        Cost:
+            One small read, unless its schema was never changed.
+        """
+        schema = self.schema
+        return (schema if schema.id == 0 else self._store.schemas.schema(0)).time_millis
+
+    @property
     def schema(self) -> TableSchema:
         """The newest schema when the table was opened."""
         return self._store.schema

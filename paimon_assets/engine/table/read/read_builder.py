@@ -89,6 +89,7 @@ class ReadBuilder:
     row_kinds: bool = False
     only_top_level: bool = False
     consumer: str | None = None
+    consumer_start: int | None = None
 
     def with_columns(self, columns: Iterable[str] | None) -> "ReadBuilder":
         """Return only these columns, in this order; None means all of the table."""
@@ -119,13 +120,17 @@ class ReadBuilder:
         """
         return replace(self, row_kinds=True)
 
-    def with_consumer(self, consumer_id: str) -> "ReadBuilder":
+    def with_consumer(self, consumer_id: str, *, start: int | None = None) -> "ReadBuilder":
         """Read what a consumer has not dealt with yet: first the table, then its changes.
+
+        Args:
+            consumer_id: Which.
+            start: The snapshot it goes on with, where that is known better than by its file.
 
         In two steps: plan and read, then `table.consumers.advance(id, plan.next_snapshot)`. A crash
         between them reads the same changes again, and perhaps later ones with them.
         """
-        return replace(self, consumer=consumer_id)
+        return replace(self, consumer=consumer_id, consumer_start=start)
 
     def at_snapshot(self, snapshot_id: int) -> "ReadBuilder":
         """Read the table as of this snapshot."""
@@ -235,7 +240,7 @@ class ReadBuilder:
                 kind="time-travel",
                 details={"table": store.label},
             )
-        following = store.consumers.next_snapshot(self.consumer)
+        following = self.consumer_start or store.consumers.next_snapshot(self.consumer)
         if following is None:
             return None
         newest = store.snapshots.latest_id() or FIRST_SNAPSHOT_ID - 1

@@ -162,9 +162,17 @@ class WriteBuilder:
         """Commit only on top of a snapshot that `condition` does not raise for.
 
         It is called in each try of the commit with the snapshot the try goes on top of, so that
-        nothing can come between the look and the commit. What it raises undoes the write.
+        nothing can come between the look and the commit. What it raises undoes the write. A second
+        one is asked too.
         """
-        return replace(self, condition=condition)
+        first = self.condition
+
+        def both(latest: Snapshot | None) -> None:
+            if first is not None:
+                first(latest)
+            condition(latest)
+
+        return replace(self, condition=both)
 
     def with_audit(self, audit: Audit, *, branch: str = "") -> "WriteBuilder":
         """Judge the rows when all are written and none is committed (`staged_batch`).

@@ -1,0 +1,177 @@
+"""Incremental inputs: what is made of them says how far they were read, so each counts once."""
+
+from typing import Any
+
+import dagster as dg
+import pyarrow as pa
+import pytest
+
+from paimon_assets.assets import (
+    PaimonCatalogResource,
+    paimon_asset,
+    paimon_input,
+    paimon_output,
+)
+from paimon_assets.engine.embedded import EmbeddedExecutor
+from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets.engine.table.table import Table
+from tests.testkit.asset_tables import failure_text, rows_of
+from tests.testkit.io_manager_runs import io_run
+
+KEY = dg.AssetKey(["shop", "orders"])
+SCHEMA = Schema.of({"id": "BIGINT"})
+
+
+def rows(*numbers: int) -> pa.Table:
+    return pa.table({"id": pa.array(numbers, pa.int64())})
+
+
+def put(paimon: PaimonCatalogResource, *numbers: int) -> None:
+    table_of(paimon, "orders").new_write_builder().write(rows(*numbers), EmbeddedExecutor())
+
+
+def table_of(paimon: PaimonCatalogResource, name: str) -> Table:
+    return paimon.catalog().get_table(f"shop.{name}")
+
+
+def copied(paimon: PaimonCatalogResource) -> list[int]:
+    return [row["id"] for row in rows_of(table_of(paimon, "copy"))]
+
+
+@pytest.fixture
+def lake(paimon: PaimonCatalogResource) -> PaimonCatalogResource:
+    """A table of three snapshots."""
+    catalog = paimon.catalog()
+    catalog.create_database("shop")
+    catalog.create_table("shop.orders", SCHEMA)
+    for number in (1, 2, 3):
+        put(paimon, number)
+    return paimon
+
+
+def by_io_manager(body: Any = lambda table: table, **options: Any) -> list[Any]:
+    @dg.asset(
+        key=["shop", "copy"],
+        ins={"table": dg.AssetIn(KEY, metadata=paimon_input(consumer="copy", **options))},
+        metadata=paimon_output(mode="append"),
+    )
+    def copy(table: pa.Table) -> pa.Table:
+        return body(table)
+
+    return [dg.AssetSpec(KEY, metadata=paimon_output(table="shop.orders")), copy]
+
+
+def by_function(body: Any = lambda table: table, **options: Any) -> list[Any]:
+    metadata = paimon_input(consumer="copy", **options)
+
+    @paimon_asset("shop.copy", SCHEMA, ins={"table": dg.AssetIn(KEY, metadata=metadata)})
+    def copy(table: pa.Table) -> pa.Table:
+        return body(table)
+
+    return [dg.AssetSpec(KEY, metadata=paimon_output(table="shop.orders")), copy]
+
+
+def run(assets: list[Any], paimon: PaimonCatalogResource) -> None:
+    result = io_run(assets, paimon)
+    assert result.success, failure_text(result)
+
+
+@pytest.mark.parametrize("make", [by_io_manager, by_function])
+def test_changes_committed_before_the_consumer_advanced_are_not_read_again(
+    make: Any, lake: PaimonCatalogResource
+) -> None:
+    run(make(), lake)
+    orders = table_of(lake, "orders")
+    orders.consumers.delete("copy")  # the process died before it advanced
+    put(lake, 4)
+    run(make(), lake)
+    assert copied(lake) == [1, 2, 3, 4]
+    assert orders.consumers.list() == {"copy": 5}
+    orders.consumers.reset("copy", 4)
+    run(make(), lake)
+    assert copied(lake) == [1, 2, 3, 4]
+    assert orders.consumers.list() == {"copy": 5}
+
+
+def test_of_two_runs_that_read_the_same_changes_one_commits(lake: PaimonCatalogResource) -> None:
+    overtaken: list[int] = []
+
+    def race(table: pa.Table) -> pa.Table:
+        if not overtaken:
+            overtaken.append(1)
+            run(by_io_manager(), lake)
+        return table
+
+    run(by_io_manager(), lake)
+    put(lake, 4)
+    run(by_io_manager(race), lake)
+    assert copied(lake) == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("nothing", ["no rows", "no frame"])
+def test_changes_of_which_nothing_was_made_are_dealt_with_too(
+    nothing: str, lake: PaimonCatalogResource
+) -> None:
+    def drop(table: pa.Table) -> Any:
+        return table.slice(0, 0) if nothing == "no rows" else None
+
+    run(by_function(), lake)
+    copy = table_of(lake, "copy")
+    put(lake, 4)
+    run(by_function(drop), lake)
+    newest = copy.latest_snapshot()
+    assert newest is not None
+    assert newest.id == 2
+    assert copy.data_version(newest).startswith("1-"), "no row has changed"
+    run(by_function(drop), lake)
+    assert len(copy.snapshots()) == 2, "nothing to read, nothing to say"
+    table_of(lake, "orders").consumers.delete("copy")
+    run(by_function(), lake)
+    assert copied(lake) == [1, 2, 3]
+
+
+def test_a_table_that_is_rolled_back_reads_again_what_it_lost(lake: PaimonCatalogResource) -> None:
+    run(by_io_manager(), lake)
+    put(lake, 4)
+    run(by_io_manager(), lake)
+    table_of(lake, "copy").rollback_to(1)
+    assert copied(lake) == [1, 2, 3]
+    run(by_io_manager(), lake)
+    assert copied(lake) == [1, 2, 3, 4]
+
+
+def test_the_position_outlives_the_snapshot_that_said_it_first(
+    lake: PaimonCatalogResource,
+) -> None:
+    run(by_io_manager(), lake)
+    copy = table_of(lake, "copy")
+    copy.new_write_builder().write(rows(50), EmbeddedExecutor())
+    copy.analyze()
+    for number in (1, 2):
+        copy.file_io.delete_file(f"{copy.path}/snapshot/snapshot-{number}")
+    table_of(lake, "orders").consumers.delete("copy")
+    put(lake, 4)
+    run(by_io_manager(), lake)
+    assert copied(lake) == [1, 2, 3, 4, 50]
+
+
+def test_a_source_made_anew_is_read_from_its_beginning(lake: PaimonCatalogResource) -> None:
+    run(by_io_manager(), lake)
+    lake.catalog().drop_table("shop.orders")
+    lake.catalog().create_table("shop.orders", SCHEMA)
+    put(lake, 7)
+    run(by_io_manager(), lake)
+    assert copied(lake) == [1, 2, 3, 7]
+
+
+@pytest.mark.parametrize("later", [(), (8, 9)])
+def test_a_source_that_was_rolled_back_behind_what_was_read_is_refused(
+    later: tuple[int, ...], lake: PaimonCatalogResource
+) -> None:
+    run(by_io_manager(), lake)
+    table_of(lake, "orders").rollback_to(2)
+    for number in later:
+        put(lake, number)
+    text = failure_text(io_run(by_io_manager(), lake))
+    assert "up to snapshot 3, which was rolled back since" in text
+    assert copied(lake) == [1, 2, 3]
