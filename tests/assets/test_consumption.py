@@ -55,7 +55,7 @@ def by_io_manager(body: Any = lambda table: table, **options: Any) -> list[Any]:
         ins={"table": dg.AssetIn(KEY, metadata=paimon_input(consumer="copy", **options))},
         metadata=paimon_output(mode="append"),
     )
-    def copy(table: pa.Table) -> pa.Table:
+    def copy(table: pa.Table) -> Any:
         return body(table)
 
     return [dg.AssetSpec(KEY, metadata=paimon_output(table="shop.orders")), copy]
@@ -65,7 +65,7 @@ def by_function(body: Any = lambda table: table, **options: Any) -> list[Any]:
     metadata = paimon_input(consumer="copy", **options)
 
     @paimon_asset("shop.copy", SCHEMA, ins={"table": dg.AssetIn(KEY, metadata=metadata)})
-    def copy(table: pa.Table) -> pa.Table:
+    def copy(table: pa.Table) -> Any:
         return body(table)
 
     return [dg.AssetSpec(KEY, metadata=paimon_output(table="shop.orders")), copy]

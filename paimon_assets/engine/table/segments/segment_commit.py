@@ -117,26 +117,24 @@ def check_loads_deletable(store: FileStore, loads: Sequence[Load]) -> None:
 
 
 def commit_segments(
-    store: FileStore,
+    commit: FileStoreCommit,
     messages: Sequence[CommitMessage],
     ids: Iterable[int],
     *,
     user: str,
     properties: Mapping[str, str] | None,
-    clock: Clock,
 ) -> Snapshot:
     """Commit files that come and go; without either, a snapshot that marks the moment.
 
     Args:
-        store: The table.
-        messages: The messages of `additions` and `removals`.
-        ids: The ids of the segments, for the snapshot's properties.
+        commit: To the table.
+        messages: Of `additions` and `removals`.
+        ids: Of the segments, for the snapshot's properties.
         user: Who commits.
         properties: Further ones.
-        clock: Says when.
     """
     takes_away = any(message.data_increment.deleted_files for message in messages)
-    return FileStoreCommit(store, clock=clock).commit(
+    return commit.commit(
         messages,
         commit_user=user,
         commit_identifier=BATCH_COMMIT_IDENTIFIER,

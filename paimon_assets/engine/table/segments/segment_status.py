@@ -1,6 +1,7 @@
 """What the newest snapshot says of segments: others may overwrite, compact or roll back."""
 
 from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -8,6 +9,7 @@ from paimon_assets.engine.codec.json.segment_json import SegmentList
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
 from paimon_assets.engine.control.segments.segment_registry import is_live_in, resolved
+from paimon_assets.engine.errors import AlreadyExistsError
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.segments.segment import (
     Load,
@@ -105,3 +107,45 @@ def foreign_paths(store: FileStore) -> frozenset[str]:
         for entry in live
         if is_foreign(options, entry.file)
     )
+
+
+def refuse_taken(
+    store: FileStore, segments: Iterable[Segment], paths: AbstractSet[str], user: str
+) -> None:
+    """Refuse files that the command of another user has added.
+
+    Args:
+        store: The table.
+        segments: As the registry lists them.
+        paths: Plain paths of the files.
+        user: Whose command asks.
+
+    Raises:
+        AlreadyExistsError: Names the segment.
+    """
+    for segment in segments_now(store, segments):
+        is_taken = segment.status is SegmentStatus.SUCCESS and segment.commit_user != user
+        if is_taken and not paths.isdisjoint(paths_of([segment])):
+            raise AlreadyExistsError(
+                "path already exists in table status file, can not add same segment path "
+                f"repeatedly: another command added it as segment {segment.id} of table "
+                f"{store.label}.",
+                kind="segment-path-duplicate",
+                details={"segment": segment.id},
+            )
+
+
+def is_in_vain(store: FileStore, segment: Segment, paths: AbstractSet[str]) -> bool:
+    """Whether a command that is not committed began with files that are taken by now.
+
+    It died, or will find that another was first.
+    """
+    if segment.status is not SegmentStatus.IN_PROGRESS or paths.isdisjoint(paths_of([segment])):
+        return False
+    [now] = resolved(store, [segment])
+    return now.status is SegmentStatus.IN_PROGRESS
+
+
+def paths_of(segments: Iterable[Segment]) -> set[str]:
+    """Return the plain paths of the files of segments."""
+    return {plain_path(segment.path_of(file)) for segment in segments for file in segment.files}

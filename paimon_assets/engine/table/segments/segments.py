@@ -22,6 +22,7 @@ from paimon_assets.engine.contract.executor import Executor
 from paimon_assets.engine.contract.tasks.footer_task import FileFooter
 from paimon_assets.engine.control.clock import Clock, SystemClock
 from paimon_assets.engine.control.commit.abort import undone_on_sure_failure
+from paimon_assets.engine.control.commit.file_store_commit import Condition, FileStoreCommit
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.scan.segment_loads import with_loads
 from paimon_assets.engine.control.segments.segment_folder import walk
@@ -33,8 +34,6 @@ from paimon_assets.engine.control.segments.segment_registry import (
 from paimon_assets.engine.control.segments.segment_roots import SegmentRoots
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import (
-    AlreadyExistsError,
-    CommitConflictError,
     InvalidInputError,
     NotFoundError,
     UnsupportedFeatureError,
@@ -66,10 +65,17 @@ from paimon_assets.engine.table.segments.segment_import import (
     read_footers,
     schema_problem,
 )
-from paimon_assets.engine.table.segments.segment_status import all_now, foreign_paths, segments_now
+from paimon_assets.engine.table.segments.segment_status import (
+    all_now,
+    foreign_paths,
+    is_in_vain,
+    paths_of,
+    refuse_taken,
+    segments_now,
+)
 
 ABANDONED_MS = 60 * 60 * 1000
-"""A command that has been in progress for so long is taken for dead."""
+"""`clean` forgets a command that has been in progress for so long."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,6 +162,7 @@ class Segments:
             CommitUnknownError: As for every commit.
         """
         user = commit_user or f"segment-add-{uuid.uuid4()}"
+        looked_at = self.store.snapshots.latest()
         earlier = self._of_command(user)
         if earlier is not None:
             return earlier
@@ -174,7 +181,13 @@ class Segments:
             base = plain_path(plan.root)
             footers = {f"{base}/{name}": footer for name, footer in plan.footers.items()}
             added = additions(begun, footers, self.clock)
-            snapshot = self._commit(added, begun, user, properties)
+            paths = paths_of(begun)
+
+            def none_was_faster(latest: Snapshot | None) -> None:
+                if latest != looked_at:
+                    refuse_taken(self.store, self.registry.load().segments, paths, user)
+
+            snapshot = self._commit(added, begun, user, properties, none_was_faster)
         done = self._finish(user, snapshot)
         return SegmentOutcome(segments=tuple(done), snapshot=snapshot)
 
@@ -357,7 +370,11 @@ class Segments:
         return replace(segment, files=listed)
 
     def _begin(self, plan: ImportPlan, user: str, began_ms: int) -> list[Segment]:
-        """Enter the plan's segments as in progress; ids are given here."""
+        """Enter the plan's segments as in progress; ids are given here.
+
+        Others that are in progress with the same files are left alone: they may be dead, or their
+        commit may come first. Of two that live one commits (`add`).
+        """
         source = plan.source
         name = source.format.strip().lower()
         paths = {f"{plain_path(plan.root)}/{file.name}" for file in plan.files}
@@ -365,7 +382,7 @@ class Segments:
         def entered(found: SegmentList) -> SegmentList:
             listed = with_loads(self.store, found)
             kept = [item for item in listed.segments if item.commit_user != user]
-            self._refuse_concurrent(kept, paths)
+            refuse_taken(self.store, kept, paths, user)
             added = [
                 Segment(
                     id=listed.next_id + number,
@@ -390,28 +407,17 @@ class Segments:
         listed = self.registry.update(entered)
         return [segment for segment in listed.segments if segment.commit_user == user]
 
-    def _refuse_concurrent(self, segments: Iterable[Segment], paths: set[str]) -> None:
-        """Refuse files that another command took, or is taking, since the plan was made."""
-        for segment in segments_now(self.store, segments):
-            busy = segment.status is SegmentStatus.IN_PROGRESS and not self._is_abandoned(segment)
-            if not busy and segment.status is not SegmentStatus.SUCCESS:
-                continue
-            if any(plain_path(segment.path_of(file)) in paths for file in segment.files):
-                raise (CommitConflictError if busy else AlreadyExistsError)(
-                    "path already exists in table status file, can not add same segment path "
-                    f"repeatedly: another command {'is adding' if busy else 'added'} it as segment "
-                    f"{segment.id} of table {self.store.label}.",
-                    kind="segment-path-duplicate",
-                    details={"segment": segment.id},
-                )
-
     def _is_abandoned(self, segment: Segment) -> bool:
         return segment.load_start_ms < self.clock.now_millis() - ABANDONED_MS
 
     def _finish(self, user: str, snapshot: Snapshot) -> list[Segment]:
-        def done(segment: Segment) -> Segment:
+        """Enter a command's segments as committed; forget what others began with their files."""
+        mine = [item for item in self.registry.load().segments if item.commit_user == user]
+        paths = paths_of(mine)
+
+        def done(segment: Segment) -> Segment | None:
             if segment.commit_user != user:
-                return segment
+                return None if is_in_vain(self.store, segment, paths) else segment
             return replace(
                 segment,
                 status=SegmentStatus.SUCCESS,
@@ -473,10 +479,15 @@ class Segments:
         segments: Iterable[Segment | Load],
         user: str,
         properties: Mapping[str, str] | None,
+        condition: Condition | None = None,
     ) -> Snapshot:
         ids = sorted(segment.id for segment in segments)
         return commit_segments(
-            self.store, messages, ids, user=user, properties=properties, clock=self.clock
+            FileStoreCommit(self.store, clock=self.clock, condition=condition),
+            messages,
+            ids,
+            user=user,
+            properties=properties,
         )
 
     def _change(self, change: Callable[[Segment], Segment | None]) -> list[Segment]:
