@@ -31,8 +31,10 @@ def land(table, count=1):
         table.new_write_builder().write(planes(("N1", 1, "Jet")), EmbeddedExecutor())
 
 
-def tick(paimon, instance, cursor=None, tables=("ops.*",), **debt):
-    sensor = build_file_debt_sensor(JOB, tables=tables, debt=FileDebt(**debt))
+def tick(paimon, instance, cursor=None, tables=("ops.*",), wait_seconds=300, **debt):
+    sensor = build_file_debt_sensor(
+        JOB, tables=tables, debt=FileDebt(**debt), minimum_interval_seconds=wait_seconds
+    )
     with dg.build_sensor_context(
         instance=instance, cursor=cursor, resources={"paimon": paimon}
     ) as context:
@@ -73,6 +75,21 @@ def test_a_table_being_compacted_is_left_alone(paimon, instance, table):
     assert "is being compacted" in waiting.skip_reason.skip_message
     instance.report_run_failed(instance.get_run_by_id(run.run_id))
     assert tick(paimon, instance, waiting.cursor).run_requests
+
+
+def test_a_compaction_that_failed_is_asked_for_again(paimon, instance, table):
+    land(table, 6)
+    ticked = tick(paimon, instance)
+    keys = []
+    for _ in range(3):
+        [request] = ticked.run_requests
+        keys.append(request.run_key)
+        run = instance.create_run_for_job(JOB, tags=request.tags)
+        assert not tick(paimon, instance, ticked.cursor, wait_seconds=0).run_requests, "it runs"
+        instance.report_run_failed(instance.get_run_by_id(run.run_id))
+        assert not tick(paimon, instance, ticked.cursor).run_requests, "not at once"
+        ticked = tick(paimon, instance, ticked.cursor, wait_seconds=0)
+    assert len(set(keys)) == 3
 
 
 def test_where_no_option_asks_the_run_is_full(paimon, instance, table):

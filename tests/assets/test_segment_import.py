@@ -160,23 +160,28 @@ def test_the_sensor_asks_once_for_new_partition_folders(folder, paimon):
     sensor = build_new_segments_sensor(asset, source=source)
 
     def tick(cursor: str | None) -> Any:
-        with (
-            instance_beside(paimon) as instance,
-            dg.build_sensor_context(
-                instance=instance, cursor=cursor, resources={"paimon": paimon}
-            ) as context,
-        ):
+        with dg.build_sensor_context(
+            instance=instance, cursor=cursor, resources={"paimon": paimon}
+        ) as context:
             return sensor(context)
+
+    instance = instance_beside(paimon)
 
     first = tick(None)
     [request] = first.run_requests
     assert request.tags["paimon/new_folders"] == "day=1, day=2"
     assert "requested already" in tick(first.cursor).skip_message
-    assert run(asset, paimon).success
+    assert run(asset, paimon, instance=instance, tags=request.tags).success
     assert "All 2 files" in tick(first.cursor).skip_message
     land(folder, 3)
-    [request] = tick(first.cursor).run_requests
-    assert request.tags["paimon/new_folders"] == "day=3"
+    second = tick(first.cursor)
+    [again] = second.run_requests
+    assert again.tags["paimon/new_folders"] == "day=3"
+    assert run(asset, paimon, instance=instance, tags=again.tags).success
+    paimon.catalog().get_table("shop.sales").rollback_to(1)
+    [anew] = tick(second.cursor).run_requests
+    assert anew.tags["paimon/new_folders"] == "day=3"
+    assert anew.run_key != again.run_key
 
 
 def test_a_segment_asset_has_no_partitions():

@@ -31,6 +31,7 @@ class Watched:
         self.asset = build_file_ingestion_asset("log.events", EVENTS, source=source)
         self.sensor = build_new_files_sensor(self.asset, source=source, max_files=max_files)
         self.cursor: str | None = None
+        self.instance = instance_beside(paimon)
 
     def land(self, *names: str) -> None:
         for name in names:
@@ -38,12 +39,9 @@ class Watched:
 
     def tick(self) -> Any:
         """Evaluate the sensor with the cursor of the last tick."""
-        with (
-            instance_beside(self.paimon) as instance,
-            dg.build_sensor_context(
-                instance=instance, cursor=self.cursor, resources={"paimon": self.paimon}
-            ) as context,
-        ):
+        with dg.build_sensor_context(
+            instance=self.instance, cursor=self.cursor, resources={"paimon": self.paimon}
+        ) as context:
             ticked = self.sensor(context)
         if isinstance(ticked, dg.SensorResult) and ticked.cursor:
             self.cursor = ticked.cursor
@@ -51,7 +49,8 @@ class Watched:
 
     def ingest(self, request: dg.RunRequest) -> None:
         """Do what the sensor asked for."""
-        assert run(self.asset, self.paimon, run_config=request.run_config).success
+        options = {"run_config": request.run_config, "tags": request.tags}
+        assert run(self.asset, self.paimon, instance=self.instance, **options).success
 
 
 @pytest.fixture
@@ -87,6 +86,28 @@ def test_new_files_are_requested_once_until_they_are_ingested(watched: Watched) 
     done = watched.tick()
     assert isinstance(done, dg.SkipReason)
     assert "All 1 files" in (done.skip_message or "")
+
+
+def test_files_are_requested_again_after_a_rollback_and_after_a_recreate(
+    watched: Watched,
+) -> None:
+    keys = []
+    watched.land("a.parquet")
+    watched.ingest(request_of(watched.tick()))
+    watched.land("b.parquet")
+    for _ in range(3):
+        request = request_of(watched.tick())
+        keys.append(request.run_key)
+        assert isinstance(watched.tick(), dg.SkipReason), "once"
+        watched.ingest(request)
+        assert isinstance(watched.tick(), dg.SkipReason), "taken in"
+        watched.paimon.catalog().get_table("log.events").rollback_to(1)
+    watched.paimon.catalog().drop_table("log.events")
+    watched.paimon.catalog().create_table("log.events", EVENTS)
+    request = request_of(watched.tick())
+    keys.append(request.run_key)
+    watched.ingest(request)
+    assert len(set(keys)) == 4
 
 
 def test_a_tick_is_bounded_and_the_rest_follows(watched: Watched) -> None:

@@ -32,6 +32,7 @@ from paimon_assets.assets.resource import (
     ExecutorKind,
     PaimonCatalogResource,
 )
+from paimon_assets.assets.run_requests import REQUEST_TAG, asked
 from paimon_assets.assets.tables.declared_table import ensure_table
 from paimon_assets.assets.tables.table_asset import (
     AssetOptions,
@@ -48,6 +49,7 @@ from paimon_assets.engine.fileio.opening import file_io_for
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.segments.segment import Load, Segment, SegmentStatus, plain_path
 from paimon_assets.engine.table.segments.segment_import import ImportPlan, SegmentSource
+from paimon_assets.engine.table.segments.segment_status import paths_of
 from paimon_assets.engine.table.segments.segments import SegmentOutcome
 from paimon_assets.engine.table.table import Table
 
@@ -255,8 +257,9 @@ def build_new_segments_sensor(
 ) -> dg.SensorDefinition:
     """Request a run of a segment asset when its folder has partition folders or files it lacks.
 
-    A tick lists the folder in full and reads the table's registry. The run key is made of exactly
-    the new files, so they are requested once. It is shipped stopped.
+    A tick lists the folder in full and reads the table's registry. The run key is made of the table
+    and exactly the new files, so they are requested once; and once more when the table lacks them
+    again after a run that took them in, because it was rolled back. It is shipped stopped.
 
     Args:
         asset: From `segment_asset`.
@@ -282,30 +285,31 @@ def build_new_segments_sensor(
             files = walk(file_io_for(root, paimon.options), root)
         except NotFoundError as error:
             return dg.SkipReason(error.message)
-        held = _held_paths(paimon, identifier)
+        held, state = _held_paths(paimon, identifier)
         new = [file for file in files if f"{plain_path(root)}/{file.name}" not in held]
         if not new:
             return dg.SkipReason(f"All {len(files)} files of '{root}' are in segments.")
         folders = sorted({file.name.rpartition("/")[0] for file in new})
-        run_key = f"{identifier}:{_digest(new)}"
-        if context.cursor == run_key:
+        before = asked(context.instance, f"{identifier}:{state}:{_digest(new)}")
+        if not before.is_due_again or context.cursor == before.run_key:
             return dg.SkipReason(
                 f"{len(new)} new files in {len(folders)} folders were requested already, as run "
-                f"key '{run_key}'; if that run failed, re-execute it."
+                f"key '{before.key}'; if that run failed, re-execute it."
             )
-        tags = {"paimon/new_folders": ", ".join(folders)[:200]}
-        request = dg.RunRequest(run_key=run_key, tags=tags)
-        return dg.SensorResult(run_requests=[request], cursor=run_key)
+        tags = {"paimon/new_folders": ", ".join(folders)[:200], REQUEST_TAG: before.key}
+        request = dg.RunRequest(run_key=before.run_key, tags=tags)
+        return dg.SensorResult(run_requests=[request], cursor=before.run_key)
 
     return new_segments
 
 
-def _held_paths(paimon: PaimonCatalogResource, identifier: Identifier) -> set[str]:
+def _held_paths(paimon: PaimonCatalogResource, identifier: Identifier) -> tuple[set[str], str]:
+    """Return the plain paths of a table's files, and which table it is."""
     try:
-        live = paimon.catalog().get_table(identifier).segments().live()
+        table = paimon.catalog().get_table(identifier)
     except NotFoundError:
-        return set()
-    return {plain_path(segment.path_of(file)) for segment in live for file in segment.files}
+        return set(), "none"
+    return paths_of(table.segments().live()), str(table.created_ms)
 
 
 def _digest(files: Sequence[FolderFile]) -> str:

@@ -17,6 +17,7 @@ from paimon_assets.assets.files.ledger import (
 )
 from paimon_assets.assets.files.source_files import FileSource
 from paimon_assets.assets.resource import PaimonCatalogResource
+from paimon_assets.assets.run_requests import REQUEST_TAG, asked
 from paimon_assets.assets.translator import identifier_of_asset
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.errors import NotFoundError
@@ -37,8 +38,9 @@ def build_new_files_sensor(
     """Request a run of an ingestion asset for the files its table does not hold yet.
 
     A tick lists the folder once, reads the table's ledger, and requests at most one run, of at most
-    `max_files` files. The run key is made of exactly those files, so they are requested once; the
-    cursor keeps the last run key. It is shipped stopped.
+    `max_files` files. The run key is made of the table and exactly those files, so they are
+    requested once; and once more when the table lacks them again after a run that took them in,
+    because it was rolled back. The cursor keeps the last run key. It is shipped stopped.
 
     Args:
         asset: From `file_ingestion_asset`.
@@ -61,7 +63,7 @@ def build_new_files_sensor(
     def new_files(context: dg.SensorEvaluationContext, paimon: PaimonCatalogResource) -> Ticked:
         folder = source.folder_path()
         listed = source.list_files(file_io_for(folder, paimon.options), folder)
-        ledger = _ledger(paimon, identifier, source_name_of(asset.key))
+        ledger, state = _ledger(paimon, identifier, source_name_of(asset.key))
         pending = compare(listed, ledger)
         if pending.changed:
             return dg.SkipReason(
@@ -71,25 +73,30 @@ def build_new_files_sensor(
         taken = pending.new[: max_files or None]
         if not taken:
             return dg.SkipReason(_why_nothing(folder, listed))
-        run_key = f"{identifier}:{ledger.generation}:{_digest(taken)}"
-        if context.cursor == run_key:
+        key = f"{identifier}:{state}:{ledger.generation}:{_digest(taken)}"
+        before = asked(context.instance, key)
+        if not before.is_due_again or context.cursor == before.run_key:
             return dg.SkipReason(
                 f"{len(taken)} new files in '{folder}' were requested already, as run key "
-                f"'{run_key}'; if that run failed, re-execute it."
+                f"'{key}'; if that run failed, re-execute it."
             )
         config = dg.RunConfig(ops={op_name: IngestConfig(max_files=max_files)})
-        request = dg.RunRequest(run_key=run_key, run_config=config)
-        return dg.SensorResult(run_requests=[request], cursor=run_key)
+        request = dg.RunRequest(run_key=before.run_key, run_config=config, tags={REQUEST_TAG: key})
+        return dg.SensorResult(run_requests=[request], cursor=before.run_key)
 
     return new_files
 
 
-def _ledger(paimon: PaimonCatalogResource, identifier: Identifier, source_name: str) -> Ledger:
+def _ledger(
+    paimon: PaimonCatalogResource, identifier: Identifier, source_name: str
+) -> tuple[Ledger, str]:
+    """Return the ledger of a table, and which table it is."""
     try:
         table = paimon.catalog().get_table(identifier)
     except NotFoundError:
-        return Ledger(source=source_name)
-    return load_ledger(table, source_name, ledger_snapshot(table, source_name))
+        return Ledger(source=source_name), "none"
+    ledger = load_ledger(table, source_name, ledger_snapshot(table, source_name))
+    return ledger, str(table.created_ms)
 
 
 def _why_nothing(folder: str, listed: list[SourceFile]) -> str:

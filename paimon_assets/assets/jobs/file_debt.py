@@ -2,7 +2,8 @@
 
 A tick looks at metadata alone, and only at tables with a new snapshot since it looked last. The run
 key is that snapshot, so one debt makes one run; a table that is dropped, recreated or expired has
-other snapshots, hence other keys.
+other snapshots, hence other keys. A run that failed is asked for again, after twice the time with
+each failure.
 """
 
 import json
@@ -20,6 +21,7 @@ from paimon_assets.assets.jobs.compaction import (
     tables_named,
 )
 from paimon_assets.assets.resource import PaimonCatalogResource
+from paimon_assets.assets.run_requests import FAILED, REQUEST_TAG, Asked, asked
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.errors import NotFoundError, PaimonError
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
@@ -32,6 +34,8 @@ TABLE_TAG = "paimon/table"
 
 _SECONDS_PER_TICK = 40.0
 """A tick is cut off by Dagster after 60."""
+_ASKED = " asked"
+_MOST_DOUBLINGS = 8
 _UNFINISHED = [
     dg.DagsterRunStatus.QUEUED,
     dg.DagsterRunStatus.NOT_STARTED,
@@ -88,9 +92,10 @@ def build_file_debt_sensor(
 ) -> dg.SensorDefinition:
     """Request a run of the compaction job for each table whose files ask for it.
 
-    A table that such a run is compacting is left alone until it ends. What is due by the table's
-    options is done by a minor compaction; where they ask for nothing, by a full one. It is shipped
-    stopped.
+    A table that such a run is compacting is left alone until it ends; if it fails, it is asked for
+    again after `minimum_interval_seconds`, then after twice as long, and so on. What is due by the
+    table's options is done by a minor compaction; where they ask for nothing, by a full one. It is
+    shipped stopped.
 
     Args:
         job: From `compaction_job`.
@@ -115,7 +120,13 @@ def build_file_debt_sensor(
         description=f"Requests a compaction of {', '.join(named)} when file debt asks for it.",
     )
     def look(context: dg.SensorEvaluationContext, paimon: PaimonCatalogResource) -> Ticked:
-        tick = _Tick(context=context, job=job.name, debt=thresholds, cursor=_Cursor.of(context))
+        tick = _Tick(
+            context=context,
+            job=job.name,
+            debt=thresholds,
+            cursor=_Cursor.of(context),
+            wait_seconds=minimum_interval_seconds,
+        )
         catalog = paimon.catalog()
         return tick.run(catalog, sorted(set(tick.named(named, catalog)), key=str))
 
@@ -127,7 +138,7 @@ class _Cursor:
     """The cursor of a file-debt sensor."""
 
     seen: Mapping[str, str]
-    """Table → the run key of the snapshot that was looked at last."""
+    """Table → the key of the snapshot that was looked at last, and whether a run was asked for."""
     first: str = ""
     """Table to begin with: the tick before ran out of time there."""
 
@@ -149,6 +160,7 @@ class _Tick:
     job: str
     debt: FileDebt
     cursor: _Cursor
+    wait_seconds: int
     requests: list[dg.RunRequest] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
     """Why tables are not requested, where that is not that nothing is new."""
@@ -196,8 +208,11 @@ class _Tick:
         snapshot = table.latest_snapshot()
         if snapshot is None:
             return
-        key = f"{table.name}:{snapshot.id}:{snapshot.time_millis}"
-        if self.seen.get(table.name) == key:
+        key = f"{table.name}:{snapshot.name}"
+        seen = self.seen.get(table.name)
+        if seen == key:
+            return
+        if seen == f"{key}{_ASKED}" and not self._is_to_be_tried_again(self._asked(key)):
             return
         if self._is_being_compacted(table.name):
             self.said.append(f"{table.name} is being compacted")
@@ -205,7 +220,17 @@ class _Tick:
         self.seen[table.name] = key
         reasons = self.debt.reasons(table.shape(snapshot))
         if reasons:
-            self._request(table, snapshot, key, reasons)
+            self._request(table, snapshot, self._asked(key), reasons)
+
+    def _asked(self, key: str) -> Asked:
+        return asked(self.context.instance, key)
+
+    def _is_to_be_tried_again(self, before: Asked) -> bool:
+        """Whether the compaction of this very snapshot failed, and long enough ago."""
+        if before.status not in FAILED:
+            return False
+        doubled = 2 ** min(before.times - 1, _MOST_DOUBLINGS)
+        return time.time() - (before.ended or 0) >= self.wait_seconds * doubled
 
     def _is_being_compacted(self, table: str) -> bool:
         running = dg.RunsFilter(
@@ -213,7 +238,11 @@ class _Tick:
         )
         return bool(self.context.instance.get_runs(filters=running, limit=1))
 
-    def _request(self, table: Table, snapshot: Snapshot, key: str, reasons: Sequence[str]) -> None:
+    def _request(
+        self, table: Table, snapshot: Snapshot, before: Asked, reasons: Sequence[str]
+    ) -> None:
+        if before.times and before.status not in FAILED:
+            return  # by a tick whose cursor is lost
         strategy = _strategy(table)
         why = f"{table.name} at snapshot {snapshot.id} has {' and '.join(reasons)}"
         if strategy is None:
@@ -223,11 +252,12 @@ class _Tick:
         config = CompactionConfig(tables=[table.name], strategy=strategy)
         self.requests.append(
             dg.RunRequest(
-                run_key=key,
+                run_key=before.run_key,
                 run_config=dg.RunConfig(ops={COMPACTION_OP: config}),
-                tags={TABLE_TAG: table.name},
+                tags={TABLE_TAG: table.name, REQUEST_TAG: before.key},
             )
         )
+        self.seen[table.name] = f"{before.key}{_ASKED}"
 
 
 def _strategy(table: Table) -> StrategyChoice | None:
