@@ -18,7 +18,8 @@ from paimon_assets.assets import (
     PaimonCatalogResource,
     build_file_ingestion_asset,
 )
-from paimon_assets.assets.files.ledger import SourceFile, load_ledger, property_of, write_ledger
+from paimon_assets.assets.files.ledger import load_ledger, property_of, write_ledger
+from paimon_assets.assets.ledger_parts import SourceFile
 from paimon_assets.engine.control.catalog.filesystem_catalog import FilesystemCatalog
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import InvalidInputError

@@ -1,17 +1,29 @@
-"""The ledger as a value: comparing folders with it, and its bytes."""
+"""Ledgers: what folders are compared with, what they cost, and their bytes."""
+
+import json
+from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paimon_assets.assets.files.ledger import (
     Ledger,
-    SourceFile,
     compare,
     ledger_from_json,
+    ledger_snapshot,
     ledger_to_json,
+    property_of,
+    write_ledger,
 )
+from paimon_assets.assets.ledger_parts import Part, SourceFile
+from paimon_assets.engine.control.catalog.filesystem_catalog import FilesystemCatalog
+from paimon_assets.engine.control.maintenance.orphan_files import clean_orphan_files
 from paimon_assets.engine.errors import FormatError, InvalidInputError
+from paimon_assets.engine.fileio.local import LocalFileIO
+from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets.engine.table.api import TableCatalog, open_catalog
+from paimon_assets.engine.table.table import Table
 
 files = st.builds(
     SourceFile,
@@ -22,38 +34,161 @@ files = st.builds(
 folders = st.lists(files, max_size=8, unique_by=lambda file: file.name)
 
 
-@given(folders, st.integers(0, 9))
-def test_a_ledger_comes_back_from_its_bytes(held: list[SourceFile], generation: int) -> None:
-    ledger = Ledger(source="log/events", generation=generation, files=tuple(held))
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Table:
+    catalog = open_catalog(str(tmp_path_factory.mktemp("warehouse")))
+    catalog.create_database("d")
+    return catalog.create_table("d.t", Schema.of({"id": "BIGINT"}))
+
+
+def kept(table: Table, ledger: Ledger, **options: int) -> Ledger:
+    """A ledger as it is after it was written and read."""
+    name = write_ledger(table, ledger, **options)
+    path = f"{table.path}/ingestion/{name}"
+    return ledger_from_json(table.file_io.read_bytes(path), path)
+
+
+def file(name: object) -> SourceFile:
+    return SourceFile(name=f"{name}", size_bytes=1, modified_ms=1)
+
+
+@given(st.integers(0, 9))
+def test_a_ledger_comes_back_from_its_bytes(generation: int) -> None:
+    ledger = Ledger(
+        source="log/events",
+        generation=generation,
+        parts=(Part(file="ledger-1.parquet", count=2, first="a", last="ä"),),
+        forgotten=3,
+        forgotten_to="0",
+    )
     assert ledger_from_json(ledger_to_json(ledger), "x") == ledger
 
 
-@given(folders)
-def test_what_was_taken_in_is_never_new_again(folder: list[SourceFile]) -> None:
-    empty = Ledger(source="s")
-    first = compare(folder, empty)
-    assert set(first.new) == set(folder)
-    assert list(first.new) == sorted(first.new)
-    after = compare(folder, empty.with_files(first.new))
-    assert (after.new, after.changed) == ((), ())
+@settings(deadline=None, max_examples=40)
+@given(st.lists(folders, max_size=6))
+def test_what_was_taken_in_is_never_new_again(table: Table, landed: list[list[SourceFile]]) -> None:
+    ledger, held = Ledger(source="s"), dict[str, SourceFile]()
+    for folder in landed:
+        pending = compare(folder, ledger, table)
+        assert set(pending.new) == {item for item in folder if item.name not in held}
+        assert list(pending.new) == sorted(pending.new)
+        assert set(pending.changed) == {
+            item for item in folder if item.name in held and held[item.name] != item
+        }
+        ledger = kept(table, ledger.with_files(pending.new))
+        held |= {item.name: item for item in pending.new}
+        assert ledger.file_count == len(held)
+        after = compare(held.values(), ledger, table)
+        assert (after.new, after.changed) == ((), ())
 
 
-@given(folders, st.data())
-def test_every_file_of_a_folder_is_new_changed_or_held(
-    folder: list[SourceFile], data: st.DataObject
+class Counting(LocalFileIO):
+    """Real storage; counts the bytes of what is read and written."""
+
+    def __init__(self) -> None:
+        self.read = self.written = self.snapshots = 0
+
+    def read_bytes(self, path: str) -> bytes:
+        data = super().read_bytes(path)
+        self.read += len(data)
+        self.snapshots += "/snapshot-" in path
+        return data
+
+    def write_bytes(self, path: str, data: bytes) -> None:
+        super().write_bytes(path, data)
+        self.written += len(data)
+
+
+def test_an_ingestion_and_a_tick_cost_what_is_new(tmp_path: Path) -> None:
+    file_io = Counting()
+    catalog = TableCatalog(FilesystemCatalog(str(tmp_path), file_io), file_io)
+    catalog.create_database("d")
+    table = catalog.create_table("d.t", Schema.of({"id": "BIGINT"}))
+    known = [file(f"{number:09}-{number * 7919 % 10007}") for number in range(20_000)]
+    ledger = kept(table, Ledger(source="s").with_files(known))
+    whole = file_io.written
+    file_io.read = file_io.written = 0
+    for number in range(64):
+        landed = [file(f"{20_000 + number:09}")]
+        assert list(compare(landed, ledger, table).new) == landed
+        ledger = kept(table, ledger.with_files(landed))
+    assert len(ledger.parts) < 10
+    assert (file_io.read + file_io.written) / 64 < 4_000 < whole / 10
+    file_io.read = 0
+    assert compare([*known, file("x")], ledger, table).new == (file("x"),)
+    assert file_io.read < whole * 1.2
+
+
+def test_a_tick_opens_only_the_snapshots_of_others_that_came_since_the_last(
+    tmp_path: Path,
 ) -> None:
-    held = data.draw(folders)
-    pending = compare(folder, Ledger(source="s", files=tuple(held)))
-    unchanged = set(folder) & set(held)
-    assert {*pending.new, *pending.changed, *unchanged} == set(folder)
-    assert not {file.name for file in pending.new} & {file.name for file in held}
-    assert {file.name for file in pending.changed} <= {file.name for file in held}
+    file_io = Counting()
+    catalog = TableCatalog(FilesystemCatalog(str(tmp_path), file_io), file_io)
+    catalog.create_database("d")
+    table = catalog.create_table("d.t", Schema.of({"id": "BIGINT"}))
+    writer = table.new_write_builder().with_empty_commits()
+    writer.with_properties({property_of("s"): "ledger-1.json"}).commit(())
+    opened = []
+    for _ in range(3):
+        for _ in range(10):  # commits of others carry nothing on
+            path = Path(table.path) / "snapshot" / f"snapshot-{writer.commit(()).id}"
+            members = json.loads(path.read_bytes())
+            del members["properties"]
+            path.write_text(json.dumps(members))
+        file_io.snapshots = 0
+        found = ledger_snapshot(table, "s")
+        assert found is not None
+        assert found.id == 1
+        opened.append(file_io.snapshots)
+    assert max(opened) <= 12
+
+
+def test_of_names_ordered_in_time_the_last_ones_are_enough(table: Table) -> None:
+    ledger = Ledger(source="s")
+    for number in range(100):
+        ledger = kept(table, ledger.with_files([file(f"{number:03}")]), remembered=8)
+        assert sum(part.count for part in ledger.parts) <= 12
+    assert ledger.file_count == 100
+    everything = [file(f"{number:03}") for number in range(100)]
+    assert compare(everything, ledger, table).new == ()
+    assert compare([file("100")], ledger, table).new == (file("100"),)
+    changed = [SourceFile(name=f"{number:03}", size_bytes=2, modified_ms=1) for number in (5, 95)]
+    assert [item.name for item in compare(changed, ledger, table).changed] == ["095"]
+
+
+def test_a_ledger_that_holds_its_files_itself_goes_on_in_parts(table: Table) -> None:
+    members = {"version": 1, "source": "s", "generation": 4, "files": [["a", 1, 1], ["b", 1, 1]]}
+    old = ledger_from_json(json.dumps(members).encode(), "x")
+    assert (old.generation, old.file_count) == (4, 2)
+    now = kept(table, old.with_files([file("c")]))
+    assert (now.generation, now.file_count, len(now.parts)) == (5, 3, 1)
+    assert compare([file(name) for name in "abcd"], now, table).new == (file("d"),)
+
+
+def test_parts_that_no_ledger_needs_are_orphans_and_others_are_not(tmp_path: Path) -> None:
+    catalog = open_catalog(str(tmp_path))
+    catalog.create_database("d")
+    table = catalog.create_table("d.t", Schema.of({"id": "BIGINT"}))
+    ledger = Ledger(source="s")
+    names = []
+    for name in "abc":
+        names.append(write_ledger(table, ledger.with_files([file(name)])))
+        path = f"{table.path}/ingestion/{names[-1]}"
+        ledger = ledger_from_json(table.file_io.read_bytes(path), path)
+    said = {"paimon-assets.ingestion.s": names[-1]}
+    table.new_write_builder().with_empty_commits().with_properties(said).commit(())
+    directory = Path(table.path) / "ingestion"
+    store = table.new_read_builder().store
+    clean_orphan_files(store, older_than_ms=0, dry_run=False)
+    left = {path.name for path in directory.iterdir() if path.name.startswith("ledger-")}
+    assert left == {names[-1], *(part.file for part in ledger.parts)}
+    assert compare([file("c")], ledger, table).new == ()
 
 
 def test_changes_are_refused_by_name() -> None:
     held = SourceFile(name="a", size_bytes=1, modified_ms=1)
     now = SourceFile(name="a", size_bytes=2, modified_ms=1)
-    pending = compare([now], Ledger(source="s", files=(held,)))
+    pending = compare([now], Ledger(source="s").with_files([held]))
     with pytest.raises(InvalidInputError, match="a in '/landing' changed") as caught:
         pending.refuse_changes("/landing")
     assert caught.value.kind == "source-changed"
@@ -65,7 +200,8 @@ def test_changes_are_refused_by_name() -> None:
         b"",
         b"[]",
         b"{}",
-        b'{"version": 2, "source": "s", "generation": 0, "files": []}',
+        b'{"version": 3, "source": "s", "generation": 0, "parts": []}',
+        b'{"version": 2, "source": "s", "generation": 0, "parts": [["../x", 1, "a", "b"]]}',
         b'{"version": 1, "source": "s", "generation": "x", "files": []}',
         b'{"version": 1, "source": "s", "generation": 0, "files": [["a", "b"]]}',
     ],

@@ -139,7 +139,7 @@ def build_source_overflow_check(
         folder = source.folder_path()
         file_io = file_io_for(folder)
         ledger = load_ledger(run.table, name, ledger_snapshot(run.table, name))
-        new = compare(source.list_files(file_io, folder), ledger).new
+        new = compare(source.list_files(file_io, folder), ledger, run.table).new
         if not new or source.is_text:
             text = "No file waits." if not new else "Texts are parsed when they are written."
             return run.result(passed=True, description=text, metadata={})

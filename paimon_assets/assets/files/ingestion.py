@@ -19,7 +19,6 @@ from paimon_assets.assets.failures import dagster_failures
 from paimon_assets.assets.files.intake import Intake, define_intake
 from paimon_assets.assets.files.ledger import (
     Ledger,
-    SourceFile,
     compare,
     ledger_snapshot,
     load_ledger,
@@ -29,6 +28,7 @@ from paimon_assets.assets.files.ledger import (
 )
 from paimon_assets.assets.files.source_files import FileSource, checked_schema, read_files
 from paimon_assets.assets.frames import Frame, to_rows
+from paimon_assets.assets.ledger_parts import SourceFile
 from paimon_assets.assets.metadata import Metadata
 from paimon_assets.assets.provenance import StepIdentity, step_identity
 from paimon_assets.assets.resource import ExecutorKind, PaimonCatalogResource
@@ -106,7 +106,7 @@ class _Batch:
             "paimon/source": self.folder,
             "paimon/files_ingested": len(self.files),
             "paimon/files_left": self.left,
-            "paimon/files_in_ledger": len(self.ledger.files) + len(self.files),
+            "paimon/files_in_ledger": self.ledger.file_count + len(self.files),
             "paimon/source_bytes": sum(file.size_bytes for file in self.files),
         }
         if shown:
@@ -181,7 +181,7 @@ def _ingest(
             return result_of_earlier_try(context, table, newest, audit.results(newest))
         file_io = file_io_for(landing.source.folder_path(config.source), paimon.options)
         ledger = load_ledger(table, source_name, newest)
-        batch = _next_batch(config, landing.source, ledger, file_io)
+        batch = _next_batch(config, landing.source, table, ledger, file_io)
         if config.dry_run or not batch.files:
             return _nothing_written(context, table, batch, config, audit.results())
         context.log.info(
@@ -209,7 +209,7 @@ def _check(config: IngestConfig) -> None:
 
 
 def _next_batch(
-    config: IngestConfig, source: FileSource, ledger: Ledger, file_io: FileIO
+    config: IngestConfig, source: FileSource, table: Table, ledger: Ledger, file_io: FileIO
 ) -> _Batch:
     folder = source.folder_path(config.source)
     listed = source.list_files(file_io, folder)
@@ -220,7 +220,7 @@ def _next_batch(
             kind="source-folder",
             details={"folder": folder},
         )
-    pending = compare(listed, ledger)
+    pending = compare(listed, ledger, table)
     pending.refuse_changes(folder)
     taken = pending.new[: config.max_files or None]
     return _Batch(folder=folder, ledger=ledger, files=taken, left=len(pending.new) - len(taken))
@@ -237,7 +237,7 @@ def _nothing_written(
         said = f"Dry run: {len(batch.files)} new files would be ingested; nothing was written."
     else:
         said = (
-            f"No new files in '{batch.folder}': all {len(batch.ledger.files)} known files are "
+            f"No new files in '{batch.folder}': all {batch.ledger.file_count} known files are "
             "ingested; nothing was committed."
         )
     context.log.info(said)
@@ -271,7 +271,7 @@ def _write(paimon: PaimonCatalogResource, work: _Work) -> WriteOutcome:
         frame = landing.transform(frame)
     rows = to_rows(frame, executor, table.schema, show_values=paimon.show_values)
     ledger = work.batch.ledger.with_files(work.batch.files)
-    name = write_ledger(table, ledger)
+    name = write_ledger(table, ledger, remembered=landing.source.remembered_files)
     key = property_of(ledger.source)
     writer = (
         table.new_write_builder()
@@ -302,7 +302,7 @@ def _refuse_changes_since(work: _Work, source: FileSource) -> None:
     Files that are gone do not matter; they were read.
     """
     batch = work.batch
-    read = Ledger(source=batch.ledger.source, files=batch.files)
+    read = Ledger(source=batch.ledger.source).with_files(batch.files)
     changed = compare(source.list_files(work.file_io, batch.folder), read).changed
     if changed:
         raise InvalidInputError(

@@ -1,38 +1,47 @@
 """Which files a table has taken in: exactly once each, whatever crashes.
 
-A ledger is one JSON file below the table, `ingestion/ledger-<uuid>.json`: every file of one source
-that was taken in so far. It is written before the commit, and the commit's snapshot names it in the
-property `paimon-assets.ingestion.<source>`. So the newest snapshot that carries the property says
-what the table holds; a ledger no snapshot names belongs to a commit that never happened, and counts
-for nothing. Rolling the table back rolls the ledger back.
+A ledger is a JSON file below the table, `ingestion/ledger-<uuid>.json`, that names the parts which
+hold the files of one source that were taken in so far (`ledger_parts`). It is written before the
+commit, and the commit's snapshot names it in the property `paimon-assets.ingestion.<source>`. So
+the newest snapshot that carries the property says what the table holds; a ledger no snapshot names
+belongs to a commit that never happened, and counts for nothing. Rolling the table back rolls the
+ledger back.
 
 Two runs that ingest at once plan the same generation, and one commit wins: the commit user is the
 source, the commit identifier the generation.
 """
 
 import json
+from bisect import bisect_right
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from threading import Lock
 from uuid import uuid4
 
+import pyarrow as pa
+
+from paimon_assets.assets.ledger_parts import (
+    Part,
+    SourceFile,
+    look_up,
+    merged,
+    most_of_a_part,
+    newest,
+    part_from_bytes,
+    part_of,
+    part_to_bytes,
+)
 from paimon_assets.engine.errors import FormatError, InvalidInputError, NotFoundError
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
-from paimon_assets.engine.spec.paths import LEDGER_PROPERTY_PREFIX
+from paimon_assets.engine.spec.paths import LEDGER_PROPERTY_PREFIX, plain_name
 from paimon_assets.engine.table.table import Table
 
-_VERSION = 1
+_VERSION = 2
+_WITHOUT_PARTS = 1
+"""Version of ledgers that hold their files themselves."""
 _SHOWN = 5
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, order=True)
-class SourceFile:
-    """A file of a source folder."""
-
-    name: str
-    """Path inside the folder; it is what identifies the file."""
-    size_bytes: int
-    modified_ms: int
-    """Epoch milliseconds; 0 if the storage does not tell."""
+_SOURCES_KEPT = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,12 +51,23 @@ class Ledger:
     source: str
     generation: int = 0
     """How many commits of this source the table holds."""
-    files: tuple[SourceFile, ...] = ()
+    parts: tuple[Part, ...] = ()
+    """The oldest first."""
+    forgotten: int = 0
+    """Files that are in no part any more."""
+    forgotten_to: str = ""
+    """The last of their names: files up to it count as taken in."""
+
+    @property
+    def file_count(self) -> int:
+        """Files that were taken in."""
+        return self.forgotten + sum(part.count for part in self.parts)
 
     def with_files(self, files: Iterable[SourceFile]) -> "Ledger":
-        """Return the next generation, which holds `files` too."""
-        joined = tuple(sorted({*self.files, *files}))
-        return Ledger(source=self.source, generation=self.generation + 1, files=joined)
+        """Return the next generation, which holds `files` too; none of them may be in it."""
+        listed = list(files)
+        parts = (*self.parts, part_of(listed)) if listed else self.parts
+        return replace(self, generation=self.generation + 1, parts=parts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,14 +95,22 @@ class Pending:
             )
 
 
-def compare(listed: Iterable[SourceFile], ledger: Ledger) -> Pending:
-    """Compare the files of a folder with those taken in; files that are gone do not matter."""
-    known = {file.name: file for file in ledger.files}
+def compare(listed: Iterable[SourceFile], ledger: Ledger, table: Table | None = None) -> Pending:
+    """Compare the files of a folder with those taken in; files that are gone do not matter.
+
+    Args:
+        listed: The folder's.
+        ledger: Of the table.
+        table: Whose ledger it is; None for one that was never written.
+
+    Cost:
+        The parts among whose names the folder has some, one after the other.
+    """
     files = sorted(listed)
-    return Pending(
-        new=tuple(file for file in files if file.name not in known),
-        changed=tuple(file for file in files if file.name in known and file != known[file.name]),
-    )
+    if ledger.forgotten_to:
+        files = files[bisect_right(files, ledger.forgotten_to, key=lambda file: file.name) :]
+    new, changed = look_up(files, ledger.parts, lambda part: _rows_of(part, table))
+    return Pending(new=tuple(new), changed=tuple(changed))
 
 
 def names_text(files: Iterable[SourceFile]) -> str:
@@ -112,20 +140,40 @@ def ledger_snapshot(table: Table, source: str) -> Snapshot | None:
             snapshots of an ingestion expire that was killed (kind `ledger-expired`).
 
     Cost:
-        One read a snapshot, backwards, until the first one found.
+        One read a snapshot, backwards, until the first one found; a process looks at each once.
     """
     key = property_of(source)
-    newest = snapshot = oldest = table.latest_snapshot()
+    latest = snapshot = oldest = table.latest_snapshot()
+    memory = (table.path, key)
+    seen_at, seen = _SEEN.get(memory, ("", None))
     while snapshot is not None and key not in snapshot.properties:
+        if snapshot.name == seen_at:
+            snapshot = seen
+            break
         oldest = snapshot
         snapshot = _before(table, snapshot)
-    if snapshot is None and newest is not None:
+    if latest is not None and snapshot is not None:
+        _remember(memory, latest, snapshot)
+    if snapshot is None and latest is not None:
         name = table.pointed_ledger(key)
         if name is not None:
-            return replace(newest, properties={**newest.properties, key: name})
+            return replace(latest, properties={**latest.properties, key: name})
     if snapshot is None and oldest is not None and oldest.id > 1:
         _refuse_lost_ledger(table, source)
     return snapshot
+
+
+_SEEN: OrderedDict[tuple[str, str], tuple[str, Snapshot]] = OrderedDict()
+"""(table, property) → name of the newest snapshot, and the one that has the property for it."""
+_LOCK = Lock()
+
+
+def _remember(memory: tuple[str, str], latest: Snapshot, found: Snapshot) -> None:
+    with _LOCK:
+        _SEEN[memory] = (latest.name, found)
+        _SEEN.move_to_end(memory)
+        while len(_SEEN) > _SOURCES_KEPT:
+            _SEEN.popitem(last=False)
 
 
 def _before(table: Table, snapshot: Snapshot) -> Snapshot | None:
@@ -168,15 +216,53 @@ def load_ledger(table: Table, source: str, snapshot: Snapshot | None) -> Ledger:
     return _read(table, snapshot.properties[property_of(source)])
 
 
-def write_ledger(table: Table, ledger: Ledger) -> str:
-    """Write a ledger under a fresh name; it counts once a snapshot names it.
+def write_ledger(table: Table, ledger: Ledger, *, remembered: int | None = None) -> str:
+    """Write a ledger under a fresh name, and its new part; it counts once a snapshot names it.
+
+    Args:
+        table: Is named by no ledger yet that it writes.
+        ledger: The next generation.
+        remembered: How many of the last names are kept at least; None keeps all.
 
     Returns:
         The file's name.
+
+    Cost:
+        What is new; now and then a merge of parts, of at most `PART_FILES` names.
     """
+    most = most_of_a_part(remembered)
+    parts = merged(ledger.parts, lambda part: _rows_of(part, table), most=most)
+    written = tuple(part if part.file else _written(table, part) for part in parts)
+    kept = written if remembered is None else newest(written, remembered)
+    gone = [part for part in written if part not in kept]
+    forgetting = replace(
+        ledger,
+        parts=kept,
+        forgotten=ledger.forgotten + sum(part.count for part in gone),
+        forgotten_to=max([ledger.forgotten_to, *(part.last for part in gone)]),
+    )
     name = f"ledger-{uuid4()}.json"
-    table.file_io.write_bytes(f"{_directory(table)}/{name}", ledger_to_json(ledger))
+    table.file_io.write_bytes(f"{_directory(table)}/{name}", ledger_to_json(forgetting))
     return name
+
+
+def _written(table: Table, part: Part) -> Part:
+    name = f"ledger-{uuid4()}.parquet"
+    data = part_to_bytes(_rows_of(part, table))
+    table.file_io.write_bytes(f"{_directory(table)}/{name}", data)
+    return replace(part, file=name, rows=None)
+
+
+def _rows_of(part: Part, table: Table | None) -> pa.Table:
+    if part.rows is not None:
+        return part.rows
+    if table is None:
+        raise ValueError(f"part '{part.file}' lies below a table")
+    path = f"{_directory(table)}/{part.file}"
+    try:
+        return part_from_bytes(table.file_io.read_bytes(path))
+    except (pa.ArrowException, ValueError) as error:
+        raise _damaged(path, error) from error
 
 
 def _directory(table: Table) -> str:
@@ -189,12 +275,14 @@ def _read(table: Table, name: str) -> Ledger:
 
 
 def ledger_to_json(ledger: Ledger) -> bytes:
-    """Return the bytes of a ledger file."""
+    """Return the bytes of a ledger file; its parts are written."""
     members = {
         "version": _VERSION,
         "source": ledger.source,
         "generation": ledger.generation,
-        "files": [[file.name, file.size_bytes, file.modified_ms] for file in ledger.files],
+        "parts": [[part.file, part.count, part.first, part.last] for part in ledger.parts],
+        "forgotten": ledger.forgotten,
+        "forgottenTo": ledger.forgotten_to,
     }
     return json.dumps(members, ensure_ascii=False).encode()
 
@@ -207,23 +295,37 @@ def ledger_from_json(data: bytes, path: str) -> Ledger:
     """
     try:
         return _ledger_of(json.loads(data))
-    except (ValueError, KeyError, TypeError) as error:
-        raise FormatError(
-            f"'{path}' is no ingestion ledger: {error}.", kind="ledger", details={"path": path}
-        ) from error
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise _damaged(path, error) from error
+
+
+def _damaged(path: str, error: Exception) -> FormatError:
+    return FormatError(
+        f"'{path}' is no ingestion ledger: {error}.", kind="ledger", details={"path": path}
+    )
 
 
 def _ledger_of(members: Mapping[str, object]) -> Ledger:
-    if members["version"] != _VERSION:
-        raise ValueError(f"version {members['version']} is not known")
-    source, generation, files = members["source"], members["generation"], members["files"]
-    if not (isinstance(source, str) and isinstance(generation, int) and isinstance(files, list)):
+    version, source, generation = members["version"], members["source"], members["generation"]
+    if version not in (_WITHOUT_PARTS, _VERSION):
+        raise ValueError(f"version {version} is not known")
+    listed = members["files" if version == _WITHOUT_PARTS else "parts"]
+    if not (isinstance(source, str) and isinstance(generation, int) and isinstance(listed, list)):
         raise TypeError("its members are of other types")
+    if version == _WITHOUT_PARTS:
+        files = [
+            SourceFile(name=str(name), size_bytes=int(size), modified_ms=int(modified))
+            for name, size, modified in listed
+        ]
+        parts = (part_of(files),) if files else ()
+        return Ledger(source=source, generation=generation, parts=parts)
     return Ledger(
         source=source,
         generation=generation,
-        files=tuple(
-            SourceFile(name=str(name), size_bytes=int(size), modified_ms=int(modified))
-            for name, size, modified in files
+        parts=tuple(
+            Part(file=plain_name(file), count=int(count), first=str(first), last=str(last))
+            for file, count, first, last in listed
         ),
+        forgotten=int(str(members["forgotten"])),
+        forgotten_to=str(members["forgottenTo"]),
     )

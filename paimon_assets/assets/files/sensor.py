@@ -9,19 +9,20 @@ import dagster as dg
 from paimon_assets.assets.files.ingestion import IngestConfig, source_name_of
 from paimon_assets.assets.files.ledger import (
     Ledger,
-    SourceFile,
     compare,
     ledger_snapshot,
     load_ledger,
     names_text,
 )
 from paimon_assets.assets.files.source_files import FileSource
+from paimon_assets.assets.ledger_parts import SourceFile
 from paimon_assets.assets.resource import PaimonCatalogResource
 from paimon_assets.assets.run_requests import REQUEST_TAG, asked
 from paimon_assets.assets.translator import identifier_of_asset
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.errors import NotFoundError
 from paimon_assets.engine.fileio.opening import file_io_for
+from paimon_assets.engine.table.table import Table
 
 Ticked = dg.SkipReason | dg.SensorResult
 
@@ -63,8 +64,9 @@ def build_new_files_sensor(
     def new_files(context: dg.SensorEvaluationContext, paimon: PaimonCatalogResource) -> Ticked:
         folder = source.folder_path()
         listed = source.list_files(file_io_for(folder, paimon.options), folder)
-        ledger, state = _ledger(paimon, identifier, source_name_of(asset.key))
-        pending = compare(listed, ledger)
+        table = _table(paimon, identifier)
+        ledger = _ledger(table, source_name_of(asset.key))
+        pending = compare(listed, ledger, table)
         if pending.changed:
             return dg.SkipReason(
                 f"{names_text(pending.changed)} in '{folder}' changed after being ingested; a run "
@@ -73,7 +75,8 @@ def build_new_files_sensor(
         taken = pending.new[: max_files or None]
         if not taken:
             return dg.SkipReason(_why_nothing(folder, listed))
-        key = f"{identifier}:{state}:{ledger.generation}:{_digest(taken)}"
+        made = "none" if table is None else table.created_ms
+        key = f"{identifier}:{made}:{ledger.generation}:{_digest(taken)}"
         before = asked(context.instance, key)
         if not before.is_due_again or context.cursor == before.run_key:
             return dg.SkipReason(
@@ -87,16 +90,17 @@ def build_new_files_sensor(
     return new_files
 
 
-def _ledger(
-    paimon: PaimonCatalogResource, identifier: Identifier, source_name: str
-) -> tuple[Ledger, str]:
-    """Return the ledger of a table, and which table it is."""
+def _table(paimon: PaimonCatalogResource, identifier: Identifier) -> Table | None:
     try:
-        table = paimon.catalog().get_table(identifier)
+        return paimon.catalog().get_table(identifier)
     except NotFoundError:
-        return Ledger(source=source_name), "none"
-    ledger = load_ledger(table, source_name, ledger_snapshot(table, source_name))
-    return ledger, str(table.created_ms)
+        return None
+
+
+def _ledger(table: Table | None, source_name: str) -> Ledger:
+    if table is None:
+        return Ledger(source=source_name)
+    return load_ledger(table, source_name, ledger_snapshot(table, source_name))
 
 
 def _why_nothing(folder: str, listed: list[SourceFile]) -> str:

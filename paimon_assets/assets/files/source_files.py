@@ -12,7 +12,7 @@ from typing import Literal
 import dagster as dg
 import pyarrow as pa
 
-from paimon_assets.assets.files.ledger import SourceFile
+from paimon_assets.assets.ledger_parts import SourceFile
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.codec.row_files import RowFormat, naming, open_rows
 from paimon_assets.engine.errors import InvalidInputError
@@ -36,6 +36,23 @@ class FileSource:
     """Glob on file names; by default the format's ending, such as `*.parquet`."""
     schema: Schema | None = None
     """Columns of the files, where they are not those of the table."""
+    remembered_files: int | None = None
+    """Of names that are ordered in time: how many of the last ones the ledger keeps at least. A
+    file whose name sorts before them counts as taken in, also if it lands late or changes. By
+    default all names are kept."""
+
+    def __post_init__(self) -> None:
+        """Check what is remembered.
+
+        Raises:
+            InvalidInputError: Not a number of files.
+        """
+        if self.remembered_files is not None and self.remembered_files < 1:
+            raise InvalidInputError(
+                f"remembered_files is {self.remembered_files}; give how many names the ledger "
+                "keeps, or leave it out to keep all.",
+                kind="source-folder",
+            )
 
     @property
     def is_text(self) -> bool:

@@ -229,7 +229,7 @@ class _Tick:
         """Whether the compaction of this very snapshot failed, and long enough ago."""
         if before.status not in FAILED:
             return False
-        doubled = 2 ** min(before.times - 1, _MOST_DOUBLINGS)
+        doubled = 1 << min(before.times - 1, _MOST_DOUBLINGS)
         return time.time() - (before.ended or 0) >= self.wait_seconds * doubled
 
     def _is_being_compacted(self, table: str) -> bool:

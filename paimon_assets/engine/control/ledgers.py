@@ -59,6 +59,15 @@ def pointed_ledger(store: FileStore, key: str) -> str | None:
     return found[1] if store.file_io.exists(store.paths.ledger(found[1])) else None
 
 
+def ledger_files(store: FileStore, name: str) -> tuple[str, ...]:
+    """Return the names of a ledger and of its parts; of one that is gone or damaged, its own."""
+    try:
+        members = json.loads(store.file_io.read_bytes(store.paths.ledger(name)))
+        return (name, *(plain_name(part[0]) for part in members.get("parts", ())))
+    except (NotFoundError, ValueError, TypeError, LookupError, AttributeError, RecursionError):
+        return (name,)
+
+
 def pointed_ledgers(store: FileStore) -> dict[str, str]:
     """Return property → ledger of all pointers of a branch. Cost: one listing, and each is read."""
     found = (_read(store, status.path) for status in _pointers(store))

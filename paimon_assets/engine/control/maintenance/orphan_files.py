@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from paimon_assets.engine.control.clock import Clock, SystemClock
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.control.ledgers import ledgers_named, pointed_ledgers
+from paimon_assets.engine.control.ledgers import ledger_files, ledgers_named, pointed_ledgers
 from paimon_assets.engine.control.maintenance.expire_snapshots import delete_files
 from paimon_assets.engine.control.maintenance.references import (
     changelog_entries,
@@ -91,11 +91,11 @@ def clean_orphan_files(
     for branch in (store, *other_branches(store)) if found else ():
         for name in _needed(branch, ledgers):
             found.pop(name, None)
+    for name in [name for name in found if _may_count(store, name, ledgers)]:
+        for file in ledger_files(store, name):
+            found.pop(file, None)
     rest = (status for statuses in found.values() for status in statuses)
-    orphans = sorted(
-        (status for status in rest if not _may_count(store, status, ledgers)),
-        key=lambda status: status.path,
-    )
+    orphans = sorted(rest, key=lambda status: status.path)
     if not dry_run:
         delete_files(store, (status.path for status in orphans))
     return OrphanFiles(files=tuple(orphans), deleted=not dry_run)
@@ -126,7 +126,7 @@ def _candidates(store: FileStore) -> Iterator[FileStatus]:
 
 def _ledgers(store: FileStore) -> Iterator[FileStatus]:
     for status in store.file_io.list_directory(store.paths.ledger_directory):
-        if status.name.startswith("ledger-") and status.name.endswith(".json"):
+        if status.name.startswith("ledger-") and status.name.endswith((".json", ".parquet")):
             yield status
 
 
@@ -151,16 +151,16 @@ def _data_files(store: FileStore) -> Iterator[FileStatus]:
                 yield from store.file_io.list_directory(bucket.path)
 
 
-def _may_count(store: FileStore, status: FileStatus, ledgers: set[str]) -> bool:
+def _may_count(store: FileStore, name: str, ledgers: set[str]) -> bool:
     """Whether a file is a ledger of a source of which no snapshot names any.
 
     Then the snapshots that did have expired, and the ledgers left say that rows would be taken in
     twice.
     """
-    if not status.path.startswith(f"{store.paths.ledger_directory}/"):
+    if not (name.startswith("ledger-") and name.endswith(".json")):
         return False
     try:
-        source = json.loads(store.file_io.read_bytes(status.path))["source"]
+        source = json.loads(store.file_io.read_bytes(store.paths.ledger(name)))["source"]
     except (ValueError, TypeError, KeyError, NotFoundError):
         return True
     return f"{LEDGER_PROPERTY_PREFIX}{source}" not in ledgers
@@ -174,7 +174,8 @@ def _needed(store: FileStore, ledgers: set[str]) -> Iterator[str]:
     seen: set[str] = set()
     pointed = pointed_ledgers(store)
     ledgers.update(pointed)
-    yield from pointed.values()
+    for name in pointed.values():
+        yield from ledger_files(store, name)
     for snapshot in existing_snapshots(store):
         try:
             yield from _needed_by(store, snapshot, seen)
@@ -198,7 +199,10 @@ def _needed(store: FileStore, ledgers: set[str]) -> Iterator[str]:
 def _needed_by(store: FileStore, snapshot: Snapshot, seen: set[str]) -> Iterator[str]:
     """Yield what a snapshot needs, and all that its manifests name, be it live or not."""
     yield from map(_name, metadata_paths(store, snapshot))
-    yield from ledgers_named(snapshot).values()
+    for name in ledgers_named(snapshot).values():
+        if name not in seen:
+            seen.add(name)
+            yield from ledger_files(store, name)
     fresh = [m for m in store.manifests.manifests_of(snapshot) if m.file_name not in seen]
     seen.update(meta.file_name for meta in fresh)
     yield from _names(store.manifests.read_all(fresh))
