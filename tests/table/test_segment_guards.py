@@ -1,13 +1,21 @@
-"""What segments refuse for safety's sake: doubtful columns, changes of rows, paths of others."""
+"""What segments refuse for safety's sake: doubtful columns, changes of rows, paths of others.
+
+And what a command that died, or came second, leaves.
+"""
 
 import pyarrow as pa
 import pytest
 
+from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.maintenance.expire_snapshots import expire_snapshots
 from paimon_assets.engine.control.maintenance.retention import Retention
 from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
+from paimon_assets.engine.errors import (
+    AlreadyExistsError,
+    InvalidInputError,
+    UnsupportedFeatureError,
+)
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.evolution.schema_change import set_option
 from paimon_assets.engine.spec.schema.schema import Schema
@@ -30,8 +38,9 @@ def landing(tmp_path):
     return folder
 
 
-def add(table, path, format_name="parquet"):
-    return table.segments().add(SegmentSource(path=str(path), format=format_name), EXECUTOR)
+def add(table, path, format_name="parquet", **more):
+    source = SegmentSource(path=str(path), format=format_name, **more)
+    return table.segments().add(source, EXECUTOR)
 
 
 def read(table):
@@ -141,3 +150,40 @@ def test_a_segment_file_that_became_a_link_out_of_its_roots_is_not_read(table, l
     file.symlink_to(secret)
     with pytest.raises(InvalidInputError, match="lies in none of the folders"):
         read(table)
+
+
+@pytest.mark.parametrize("format_name", ["parquet", "csv"])
+def test_an_import_that_was_killed_is_finished_by_the_next_with_what_came_since(
+    table, landing, monkeypatch, format_name
+):
+    def die(*_args, **_kwargs):
+        raise KeyboardInterrupt
+
+    write(landing / f"1.{format_name}", rows((1, "x")))
+    with monkeypatch.context() as patched:
+        patched.setattr(FileStoreCommit, "commit", die)
+        with pytest.raises(KeyboardInterrupt):
+            add(table, landing, format_name)
+    write(landing / f"2.{format_name}", rows((2, "y")))
+    add(table, landing, format_name, only_new=True)
+    assert read(table) == [(1, "x"), (2, "y")]
+    assert [item.status for item in table.segments().listed()] == ["Success"]
+
+
+@pytest.mark.parametrize("format_name", ["parquet", "csv"])
+def test_of_two_imports_of_the_same_files_at_once_one_commits(
+    table, landing, monkeypatch, format_name
+):
+    write(landing / f"1.{format_name}", rows((1, "x")))
+    commit = FileStoreCommit.commit
+
+    def overtaken(self, *args, **kwargs):
+        monkeypatch.setattr(FileStoreCommit, "commit", commit)
+        add(table, landing, format_name)
+        return commit(self, *args, **kwargs)
+
+    monkeypatch.setattr(FileStoreCommit, "commit", overtaken)
+    with pytest.raises(AlreadyExistsError, match="another command added it as segment 1"):
+        add(table, landing, format_name)
+    assert read(table) == [(1, "x")]
+    assert [item.status for item in table.segments().listed()] == ["Success"]

@@ -461,43 +461,6 @@ def test_a_crash_between_registry_and_commit_leaves_both_or_neither(table, landi
     assert read(table) == [(1, "x"), (2, "y")]
 
 
-@pytest.mark.parametrize("format_name", ["parquet", "csv"])
-def test_an_import_that_was_killed_is_finished_by_the_next_with_what_came_since(
-    table, landing, monkeypatch, format_name
-):
-    def die(*_args, **_kwargs):
-        raise KeyboardInterrupt
-
-    write(landing / f"1.{format_name}", rows((1, "x")))
-    with monkeypatch.context() as patched:
-        patched.setattr(FileStoreCommit, "commit", die)
-        with pytest.raises(KeyboardInterrupt):
-            add(table, landing, format_name)
-    write(landing / f"2.{format_name}", rows((2, "y")))
-    add(table, landing, format_name, only_new=True)
-    assert read(table) == [(1, "x"), (2, "y")]
-    assert [item.status for item in table.segments().listed()] == ["Success"]
-
-
-@pytest.mark.parametrize("format_name", ["parquet", "csv"])
-def test_of_two_imports_of_the_same_files_at_once_one_commits(
-    table, landing, monkeypatch, format_name
-):
-    write(landing / f"1.{format_name}", rows((1, "x")))
-    commit = FileStoreCommit.commit
-
-    def overtaken(self, *args, **kwargs):
-        monkeypatch.setattr(FileStoreCommit, "commit", commit)
-        add(table, landing, format_name)
-        return commit(self, *args, **kwargs)
-
-    monkeypatch.setattr(FileStoreCommit, "commit", overtaken)
-    with pytest.raises(AlreadyExistsError, match="another command added it as segment 1"):
-        add(table, landing, format_name)
-    assert read(table) == [(1, "x")]
-    assert [item.status for item in table.segments().listed()] == ["Success"]
-
-
 def test_live_files_of_a_snapshot_do_not_name_text_files(table, landing):
     write(landing / "1.csv", rows((1, "x")))
     outcome = add(table, landing, "csv")

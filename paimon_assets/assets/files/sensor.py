@@ -75,8 +75,7 @@ def build_new_files_sensor(
         taken = pending.new[: max_files or None]
         if not taken:
             return dg.SkipReason(_why_nothing(folder, listed))
-        made = "none" if table is None else table.created_ms
-        key = f"{identifier}:{made}:{ledger.generation}:{_digest(taken)}"
+        key = f"{identifier}:{_made(table)}:{ledger.generation}:{_digest(taken)}"
         before = asked(context.instance, key)
         if not before.is_due_again or context.cursor == before.run_key:
             return dg.SkipReason(
@@ -95,6 +94,11 @@ def _table(paimon: PaimonCatalogResource, identifier: Identifier) -> Table | Non
         return paimon.catalog().get_table(identifier)
     except NotFoundError:
         return None
+
+
+def _made(table: Table | None) -> str:
+    """Return which table it is, should it be made anew."""
+    return "none" if table is None else str(table.created_ms)
 
 
 def _ledger(table: Table | None, source_name: str) -> Ledger:
