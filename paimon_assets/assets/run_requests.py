@@ -21,7 +21,7 @@ class Asked:
     """What they were asked for: the state of a table, and what is to be done."""
     times: int
     status: dg.DagsterRunStatus | None = None
-    """Of the newest of them, None if there is none."""
+    """The status of the newest of them, None if there is none."""
     ended: float | None = None
     """When that ended, epoch seconds."""
 

@@ -19,7 +19,7 @@ from paimon_assets.assets import (
     build_file_ingestion_asset,
 )
 from paimon_assets.assets.files.ledger import load_ledger, property_of, write_ledger
-from paimon_assets.assets.ledger_parts import SourceFile
+from paimon_assets.assets.files.ledger_parts import SourceFile
 from paimon_assets.engine.control.catalog.filesystem_catalog import FilesystemCatalog
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import InvalidInputError

@@ -16,7 +16,7 @@ from paimon_assets.assets.files.ledger import (
     property_of,
     write_ledger,
 )
-from paimon_assets.assets.ledger_parts import Part, SourceFile
+from paimon_assets.assets.files.ledger_parts import Part, SourceFile
 from paimon_assets.engine.control.catalog.filesystem_catalog import FilesystemCatalog
 from paimon_assets.engine.control.maintenance.orphan_files import clean_orphan_files
 from paimon_assets.engine.errors import FormatError, InvalidInputError

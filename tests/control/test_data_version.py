@@ -6,7 +6,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from paimon_assets.engine.control.data_version import data_version
+from paimon_assets.engine.control.commit.data_version import data_version
 from paimon_assets.engine.spec.metadata.snapshot import DATA_VERSION_PROPERTY, Snapshot
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import open_catalog

@@ -45,7 +45,7 @@ class Seen:
     time_millis: int
     """When it was committed; with the id it tells a table made anew."""
     version: str
-    """Of the data it shows."""
+    """The version of the data it shows."""
 
     def is_newest(self, snapshot: Snapshot) -> bool:
         """Whether a snapshot is the one that was seen."""
@@ -68,9 +68,9 @@ class Change:
 
     newest: Snapshot
     version: str
-    """Of the data it shows."""
+    """The version of the data it shows."""
     before: str = ""
-    """Of the data that was seen."""
+    """The before of the data that was seen."""
     data: Snapshot | None = None
     """The snapshot that last changed a row; None if it has expired, or nothing changed any."""
     is_new: bool

@@ -26,9 +26,9 @@ from paimon_assets.assets.files.ledger import (
     property_of,
     write_ledger,
 )
+from paimon_assets.assets.files.ledger_parts import SourceFile
 from paimon_assets.assets.files.source_files import FileSource, checked_schema, read_files
 from paimon_assets.assets.frames import Frame, to_rows
-from paimon_assets.assets.ledger_parts import SourceFile
 from paimon_assets.assets.metadata import Metadata
 from paimon_assets.assets.provenance import StepIdentity, step_identity
 from paimon_assets.assets.resource import ExecutorKind, PaimonCatalogResource

@@ -21,7 +21,7 @@ from uuid import uuid4
 
 import pyarrow as pa
 
-from paimon_assets.assets.ledger_parts import (
+from paimon_assets.assets.files.ledger_parts import (
     Part,
     SourceFile,
     look_up,
@@ -33,8 +33,8 @@ from paimon_assets.assets.ledger_parts import (
     part_to_bytes,
 )
 from paimon_assets.engine.errors import FormatError, InvalidInputError, NotFoundError
-from paimon_assets.engine.spec.metadata.snapshot import Snapshot
-from paimon_assets.engine.spec.paths import LEDGER_PROPERTY_PREFIX, plain_name
+from paimon_assets.engine.spec.metadata.snapshot import LEDGER_PROPERTY_PREFIX, Snapshot
+from paimon_assets.engine.spec.paths import plain_name
 from paimon_assets.engine.table.table import Table
 
 _VERSION = 2
@@ -100,7 +100,7 @@ def compare(listed: Iterable[SourceFile], ledger: Ledger, table: Table | None = 
 
     Args:
         listed: The folder's.
-        ledger: Of the table.
+        ledger: The ledger of the table.
         table: Whose ledger it is; None for one that was never written.
 
     Cost:

@@ -14,8 +14,8 @@ from paimon_assets.assets.files.ledger import (
     load_ledger,
     names_text,
 )
+from paimon_assets.assets.files.ledger_parts import SourceFile
 from paimon_assets.assets.files.source_files import FileSource
-from paimon_assets.assets.ledger_parts import SourceFile
 from paimon_assets.assets.resource import PaimonCatalogResource
 from paimon_assets.assets.run_requests import REQUEST_TAG, asked
 from paimon_assets.assets.translator import identifier_of_asset

@@ -12,7 +12,7 @@ from typing import Literal
 import dagster as dg
 import pyarrow as pa
 
-from paimon_assets.assets.ledger_parts import SourceFile
+from paimon_assets.assets.files.ledger_parts import SourceFile
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.codec.row_files import RowFormat, naming, open_rows
 from paimon_assets.engine.errors import InvalidInputError

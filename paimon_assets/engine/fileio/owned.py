@@ -50,7 +50,7 @@ def delete_owned(file_io: FileIO, roots: Sequence[str], path: str) -> bool:
     Args:
         file_io: The storage.
         roots: Directories that the table owns.
-        path: Of the file.
+        path: The path of the file.
 
     Returns:
         False if a link leads to its directory: then it stays, and the log says so.

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from paimon_assets.engine.contract.executor import RewritingExecutor
 from paimon_assets.engine.contract.tasks.task_batch import TaskRunner
 from paimon_assets.engine.control.clock import Clock, SystemClock
+from paimon_assets.engine.control.commit.data_version import data_version
 from paimon_assets.engine.control.commit.partition_filter import PartitionSpec
-from paimon_assets.engine.control.data_version import data_version
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.ledgers import pointed_ledger
 from paimon_assets.engine.control.maintenance.tag_files import DeletedTag, delete_tag

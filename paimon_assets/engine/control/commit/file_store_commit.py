@@ -33,13 +33,13 @@ from paimon_assets.engine.control.clock import Clock, SystemClock
 from paimon_assets.engine.control.commit.changes import CommitChanges, changes_of
 from paimon_assets.engine.control.commit.checks import CommitChecks
 from paimon_assets.engine.control.commit.commit_files import CommitFiles
+from paimon_assets.engine.control.commit.data_version import inherited_properties
 from paimon_assets.engine.control.commit.foreign import protect_foreign
 from paimon_assets.engine.control.commit.overwrite import check_new_files, upgraded
 from paimon_assets.engine.control.commit.partition_filter import PartitionFilter
 from paimon_assets.engine.control.commit.planned_on import PlannedOn
 from paimon_assets.engine.control.commit.request import CommitRequest
 from paimon_assets.engine.control.commit.retry import RetryPolicy
-from paimon_assets.engine.control.data_version import inherited_properties
 from paimon_assets.engine.control.features import check_writable
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.ledgers import point_to

@@ -28,7 +28,7 @@ from paimon_assets.engine.control.scan.segment_loads import keep_ids
 from paimon_assets.engine.fileio.owned import delete_owned
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.options.scan_options import CONSUMER_EXPIRATION_TIME
-from paimon_assets.engine.spec.paths import EARLIEST, LATEST, LEDGER_PROPERTY_PREFIX
+from paimon_assets.engine.spec.paths import EARLIEST, LATEST
 
 logger = logging.getLogger(__name__)
 

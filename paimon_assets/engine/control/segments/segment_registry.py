@@ -284,7 +284,7 @@ def check_own_folders(store: FileStore, changes: Iterable[SchemaChange]) -> None
 
     Args:
         store: The table.
-        changes: Of its schema; only those of `data-file.external-paths` matter.
+        changes: The changes of its schema; only those of `data-file.external-paths` matter.
 
     Raises:
         InvalidInputError: Kind `segment-path-owned`; names the segment and the folder.

@@ -13,7 +13,8 @@ CURRENT_SNAPSHOT_VERSION = 3
 FIRST_SNAPSHOT_ID = 1
 BATCH_COMMIT_IDENTIFIER = 9_223_372_036_854_775_807
 """Commit identifier of batch jobs; streaming jobs count up."""
-
+LEDGER_PROPERTY_PREFIX = "paimon-assets.ingestion."
+"""Before a source's name: the property by which a snapshot names the ledger of its files."""
 CONSUMED_PROPERTY_PREFIX = "paimon-assets.consumed."
 """Before a table's and a consumer's name: how far rows were read from that table."""
 INHERITED_PROPERTIES = (LEDGER_PROPERTY_PREFIX, CONSUMED_PROPERTY_PREFIX)

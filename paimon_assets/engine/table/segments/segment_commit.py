@@ -128,8 +128,8 @@ def commit_segments(
 
     Args:
         commit: To the table.
-        messages: Of `additions` and `removals`.
-        ids: Of the segments, for the snapshot's properties.
+        messages: The messages of `additions` and `removals`.
+        ids: The ids of the segments, for the snapshot's properties.
         user: Who commits.
         properties: Further ones.
     """
