@@ -8,7 +8,15 @@ import shutil
 
 import pytest
 
-from tests.faults.pairs import COMMANDS, check, copy_of, interleaved, outside, prepare, stepped
+from tests.testkit.faults.pairs import (
+    COMMANDS,
+    check,
+    copy_of,
+    interleaved,
+    outside,
+    prepare,
+    stepped,
+)
 
 PAIRS = list(itertools.product(COMMANDS, repeat=2))
 SAMPLE = 29

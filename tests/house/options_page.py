@@ -28,6 +28,9 @@ _TYPES: dict[object, str] = {
     kinds.parse_moments_ms: "two times",
     kinds.parse_pair: "two texts",
     kinds.parse_names: "names",
+    kinds.parse_part: "text",
+    kinds.parse_folder: "folder",
+    kinds.parse_folders: "folders",
     file_options.parse_positive: "integer above 0",
     file_options.parse_share: "above 0, below 1",
 }

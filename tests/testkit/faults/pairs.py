@@ -185,13 +185,20 @@ def stepped(directory: Path, one: Command, other: Command, call: int) -> list[Pa
     """Do one command, and the other whole before a call of it; less than two results if none."""
     second = opened(directory, LocalFileIO())
     results: list[PaimonError | None] = []
+    # A thread of its own, because the one may hold a lock of this process that the other needs.
+    thread = Thread(target=lambda: results.append(outcome(other, *second)))
 
     def before(number: int, method: str, path: str) -> None:
         if number == call:
-            results.append(outcome(other, *second))
+            thread.start()
+            thread.join(_PATIENCE_SECONDS * 20)
 
     table, catalog = opened(directory, FaultyFileIO(LocalFileIO(), before=before))
-    return [outcome(one, table, catalog), *results]
+    first = outcome(one, table, catalog)
+    if thread.ident is not None:
+        thread.join(120)
+        assert results, f"{other.name} hangs, or raised what is no error of this engine"
+    return [first, *results]
 
 
 def interleaved(
