@@ -18,7 +18,7 @@ from paimon_assets.engine.fileio.opening import file_io_for, open_file_io, schem
 
 
 class _Answering(MemoryFileSystem):  # type: ignore[misc]  # because fsspec has no types
-    """Raises what an SDK would raise, after or instead of putting."""
+    """Obeys conditions, and raises what an SDK would raise instead of putting a snapshot."""
 
     cachable = False
 
@@ -27,6 +27,8 @@ class _Answering(MemoryFileSystem):  # type: ignore[misc]  # because fsspec has 
         self.error = error
 
     def pipe_file(self, path, value, mode="overwrite", **kwargs):
+        if path.endswith(".tmp"):
+            raise FileExistsError
         raise self.error
 
 
@@ -59,9 +61,14 @@ def test_any_other_answer_to_a_conditional_put_is_unknown_and_shows_no_sdk_text(
         assert "SECRET" not in str(caught.value)
 
 
-def test_a_refused_conditional_put_surely_did_nothing():
-    with pytest.raises(StorageError, match="Not permitted"):
-        ConditionalPut(_Answering(PermissionError("SECRET")))("/t/snapshot-1", b"{}")
+def test_without_permission_nothing_is_published():
+    class Refusing(_Answering):
+        def pipe_file(self, path, value, mode="overwrite", **kwargs):
+            raise self.error
+
+    with pytest.raises(StorageError, match="Not permitted") as caught:
+        ConditionalPut(Refusing(PermissionError("SECRET")))("/t/snapshot-1", b"{}")
+    assert "SECRET" not in str(caught.value)
 
 
 class _Store(MemoryFileSystem):  # type: ignore[misc]  # because fsspec has no types

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from paimon_assets.engine.codec.json.metadata_json import snapshot_to_json
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.ledgers import forget_after
+from paimon_assets.engine.control.publishing import published
 from paimon_assets.engine.errors import CommitUnknownError, NotFoundError, StorageError
 from paimon_assets.engine.fileio.atomic import temporary_name
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
@@ -75,7 +76,7 @@ def rollback_to_tag(store: FileStore, tag: str) -> Rollback:
         path = store.paths.snapshot(snapshot.id)
         revived = not store.file_io.exists(path)
         if revived:
-            store.file_io.publish(path, snapshot_to_json(snapshot))
+            published(store.file_io, path, snapshot_to_json(snapshot))
         found = store.tags.get_or_none(tag)
         if found is None or found.snapshot != snapshot:
             if revived:

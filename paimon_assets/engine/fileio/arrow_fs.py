@@ -10,6 +10,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any, Protocol
+from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.fs as pafs
@@ -32,6 +33,7 @@ from paimon_assets.engine.fileio.atomic import (
 )
 from paimon_assets.engine.fileio.base import FileIOSpec, FileStatus
 
+_S3 = frozenset({"s3", "s3a"})
 _MEMORY_LOCK = threading.Lock()
 _PROVEN: set[Any] = set()
 """Filesystems of fsspec whose store was seen to refuse a put of a name that was taken."""
@@ -39,6 +41,8 @@ _RENAMING_SCHEMES = frozenset({"hdfs", "viewfs"})
 _WHOLE_SCHEMES = CONDITIONAL_PUT_SCHEMES | {"memory"}
 """Where a file appears whole, when it is closed."""
 _MARKER = ".directory"
+_MARK = "paimon-publish"
+"""Metadata key of an object that says which publish made it."""
 _MODIFIED_KEYS = ("mtime", "LastModified", "last_modified", "updated", "created")
 """What fsspec filesystems call the time of the last change."""
 
@@ -56,58 +60,92 @@ class ConditionalPut:
 
     A store that is only compatible may take the condition and ignore it; then of two commits one
     would be lost without a word. So each filesystem of a process is asked once: the second put of a
-    probe must be refused.
+    probe must be refused. Without that proof nothing is published.
+
+    Clients repeat a put whose answer was lost, and then meet their own object. On S3 each object
+    carries a mark of its publish, so that "taken" and no answer at all are settled by a look.
+
+    Args:
+        filesystem: Of fsspec.
+        marks: Whether the storage keeps metadata of objects as S3 does.
     """
 
-    def __init__(self, filesystem: Any) -> None:
+    def __init__(self, filesystem: Any, *, marks: bool = False) -> None:
         self._filesystem = filesystem
+        self._marks = marks
 
     def __call__(self, path: str, data: bytes) -> bool:
-        """Put the object unless there is one; errors other than "taken" leave it open."""
+        """Put the object unless there is one; what the answer leaves open is looked up."""
         self._prove(path)
+        mark = uuid4().hex
         try:
-            self._filesystem.pipe_file(path, data, mode="create")
-        except Exception as error:
-            if is_taken(error):
-                return False
-            if isinstance(error, PermissionError):
-                raise StorageError(f"Not permitted to create '{path}'.", kind="publish") from error
-            raise CommitUnknownError(
-                f"The storage did not tell whether '{path}' was created ({type(error).__name__}).",
-                details={"path": path},
-            ) from error
+            self._put(path, data, mark)
+        except Exception as error:  # noqa: BLE001 - whatever it was, what is there now decides
+            return self._looked_up(path, mark, error)
         return True
 
+    def _put(self, path: str, data: bytes, mark: str) -> None:
+        marked = {"Metadata": {_MARK: mark}} if self._marks else {}
+        self._filesystem.pipe_file(path, data, mode="create", **marked)
+
+    def _looked_up(self, path: str, mark: str, error: Exception) -> bool:
+        """Return whether the object there is ours.
+
+        Raises:
+            CommitUnknownError: That stays open. Not even a refused permission is sure: an earlier
+                try of the same put may have been done.
+        """
+        if not self._marks and is_taken(error):
+            return False
+        if self._marks:
+            with suppress(Exception):
+                try:
+                    found = self._filesystem.metadata(path)
+                except FileNotFoundError:
+                    if is_taken(error):
+                        return False
+                else:
+                    return bool(found.get(_MARK) == mark)
+        raise CommitUnknownError(
+            f"The storage gave no answer whether '{path}' was created ({type(error).__name__}).",
+            details={"path": path},
+        ) from error
+
     def _prove(self, path: str) -> None:
-        """Raise if the store ignores conditions; a store that fails will fail the put as well."""
+        """Raise unless the store was seen to refuse a put of a name that was taken."""
         if self._filesystem in _PROVEN:
             return
         parent, _, name = path.rpartition("/")
         probe = f"{parent}/{temporary_name(name)}"
         try:
-            self._filesystem.pipe_file(probe, b"probe", mode="create")
-        except Exception:  # noqa: BLE001 - the put that matters comes next, and tells
-            return
-        try:
-            self._filesystem.pipe_file(probe, b"probe", mode="create")
-        except Exception as error:
-            if not is_taken(error):
-                raise StorageError(
-                    f"The storage did not tell whether it keeps '{probe}' from being replaced "
-                    f"({type(error).__name__}); nothing was published.",
-                    kind="publish",
-                ) from error
-            _PROVEN.add(self._filesystem)
-        else:
+            # Were the name of the first taken, it would be by its own put, whose answer was lost.
+            refused = self._refused_probe(probe) or self._refused_probe(probe)
+        finally:
+            with suppress(Exception):  # an orphan; it harms nobody
+                self._filesystem.rm_file(probe)
+        if not refused:
             raise UnsupportedFeatureError(
                 f"The storage of '{path}' ignores the condition of a conditional put (If-None-Match"
                 f"), so concurrent commits could be lost. {NEEDS_LOCK}",
                 kind=NO_ATOMIC_PUBLISH,
                 details={"path": path},
             )
-        finally:
-            with suppress(Exception):  # an orphan; it harms nobody
-                self._filesystem.rm_file(probe)
+        _PROVEN.add(self._filesystem)
+
+    def _refused_probe(self, probe: str) -> bool:
+        try:
+            self._filesystem.pipe_file(probe, b"probe", mode="create")
+        except Exception as error:
+            if is_taken(error):
+                return True
+            what = (
+                f"Not permitted to create '{probe}'"
+                if isinstance(error, PermissionError)
+                else f"The storage gave no answer whether it keeps '{probe}' from being replaced "
+                f"({type(error).__name__})"
+            )
+            raise StorageError(f"{what}; nothing was published.", kind="publish") from error
+        return False
 
 
 class RenameNoReplace:
@@ -199,7 +237,7 @@ class ArrowFileIO:
         if scheme == "memory":
             return ProcessLocked(self._backend)
         if scheme in CONDITIONAL_PUT_SCHEMES and self._backend is not None:
-            return ConditionalPut(self._backend)
+            return ConditionalPut(self._backend, marks=scheme in _S3)
         return None
 
     @property
@@ -233,8 +271,12 @@ class ArrowFileIO:
 
     def write_bytes(self, path: str, data: bytes) -> None:
         """Write a whole new file of a fresh name, with its parent directories."""
-        with self.open_output(path) as stream, self._errors(path):
-            stream.write(data)
+        with self._errors(path):
+            if self._backend is not None and self._spec.scheme in _WHOLE_SCHEMES:
+                self._backend.pipe_file(self._inner(path), data)
+                return
+            with self.open_output(path) as stream:  # closing it writes too
+                stream.write(data)
 
     def publish(self, path: str, data: bytes) -> bool:
         """Create a file atomically with its whole content, only if there is none of that name.

@@ -24,6 +24,7 @@ from paimon_assets.engine.control.ledgers import ledgers_named, point_to
 from paimon_assets.engine.control.maintenance.expiry_plan import ExpiryStep, plan_expiry
 from paimon_assets.engine.control.maintenance.retention import Retention, changelogs_live_longer
 from paimon_assets.engine.control.maintenance.watch import Watch
+from paimon_assets.engine.control.publishing import published
 from paimon_assets.engine.control.scan.segment_loads import keep_ids
 from paimon_assets.engine.fileio.owned import delete_owned
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
@@ -160,13 +161,14 @@ def _delete(store: FileStore, steps: list[ExpiryStep], survivor: Snapshot, watch
         if not store.snapshots.is_same(survivor):
             return count
         if keeps_changelogs:
-            store.file_io.publish(store.paths.changelog(number), snapshot_to_json(step.snapshot))
+            data = snapshot_to_json(step.snapshot)
+            published(store.file_io, store.paths.changelog(number), data)
         store.file_io.delete_file(store.paths.snapshot(number))
         if not store.snapshots.is_same(survivor):
             # A rollback undid it, and found this one, which may be all that is left.
             if store.schemas.is_same(store.schema):  # or else the whole table is gone from here
                 path = store.paths.snapshot(number)
-                store.file_io.publish(path, snapshot_to_json(step.snapshot))
+                published(store.file_io, path, snapshot_to_json(step.snapshot))
             return count
         if watch.has_more():
             return count  # the next expiration finds the files that this snapshot leaves

@@ -9,12 +9,11 @@ from collections.abc import Iterable, Sequence
 from paimon_assets.engine.codec.json.metadata_json import schema_from_json, schema_to_json
 from paimon_assets.engine.control.managers.numbered_files import numbered_files
 from paimon_assets.engine.control.managers.snapshot_manager import SnapshotManager
+from paimon_assets.engine.control.publishing import published
 from paimon_assets.engine.errors import (
     AlreadyExistsError,
     CommitConflictError,
-    CommitUnknownError,
     NotFoundError,
-    StorageError,
 )
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.evolution.option_rules import check_options, key_hints
@@ -113,7 +112,7 @@ class SchemaManager:
         check_options(first, {})
         validate_schema(first)
         self._warn_of_slips(first.options)
-        if not self._file_io.publish(self._paths.schema(first.id), schema_to_json(first)):
+        if not self._published(first):
             raise AlreadyExistsError(
                 f"Table '{self._paths.table}' exists already.",
                 kind="table-exists",
@@ -197,17 +196,7 @@ class SchemaManager:
 
     def _published(self, new: TableSchema) -> bool:
         """Publish a schema; whether it is ours that has the id now."""
-        path, data = self._paths.schema(new.id), schema_to_json(new)
-        try:
-            return self._file_io.publish(path, data)
-        except CommitUnknownError:
-            try:
-                stored = self._file_io.read_bytes(path)
-            except (NotFoundError, StorageError):
-                stored = b""
-            if stored == data:
-                return True
-            raise
+        return published(self._file_io, self._paths.schema(new.id), schema_to_json(new))
 
     def _warn_of_slips(self, keys: Iterable[str]) -> None:
         """Keys of others are kept; that one of them was to be one of ours can only be guessed."""

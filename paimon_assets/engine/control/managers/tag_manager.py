@@ -13,6 +13,7 @@ from paimon_assets.engine.control.clock import Clock, SystemClock
 from paimon_assets.engine.control.managers.names import check_file_name, known_file_name
 from paimon_assets.engine.control.managers.numbered_files import prefixed_files
 from paimon_assets.engine.control.managers.snapshot_manager import SnapshotManager
+from paimon_assets.engine.control.publishing import published
 from paimon_assets.engine.errors import AlreadyExistsError, InvalidInputError, NotFoundError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
@@ -51,7 +52,7 @@ class TagManager:
             NotFoundError: The snapshot expired, or was undone, meanwhile; there is no tag.
         """
         tag = self._new(name, snapshot, time_retained)
-        if self._file_io.publish(self._paths.tag(name), tag_to_json(tag)):
+        if published(self._file_io, self._paths.tag(name), tag_to_json(tag)):
             if not self._snapshots.is_same(snapshot):
                 self._file_io.delete_file(self._paths.tag(name))
                 raise self._expired(name, snapshot)
@@ -87,7 +88,7 @@ class TagManager:
         check_file_name("tag", new_name)
         self.get(name)
         data = self._file_io.read_bytes(self._paths.tag(name))
-        if not self._file_io.publish(self._paths.tag(new_name), data):
+        if not published(self._file_io, self._paths.tag(new_name), data):
             raise self._taken(new_name)
         self._file_io.delete_file(self._paths.tag(name))
         return self.get(new_name)

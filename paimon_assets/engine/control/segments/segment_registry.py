@@ -22,6 +22,7 @@ from paimon_assets.engine.codec.json.segment_json import (
     segments_to_json,
 )
 from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.publishing import published
 from paimon_assets.engine.errors import (
     CommitConflictError,
     CommitUnknownError,
@@ -246,7 +247,7 @@ def hold_foreign(
         return None
     name = f"{HOLD_TAG_PREFIX}{_segment_number(foreign[0].file.file_name)}_{snapshot.id}"
     # A tag of this name holds the same snapshot: names carry its id.
-    store.file_io.publish(store.paths.tag(name), snapshot_to_json(snapshot))
+    published(store.file_io, store.paths.tag(name), snapshot_to_json(snapshot))
     return name
 
 

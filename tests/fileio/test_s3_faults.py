@@ -1,0 +1,206 @@
+"""An S3 server that answers with errors, before or after it did what it was asked."""
+
+import pyarrow as pa
+import pytest
+
+from paimon_assets.engine.embedded import EmbeddedExecutor
+from paimon_assets.engine.errors import (
+    AlreadyExistsError,
+    CommitUnknownError,
+    PaimonError,
+    StorageError,
+    UnsupportedFeatureError,
+)
+from paimon_assets.engine.fileio.opening import file_io_for
+from paimon_assets.engine.spec.evolution.schema_change import set_option
+from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets.engine.table.api import open_catalog, open_table
+from tests.testkit.s3_faults import s3_faults
+from tests.testkit.s3_server import BUCKET, s3_server
+
+SCHEMA = Schema.of({"id": "BIGINT"})
+ROWS = pa.table({"id": [1, 2]})
+STATUSES = (403, 409, 500, 503)
+
+
+@pytest.fixture(scope="module")
+def server():
+    """Return the options of a running server."""
+    with s3_server() as options:
+        yield options
+
+
+@pytest.fixture(scope="module")
+def proxied(server):
+    """Return the faults of a proxy, and the options that go through it; its clients never retry."""
+    with pytest.MonkeyPatch.context() as patch, s3_faults(server) as found:
+        patch.setenv("AWS_MAX_ATTEMPTS", "1")
+        yield found
+
+
+@pytest.fixture
+def faults(proxied):
+    yield proxied[0]
+    proxied[0].reset()
+
+
+@pytest.fixture(scope="module")
+def catalog(proxied):
+    """Return a catalog that has one database, through the proxy."""
+    catalog = open_catalog(f"s3://{BUCKET}/faults", proxied[1])
+    catalog.create_database("db")
+    return catalog
+
+
+@pytest.fixture
+def table(catalog, faults):
+    table = catalog.create_table("db.t", SCHEMA)
+    _write(table)
+    yield table
+    faults.reset()
+    catalog.drop_table("db.t")
+    catalog.drop_table("db.new", ignore_if_missing=True)
+
+
+def _write(table):
+    return table.new_write_builder().write(ROWS, EmbeddedExecutor())
+
+
+def _files(table, folder):
+    return [status.name for status in table.file_io.list_directory(f"{table.path}/{folder}")]
+
+
+@pytest.mark.parametrize(("status", "after"), [(403, False), (409, False), (500, True)])
+def test_a_commit_whose_hint_is_refused_stands(table, faults, status, after):
+    faults.plan("PUT", "*/snapshot/LATEST", status, after=after)
+    _write(table)
+    assert faults.fired
+    assert table.new_read_builder().to_arrow().num_rows == 4
+
+
+@pytest.mark.parametrize(
+    ("name", "status"), [("*/manifest/manifest-*", 403), ("*/bucket-0/data-*", 500)]
+)
+def test_a_file_that_is_refused_is_typed_and_leaves_nothing(table, faults, name, status):
+    before = _files(table, "bucket-0"), _files(table, "manifest")
+    faults.plan("PUT", name, status)
+    with pytest.raises(StorageError):
+        _write(table)
+    assert faults.fired
+    assert (_files(table, "bucket-0"), _files(table, "manifest")) == before
+
+
+def _commit(catalog, table):
+    _write(table)
+    assert table.new_read_builder().to_arrow().num_rows == 4
+
+
+def _create_table(catalog, table):
+    catalog.create_table("db.new", SCHEMA)
+
+
+def _alter(catalog, table):
+    catalog.alter_table("db.t", [set_option("snapshot.num-retained.max", "30")])
+
+
+def _create_tag(catalog, table):
+    table.create_tag("tag")
+
+
+def _rename_tag(catalog, table):
+    table.create_tag("old")
+    table.tags.rename("old", "new")
+
+
+PUBLISHES = {
+    "commit": (_commit, "*/snapshot/snapshot-2"),
+    "create_table": (_create_table, "*/new/schema/schema-0"),
+    "alter": (_alter, "*/schema/schema-1"),
+    "create tag": (_create_tag, "*/tag/tag-tag"),
+    "rename tag": (_rename_tag, "*/tag/tag-new"),
+}
+
+
+@pytest.mark.parametrize("status", [403, 500])
+@pytest.mark.parametrize("what", PUBLISHES)
+def test_a_publish_whose_answer_is_lost_is_looked_up(catalog, table, faults, what, status):
+    do, name = PUBLISHES[what]
+    faults.plan("PUT", name, status, after=True)
+    do(catalog, table)
+    assert faults.fired
+
+
+def test_a_client_that_repeats_a_publish_knows_its_own_file(server, monkeypatch):
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "2")
+    with s3_faults(server) as (faults, through):
+        catalog = open_catalog(f"s3://{BUCKET}/repeated", through)
+        catalog.create_database("db")
+        table = catalog.create_table("db.t", SCHEMA)
+        _write(table)
+        for do, name in PUBLISHES.values():
+            faults.plan("PUT", name, 500, after=True)
+            do(catalog, table)
+            assert faults.fired
+            faults.reset()
+
+
+@pytest.mark.parametrize("what", PUBLISHES)
+def test_a_publish_that_was_not_done_is_typed_and_can_be_done_again(catalog, table, faults, what):
+    do, name = PUBLISHES[what]
+    faults.plan("PUT", name, 503)
+    try:
+        do(catalog, table)
+    except CommitUnknownError:
+        if what == "rename tag":
+            table.tags.rename("old", "new")
+        else:
+            do(catalog, table)
+    assert faults.fired
+
+
+def test_what_others_made_is_not_taken_for_ones_own(catalog, table, faults):
+    table.create_tag("tag")
+    faults.plan("PUT", "*/tag/tag-tag", 500, after=True)
+    with pytest.raises(AlreadyExistsError):
+        table.create_tag("tag")
+    assert faults.fired
+
+
+def test_without_a_proof_that_conditions_are_obeyed_nothing_is_published(server, monkeypatch):
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
+    path = f"s3://{BUCKET}/unproven/snapshot-1"
+    with s3_faults(server) as (faults, through):
+        faults.ignores_conditions = True
+        file_io = file_io_for(path, through)
+        for status in STATUSES:
+            faults.plan("PUT", "*/.snapshot-1.*", status)
+            with pytest.raises(StorageError, match="nothing was published"):
+                file_io.publish(path, b"first")
+        with pytest.raises(UnsupportedFeatureError):
+            file_io.publish(path, b"second")
+        assert not file_io.exists(path)
+
+
+@pytest.mark.hunt
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+def test_whatever_request_of_a_write_fails_repeating_it_adds_its_rows_once(
+    catalog, table, faults, proxied, after
+):
+    write = (
+        open_table(table.path, proxied[1])
+        .new_write_builder()
+        .with_commit_user("me")
+        .with_commit_identifier
+    )
+    for number in range(100):
+        faults.fired.clear()
+        faults.plan("*", "*", STATUSES[number % 4], after=after, skip=number)
+        try:
+            write(number).write(ROWS, EmbeddedExecutor())
+        except PaimonError:
+            write(number).write(ROWS, EmbeddedExecutor())
+        faults.plans.clear()
+        assert table.new_read_builder().to_arrow().num_rows == 2 * (number + 2)
+        if not faults.fired:
+            break
+    assert 10 < number < 99

@@ -1,0 +1,165 @@
+"""S3Faults: a proxy before an S3 server that answers some requests itself.
+
+with s3_faults(options) as (faults, through):
+    faults.plan("PUT", "*/snapshot/LATEST", 403)
+    ...                                    # uses the options `through`
+    assert faults.fired
+"""
+
+import contextlib
+import http.client
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatch
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+_CODES = {
+    403: "AccessDenied",
+    409: "ConditionalRequestConflict",
+    500: "InternalError",
+    503: "ServiceUnavailable",
+}
+_OF_ONE_HOP = frozenset({"connection", "transfer-encoding", "keep-alive", "date", "server"})
+
+
+@dataclass(slots=True, kw_only=True)
+class _Plan:
+    method: str
+    path: str
+    status: int
+    after: bool
+    skip: int
+    left: int
+
+    def matches(self, method: str, path: str) -> bool:
+        found = self.left > 0 and fnmatch(method, self.method) and fnmatch(path, self.path)
+        self.skip -= found
+        return found and self.skip < 0
+
+
+@dataclass(slots=True, kw_only=True)
+class S3Faults:
+    """What goes wrong, and what went."""
+
+    plans: list[_Plan] = field(default_factory=list)
+    fired: list[tuple[str, str]] = field(default_factory=list)
+    """(method, path) of every request that was answered with a fault."""
+    ignores_conditions: bool = False
+    """Whether `If-None-Match` is dropped, as stores do that do not know it."""
+
+    def plan(
+        self, method: str, path: str, status: int, *, after: bool = False, skip: int = 0
+    ) -> None:
+        """Answer the next request to a path of a pattern with a status.
+
+        Args:
+            method: Of HTTP; a pattern.
+            path: Pattern of `/bucket/key`.
+            status: What is answered.
+            after: Whether the request is passed on first; its own answer is lost.
+            skip: How many requests before it are answered as they should be.
+        """
+        self.plans.append(
+            _Plan(method=method, path=path, status=status, after=after, skip=skip, left=1)
+        )
+
+    def reset(self) -> None:
+        """Forget what was planned and what happened."""
+        self.plans.clear()
+        self.fired.clear()
+
+    def take(self, method: str, path: str) -> _Plan | None:
+        """Return the fault of a request, and count it."""
+        found = next((plan for plan in self.plans if plan.matches(method, path)), None)
+        if found is not None:
+            found.left -= 1
+            self.fired.append((method, path))
+        return found
+
+
+@contextlib.contextmanager
+def s3_faults(options: Mapping[str, str]) -> Iterator[tuple[S3Faults, dict[str, str]]]:
+    """Run a proxy; yield its faults and the options that go through it."""
+    faults = S3Faults()
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(faults, options["s3.endpoint"]))
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        port = server.server_address[1]
+        yield faults, {**options, "s3.endpoint": f"http://127.0.0.1:{port}"}
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def _handler(faults: S3Faults, endpoint: str) -> type[BaseHTTPRequestHandler]:
+    authority = urlsplit(endpoint).netloc
+
+    class Handler(BaseHTTPRequestHandler):
+        """One connection; every request is passed on with a connection of its own."""
+
+        protocol_version = "HTTP/1.1"
+
+        def answer(self) -> None:
+            body = self._body()
+            plan = faults.take(self.command, unquote(urlsplit(self.path).path))
+            if plan is None or plan.after:
+                status, headers, answered = self._passed_on(body)
+            if plan is not None:
+                code = _CODES[plan.status]
+                text = f"<Error><Code>{code}</Code><Message>injected</Message></Error>".encode()
+                status, headers = plan.status, [("Content-Length", str(len(text)))]
+                answered = b"" if self.command == "HEAD" else text
+            self.send_response_only(status)
+            for name, value in headers:
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(answered)
+
+        def _body(self) -> bytes:
+            length = self.headers.get("Content-Length")
+            if length is not None:
+                return self.rfile.read(int(length))
+            body = b""
+            if self.headers.get("Transfer-Encoding", "").lower() == "chunked":
+                while size := int(self.rfile.readline().split(b";")[0], 16):
+                    body += self.rfile.read(size)
+                    self.rfile.readline()
+                while self.rfile.readline().strip():
+                    pass
+            return body
+
+        def _passed_on(self, body: bytes) -> tuple[int, list[tuple[str, str]], bytes]:
+            dropped = {"connection", "transfer-encoding", "content-length", "expect"}
+            if faults.ignores_conditions:
+                dropped.add("if-none-match")
+            headers = {k: v for k, v in self.headers.items() if k.lower() not in dropped}
+            connection = http.client.HTTPConnection(authority, timeout=60)
+            try:
+                headers["Content-Length"] = str(len(body))
+                connection.request(self.command, self.path, body, headers)
+                response = connection.getresponse()
+                answered = response.read()
+                kept = [
+                    (name, value)
+                    for name, value in response.getheaders()
+                    if name.lower() not in _OF_ONE_HOP | {"content-length"}
+                ]
+                length = response.getheader("Content-Length") or str(len(answered))
+                if self.command != "HEAD":
+                    length = str(len(answered))
+                return response.status, [*kept, ("Content-Length", length)], answered
+            finally:
+                connection.close()
+
+        do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = answer  # noqa: N815 - names of http.server
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Say nothing."""
+
+    return Handler
