@@ -2,7 +2,9 @@
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
+from paimon_assets.engine.data.merge import sort_merge
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import open_catalog
@@ -44,3 +46,67 @@ def test_a_bucket_three_times_the_limit_is_merged_below_the_limit(tmp_path):
         found |= dict(zip(batch["id"].to_pylist(), batch["run"].to_pylist(), strict=True))
     assert found == newest
     assert held < LIMIT_BYTES
+
+
+LONG_RUNS, LONG_ROWS, LONG_BYTES = 8, 200, 50_000
+
+
+def _long_rows(run: int) -> pa.Table:
+    noise = np.random.default_rng(run)
+    letters = noise.integers(97, 123, LONG_ROWS * LONG_BYTES, dtype=np.uint8).tobytes().decode()
+    texts = [letters[start : start + LONG_BYTES] for start in range(0, len(letters), LONG_BYTES)]
+    return pa.table({"id": range(run, LONG_ROWS + run), "text": texts})
+
+
+def _long_table(path, file_format="parquet"):
+    catalog = open_catalog(str(path))
+    catalog.create_database("db")
+    schema = Schema.of(
+        {"id": "BIGINT", "text": "STRING"},
+        primary_keys=["id"],
+        options={"bucket": "1", "read.batch-memory": "4 mb", "file.format": file_format},
+    )
+    table = catalog.create_table("db.t", schema)
+    for run in range(LONG_RUNS):
+        table.new_write_builder().write(_long_rows(run), EmbeddedExecutor())
+    return table
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "avro"])
+def test_batches_of_long_values_are_bounded_in_bytes(tmp_path, file_format):
+    table = _long_table(tmp_path, file_format)
+    decoded = LONG_RUNS * LONG_ROWS * LONG_BYTES
+    before, held, rows = pa.total_allocated_bytes(), 0, 0
+    for batch in table.new_read_builder().to_reader(EmbeddedExecutor(threads=1)):
+        held = max(held, pa.total_allocated_bytes() - before)
+        rows += batch.num_rows
+    assert rows == LONG_ROWS + LONG_RUNS - 1
+    assert held < decoded / 3
+
+
+def test_long_values_that_a_dictionary_holds_once_are_bounded_in_bytes(tmp_path):
+    catalog = open_catalog(str(tmp_path))
+    catalog.create_database("db")
+    options = {"read.batch-memory": "4 mb"}
+    schema = Schema.of({"id": "BIGINT", "text": "STRING"}, options=options)
+    table = catalog.create_table("db.t", schema)
+    long = pa.array(["x" * LONG_BYTES]).dictionary_encode()
+    texts = pa.DictionaryArray.from_arrays(np.zeros(4000, np.int32), long.dictionary)
+    rows = pa.table({"id": range(4000), "text": texts.dictionary_decode()})
+    table.new_write_builder().write(rows, EmbeddedExecutor())
+    del rows
+    before, held, count = pa.total_allocated_bytes(), 0, 0
+    for batch in table.new_read_builder().to_reader(EmbeddedExecutor(threads=1)):
+        held = max(held, pa.total_allocated_bytes() - before)
+        count += batch.num_rows
+    assert count == 4000
+    assert held < 4000 * LONG_BYTES / 3
+
+
+def test_a_round_that_offsets_do_not_reach_is_merged(tmp_path, monkeypatch):
+    table = _long_table(tmp_path)
+    expected = table.new_read_builder().to_arrow()
+    monkeypatch.setattr(sort_merge, "_OFFSETS_REACH", 100_000)
+    assert table.new_read_builder().to_arrow().equals(expected)
+    table.new_compaction_builder().with_strategy("full").run(EmbeddedExecutor())
+    assert table.new_read_builder().to_arrow().sort_by("id").equals(expected.sort_by("id"))

@@ -225,8 +225,8 @@ class Container:
         with _naming(self._path):
             return sum(self._blocks.counts())
 
-    def blocks(self, names: Sequence[str]) -> Iterator[Sequence[Record]]:
-        """Yield the records of each block, with some of their fields.
+    def blocks(self, names: Sequence[str]) -> Iterator[tuple[Sequence[Record], int]]:
+        """Yield the records of each block, with some of their fields, and its bytes.
 
         Args:
             names: Fields to decode; the others are skipped.
@@ -237,7 +237,7 @@ class Container:
         wanted = self._projected(names)
         with _naming(self._path):
             for count, payload in self._blocks.payloads():
-                yield _decode_block(self._writer, wanted, count, payload)
+                yield _decode_block(self._writer, wanted, count, payload), len(payload)
 
     def _projected(self, names: Sequence[str]) -> RecordSchema | None:
         fields = [field for field in self.schema["fields"] if field["name"] in names]

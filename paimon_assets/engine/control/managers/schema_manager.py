@@ -13,7 +13,9 @@ from paimon_assets.engine.control.publishing import published
 from paimon_assets.engine.errors import (
     AlreadyExistsError,
     CommitConflictError,
+    CommitUnknownError,
     NotFoundError,
+    StorageError,
 )
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.evolution.option_rules import check_options, key_hints

@@ -30,6 +30,7 @@ from paimon_assets.engine.data.merge.records import (
 from paimon_assets.engine.data.merge.sort_merge import (
     FILE_LEVEL,
     MergePlan,
+    as_read,
     counting_order,
     joined,
     numbers,
@@ -82,7 +83,7 @@ class RangeMerge:
             found = self.lookup.find(section, above)
             return self._merged(found.slices, found.by_key, found, threads)
         if len(section) == 1 and self.changelog is None:
-            rows = _as_read(section, self.plan)
+            rows = _whole(section, self.plan)
             return lambda: MergedRange(rows=self._written(rows))
         by_key = counting_order(section, self.plan)
         found_before = None if self.changelog is None else self._from_top(section, by_key)
@@ -119,7 +120,7 @@ class RangeMerge:
         names = self.plan.columns
         place = None if found is None else found.found
         if not len(by_key.order):
-            rows = _as_read([rows.slice(0, 0) for rows in slices], self.plan)
+            rows = _whole([rows.slice(0, 0) for rows in slices], self.plan)
             return lambda: MergedRange(rows=rows, found=place)
         kinds = numbers(slices, VALUE_KIND.name)
         keeps = self.changelog is not None or not self.drops_deletes
@@ -161,12 +162,12 @@ def _results(waiting: Sequence[Work[Any]]) -> list[Any]:
 
 
 def _column(merged: MergedRows, slices: Sequence[pa.RecordBatch], name: str) -> Any:
-    return merged.column(name, joined(slices, name))
+    return as_read(merged.column(name, joined(slices, name)), slices, name)
 
 
-def _as_read(slices: Sequence[pa.RecordBatch], plan: MergePlan) -> RecordRows:
+def _whole(slices: Sequence[pa.RecordBatch], plan: MergePlan) -> RecordRows:
     return RecordRows(
-        columns=tuple(joined(slices, name) for name in plan.columns),
+        columns=tuple(as_read(joined(slices, name), slices, name) for name in plan.columns),
         numbers=numbers(slices, SEQUENCE_NUMBER.name),
         kinds=numbers(slices, VALUE_KIND.name),
     )

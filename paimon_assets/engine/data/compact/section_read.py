@@ -74,6 +74,7 @@ class RecordRead:
             predicate=self.predicate,
             batch_rows=min(schema.typed_options.get(READ_BATCH_SIZE), batch_rows),
             threads=self.threads,
+            runs=self.runs,
         )
 
     @cached_property

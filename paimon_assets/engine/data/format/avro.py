@@ -29,6 +29,7 @@ from paimon_assets.engine.codec.avro.avro import (
 from paimon_assets.engine.data.format.avro_encoding import encoded_rows
 from paimon_assets.engine.data.format.avro_types import avro_record, shape_of
 from paimon_assets.engine.data.format.base import (
+    BATCH_BYTES,
     FileFormat,
     FileToRead,
     FileToWrite,
@@ -65,7 +66,12 @@ class AvroReader(FormatReader):
         return pa.schema(list(self._shape.meant))
 
     def batches(
-        self, columns: Sequence[str], *, predicate: Predicate | None, batch_rows: int
+        self,
+        columns: Sequence[str],
+        *,
+        predicate: Predicate | None,
+        batch_rows: int,
+        batch_bytes: int = BATCH_BYTES,
     ) -> Iterator[pa.RecordBatch]:
         """Decode some columns; see `FormatReader`. Nothing is pruned: Avro has no statistics."""
         names = [field.name for field in self._shape.meant]
@@ -74,12 +80,17 @@ class AvroReader(FormatReader):
         positions = [names.index(name) for name in decoded]
         stored = pa.struct([self._shape.stored.field(position) for position in positions])
         waiting: list[Any] = []
+        waiting_bytes = 0
         with named_errors(self._path, self.title):
-            for records in self._container.blocks(decoded):
+            for records, block_bytes in self._container.blocks(decoded):
                 waiting.extend(records)
-                while len(waiting) >= batch_rows:
-                    yield self._batch(waiting[:batch_rows], stored, positions).select(list(columns))
-                    waiting = waiting[batch_rows:]
+                waiting_bytes += block_bytes
+                while waiting and (len(waiting) >= batch_rows or waiting_bytes >= batch_bytes):
+                    step = max(1, len(waiting) * batch_bytes // max(1, waiting_bytes))
+                    taken = waiting[: min(batch_rows, step)]
+                    yield self._batch(taken, stored, positions).select(list(columns))
+                    waiting_bytes -= waiting_bytes * len(taken) // len(waiting)
+                    waiting = waiting[len(taken) :]
             if waiting:
                 yield self._batch(waiting, stored, positions).select(list(columns))
 

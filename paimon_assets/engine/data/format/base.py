@@ -5,7 +5,7 @@ Source: `org.apache.paimon.format.FileFormat`.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
@@ -17,6 +17,24 @@ from paimon_assets.engine.spec.options.all_options import Options
 from paimon_assets.engine.spec.predicate.predicate import Predicate
 from paimon_assets.engine.spec.predicate.prune import UNKNOWN, Bounds
 from paimon_assets.engine.spec.types.data_types import DataField, DataType, TypeRoot
+
+BATCH_BYTES = 128 * 1024 * 1024
+"""Of a batch of several rows, if nobody says otherwise."""
+
+
+def short_batches(
+    batches: Iterable[pa.RecordBatch], batch_rows: int, batch_bytes: int
+) -> Iterator[pa.RecordBatch]:
+    """Cut batches to a number of rows and to about a number of bytes; views of what was decoded."""
+    for batch in batches:
+        step = batch_rows
+        if batch.nbytes > batch_bytes:
+            step = max(1, min(step, batch.num_rows * batch_bytes // batch.nbytes))
+        if batch.num_rows <= step:
+            yield batch
+            continue
+        for start in range(0, batch.num_rows, step):
+            yield batch.slice(start, step)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +78,12 @@ class FormatReader(ABC):
 
     @abstractmethod
     def batches(
-        self, columns: Sequence[str], *, predicate: Predicate | None, batch_rows: int
+        self,
+        columns: Sequence[str],
+        *,
+        predicate: Predicate | None,
+        batch_rows: int,
+        batch_bytes: int = BATCH_BYTES,
     ) -> Iterator[pa.RecordBatch]:
         """Decode some columns, in the order asked for; rows in file order.
 
@@ -69,6 +92,7 @@ class FormatReader(ABC):
             predicate: Bound, on the file's column names. Stretches of the file in which no row can
                 pass are left out; the rows that remain are not filtered.
             batch_rows: Upper limit of rows a batch.
+            batch_bytes: About the largest size of a batch of several rows.
 
         Raises:
             FormatError: The bytes are damaged; names the file.

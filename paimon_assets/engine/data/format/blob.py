@@ -18,7 +18,7 @@ from typing import NoReturn
 
 import pyarrow as pa
 
-from paimon_assets.engine.data.format.base import FileFormat, FileToRead, FormatReader
+from paimon_assets.engine.data.format.base import BATCH_BYTES, FileFormat, FileToRead, FormatReader
 from paimon_assets.engine.data.format.named_errors import named_errors
 from paimon_assets.engine.errors import FormatError, UnsupportedFeatureError
 from paimon_assets.engine.spec.predicate.predicate import Predicate
@@ -50,6 +50,7 @@ class BlobReader(FormatReader):
         *,
         predicate: Predicate | None,
         batch_rows: int,
+        batch_bytes: int = BATCH_BYTES,
     ) -> Iterator[pa.RecordBatch]:
         """Read values, in file order; see `FormatReader`. Nothing is pruned by `predicate`.
 
@@ -58,7 +59,7 @@ class BlobReader(FormatReader):
         """
         start = 0
         while start < len(self._lengths):
-            stop = self._batch_end(start, batch_rows)
+            stop = self._batch_end(start, batch_rows, min(batch_bytes, _BATCH_BYTES))
             with named_errors(self._path, self.title):
                 values = self._read(start, stop) if columns else [None] * (stop - start)
             rows = pa.record_batch([pa.array(values, pa.large_binary())], schema=self.schema)
@@ -69,8 +70,8 @@ class BlobReader(FormatReader):
         """Return all rows; see `FormatReader`."""
         return [(0, len(self._lengths))]
 
-    def _batch_end(self, start: int, batch_rows: int) -> int:
-        stop, limit = start + 1, self._offsets[start] + _BATCH_BYTES
+    def _batch_end(self, start: int, batch_rows: int, batch_bytes: int) -> int:
+        stop, limit = start + 1, self._offsets[start] + batch_bytes
         last = min(start + batch_rows, len(self._lengths))
         while stop < last and self._offsets[stop + 1] <= limit:
             stop += 1

@@ -21,11 +21,13 @@ from paimon_assets.engine.codec.arrow.arrow_values import UNIT_NANOS
 from paimon_assets.engine.codec.arrow.numpy_columns import to_numpy
 from paimon_assets.engine.codec.orc_footer import read_orc_footer
 from paimon_assets.engine.data.format.base import (
+    BATCH_BYTES,
     FileFormat,
     FileToRead,
     FileToWrite,
     FormatReader,
     FormatWriter,
+    short_batches,
 )
 from paimon_assets.engine.data.format.named_errors import named_errors, with_names_read
 from paimon_assets.engine.errors import FormatError, InvalidInputError
@@ -56,6 +58,7 @@ class OrcReader(FormatReader):
         *,
         predicate: Predicate | None,
         batch_rows: int,
+        batch_bytes: int = BATCH_BYTES,
     ) -> Iterator[pa.RecordBatch]:
         """Decode some columns, stripe by stripe. See `FormatReader`.
 
@@ -67,8 +70,7 @@ class OrcReader(FormatReader):
         with named_errors(self._path, self.title):
             for stripe in range(self._file.nstripes):
                 rows = self._file.read_stripe(stripe, columns=positions).select(names)
-                for start in range(0, rows.num_rows, batch_rows):
-                    yield rows.slice(start, batch_rows)
+                yield from short_batches([rows], batch_rows, batch_bytes)
 
     def row_ranges(self, predicate: Predicate | None) -> Sequence[tuple[int, int]]:
         """Return all rows; see `FormatReader`."""

@@ -17,11 +17,13 @@ import pyarrow.parquet as pq
 
 from paimon_assets.engine.codec.arrow.arrow_values import UNIT_NANOS
 from paimon_assets.engine.data.format.base import (
+    BATCH_BYTES,
     FileFormat,
     FileToRead,
     FileToWrite,
     FormatReader,
     FormatWriter,
+    short_batches,
 )
 from paimon_assets.engine.data.format.dictionary_choice import dictionary_columns
 from paimon_assets.engine.data.format.named_errors import named_errors, with_names_read
@@ -44,6 +46,13 @@ _READING: dict[str, Any] = {"pre_buffer": False, "page_checksum_verification": T
 _WHOLE_GROUP_BYTES = 16 * 1024 * 1024
 _PIECE_BYTES = 2 * 1024 * 1024
 """The bytes of one column in a piece."""
+_LEAST_PIECE_BYTES = 64 * 1024
+_GROWTH = 8
+"""How many times as many rows a next batch may have."""
+_GUESSED_GROUPS = 4
+"""Row groups whose footers say how wide rows are."""
+_LONG_VALUE = 128 * 1024
+"""Bytes of a value of which a dictionary may hold some, and statistics none."""
 _ROWS_FOR_THREADS = 8192
 """A file of fewer rows is decoded before threads have taken up its columns."""
 
@@ -60,29 +69,38 @@ class ParquetReader(FormatReader):
         return schema
 
     def batches(
-        self, columns: Sequence[str], *, predicate: Predicate | None, batch_rows: int
+        self,
+        columns: Sequence[str],
+        *,
+        predicate: Predicate | None,
+        batch_rows: int,
+        batch_bytes: int = BATCH_BYTES,
     ) -> Iterator[pa.RecordBatch]:
         """Decode some columns of the row groups in which a row may pass; see `FormatReader`.
 
-        Columns are decoded in parallel by pyarrow's threads.
+        Columns are decoded in parallel by pyarrow's threads. How many rows are decoded at once
+        follows what rows took so far; what the first take is guessed from the footer.
         """
         groups = self.matching_row_groups(predicate)
         if not groups:
             return
         names = list(columns)
+        if batch_bytes < _WHOLE_GROUP_BYTES:
+            self._file = _opened(self._source, self._file.metadata, whole_bytes=batch_bytes)
         with named_errors(self._path, self.title):
-            for batch in self._decoded(names, groups, batch_rows):
+            for batch in self._decoded(names, groups, batch_rows, batch_bytes):
                 yield batch if batch.schema.names == names else batch.select(names)
 
     def _decoded(
-        self, names: list[str], groups: list[int], batch_rows: int
+        self, names: list[str], groups: list[int], batch_rows: int, batch_bytes: int
     ) -> Iterator[pa.RecordBatch]:
         """Decode columns; INT96 as nanoseconds, coarse ones as microseconds: they reach further."""
         coarse = [name for name in names if name in self._coarse]
         fine = [name for name in names if name not in self._coarse]
         if not coarse:
-            yield from _batches(self._file, fine, groups, batch_rows)
+            yield from self._sized_batches(fine, groups, batch_rows, batch_bytes)
             return
+        batch_rows = min(batch_rows, self._first_rows(names, groups, batch_bytes))
         micros = pq.ParquetFile(self._source, **_READING, coerce_int96_timestamp_unit="us")
         parts = [_batches(micros, coarse, groups, batch_rows)]
         if fine:
@@ -91,6 +109,34 @@ class ParquetReader(FormatReader):
             arrays = [column for batch in batches for column in batch.columns]
             fields = [field for batch in batches for field in batch.schema]
             yield pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+
+    def _sized_batches(
+        self, names: list[str], groups: list[int], batch_rows: int, batch_bytes: int
+    ) -> Iterator[pa.RecordBatch]:
+        first = min(batch_rows, self._first_rows(names, groups, batch_bytes))
+        rows = first
+        for batch in _batches(self._file, names, groups, first):
+            row_bytes = max(1, batch.nbytes // max(1, batch.num_rows))
+            wanted = max(1, min(batch_rows, batch_bytes // row_bytes, _GROWTH * rows))
+            if wanted != rows:
+                # The reader asks for the size again before each batch.
+                self._file.reader.set_batch_size(wanted)
+                rows = wanted
+            yield from short_batches([batch], batch_rows, batch_bytes)
+
+    def _first_rows(self, names: list[str], groups: list[int], batch_bytes: int) -> int:
+        """Guess how many rows take so many bytes; few where values may hide in a dictionary."""
+        wanted, metadata, widest = set(names), self._file.metadata, 1
+        for group in groups[:_GUESSED_GROUPS]:
+            row_group = metadata.row_group(group)
+            leaves = (row_group.column(number) for number in range(row_group.num_columns))
+            chunks = [leaf for leaf in leaves if leaf.path_in_schema.partition(".")[0] in wanted]
+            taken = sum(chunk.total_uncompressed_size for chunk in chunks)
+            widest = max(
+                widest,
+                taken // max(1, row_group.num_rows) + sum(_hidden_bytes(chunk) for chunk in chunks),
+            )
+        return max(1, batch_bytes // widest)
 
     def matching_row_groups(self, predicate: Predicate | None) -> list[int]:
         """Return the row groups whose statistics do not rule out every row."""
@@ -146,26 +192,41 @@ class ParquetReader(FormatReader):
         return {name: paths[name] for name in names if name in paths}
 
 
-def _opened(source: pa.NativeFile) -> pq.ParquetFile:
+def _opened(
+    source: pa.NativeFile, metadata: Any = None, *, whole_bytes: int = _WHOLE_GROUP_BYTES
+) -> pq.ParquetFile:
     """Open a file; columns of large row groups are read piece by piece, those of small ones whole.
 
     A merge holds the columns it reads of one row group of each run.
     """
-    file = pq.ParquetFile(source, **_READING)
+    file = pq.ParquetFile(source, metadata=metadata, **_READING)
     metadata = file.metadata
     largest = max(
         (_stored_bytes(metadata.row_group(group)) for group in range(metadata.num_row_groups)),
         default=0,
     )
-    if largest <= _WHOLE_GROUP_BYTES:
+    if largest <= whole_bytes:
         return file
-    return pq.ParquetFile(source, metadata=metadata, buffer_size=_PIECE_BYTES, **_READING)
+    piece = max(_LEAST_PIECE_BYTES, min(_PIECE_BYTES, whole_bytes))
+    return pq.ParquetFile(source, metadata=metadata, buffer_size=piece, **_READING)
 
 
 def _stored_bytes(row_group: Any) -> int:
     return sum(
         row_group.column(number).total_compressed_size for number in range(row_group.num_columns)
     )
+
+
+def _hidden_bytes(chunk: Any) -> int:
+    """Return how long one value of a column may be that is stored once for many rows."""
+    if chunk.physical_type != "BYTE_ARRAY" or not chunk.has_dictionary_page:
+        return 0
+    statistics = chunk.statistics
+    if statistics is not None and statistics.has_min_max:
+        return max(len(statistics.min_raw), len(statistics.max_raw))
+    if statistics is not None and statistics.null_count == chunk.num_values:
+        return 0
+    return min(_LONG_VALUE, int(chunk.total_uncompressed_size))
 
 
 def _batches(

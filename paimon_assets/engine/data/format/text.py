@@ -7,7 +7,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_assets.engine.data.format.base import FileFormat, FileToRead, FormatReader
+from paimon_assets.engine.data.format.base import (
+    BATCH_BYTES,
+    FileFormat,
+    FileToRead,
+    FormatReader,
+    short_batches,
+)
 from paimon_assets.engine.data.format.named_errors import named_errors
 from paimon_assets.engine.errors import FormatError
 from paimon_assets.engine.fileio.base import FileIO
@@ -33,14 +39,19 @@ class CountedRows(FormatReader):
         """Parse some columns, or any one if none is named."""
 
     def batches(
-        self, columns: Sequence[str], *, predicate: Predicate | None, batch_rows: int
+        self,
+        columns: Sequence[str],
+        *,
+        predicate: Predicate | None,
+        batch_rows: int,
+        batch_bytes: int = BATCH_BYTES,
     ) -> Iterator[pa.RecordBatch]:
         """Decode some columns; see `FormatReader`. Nothing is pruned: texts have no statistics."""
         with named_errors(self._path, self.title):
             try:
-                for batch in self._decoded(columns, batch_rows):
-                    for start in range(0, batch.num_rows, batch_rows):
-                        yield batch.slice(start, batch_rows).select(list(columns))
+                decoded = self._decoded(columns, batch_rows)
+                for batch in short_batches(decoded, batch_rows, batch_bytes):
+                    yield batch.select(list(columns))
             except (UnicodeDecodeError, KeyError) as error:
                 raise FormatError(
                     f"Data file '{self._path}' is not readable as {self.title}: {error}",

@@ -35,6 +35,9 @@ FILE_RANK = "_FILE_RANK"
 FILE_LEVEL = "_FILE_LEVEL"
 """Column of the level of a row's file, where levels above 0 hold whole rows."""
 
+_WIDE = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}
+_OFFSETS_REACH = 2**31 - 1
+"""Bytes of values that 32-bit offsets reach."""
 _FEW_RUNS = 16
 """Of more runs each holds a batch more, so that many small ones are not cut off one by one."""
 
@@ -170,7 +173,7 @@ def _kinds_of(merged: MergedRows) -> pa.Array[Any]:
 
 
 def _column(merged: MergedRows, slices: Sequence[pa.RecordBatch], name: str) -> pa.Array[Any]:
-    return merged.column(name, joined(slices, name))
+    return as_read(merged.column(name, joined(slices, name)), slices, name)
 
 
 def _kinds(slices: Sequence[pa.RecordBatch], plan: MergePlan) -> npt.NDArray[np.int8] | None:
@@ -220,8 +223,18 @@ def record_order(slices: Sequence[pa.RecordBatch], plan: MergePlan) -> KeyOrder:
 
 
 def joined(slices: Sequence[pa.RecordBatch], name: str) -> pa.Array[Any]:
-    """Return one column of the rows of a range."""
-    return pa.concat_arrays([rows.column(name) for rows in slices])
+    """Return one column of the rows of a range; with large offsets where others do not reach."""
+    columns = [rows.column(name) for rows in slices]
+    wide = _WIDE.get(columns[0].type)
+    if wide is not None and sum(column.nbytes for column in columns) > _OFFSETS_REACH:
+        columns = [column.cast(wide) for column in columns]
+    return pa.concat_arrays(columns)
+
+
+def as_read(column: pa.Array[Any], slices: Sequence[pa.RecordBatch], name: str) -> pa.Array[Any]:
+    """Return a merged column in the type it was read in."""
+    read = slices[0].column(name).type
+    return column.cast(read) if _WIDE.get(read) == column.type else column
 
 
 def numbers(slices: Sequence[pa.RecordBatch], name: str) -> npt.NDArray[Any]:

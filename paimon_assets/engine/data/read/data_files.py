@@ -31,6 +31,7 @@ from paimon_assets.engine.errors import UnsupportedFeatureError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 from paimon_assets.engine.spec.metadata.row_ranges import BLOB_FORMAT
+from paimon_assets.engine.spec.options.all_options import READ_BATCH_MEMORY
 from paimon_assets.engine.spec.options.file_options import FILE_INDEX_READ_ENABLED
 from paimon_assets.engine.spec.predicate.predicate import Predicate
 from paimon_assets.engine.spec.schema.schema import TableSchema
@@ -52,6 +53,8 @@ class FileRead:
     """Rules out stretches of a file; rows that remain are not filtered."""
     batch_rows: int
     threads: Threads = CALLER_ONLY
+    runs: int = 1
+    """How many of the split's runs are read at once, and share the memory of batches."""
 
     def batches(
         self, file: DataFileMeta, *, with_deleted: bool = False, with_positions: bool = False
@@ -79,7 +82,10 @@ class FileRead:
             mapping.check_columns(reader.schema.names)
             predicate = mapping.file_predicate(self.predicate)
             decoded = reader.batches(
-                mapping.file_columns, predicate=predicate, batch_rows=self.batch_rows
+                mapping.file_columns,
+                predicate=predicate,
+                batch_rows=self.batch_rows,
+                batch_bytes=self._batch_bytes,
             )
             if with_positions:
                 decoded = numbered(decoded, reader.row_ranges(predicate))
@@ -106,6 +112,11 @@ class FileRead:
             return True
         columns = self.context.schemas_by_id[file.schema_id].by_name
         return has_passing_rows(found.data, predicate, columns, found.path)
+
+    @cached_property
+    def _batch_bytes(self) -> int:
+        options = self.context.schema.typed_options
+        return max(1, options.get(READ_BATCH_MEMORY) // max(1, self.runs))
 
     @cached_property
     def _deletion_files(self) -> Mapping[str, DeletionFile]:

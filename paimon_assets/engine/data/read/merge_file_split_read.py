@@ -142,6 +142,7 @@ class _MergeRead:
             predicate=self.key_predicate,
             batch_rows=min(batch_rows, max(_MIN_BATCH_ROWS, _ROWS_AT_HAND // len(runs))),
             threads=self.threads,
+            runs=len(runs),
         )
 
     def _rows(self, run: Run, read: FileRead, plan: MergePlan) -> Iterator[pa.RecordBatch]:

@@ -19,6 +19,8 @@ from paimon_assets.engine.data.write.row_kinds import Kinds
 Rows = npt.NDArray[np.int64]
 Routes = npt.NDArray[np.int32]
 Longs = npt.NDArray[np.int64]
+_OFFSETS_REACH = 2**31 - 1
+"""Bytes of values that 32-bit offsets reach."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,7 +170,8 @@ class RowBuffer:
 def _combined_texts(rows: pa.Table) -> pa.Table:
     """Join the chunks of columns of variable width once: each gather would do it again."""
     for position, column in enumerate(rows.columns):
-        if column.num_chunks > 1 and not _is_fixed_width(column.type):
+        is_short = column.nbytes < _OFFSETS_REACH  # what is longer stays in pieces
+        if column.num_chunks > 1 and is_short and not _is_fixed_width(column.type):
             rows = rows.set_column(position, rows.field(position), column.combine_chunks())
     return rows
 

@@ -49,6 +49,13 @@ class IncrementalMode(StrEnum):
 READ_BATCH_SIZE = Option(
     "read.batch-size", int, 131_072, "Rows of one batch when merging.", use=Use.BOTH
 )
+READ_BATCH_MEMORY = Option(
+    "read.batch-memory",
+    parse_memory,
+    128 * 1024 * 1024,
+    "Decoded bytes of the batches at hand, over all runs that are merged.",
+    use=Use.BOTH,
+)
 SPLIT_TARGET_SIZE = Option(
     "source.split.target-size", parse_memory, 128 * 1024 * 1024, "Bytes of one split.", use=Use.READ
 )
