@@ -10,6 +10,8 @@ import pytest
 from click.testing import CliRunner
 
 from paimon_assets.cli.main import main
+from paimon_assets.cli.settings import environment_options, options_of_file
+from paimon_assets.engine.errors import InvalidInputError
 
 
 @pytest.fixture
@@ -272,3 +274,27 @@ def test_spark_reads_and_writes_on_request(run, rows_file, monkeypatch):
     create(run)
     assert "2 written" in run("write", "db.t", rows_file, "--executor", "spark")
     assert "│ b" in run("read", "db.t", "--executor", "spark", "--where", "id = 2")
+
+
+def test_secrets_of_a_table_are_not_printed(run):
+    create(run, "--option", "s3.secret-key=abc", "--option", "kafka.sasl.jaas.config=user=abc")
+    for arguments in (("schema", "db.t"), ("schema", "db.t", "--json")):
+        shown = run(*arguments)
+        assert "s3.secret-key" in shown
+        assert "abc" not in shown
+
+
+def test_storage_options_come_from_the_environment_and_from_a_file(tmp_path, monkeypatch):
+    path = tmp_path / "storage"
+    path.write_text("# of the lake\ns3.secret-key = from file\n\ns3.endpoint=http://file\n")
+    monkeypatch.setenv("PAIMON_S3_SECRET_KEY", "from environment")
+    monkeypatch.setenv("PAIMON_S3_ACCESS_KEY", "key")
+    assert {**environment_options(), **options_of_file(str(path))} == {
+        "s3.access-key": "key",
+        "s3.secret-key": "from file",
+        "s3.endpoint": "http://file",
+    }
+    path.write_text("fine=1\nsecret\n")
+    with pytest.raises(InvalidInputError, match="Line 2") as caught:
+        options_of_file(str(path))
+    assert "secret" not in str(caught.value)

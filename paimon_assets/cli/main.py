@@ -23,11 +23,11 @@ from paimon_assets.cli.files import json_value, read_files, write_file
 from paimon_assets.cli.history import HISTORY_COMMANDS
 from paimon_assets.cli.rows import ROW_COMMANDS
 from paimon_assets.cli.segments import SEGMENT_COMMANDS
-from paimon_assets.cli.settings import Settings
+from paimon_assets.cli.settings import Settings, environment_options, options_of_file
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.codec.row_files import RowFormat
 from paimon_assets.engine.control.catalog.catalog import Identifier
-from paimon_assets.engine.errors import InvalidInputError, PaimonError
+from paimon_assets.engine.errors import InvalidInputError, PaimonError, without_secrets
 from paimon_assets.engine.spec.options.scan_options import (
     INCREMENTAL_BETWEEN,
     INCREMENTAL_BETWEEN_SCAN_MODE,
@@ -36,6 +36,7 @@ from paimon_assets.engine.spec.options.scan_options import (
     SCAN_TIMESTAMP,
     IncrementalMode,
 )
+from paimon_assets.engine.spec.options.secret_options import shown_options
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import open_catalog
 from paimon_assets.engine.table.read.read_builder import ReadBuilder
@@ -60,7 +61,7 @@ class PaimonGroup(click.Group):
         except OSError as error:
             if error.errno == errno.EPIPE:  # whoever read us has gone; click ends quietly
                 raise
-            raise click.ClickException(str(error)) from error
+            raise click.ClickException(without_secrets(str(error))) from error
 
 
 def _key_values(_ctx: click.Context, _param: click.Parameter, items: tuple[str, ...]) -> Any:
@@ -80,13 +81,31 @@ def _key_values(_ctx: click.Context, _param: click.Parameter, items: tuple[str, 
     "storage_options",
     multiple=True,
     callback=_key_values,
-    help="KEY=VALUE for the storage, such as s3.endpoint=…; may be repeated.",
+    help="KEY=VALUE for the storage, such as s3.endpoint=…; may be repeated. Others see it in the "
+    "list of processes: give secrets by --storage-options-file or the environment.",
+)
+@click.option(
+    "--storage-options-file",
+    envvar="PAIMON_STORAGE_OPTIONS_FILE",
+    type=click.Path(exists=True, dir_okay=False, allow_dash=True),
+    help="File of KEY=VALUE lines for the storage; - is the standard input.",
 )
 @click.version_option(package_name="paimon-assets")
 @click.pass_context
-def main(ctx: click.Context, warehouse: str | None, storage_options: dict[str, str]) -> None:
-    """Read and write Apache Paimon tables."""
-    ctx.obj = Settings(warehouse, storage_options)
+def main(
+    ctx: click.Context,
+    warehouse: str | None,
+    storage_options: dict[str, str],
+    storage_options_file: str | None,
+) -> None:
+    """Read and write Apache Paimon tables.
+
+    Options of the storage come from --storage-option, then from --storage-options-file, then from
+    variables such as PAIMON_S3_SECRET_KEY; what none of them says, from the storage's own
+    environment and fsspec's configuration.
+    """
+    from_file = {} if storage_options_file is None else options_of_file(storage_options_file)
+    ctx.obj = Settings(warehouse, {**environment_options(), **from_file, **storage_options})
 
 
 def _executor_option(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -310,7 +329,7 @@ def schema(settings: Settings, /, target: str, *, as_json: bool) -> None:
         cells = (str(field.id), field.name, str(field.type), key, field.description or "")
         grid.add_row(*map(Text, cells))
     _print_grid(grid)
-    for option, value in sorted(newest.options.items()):
+    for option, value in sorted(shown_options(newest.options).items()):
         click.echo(f"{option} = {value}")
 
 

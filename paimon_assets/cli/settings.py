@@ -1,14 +1,53 @@
 """What stands before a command's name on the command line, and how TARGET is opened."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+
+import click
 
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.table.api import open_catalog, open_table
 from paimon_assets.engine.table.system import GlobalSystemTable, SystemTable
 from paimon_assets.engine.table.table import Table
 from paimon_assets.engine.table.table_name import SYSTEM_DATABASE
+
+_ENVIRONMENT = {
+    f"s3.{name}": f"PAIMON_S3_{name.upper().replace('-', '_')}"
+    for name in (
+        "endpoint", "region", "access-key", "secret-key", "session-token", "path-style-access",
+    )
+}  # fmt: skip
+"""Option of the storage → environment variable it comes from, where that is set."""
+
+
+def environment_options() -> dict[str, str]:
+    """Return the storage options that the environment gives."""
+    return {
+        option: os.environ[variable]
+        for option, variable in _ENVIRONMENT.items()
+        if variable in os.environ
+    }
+
+
+def options_of_file(path: str) -> dict[str, str]:
+    """Return the options of a file of KEY=VALUE lines; blank lines and # comments are passed over.
+
+    Raises:
+        InvalidInputError: A line is none; names the line's number, not its text.
+    """
+    with click.open_file(path, encoding="utf-8") as file:
+        lines = [line.strip() for line in file]
+    options = {}
+    for number, line in enumerate(lines, 1):
+        if not line or line.startswith("#"):
+            continue
+        key, equals, value = line.partition("=")
+        if not equals:
+            raise InvalidInputError(f"Line {number} of '{path}' is not KEY=VALUE.", kind="option")
+        options[key.strip()] = value.strip()
+    return options
 
 
 @dataclass(frozen=True, slots=True)

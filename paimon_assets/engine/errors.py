@@ -14,24 +14,53 @@ Every error has a stable `kind` for handlers, tests and dashboards, and `details
 Errors cross process borders as `(class name, message, kind, details)`; see `contract.wire.wire`.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Self
 
+HIDDEN = "******"
+"""What is shown in place of a value."""
+
+_USER_INFO = re.compile(
+    # The part in front of the @ of abfss://container@account is no secret.
+    r"(?<=://)(?<!abfs://)(?<!abfss://)(?:[^/@:\s'\"]*:[^@\s'\",]*|[^/@\s'\"]*)@"
+)
+_PARAMETER = re.compile(
+    r"(?<=[?&;])((?:[\w.-]*(?:secret|token|signature|credential)[\w.-]*|password|passwd|pwd|sig"
+    r"|accountkey|sharedaccesskey)=)[^&;\s'\"]+",
+    re.IGNORECASE,
+)
 Detail = str | int | float | bool | None
 
 
+def without_secrets(text: str) -> str:
+    """Return a text without the users, passwords and keys that URLs in it carry.
+
+    >>> without_secrets("no 's3://key:se/cret@bucket/a'"), without_secrets("abfss://box@account/b")
+    ("no 's3://******@bucket/a'", 'abfss://box@account/b')
+    >>> without_secrets("jdbc:mysql://host/db?user=me&password=abc")
+    'jdbc:mysql://host/db?user=me&password=******'
+    """
+    if "://" not in text:
+        return text
+    return _PARAMETER.sub(rf"\1{HIDDEN}", _USER_INFO.sub(f"{HIDDEN}@", text))
+
+
 class PaimonError(Exception):
-    """Root of all errors this package raises on purpose."""
+    """Root of all errors this package raises on purpose; secrets in URLs are not shown."""
 
     default_kind = "error"
 
     def __init__(
         self, message: str, *, kind: str | None = None, details: Mapping[str, Detail] | None = None
     ) -> None:
-        super().__init__(message)
-        self.message = message
+        self.message = without_secrets(message)
+        super().__init__(self.message)
         self.kind = kind or self.default_kind
-        self.details: dict[str, Detail] = dict(details or {})
+        self.details: dict[str, Detail] = {
+            key: without_secrets(value) if isinstance(value, str) else value
+            for key, value in (details or {}).items()
+        }
 
     def __reduce__(self) -> tuple[object, ...]:
         return (_rebuild, (type(self), self.message, self.kind, self.details))

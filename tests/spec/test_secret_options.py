@@ -1,10 +1,8 @@
 import pytest
 
-from paimon_assets.engine.spec.options.secret_options import (
-    HIDDEN,
-    shown_catalog_options,
-    shown_options,
-)
+from paimon_assets.engine.errors import HIDDEN, InvalidInputError
+from paimon_assets.engine.spec.options.secret_options import shown_catalog_options, shown_options
+from paimon_assets.engine.table.api import open_catalog
 
 
 @pytest.mark.parametrize(
@@ -20,6 +18,16 @@ from paimon_assets.engine.spec.options.secret_options import (
         "jdbc.PASSWORD",
         "api_key",
         "gs.credentials",
+        "kafka.sasl.jaas.config",
+        "kafka.properties.sasl.jaas.config",
+        "http.auth",
+        "rest.bearer",
+        "jdbc.pwd",
+        "ssl.key.passphrase",
+        "abfs.sas",
+        "fs.azure.sas.fixed",
+        "abfs.connection-string",
+        "s3.sse.key",
     ],
 )
 def test_secrets_of_tables_and_catalogs_are_hidden(key):
@@ -36,6 +44,7 @@ def test_secrets_of_tables_and_catalogs_are_hidden(key):
         "fields.token.aggregate-function",
         "file-index.bloom-filter.password.fpp",
         "full-text.tokenizer",
+        "author",
     ],
 )
 def test_other_options_of_tables_are_shown(key):
@@ -54,3 +63,16 @@ def test_only_catalog_options_that_are_known_to_be_none_are_shown():
     hidden = {"uri": "jdbc:sqlite:/l", "lock.user": "me", "s3.anything": "abc", "anything": "abc"}
     found = shown_catalog_options({**shown, **hidden})
     assert found == {**shown, **dict.fromkeys(hidden, HIDDEN)}
+
+
+def test_a_switch_is_no_secret():
+    assert shown_options({"query-auth.enabled": "true"}) == {"query-auth.enabled": "true"}
+
+
+def test_no_error_shows_what_a_path_carries_for_its_host():
+    path = "s3://key:sec/ret@bucket/warehouse"
+    error = InvalidInputError(f"'{path}' is wrong", details={"path": path})
+    assert f"{error} {error.message} {error.details} {error!r}".count("sec/ret") == 0
+    with pytest.raises(InvalidInputError, match=r"s3\.secret-key") as caught:
+        open_catalog("s3://key:secret@bucket/warehouse")
+    assert "key:secret" not in str(caught.value)

@@ -84,7 +84,9 @@ class S3Faults:
 def s3_faults(options: Mapping[str, str]) -> Iterator[tuple[S3Faults, dict[str, str]]]:
     """Run a proxy; yield its faults and the options that go through it."""
     faults = S3Faults()
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(faults, options["s3.endpoint"]))
+    members = {"faults": faults, "authority": urlsplit(options["s3.endpoint"]).netloc}
+    handler = type("Handler", (_Handler,), members)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     server.daemon_threads = True
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
@@ -97,69 +99,66 @@ def s3_faults(options: Mapping[str, str]) -> Iterator[tuple[S3Faults, dict[str, 
         thread.join()
 
 
-def _handler(faults: S3Faults, endpoint: str) -> type[BaseHTTPRequestHandler]:
-    authority = urlsplit(endpoint).netloc
+class _Handler(BaseHTTPRequestHandler):
+    """One connection; every request is passed on with a connection of its own."""
 
-    class Handler(BaseHTTPRequestHandler):
-        """One connection; every request is passed on with a connection of its own."""
+    protocol_version = "HTTP/1.1"
+    faults: S3Faults
+    authority: str
 
-        protocol_version = "HTTP/1.1"
+    def answer(self) -> None:
+        body = self._body()
+        plan = self.faults.take(self.command, unquote(urlsplit(self.path).path))
+        if plan is None or plan.after:
+            status, headers, answered = self._passed_on(body)
+        if plan is not None:
+            code = _CODES[plan.status]
+            text = f"<Error><Code>{code}</Code><Message>injected</Message></Error>".encode()
+            status, headers = plan.status, [("Content-Length", str(len(text)))]
+            answered = b"" if self.command == "HEAD" else text
+        self.send_response_only(status)
+        for name, value in headers:
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(answered)
 
-        def answer(self) -> None:
-            body = self._body()
-            plan = faults.take(self.command, unquote(urlsplit(self.path).path))
-            if plan is None or plan.after:
-                status, headers, answered = self._passed_on(body)
-            if plan is not None:
-                code = _CODES[plan.status]
-                text = f"<Error><Code>{code}</Code><Message>injected</Message></Error>".encode()
-                status, headers = plan.status, [("Content-Length", str(len(text)))]
-                answered = b"" if self.command == "HEAD" else text
-            self.send_response_only(status)
-            for name, value in headers:
-                self.send_header(name, value)
-            self.end_headers()
-            self.wfile.write(answered)
+    def _body(self) -> bytes:
+        length = self.headers.get("Content-Length")
+        if length is not None:
+            return self.rfile.read(int(length))
+        body = b""
+        if self.headers.get("Transfer-Encoding", "").lower() == "chunked":
+            while size := int(self.rfile.readline().split(b";")[0], 16):
+                body += self.rfile.read(size)
+                self.rfile.readline()
+            while self.rfile.readline().strip():
+                pass
+        return body
 
-        def _body(self) -> bytes:
-            length = self.headers.get("Content-Length")
-            if length is not None:
-                return self.rfile.read(int(length))
-            body = b""
-            if self.headers.get("Transfer-Encoding", "").lower() == "chunked":
-                while size := int(self.rfile.readline().split(b";")[0], 16):
-                    body += self.rfile.read(size)
-                    self.rfile.readline()
-                while self.rfile.readline().strip():
-                    pass
-            return body
+    def _passed_on(self, body: bytes) -> tuple[int, list[tuple[str, str]], bytes]:
+        dropped = {"connection", "transfer-encoding", "content-length", "expect"}
+        if self.faults.ignores_conditions:
+            dropped.add("if-none-match")
+        headers = {k: v for k, v in self.headers.items() if k.lower() not in dropped}
+        connection = http.client.HTTPConnection(self.authority, timeout=60)
+        try:
+            headers["Content-Length"] = str(len(body))
+            connection.request(self.command, self.path, body, headers)
+            response = connection.getresponse()
+            answered = response.read()
+            kept = [
+                (name, value)
+                for name, value in response.getheaders()
+                if name.lower() not in _OF_ONE_HOP | {"content-length"}
+            ]
+            length = response.getheader("Content-Length") or str(len(answered))
+            if self.command != "HEAD":
+                length = str(len(answered))
+            return response.status, [*kept, ("Content-Length", length)], answered
+        finally:
+            connection.close()
 
-        def _passed_on(self, body: bytes) -> tuple[int, list[tuple[str, str]], bytes]:
-            dropped = {"connection", "transfer-encoding", "content-length", "expect"}
-            if faults.ignores_conditions:
-                dropped.add("if-none-match")
-            headers = {k: v for k, v in self.headers.items() if k.lower() not in dropped}
-            connection = http.client.HTTPConnection(authority, timeout=60)
-            try:
-                headers["Content-Length"] = str(len(body))
-                connection.request(self.command, self.path, body, headers)
-                response = connection.getresponse()
-                answered = response.read()
-                kept = [
-                    (name, value)
-                    for name, value in response.getheaders()
-                    if name.lower() not in _OF_ONE_HOP | {"content-length"}
-                ]
-                length = response.getheader("Content-Length") or str(len(answered))
-                if self.command != "HEAD":
-                    length = str(len(answered))
-                return response.status, [*kept, ("Content-Length", length)], answered
-            finally:
-                connection.close()
+    do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = answer  # noqa: N815 - names of http.server
 
-        do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = answer  # noqa: N815 - names of http.server
-
-        def log_message(self, format: str, *args: Any) -> None:
-            """Say nothing."""
-
-    return Handler
+    def log_message(self, format: str, *args: Any) -> None:
+        """Say nothing."""

@@ -22,6 +22,8 @@ from paimon_assets.engine.fileio.locked import LockedFileIO
 
 _HDFS = frozenset({"hdfs", "viewfs"})
 _S3 = frozenset({"s3", "s3a"})
+_WITHOUT_USERS = _S3 | {"gs", "gcs", "oss"}
+"""Schemes whose paths name a bucket and nobody who uses it."""
 _S3_ARGUMENTS = {
     "access-key": "key",
     "access-key-id": "key",
@@ -49,10 +51,17 @@ def file_io_for(path: str, options: Mapping[str, str] | None = None) -> FileIO:
             those of a lock say how files are published (`spec.options.catalog_options`).
 
     Raises:
-        InvalidInputError: The scheme is unknown, or its package is not installed.
+        InvalidInputError: The scheme is unknown, its package is not installed, or the path of an
+            object store carries a key: SDKs would show it in their errors.
         StorageError: The storage could not be opened; no option value is shown.
     """
     scheme = scheme_of(path)
+    if scheme in _WITHOUT_USERS and "@" in path.partition("://")[2].partition("/")[0]:
+        raise InvalidInputError(
+            f"Path '{path}' carries a key in front of its bucket; give it by options such as "
+            "'s3.access-key' and 's3.secret-key', or by the environment.",
+            kind="path",
+        )
     prefixes = ("s3.", "s3a.") if scheme in _S3 else (f"{scheme}.",)
     own = {key: value for key, value in (options or {}).items() if key.startswith(prefixes)}
     if scheme in _HDFS and "hdfs.host" not in own:

@@ -7,6 +7,7 @@ those are shown that are known to be none: what a storage takes for a secret, no
 import re
 from collections.abc import Mapping
 
+from paimon_assets.engine.errors import HIDDEN, without_secrets
 from paimon_assets.engine.spec.options.catalog_options import (
     CATALOG_KEY,
     LOCK_ACQUIRE_TIMEOUT,
@@ -17,13 +18,14 @@ from paimon_assets.engine.spec.options.catalog_options import (
     WAREHOUSE,
 )
 
-HIDDEN = "******"
-"""What is shown in place of a value."""
-
 _SECRET = re.compile(
-    r"secret|passw(or)?d|credential|token(?!iz)|signature"
-    r"|(access|account|api|private|encryption|service)[-_.]?key"
+    r"secret|passw(or)?d|passphrase|credential|token(?!iz)|signature|bearer|jaas|authorization"
+    r"|connection[-_.]?string"
+    r"|(access|account|api|private|encryption|service|shared|storage|master|customer|sse)[-_.]?key"
+    r"|(^|[-_.])(auth|pass|pwd|sas|sig)($|[-_.])"
 )
+_SWITCH = frozenset({"true", "false"})
+"""Values that are no secrets, whatever the key is called."""
 _PLAIN_STORAGE = frozenset({"endpoint", "region", "path-style-access", "host", "port", "user"})
 _PLAIN_CATALOG = frozenset(
     option.key
@@ -37,7 +39,6 @@ _PLAIN_CATALOG = frozenset(
         CATALOG_KEY,
     )
 )
-_USER_INFO = re.compile(r"(?<=://)[^/@]*@")
 _OF_COLUMNS = ("fields.", "file-index.")
 
 
@@ -48,13 +49,18 @@ def shown_options(options: Mapping[str, str]) -> dict[str, str]:
     {'bucket': '2', 's3.secret-key': '******', 'fields.token.default-value': 'x'}
     """
     return {
-        key: HIDDEN if _names_a_secret(key) else shown_path(value) for key, value in options.items()
+        key: HIDDEN if _is_secret(key, value) else without_secrets(value)
+        for key, value in options.items()
     }
 
 
-def _names_a_secret(key: str) -> bool:
-    # These keys hold the name of a column, which may be called anything.
-    return not key.startswith(_OF_COLUMNS) and _SECRET.search(key.lower()) is not None
+def _is_secret(key: str, value: str) -> bool:
+    # The keys of columns hold a name, which may be anything.
+    return (
+        value not in _SWITCH
+        and not key.startswith(_OF_COLUMNS)
+        and _SECRET.search(key.lower()) is not None
+    )
 
 
 def shown_catalog_options(options: Mapping[str, str]) -> dict[str, str]:
@@ -69,13 +75,4 @@ def shown_catalog_options(options: Mapping[str, str]) -> dict[str, str]:
 def _shown(key: str, value: str) -> str:
     storage, dot, name = key.partition(".")
     plain = key in _PLAIN_CATALOG or (bool(dot) and name in _PLAIN_STORAGE and storage != "lock")
-    return shown_path(value) if plain else HIDDEN
-
-
-def shown_path(path: str) -> str:
-    """Return a path without the user and password that may stand in front of its host.
-
-    >>> shown_path("s3://key:secret@bucket/a"), shown_path("/a@b")
-    ('s3://******@bucket/a', '/a@b')
-    """
-    return _USER_INFO.sub(f"{HIDDEN}@", path)
+    return without_secrets(value) if plain else HIDDEN

@@ -32,7 +32,6 @@ from paimon_assets.engine.spec.options.all_options import TABLE_TYPE
 from paimon_assets.engine.spec.options.secret_options import (
     shown_catalog_options,
     shown_options,
-    shown_path,
 )
 from paimon_assets.engine.table.system import files
 from paimon_assets.engine.table.system.metadata import Columns, option_rows
@@ -217,4 +216,4 @@ def _steps(listed: Iterator[Sequence[Identifier]]) -> Iterator[list[Identifier]]
 
 
 def _warn(name: str, error: PaimonError) -> None:
-    logger.warning("%s cannot be shown in the system tables: %s", name, shown_path(error.message))
+    logger.warning("%s cannot be shown in the system tables: %s", name, error.message)
