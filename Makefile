@@ -29,7 +29,7 @@ check: lint ## lint, and every test that needs no JVM and kills no process: the 
 test: setup ## the whole test suite: unit, Spark, end to end (ARGS="-k name" passes options on)
 	@$(BIN)/python -m pytest -n auto --dist loadgroup $(ARGS)
 
-hunt: setup ## what draws its input or goes through histories, ten times as long and drawn anew
+hunt: setup ## what draws its input or goes through histories, ten times as long and drawn anew (PAIMON_FUZZ_SEED=2 looks elsewhere)
 	@$(BIN)/python -m pytest -n auto --dist loadgroup -m "hunt and not interop" --hypothesis-profile=hunt $(ARGS)
 
 lint: setup ## ruff, mypy strict, import contracts

@@ -25,11 +25,12 @@ from tests.testkit.codec_strategies import file_names, file_paths
 TABLES = Path(__file__).parents[3] / "shared" / "tables"
 LONGS = st.integers(0, 2**62)
 INTS = st.integers(0, 2**31 - 1)
+POSITIVE = st.integers(1, 2**31 - 1)
 VECTORS = st.builds(
     DeletionVectorMeta,
     data_file_name=st.text(),
-    offset=INTS,
-    length=INTS,
+    offset=POSITIVE,
+    length=POSITIVE,
     cardinality=st.none() | LONGS,
 )
 GLOBAL = st.builds(
@@ -41,21 +42,31 @@ GLOBAL = st.builds(
     index_meta=st.none() | st.binary(),
     source_meta=st.none() | st.binary(),
 )
+OTHERS = {"file_name": file_names, "external_path": st.none() | file_paths}
+OF_VECTORS = st.lists(VECTORS).flatmap(
+    lambda vectors: st.builds(
+        IndexFileMeta,
+        index_type=st.just("DELETION_VECTORS"),
+        file_size=st.integers(2**32, 2**62),
+        row_count=st.just(len(vectors)),
+        deletion_vectors=st.just(tuple(vectors)),
+        **OTHERS,
+    )
+)
+WITHOUT_VECTORS = st.builds(
+    IndexFileMeta,
+    index_type=st.sampled_from(["HASH", "btree"]),
+    file_size=LONGS,
+    row_count=LONGS,
+    global_index=st.none() | GLOBAL,
+    **OTHERS,
+)
 ENTRIES = st.builds(
     IndexManifestEntry,
     kind=st.sampled_from(FileKind),
     partition=st.binary(),
     bucket=INTS,
-    file=st.builds(
-        IndexFileMeta,
-        index_type=st.sampled_from(["DELETION_VECTORS", "HASH", "btree"]),
-        file_name=file_names,
-        file_size=LONGS,
-        row_count=LONGS,
-        deletion_vectors=st.none() | st.lists(VECTORS).map(tuple),
-        external_path=st.none() | file_paths,
-        global_index=st.none() | GLOBAL,
-    ),
+    file=OF_VECTORS | WITHOUT_VECTORS,
 )
 
 

@@ -63,7 +63,10 @@ def read_orc_footer(read: Callable[[int, int], bytes], size: int, path: str) -> 
         return OrcFooter(
             row_count=footer.get(6, [0])[0], columns=dict(_columns(footer, with_bounds=exact))
         )
-    except (LookupError, ValueError, TypeError, zlib.error, pa.ArrowException, OSError) as error:
+    except (
+        LookupError, ValueError, TypeError, AttributeError, OverflowError, MemoryError,
+        zlib.error, pa.ArrowException, OSError,
+    ) as error:  # fmt: skip
         raise FormatError(
             f"The footer of ORC file '{path}' is not readable: {error!r}.",
             kind="orc-footer",

@@ -42,8 +42,15 @@ def read_deletion_vector(
     """
     try:
         with file_io.open_input(deletion.path) as source:
+            left = source.size() - deletion.offset
+            if deletion.offset < 0 or not 0 <= deletion.length <= left:
+                raise _unfit(
+                    deletion,
+                    f"the table says that it has {deletion.length} bytes at {deletion.offset}, of"
+                    f" a file of {source.size()}",
+                )
             source.seek(deletion.offset)
-            data = source.read(deletion.length + FRAME_BYTES)
+            data = source.read(min(left, deletion.length + FRAME_BYTES))
     except NotFoundError as error:
         raise NotFoundError(
             f"Index file '{deletion.path}' does not exist; it holds the deleted rows of data file"

@@ -56,6 +56,8 @@ def _storage_errors(path: str) -> Iterator[None]:
         raise StorageError(
             f"Storage failed at '{path}': {error.strerror or error}.", details={"path": path}
         ) from error
+    except ValueError as error:  # a NUL, or half a character
+        raise InvalidInputError(f"{path!r} is no path: {error}.", kind="path") from error
 
 
 class LocalFileIO:

@@ -5,7 +5,6 @@ logical types are left as the numbers they are stored as.
 Source: https://avro.apache.org/docs/1.12.0/specification/#object-container-files
 """
 
-import bz2
 import hashlib
 import io
 import json
@@ -23,6 +22,13 @@ import pyarrow as pa
 from fastavro.schema import SchemaParseException, UnknownType
 
 from paimon_assets.engine.codec.avro.avro_reader import ReadValue, compile_reader
+from paimon_assets.engine.codec.avro_limits import (
+    MOST_BLOCK_BYTES,
+    MOST_METADATA_BYTES,
+    check_bits,
+    check_schema,
+    decompressor,
+)
 from paimon_assets.engine.errors import FormatError
 
 if sys.version_info >= (3, 14):
@@ -34,6 +40,8 @@ MAGIC = b"Obj\x01"
 _SYNC_BYTES = 16
 _CRC_BYTES = 4
 _RECORDS_A_BLOCK = 1000
+_MOST_RATIO = 64
+"""Of a file's bytes decompressed, beyond what any file may have."""
 
 Record = dict[str, Any]
 
@@ -51,7 +59,9 @@ class RecordSchema:
     @lru_cache(maxsize=64)
     def of(text: bytes) -> "RecordSchema":
         """Parse a schema; files of one writer share the text, so parsing happens once."""
-        items = _without_logical_types(json.loads(text))
+        parsed = json.loads(text)
+        check_schema(parsed)
+        items = _without_logical_types(parsed)
         return RecordSchema(text, fastavro.parse_schema({"type": "array", "items": items}))
 
 
@@ -99,7 +109,7 @@ def read_rows(data: bytes, path: str, wanted: RecordSchema) -> Iterator[Sequence
     with _naming(path):
         blocks = _Blocks.of(io.BytesIO(data), len(data))
         read = _row_reader(blocks.schema, wanted.text)
-        for count, payload in blocks.payloads():
+        for count, payload in blocks.payloads(_most_bytes(data)):
             at = 0
             for _ in range(count):
                 row, at = read(payload, at)
@@ -108,9 +118,15 @@ def read_rows(data: bytes, path: str, wanted: RecordSchema) -> Iterator[Sequence
                 raise FormatError(f"a block of {count} records does not end where it should.")
 
 
+def _most_bytes(data: bytes) -> int:
+    return max(MOST_METADATA_BYTES, _MOST_RATIO * len(data))
+
+
 @lru_cache(maxsize=64)
 def _row_reader(written: bytes, wanted: bytes) -> ReadValue:
-    return compile_reader(json.loads(written), json.loads(wanted))
+    schema = json.loads(written)
+    check_schema(schema)
+    return compile_reader(schema, json.loads(wanted))
 
 
 @contextmanager
@@ -121,7 +137,8 @@ def _naming(path: str) -> Iterator[None]:
     except FormatError as error:
         raise _damaged(path, error.message) from error
     except (
-        EOFError, IndexError, KeyError, ValueError, TypeError, OverflowError, MemoryError, OSError,
+        EOFError, LookupError, AttributeError, RecursionError, ValueError, TypeError, OverflowError,
+        MemoryError, OSError,
         SystemError,
         zlib.error, zstd.ZstdError, lzma.LZMAError, pa.ArrowException, SchemaParseException,
     ) as error:  # fmt: skip
@@ -137,7 +154,7 @@ def _damaged(path: str, what: str) -> FormatError:
 def _records(data: bytes) -> Iterator[Record]:
     blocks = _Blocks.of(io.BytesIO(data), len(data))
     schema = RecordSchema.of(blocks.schema)
-    for count, payload in blocks.payloads():
+    for count, payload in blocks.payloads(_most_bytes(data)):
         yield from _decode_block(schema, None, count, payload)
 
 
@@ -177,20 +194,28 @@ class _Blocks:
         metadata: Any = fastavro.schemaless_reader(source, _METADATA, None)  # type: ignore[arg-type]
         sync = _take(source, _SYNC_BYTES)
         codec = metadata.get("avro.codec", b"null").decode()
-        if codec not in _DECOMPRESS:
-            raise FormatError(f"codec '{codec}' is unknown.")
+        decompressor(codec)
         return _Blocks(source, size, metadata["avro.schema"], codec, sync, source.tell())
 
-    def payloads(self) -> Iterator[tuple[int, bytes]]:
-        """Yield (number of records, their bytes) of each block."""
-        decompress = _DECOMPRESS[self.codec]
+    def payloads(self, most_bytes: int | None = None) -> Iterator[tuple[int, bytes]]:
+        """Yield (number of records, their bytes) of each block.
+
+        Args:
+            most_bytes: Of all blocks together; None bounds each of them alone.
+        """
+        decompress, left = decompressor(self.codec), most_bytes
         self.source.seek(self.start)
         while self.source.tell() < self.size:
             count = _read_long(self.source)
             payload = _take(self.source, _read_long(self.source))
             if _take(self.source, _SYNC_BYTES) != self.sync:
                 raise FormatError(f"no sync marker before byte {self.source.tell()}.")
-            yield count, decompress(payload)
+            plain = decompress(payload, MOST_BLOCK_BYTES if left is None else left)
+            if not 0 <= count <= len(plain):
+                raise FormatError(f"a block of {len(plain)} bytes cannot hold {count} records.")
+            if left is not None:
+                left -= len(plain)
+            yield count, plain
 
     def counts(self) -> Iterator[int]:
         """Yield the number of records of each block without reading them."""
@@ -198,6 +223,8 @@ class _Blocks:
         while self.source.tell() < self.size:
             yield _read_long(self.source)
             skipped = _read_long(self.source) + _SYNC_BYTES
+            if skipped < _SYNC_BYTES:
+                raise FormatError("a block has a negative size.")
             self.source.seek(self.source.tell() + skipped)
 
 
@@ -317,6 +344,7 @@ def _take(source: Source, count: int) -> bytes:
 def _read_long(source: Source) -> int:
     value, shift = 0, 0
     while True:
+        check_bits(shift)
         byte = _take(source, 1)[0]
         value |= (byte & 0x7F) << shift
         shift += 7
@@ -334,25 +362,6 @@ def _long(value: int) -> bytes:
     return bytes(encoded)
 
 
-def _inflate(payload: bytes) -> bytes:
-    return zlib.decompress(payload, wbits=-15)
-
-
-def _unsnap(payload: bytes) -> bytes:
-    # Raw snappy starts with its plain size, little-endian base 128; Avro appends a CRC32.
-    size, shift, at = 0, 0, 0
-    while True:
-        byte = payload[at]
-        size |= (byte & 0x7F) << shift
-        at, shift = at + 1, shift + 7
-        if byte < 0x80:  # the high bit says that more bytes follow
-            break
-    plain: bytes = pa.Codec("snappy").decompress(payload[:-_CRC_BYTES], size, asbytes=True)
-    if zlib.crc32(plain) != int.from_bytes(payload[-_CRC_BYTES:], "big"):
-        raise FormatError("a snappy block fails its checksum.")
-    return plain
-
-
 def compress_zstd(level: int) -> Callable[[bytes], bytes]:
     """Return a compressor of codec zstandard."""
     return lambda payload: zstd.compress(payload, level)
@@ -368,13 +377,3 @@ def deflate(payload: bytes) -> bytes:
     """Compress for codec deflate."""
     packer = zlib.compressobj(wbits=-15)
     return packer.compress(payload) + packer.flush()
-
-
-_DECOMPRESS: dict[str, Callable[[bytes], bytes]] = {
-    "null": bytes,
-    "deflate": _inflate,
-    "snappy": _unsnap,
-    "zstandard": zstd.decompress,
-    "bzip2": bz2.decompress,
-    "xz": lzma.decompress,
-}

@@ -9,6 +9,7 @@ Source: https://avro.apache.org/docs/1.12.0/specification/#binary-encoding, #sch
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+from paimon_assets.engine.codec.avro_limits import check_bits
 from paimon_assets.engine.errors import FormatError
 
 ReadValue = Callable[[bytes, int], tuple[Any, int]]
@@ -41,7 +42,7 @@ def compile_reader(written: Any, wanted: Any) -> ReadValue:
         body = "\n".join(_indented(_Source().value(written, wanted, "found")))
         # No text of the file is in it: the lines below, and names that are numbered.
         exec(f"def read(data, at):\n{body}\n    return found, at", names)  # noqa: S102
-    except (SyntaxError, RecursionError) as error:
+    except (SyntaxError, RecursionError, MemoryError) as error:
         raise FormatError("its types are nested too deeply.") from error
     read: ReadValue = names["read"]
     return read
@@ -116,6 +117,8 @@ class _Source:
         yield f"    while {count}:"
         yield f"        if {count} < 0:"  # the bytes of the items follow, for who skips them
         yield "            _, at = long(data, at)"
+        yield f"        if abs({count}) > len(data) - at:"
+        yield f"            damaged('an array has no room for so many items:', {count})"
         yield f"        for _ in range(abs({count})):"
         yield from _indented(self.value(items, None, item), 3)
         yield f"            {held}.append({item})"
@@ -146,6 +149,7 @@ def _long(data: bytes, at: int) -> tuple[int, int]:
     byte = data[at]
     value, shift = byte & 0x7F, 7
     while byte >= _ONE_BYTE:
+        check_bits(shift)
         at += 1
         byte = data[at]
         value |= (byte & 0x7F) << shift

@@ -17,6 +17,7 @@ from paimon_assets.engine.codec.avro.manifest_records import (
     record_schema,
 )
 from paimon_assets.engine.spec.metadata.index_file import (
+    DELETION_VECTORS_INDEX,
     DeletionVectorMeta,
     GlobalIndexMeta,
     IndexFileMeta,
@@ -84,7 +85,7 @@ def write_index_manifest(entries: Iterable[IndexManifestEntry]) -> bytes:
 
 def _entry(raw: Record) -> IndexManifestEntry:
     ranges, external = raw.get("_DELETIONS_VECTORS_RANGES"), raw.get("_EXTERNAL_PATH")
-    return IndexManifestEntry(
+    entry = IndexManifestEntry(
         kind=FileKind(raw["_KIND"]),
         partition=raw["_PARTITION"],
         bucket=raw["_BUCKET"],
@@ -98,6 +99,27 @@ def _entry(raw: Record) -> IndexManifestEntry:
             global_index=_global_index(raw.get("_GLOBAL_INDEX")),
         ),
     )
+    if entry.bucket < 0:
+        raise ValueError(f"bucket {entry.bucket}")
+    _check_vectors(entry.file)
+    return entry
+
+
+def _check_vectors(file: IndexFileMeta) -> None:
+    """Refuse vectors that cannot be: a vector that is passed over brings back deleted rows."""
+    vectors = file.deletion_vectors
+    if (file.index_type == DELETION_VECTORS_INDEX) != (vectors is not None):
+        raise ValueError(f"an index of type {file.index_type!r} and its vectors do not fit")
+    if vectors is not None and len(vectors) != file.row_count:
+        raise ValueError(f"{len(vectors)} deletion vectors where {file.row_count} are counted")
+    for vector in vectors or ():
+        end = vector.offset + vector.length
+        if vector.offset < 1 or vector.length < 1 or end > file.file_size:
+            raise ValueError(
+                f"a vector at bytes {vector.offset} to {end} of a file of {file.file_size}"
+            )
+        if vector.cardinality is not None and vector.cardinality < 0:
+            raise ValueError(f"a vector of {vector.cardinality} rows")
 
 
 def _vector(raw: Record) -> DeletionVectorMeta:

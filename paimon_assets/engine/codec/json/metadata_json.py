@@ -123,7 +123,7 @@ def schema_from_json(data: bytes, path: str) -> TableSchema:
         fields = tuple(parse_field(column) for column in columns)
     except FormatError as error:
         raise members.damaged(error.message) from error
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise members.damaged(f"a field cannot be read ({error!r})") from error
     return TableSchema(
         version=version,
@@ -172,6 +172,8 @@ class _Members:
         self.path = path
         try:
             parsed = json.loads(data)
+            if b"\\u" in data:  # half a character is legal JSON, and no text
+                json.dumps(parsed, ensure_ascii=False).encode()
         except (ValueError, RecursionError) as error:
             raise self.damaged(f"not JSON ({error})") from error
         if not isinstance(parsed, dict):

@@ -13,6 +13,7 @@ from paimon_assets.engine.spec.metadata.index_file import DELETION_VECTORS_INDEX
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.options.all_options import INDEX_FILE_IN_DATA_DIRECTORY
 
+_ARITY_BYTES = 4
 DeletionFiles = Mapping[tuple[bytes, int, str], DeletionFile]
 """(partition, bucket, data file name) → its deletion vector."""
 
@@ -37,6 +38,7 @@ def deletion_files(
     if snapshot.index_manifest is None:
         return found
     for entry in store.manifests.read_index(snapshot.index_manifest):
+        _check_partition(store, snapshot.index_manifest, entry)
         is_wanted = (entry.partition, entry.bucket) in buckets
         if entry.file.index_type != DELETION_VECTORS_INDEX or not is_wanted:
             continue
@@ -57,6 +59,18 @@ def deletion_files(
                 cardinality=vector.cardinality,
             )
     return found
+
+
+def _check_partition(store: FileStore, manifest: str, entry: IndexManifestEntry) -> None:
+    """Refuse an entry of a partition that cannot be: its vectors would be passed over."""
+    fields = len(store.schema.partition_keys)
+    if int.from_bytes(entry.partition[:_ARITY_BYTES], "big") != fields:
+        raise FormatError(
+            f"Index manifest '{manifest}' of table '{store.label}' has an entry of a partition that"
+            f" has not {fields} columns.",
+            kind="index-manifest",
+            details={"table": store.label},
+        )
 
 
 def index_path(store: FileStore, entry: IndexManifestEntry) -> str:

@@ -50,7 +50,16 @@ def named_errors(path: str, format_name: str) -> Iterator[None]:
                 f"Storage failed while reading '{path}': {error}.", details={"path": path}
             ) from error
         raise _format_error(path, format_name, error) from error
-    except (MemoryError, pa.ArrowCancelled):
+    except pa.ArrowCancelled:
+        raise
+    except pa.ArrowMemoryError as error:
+        raise StorageError(
+            f"Reading '{path}' needs more memory than there is ({error}); the file is damaged, or "
+            "fewer rows must be read at once ('read.batch-memory').",
+            kind="memory",
+            details={"path": path},
+        ) from error
+    except MemoryError:
         raise
     except (pa.ArrowException, ValueError, KeyError) as error:
         raise _format_error(path, format_name, error) from error

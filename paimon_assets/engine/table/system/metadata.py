@@ -178,13 +178,13 @@ def statistics(store: FileStore) -> Rows:
     try:
         found = json.loads(store.file_io.read_bytes(path))
         yield {
-            "snapshot_id": found["snapshotId"],
-            "schema_id": found["schemaId"],
-            "mergedRecordCount": found.get("mergedRecordCount"),
-            "mergedRecordSize": found.get("mergedRecordSize"),
+            "snapshot_id": _number(found["snapshotId"]),
+            "schema_id": _number(found["schemaId"]),
+            "mergedRecordCount": _number(found.get("mergedRecordCount")),
+            "mergedRecordSize": _number(found.get("mergedRecordSize")),
             "colstat": _json_text(found.get("colStats") or {}),
         }
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise FormatError(
             f"{path}: not a statistics file ({error}).",
             kind="metadata-json",
@@ -226,5 +226,12 @@ def duration_text(duration: dt.timedelta) -> str:
     return f"PT{text or '0S'}"
 
 
+def _number(value: Any) -> int | None:
+    if value is not None and (type(value) is not int or not -(2**63) <= value < 2**63):
+        raise ValueError(f"{str(value)[:40]} is no count")
+    return value
+
+
 def _json_text(value: Any) -> str:
-    return json.dumps(value, default=str, ensure_ascii=False)
+    """Return JSON; ValueError for half a character, which no text can hold."""
+    return json.dumps(value, default=str, ensure_ascii=False).encode().decode()
