@@ -2,11 +2,13 @@ import datetime as dt
 from decimal import Decimal
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from pyarrow import orc
 
 from paimon_assets.engine.data.field_mapping import FieldMapping
 from paimon_assets.engine.data.format.formats import open_reader
+from paimon_assets.engine.data.format.orc import OrcReader
 from paimon_assets.engine.errors import FormatError
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
@@ -75,3 +77,32 @@ def test_what_is_no_orc_is_named(tmp_path):
     broken.write_bytes(b"no orc at all")
     with pytest.raises(FormatError, match=r"data-2\.orc.*ORC"):
         open_reader(FILE_IO, str(broken), file_format="orc")
+
+
+@pytest.mark.parametrize("name", ["id", "text", "day"])
+def test_a_flipped_byte_is_never_read_as_rows_that_were_not_counted_or_bounded(tmp_path, name):
+    columns = {
+        "id": pa.array([n * 7919 % 3001 for n in range(500)], pa.int64()),
+        "text": pa.array([None if n % 9 == 0 else f"text {n * 7 % 500:03}" for n in range(500)]),
+        "day": pa.array([n * 31 % 700 for n in range(500)], pa.int32()).cast(pa.date32()),
+    }
+    table = pa.table({name: columns[name]})
+    path = tmp_path / "x.orc"
+    orc.write_table(table, path, compression="uncompressed")
+    whole, refused = path.read_bytes(), 0
+    truth = pc.min_max(table[name])
+    for at in range(3, len(whole) // 2, 7):
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 0x41]) + whole[at + 1 :])
+        try:
+            with OrcReader(LocalFileIO(), str(path)) as reader:
+                found = pa.Table.from_batches(
+                    reader.batches([name], predicate=None, batch_rows=1000)
+                )
+        except FormatError:
+            refused += 1
+            continue
+        bounds = pc.min_max(found[name])
+        assert found[name].null_count == table[name].null_count
+        assert bounds["min"].as_py() >= truth["min"].as_py()
+        assert bounds["max"].as_py() <= truth["max"].as_py()
+    assert refused

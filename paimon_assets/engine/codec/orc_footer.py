@@ -18,6 +18,9 @@ from paimon_assets.engine.errors import FormatError
 _FIRST_RIGHT_WRITER = 1
 """Before this version (HIVE-8732) the bounds of texts could be wrong."""
 _CHUNK_HEADER = 3
+_LARGEST_BLOCK = 1 << 23
+"""The length of a chunk has 23 bits."""
+_MOST_SHIFT = 63
 
 Message = dict[int, list[Any]]
 """Field number → its values, ints or bytes, in order."""
@@ -120,6 +123,8 @@ those of floating-point columns do not speak of NaN."""
 def _decompressed(data: bytes, kind: int, block_size: int) -> bytes:
     if kind == 0:
         return data
+    if block_size > _LARGEST_BLOCK:
+        raise ValueError(f"blocks of {block_size} bytes")
     parts = []
     at = 0
     while at < len(data):
@@ -131,14 +136,27 @@ def _decompressed(data: bytes, kind: int, block_size: int) -> bytes:
     return b"".join(parts)
 
 
-def _unsnap(chunk: bytes, _: int) -> bytes:
+def _inflate(chunk: bytes, block_size: int) -> bytes:
+    stream = zlib.decompressobj(-15)
+    plain = stream.decompress(chunk, block_size)
+    if not stream.eof:
+        raise ValueError("a chunk is cut short, or larger than a block")
+    return plain
+
+
+def _unsnap(chunk: bytes, block_size: int) -> bytes:
     size, _ = _varint(chunk, 0)
+    if size > block_size:
+        raise ValueError("a chunk is larger than a block")
     return bytes(pa.Codec("snappy").decompress(chunk, decompressed_size=size))
 
 
-def _unzstd(chunk: bytes, _: int) -> bytes:
+def _unzstd(chunk: bytes, block_size: int) -> bytes:
     with pa.CompressedInputStream(pa.BufferReader(chunk), "zstd") as stream:
-        return bytes(stream.read())
+        plain = bytes(stream.read(block_size + 1))
+    if len(plain) > block_size:
+        raise ValueError("a chunk is larger than a block")
+    return plain
 
 
 def _unlz4(chunk: bytes, block_size: int) -> bytes:
@@ -146,7 +164,7 @@ def _unlz4(chunk: bytes, block_size: int) -> bytes:
 
 
 _DECOMPRESSORS: Mapping[int, Callable[[bytes, int], bytes]] = {
-    1: lambda chunk, _: zlib.decompress(chunk, -15),
+    1: _inflate,
     2: _unsnap,
     4: _unlz4,
     5: _unzstd,
@@ -198,3 +216,5 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
         if byte < 0x80:
             return number, at
         shift += 7
+        if shift > _MOST_SHIFT:
+            raise ValueError("a number of more than 64 bits")

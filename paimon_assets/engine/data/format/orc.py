@@ -9,7 +9,7 @@ Source: `org.apache.paimon.format.orc`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -19,7 +19,7 @@ from pyarrow import orc
 
 from paimon_assets.engine.codec.arrow.arrow_values import UNIT_NANOS
 from paimon_assets.engine.codec.arrow.numpy_columns import to_numpy
-from paimon_assets.engine.codec.orc_footer import read_orc_footer
+from paimon_assets.engine.codec.orc_footer import OrcColumnStats
 from paimon_assets.engine.data.format.base import (
     BATCH_BYTES,
     FileFormat,
@@ -30,7 +30,8 @@ from paimon_assets.engine.data.format.base import (
     short_batches,
 )
 from paimon_assets.engine.data.format.named_errors import named_errors, with_names_read
-from paimon_assets.engine.errors import FormatError, InvalidInputError
+from paimon_assets.engine.data.format.orc_check import checked, footer_statistics
+from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.options.all_options import FILE_FORMAT, ORC_LEGACY_LTZ, Options
 from paimon_assets.engine.spec.options.file_options import (
     FILE_BLOCK_SIZE,
@@ -68,9 +69,12 @@ class OrcReader(FormatReader):
         # A stripe without columns would not keep its number of rows: decode one, and drop it.
         positions = [self.schema.get_field_index(name) for name in names] or [0]
         with named_errors(self._path, self.title):
-            for stripe in range(self._file.nstripes):
-                rows = self._file.read_stripe(stripe, columns=positions).select(names)
-                yield from short_batches([rows], batch_rows, batch_bytes)
+            stripes = (
+                self._file.read_stripe(stripe, columns=positions)
+                for stripe in range(self._file.nstripes)
+            )
+            for stripe in checked(stripes, self._statistics, names, self._path):
+                yield from short_batches([stripe.select(names)], batch_rows, batch_bytes)
 
     def row_ranges(self, predicate: Predicate | None) -> Sequence[tuple[int, int]]:
         """Return all rows; see `FormatReader`."""
@@ -81,16 +85,12 @@ class OrcReader(FormatReader):
         return self._bounds.get(name, UNKNOWN)
 
     @cached_property
-    def _bounds(self) -> dict[str, Bounds]:
-        def read(offset: int, count: int) -> bytes:
-            self._source.seek(offset)
-            return bytes(self._source.read(count))
+    def _statistics(self) -> Mapping[str, OrcColumnStats]:
+        return footer_statistics(self._source, self._path)
 
-        try:
-            footer = read_orc_footer(read, self._source.size(), self._path)
-        except FormatError:  # pyarrow could read the file; only its statistics are not readable
-            return {}
-        rows = footer.row_count
+    @cached_property
+    def _bounds(self) -> dict[str, Bounds]:
+        rows = self._file.nrows
         return {
             name: Bounds(
                 minimum=column.minimum,
@@ -98,7 +98,7 @@ class OrcReader(FormatReader):
                 null_count=None if column.value_count is None else rows - column.value_count,
                 row_count=rows,
             )
-            for name, column in footer.columns.items()
+            for name, column in self._statistics.items()
         }
 
 
