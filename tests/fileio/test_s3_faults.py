@@ -15,6 +15,7 @@ from paimon_assets.engine.fileio.opening import file_io_for
 from paimon_assets.engine.spec.evolution.schema_change import set_option
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import open_catalog, open_table
+from tests.faults.fuzz import forget_manifests
 from tests.testkit.s3_faults import s3_faults
 from tests.testkit.s3_server import BUCKET, s3_server
 
@@ -164,6 +165,17 @@ def test_what_others_made_is_not_taken_for_ones_own(catalog, table, faults):
     with pytest.raises(AlreadyExistsError):
         table.create_tag("tag")
     assert faults.fired
+
+
+@pytest.mark.parametrize("status", [403, 500])
+def test_a_read_that_is_refused_is_typed(table, faults, status):
+    for pattern in ("*/bucket-0/data-*", "*/manifest/manifest-*", "*/snapshot/snapshot-1"):
+        faults.plan("GET", pattern, status)
+        forget_manifests()
+        with pytest.raises(StorageError):
+            table.new_read_builder().to_arrow()
+        assert faults.fired
+        faults.reset()
 
 
 def test_without_a_proof_that_conditions_are_obeyed_nothing_is_published(server, monkeypatch):

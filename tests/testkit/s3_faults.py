@@ -109,6 +109,7 @@ class _Handler(BaseHTTPRequestHandler):
     def answer(self) -> None:
         body = self._body()
         plan = self.faults.take(self.command, unquote(urlsplit(self.path).path))
+        status, headers, answered = 0, list[tuple[str, str]](), b""
         if plan is None or plan.after:
             status, headers, answered = self._passed_on(body)
         if plan is not None:

@@ -21,7 +21,7 @@ from paimon_assets.engine.codec.bitmaps.deletion_vector import (
     decode_vector,
 )
 from paimon_assets.engine.contract.split import DeletionFile
-from paimon_assets.engine.errors import FormatError, NotFoundError
+from paimon_assets.engine.errors import FormatError, NotFoundError, StorageError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 
@@ -51,6 +51,11 @@ def read_deletion_vector(
                 )
             source.seek(deletion.offset)
             data = source.read(min(left, deletion.length + FRAME_BYTES))
+    except OSError as error:
+        raise StorageError(
+            f"Storage failed while reading '{deletion.path}': {error}.",
+            details={"path": deletion.path},
+        ) from error
     except NotFoundError as error:
         raise NotFoundError(
             f"Index file '{deletion.path}' does not exist; it holds the deleted rows of data file"
@@ -59,11 +64,9 @@ def read_deletion_vector(
             kind=error.kind,
             details={"path": deletion.path},
         ) from error
-    vector = decode_vector(data, deletion.path, length=deletion.length)
-    if deletion.cardinality is not None and len(vector) != deletion.cardinality:
-        raise _unfit(
-            deletion, f"it holds {len(vector)} rows, the table says {deletion.cardinality}"
-        )
+    vector = decode_vector(
+        data, deletion.path, length=deletion.length, cardinality=deletion.cardinality
+    )
     if vector.last >= file.row_count:
         raise _unfit(
             deletion,

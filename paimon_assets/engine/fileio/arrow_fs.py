@@ -6,6 +6,7 @@ may be credentials; therefore the texts of SDK errors stay in the exception chai
 """
 
 import datetime as dt
+import errno
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -195,6 +196,33 @@ class ProcessLocked:
         """Put under the lock."""
         with _MEMORY_LOCK:
             return self._put(path, data)
+
+
+class GuardedHandler(pafs.FSSpecHandler):  # type: ignore[misc]  # because the stubs are wrong
+    """An fsspec filesystem for pyarrow; what SDKs raise while a file is read becomes `OSError`."""
+
+    def open_input_file(self, path: str) -> pa.PythonFile:
+        """Open a file for random access."""
+        if not self.fs.isfile(path):
+            raise FileNotFoundError(path)
+        return pa.PythonFile(_GuardedFile(self.fs.open(path, mode="rb")), mode="r")
+
+
+class _GuardedFile:
+    """A file of fsspec that raises `OSError` with an error number, whatever its SDK raises."""
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+    def read(self, nbytes: int = -1) -> bytes:
+        try:
+            return bytes(self._file.read(nbytes))
+        except Exception as error:
+            number = (error.errno if isinstance(error, OSError) else None) or errno.EIO
+            raise OSError(number, f"the storage failed ({type(error).__name__})") from error
 
 
 def modified_ms(info: Mapping[str, Any]) -> int:

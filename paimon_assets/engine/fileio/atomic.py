@@ -19,7 +19,8 @@ any, with `lock.enabled`      a lock beside the storage              one winner 
 ============================  =====================================  ==============================
 
 A store that takes a condition but ignores it would lose commits; so before the first conditional
-put of a process the store is asked to refuse a second put of one name (`arrow_fs.ConditionalPut`).
+put of a process the store must refuse a second put of one name (`arrow_fs.ConditionalPut`); without
+that proof nothing is published.
 
 A published file survives the death of its writer at any point. It is not flushed to the platter:
 neither are the data files it names, so after a power failure the last commits of a local table may

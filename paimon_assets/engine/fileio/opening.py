@@ -14,7 +14,7 @@ import fsspec  # type: ignore[import-untyped]  # because it ships no types
 import pyarrow.fs as pafs
 
 from paimon_assets.engine.errors import InvalidInputError, StorageError
-from paimon_assets.engine.fileio.arrow_fs import ArrowFileIO
+from paimon_assets.engine.fileio.arrow_fs import ArrowFileIO, GuardedHandler
 from paimon_assets.engine.fileio.base import FileIO, FileIOSpec
 from paimon_assets.engine.fileio.catalog_lock import is_locked
 from paimon_assets.engine.fileio.local import LocalFileIO
@@ -86,7 +86,7 @@ def open_file_io(spec: FileIOSpec) -> FileIO:
     # A listing kept from before would hide the files other processes have written since.
     arguments = {**_arguments(spec), "use_listings_cache": False}
     backend = _guarded(spec, lambda: fsspec.filesystem(spec.scheme, **arguments))
-    handler = pafs.FSSpecHandler(backend)  # type: ignore[abstract]  # because the stubs are wrong
+    handler = GuardedHandler(backend)
     return ArrowFileIO(pafs.PyFileSystem(handler), spec, backend=backend)
 
 

@@ -101,17 +101,20 @@ def _serialized(bitmap: _Bitmap) -> bytes:
     return data
 
 
-def decode_vector(data: bytes, path: str, *, length: int | None = None) -> DeletionVector:
+def decode_vector(
+    data: bytes, path: str, *, length: int | None = None, cardinality: int | None = None
+) -> DeletionVector:
     """Decode a vector with its frame; its magic says which form it has.
 
     Args:
         data: From the length field to the checksum; more may follow.
         path: The index file's path, for messages.
         length: What the metadata says; other than for 64 bits it leaves the frame out.
+        cardinality: How many rows the metadata says it deletes; None is unknown.
 
     Raises:
-        FormatError: Cut or damaged bytes, a wrong checksum, an unknown magic, or a length other
-            than the metadata's; names the path.
+        FormatError: Cut or damaged bytes, a wrong checksum, an unknown magic, or a length or a
+            number of rows other than the metadata's; names the path.
     """
     if len(data) < FRAME_BYTES + len(_MAGIC_32):
         raise _damaged(path, f"it ends after {len(data)} bytes")
@@ -130,9 +133,12 @@ def decode_vector(data: bytes, path: str, *, length: int | None = None) -> Delet
         raise _damaged(path, "its checksum is wrong")
     kind: type[_Bitmap] = BitMap if magic == _MAGIC_32 else BitMap64
     try:
-        return _of_bitmap(kind.deserialize(body[len(magic) :]))
+        vector = _of_bitmap(kind.deserialize(body[len(magic) :]))
     except (IndexError, ValueError) as error:
         raise _damaged(path, "it is no roaring bitmap") from error
+    if cardinality is not None and len(vector) != cardinality:
+        raise _damaged(path, f"it holds {len(vector)} rows, the table says {cardinality}")
+    return vector
 
 
 def _damaged(path: str, what: str) -> FormatError:

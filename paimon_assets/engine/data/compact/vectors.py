@@ -94,13 +94,13 @@ class BucketVectors:
 
     def _read(self, file: IndexFileMeta) -> Mapping[str, DeletionVector]:
         path = file.external_path or f"{self.index_directory}/{file.file_name}"
-        with self.file_io.open_input(path) as source:
-            data = bytes(source.read())
+        data = self.file_io.read_bytes(path)
         return {
             meta.data_file_name: decode_vector(
                 data[meta.offset : meta.offset + meta.length + FRAME_BYTES],
                 path,
                 length=meta.length,
+                cardinality=meta.cardinality,
             )
             for meta in file.deletion_vectors or ()
         }
