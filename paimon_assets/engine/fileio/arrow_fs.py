@@ -198,14 +198,16 @@ class ProcessLocked:
             return self._put(path, data)
 
 
-class GuardedHandler(pafs.FSSpecHandler):  # type: ignore[misc]  # because the stubs are wrong
+class GuardedHandler(pafs.FSSpecHandler):
     """An fsspec filesystem for pyarrow; what SDKs raise while a file is read becomes `OSError`."""
 
     def open_input_file(self, path: str) -> pa.PythonFile:
         """Open a file for random access."""
-        if not self.fs.isfile(path):
+        backend: Any = self.fs
+        if not backend.isfile(path):
             raise FileNotFoundError(path)
-        return pa.PythonFile(_GuardedFile(self.fs.open(path, mode="rb")), mode="r")
+        file: Any = _GuardedFile(backend.open(path, mode="rb"))
+        return pa.PythonFile(file, mode="r")
 
 
 class _GuardedFile:

@@ -86,7 +86,7 @@ def open_file_io(spec: FileIOSpec) -> FileIO:
     # A listing kept from before would hide the files other processes have written since.
     arguments = {**_arguments(spec), "use_listings_cache": False}
     backend = _guarded(spec, lambda: fsspec.filesystem(spec.scheme, **arguments))
-    handler = GuardedHandler(backend)
+    handler = GuardedHandler(backend)  # type: ignore[abstract]  # because the stubs are wrong
     return ArrowFileIO(pafs.PyFileSystem(handler), spec, backend=backend)
 
 
