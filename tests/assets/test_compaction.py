@@ -319,4 +319,4 @@ def test_the_shipped_schedule_and_sensor_are_stopped_and_make_runs(paimon):
     assert compaction.demo_file_debt.default_status is dg.DefaultSensorStatus.STOPPED
     with dg.build_schedule_context() as context:
         [request] = compaction.nightly_compaction.evaluate_tick(context).run_requests
-    assert dg.validate_run_config(compaction.build_compaction_job, request.run_config)
+    assert dg.validate_run_config(compaction.compaction_job, request.run_config)

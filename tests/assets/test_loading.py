@@ -8,18 +8,19 @@ import sys
 import dagster as dg
 from paimon_assets.assets import (
     FileSource, PaimonCatalogResource, PaimonIOManager, PaimonSparkResource,
-    file_ingestion_asset, new_files_sensor, paimon_asset, paimon_input, paimon_output,
-    row_count_check, unique_key_check,
+    build_file_ingestion_asset, build_new_files_sensor, paimon_asset, paimon_input, paimon_output,
+    build_row_count_check, build_unique_key_check,
 )
 from paimon_assets.assets import (
-    BatchCheck, external_table_specs, freshness_check, new_snapshots_sensor, on_new_data,
-    sequence_check, small_files_check,
+    BatchCheck, build_external_table_specs, build_freshness_check, build_new_snapshots_sensor,
+    on_new_data,
+    build_sequence_check, build_small_files_check,
 )
 from paimon_assets.engine.spec.schema.schema import Schema
 
 schema = Schema.of({"id": "BIGINT"}, primary_keys=["id"], options={"bucket": "1"})
 source = FileSource(folder=dg.EnvVar("NOT_SET"))
-events = file_ingestion_asset("log.events", schema, source=source)
+events = build_file_ingestion_asset("log.events", schema, source=source)
 
 @paimon_asset("log.copies", schema, deps=[events])
 def copies(): ...
@@ -34,8 +35,8 @@ paimon = PaimonCatalogResource(
     warehouse=dg.EnvVar("NOT_SET"), spark=PaimonSparkResource(driver_memory="1g"))
 defs = dg.Definitions(
     assets=[events, copies, more],
-    asset_checks=[row_count_check(events, 1), unique_key_check(copies)],
-    sensors=[new_files_sensor(events, source=source)],
+    asset_checks=[build_row_count_check(events, 1), build_unique_key_check(copies)],
+    sensors=[build_new_files_sensor(events, source=source)],
     resources={"paimon": paimon, "io_manager": PaimonIOManager(paimon=paimon)},
 )
 dg.Definitions.validate_loadable(defs)

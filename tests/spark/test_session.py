@@ -194,7 +194,11 @@ def test_a_stopped_or_killed_session_is_followed_by_a_new_one(tmp_path):
         capture_output=True,
         check=False,
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": root},
+        env={
+            **os.environ,
+            "PYTHONPATH": root,
+            "SPARK_SUBMIT_OPTS": "",
+        },  # its garbage collector counts
         text=True,
         timeout=LONGEST_SECONDS,
     )

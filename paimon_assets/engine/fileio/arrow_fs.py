@@ -67,7 +67,7 @@ class ConditionalPut:
     carries a mark of its publish, so that "taken" and no answer at all are settled by a look.
 
     Args:
-        filesystem: Of fsspec.
+        filesystem: The filesystem of fsspec.
         marks: Whether the storage keeps metadata of objects as S3 does.
     """
 

@@ -21,14 +21,14 @@ import fastavro
 import pyarrow as pa
 from fastavro.schema import SchemaParseException, UnknownType
 
-from paimon_assets.engine.codec.avro.avro_reader import ReadValue, compile_reader
-from paimon_assets.engine.codec.avro_limits import (
+from paimon_assets.engine.codec.avro.avro_limits import (
     MOST_BLOCK_BYTES,
     MOST_METADATA_BYTES,
     check_bits,
     check_schema,
     decompressor,
 )
+from paimon_assets.engine.codec.avro.avro_reader import ReadValue, compile_reader
 from paimon_assets.engine.errors import FormatError
 
 if sys.version_info >= (3, 14):
@@ -41,7 +41,7 @@ _SYNC_BYTES = 16
 _CRC_BYTES = 4
 _RECORDS_A_BLOCK = 1000
 _MOST_RATIO = 64
-"""Of a file's bytes decompressed, beyond what any file may have."""
+"""The most ratio of a file's bytes decompressed, beyond what any file may have."""
 
 Record = dict[str, Any]
 
@@ -201,7 +201,7 @@ class _Blocks:
         """Yield (number of records, their bytes) of each block.
 
         Args:
-            most_bytes: Of all blocks together; None bounds each of them alone.
+            most_bytes: The most bytes of all blocks together; None bounds each of them alone.
         """
         decompress, left = decompressor(self.codec), most_bytes
         self.source.seek(self.start)

@@ -9,7 +9,7 @@ Source: https://avro.apache.org/docs/1.12.0/specification/#binary-encoding, #sch
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from paimon_assets.engine.codec.avro_limits import check_bits
+from paimon_assets.engine.codec.avro.avro_limits import check_bits
 from paimon_assets.engine.errors import FormatError
 
 ReadValue = Callable[[bytes, int], tuple[Any, int]]

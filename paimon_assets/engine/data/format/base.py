@@ -19,7 +19,7 @@ from paimon_assets.engine.spec.predicate.prune import UNKNOWN, Bounds
 from paimon_assets.engine.spec.types.data_types import DataField, DataType, TypeRoot
 
 BATCH_BYTES = 128 * 1024 * 1024
-"""Of a batch of several rows, if nobody says otherwise."""
+"""The batch bytes of a batch of several rows, if nobody says otherwise."""
 
 
 def short_batches(

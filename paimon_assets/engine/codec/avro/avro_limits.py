@@ -21,9 +21,9 @@ else:
     from backports import zstd
 
 MOST_BLOCK_BYTES = 2**31 - 1
-"""Of a block of rows, decompressed: a value can have as many."""
+"""The most block bytes of a block of rows, decompressed: a value can have as many."""
 MOST_METADATA_BYTES = 256 * 1024 * 1024
-"""Of all blocks of a file that is read whole, decompressed."""
+"""The most metadata bytes of all blocks of a file that is read whole, decompressed."""
 _MOST_DEPTH = 64
 _MOST_TYPES = 20_000
 """In a schema whose names are written out."""
