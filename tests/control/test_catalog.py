@@ -10,16 +10,22 @@ from paimon_assets.engine.errors import AlreadyExistsError, InvalidInputError, N
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.fileio.opening import file_io_for
 from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets.engine.table.api import CATALOGS
 
 _SPAWN = multiprocessing.get_context("spawn")
 SCHEMA = Schema.of({"a": "INT"})
 T = Identifier("db", "t")
 
 
+@pytest.fixture(params=CATALOGS)
+def kind(request):
+    return request.param
+
+
 @pytest.fixture(params=["local", "memory"])
-def catalog(request, tmp_path):
+def catalog(request, kind, tmp_path):
     warehouse = str(tmp_path / "w") if request.param == "local" else f"memory:/{tmp_path}/w"
-    catalog = FilesystemCatalog(warehouse, file_io_for(warehouse))
+    catalog = CATALOGS[kind](warehouse, file_io_for(warehouse))
     catalog.create_database("db")
     return catalog
 
@@ -97,8 +103,9 @@ def test_tables_are_created_listed_loaded_and_dropped(catalog):
 
 def test_a_directory_without_a_schema_is_no_table(catalog):
     location = catalog.get_table_location(T)
-    catalog.file_io.write_bytes(f"{location}/schema/other-0", b"{}")
-    catalog.file_io.write_bytes(f"{location}/schema/schema-x", b"{}")
+    file_io = file_io_for(location)
+    file_io.write_bytes(f"{location}/schema/other-0", b"{}")
+    file_io.write_bytes(f"{location}/schema/schema-x", b"{}")
     assert catalog.list_tables("db") == []
     assert catalog.create_table(T, SCHEMA).id == 0
 
@@ -114,7 +121,8 @@ def test_an_existing_table_is_kept(catalog):
 def test_a_bad_schema_writes_nothing(catalog):
     with pytest.raises(InvalidInputError):
         catalog.create_table(T, Schema.of({"a": "INT"}, primary_keys=["nowhere"]))
-    assert not catalog.file_io.exists(catalog.get_table_location(T))
+    location = catalog.get_table_location(T)
+    assert not file_io_for(location).exists(location)
 
 
 def test_a_table_is_renamed_into_another_database_but_not_onto_another_table(catalog):
@@ -132,8 +140,8 @@ def test_a_table_is_renamed_into_another_database_but_not_onto_another_table(cat
         catalog.rename_table(T, moved)
 
 
-def _create(warehouse: str, index: int, barrier, answers) -> None:
-    catalog = FilesystemCatalog(warehouse, LocalFileIO())
+def _create(kind: str, warehouse: str, index: int, barrier, answers) -> None:
+    catalog = CATALOGS[kind](warehouse, LocalFileIO())
     barrier.wait()
     try:
         catalog.create_table(T, Schema.of({f"column{index}": "INT"}))
@@ -142,13 +150,13 @@ def _create(warehouse: str, index: int, barrier, answers) -> None:
         answers.put((index, False))
 
 
-def test_of_two_processes_exactly_one_creates_the_table(tmp_path):
+def test_of_two_processes_exactly_one_creates_the_table(kind, tmp_path):
     warehouse = str(tmp_path)
-    catalog = FilesystemCatalog(warehouse, LocalFileIO())
+    catalog = CATALOGS[kind](warehouse, LocalFileIO())
     catalog.create_database("db")
     barrier, answers = _SPAWN.Barrier(2), _SPAWN.Queue()
     processes = [
-        _SPAWN.Process(target=_create, args=(warehouse, index, barrier, answers))
+        _SPAWN.Process(target=_create, args=(kind, warehouse, index, barrier, answers))
         for index in range(2)
     ]
     for process in processes:

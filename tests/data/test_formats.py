@@ -25,7 +25,7 @@ from paimon_assets.engine.errors import (
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
 from paimon_assets.engine.spec.types.type_text import parse_type
-from paimon_assets.engine.table.api import open_catalog, open_table
+from paimon_assets.engine.table.api import open_catalog
 from tests.testkit.effort import often
 from tests.testkit.faulty_fileio import Fault, FaultyFileIO
 from tests.testkit.rows import plain_rows, rows_to_arrow
@@ -351,10 +351,11 @@ def test_formats_may_be_mixed_in_one_table(tmp_path):
     table = new_table(str(tmp_path), declared)
     for number, file_format in enumerate(FORMATS):
         rows = pa.table({"id": pa.array([0, number], pa.int32()), "v": [file_format, file_format]})
-        builder = open_table(table.path, {"file.format": file_format}).new_write_builder()
+        builder = table.copy({"file.format": file_format}).new_write_builder()
         builder.write(rows.slice(1) if number == 0 else rows, EmbeddedExecutor(threads=1))
     found = table.new_read_builder().to_arrow().sort_by("id").to_pylist()
-    assert found == [{"id": n, "v": v} for n, v in enumerate(["avro", "orc", "avro"])]
+    assert found == [{"id": n, "v": v} for n, v in enumerate([FORMATS[-1], *FORMATS[1:]])]
+    assert {entry.file.file_format for entry in table.live_files()} == set(FORMATS)
 
 
 def test_instants_in_orc_files_need_the_option_that_makes_them_instants(tmp_path):

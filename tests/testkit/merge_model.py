@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal, localcontext
 from fractions import Fraction
-from typing import Any
+from typing import Any, assert_never
 
 from pyroaring import BitMap
 
@@ -51,8 +51,10 @@ class MergeModel:
                 return self._first_row(records)
             case MergeEngine.AGGREGATION:
                 return self._aggregate(records)
-            case _:
+            case MergeEngine.PARTIAL_UPDATE:
                 return _PartialUpdate(self).merge(records)
+            case _:
+                assert_never(self.rules.traits.engine)
 
     def _first_row(self, records: Iterable[Record]) -> Record | None:
         first = None

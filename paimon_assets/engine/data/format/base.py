@@ -1,6 +1,7 @@
 """FileFormat: one format of data files; FormatReader and FormatWriter: one open file of a format.
 
-A format is one module, which ends with its `FileFormat`, and one line in `formats`.
+A format is one module, which ends with its `FileFormat`, and its place in `formats.FORMATS`; tables
+may name the formats of `spec.segments.segment`.
 Source: `org.apache.paimon.format.FileFormat`.
 """
 

@@ -39,10 +39,12 @@ from paimon_assets.engine.spec.options.all_options import (
     parse_names,
 )
 from paimon_assets.engine.spec.schema.schema import TableSchema
+from paimon_assets.engine.spec.segments.segment import PAIMON_FORMATS, TEXT_FORMATS
 
 _FORMATS = (
-    *("parquet", "orc", "avro"),
-    *("csv", "json", "text", "lance", "vortex", "mosaic", "blob"),  # only others write these
+    *sorted(PAIMON_FORMATS),
+    *sorted(TEXT_FORMATS),  # only others write these, and those that follow
+    *("lance", "vortex", "mosaic", "blob"),
 )
 _CODECS = (
     *("zstd", "snappy", "gzip", "lz4", "brotli", "none"),
