@@ -20,6 +20,7 @@ from paimon_assets.assets.object_columns import (
     fitted,
     from_objects,
 )
+from paimon_assets.assets.zones import zones_kept
 from paimon_assets.engine.codec.arrow.arrow_types import from_arrow_type, to_arrow_type
 from paimon_assets.engine.contract.executor import CountingExecutor
 from paimon_assets.engine.errors import InvalidInputError
@@ -182,7 +183,8 @@ def to_rows(
     if _is_of(frame, "polars", "DataFrame"):
         return _from_polars(frame)
     if _is_of(frame, "pandas", "DataFrame"):
-        return _from_pandas(frame, schema, show=show_values)
+        with zones_kept():
+            return _from_pandas(frame, schema, show=show_values)
     return _from_arrow(frame)
 
 

@@ -59,3 +59,22 @@ def test_importing_the_package_loads_no_module_of_it() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
     )
     assert done.stdout.strip() == "False"
+
+
+def test_importing_pandera_through_the_checks_leaves_the_environment_as_it_is() -> None:
+    code = """
+import os
+for name in ("PYARROW_IGNORE_TIMEZONE", "SPARK_LOCAL_IP"):
+    os.environ.pop(name, None)
+before = dict(os.environ)
+import paimon_assets.assets.checks.pandera_checks
+print(sorted(set(os.environ.items()) ^ set(before.items())))
+"""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert done.stdout.strip() == "[]"
