@@ -134,6 +134,16 @@ def _change(number: int, kind: str, op_time: int | None, text: str) -> Row:
     return {"id": number, "op_time": op_time, "kind": kind, "text": text}
 
 
+def _at(number: int, kind: str, micros: int, text: str) -> Row:
+    """A change at an instant, given in microseconds of one millisecond."""
+    instant = dt.datetime(2024, 2, 29, 12, 0, 0, 123_000 + micros)
+    return {**_change(number, kind, None, text), "op_time": instant}
+
+
+def _decimal(number: int, kind: str, op_time: int, text: str) -> Row:
+    return {**_change(number, kind, None, text), "op_time": Decimal(op_time)}
+
+
 CASES: tuple[TableCase, ...] = (
     TableCase(
         name="append",
@@ -259,6 +269,38 @@ PADDED_CASES: tuple[TableCase, ...] = (
         commits=(
             (_change(1, "+U", 10, "new"), _change(2, "-U", 10, "old"), _change(3, "+U", 10, "a")),
             (_change(1, "-U", 10, "old"), _change(2, "+U", 10, "new"), _change(3, "-D", 11, "a")),
+        ),
+        primary_keys=("id",),
+        options={
+            "bucket": "1",
+            "rowkind.field": "kind",
+            "sequence.field": "op_time",
+            "sequence.auto-padding": "row-kind-flag",
+        },
+    ),
+    TableCase(
+        name="padded_micros",  # the column is finer than the number
+        columns={**_CHANGES, "op_time": "TIMESTAMP(6)"},
+        commits=(
+            (_at(1, "+U", 5, "new"), _at(2, "+U", 6, "late"), _at(3, "-U", 5, "a")),
+            (_at(1, "-U", 5, "old"), _at(2, "+U", 5, "early"), _at(3, "+U", 5, "b")),
+            (_at(4, "-U", 6, "gone"), _at(5, "+U", 5, "a"), _at(5, "+U", 5, "b")),
+            (_at(4, "+U", 5, "old"),),
+        ),
+        primary_keys=("id",),
+        options={
+            "bucket": "1",
+            "rowkind.field": "kind",
+            "sequence.field": "op_time",
+            "sequence.auto-padding": "row-kind-flag",
+        },
+    ),
+    TableCase(
+        name="padded_decimal",
+        columns={**_CHANGES, "op_time": "DECIMAL(18, 0)"},
+        commits=(
+            (_decimal(1, "+U", 10, "new"), _decimal(2, "+U", 10, "a")),
+            (_decimal(1, "-U", 10, "old"), _decimal(2, "+U", 9, "b")),
         ),
         primary_keys=("id",),
         options={

@@ -23,7 +23,8 @@ def schema(seq_type, padding, *, keys=("k",), **options):
     )
 
 
-ALL = ["row-kind-flag", "second-to-micro", "millis-to-micro"]
+FLAG = "row-kind-flag"
+ALL = [FLAG, "second-to-micro", "millis-to-micro"]
 
 
 @pytest.mark.parametrize(
@@ -35,22 +36,46 @@ ALL = ["row-kind-flag", "second-to-micro", "millis-to-micro"]
         ("TIMESTAMP(0)", ALL),
         ("TIMESTAMP_LTZ(0)", ALL),
         ("TIMESTAMP(3)", ["row-kind-flag", "millis-to-micro"]),
-        ("TIMESTAMP(6)", []),
+        ("TIMESTAMP(6)", [FLAG]),
+        ("TIMESTAMP", [FLAG]),
+        ("TIMESTAMP_LTZ(9)", [FLAG]),
+        ("DECIMAL(18, 0)", ALL),
+        ("DECIMAL(10, 2)", [FLAG]),
+        ("DECIMAL(19, 0)", []),
         ("FLOAT", []),
-        ("DECIMAL(10, 2)", []),
         ("STRING", []),
         ("BOOLEAN", []),
         ("BYTES", []),
         ("TIME", []),
     ],
 )
-def test_a_type_is_padded_only_where_the_number_orders_as_the_column_does(seq_type, legal):
+def test_a_type_is_padded_only_where_the_promised_record_wins(seq_type, legal):
     for padding in ALL:
         if padding in legal:
             validate_schema(schema(seq_type, padding))
         else:
             with pytest.raises(InvalidInputError, match=r"[Cc]olumn 's'"):
                 validate_schema(schema(seq_type, padding))
+
+
+@pytest.mark.parametrize(
+    ("seq_type", "padding", "reason"),
+    [
+        ("STRING", FLAG, "'9' comes after '10'"),
+        ("DOUBLE", FLAG, "NaN"),
+        ("DECIMAL(19, 0)", FLAG, "64 bits"),
+        ("DECIMAL(30, 10)", FLAG, "64 bits"),
+        ("DECIMAL(10, 2)", "second-to-micro", "finer than a second"),
+        ("TIMESTAMP(6)", "row-kind-flag,millis-to-micro", "finer than a millisecond"),
+        ("TIMESTAMP(3)", "second-to-micro", "finer than a second"),
+        ("TIMESTAMP(0)", "row-kind-flag,second-to-micro", "divides the flag away"),
+        ("BOOLEAN", FLAG, "has no sequence number"),
+    ],
+)
+def test_what_is_not_padded_gets_its_true_reason(seq_type, padding, reason):
+    with pytest.raises(InvalidInputError, match=reason) as raised:
+        validate_schema(schema(seq_type, padding))
+    assert raised.value.details["column"] == "s"
 
 
 @pytest.mark.parametrize("seq_type", ["STRING", "DOUBLE", "DECIMAL(20, 3)", "TIMESTAMP(9)"])

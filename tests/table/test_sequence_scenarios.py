@@ -136,6 +136,14 @@ def test_a_bad_row_is_refused_and_nothing_is_committed(tmp_path, row, message):
     assert len(table.snapshots()) == 1
 
 
+def test_a_null_in_the_sequence_column_names_the_key_of_the_first_row(tmp_path):
+    table = sequence_table(tmp_path, "row-kind-flag")
+    rows = [("+I", 1, "a", 6), ("+I", None, "b", 7), ("+I", None, "c", 8)]
+    with pytest.raises(InvalidInputError, match="null in 2 of 3 rows, first where k = 7") as raised:
+        write(table, *rows)
+    assert raised.value.details["first"] == "k = 7"
+
+
 @pytest.mark.parametrize(
     ("options", "rows", "expected"),
     [

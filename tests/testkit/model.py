@@ -11,6 +11,7 @@ largest number of the bucket is of another second; the model follows the arithme
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from typing import Any
 
 from paimon_assets.engine.spec.options.all_options import (
@@ -27,6 +28,7 @@ from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.types.row_kind import RowKind, parse_row_kind
 
 Row = Mapping[str, Any]
+_EPOCH = datetime(1970, 1, 1)
 Order = tuple[Any, ...]
 
 
@@ -153,8 +155,10 @@ def _counts(options: Options) -> bool:
     return any(step is not SequencePadding.ROW_KIND_FLAG for step in steps)
 
 
-def _padded(value: int, steps: Sequence[SequencePadding], count: int, is_add: bool) -> int:
-    """Pad a whole number of seconds or milliseconds, step by step."""
+def _padded(given: Any, steps: Sequence[SequencePadding], count: int, is_add: bool) -> int:
+    """Pad an instant in milliseconds, or a whole number, step by step."""
+    is_instant = isinstance(given, datetime)
+    value = (given - _EPOCH) // timedelta(milliseconds=1) if is_instant else int(given)
     for step in steps:
         match step:
             case SequencePadding.ROW_KIND_FLAG:

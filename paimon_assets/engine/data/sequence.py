@@ -48,7 +48,7 @@ _COUNTER_RANGE = {
 """Padding step → how many records of one unit it tells apart."""
 
 
-def field_to_long(column: Array, source: DataField) -> Longs:
+def field_to_long(column: Array, source: DataField, keys: pa.RecordBatch | None = None) -> Longs:
     """Return a sequence column as 64-bit numbers.
 
     Integers are themselves, DATE is days, timestamps are milliseconds (rounded down), floating
@@ -58,17 +58,19 @@ def field_to_long(column: Array, source: DataField) -> Longs:
     Args:
         column: Values in the Arrow type of `source`.
         source: The sequence column; names it in errors.
+        keys: Columns by which an error names the first row that is null.
 
     Raises:
         InvalidInputError: A null, a text that is no integer, or a type that has no number.
     """
     if column.null_count:
+        first = "" if keys is None else _shown(keys.slice(_first_null(column), 1))
         raise InvalidInputError(
             f"Sequence column '{source.name}' is null in {column.null_count} of {len(column)} "
-            "rows; such a record has no place in the order. Fill the column, or remove it "
-            "from the padding options.",
+            f"rows{f', first where {first}' if first else ''}; such a record has no place in the "
+            "order. Fill the column, or remove it from the padding options.",
             kind="sequence-null",
-            details={"column": source.name, "rows": column.null_count},
+            details={"column": source.name, "rows": column.null_count, "first": first},
         )
     root = source.type.root
     if root in INTEGER_ROOTS:
@@ -91,6 +93,14 @@ def field_to_long(column: Array, source: DataField) -> Longs:
                 kind="sequence-type",
                 details={"column": source.name, "type": str(source.type)},
             )
+
+
+def _first_null(column: Array) -> int:
+    return int(column.is_null().index(True).as_py())
+
+
+def _shown(row: pa.RecordBatch) -> str:
+    return ", ".join(f"{name} = {value}" for name, value in row.to_pylist()[0].items())
 
 
 def _longs(column: Array) -> Longs:

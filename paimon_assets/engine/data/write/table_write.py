@@ -252,7 +252,8 @@ class _TableWrite:
         rows, sequence = routed.rows, None
         if self._padding is not None:
             source = self._padding.field
-            sequence = field_to_long(rows.column(source.name), source)
+            keys = rows.select(list(self.context.schema.primary_keys))
+            sequence = field_to_long(rows.column(source.name), source, keys)
         routes = self._routes_of(routed.places)
         self._make_room(rows.nbytes)
         table = pa.Table.from_batches([rows])

@@ -2,9 +2,14 @@
 
 Padding turns a coarse sequence value (a second, say) into a unique 64-bit number; the arithmetic is
 in `data.sequence`. Under the default layout the number lies in `_SEQUENCE_NUMBER` and
-`sequence.field` stays in the options, so that every Paimon engine orders by (field, number). That
-equals ordering by the number alone only if field → number loses nothing; `validate_padding`
-refuses the types for which it does.
+`sequence.field` stays in the options, so that every Paimon engine orders by (field, number).
+
+    row-kind-flag alone      of equal fields the number differs by the flag only: (field, flag)
+                             decides, whatever of the field the number cannot hold
+    a counter in the steps   arrival decides within a second or millisecond; so the field may not
+                             be finer, or it decides first
+
+`validate_padding` refuses what would let another record win, and fields without a number.
 Source: Paimon before 0.8 (`SequenceGenerator`), redesigned; see ARCHITECTURE, "sequence padding".
 """
 
@@ -41,6 +46,8 @@ _PADDABLE = (
     | {TypeRoot.DATE, TypeRoot.FLOAT, TypeRoot.DOUBLE, TypeRoot.DECIMAL}
 )
 _MILLIS_DIGITS = 3
+_SURE_DIGITS = 18
+"""So many digits, doubled, fit 64 bits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,11 +109,19 @@ def validate_padding(schema: TableSchema) -> None:
     if len(names) != 1:
         _refuse(f"'sequence.auto-padding' needs exactly one sequence field, not {list(names)}.")
     field = schema.column(names[0])
-    if field.type.root not in _PADDABLE:
-        _refuse(f"Unsupported type: column '{field.name}' of type {field.type} cannot be padded.")
-    if not own_layout:
-        for step in steps:
-            _validate_order(field, step)
+    reason = _refusal(field, steps, own_layout=own_layout)
+    if reason is not None:
+        by = f" by {', '.join(steps)}" if steps else ""
+        hidden = (
+            f", or 'sequence.padding.layout' = sequence-number with 'sequence.padding-field' = "
+            f"{field.name}, which orders by the padded number alone"
+        )
+        raise InvalidInputError(
+            f"Column '{field.name}' of type {field.type} cannot be padded{by}: "
+            f"{reason}{hidden if field.type.root in _PADDABLE else ''}.",
+            kind="sequence-padding",
+            details={"column": field.name, "type": str(field.type)},
+        )
 
 
 def _validate_own_layout(schema: TableSchema) -> None:
@@ -123,20 +138,58 @@ def _validate_own_layout(schema: TableSchema) -> None:
         _refuse(f"Sequence padding field '{name}' can not be found in table schema.")
 
 
-def _validate_order(field: DataField, step: SequencePadding) -> None:
-    """Refuse a type whose order differs from the order of its 64-bit number."""
+def _refusal(
+    field: DataField, steps: tuple[SequencePadding, ...], *, own_layout: bool
+) -> str | None:
+    """Return why a column may not be padded, and what to do instead; None if it may."""
     root = field.type.root
-    if root in INTEGER_ROOTS or root is TypeRoot.DATE:
-        return
-    if root in TIMESTAMP_ROOTS and isinstance(field.type, AtomicType):
-        precision = field.type.precision or 0
-        if precision == 0:
-            return
-        if precision <= _MILLIS_DIGITS and step is not SequencePadding.SECOND_TO_MICRO:
-            return
-    _refuse(
-        f"Column '{field.name}' of type {field.type} cannot be padded by {step}: other engines "
-        "order by the column itself, which is finer than the padded number. Use a coarser column, "
-        "or 'sequence.padding.layout' = sequence-number with 'sequence.padding-field' = "
-        f"{field.name}, which hides the order from them."
-    )
+    if root not in _PADDABLE:
+        return "the type has no sequence number. Use a number, a date or a timestamp"
+    if own_layout or root in INTEGER_ROOTS or root is TypeRoot.DATE:
+        return None
+    if root in CHARACTER_ROOTS:
+        return (
+            "readers order texts as texts, where '9' comes after '10', not as the numbers they "
+            "hold. Use an integer column"
+        )
+    if not isinstance(field.type, AtomicType) or root in (TypeRoot.FLOAT, TypeRoot.DOUBLE):
+        return "NaN comes neither before nor after another value. Use a DECIMAL or integer column"
+    is_timestamp = root in TIMESTAMP_ROOTS
+    precision, scale = field.type.precision or 0, field.type.scale or 0
+    if not is_timestamp and precision - scale > _SURE_DIGITS:
+        return (
+            f"with more than {_SURE_DIGITS} digits before the point its padded values may not fit "
+            "64 bits. Use a DECIMAL of fewer digits"
+        )
+    digits = precision if is_timestamp else scale
+    return _counter_refusal(digits, steps, is_timestamp=is_timestamp)
+
+
+def _counter_refusal(
+    digits: int, steps: tuple[SequencePadding, ...], *, is_timestamp: bool
+) -> str | None:
+    """Return why a counter would not decide what it promises; None if it does.
+
+    Args:
+        digits: Digits behind the point of seconds (of the number).
+        steps: The padding.
+        is_timestamp: Whether the column is a timestamp; else a DECIMAL.
+    """
+    counters = [step for step in steps if step is not SequencePadding.ROW_KIND_FLAG]
+    if not counters:
+        return None
+    seconds = SequencePadding.SECOND_TO_MICRO in counters
+    allowed = _MILLIS_DIGITS if is_timestamp and not seconds else 0
+    if digits > allowed:
+        unit = "second" if seconds else "millisecond"
+        return (
+            f"arrival is to decide within a {unit}, but readers order by the column first, which "
+            f"is finer than a {unit}. Use a coarser column, or row-kind-flag alone"
+        )
+    flag_first = steps[0] is SequencePadding.ROW_KIND_FLAG
+    if is_timestamp and flag_first and counters[0] is SequencePadding.SECOND_TO_MICRO:
+        return (
+            "the step from milliseconds to seconds divides the flag away. Use row-kind-flag "
+            "alone, or row-kind-flag,millis-to-micro"
+        )
+    return None
