@@ -65,8 +65,7 @@ class CheckRun:
 
     def physical_rows(self) -> int:
         """Rows of the newest snapshot, before merging."""
-        snapshot = self.table.latest_snapshot()
-        return snapshot.total_record_count if snapshot else 0
+        return self.table.physical_rows()
 
     @property
     def shows_values(self) -> bool:

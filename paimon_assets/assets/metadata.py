@@ -109,7 +109,7 @@ def snapshot_metadata(table: Table, snapshot: Snapshot) -> Metadata:
         "paimon/schema_id": snapshot.schema_id,
         "paimon/commit_kind": str(snapshot.commit_kind),
         "paimon/added_records": snapshot.delta_record_count,
-        "paimon/total_records": snapshot.total_record_count,
+        "paimon/total_records": table.physical_rows(snapshot),
         "paimon/total_files": len(live),
         "paimon/recent_snapshots": _recent_snapshots(table, snapshot),
     }
@@ -117,6 +117,8 @@ def snapshot_metadata(table: Table, snapshot: Snapshot) -> Metadata:
     if before is not None or snapshot.id == 1:
         known = {entry.identifier for entry in table.live_files(before)} if before else set()
         metadata["paimon/added_files"] = sum(entry.identifier not in known for entry in live)
+        rows_before = table.physical_rows(before) if before else 0
+        metadata["paimon/added_records"] = table.physical_rows(snapshot) - rows_before
     return metadata | _row_metadata(table, snapshot)
 
 
@@ -169,14 +171,23 @@ def newest_data(table: Table, newest: Snapshot) -> Snapshot | None:
 
 def _recent_snapshots(table: Table, newest: Snapshot) -> dg.TableMetadataValue:
     records: list[dg.TableRecord] = []
-    snapshot: Snapshot | None = newest
-    while snapshot is not None and len(records) < _SNAPSHOTS_SHOWN:
-        records.append(dg.TableRecord(_snapshot_record(snapshot)))
-        snapshot = snapshot_or_none(table, snapshot.id - 1)
+    snapshot, rows = newest, table.physical_rows(newest)
+    while len(records) < _SNAPSHOTS_SHOWN:
+        before = snapshot_or_none(table, snapshot.id - 1)
+        rows_before = rows - snapshot.delta_record_count
+        if before is not None:
+            rows_before = table.physical_rows(before)
+        counts = {"added records": rows - rows_before, "total records": rows}
+        records.append(dg.TableRecord(_snapshot_record(snapshot, counts)))
+        if before is None:
+            break
+        snapshot, rows = before, rows_before
     return dg.MetadataValue.table(records)
 
 
-def _snapshot_record(snapshot: Snapshot) -> Mapping[str, str | int | float | bool | None]:
+def _snapshot_record(
+    snapshot: Snapshot, counts: Mapping[str, int]
+) -> Mapping[str, str | int | float | bool | None]:
     committed = dt.datetime.fromtimestamp(snapshot.time_millis / 1000, tz=dt.UTC)
     run_id = snapshot.properties.get(RUN_ID, "")
     return {
@@ -184,8 +195,7 @@ def _snapshot_record(snapshot: Snapshot) -> Mapping[str, str | int | float | boo
         "kind": str(snapshot.commit_kind),
         "committed (UTC)": f"{committed:%Y-%m-%d %H:%M:%S}",
         "schema": snapshot.schema_id,
-        "added records": snapshot.delta_record_count,
-        "total records": snapshot.total_record_count,
+        **counts,
         "run": run_id[:_RUN_ID_SHOWN],
         "by": _committer(snapshot.commit_user),
     }

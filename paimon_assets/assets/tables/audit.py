@@ -146,7 +146,8 @@ class BatchAudit:
         if earlier.commit_kind is CommitKind.APPEND:
             read = batch_read(self._table.new_read_builder().store, earlier)
         elif replaced is not None:
-            read, rows = replaced.at_snapshot(earlier.id), earlier.total_record_count
+            read = replaced.at_snapshot(earlier.id)
+            rows = self._table.physical_rows(earlier)
         else:
             return
         self._judge(read, rows, self._snapshot_metadata())

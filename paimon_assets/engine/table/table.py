@@ -19,7 +19,7 @@ from paimon_assets.engine.control.rollback import (
     rollback_to_snapshot,
     rollback_to_tag,
 )
-from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
+from paimon_assets.engine.control.scan.segment_scan import physical_rows, readable_files
 from paimon_assets.engine.control.segments.segment_registry import check_own_folders
 from paimon_assets.engine.control.segments.segment_roots import SegmentRoots
 from paimon_assets.engine.errors import NotFoundError
@@ -343,7 +343,15 @@ class Table:
     def live_files(self, snapshot: Snapshot | None = None) -> list[ManifestEntry]:
         """Return the live data files of a snapshot; of the newest one for None."""
         chosen = snapshot or self.latest_snapshot()
-        return [] if chosen is None else FileStoreScan(self._store).live_files(chosen)
+        return [] if chosen is None else readable_files(self._store, chosen)
+
+    def physical_rows(self, snapshot: Snapshot | None = None) -> int:
+        """Return the rows of a snapshot before merging, segments of all formats among them.
+
+        Snapshots themselves do not count segments of text formats, which no manifest holds.
+        """
+        chosen = snapshot or self.latest_snapshot()
+        return 0 if chosen is None else physical_rows(self._store, chosen)
 
     def shape(self, snapshot: Snapshot | None = None) -> TableShape:
         """Return the sorted runs of a snapshot's buckets (of the newest), from metadata alone."""

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
 from paimon_assets.engine.control.segments.segment_registry import (
     SegmentRegistry,
     foreign_entries,
@@ -56,6 +57,25 @@ def text_entries(
 
     segments = [segment for segment in live_text_segments(store, snapshot) if is_wanted(segment)]
     return [entry for segment in segments for entry in entries_of_segment(segment)]
+
+
+def readable_files(store: FileStore, snapshot: Snapshot) -> list[ManifestEntry]:
+    """Return all live files a read of a snapshot may open, those of text formats among them.
+
+    Cost:
+        The snapshot's manifests, and that of `text_entries`.
+    """
+    return [*FileStoreScan(store).live_files(snapshot), *text_entries(store, snapshot, None)]
+
+
+def physical_rows(store: FileStore, snapshot: Snapshot) -> int:
+    """Return the rows of a snapshot before merging, those of text formats among them.
+
+    Cost:
+        That of `text_entries`; no manifest.
+    """
+    texts = live_text_segments(store, snapshot)
+    return snapshot.total_record_count + sum(segment.row_count for segment in texts)
 
 
 def entries_of_segment(segment: Segment) -> Iterator[ManifestEntry]:

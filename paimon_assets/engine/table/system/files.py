@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from paimon_assets.engine.codec.rows.binary_row import deserialize_row
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
+from paimon_assets.engine.control.scan.segment_scan import readable_files
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 from paimon_assets.engine.spec.metadata.index_file import (
     DELETION_VECTORS_INDEX,
@@ -206,7 +206,7 @@ def table_indexes(store: FileStore) -> Rows:
 
 def _live(store: FileStore) -> list[ManifestEntry]:
     snapshot = snapshot_of(store)
-    return [] if snapshot is None else FileStoreScan(store).live_files(snapshot)
+    return [] if snapshot is None else readable_files(store, snapshot)
 
 
 def _index_entries(store: FileStore) -> Sequence[IndexManifestEntry]:

@@ -25,6 +25,7 @@ import pyarrow as pa
 from paimon_assets.engine.contract.executor import Executor
 from paimon_assets.engine.control.catalog.catalog import Catalog, Identifier
 from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.scan.segment_scan import physical_rows, text_entries
 from paimon_assets.engine.embedded import ArrowRows
 from paimon_assets.engine.errors import NotFoundError, PaimonError
 from paimon_assets.engine.fileio.base import FileIO
@@ -91,8 +92,9 @@ def _table_rows(store: FileStore) -> _Rows:
     snapshot = store.snapshots.latest()
     if snapshot is not None:
         metas = store.manifests.manifests_of(snapshot)
-        row["record_count"] = snapshot.total_record_count
-        row["file_count"] = sum(meta.num_added_files - meta.num_deleted_files for meta in metas)
+        in_manifests = sum(meta.num_added_files - meta.num_deleted_files for meta in metas)
+        row["record_count"] = physical_rows(store, snapshot)
+        row["file_count"] = in_manifests + len(text_entries(store, snapshot, None))
     return [row]
 
 
