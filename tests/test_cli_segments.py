@@ -46,6 +46,16 @@ def test_a_folder_comes_in_is_shown_and_goes_and_stays_as_it_is(run, tmp_path):
     assert states(tmp_path / "in") == before
 
 
+def test_options_say_how_a_folder_of_texts_is_written(run, tmp_path):
+    (tmp_path / "c" / "day=3").mkdir(parents=True)
+    (tmp_path / "c" / "day=3" / "0").write_text("7 x\n")
+    added = ("segments", "add", "db.t", str(tmp_path / "c"), "--format", "csv")
+    options = ("--partition", "day:int", "--option", "sep= ", "--option", "fileheader=v,w")
+    assert "is not KEY=VALUE" in run(*added, "--option", "header", code=2)
+    assert "1 files and 1 rows" in run(*added, *options, "--option", "header=false")
+    assert "7" in run("read", "db.t")
+
+
 def test_loads_of_the_table_are_listed_and_deleted(run, tmp_path):
     rows = write(tmp_path / "own.parquet", pa.table({"v": [1, 2, 3], "day": [4, 4, 4]}))
     run("write", "db.t", str(rows))

@@ -23,7 +23,7 @@ from paimon_assets.cli.files import json_value, read_files, write_file
 from paimon_assets.cli.history import HISTORY_COMMANDS
 from paimon_assets.cli.rows import ROW_COMMANDS
 from paimon_assets.cli.segments import SEGMENT_COMMANDS
-from paimon_assets.cli.settings import Settings, environment_options, options_of_file
+from paimon_assets.cli.settings import Settings, environment_options, key_values, options_of_file
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.codec.row_files import RowFormat
 from paimon_assets.engine.control.catalog.catalog import Identifier
@@ -64,23 +64,13 @@ class PaimonGroup(click.Group):
             raise click.ClickException(without_secrets(str(error))) from error
 
 
-def _key_values(_ctx: click.Context, _param: click.Parameter, items: tuple[str, ...]) -> Any:
-    pairs = {}
-    for item in items:
-        key, equals, value = item.partition("=")
-        if not equals:
-            raise click.BadParameter(f"'{item}' is not KEY=VALUE")
-        pairs[key.strip()] = value.strip()
-    return pairs
-
-
 @click.group(cls=PaimonGroup)
 @click.option("--warehouse", "-w", envvar="PAIMON_WAREHOUSE", help="Root of the catalog.")
 @click.option(
     "--storage-option",
     "storage_options",
     multiple=True,
-    callback=_key_values,
+    callback=key_values,
     help="KEY=VALUE for the storage, such as s3.endpoint=…; may be repeated. Others see it in the "
     "list of processes: give secrets by --storage-options-file or the environment.",
 )
@@ -133,7 +123,7 @@ def _session() -> Any:
 @click.option("--like", type=click.Path(exists=True), help="Take the columns of this file.")
 @click.option("--primary-key", default="", help="Comma list of columns.")
 @click.option("--partition-by", default="", help="Comma list of columns.")
-@click.option("--option", "options", multiple=True, callback=_key_values, help="KEY=VALUE.")
+@click.option("--option", "options", multiple=True, callback=key_values, help="KEY=VALUE.")
 @click.option("--comment", help="What the table is for.")
 @click.option("--if-not-exists", is_flag=True, help="Do nothing if the table exists.")
 @click.pass_obj
@@ -223,7 +213,7 @@ def _moment_options(command: Callable[..., Any]) -> Callable[..., Any]:
                 "--option",
                 "dynamic",
                 multiple=True,
-                callback=_key_values,
+                callback=key_values,
                 help="KEY=VALUE of the table for this read; may be repeated.",
             ),
         ]

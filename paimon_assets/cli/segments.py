@@ -11,7 +11,7 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from paimon_assets.cli.history import duration_ms
-from paimon_assets.cli.settings import Settings
+from paimon_assets.cli.settings import Settings, key_values
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.spec.segments.segment import PAIMON_FORMATS, TEXT_FORMATS
 from paimon_assets.engine.table.segments.segment_import import SegmentSource
@@ -49,6 +49,15 @@ def segments() -> None:
     help=f"One of {', '.join(_FORMATS)}; the texts are read by paimon-assets alone.",
 )
 @click.option("--partition", help="Partition columns, such as day:int, of folders day=1, day=2.")
+@click.option(
+    "--option",
+    "options",
+    multiple=True,
+    callback=key_values,
+    metavar="KEY=VALUE",
+    help="How csv, json and text files are written, as Spark's readers name it: sep=';',"
+    " header=false, encoding=latin1, multiLine=true; may be repeated.",
+)
 @click.option("--only-new", is_flag=True, help="Take the files that no segment holds yet.")
 @click.option("--dry-run", is_flag=True, help="Only say what would happen.")
 @_root_option

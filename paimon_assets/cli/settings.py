@@ -4,6 +4,9 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import click
 
 import click
 
@@ -48,6 +51,17 @@ def options_of_file(path: str) -> dict[str, str]:
             raise InvalidInputError(f"Line {number} of '{path}' is not KEY=VALUE.", kind="option")
         options[key.strip()] = value.strip()
     return options
+
+
+def key_values(_ctx: click.Context, _param: click.Parameter, items: tuple[str, ...]) -> Any:
+    """Return options given as KEY=VALUE as a dictionary; a callback of click."""
+    pairs = {}
+    for item in items:
+        key, equals, value = item.partition("=")
+        if not equals:
+            raise click.BadParameter(f"'{item}' is not KEY=VALUE")
+        pairs[key.strip()] = value.strip() or value
+    return pairs
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,7 +87,9 @@ def test_counts_are_the_sum_of_parts_until_a_file_changes(folder, paimon):
 def test_metadata_and_checks_count_the_rows_of_text_segments(folder, paimon):
     csv = folder.parent / "csv"
     write(csv / "day=1" / "1.csv", pa.table({"v": list(range(10))}))
-    source = SegmentSource(path=str(csv), format="csv", partition="day:int")
+    source = SegmentSource(
+        path=str(csv), format="csv", partition="day:int", options={"comment": "#"}
+    )
     asset = build_segment_asset("shop.texts", SALES, source=source)
     found = metadata_of(run(asset, paimon), asset.key)
     names = ("dagster/row_count", "paimon/total_records", "paimon/added_records")

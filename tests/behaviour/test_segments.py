@@ -43,6 +43,22 @@ def test_several_formats_come_in_and_are_read_as_one_table(runner, new_catalog, 
     assert left.num_rows == 4 * 12
 
 
+def test_a_csv_with_semicolons_and_no_header_is_read_alike(runner, new_catalog, tmp_path):
+    table = new_catalog.create_table("db.sales", SALES)
+    (tmp_path / "c" / "day=3").mkdir(parents=True)
+    (tmp_path / "c" / "day=3" / "0.csv").write_text("1;'a;b'\n;'none'\n")
+    source = SegmentSource(
+        path=str(tmp_path / "c"),
+        format="csv",
+        partition="day:int",
+        options={"sep": ";", "header": "false", "quote": "'"},
+    )
+    [segment] = table.segments().add(source, runner.executor).segments
+    assert (segment.row_count, segment.options["sep"]) == (2, ";")
+    found = table.new_read_builder().to_arrow(runner.executor).to_pylist()
+    assert {tuple(row.values()) for row in found} == {(1, "a;b", 3), (None, "none", 3)}
+
+
 def test_a_file_that_differs_is_named_by_whoever_saw_it(runner, new_catalog, tmp_path):
     table = new_catalog.create_table("db.sales", SALES)
     folder = _folder(tmp_path, "parquet")

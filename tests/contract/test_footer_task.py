@@ -27,7 +27,7 @@ def test_requests_and_contexts_come_back():
     request = FooterRequest(paths=("file:/ä", "b"), sizes=(1, 2**40))
     assert load_footer_request(dump_footer_request(request)) == request
     schema = first_table_schema(Schema.of({"a": "INT"}), time_millis=1)
-    context = FooterContext(format="orc", schema=schema)
+    context = FooterContext(format="orc", schema=schema, options={"sep": ";"})
     assert load_footer_context(dump_footer_context(context)) == context
 
 

@@ -43,6 +43,7 @@ from paimon_assets.engine.spec.predicate.predicate import (
     bind,
 )
 from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
+from paimon_assets.engine.spec.segments.text_options import TextOptions
 from tests.testkit.builders import data_file
 from tests.testkit.codec_strategies import data_files, longs, texts
 
@@ -257,6 +258,7 @@ def test_every_read_context_survives(predicate):
         columns=("id", "day"),
         predicate=predicate,
         file_io=FILE_IO,
+        text_options={"segment-0-x": TextOptions(names=("a",)), "segment-1-y": TextOptions()},
     )
     assert wire.load_read_context(wire.dump_read_context(context)) == context
 

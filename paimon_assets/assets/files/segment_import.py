@@ -7,6 +7,7 @@ Each run takes in what no live segment holds yet: new partition folders, new fil
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Unpack
 
@@ -78,6 +79,11 @@ class SegmentImportConfig(dg.Config):
     only_new: bool = Field(
         default=False, description="Take what no segment holds yet, instead of refusing the path."
     )
+    options: dict[str, str] = Field(
+        default={},
+        description="How csv, json and text files are written, as Spark's readers name it: sep, "
+        "header, quote, encoding, timestampFormat, multiLine ...",
+    )
     dry_run: bool = Field(
         default=False,
         description="Only show the files, their columns and what differs; commit nothing.",
@@ -91,6 +97,7 @@ class SegmentImportConfig(dg.Config):
             format=self.format,
             partition=self.partition or None,
             only_new=self.only_new,
+            options=self.options,
         )
 
 
@@ -149,9 +156,7 @@ def _take_in(
     *,
     source: SegmentSource,
 ) -> dg.MaterializeResult[Any]:
-    taken = SegmentSource(
-        path=source.path, format=source.format, partition=source.partition, only_new=True
-    )
+    taken = replace(source, only_new=True)
     with dagster_failures(target.identifier):
         table = ensure_table(paimon.catalog(), target.identifier, target.schema)
         executor, segments = paimon.new_executor(target.executor), paimon.segments(table)

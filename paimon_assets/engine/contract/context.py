@@ -3,15 +3,18 @@
 A worker gets everything by value: it asks no catalog, snapshot, manifest or schema file.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.fileio.base import FileIOSpec
+from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 from paimon_assets.engine.spec.metadata.index_file import IndexFileMeta
 from paimon_assets.engine.spec.predicate.predicate import Predicate
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.schema.special_fields import ROW_KIND, read_fields
+from paimon_assets.engine.spec.segments.text_options import TextOptions
 from paimon_assets.engine.spec.types.data_types import DataField
 
 
@@ -30,6 +33,12 @@ class ReadContext:
     predicate: Predicate | None = None
     """Bound (`spec.predicate.predicate.bind`); only rows for which it is true are returned."""
     file_io: FileIOSpec
+    text_options: Mapping[str, TextOptions] = field(default_factory=dict)
+    """How segments of text formats are written, by the prefix of their files' names."""
+
+    def text_options_of(self, file: DataFileMeta) -> TextOptions | None:
+        """Return how a text file is written; None by default."""
+        return self.text_options.get(file.file_name.rpartition("-")[0])
 
     @cached_property
     def fields(self) -> tuple[DataField, ...]:

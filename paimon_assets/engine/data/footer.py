@@ -25,7 +25,7 @@ from paimon_assets.engine.contract.tasks.footer_task import (
     load_footer_context,
     load_footer_request,
 )
-from paimon_assets.engine.data.format.base import FormatReader
+from paimon_assets.engine.data.format.base import DeclaredText, FormatReader
 from paimon_assets.engine.data.format.formats import FORMATS, open_reader
 from paimon_assets.engine.data.threads import Threads
 from paimon_assets.engine.data.write.files.file_stats import StatsMode, stats_modes, stored_bounds
@@ -39,6 +39,7 @@ from paimon_assets.engine.spec.segments.segment_rules import (
     column_differences,
     same_kind,
 )
+from paimon_assets.engine.spec.segments.text_options import text_options_of
 from paimon_assets.engine.spec.types.data_types import (
     CHARACTER_ROOTS,
     TIMESTAMP_ROOTS,
@@ -63,6 +64,8 @@ def read_footers(shared: bytes, payload: bytes, file_io: FileIO, _threads: Threa
     """
     context, request = load_footer_context(shared), load_footer_request(payload)
     modes = stats_modes(context.schema.fields, context.schema.typed_options)
+    text = text_options_of(context.format, context.options, context.schema)
+    declared = DeclaredText(fields=context.schema.fields, options=text)
     layouts: dict[tuple[FileColumn, ...], tuple[FileColumn, ...]] = {}
     footers = []
     for path, size in zip(request.paths, request.sizes, strict=True):
@@ -71,7 +74,7 @@ def read_footers(shared: bytes, payload: bytes, file_io: FileIO, _threads: Threa
             path,
             file_format=context.format,
             file_bytes=size,
-            declared=context.schema.fields,
+            declared=declared,
         ) as reader:
             footer = _footer(context, modes, reader)
         same = layouts.setdefault(footer.columns, footer.columns)

@@ -4,7 +4,8 @@ One task looks at many files of one format. Of text formats, which have no foote
 read, checked and counted.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from paimon_assets.engine.contract.wire.wire_frame import (
@@ -30,6 +31,8 @@ class FooterContext:
     format: str
     schema: TableSchema
     """The table's: its columns are looked for in the files, by name."""
+    options: Mapping[str, str] = field(default_factory=dict)
+    """How files of text formats are written."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,14 +58,22 @@ class FileFooter:
 
 def dump_footer_context(context: FooterContext) -> bytes:
     """Encode what tasks share."""
-    members = {"format": context.format, "schema": schema_text(context.schema)}
+    members = {
+        "format": context.format,
+        "schema": schema_text(context.schema),
+        "options": dict(context.options),
+    }
     return header("footer context", members).to_bytes()
 
 
 def load_footer_context(data: bytes) -> FooterContext:
     """Inverse of `dump_footer_context`."""
     members, _ = open_header(data, "footer context")
-    return FooterContext(format=members["format"], schema=schema_of(members["schema"]))
+    return FooterContext(
+        format=members["format"],
+        schema=schema_of(members["schema"]),
+        options=members["options"],
+    )
 
 
 def dump_footer_request(request: FooterRequest) -> bytes:

@@ -8,7 +8,9 @@ Source: `org.apache.paimon.table.source.DataSplit` (serialize, deserialize).
 """
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
 
 from paimon_assets.engine.codec.rows.java_stream import DataInput, DataOutput
 from paimon_assets.engine.contract.context import (
@@ -42,6 +44,7 @@ from paimon_assets.engine.errors import (
     PaimonError,
     UnsupportedFeatureError,
 )
+from paimon_assets.engine.spec.segments.text_options import TextOptions
 
 SPLIT_MAGIC = -2_394_839_472_490_812_314
 WRAPPED_SPLIT_MAGIC = 0x53504C49545F5631
@@ -168,6 +171,7 @@ def dump_read_context(context: ReadContext) -> bytes:
         "columns": context.columns,
         "predicate": None if predicate is None else predicate_json(predicate),
         "fileIO": file_io_json(context.file_io),
+        "textOptions": {name: asdict(text) for name, text in context.text_options.items()},
     }
     return header("read-context", members).to_bytes()
 
@@ -188,9 +192,17 @@ def load_read_context(data: bytes) -> ReadContext:
             columns=tuple(members["columns"]),
             predicate=None if predicate is None else predicate_of(predicate),
             file_io=file_io_of(members["fileIO"]),
+            text_options={
+                name: _text_options(text) for name, text in members["textOptions"].items()
+            },
         )
     except (KeyError, TypeError, ValueError) as error:
         raise damaged("read-context", error) from error
+
+
+def _text_options(members: Mapping[str, Any]) -> TextOptions:
+    names = members["names"]
+    return TextOptions(**{**members, "names": None if names is None else tuple(names)})
 
 
 def dump_write_context(context: WriteContext) -> bytes:

@@ -30,6 +30,7 @@ from paimon_assets.engine.spec.segments.segment import (
     SegmentFile,
     plain_path,
 )
+from paimon_assets.engine.spec.segments.text_options import TextOptions, text_options_of
 
 _LISTERS = 16
 
@@ -37,7 +38,15 @@ _LISTERS = 16
 def text_entries(
     store: FileStore, snapshot: Snapshot, predicate: Predicate | None
 ) -> list[ManifestEntry]:
-    """Return the files of text formats that a snapshot has, as entries no manifest holds.
+    """Return the files of `text_segments` as entries, which no manifest holds."""
+    segments = text_segments(store, snapshot, predicate)
+    return [entry for segment in segments for entry in entries_of_segment(segment)]
+
+
+def text_segments(
+    store: FileStore, snapshot: Snapshot, predicate: Predicate | None
+) -> list[Segment]:
+    """Return the segments of text formats that a snapshot has.
 
     Args:
         store: The table, with the schema to read as.
@@ -55,8 +64,13 @@ def text_entries(
         bounds = {name: exactly(value) for name, value in zip(names, values, strict=True)}
         return may_match(on_partition, bounds.__getitem__)
 
-    segments = [segment for segment in live_text_segments(store, snapshot) if is_wanted(segment)]
-    return [entry for segment in segments for entry in entries_of_segment(segment)]
+    return [segment for segment in live_text_segments(store, snapshot) if is_wanted(segment)]
+
+
+def how_written(store: FileStore, segment: Segment) -> TextOptions:
+    """Return how the files of a text segment are written."""
+    schema = store.schemas.schema(segment.schema_id)
+    return text_options_of(segment.format, segment.reader_options, schema) or TextOptions()
 
 
 def readable_files(store: FileStore, snapshot: Snapshot) -> list[ManifestEntry]:

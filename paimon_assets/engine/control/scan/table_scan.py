@@ -8,8 +8,8 @@ own in the splits, so that a reader needs to know of no branch.
 Source: `org.apache.paimon.table.FallbackReadFileStoreTable`.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.control.features import check_readable
@@ -17,7 +17,12 @@ from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.manifests.collector import without_collector
 from paimon_assets.engine.control.scan.deletion_files import deletion_files
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
-from paimon_assets.engine.control.scan.segment_scan import check_unchanged, text_entries
+from paimon_assets.engine.control.scan.segment_scan import (
+    check_unchanged,
+    entries_of_segment,
+    how_written,
+    text_segments,
+)
 from paimon_assets.engine.control.scan.split_generator import SplitGenerator
 from paimon_assets.engine.control.scan.time_travel import schema_at
 from paimon_assets.engine.errors import UnsupportedFeatureError
@@ -25,6 +30,7 @@ from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.options.all_options import BRANCH, SCAN_FALLBACK_BRANCH
 from paimon_assets.engine.spec.predicate.predicate import Predicate
 from paimon_assets.engine.spec.schema.schema import TableSchema
+from paimon_assets.engine.spec.segments.text_options import TextOptions
 from paimon_assets.engine.spec.types.data_types import not_null
 
 
@@ -35,6 +41,8 @@ class TableScan:
     splits: tuple[DataSplit, ...] = ()
     file_schemas: tuple[TableSchema, ...] = ()
     """Schemas of the splits' files, each id once."""
+    text_options: Mapping[str, TextOptions] = field(default_factory=dict)
+    """As in a `ReadContext`."""
 
 
 def scan_table(
@@ -81,6 +89,7 @@ def scan_table(
     return TableScan(
         splits=found.splits + others.splits,
         file_schemas=found.file_schemas + others.file_schemas,
+        text_options=found.text_options,
     )
 
 
@@ -94,13 +103,15 @@ def _scan(
     min_level: int = 0,
 ) -> TableScan:
     entries = FileStoreScan(store).needed_files(snapshot, predicate, min_level=min_level)
-    found = (*entries, *text_entries(store, snapshot, predicate))
+    texts = text_segments(store, snapshot, predicate)
+    found = (*entries, *(entry for segment in texts for entry in entries_of_segment(segment)))
     wanted = [entry for entry in found if entry.partition not in without]
     check_unchanged(store, wanted)
     buckets = {(entry.partition, entry.bucket) for entry in wanted}
     deletions = deletion_files(store, snapshot, buckets) if buckets else {}
     splits = SplitGenerator(store).splits(snapshot.id, wanted, deletions)
-    return scan_of(store, splits)
+    options = {segment.name_prefix: how_written(store, segment) for segment in texts}
+    return replace(scan_of(store, splits), text_options=options)
 
 
 def scan_of(store: FileStore, splits: Iterable[DataSplit]) -> TableScan:

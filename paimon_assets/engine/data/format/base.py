@@ -17,6 +17,7 @@ from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.options.all_options import Options
 from paimon_assets.engine.spec.predicate.predicate import Predicate
 from paimon_assets.engine.spec.predicate.prune import UNKNOWN, Bounds
+from paimon_assets.engine.spec.segments.text_options import TextOptions
 from paimon_assets.engine.spec.types.data_types import DataField, DataType, TypeRoot
 
 BATCH_BYTES = 128 * 1024 * 1024
@@ -39,6 +40,16 @@ def short_batches(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DeclaredText:
+    """What a table knows of a foreign file of text."""
+
+    fields: Sequence[DataField]
+    """The table's columns."""
+    options: TextOptions | None = None
+    """How the file is written; the format's defaults if None."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FileToRead:
     """A data file, and what its table knows of it; see `open_reader`."""
 
@@ -46,7 +57,7 @@ class FileToRead:
     path: str
     file_bytes: int | None = None
     columns: Sequence[str] | None = None
-    declared: Sequence[DataField] | None = None
+    declared: DeclaredText | None = None
 
 
 class FormatReader(ABC):

@@ -1,10 +1,11 @@
 """CSV files through pyarrow: the first line names the columns, an empty field is null.
 
 Empty lines are no rows, as for Spark, not even where there is one column.
-Values are parsed as the table declares its columns; columns it does not declare are texts.
+Values are parsed as the table declares its columns; columns it does not declare are texts. How a
+file is written otherwise, `TextOptions` says.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -12,7 +13,13 @@ import pyarrow.csv as pa_csv
 
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
 from paimon_assets.engine.data.format.base import FileFormat, FileToRead
-from paimon_assets.engine.data.format.text import BLOCK_BYTES, CountedRows, open_text_stream
+from paimon_assets.engine.data.format.text import CountedRows, declared_fields
+from paimon_assets.engine.data.format.text_streams import (
+    BLOCK_BYTES,
+    open_text_stream,
+    without_comments,
+)
+from paimon_assets.engine.data.format.text_times import parsed_times, read_type
 
 
 class CsvReader(CountedRows):
@@ -21,34 +28,53 @@ class CsvReader(CountedRows):
     title = "CSV"
 
     def _columns(self, file: FileToRead) -> pa.Schema:
-        types = {field.name: to_arrow_type(field.type) for field in file.declared or ()}
-        with open_text_stream(file.file_io, file.path) as stream:
-            names = _open(stream, {}, None).schema.names
+        types = {field.name: to_arrow_type(field.type) for field in declared_fields(file)}
+        names = self._text.names
+        if names is None:
+            with self._stream() as stream:
+                names = tuple(self._open(stream, {}, None).schema.names)
         return pa.schema([(name, types.get(name, pa.string())) for name in names])
 
     def _decoded(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
+        if not self._source.size():
+            return
         # Without a column pyarrow would decode all of them.
         wanted = list(columns) or self.schema.names[:1]
-        types = {name: self.schema.field(name).type for name in wanted}
-        with open_text_stream(self._file_io, self._path) as stream:
-            yield from _open(stream, types, wanted)
+        types = {name: read_type(self.schema.field(name).type, self._text) for name in wanted}
+        with self._stream() as stream:
+            for batch in self._open(stream, types, wanted):
+                yield parsed_times(batch, self.schema, self._text)
 
+    def _stream(self) -> Any:
+        stream = open_text_stream(self._file_io, self._path, self._text)
+        return without_comments(stream, self._text) if self._text.comment else stream
 
-def _open(
-    stream: Any, types: dict[str, pa.DataType], columns: list[str] | None
-) -> pa_csv.CSVStreamingReader:
-    return pa_csv.open_csv(
-        stream,
-        read_options=pa_csv.ReadOptions(block_size=BLOCK_BYTES),
-        parse_options=pa_csv.ParseOptions(newlines_in_values=True),
-        convert_options=pa_csv.ConvertOptions(
-            column_types=types,
-            include_columns=columns,
-            null_values=[""],
-            strings_can_be_null=True,
-            quoted_strings_can_be_null=False,
-        ),
-    )
+    def _open(
+        self, stream: Any, types: Mapping[str, pa.DataType], columns: list[str] | None
+    ) -> pa_csv.CSVStreamingReader:
+        text = self._text
+        return pa_csv.open_csv(
+            stream,
+            read_options=pa_csv.ReadOptions(
+                block_size=BLOCK_BYTES,
+                column_names=None if text.names is None else list(text.names),
+                skip_rows=int(text.names is not None and text.has_header),
+            ),
+            parse_options=pa_csv.ParseOptions(
+                delimiter=text.delimiter,
+                quote_char=text.quote or False,
+                escape_char=text.escape or False,
+                newlines_in_values=text.multi_line is not False,
+            ),
+            convert_options=pa_csv.ConvertOptions(
+                column_types=types,
+                include_columns=columns,
+                null_values=sorted({"", text.null_text}),
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=False,
+                decimal_point=text.decimal_point,
+            ),
+        )
 
 
 FORMAT = FileFormat(name="csv", reader=CsvReader, is_text=True)

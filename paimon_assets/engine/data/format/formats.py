@@ -6,6 +6,7 @@ import pyarrow as pa
 
 from paimon_assets.engine.data.format import avro, blob, csv, json, orc, parquet, text
 from paimon_assets.engine.data.format.base import (
+    DeclaredText,
     FileFormat,
     FileToRead,
     FileToWrite,
@@ -17,7 +18,6 @@ from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.options.all_options import FILE_COMPRESSION, FILE_FORMAT, Options
 from paimon_assets.engine.spec.options.file_options import FILE_FORMAT_PER_LEVEL
 from paimon_assets.engine.spec.options.write_options import CHANGELOG_FILE_FORMAT
-from paimon_assets.engine.spec.types.data_types import DataField
 
 FORMATS: dict[str, FileFormat] = {
     module.FORMAT.name: module.FORMAT for module in (parquet, orc, avro, blob, csv, json, text)
@@ -38,7 +38,7 @@ def open_reader(
     file_format: str,
     file_bytes: int | None = None,
     columns: Sequence[str] | None = None,
-    declared: Sequence[DataField] | None = None,
+    declared: DeclaredText | None = None,
 ) -> FormatReader:
     """Open a data file.
 
@@ -58,7 +58,11 @@ def open_reader(
     """
     found = FORMATS.get(file_format)
     file = FileToRead(
-        file_io=file_io, path=path, file_bytes=file_bytes, columns=columns, declared=declared
+        file_io=file_io,
+        path=path,
+        file_bytes=file_bytes,
+        columns=columns,
+        declared=declared,
     )
     if found is None or not found.opens(file):
         raise _unsupported(

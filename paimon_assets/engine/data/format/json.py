@@ -1,6 +1,7 @@
 """JSON lines through pyarrow: an object a line, columns by name; a member that is absent is null.
 
-Values are parsed as the table declares its columns.
+Values are parsed as the table declares its columns. With `multiLine`, objects may go over several
+lines, and stand in one array.
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,7 +12,13 @@ import pyarrow.json as pa_json
 
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
 from paimon_assets.engine.data.format.base import FileFormat, FileToRead
-from paimon_assets.engine.data.format.text import BLOCK_BYTES, CountedRows, open_text_stream
+from paimon_assets.engine.data.format.text import CountedRows, declared_fields
+from paimon_assets.engine.data.format.text_streams import (
+    BLOCK_BYTES,
+    open_text_stream,
+    without_array,
+)
+from paimon_assets.engine.data.format.text_times import parsed_times, read_type
 
 
 class JsonReader(CountedRows):
@@ -22,14 +29,14 @@ class JsonReader(CountedRows):
     def _columns(self, file: FileToRead) -> pa.Schema:
         self._declared = {
             field.name: pa.field(field.name, to_arrow_type(field.type))
-            for field in file.declared or ()
+            for field in declared_fields(file)
         }
         return self._first_block() if self._source.size() else pa.schema([])
 
     def _first_block(self) -> pa.Schema:
         """Return members of the first objects, as the table declares them; then absent ones."""
-        with open_text_stream(self._file_io, self._path) as stream:
-            found = _open(stream, None).schema
+        with self._stream() as stream:
+            found = self._open(stream, None).schema
         fields = [self._declared.get(field.name, field) for field in found]
         if any(field.name in self._declared for field in found):
             folded = {field.name.lower() for field in found}
@@ -41,20 +48,27 @@ class JsonReader(CountedRows):
         if not self._source.size():
             return
         wanted = list(columns) or self.schema.names[:1]
-        schema = pa.schema([self.schema.field(name) for name in wanted])
-        with open_text_stream(self._file_io, self._path) as stream:
-            yield from _open(stream, schema)
+        types = {name: self.schema.field(name).type for name in wanted}
+        schema = pa.schema({name: read_type(kind, self._text) for name, kind in types.items()})
+        with self._stream() as stream:
+            for batch in self._open(stream, schema):
+                yield parsed_times(batch, self.schema, self._text)
 
+    def _stream(self) -> Any:
+        stream = open_text_stream(self._file_io, self._path, self._text)
+        return without_array(stream) if self._text.multi_line else stream
 
-def _open(stream: Any, schema: pa.Schema | None) -> Any:
-    behavior: Literal["infer", "ignore"] = "infer" if schema is None else "ignore"
-    return pa_json.open_json(
-        stream,
-        read_options=pa_json.ReadOptions(block_size=BLOCK_BYTES),
-        parse_options=pa_json.ParseOptions(
-            explicit_schema=schema, unexpected_field_behavior=behavior
-        ),
-    )
+    def _open(self, stream: Any, schema: pa.Schema | None) -> Any:
+        behavior: Literal["infer", "ignore"] = "infer" if schema is None else "ignore"
+        return pa_json.open_json(
+            stream,
+            read_options=pa_json.ReadOptions(block_size=BLOCK_BYTES),
+            parse_options=pa_json.ParseOptions(
+                explicit_schema=schema,
+                newlines_in_values=bool(self._text.multi_line),
+                unexpected_field_behavior=behavior,
+            ),
+        )
 
 
 FORMAT = FileFormat(name="json", reader=JsonReader, is_text=True)

@@ -1,7 +1,7 @@
 """Text files: one STRING column, a row a line; whatever the compression of the file's name."""
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -15,24 +15,23 @@ from paimon_assets.engine.data.format.base import (
     short_batches,
 )
 from paimon_assets.engine.data.format.named_errors import named_errors
+from paimon_assets.engine.data.format.text_streams import BLOCK_BYTES, open_text_stream
 from paimon_assets.engine.errors import FormatError
-from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.predicate.predicate import Predicate
+from paimon_assets.engine.spec.segments.text_options import TextOptions
+from paimon_assets.engine.spec.types.data_types import DataField
 
 VALUE_COLUMN = "value"
-BLOCK_BYTES = 4 * 1024 * 1024
-_COMPRESSIONS: Mapping[str, Any] = {"gz": "gzip", "bz2": "bz2", "zst": "zstd", "lz4": "lz4"}
-
-
-def open_text_stream(file_io: FileIO, path: str) -> Any:
-    """Open the decompressed bytes of a text file, by the suffix of its name."""
-    source = file_io.open_input(path)
-    codec = _COMPRESSIONS.get(path.rpartition(".")[2].lower())
-    return source if codec is None else pa.CompressedInputStream(source, codec)
 
 
 class CountedRows(FormatReader):
     """The base of text readers, whose rows are known only by reading them."""
+
+    def __init__(self, file: FileToRead) -> None:
+        """Open the file; see `FormatReader`."""
+        known = file.declared and file.declared.options
+        self._text = known or TextOptions()
+        super().__init__(file)
 
     @abstractmethod
     def _decoded(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
@@ -64,6 +63,11 @@ class CountedRows(FormatReader):
         return [(0, sum(batch.num_rows for batch in batches))]
 
 
+def declared_fields(file: FileToRead) -> Sequence[DataField]:
+    """Return the table's columns."""
+    return () if file.declared is None else file.declared.fields
+
+
 class TextReader(CountedRows):
     """One open text file."""
 
@@ -73,20 +77,21 @@ class TextReader(CountedRows):
         return pa.schema({VALUE_COLUMN: pa.string()})
 
     def _decoded(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
-        rest = b""
-        with open_text_stream(self._file_io, self._path) as stream:
+        rest, line_end = b"", (self._text.line_end or "\n").encode()
+        with open_text_stream(self._file_io, self._path, self._text) as stream:
             while block := stream.read(BLOCK_BYTES):
-                whole, newline, rest = (rest + bytes(block)).rpartition(b"\n")
-                if newline:
+                whole, found, rest = (rest + bytes(block)).rpartition(line_end)
+                if found:
                     yield self._lines(whole)
         if rest:
             yield self._lines(rest)
 
     def _lines(self, block: bytes) -> pa.RecordBatch:
-        lines: Any = pc.list_flatten(pc.split_pattern(pa.array([block.decode()]), "\n"))
-        return pa.RecordBatch.from_arrays(
-            [pc.utf8_rtrim(lines, characters="\r")], names=[VALUE_COLUMN]
-        )
+        line_end = self._text.line_end
+        lines: Any = pc.list_flatten(pc.split_pattern(pa.array([block.decode()]), line_end or "\n"))
+        if not line_end:
+            lines = pc.utf8_rtrim(lines, characters="\r")
+        return pa.RecordBatch.from_arrays([lines], names=[VALUE_COLUMN])
 
 
 FORMAT = FileFormat(name="text", reader=TextReader, is_text=True)

@@ -24,6 +24,7 @@ from paimon_assets.engine.data.deletion import (
     read_deletion_vector,
 )
 from paimon_assets.engine.data.field_mapping import FieldMapping, file_schema_of
+from paimon_assets.engine.data.format.base import DeclaredText
 from paimon_assets.engine.data.format.formats import open_reader
 from paimon_assets.engine.data.read.file_index_read import read_file_index
 from paimon_assets.engine.data.threads import CALLER_ONLY, Threads
@@ -70,13 +71,17 @@ class FileRead:
         mapping = self._mapping(file, path)
         if not self._may_match(file, mapping):
             return
+        declared = None
+        if file.external_path is not None:
+            options = self.context.text_options_of(file)
+            declared = DeclaredText(fields=mapping.file_fields, options=options)
         with open_reader(
             self.file_io,
             path,
             file_format=file.file_format,
             file_bytes=file.file_size,
             columns=file.write_cols,
-            declared=None if file.external_path is None else mapping.file_fields,
+            declared=declared,
         ) as reader:
             self._check_blobs(file, reader.schema.names)
             mapping.check_columns(reader.schema.names)

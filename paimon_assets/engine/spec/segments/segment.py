@@ -23,6 +23,8 @@ TEXT_FORMATS = frozenset({"csv", "json", "text"})
 """Formats only this engine reads as tables; their files stand in the registry alone."""
 SEGMENT_IDS_PROPERTY = "segment.ids"
 """Snapshot property: ids of the segments that a commit added, took away or read anew."""
+OWN_OPTIONS = ("path", "format", "partition")
+"""Options of ADD SEGMENT that are not its files' reader's."""
 RETENTION_MS = 7 * 24 * 60 * 60 * 1000
 """How long the rows of segments that are over stay in the list, as in CarbonData's trash."""
 
@@ -88,6 +90,16 @@ class Segment:
     """What the command said."""
     roots: tuple[str, ...] = ()
     """Folders that its files had to lie in, wherever links lead; empty if they might anywhere."""
+
+    @property
+    def reader_options(self) -> Mapping[str, str]:
+        """What the command said of how the files are written."""
+        return {key: value for key, value in self.options.items() if key not in OWN_OPTIONS}
+
+    @property
+    def name_prefix(self) -> str:
+        """What the names of its entries begin with, and those of no other segment."""
+        return self.files[0].file_name.rpartition("-")[0] if self.files else ""
 
     @property
     def is_visible_to_paimon(self) -> bool:

@@ -358,4 +358,5 @@ def _context(
         columns=names,
         predicate=predicate,
         file_io=store.file_io.spec,
+        text_options=scan.text_options,
     )

@@ -50,6 +50,7 @@ from paimon_assets.engine.spec.segments.segment_rules import (
     check_partition_option,
     column_differences,
 )
+from paimon_assets.engine.spec.segments.text_options import text_options_of
 
 _FILES_A_TASK = 64
 _TEXT_FILES_A_TASK = 4
@@ -70,12 +71,17 @@ class SegmentSource:
     `name=value`. Required for partitioned tables."""
     only_new: bool = False
     """Take the files that no live segment holds, instead of refusing a path that was added."""
+    options: Mapping[str, str] = field(default_factory=dict)
+    """How files of text formats are written, in the words of Spark's readers: `sep`, `header`, …
+    (`spec.segments.text_options`). Of other formats they are kept in the list, and change nothing.
+    """
 
     @property
-    def options(self) -> Mapping[str, str]:
+    def all_options(self) -> Mapping[str, str]:
         """The command's options as texts."""
         given = {"path": self.path, "format": self.format, "partition": self.partition}
-        return {key: value for key, value in given.items() if value is not None}
+        named = {key: value for key, value in given.items() if value is not None}
+        return {**self.options, **named}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,6 +146,7 @@ def plan_import(
     root = _checked_path(store, source, live, roots)
     check_exists(store.file_io, root)
     name = _checked_format(source)
+    text_options_of(name, source.options, store.schema)
     found = walk(store.file_io, root, roots)
     held |= {plain_path(segment.path_of(file)) for segment in live for file in segment.files}
     base = plain_path(root)
@@ -152,10 +159,10 @@ def plan_import(
             kind="segment-no-data",
             details={"path": root},
         )
-    options = source.options
+    options = source.all_options
     check_partition_option(store.label, store.schema, source.partition, options)
     _refuse_held(store, base, files, held)
-    footers = read_footers(store, root, name, files, executor)
+    footers = read_footers(store, root, name, files, executor, options=source.options)
     plan = ImportPlan(source=source, root=root, files=files, footers=footers)
     return _judged(store, plan)
 
@@ -182,6 +189,8 @@ def read_footers(
     file_format: str,
     files: Sequence[FolderFile],
     executor: Executor[Any],
+    *,
+    options: Mapping[str, str],
 ) -> dict[str, FileFooter]:
     """Read the footers of files below a folder, through the executor; by the files' names."""
     step = _FILES_A_TASK if file_format in PAIMON_FORMATS else _TEXT_FILES_A_TASK
@@ -190,7 +199,9 @@ def read_footers(
         return {}
     batch = TaskBatch(
         name=FOOTER_TASK,
-        shared=dump_footer_context(FooterContext(format=file_format, schema=store.schema)),
+        shared=dump_footer_context(
+            FooterContext(format=file_format, schema=store.schema, options=options)
+        ),
         payloads=tuple(
             dump_footer_request(
                 FooterRequest(

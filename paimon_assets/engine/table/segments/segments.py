@@ -361,7 +361,14 @@ class Segments:
             return None
         # The files keep the names that columns had then, whatever they are called now.
         store = self.store.with_schema(self.store.schemas.schema(segment.schema_id))
-        found = read_footers(store, segment.folder, segment.format, files, executor)
+        found = read_footers(
+            store,
+            segment.folder,
+            segment.format,
+            files,
+            executor,
+            options=segment.reader_options,
+        )
         differences = differences_of(store, files, found)
         if differences:
             raise schema_problem(store, segment.folder, differences, found)
@@ -396,7 +403,7 @@ class Segments:
                     schema_id=self.store.schema.id,
                     commit_user=user,
                     load_start_ms=began_ms,
-                    options=source.options,
+                    options=source.all_options,
                     roots=() if self.roots is None else self.roots.folders,
                 )
                 for number, folder in enumerate(plan.folders)

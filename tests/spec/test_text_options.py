@@ -1,0 +1,41 @@
+import pytest
+
+from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.segments.text_options import TextOptions, TimePattern
+
+
+def test_names_are_sparks_in_any_letter_case():
+    found = TextOptions.of(
+        "csv", {"Delimiter": "\\t", "HEADER": "False", "charset": "Latin1"}, "ab"
+    )
+    assert (found.delimiter, found.names, found.encoding) == ("\t", ("a", "b"), "iso8859-1")
+    assert TextOptions.of("csv", {"locale": "de-DE"}, ()).decimal_point == ","
+    assert TextOptions.of("csv", {"fileheader": "x, y"}, "ab").names == ("x", "y")
+    assert TextOptions.of("csv", {"quote": ""}, ()).quote == ""
+    assert TextOptions.of("json", {}, ()) == TextOptions()
+
+
+@pytest.mark.parametrize(
+    ("file_format", "options", "message"),
+    [
+        ("csv", {"inferSchema": "true"}, "has no option 'inferSchema'; it has sep, header"),
+        ("json", {"sep": ";"}, "has no option 'sep'"),
+        ("csv", {"sep": "||"}, "one ASCII character"),
+        ("csv", {"header": "yes"}, "true or false"),
+        ("text", {"encoding": "klingon"}, "no such encoding"),
+        ("csv", {"locale": "tlh"}, "known languages"),
+        ("csv", {"timestampFormat": "yyyy-MM-dd HH:mm:ss XXX"}, "'XXX'"),
+        ("csv", {"dateFormat": "yyyy 'year"}, "quote that does not end"),
+        ("csv", {"comment": "#", "escape": "\\"}, "does not go with an escape"),
+    ],
+)
+def test_what_is_not_understood_is_refused_by_name(file_format, options, message):
+    with pytest.raises(InvalidInputError, match=message) as raised:
+        TextOptions.of(file_format, options, ())
+    assert raised.value.kind == "segment-option"
+
+
+def test_java_patterns_become_those_of_c():
+    assert TimePattern.of("d.M.yyyy 'o''clock' HH:mm").format == "%d.%m.%Y o'clock %H:%M"
+    found = TimePattern.of("HH:mm:ss,SSS")
+    assert (found.format, found.fraction_mark, found.fraction_digits) == ("%H:%M:%S", ",", 3)
