@@ -30,3 +30,15 @@ def test_rows_are_counted_deleted_and_updated(run):
     assert "0 rows match" in run("delete", "db.t", "--where", "name = 'x!'")
     assert "COLUMN = EXPRESSION" in run("update", "db.t", "--set", "name", code=1)
     assert "UPPER(name)" in run("update", "db.t", "--set", "name = upper(name)", code=1)
+
+
+def test_a_plan_leaves_as_splits_and_is_read_from_them(run, tmp_path):
+    splits = str(tmp_path / "splits")
+    assert "1 splits, 1 files" in run("plan", "db.t", "--out", splits, "--where", "id > 1")
+    run("delete", "db.t", "--where", "id = 3")
+    kept = run("read", "db.t", "--splits", splits, "--where", "id > 1")
+    assert "2 rows" in kept
+    run("create", "db.other", "--column", "id BIGINT")
+    assert "none of table 'db.other'" in run("read", "db.other", "--splits", splits, code=1)
+    run("plan", "db.t", "--out", splits, "--split-version", "3")
+    assert "2 rows" in run("read", "db.t", "--splits", splits)

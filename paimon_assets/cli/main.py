@@ -26,6 +26,7 @@ from paimon_assets.cli.segments import SEGMENT_COMMANDS
 from paimon_assets.cli.settings import Settings, environment_options, key_values, options_of_file
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.codec.row_files import RowFormat
+from paimon_assets.engine.contract.wire.wire import SPLIT_VERSION
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.errors import InvalidInputError, PaimonError, without_secrets
 from paimon_assets.engine.spec.options.scan_options import (
@@ -229,6 +230,11 @@ def _moment_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--where", help="Filter, such as \"dt = '2024-01-01' and v > 3\".")
 @_moment_options
 @click.option("--row-kinds", is_flag=True, help="Show what retracts too, and the kind of rows.")
+@click.option(
+    "--splits",
+    type=click.Path(exists=True, dir_okay=False),
+    help="Read the splits of this file, of `plan --out` or of Java; they say as of when.",
+)
 @click.option("--limit", type=click.IntRange(min=0), help="Rows at most.")
 @_executor_option
 @click.pass_obj
@@ -241,7 +247,8 @@ def read(settings: Settings, /, target: str, **arguments: Any) -> None:
         reader, total = system.to_reader(executor), None
     else:
         builder = _reading(settings.table(target), arguments)
-        plan = builder.plan()
+        splits = arguments["splits"]
+        plan = builder.plan_from(Path(splits).read_bytes()) if splits else builder.plan()
         reader = builder.read(plan, executor)
         total = sum(split.row_count for split in plan.splits)
     out = arguments["out"]
@@ -257,7 +264,7 @@ def read(settings: Settings, /, target: str, **arguments: Any) -> None:
 
 
 def _refuse_for_system_tables(arguments: Mapping[str, Any]) -> None:
-    given = [name for name in ("columns", "where", "row_kinds") if arguments[name]]
+    given = [name for name in ("columns", "where", "row_kinds", "splits") if arguments[name]]
     if given:
         option = given[0].replace("_", "-")
         raise InvalidInputError(f"A system table is read whole; leave out --{option}.", kind="cli")
@@ -349,6 +356,15 @@ def files(settings: Settings, /, target: str, *, snapshot: int | None, as_json: 
 @click.option("--columns", default="", help="Comma list of columns.")
 @click.option("--where", help="Filter, as in read.")
 @_moment_options
+@click.option("--row-kinds", is_flag=True, help="Plan what retracts too.")
+@click.option("--out", type=click.Path(), help="Also write the splits to this file: read --splits.")
+@click.option(
+    "--split-version",
+    type=int,
+    default=SPLIT_VERSION,
+    show_default=True,
+    help="Of the DataSplits written: 8 is that of Paimon 1.3 to 2.0.",
+)
 @click.pass_obj
 def plan(settings: Settings, /, target: str, **arguments: Any) -> None:
     """Show which splits and files a read of TARGET would open."""
@@ -356,6 +372,8 @@ def plan(settings: Settings, /, target: str, **arguments: Any) -> None:
     table = settings.table(target)
     planned = _reading(table, arguments).plan()
     millis = (time.perf_counter() - started) * 1000
+    if arguments["out"]:
+        Path(arguments["out"]).write_bytes(planned.to_bytes(arguments["split_version"]))
     grid = Grid(title=f"{planned.context.table}")
     for heading in ("split", "bucket", "files", "rows", "bytes", "merge"):
         grid.add_column(heading, justify="right")

@@ -48,7 +48,6 @@ def judge_file(shared: bytes, payload: bytes, file_io: FileIO, threads: Threads)
         request.path,
         file_format=request.file.file_format,
         file_bytes=request.file.file_size,
-        declared=None if request.file.external_path is None else mapping.fields,
     ) as reader:
         mapping.check_columns(reader.schema.names)
         decoded = reader.batches(

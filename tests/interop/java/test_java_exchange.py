@@ -1,11 +1,11 @@
 """Splits and commit messages as bytes: one side plans or writes, the other reads or commits."""
 
 import base64
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from paimon_assets.engine.contract.wire.wire import dump_split, load_split
 from paimon_assets.engine.contract.wire.wire_java_messages import (
     JAVA_MESSAGE_VERSION,
     dump_java_messages,
@@ -40,12 +40,13 @@ def test_plans_are_read_by_the_other(
         ours.do(name, step)
     plan = table.new_read_builder().plan()
     expected = plain_rows(table.new_read_builder().to_arrow(), NAMES)
-    texts = [base64.b64encode(dump_split(split)).decode() for split in plan.splits]
+    each = (replace(plan, splits=(split,)).to_bytes() for split in plan.splits)
+    texts = [base64.b64encode(data).decode() for data in each]
     assert _plain(java.call("rows_of_splits", table=name, splits=texts)) == expected
 
-    javas = [load_split(base64.b64decode(text)) for text in java.call("splits", table=name)]
-    batches = ours.executor.map_splits(plan.context, javas)
-    found = [row for batch in batches for row in batch.to_pylist()]
+    javas = b"".join(base64.b64decode(text) for text in java.call("splits", table=name))
+    builder = table.new_read_builder()
+    found = builder.read(builder.plan_from(javas), ours.executor).read_all()
     assert plain_rows(found, NAMES) == expected
 
 

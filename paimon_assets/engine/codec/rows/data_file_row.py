@@ -7,8 +7,7 @@ Source: `org.apache.paimon.io.DataFileMetaSerializer` and its predecessors.
 from typing import Any
 
 from paimon_assets.engine.codec.rows.binary_row import row_bytes, row_values
-from paimon_assets.engine.errors import FormatError
-from paimon_assets.engine.spec.metadata.data_file import DataFileMeta, FileOrigin
+from paimon_assets.engine.errors import FormatError, InvalidInputError
 from paimon_assets.engine.spec.metadata.simple_stats import SimpleStats
 from paimon_assets.engine.spec.paths import plain_name, plain_names, straight_path
 from paimon_assets.engine.spec.types.data_types import (
@@ -61,34 +60,43 @@ FILE_ROW_TYPES: tuple[DataType, ...] = (
 """Types of the row of Paimon 1.3 to 2.0."""
 
 
-def file_to_row(file: DataFileMeta) -> bytes:
-    """Encode a file as a row of all fields, without arity."""
+def file_to_row(file: DataFileMeta, arity: int = len(FILE_ROW_TYPES)) -> bytes:
+    """Encode a file as a row of the first `arity` fields, without arity prefix.
+
+    Raises:
+        InvalidInputError: A later field is not null; its loss would make reads wrong.
+    """
     created = file.creation_time
-    return row_bytes(
-        (
-            file.file_name,
-            file.file_size,
-            file.row_count,
-            file.min_key,
-            file.max_key,
-            _stats_values(file.key_stats),
-            _stats_values(file.value_stats),
-            file.min_sequence_number,
-            file.max_sequence_number,
-            file.schema_id,
-            file.level,
-            file.extra_files,
-            None if created is None else created * _NANOS_PER_MILLI,
-            file.delete_row_count,
-            file.embedded_index,
-            file.file_source,
-            file.value_stats_cols,
-            file.external_path,
-            file.first_row_id,
-            file.write_cols,
-        ),
-        FILE_ROW_TYPES,
+    values = (
+        file.file_name,
+        file.file_size,
+        file.row_count,
+        file.min_key,
+        file.max_key,
+        _stats_values(file.key_stats),
+        _stats_values(file.value_stats),
+        file.min_sequence_number,
+        file.max_sequence_number,
+        file.schema_id,
+        file.level,
+        file.extra_files,
+        None if created is None else created * _NANOS_PER_MILLI,
+        file.delete_row_count,
+        file.embedded_index,
+        file.file_source,
+        file.value_stats_cols,
+        file.external_path,
+        file.first_row_id,
+        file.write_cols,
     )
+    if any(value is not None for value in values[arity:]):
+        raise InvalidInputError(
+            f"File '{file.file_name}' cannot be described in a row of {arity} fields: its columns "
+            "or its path would be lost. Write a newer version of the split.",
+            kind="split-version",
+            details={"file": file.file_name},
+        )
+    return row_bytes(values[:arity], FILE_ROW_TYPES[:arity])
 
 
 def _stats_values(stats: SimpleStats) -> tuple[bytes, bytes, tuple[int | None, ...]]:

@@ -1,6 +1,6 @@
 """The values of the contract as versioned bytes: what crosses between processes.
 
-    DataSplit           Java's binary form, version 8 written, 2 to 8 read
+    DataSplit           Java's binary form, versions 2 to 8; several stand one behind the other
     contexts, errors    length and JSON header {"what", "version", …} (`wire_frame`)
     write results       the same, then Java file rows (`wire_messages`)
 
@@ -41,6 +41,7 @@ from paimon_assets.engine.contract.wire.wire_predicate import predicate_json, pr
 from paimon_assets.engine.errors import (
     ERROR_CLASSES,
     FormatError,
+    InvalidInputError,
     PaimonError,
     UnsupportedFeatureError,
 )
@@ -55,20 +56,32 @@ _TOTAL_BUCKETS_SINCE = 6
 _UNKNOWN_CARDINALITY = -1
 
 
-def dump_split(split: DataSplit) -> bytes:
-    """Encode a split as Java Paimon 1.3 to 2.0 does (version 8)."""
+def dump_split(split: DataSplit, version: int = SPLIT_VERSION) -> bytes:
+    """Encode a split as Java Paimon does: 1.3 to 2.0 version 8, older releases 2 to 7.
+
+    Raises:
+        InvalidInputError: There is no such version, or it has no place for what a reader must know.
+    """
+    if version not in _FILE_ARITY:
+        raise InvalidInputError(
+            f"DataSplit version {version} is not written; versions 2 to {SPLIT_VERSION} are.",
+            kind="split-version",
+            details={"version": version},
+        )
+    arity = _FILE_ARITY[version]
     out = DataOutput()
     out.write_long(SPLIT_MAGIC)
-    out.write_int(SPLIT_VERSION)
+    out.write_int(version)
     out.write_long(split.snapshot_id)
     out.write_bytes(split.partition)
     out.write_int(split.bucket)
     out.write_utf(split.bucket_path)
-    write_optional_int(out, split.total_buckets)
-    write_files(out, split.before_files)
-    _write_deletions(out, split.before_deletion_files)
-    write_files(out, split.data_files)
-    _write_deletions(out, split.deletion_files)
+    if version >= _TOTAL_BUCKETS_SINCE:
+        write_optional_int(out, split.total_buckets)
+    write_files(out, split.before_files, arity)
+    _write_deletions(out, split.before_deletion_files, version)
+    write_files(out, split.data_files, arity)
+    _write_deletions(out, split.deletion_files, version)
     out.write_boolean(split.is_streaming)
     out.write_boolean(split.raw_convertible)
     return out.to_bytes()
@@ -83,6 +96,21 @@ def load_split(data: bytes) -> DataSplit:
             streaming split that carries files of before a compaction.
     """
     source = DataInput(data)
+    split = _read_split(source)
+    if not source.at_end():
+        raise FormatError("Bytes are left behind a split.", kind="wire")
+    return split
+
+
+def load_splits(data: bytes) -> tuple[DataSplit, ...]:
+    """Decode splits that stand one behind the other; raises as `load_split`."""
+    source, splits = DataInput(data), []
+    while not source.at_end():
+        splits.append(_read_split(source))
+    return tuple(splits)
+
+
+def _read_split(source: DataInput) -> DataSplit:
     version = _split_version(source)
     snapshot_id = source.read_long()
     partition = source.read_bytes()
@@ -102,8 +130,6 @@ def load_split(data: bytes) -> DataSplit:
         is_streaming=source.read_boolean(),
         raw_convertible=source.read_boolean(),
     )
-    if not source.at_end():
-        raise FormatError("Bytes are left behind a split.", kind="wire")
     if split.is_streaming and split.before_files:
         raise UnsupportedFeatureError(
             f"The split of bucket {bucket} of snapshot {snapshot_id} carries files of before a "
@@ -130,7 +156,9 @@ def _split_version(source: DataInput) -> int:
     return version
 
 
-def _write_deletions(out: DataOutput, deletions: Sequence[DeletionFile | None] | None) -> None:
+def _write_deletions(
+    out: DataOutput, deletions: Sequence[DeletionFile | None] | None, version: int
+) -> None:
     out.write_boolean(deletions is not None)
     if deletions is None:
         return
@@ -142,7 +170,8 @@ def _write_deletions(out: DataOutput, deletions: Sequence[DeletionFile | None] |
             out.write_utf(deletion.path)
             out.write_long(deletion.offset)
             out.write_long(deletion.length)
-            out.write_long(_UNKNOWN_CARDINALITY if cardinality is None else cardinality)
+            if version >= _CARDINALITY_SINCE:
+                out.write_long(_UNKNOWN_CARDINALITY if cardinality is None else cardinality)
 
 
 def _read_deletions(source: DataInput, version: int) -> tuple[DeletionFile | None, ...] | None:

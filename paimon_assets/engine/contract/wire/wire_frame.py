@@ -64,11 +64,15 @@ def read_optional_int(source: DataInput) -> int | None:
     return source.read_int() if source.read_boolean() else None
 
 
-def write_files(out: DataOutput, files: Sequence[DataFileMeta]) -> None:
-    """Write data files as Java file rows."""
+def write_files(out: DataOutput, files: Sequence[DataFileMeta], arity: int = FILE_ARITY) -> None:
+    """Write data files as Java file rows of the first `arity` members.
+
+    Raises:
+        InvalidInputError: A later member says something that a reader must know.
+    """
     out.write_int(len(files))
     for file in files:
-        out.write_bytes(file_to_row(file))
+        out.write_bytes(file_to_row(file, arity))
 
 
 def read_files(source: DataInput, arity: int) -> tuple[DataFileMeta, ...]:

@@ -5,7 +5,7 @@ Values are parsed as the table declares its columns; columns it does not declare
 file is written otherwise, `TextOptions` says.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -50,7 +50,7 @@ class CsvReader(CountedRows):
         return without_comments(stream, self._text) if self._text.comment else stream
 
     def _open(
-        self, stream: Any, types: Mapping[str, pa.DataType], columns: list[str] | None
+        self, stream: Any, types: dict[str, pa.DataType], columns: list[str] | None
     ) -> pa_csv.CSVStreamingReader:
         text = self._text
         return pa_csv.open_csv(

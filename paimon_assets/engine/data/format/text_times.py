@@ -41,7 +41,7 @@ def _parsed(texts: Any, pattern: TimePattern, target: pa.DataType) -> Any:
     whole = texts
     if digits:
         mark = pc.utf8_slice_codeunits(texts, -digits - 1, -digits)
-        if pc.any(pc.not_equal(mark, pattern.fraction_mark)).as_py():
+        if pc.any(pc.not_equal(mark, pa.scalar(pattern.fraction_mark))).as_py():
             raise pa.ArrowInvalid(f"a time does not end with '{pattern.fraction_mark}' and digits")
         whole = pc.utf8_slice_codeunits(texts, 0, -digits - 1)
     seconds = pc.strptime(whole, format=pattern.format, unit="s")
@@ -52,7 +52,7 @@ def _parsed(texts: Any, pattern: TimePattern, target: pa.DataType) -> Any:
         raise pa.ArrowInvalid("the fraction of a time holds other characters than digits")
     nanos = pc.multiply(fraction.cast(pa.int64()), 10 ** (_NANOS - digits))
     # Cut to the column's precision before the sum: years far from 1970 have no nanoseconds.
-    unit = target.unit if pat.is_timestamp(target) else "s"
+    unit = target.unit if isinstance(target, pa.TimestampType) else "s"
     per_second = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[unit]
     parts = pc.divide(nanos, 10**_NANOS // per_second)
     whole_units = pc.multiply_checked(seconds.cast(pa.int64()), per_second)
@@ -60,7 +60,7 @@ def _parsed(texts: Any, pattern: TimePattern, target: pa.DataType) -> Any:
 
 
 def _cast(times: Any, target: pa.DataType) -> Any:
-    zone = getattr(target, "tz", None)
-    if zone is not None:  # patterns have no zone: times are UTC
+    if isinstance(target, pa.TimestampType) and target.tz is not None:
+        # Patterns have no zone: times are UTC.
         return times.cast(pa.timestamp(target.unit)).cast(pa.int64()).cast(target)
     return times.cast(target)

@@ -10,7 +10,9 @@ from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.contract.executor import Executor
 from paimon_assets.engine.contract.split import DataSplit
+from paimon_assets.engine.contract.wire.wire import SPLIT_VERSION, dump_split, load_splits
 from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.scan.given_splits import check_place, scan_of_splits
 from paimon_assets.engine.control.scan.incremental import (
     Between,
     between_by_options,
@@ -31,7 +33,7 @@ from paimon_assets.engine.embedded import ArrowRows, EmbeddedExecutor
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.merge.engine_traits import AS_NEWEST_WINS
 from paimon_assets.engine.spec.metadata.snapshot import FIRST_SNAPSHOT_ID, Snapshot
-from paimon_assets.engine.spec.options.all_options import BRANCH
+from paimon_assets.engine.spec.options.all_options import BRANCH, SCAN_FALLBACK_BRANCH
 from paimon_assets.engine.spec.options.scan_options import (
     INCREMENTAL_BETWEEN,
     INCREMENTAL_BETWEEN_SCAN_MODE,
@@ -51,6 +53,9 @@ from paimon_assets.engine.spec.types.data_types import DataField
 from paimon_assets.engine.table.read.missing_files import explained_batches, explaining
 from paimon_assets.engine.table.read.where import as_predicate
 
+_FALLBACK = "files of its fallback branch have schemas of their own; plan each branch by itself"
+_CHANGES = "its changes count as whole rows, whatever the table merges; plan them with row kinds"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
@@ -66,6 +71,29 @@ class Plan:
     """OVERWRITE snapshots whose changes an incremental read does not tell."""
     oldest: Snapshot | None = None
     """The oldest snapshot whose files are read; if it expires meanwhile, the read fails."""
+    tied_by: str = ""
+    """What a reader must know besides the splits; empty if they say all."""
+
+    def to_bytes(self, version: int = SPLIT_VERSION) -> bytes:
+        """Return the splits as Java's DataSplits, one behind the other, to be read elsewhere.
+
+        Columns, filter and credentials are not among them: who reads says those
+        (`ReadBuilder.plan_from`, or Java's `DataSplit.deserialize` until the bytes end).
+
+        Args:
+            version: Of the DataSplits, 2 to 8: 8 is that of Paimon 1.3 to 2.0.
+
+        Raises:
+            InvalidInputError: The splits do not say all a reader must know (kind `split-tied`), or
+                the version has no place for it (`split-version`).
+        """
+        if self.tied_by:
+            raise InvalidInputError(
+                f"The plan of table '{self.context.table}' cannot leave as splits: {self.tied_by}.",
+                kind="split-tied",
+                details={"table": self.context.table},
+            )
+        return b"".join(dump_split(split, version) for split in self.splits)
 
     @property
     def arrow_schema(self) -> pa.Schema:
@@ -214,6 +242,35 @@ class ReadBuilder:
         between = self._between(store)
         return self._plan_state(store) if between is None else self._plan_changes(store, between)
 
+    def plan_from(self, data: bytes) -> Plan:
+        """Return the plan of splits that were made elsewhere: by `Plan.to_bytes`, or by Java.
+
+        The rows are those of this builder's columns for which its filter is true; which files are
+        read, and as of when, the splits alone say.
+
+        Args:
+            data: DataSplits of versions 2 to 8, one behind the other.
+
+        Raises:
+            FormatError: Damaged bytes.
+            InvalidInputError: The splits are those of another table (kind `split-table`), or a
+                foreign file has changed.
+            UnsupportedFeatureError: As `load_split`.
+        """
+        store = self._opened().with_schema(self.read_schema())
+        splits = load_splits(data)
+        check_place(store, splits)
+        scan = scan_of_splits(store, splits)
+        names = self._names(store.schema)
+        read_fields(store.schema, names)
+        oldest = min((split.snapshot_id for split in splits), default=FIRST_SNAPSHOT_ID)
+        return Plan(
+            context=_context(store, scan, names, self._bound(store.schema)),
+            splits=splits,
+            snapshot=store.snapshots.snapshot_or_none(oldest),
+            oldest=store.snapshots.snapshot_or_none(oldest),
+        )
+
     def read_schema(self) -> TableSchema:
         """Return the schema the rows are read as: that of the moment travelled to."""
         store = self._opened()
@@ -273,6 +330,7 @@ class ReadBuilder:
             snapshot=snapshot,
             next_snapshot=following,
             oldest=snapshot,
+            tied_by=_FALLBACK if store.schema.typed_options.get(SCAN_FALLBACK_BRANCH) else "",
         )
 
     def _plan_changes(self, opened: FileStore, between: Between) -> Plan:
@@ -299,6 +357,7 @@ class ReadBuilder:
             next_snapshot=between.end_id + 1,
             skipped_snapshots=found.skipped,
             oldest=oldest,
+            tied_by="" if store is opened else _CHANGES,
         )
 
     def _names(self, schema: TableSchema) -> tuple[str, ...]:

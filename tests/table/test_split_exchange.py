@@ -1,0 +1,92 @@
+"""Splits as a product: planned here and read there, as Java's DataSplits."""
+
+import pyarrow as pa
+import pytest
+
+from paimon_assets.engine.contract.wire.wire import dump_split, load_splits
+from paimon_assets.engine.errors import FormatError, InvalidInputError
+from paimon_assets.engine.spec.evolution.schema_change import RenameColumn
+from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets.engine.table.api import open_table
+from paimon_assets.engine.table.segments.segment_import import SegmentSource
+
+
+def rows(*ids, text="a"):
+    return pa.table({"id": pa.array(ids, pa.int32()), "s": [text] * len(ids)})
+
+
+def read(builder, data):
+    return sorted(
+        tuple(row.values()) for row in builder.read(builder.plan_from(data)).read_all().to_pylist()
+    )
+
+
+@pytest.fixture
+def table(catalog):
+    schema = Schema.of({"id": "INT", "s": "STRING"}, primary_keys=["id"], options={"bucket": "2"})
+    table = catalog.create_table("db.t", schema)
+    table.new_write_builder().write(rows(*range(20)))
+    table.new_write_builder().write(rows(*range(10), text="b"))
+    return table
+
+
+@pytest.mark.parametrize("version", range(2, 9))
+def test_a_plan_is_read_elsewhere_by_its_splits_alone(table, version):
+    data = table.new_read_builder().plan().to_bytes(version)
+    table.new_write_builder().write(rows(3, text="later"))
+    elsewhere = open_table(table.path)
+    expected = [(n, "b" if n < 10 else "a") for n in range(20)]
+    assert read(elsewhere.new_read_builder(), data) == expected
+    builder = elsewhere.new_read_builder().with_columns(["s"]).with_filter("id = 3")
+    assert read(builder, data) == [("b",)]
+
+
+def test_a_reader_sees_splits_in_its_own_schema(table):
+    data = table.new_read_builder().plan().to_bytes()
+    table.alter([RenameColumn(field_names=("s",), new_name="z")])
+    assert open_table(table.path).new_read_builder().plan_from(data).arrow_schema.names == [
+        "id",
+        "z",
+    ]
+
+
+def test_splits_may_come_in_pieces_and_in_several_versions(table):
+    splits = table.new_read_builder().plan().splits
+    data = dump_split(splits[0], 3) + dump_split(splits[1], 8)
+    assert load_splits(data)[1] == splits[1]
+    assert len(read(table.new_read_builder(), data)) == 20
+    assert read(table.new_read_builder(), b"") == []
+
+
+def test_splits_of_another_table_are_refused(catalog, table):
+    other = catalog.create_table("db.other", Schema.of({"id": "INT", "s": "STRING"}))
+    data = table.new_read_builder().plan().to_bytes()
+    with pytest.raises(InvalidInputError, match=r"none of table 'db\.other'") as raised:
+        other.new_read_builder().plan_from(data)
+    assert raised.value.kind == "split-table"
+    with pytest.raises(FormatError):
+        table.new_read_builder().plan_from(data[:-1])
+
+
+def test_an_old_version_refuses_what_it_has_no_place_for(catalog, tmp_path):
+    table = catalog.create_table("db.c", Schema.of({"id": "INT", "s": "STRING"}))
+    (tmp_path / "c").mkdir()
+    (tmp_path / "c" / "1").write_text("1;x\n")
+    source = SegmentSource(
+        path=str(tmp_path / "c"), format="csv", options={"sep": ";", "header": "false"}
+    )
+    table.segments().add(source)
+    plan = table.new_read_builder().plan()
+    assert read(table.new_read_builder(), plan.to_bytes()) == [(1, "x")]
+    with pytest.raises(InvalidInputError, match="newer version"):
+        plan.to_bytes(2)
+    with pytest.raises(InvalidInputError, match="versions 2 to 8"):
+        plan.to_bytes(9)
+
+
+def test_a_plan_that_splits_do_not_say_stays_here(table):
+    table.branches.create("b")
+    plan = table.copy({"scan.fallback-branch": "b"}).new_read_builder().plan()
+    with pytest.raises(InvalidInputError, match="fallback branch") as raised:
+        plan.to_bytes()
+    assert raised.value.kind == "split-tied"
