@@ -56,6 +56,16 @@ def test_options_say_how_a_folder_of_texts_is_written(run, tmp_path):
     assert "7" in run("read", "db.t")
 
 
+def test_statements_are_those_of_the_api(run, tmp_path):
+    shown = run(
+        "sql",
+        f"ALTER TABLE db.t ADD SEGMENT OPTIONS('path'='{tmp_path}/in', 'partition'='day:int')",
+    )
+    assert (shown.count("Success"), shown.count(" UTC")) == (2, 2)
+    assert "Marked for Delete" in run("sql", "DELETE FROM TABLE db.t WHERE SEGMENT.ID IN (1)")
+    assert "Expected ALTER" in run("sql", "SELECT 1", code=1)
+
+
 def test_loads_of_the_table_are_listed_and_deleted(run, tmp_path):
     rows = write(tmp_path / "own.parquet", pa.table({"v": [1, 2, 3], "day": [4, 4, 4]}))
     run("write", "db.t", str(rows))

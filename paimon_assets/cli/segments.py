@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import click
+import pyarrow as pa
 from rich.console import Console
 from rich.table import Table as Grid
 from rich.text import Text
@@ -14,6 +15,7 @@ from paimon_assets.cli.history import duration_ms
 from paimon_assets.cli.settings import Settings, key_values
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.spec.segments.segment import PAIMON_FORMATS, TEXT_FORMATS
+from paimon_assets.engine.table.api import open_catalog
 from paimon_assets.engine.table.segments.segment_import import SegmentSource
 from paimon_assets.engine.table.segments.segment_tables import show_segments
 from paimon_assets.engine.table.segments.segments import SegmentOutcome, Segments
@@ -93,7 +95,22 @@ def segments_add(
 @click.pass_obj
 def segments_list(settings: Settings, /, target: str, *, limit: int | None) -> None:
     """Show the segments of TARGET and its own loads; read 'TARGET$segments' for more."""
-    shown = show_segments(_segments(settings, target).listed(), limit=limit)
+    _print(show_segments(_segments(settings, target).listed(), limit=limit))
+
+
+@click.command("sql")
+@click.argument("statement")
+@_root_option
+@click.pass_obj
+def sql(settings: Settings, /, statement: str, *, roots: tuple[str, ...]) -> None:
+    """Run STATEMENT: ALTER TABLE t ADD SEGMENT, SHOW SEGMENTS, DELETE FROM TABLE t … SEGMENT."""
+    if settings.warehouse is None:
+        raise click.UsageError("Give --warehouse: statements name tables of a catalog.")
+    catalog = open_catalog(settings.warehouse, settings.options)
+    _print(catalog.execute(statement, EmbeddedExecutor(), roots=roots or None))
+
+
+def _print(shown: pa.Table) -> None:
     grid = Grid(*shown.schema.names)
     for row in shown.to_pylist():
         grid.add_row(*(Text(value) for value in row.values()))
@@ -159,5 +176,5 @@ def _show(outcome: SegmentOutcome, done: str) -> None:
     )
 
 
-SEGMENT_COMMANDS = (segments,)
+SEGMENT_COMMANDS = (segments, sql)
 """Commands of the main group."""

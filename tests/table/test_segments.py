@@ -309,7 +309,7 @@ def test_show_has_the_columns_and_words_of_the_seed(partitioned, table, landing)
     shown = show_segments(partitioned.segments().listed())
     assert shown.column_names == [
         "ID", "Status", "Load Start Time", "Load Time Taken", "Partition", "Data Size",
-        "Index Size", "File Format",
+        "Index Size", "File Format", "Path", "Options",
     ]  # fmt: skip
     assert shown.column("ID").to_pylist() == ["1", "0"]
     newest = shown.slice(0, 1).to_pylist()[0]

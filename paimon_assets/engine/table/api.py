@@ -6,7 +6,11 @@
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
+import pyarrow as pa
+
+from paimon_assets.engine.contract.executor import Executor
 from paimon_assets.engine.control.catalog.catalog import Catalog, Identifier
 from paimon_assets.engine.control.catalog.filesystem_catalog import FilesystemCatalog
 from paimon_assets.engine.control.file_store import FileStore
@@ -17,6 +21,13 @@ from paimon_assets.engine.spec.evolution.schema_change import SchemaChange
 from paimon_assets.engine.spec.options.catalog_options import METASTORE, WAREHOUSE
 from paimon_assets.engine.spec.options.option import Options
 from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets.engine.table.segments.segment_sql import (
+    AddSegment,
+    DeleteSegments,
+    ShowSegments,
+    parse_statement,
+)
+from paimon_assets.engine.table.segments.segment_tables import show_segments
 from paimon_assets.engine.table.system import (
     GLOBAL_SYSTEM_TABLES,
     GlobalSystemTable,
@@ -158,6 +169,37 @@ class TableCatalog:
         name = _user_identifier(identifier)
         self._catalog.alter_table(name, changes)
         return self.get_table(name)
+
+    def execute(
+        self,
+        statement: str,
+        executor: Executor[Any] | None = None,
+        *,
+        roots: Sequence[str] | None = None,
+    ) -> pa.Table:
+        """Run a statement on segments: ADD SEGMENT, SHOW SEGMENTS, DELETE … SEGMENT.
+
+        Args:
+            statement: As `segment_sql` describes.
+            executor: Who reads footers; this process by default.
+            roots: As for `Table.segments`.
+
+        Returns:
+            The segments it added, showed or took away, with the columns of SHOW SEGMENTS.
+
+        Raises:
+            InvalidInputError: Another statement (kind `statement`); else as `Segments`.
+        """
+        parsed = parse_statement(statement)
+        segments = self.get_table(parsed.table).segments(roots=roots)
+        match parsed:
+            case AddSegment():
+                return show_segments(segments.add(parsed.source, executor).segments)
+            case ShowSegments():
+                return show_segments(segments.listed(), limit=parsed.limit)
+            case DeleteSegments():
+                gone = segments.delete(parsed.ids, before_ms=parsed.before_ms)
+                return show_segments(gone.segments)
 
     def drop_table(self, identifier: str | Identifier, *, ignore_if_missing: bool = False) -> None:
         """Drop a table with all its files."""

@@ -7,6 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.spec.options.secret_options import shown_options
 from paimon_assets.engine.spec.segments.segment import (
     Load,
     Segment,
@@ -31,6 +32,8 @@ SHOW_SEGMENTS = pa.schema(
             "Data Size",
             "Index Size",
             "File Format",
+            "Path",
+            "Options",
         )
     }
 )
@@ -52,12 +55,13 @@ SEGMENTS: dict[str, pa.DataType] = {
     "schema_id": pa.int64(),
     "snapshot_id": pa.int64(),
     "merged_to_id": pa.int64(),
+    "options": pa.string(),
 }
 """Columns of the system table `segments`; loads of the table's own have no path and folder."""
 
 
 def show_segments(segments: Sequence[Segment | Load], *, limit: int | None = None) -> pa.Table:
-    """Return the columns and words of SHOW SEGMENTS, newest id first.
+    """Return the words of SHOW SEGMENTS, newest id first: its columns, then path and options.
 
     Args:
         segments: The segments of one table, by id; loads of its own among them.
@@ -74,6 +78,8 @@ def show_segments(segments: Sequence[Segment | Load], *, limit: int | None = Non
             "Data Size": size_text(segment.data_size),
             "Index Size": _NOT_APPLICABLE,
             "File Format": segment.format,
+            "Path": segment.path if isinstance(segment, Segment) else _NOT_APPLICABLE,
+            "Options": _options_text(segment) or _NOT_APPLICABLE,
         }
         for segment in newest
     ]
@@ -109,6 +115,7 @@ def _rows(segments: Sequence[Segment | Load]) -> Iterator[dict[str, Any]]:
             "schema_id": segment.schema_id,
             "snapshot_id": None if segment.added is None else segment.added.snapshot_id,
             "merged_to_id": _merged_to(segment),
+            "options": _options_text(segment) or None,
         }
 
 
@@ -138,4 +145,10 @@ def _taken_text(segment: Segment | Load) -> str:
 
 def _time_text(millis: int) -> str:
     moment = dt.datetime.fromtimestamp(millis / 1000, dt.UTC)
-    return f"{moment:%Y-%m-%d %H:%M:%S}.{millis % 1000:03d}"
+    return f"{moment:%Y-%m-%d %H:%M:%S}.{millis % 1000:03d} UTC"
+
+
+def _options_text(segment: Segment | Load) -> str:
+    """Return how the command said its files are written, without what may be secret."""
+    given = segment.reader_options if isinstance(segment, Segment) else {}
+    return ", ".join(f"{key}={value}" for key, value in shown_options(given).items())
