@@ -8,6 +8,7 @@ from typing import Any
 
 from paimon_assets.engine.codec.rows.binary_row import row_bytes, row_values
 from paimon_assets.engine.errors import FormatError, InvalidInputError
+from paimon_assets.engine.spec.metadata.data_file import DataFileMeta, FileOrigin
 from paimon_assets.engine.spec.metadata.simple_stats import SimpleStats
 from paimon_assets.engine.spec.paths import plain_name, plain_names, straight_path
 from paimon_assets.engine.spec.types.data_types import (

@@ -103,6 +103,17 @@ class SchemaManager:
             self._schemas[schema_id] = found
         return found
 
+    def schema_or_none(self, schema_id: int) -> TableSchema | None:
+        """Return one schema, None if its file is gone.
+
+        Raises:
+            FormatError: The file is damaged.
+        """
+        try:
+            return self.schema(schema_id)
+        except NotFoundError:
+            return None
+
     def create(self, schema: Schema, *, time_millis: int) -> TableSchema:
         """Create a table by publishing its first schema.
 

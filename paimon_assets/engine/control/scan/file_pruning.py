@@ -72,14 +72,14 @@ class FilePruning:
     Args:
         schema: The schema to read as.
         predicate: Bound to it.
-        schema_of: Schema id → schema, for those of the files.
+        schema_of: Schema id → schema, for those of the files; without one no statistics count.
     """
 
     def __init__(
         self,
         schema: TableSchema,
         predicate: Predicate | None,
-        schema_of: Callable[[int], TableSchema],
+        schema_of: Callable[[int], TableSchema | None],
     ) -> None:
         self._schema = schema
         self._schema_of = schema_of
@@ -135,7 +135,8 @@ class FilePruning:
         layout = self._key_layouts.get(file.schema_id)
         if layout is None:
             source = self._schema_of(file.schema_id)
-            layout = self._layout(source, source.trimmed_primary_keys)
+            keys = () if source is None else source.trimmed_primary_keys
+            layout = self._layout(source, keys)
             self._key_layouts[file.schema_id] = layout
         bounds = self._bounds(layout, file.key_stats, file.row_count)
         return may_match(self._key_predicate, lambda column: bounds.get(column, UNKNOWN))
@@ -148,7 +149,9 @@ class FilePruning:
             names = file.value_stats_cols
             if names is None:
                 names = file.write_cols
-            layout = self._layout(source, source.field_names if names is None else names)
+            if names is None and source is not None:
+                names = source.field_names
+            layout = self._layout(source, names or ())
             self._layouts[key] = layout
         bounds = self._bounds(layout, file.value_stats, file.row_count)
         matches = may_match(self._predicate, lambda column: bounds.get(column, UNKNOWN))
@@ -159,6 +162,8 @@ class FilePruning:
         if file.embedded_index is None or not self._looks_at_indexes:
             return True
         source = self._schema_of(file.schema_id)
+        if source is None:
+            return True
         held = {
             column.name: source.by_id[column.id]
             for column in self._schema.fields
@@ -170,7 +175,9 @@ class FilePruning:
         predicate = renamed(predicate, {name: field.name for name, field in held.items()})
         return has_passing_rows(file.embedded_index, predicate, source.by_name, file.file_name)
 
-    def _layout(self, source: TableSchema, names: Sequence[str]) -> _StatsLayout:
+    def _layout(self, source: TableSchema | None, names: Sequence[str]) -> _StatsLayout:
+        if source is None:
+            return _StatsLayout((), {}, frozenset())
         fields = [source.by_name[name] for name in names if name in source.by_name]
         if len(fields) != len(names):  # a system column: positions cannot be trusted
             return _StatsLayout((), {}, frozenset())

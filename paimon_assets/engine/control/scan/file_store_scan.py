@@ -94,8 +94,10 @@ class FileStoreScan:
         entries = visible_entries(store.label, store.schema, entries)
         if store.schema.has_primary_key:
             for schema_id in sorted({entry.file.schema_id for entry in entries}):
-                check_key_types(store.label, store.schema, store.schemas.schema(schema_id))
-        return FilePruning(store.schema, predicate, store.schemas.schema).needed(entries)
+                written = store.schemas.schema_or_none(schema_id)
+                if written is not None:  # else the reader looks at the file's own types
+                    check_key_types(store.label, store.schema, written)
+        return FilePruning(store.schema, predicate, store.schemas.schema_or_none).needed(entries)
 
     def partitions(
         self, snapshot: Snapshot, predicate: Predicate | None = None
@@ -130,7 +132,9 @@ class FileStoreScan:
         """Whether rows of older schemas may lie in the buckets of values of another type."""
         store = self._store
         keys = store.schema.columns(store.schema.bucket_keys)
-        older = (number for number in store.schemas.list_ids() if number < store.schema.id)
+        older = [number for number in store.schemas.list_ids() if number < store.schema.id]
+        if len(older) < store.schema.id:  # what is gone may have had others
+            return True
         return any(first_retyped(keys, store.schemas.schema(number).by_id) for number in older)
 
     def _manifest_may_match(self, meta: ManifestFileMeta, predicate: Predicate | None) -> bool:

@@ -115,11 +115,12 @@ def _scan(
 
 
 def scan_of(store: FileStore, splits: Iterable[DataSplit]) -> TableScan:
-    """Return splits with the schemas of their files."""
+    """Return splits with the schemas of their files; what is gone, files tell themselves."""
     found = tuple(splits)
     files = (file for split in found for file in (*split.before_files, *split.data_files))
     ids = sorted({file.schema_id for file in files})
-    return TableScan(splits=found, file_schemas=tuple(map(store.schemas.schema, ids)))
+    schemas = map(store.schemas.schema_or_none, ids)
+    return TableScan(splits=found, file_schemas=tuple(schema for schema in schemas if schema))
 
 
 def _opened(store: FileStore, branch: str) -> FileStore:

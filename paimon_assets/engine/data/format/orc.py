@@ -217,7 +217,10 @@ def _nulls_below(values: Any) -> Any:
 
 
 def _stored_field(field: Any) -> Any:
-    return field.with_type(_stored_type(field.type)).remove_metadata()
+    """Return a column as ORC stores it, with its id where Java looks for it."""
+    stored = field.with_type(_stored_type(field.type))
+    number = (field.metadata or {}).get(b"PARQUET:field_id")
+    return stored.with_metadata(None if number is None else {"paimon.id": number})
 
 
 def _stored_type(arrow_type: Any) -> Any:

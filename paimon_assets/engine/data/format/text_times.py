@@ -52,7 +52,7 @@ def _parsed(texts: Any, pattern: TimePattern, target: pa.DataType) -> Any:
         raise pa.ArrowInvalid("the fraction of a time holds other characters than digits")
     nanos = pc.multiply(fraction.cast(pa.int64()), 10 ** (_NANOS - digits))
     # Cut to the column's precision before the sum: years far from 1970 have no nanoseconds.
-    unit = target.unit if isinstance(target, pa.TimestampType) else "s"
+    unit: Any = target.unit if isinstance(target, pa.TimestampType) else "s"
     per_second = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[unit]
     parts = pc.divide(nanos, 10**_NANOS // per_second)
     whole_units = pc.multiply_checked(seconds.cast(pa.int64()), per_second)

@@ -17,6 +17,7 @@ from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.data.read.diff_split_read import read_diff
 from paimon_assets.engine.data.read.merge_file_split_read import read_merged
+from paimon_assets.engine.data.read.own_schema import with_own_schemas
 from paimon_assets.engine.data.read.raw_file_split_read import read_raw
 from paimon_assets.engine.data.threads import CALLER_ONLY, Threads
 from paimon_assets.engine.errors import UnsupportedFeatureError
@@ -41,7 +42,7 @@ def read_split(
         UnsupportedFeatureError: The split needs what this engine does not do; names it.
     """
     _check_supported(context, split)
-    with closing(_chosen(context, split)(context, split, file_io, threads)) as batches:
+    context = with_own_schemas(context, split, file_io)
         yield from (batch for batch in batches if batch.num_rows)
 
 

@@ -39,14 +39,20 @@ def _explained(store: FileStore, snapshot: Snapshot, error: NotFoundError) -> No
     path = error.details.get("path")
     file = error.message if path is None else f"file '{path}' is gone"
     details: dict[str, Detail] = {"table": store.label, "snapshot_id": snapshot.id, "path": path}
+    earliest = store.snapshots.earliest_id()
     if _is_held(store, snapshot):
+        has_earlier = earliest is not None and earliest < snapshot.id
+        way_out = (
+            "Read an earlier snapshot, or roll back to one."
+            if has_earlier
+            else "There is no earlier snapshot: restore the file from a copy of the table."
+        )
         return NotFoundError(
             f"Snapshot {snapshot.id} of table '{store.label}' is there, but {file}: something else"
-            " than an expiration removed it. Read an earlier snapshot, or roll back to one.",
+            f" than an expiration removed it. {way_out}",
             kind="file-not-found",
             details=details,
         )
-    earliest = store.snapshots.earliest_id()
     there_is = "no snapshot is left" if earliest is None else f"the oldest is {earliest} now"
     return NotFoundError(
         f"Snapshot {snapshot.id} of table '{store.label}' expired while it was read: {file};"

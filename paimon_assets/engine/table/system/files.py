@@ -295,7 +295,10 @@ def _file_details(store: FileStore, file: DataFileMeta) -> dict[str, Any]:
 
 def _value_stats(store: FileStore, file: DataFileMeta) -> tuple[Texts, Texts, Texts]:
     """Return smallest values, largest values and null counts by column; None is unknown."""
-    source = store.schemas.schema(file.schema_id)
+    source = store.schemas.schema_or_none(file.schema_id)
+    if source is None:
+        unknown: Texts = dict.fromkeys(store.schema.field_names)
+        return unknown, unknown, unknown
     names = file.value_stats_cols
     if names is None:
         names = file.write_cols or source.field_names
