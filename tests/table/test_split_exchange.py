@@ -90,3 +90,28 @@ def test_a_plan_that_splits_do_not_say_stays_here(table):
     with pytest.raises(InvalidInputError, match="fallback branch") as raised:
         plan.to_bytes()
     assert raised.value.kind == "split-tied"
+
+
+@pytest.mark.parametrize("mode", ["delta", "diff"])
+def test_changes_leave_as_splits_with_their_kinds(table, mode):
+    builder = table.new_read_builder().between(1, 2, mode).with_row_kinds()
+    plan = builder.plan()
+    expected = builder.read(plan).read_all()
+    elsewhere = open_table(table.path).new_read_builder().with_row_kinds()
+    found = elsewhere.read(elsewhere.plan_from(plan.to_bytes())).read_all()
+    assert found.sort_by("id").equals(expected.sort_by("id"))
+    assert found.num_rows == 10
+
+
+def test_a_changelog_without_kinds_stays_here(catalog):
+    schema = Schema.of(
+        {"id": "INT", "s": "STRING"},
+        primary_keys=["id"],
+        options={"bucket": "1", "changelog-producer": "input"},
+    )
+    table = catalog.create_table("db.log", schema)
+    table.new_write_builder().write(rows(1))
+    builder = table.new_read_builder().between(0, 1, "changelog")
+    with pytest.raises(InvalidInputError, match="plan them with row kinds"):
+        builder.plan().to_bytes()
+    assert builder.with_row_kinds().plan().to_bytes()
