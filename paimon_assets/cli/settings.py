@@ -8,8 +8,6 @@ from typing import Any
 
 import click
 
-import click
-
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.table.api import open_catalog, open_table
 from paimon_assets.engine.table.system import GlobalSystemTable, SystemTable

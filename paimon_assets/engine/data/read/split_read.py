@@ -43,6 +43,7 @@ def read_split(
     """
     _check_supported(context, split)
     context = with_own_schemas(context, split, file_io)
+    with closing(_chosen(context, split)(context, split, file_io, threads)) as batches:
         yield from (batch for batch in batches if batch.num_rows)
 
 

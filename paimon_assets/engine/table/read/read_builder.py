@@ -81,7 +81,7 @@ class Plan:
         (`ReadBuilder.plan_from`, or Java's `DataSplit.deserialize` until the bytes end).
 
         Args:
-            version: Of the DataSplits, 2 to 8: 8 is that of Paimon 1.3 to 2.0.
+            version: The version of the DataSplits, 2 to 8: 8 is that of Paimon 1.3 to 2.0.
 
         Raises:
             InvalidInputError: The splits do not say all a reader must know (kind `split-tied`), or
