@@ -202,3 +202,17 @@ def test_a_column_named_with_a_dot_is_no_nested_column(tmp_path):
     schema = replace(SCHEMA, fields=(renamed,))
     with open_reader(FILE_IO, path, file_format="parquet") as reader:
         assert reader.matching_row_groups(bind(Comparison("n", CompareOp.EQ, 9), schema)) == [0]
+
+
+def test_a_decimal_stored_as_bytes_gets_no_dictionary(tmp_path):
+    """Java 1.4 finds no row by a filter on the values of such a dictionary."""
+    path = tmp_path / "data-1.parquet"
+    ones = [Decimal(1)] * 40
+    write(
+        path,
+        pa.table(
+            {"wide": pa.array(ones, pa.decimal128(19, 0)), "long": pa.array(ones, pa.decimal128(18))}
+        ),
+    )
+    group = pq.ParquetFile(path).metadata.row_group(0)
+    assert [group.column(at).has_dictionary_page for at in (0, 1)] == [False, True]
