@@ -103,6 +103,7 @@ AGGREGATED = {
 }  # fmt: skip
 """Column → (type, function, values, options of the column)."""
 KINDS = st.sampled_from([RowKind.INSERT, RowKind.INSERT, *RowKind])
+ADD_DELETE_ADD = (RowKind.INSERT, RowKind.DELETE, RowKind.INSERT)
 
 
 def aggregated_schema(*names, **options):
@@ -225,6 +226,30 @@ def test_every_function_equals_folding_record_by_record(column, data):
 def test_a_delete_may_remove_the_whole_row(records, remove):
     options = {"aggregation.remove-record-on-delete": str(remove).lower()}
     schema = aggregated_schema("sum_int", "last", "bag", **options)
+    check(schema, records)
+
+
+@example(
+    [(RowKind.DELETE, {"k": 0, "f": 1, "g": 1}), (RowKind.INSERT, {"k": 0, "f": 2, "g": 2})]
+)
+@example([(kind, {"k": 0, "f": n, "g": n}) for n, kind in enumerate(ADD_DELETE_ADD)])
+@settings(max_examples=60)
+@given(
+    records_strategy(
+        {"f": INTS, "g": INTS},
+        st.sampled_from([RowKind.INSERT, RowKind.UPDATE_AFTER, RowKind.DELETE]),
+    )
+)
+def test_the_first_value_after_a_delete_is_first_unless_one_was_seen_before(records):
+    schema = table_schema(
+        {"k": "INT", "f": "INT", "g": "INT"},
+        {
+            "merge-engine": "aggregation",
+            "aggregation.remove-record-on-delete": "true",
+            "fields.f.aggregate-function": "first_value",
+            "fields.g.aggregate-function": "first_non_null_value",
+        },
+    )
     check(schema, records)
 
 

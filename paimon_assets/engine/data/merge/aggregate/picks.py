@@ -82,13 +82,21 @@ def first_non_null_value(values: Array, segments: Segments) -> Order:
 
 
 def _first_or_seed(segments: Segments) -> Order:
-    """Pick the first record of each group that was not there before, else what was there."""
+    """Pick the first record of each group that was not there before, else what was there.
+
+    What took the place of an earlier first value stays: the first one has been seen.
+    """
     picked = segments.pick(run_starts(segments.groups))
-    if segments.seeds is not None and segments.seeds.any():
-        others = segments.keep(~segments.seeds)
-        found = others.pick(run_starts(others.groups))
-        picked = np.where(found == NOTHING, picked, found)
-    return picked
+    if segments.seeds is None:
+        return picked
+    others = segments.keep(~segments.seeds)
+    found = others.pick(run_starts(others.groups))
+    if segments.before is not None:
+        found[segments.before.groups] = NOTHING
+        seeds = segments.keep(segments.seeds)
+        seeded = seeds.pick(run_starts(seeds.groups))
+        picked[segments.before.groups] = seeded[segments.before.groups]
+    return np.where(found == NOTHING, picked, found)
 
 
 def _flag(flags: Flags | None, place: int) -> bool:
