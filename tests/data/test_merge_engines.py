@@ -253,6 +253,17 @@ def test_the_first_value_after_a_delete_is_first_unless_one_was_seen_before(reco
     check(schema, records)
 
 
+@example([(RowKind.INSERT, {"k": 0, "s": 1}), (RowKind.DELETE, {"k": 0, "s": 2})])
+@given(records_strategy({"s": INTS}))
+def test_a_sequence_field_may_ignore_what_is_retracted(records):
+    options = {"merge-engine": "aggregation", "sequence.field": "s"}
+    schema = table_schema(
+        {"k": "INT", "s": "INT"}, {**options, "fields.s.ignore-retract": "true"}
+    )
+    check(schema, records)
+    assert merge_rules_of(schema).aggregations["s"].ignore_retract
+
+
 PARTIAL = {"a": INTS, "b": INTS, "c": INTS, "d": INTS, "s": INTS, "t": INTS, "u": INTS}
 GROUPS = {"fields.s.sequence-group": "a", "fields.t,u.sequence-group": "b,c"}
 SUMMED = {"fields.a.aggregate-function": "sum", "fields.c.aggregate-function": "last_value"}
