@@ -211,7 +211,10 @@ def test_a_decimal_stored_as_bytes_gets_no_dictionary(tmp_path):
     write(
         path,
         pa.table(
-            {"wide": pa.array(ones, pa.decimal128(19, 0)), "long": pa.array(ones, pa.decimal128(18))}
+            {
+                "wide": pa.array(ones, pa.decimal128(19, 0)),
+                "long": pa.array(ones, pa.decimal128(18)),
+            }
         ),
     )
     group = pq.ParquetFile(path).metadata.row_group(0)

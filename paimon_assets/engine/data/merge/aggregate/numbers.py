@@ -225,7 +225,7 @@ def _product_steps(data_type: Any, column: str) -> tuple[First, Step]:
     if pat.is_floating(data_type):
         return first, of_floats
     if pat.is_integer(data_type):
-        half = 2 ** (data_type.bit_width - 1)
+        half = 1 << int(data_type.bit_width) - 1
 
         def of_integers(result: int, number: int, sign: int) -> int:
             if sign < 0 and number == 0:
