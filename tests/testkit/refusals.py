@@ -400,6 +400,10 @@ REFUSALS: dict[str, Provocation] = {
     "commit messages": lambda at: load_java_messages(b"\0" * 8, 99),
     "write to `row-tracking": write(**{"row-tracking.enabled": "true"}),
     "write to `data-evolution": write(**EVOLVING),
+    "write to a table with `metadata.iceberg": write(
+        **{"metadata.iceberg.storage": "table-location"}
+    ),
+    "write to a table with `manifest.format`": write(**{"manifest.format": "orc"}),
     "write of `file.format`": write(**{"file.format": "csv"}),
     "write of VARIANT": _variant_in_orc,
     "Arrow type that no Avro": lambda at: avro_record(
