@@ -8,7 +8,7 @@ DEV_HOST ?= 127.0.0.1
 DEV_PORT ?= 3000
 ARGS ?=
 
-.PHONY: help setup demo dev test lint format options bench interop interop-java clean
+.PHONY: help setup demo dev check test hunt lint format options bench interop interop-java clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -23,8 +23,14 @@ dev: setup ## the Dagster UI on the demo's runs and tables (DEV_PORT=3000)
 	@$(BIN)/python -m jobs.demo.home
 	DAGSTER_HOME=$(HOME_OF_DEMO) $(BIN)/dagster dev -w workspace.yaml -h $(DEV_HOST) -p $(DEV_PORT)
 
+check: lint ## lint, and every test that needs no JVM and kills no process: the loop while you work
+	@$(BIN)/python -m pytest -n auto --dist loadgroup --check $(ARGS)
+
 test: setup ## the whole test suite: unit, Spark, end to end (ARGS="-k name" passes options on)
 	@$(BIN)/python -m pytest -n auto --dist loadgroup $(ARGS)
+
+hunt: setup ## what draws its input or goes through histories, ten times as long and drawn anew
+	@$(BIN)/python -m pytest -n auto --dist loadgroup -m "hunt and not interop" --hypothesis-profile=hunt $(ARGS)
 
 lint: setup ## ruff, mypy strict, import contracts
 	$(BIN)/ruff check

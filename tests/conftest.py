@@ -1,20 +1,42 @@
-"""What all tests share: hypothesis profiles, a warehouse on disk, one SparkSession."""
+"""What all tests share: how much is drawn, what is left out, a warehouse, one SparkSession."""
 
 import pytest
-from hypothesis import HealthCheck, settings
-from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
+from hypothesis import is_hypothesis_test
 
 from paimon_assets.engine.table.api import open_catalog
+from tests.testkit.effort import register_profiles
+from tests.testkit.processes import restore_signals, start_jvms_lightly
+from tests.testkit.sharing import ByWeight
 
-# The suite repeats itself; --hypothesis-profile=hunt draws anew each time.
-_BASE = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("suite", _BASE, derandomize=True, database=None)
-settings.register_profile("hunt", _BASE, print_blob=True)
-settings.load_profile("suite")
+register_profiles()
+
+NOT_IN_CHECK = (
+    # starts a JVM or a server, kills processes, goes through long histories
+    *("e2e", "faults", "interop", "spark", "stateful"),
+    *("assets/test_io_on_spark.py", "assets/test_on_spark.py"),
+    *("fileio/test_catalog_lock.py", "fileio/test_s3.py"),
+    # takes long: runs of Dagster by the dozen, a year of flights, compactions of every kind
+    *("assets/test_audit.py", "assets/test_compaction.py", "assets/test_ingestion.py"),
+    *("assets/test_io_audit.py", "assets/test_io_frames.py", "assets/test_io_inputs.py"),
+    *("assets/test_io_modes.py", "assets/test_io_partitions.py", "assets/test_schema_evolution.py"),
+    *("assets/test_loading.py", "assets/test_partitions.py", "assets/test_table_asset.py"),
+    *("jobs/test_change_log.py", "table/test_compaction.py"),
+)
+"""Below `tests`: what `make check` does not even import; nor does it run what is marked `spark`."""
+
+
+def pytest_addoption(parser):
+    """`--check` leaves out what is slow."""
+    parser.addoption("--check", action="store_true", help="no JVM, no killed process, nothing slow")
 
 
 def pytest_configure(config):
-    """Let pass what Spark's own client leaves open: sockets to its JVM, noticed at any time."""
+    """Give children default signals; let pass what Spark's own client leaves open.
+
+    That is sockets to its JVM, noticed at any time.
+    """
+    restore_signals()
+    start_jvms_lightly()
     for ignored in (
         "ignore:unclosed <socket:ResourceWarning",
         "ignore:Exception ignored in. <socket:pytest.PytestUnraisableExceptionWarning",
@@ -22,36 +44,33 @@ def pytest_configure(config):
         config.addinivalue_line("filterwarnings", ignored)
 
 
-_OWN_JVM = (
-    "tests/e2e/",
-    "tests/spark/test_cluster",
-    "tests/spark/test_connect",
-    "tests/spark/test_java",
-)
-"""What starts JVMs of its own beside the one SparkSession."""
+def pytest_ignore_collect(collection_path, config):
+    """Leave out whole folders and files."""
+    if not config.option.check:
+        return None
+    here = config.rootpath / "tests"
+    return True if collection_path in {here / name for name in NOT_IN_CHECK} else None
 
 
-class ByFile(LoadScopeScheduling):  # type: ignore[misc]
-    """Keeps the tests of a file on one worker, and those of the one SparkSession.
-
-    Groups made by marks are none to pytest 9.2 and xdist 3.8: each test went where there was room,
-    fixtures of modules were made by every worker, and every worker started Spark.
-    """
-
-    def _split_scope(self, nodeid: str) -> str:
-        uses_session = "spark" in nodeid or nodeid.startswith("tests/behaviour/")
-        if uses_session and not nodeid.startswith(_OWN_JVM):
-            return "spark"
-        return nodeid.partition("::")[0]
+@pytest.hookimpl(tryfirst=True)  # before `-m` selects
+def pytest_collection_modifyitems(config, items):
+    """Leave out what starts Spark; let everything that draws its input go on in a hunt."""
+    for item in items:
+        if is_hypothesis_test(getattr(item, "obj", None)):
+            item.add_marker(pytest.mark.hunt)
+    if config.option.check:
+        left_out = [item for item in items if item.get_closest_marker("spark")]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
-    """Share the tests by file, in the order they are collected: the slow ones are not last."""
+    """Share the tests by weight."""
     if config.getvalue("dist") != "loadgroup":
         return None
     config.option.loadscopereorder = False
-    return ByFile(config, log)
+    return ByWeight(config, log)
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from paimon_assets.engine.spec.schema.schema import Schema
 
-DATABASE = "demo"
 BUCKETS = "2"
 
 _FLIGHT_COLUMNS = {

@@ -15,7 +15,9 @@ from paimon_assets.assets.metadata import Metadata
 from paimon_assets.assets.partitions import PARTITION_COLUMNS, RunPartitions, run_partitions
 from paimon_assets.assets.resource import ExecutorKind, PaimonCatalogResource
 from paimon_assets.assets.translator import identifier_of_asset
-from paimon_assets.engine.contract.executor import Executor
+from paimon_assets.engine.contract.executor import CountingExecutor
+from paimon_assets.engine.contract.repeated_keys import ROWS
+from paimon_assets.engine.spec.samples import plain_sample
 from paimon_assets.engine.table.table import Table
 
 EMBEDDED_LIMIT_ROWS = 20_000_000
@@ -33,6 +35,12 @@ class CheckOptions:
     severity: dg.AssetCheckSeverity = dg.AssetCheckSeverity.ERROR
     executor: ExecutorKind | None = None
     """Who reads; None is this process up to `EMBEDDED_LIMIT_ROWS`, then the resource's choice."""
+    show_values: bool | None = None
+    """Whether results show some of the rows' values; None is the resource's choice."""
+
+    def shows_values(self, paimon: PaimonCatalogResource) -> bool:
+        """Whether results show some of the rows' values."""
+        return paimon.show_values if self.show_values is None else self.show_values
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +68,12 @@ class CheckRun:
         snapshot = self.table.latest_snapshot()
         return snapshot.total_record_count if snapshot else 0
 
-    def executor(self, physical_rows: int) -> Executor[Any]:
+    @property
+    def shows_values(self) -> bool:
+        """Whether the answer shows some of the rows' values."""
+        return self.options.shows_values(self.paimon)
+
+    def executor(self, physical_rows: int) -> CountingExecutor[Any]:
         """Return who reads so many rows."""
         return executor_of_check(self.paimon, self.options, physical_rows)
 
@@ -110,7 +123,7 @@ def define_check(
 
 def executor_of_check(
     paimon: PaimonCatalogResource, options: CheckOptions, physical_rows: int
-) -> Executor[Any]:
+) -> CountingExecutor[Any]:
     """Return who reads so many rows for a check."""
     kind = options.executor
     if kind is None and physical_rows <= EMBEDDED_LIMIT_ROWS:
@@ -118,15 +131,23 @@ def executor_of_check(
     return paimon.new_executor(kind)
 
 
-def records_value(examples: Sequence[Mapping[str, Any]]) -> dg.TableMetadataValue:
-    """Return examples as a table of what Dagster shows: numbers, and all else as text."""
-    return dg.MetadataValue.table([dg.TableRecord(_record(example)) for example in examples])
+def records_value(examples: Sequence[Mapping[str, Any]], *, show: bool) -> dg.TableMetadataValue:
+    """Return keys, and how many rows each has, as a table of what Dagster shows.
+
+    Args:
+        examples: Keys of `RepeatedKeys`.
+        show: Whether the values of keys are shown: numbers, and the beginning of all else as text.
+    """
+    return dg.MetadataValue.table([dg.TableRecord(_record(item, show=show)) for item in examples])
 
 
-def _record(example: Mapping[str, Any]) -> dict[str, Any]:
-    plain = (str, int, float, bool, type(None))
+def _record(example: Mapping[str, Any], *, show: bool) -> dict[str, Any]:
+    plain = (int, float, type(None))
     return {
-        key: value if isinstance(value, plain) else str(value) for key, value in example.items()
+        key: value
+        if key == ROWS or (show and isinstance(value, plain))
+        else plain_sample(value, show=show)
+        for key, value in example.items()
     }
 
 

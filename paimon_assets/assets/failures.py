@@ -20,7 +20,7 @@ from paimon_assets.engine.errors import (
 MAX_RETRIES = 3
 RETRY_WAIT_SECONDS = 2
 
-_TRY_AGAIN = (CommitConflictError, CommitUnknownError, StorageError)
+TRY_AGAIN = (CommitConflictError, CommitUnknownError, StorageError)
 """After an unknown outcome the next try looks first, by commit user, so trying again is safe."""
 
 
@@ -36,7 +36,7 @@ def dagster_failures(
     """
     try:
         yield
-    except _TRY_AGAIN as error:
+    except TRY_AGAIN as error:
         raise dg.RetryRequested(max_retries=MAX_RETRIES, seconds_to_wait=wait_seconds) from error
     except PaimonError as error:
         raise failure_of(error, table) from error

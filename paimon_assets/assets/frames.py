@@ -5,17 +5,25 @@ module its type comes from, and whoever made it has imported its library.
 """
 
 import importlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
 from typing import Any, get_origin
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.types as pat
 
-from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
-from paimon_assets.engine.embedded import EmbeddedExecutor
+from paimon_assets.assets.object_columns import (
+    CONVERSION_ERRORS,
+    Misfit,
+    first_failing,
+    fitted,
+    from_objects,
+)
+from paimon_assets.engine.codec.arrow.arrow_types import from_arrow_type, to_arrow_type
+from paimon_assets.engine.contract.executor import CountingExecutor
 from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.samples import sample
 from paimon_assets.engine.spec.schema.schema import TableSchema
 
 Frame = Any
@@ -26,6 +34,10 @@ _SUPPORTED = (
     "a pyarrow Table, RecordBatch, RecordBatchReader, Dataset or Scanner, a pandas DataFrame, a "
     "polars DataFrame or LazyFrame, a Spark DataFrame, or None for nothing to write"
 )
+
+
+_REASON = 200
+"""Characters of a library's own message."""
 
 
 class FrameKind(StrEnum):
@@ -87,7 +99,8 @@ def from_batches(kind: FrameKind, batches: Batches) -> Frame:
 
 
 def _to_pandas(table: pa.Table) -> Any:
-    frame = table.to_pandas()
+    has_nested = any(map(pat.is_nested, table.schema.types))
+    frame = table.to_pandas(integer_object_nulls=has_nested)  # lists of integers stay integers
     for name, column in zip(table.column_names, table.columns, strict=True):
         if column.null_count and (pat.is_integer(column.type) or pat.is_boolean(column.type)):
             frame[name] = column.to_pandas(types_mapper=_nullable_dtype)
@@ -130,25 +143,33 @@ def is_spark_frame(frame: Frame) -> bool:
     return _is_of(frame, "pyspark", "DataFrame")
 
 
-def to_rows(frame: Frame, executor: object, schema: TableSchema) -> Any:
+def to_rows(
+    frame: Frame,
+    executor: CountingExecutor[Any],
+    schema: TableSchema,
+    *,
+    show_values: bool = True,
+) -> Any:
     """Return what `executor` takes as rows.
 
-    Arrow and Spark frames pass as they are; a RecordBatchReader, Dataset or Scanner is streamed. A
-    pandas frame is converted column by column to the table's types, because it cannot tell an
-    integer with gaps from a float, nor a day from its midnight; a polars frame is converted by
-    polars.
+    A value is kept exactly, or refused (`docs/frames.md`). Arrow and Spark frames pass as they
+    are; a RecordBatchReader, Dataset or Scanner is streamed. A pandas frame is converted column by
+    column to the table's types, because it cannot tell an integer with gaps from a float, nor a
+    day from its midnight; a polars frame is converted by polars.
 
     Args:
         frame: What a person's function returned; not None.
         executor: Who will write; only a Spark executor takes Spark frames.
         schema: The table's.
+        show_values: Whether messages show the values that do not fit.
 
     Raises:
-        InvalidInputError: Not a frame, a Spark frame on the embedded executor, or a pandas column
-            whose values do not fit the table's column; names it.
+        InvalidInputError: Not a frame, a Spark frame on the embedded executor, columns that are
+            not one of a name, or a value that does not fit the table's column; names column, row
+            and value.
     """
     if is_spark_frame(frame):
-        if isinstance(executor, EmbeddedExecutor):
+        if not executor.takes(frame):
             raise InvalidInputError(
                 "The function returned a Spark DataFrame, but the table is written by the "
                 "embedded executor. Set executor='spark' on the asset or on "
@@ -157,11 +178,11 @@ def to_rows(frame: Frame, executor: object, schema: TableSchema) -> Any:
             )
         return frame
     if _is_of(frame, "polars", "LazyFrame"):
-        return frame.collect(engine="streaming").to_arrow()
+        return _from_polars(frame.collect(engine="streaming"))
     if _is_of(frame, "polars", "DataFrame"):
-        return frame.to_arrow()
+        return _from_polars(frame)
     if _is_of(frame, "pandas", "DataFrame"):
-        return _from_pandas(frame, schema)
+        return _from_pandas(frame, schema, show=show_values)
     return _from_arrow(frame)
 
 
@@ -192,67 +213,128 @@ def _from_arrow(frame: Frame) -> Any:
     )
 
 
-def _from_pandas(frame: Any, schema: TableSchema) -> pa.Table:
+def _from_polars(frame: Any) -> pa.Table:
+    for name, dtype in frame.schema.items():
+        unknown = _NOT_ARROW & set(_polars_kinds(dtype))
+        if unknown:
+            raise InvalidInputError(
+                f"Column '{name}' of the polars frame is {dtype}, and Arrow has no type for "
+                f"{min(unknown)}; cast it first.",
+                kind="frame-values",
+                details={"column": name},
+            )
+    rows: pa.Table = frame.to_arrow()
+    return rows
+
+
+_NOT_ARROW = frozenset({"Object", "Int128", "UInt128", "Unknown"})
+"""polars exports these as pointers, or as formats that pyarrow does not read."""
+
+
+def _polars_kinds(dtype: Any) -> Iterator[str]:
+    yield dtype.base_type().__name__
+    inner = [field.dtype for field in getattr(dtype, "fields", ())]
+    for part in [*inner, getattr(dtype, "inner", None)]:
+        if part is not None:
+            yield from _polars_kinds(part)
+
+
+def _from_pandas(frame: Any, schema: TableSchema, *, show: bool) -> pa.Table:
     """Convert column by column; an index that names table columns counts as columns."""
-    missing = [name for name in frame.index.names if name in schema.by_name]
-    if any(name not in frame.columns for name in missing):
+    levels = [name for name in frame.index.names if name in schema.by_name]
+    names = [str(name) for name in frame.columns]
+    if levels:
+        both = [name for name in frame.index.names if name is not None and str(name) in names]
+        if both:
+            raise InvalidInputError(
+                f"'{both[0]}' is a column of the pandas frame and a level of its index; drop or "
+                "rename one of them.",
+                kind="frame-columns",
+                details={"column": str(both[0])},
+            )
         frame = frame.reset_index()
-    columns: Mapping[str, Any] = {str(name): frame[name] for name in frame.columns}
-    return pa.table({name: _from_series(name, column, schema) for name, column in columns.items()})
-
-
-def _from_series(name: str, column: Any, schema: TableSchema) -> Any:
-    field = schema.by_name.get(name)
-    wanted = to_arrow_type(field.type) if field is not None else None
-    try:
-        return pa.Array.from_pandas(column) if wanted is None else _as_wanted(column, wanted)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
-        shown = f" of type {field.type}" if field is not None else ""
+        names = [str(name) for name in frame.columns]
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
         raise InvalidInputError(
-            f"Column '{name}' of the pandas frame ({column.dtype}) does not fit the table's column"
-            f"{shown}: {error}",
+            f"The pandas frame has columns that occur twice as text: {', '.join(twice)}; drop or "
+            "rename them.",
+            kind="frame-columns",
+            details={"column": twice[0]},
+        )
+    return pa.table(
+        {
+            str(name): _from_series(str(name), column, schema, show=show)
+            for name, column in frame.items()
+        }
+    )
+
+
+def _from_series(name: str, column: Any, schema: TableSchema, *, show: bool) -> Any:
+    field = schema.by_name.get(name)
+    wanted = None if field is None else to_arrow_type(field.type)
+    shown = "" if field is None else f" is {field.type}, but it"
+    try:
+        return _converted(column, wanted)
+    except Misfit as misfit:
+        row, value = misfit.position, sample(misfit.value, show=show)
+        raise InvalidInputError(
+            f"Column '{name}' of the pandas frame ({column.dtype}){shown} cannot be stored: row "
+            f"{row} holds {value}, which {misfit.reason}.",
+            kind="frame-values",
+            details={"column": name, "row": row},
+        ) from None
+    except CONVERSION_ERRORS as error:
+        reason = f": {error}"[:_REASON] if show else ""
+        raise InvalidInputError(
+            f"Column '{name}' of the pandas frame ({column.dtype}){shown} cannot be stored{reason}",
             kind="frame-values",
             details={"column": name},
-        ) from error
+        ) from (error if show else None)
 
 
-def _as_wanted(column: Any, wanted: Any) -> Any:
-    """Convert a pandas column; where pandas' conversion would lose something, check or leave it.
-
-    What is left as pandas has it is refused by the writer, with a message of its own: times with a
-    zone for times without one, booleans for numbers.
-    """
-    if not (pat.is_primitive(wanted) or pat.is_decimal(wanted)):
-        return pa.Array.from_pandas(column, type=wanted)
-    natural: Any = pa.Array.from_pandas(column)
-    if pat.is_decimal(wanted) or pat.is_time(wanted):
-        return natural
-    if pat.is_timestamp(natural.type) and pat.is_date(wanted):
-        return _days(natural, wanted)
-    if pat.is_timestamp(natural.type) and pat.is_timestamp(wanted):
-        if (natural.type.tz is None) != (wanted.tz is None):
-            return natural
-    elif pat.is_boolean(natural.type) != pat.is_boolean(wanted):
-        return natural
-    elif pat.is_float64(natural.type) and pat.is_floating(wanted):
-        return _narrowed(natural, wanted)
-    return pa.Array.from_pandas(column, type=wanted)
+def _converted(column: Any, wanted: Any) -> Any:
+    """Convert a pandas column; for None as wanted type, to the one pyarrow takes it for."""
+    if str(column.dtype) == "category":
+        column = column.cat.remove_unused_categories()
+        categories = column.cat.categories.to_series()
+        if wanted is None:
+            wanted = _natural_type(categories)
+        codes = pa.array(column.cat.codes, mask=(column.cat.codes < 0).to_numpy())
+        try:
+            return _converted(categories, wanted).take(codes)
+        except Misfit as misfit:
+            used = (column.cat.codes == misfit.position).to_numpy()
+            misfit.position = int(used.argmax())
+            raise
+    if column.dtype != object:
+        values = _natural(column)
+        return values if wanted is None else _fitted_chunks(values, wanted)
+    objects = column.tolist()
+    return from_objects(objects, _natural_type(objects) if wanted is None else wanted)
 
 
-def _days(moments: Any, wanted: Any) -> Any:
-    """Return the days of moments at midnight; pandas has no dates."""
-    if moments.type.tz is not None:
-        return moments
-    days = moments.cast(wanted)
-    late = moments.filter(pc.not_equal(days.cast(moments.type), moments))
-    if len(late):
-        raise pa.ArrowInvalid(f"{late[0]} is no day, it has a time; take .dt.normalize() first")
-    return days
+def _natural_type(values: Any) -> Any:
+    """Return the Arrow type pyarrow takes values for; of objects, one `from_objects` knows."""
+    found = pa.array(values, from_pandas=True).type
+    try:
+        return to_arrow_type(from_arrow_type(found))
+    except InvalidInputError:  # whoever makes or checks the column refuses it, by its name
+        return found
 
 
-def _narrowed(numbers: Any, wanted: Any) -> Any:
-    narrow = numbers.cast(wanted)
-    inexact = numbers.filter(pc.not_equal(narrow.cast(numbers.type), numbers))
-    if len(inexact):
-        raise pa.ArrowInvalid(f"{inexact[0]} would be rounded; take .astype('float32') first")
-    return narrow
+def _natural(column: Any) -> Any:
+    """Return a column that is none of objects as Arrow has it; sparse ones are filled."""
+    if hasattr(column, "sparse"):
+        column = column.sparse.to_dense()
+    try:
+        return pa.Array.from_pandas(column)
+    except UnicodeEncodeError as error:
+        bad = first_failing(len(column), lambda low, high: pa.array(column.iloc[low:high]))
+        raise Misfit(bad, column.iloc[bad], "is no Unicode text") from error
+
+
+def _fitted_chunks(values: Any, wanted: Any) -> Any:
+    if not isinstance(values, pa.ChunkedArray):
+        return fitted(values, wanted)
+    return fitted(values.combine_chunks(), wanted)

@@ -8,6 +8,7 @@ each dimension has its column.
 
 import datetime as dt
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -18,7 +19,6 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_assets.assets.frames import Frame, is_spark_frame
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
 from paimon_assets.engine.codec.arrow.arrow_values import to_scalar
 from paimon_assets.engine.errors import InvalidInputError
@@ -38,7 +38,6 @@ from paimon_assets.engine.spec.types.literals import Internal, to_internal
 PARTITION_COLUMNS = "paimon/partition_columns"
 """Metadata key: the column, or dimension → column, that holds the key of a partitioned asset."""
 
-_SHOWN = 5
 _DAY = dt.timedelta(days=1)
 
 Numbers = npt.NDArray[np.int64]
@@ -190,12 +189,14 @@ def run_partitions(
 
     Raises:
         InvalidInputError: A key cannot be a value of the column's type (kind `literal`), a window
-            is narrower than the column can tell (`partition-window`), a key is empty
-            (`partition-key`), or dimensions and columns do not match (`partition-column`).
+            is narrower than the column can tell (`partition-window`), a key is empty or two keys
+            are one value (`partition-key`), or dimensions and columns do not match
+            (`partition-column`).
         NotFoundError: The table has no such column.
     """
     dimensions = _dimensions(definition, columns)
     fields = tuple(schema.column(column) for column, _, _ in dimensions)
+    refuse_equal_keys(definition, columns, fields)
     cells = []
     for key in keys:
         parts = _parts(key, definition)
@@ -205,7 +206,53 @@ def run_partitions(
                 for (_, name, part_of), field in zip(dimensions, fields, strict=True)
             )
         )
+    if len(set(cells)) < len(cells):
+        _refuse_equal(zip(map(str, keys), cells, strict=True), fields[0])
     return RunPartitions(keys=tuple(map(str, keys)), fields=fields, cells=tuple(cells))
+
+
+def refuse_equal_keys(
+    definition: dg.PartitionsDefinition[Any], columns: PartitionColumns, fields: Iterable[DataField]
+) -> None:
+    """Refuse static keys that are one value of their column: their runs would share the rows.
+
+    Keys that are no values of the column are left to the run that is about them.
+
+    Args:
+        definition: The asset's.
+        columns: Which columns hold the key.
+        fields: The table's columns, all or those.
+
+    Raises:
+        InvalidInputError: Two keys are one value (kind `partition-key`), or dimensions and columns
+            do not match (`partition-column`).
+    """
+    by_name = {field.name: field for field in fields}
+    for column, _, part_of in _dimensions(definition, columns):
+        if isinstance(part_of, dg.StaticPartitionsDefinition) and column in by_name:
+            keys = part_of.get_partition_keys()
+            _refuse_equal(_spans_of(keys, part_of, by_name[column]), by_name[column])
+
+
+def _spans_of(
+    keys: Iterable[str], definition: dg.PartitionsDefinition[Any], field: DataField
+) -> Iterator[tuple[str, Span]]:
+    for key in keys:
+        with suppress(InvalidInputError):
+            yield key, _span(key, definition, field)
+
+
+def _refuse_equal(values: Iterable[tuple[str, Any]], field: DataField) -> None:
+    keys: dict[Any, str] = {}
+    for key, value in values:
+        first = keys.setdefault(value, key)
+        if first != key:
+            raise InvalidInputError(
+                f"Partition keys '{first}' and '{key}' are one value of column '{field.name}' "
+                f"({field.type}): each run would replace the other's rows. Keep one of them.",
+                kind="partition-key",
+                details={"column": field.name},
+            )
 
 
 def column_names(columns: PartitionColumns) -> tuple[str, ...]:
@@ -327,69 +374,6 @@ def _joined(windows: Sequence[Span]) -> Iterator[Span]:
         current = window
     if current is not None:
         yield current
-
-
-def only_rows_of(partitions: RunPartitions, rows: Frame) -> Frame:
-    """Return the rows unchanged, refusing any that lie outside the partitions.
-
-    A reader is checked while it is read, before anything is committed; a Spark frame is asked for
-    a few offending values by one job of its own.
-
-    Raises:
-        InvalidInputError: Rows lie outside (kind `outside-partition`); names values.
-    """
-    if is_spark_frame(rows):
-        _require_columns(partitions, rows.columns)
-        names = [f"`{field.name.replace('`', '``')}`" for field in partitions.fields]
-        outside = rows.filter(f"NOT ({partitions.sql()})").select(*names)
-        found = outside.limit(_SHOWN).toArrow()
-        if found.num_rows:
-            raise _outside(partitions, found.columns)
-        return rows
-    if isinstance(rows, pa.RecordBatchReader):
-        checked = _checked(partitions, rows)
-        return pa.RecordBatchReader.from_batches(rows.schema, checked)
-    for batch in rows.to_batches():
-        _check(partitions, batch)
-    return rows
-
-
-def _checked(partitions: RunPartitions, reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
-    for batch in reader:
-        _check(partitions, batch)
-        yield batch
-
-
-def _check(partitions: RunPartitions, batch: pa.RecordBatch) -> None:
-    _require_columns(partitions, batch.schema.names)
-    columns: list[Any] = [batch.column(field.name) for field in partitions.fields]
-    outside = pa.array(partitions.numbers(columns) < 0)
-    if pc.any(outside).as_py():
-        raise _outside(partitions, [column.filter(outside) for column in columns])
-
-
-def _require_columns(partitions: RunPartitions, names: Sequence[str]) -> None:
-    for field in partitions.fields:
-        if field.name not in names:
-            raise InvalidInputError(
-                f"The rows lack column '{field.name}', which holds the partition.",
-                kind="outside-partition",
-                details={"column": field.name},
-            )
-
-
-def _outside(partitions: RunPartitions, columns: Sequence[Any]) -> InvalidInputError:
-    outside = []
-    for field, column in zip(partitions.fields, columns, strict=True):
-        shown = ", ".join(str(value) for value in column.unique()[:_SHOWN].to_pylist())
-        outside.append(f"column '{field.name}' holds {shown}")
-    noun = "partition" if len(partitions.keys) == 1 else "partitions"
-    return InvalidInputError(
-        f"Rows lie outside {noun} '{partitions.label}': {'; '.join(outside)}."
-        f" Nothing was committed; return only rows of the {noun}.",
-        kind="outside-partition",
-        details={"column": partitions.fields[0].name, "partition": partitions.label},
-    )
 
 
 def _sql(predicate: Predicate, fields: Mapping[str, DataField]) -> str:

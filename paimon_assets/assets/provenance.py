@@ -4,6 +4,7 @@ The commit user makes a retried step find its own commit; the properties lead fr
 to its run.
 """
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -35,6 +36,12 @@ class StepIdentity:
     def commit_user(self) -> str:
         """The commit user: one per run, step and partition, the same for every retry."""
         return f"dagster:{self.run_id}:{self.step_key}:{self.partition}"
+
+    @property
+    def batch_name(self) -> str:
+        """The name of its batches while they are judged: one per run, step and partition."""
+        what = f"{self.step_key}:{self.partition}".encode()
+        return f"{self.run_id[:8]}_{hashlib.sha256(what).hexdigest()[:8]}"
 
     def properties(self, code_version: str | None) -> Mapping[str, str]:
         """Return what a snapshot says of its run; parts that do not exist are left out."""

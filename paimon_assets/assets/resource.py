@@ -6,23 +6,21 @@ pyspark and dagster-pyspark are loaded by name, when a session is first asked fo
 embedded executor works.
 """
 
-import importlib
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from types import ModuleType
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import dagster as dg
 import pyarrow as pa
 from pydantic import Field, PrivateAttr
 
-from paimon_assets.engine.contract.executor import Executor
-from paimon_assets.engine.embedded import EmbeddedExecutor
+from paimon_assets.engine.contract.executor import CountingExecutor
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.table.api import TableCatalog, open_catalog
 from paimon_assets.engine.table.read.read_builder import ReadBuilder
 from paimon_assets.engine.table.segments.segments import Segments
 from paimon_assets.engine.table.table import Table
+from paimon_assets.executors import new_executor, spark_module
 
 ExecutorKind = Literal["spark", "embedded"]
 """Who reads and writes rows: Spark, or this process."""
@@ -69,7 +67,7 @@ class PaimonSparkResource(dg.ConfigurableResource):  # type: ignore[type-arg]  #
         """Return this session as a `dagster_pyspark.LazyPySparkResource`."""
         if self._lazy is None:
             _refuse_masks({"master": self.master, **self.extra})
-            wrapped = _optional("dagster_pyspark").LazyPySparkResource
+            wrapped = spark_module("dagster_pyspark").LazyPySparkResource
             _SESSION.acquire(self, self._settings())
             # The session lives: dagster-pyspark finds it and need not configure it.
             config = {"spark.remote": self.master} if self.master.startswith("sc://") else {}
@@ -106,7 +104,7 @@ class PaimonSparkResource(dg.ConfigurableResource):  # type: ignore[type-arg]  #
         _SESSION.release(self)
 
     def _settings(self) -> Any:
-        return _optional("paimon_assets.spark.session.session").SparkSettings(
+        return spark_module("paimon_assets.spark.session.session").SparkSettings(
             master=self.master,
             app_name=self.app_name,
             driver_memory=self.driver_memory or None,
@@ -137,6 +135,11 @@ class PaimonCatalogResource(dg.ConfigurableResource):  # type: ignore[type-arg] 
         description="Folders that segments may be imported from, links followed; empty for any "
         "folder that a run or an asset names.",
     )
+    show_values: bool = Field(
+        default=True,
+        description="Whether errors and checks show some of the rows' values; false where rows "
+        "hold people's data. A check's own options come first.",
+    )
     spark: PaimonSparkResource = Field(default_factory=PaimonSparkResource)
 
     def __init__(self, **data: Any) -> None:
@@ -161,7 +164,7 @@ class PaimonCatalogResource(dg.ConfigurableResource):  # type: ignore[type-arg] 
         """
         return table.segments(roots=self.segment_roots or None)
 
-    def new_executor(self, kind: str | None = None) -> Executor[Any]:
+    def new_executor(self, kind: str | None = None) -> CountingExecutor[Any]:
         """Return who reads and writes rows.
 
         Args:
@@ -171,19 +174,11 @@ class PaimonCatalogResource(dg.ConfigurableResource):  # type: ignore[type-arg] 
             InvalidInputError: Another kind, or Spark cannot be used; see
                 `PaimonSparkResource.session`.
         """
-        chosen = kind or self.executor
-        if chosen == "embedded":
-            return EmbeddedExecutor()
-        if chosen != "spark":
-            raise InvalidInputError(
-                f"Executor '{chosen}' is unknown; expected one of "
-                f"{', '.join(get_args(ExecutorKind))}.",
-                kind="executor-kind",
-            )
-        executor: Executor[Any] = _optional("paimon_assets.spark.executor").SparkExecutor(
-            self.spark.session()
-        )
-        return executor
+        return new_executor(self.executor_kind(kind), self.spark.session)
+
+    def executor_kind(self, kind: str | None = None) -> str:
+        """Return which kind of executor `new_executor` returns."""
+        return kind or self.executor
 
     def spark_dataframe(self, read: ReadBuilder) -> Any:
         """Return a read as a Spark DataFrame, lazily: Spark's tasks read the splits.
@@ -205,7 +200,7 @@ class PaimonCatalogResource(dg.ConfigurableResource):  # type: ignore[type-arg] 
             schema: Columns of the files.
         """
         _refuse_masks(self.options)
-        sources = _optional("paimon_assets.spark.dataframes.sources")
+        sources = spark_module("paimon_assets.spark.dataframes.sources")
         return sources.files_to_dataframe(
             self.spark.session(), paths, file_format, schema, options=self.options
         )
@@ -231,8 +226,8 @@ class _SharedSession:
         """Start the session, or check the live one, on behalf of `user`."""
         with self._lock:
             if not self._users:
-                self._is_ours = _optional("pyspark.sql").SparkSession.getActiveSession() is None
-            _optional("paimon_assets.spark.session.session").get_session(settings)
+                self._is_ours = spark_module("pyspark.sql").SparkSession.getActiveSession() is None
+            spark_module("paimon_assets.spark.session.session").get_session(settings)
             self._users.add(id(user))
 
     def release(self, user: object) -> None:
@@ -242,23 +237,10 @@ class _SharedSession:
                 return
             self._users.discard(id(user))
             if not self._users and self._is_ours:
-                _optional("paimon_assets.spark.session.session").stop_session()
+                spark_module("paimon_assets.spark.session.session").stop_session()
 
 
 _SESSION = _SharedSession()
-
-
-def _optional(module: str) -> ModuleType:
-    """Load a module of the spark extra by name."""
-    try:
-        return importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        raise InvalidInputError(
-            f"Spark is asked for, but the package '{error.name}' is not installed: install "
-            "paimon-assets[spark], or set executor='embedded'.",
-            kind="spark-missing",
-            details={"package": error.name},
-        ) from error
 
 
 def _refuse_masks(values: Mapping[str, str]) -> None:

@@ -14,7 +14,7 @@ import pyarrow as pa
 from paimon_assets.assets.partitions import RunPartitions
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
 from paimon_assets.engine.codec.arrow.arrow_values import to_scalar
-from paimon_assets.engine.contract.executor import Executor
+from paimon_assets.engine.contract.executor import CountingExecutor
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.spec.predicate.predicate import Predicate
@@ -43,16 +43,11 @@ class CountPlan:
         """Rows of all files before merging."""
         return sum(split.row_count for split in self.plan.splits)
 
-    def count(self, executor: Executor[Any]) -> int:
+    def count(self, executor: CountingExecutor[Any]) -> int:
         """Return the exact number of rows; bounded memory, on Spark by Spark's tasks."""
         if not self.to_merge:
             return self.known_rows
-        if isinstance(executor, EmbeddedExecutor):
-            batches = executor.map_splits(self.plan.context, self.to_merge)
-            return self.known_rows + sum(batch.num_rows for batch in batches)
-        spark: Any = executor
-        merged: int = spark.to_dataframe(self.plan.context, self.to_merge).count()
-        return self.known_rows + merged
+        return self.known_rows + executor.count_rows(self.plan.context, self.to_merge)
 
 
 def plan_count(
@@ -119,8 +114,7 @@ def partition_counts(
         if _is_counted(split):
             rows[split.partition] += _visible_rows(split)
         else:
-            batches = executor.map_splits(counting.plan.context, [split])
-            rows[split.partition] += sum(batch.num_rows for batch in batches)
+            rows[split.partition] += executor.count_rows(counting.plan.context, [split])
     return _by_key(table, partitions, rows)
 
 

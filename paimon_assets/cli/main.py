@@ -4,7 +4,6 @@ A TARGET is `database.table` in `--warehouse`, or a table directory.
 """
 
 import errno
-import importlib
 import json
 import os
 import sys
@@ -27,9 +26,7 @@ from paimon_assets.cli.segments import SEGMENT_COMMANDS
 from paimon_assets.cli.settings import Settings
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.codec.row_files import RowFormat
-from paimon_assets.engine.contract.executor import Executor
 from paimon_assets.engine.control.catalog.catalog import Identifier
-from paimon_assets.engine.embedded import ArrowRows, EmbeddedExecutor
 from paimon_assets.engine.errors import InvalidInputError, PaimonError
 from paimon_assets.engine.spec.options.scan_options import (
     INCREMENTAL_BETWEEN,
@@ -44,6 +41,7 @@ from paimon_assets.engine.table.api import open_catalog
 from paimon_assets.engine.table.read.read_builder import ReadBuilder
 from paimon_assets.engine.table.schema.schema_inference import infer_schema
 from paimon_assets.engine.table.table import Table
+from paimon_assets.executors import EXECUTOR_KINDS, new_executor, spark_module
 
 _TERMINAL_ROWS = 50
 _WIDTH_OF_PIPES = 10_000
@@ -94,32 +92,20 @@ def main(ctx: click.Context, warehouse: str | None, storage_options: dict[str, s
 def _executor_option(command: Callable[..., Any]) -> Callable[..., Any]:
     return click.option(
         "--executor",
-        type=click.Choice(["embedded", "spark"]),
+        type=click.Choice(sorted(EXECUTOR_KINDS)),
         default="embedded",
         show_default=True,
         help="Who does the work; spark takes its master from SPARK_MASTER, local[*] by default.",
     )(command)
 
 
-def _new_executor(name: str) -> Executor[ArrowRows]:
-    if name == "embedded":
-        return EmbeddedExecutor()
-    try:
-        # By name, because pyspark is an extra that most commands do not need.
-        session = importlib.import_module("paimon_assets.spark.session.session")
-        module = importlib.import_module("paimon_assets.spark.executor")
-    except ModuleNotFoundError as error:
-        raise InvalidInputError(
-            f"--executor spark needs the package '{error.name}': pip install "
-            "'paimon-assets[spark]', or use --executor embedded.",
-            kind="spark-missing",
-        ) from error
-    settings = session.SparkSettings(
+def _session() -> Any:
+    module = spark_module("paimon_assets.spark.session.session")
+    settings = module.SparkSettings(
         master=os.environ.get("SPARK_MASTER") or "local[*]",
         driver_memory=os.environ.get("SPARK_DRIVER_MEMORY") or None,
     )
-    executor: Executor[ArrowRows] = module.SparkExecutor(session.get_session(settings))
-    return executor
+    return module.get_session(settings)
 
 
 @main.command()
@@ -187,7 +173,7 @@ def write(settings: Settings, /, target: str, files: tuple[str, ...], **argument
     given = read_files(files, arguments["file_format"], to_arrow_schema(table.schema.fields))
     with _progress("writing", None) as advance:
         rows = pa.RecordBatchReader.from_batches(given.schema, _counted(given, advance))
-        outcome = builder.write(rows, _new_executor(arguments["executor"]))
+        outcome = builder.write(rows, new_executor(arguments["executor"], _session))
     if outcome.was_already_committed and outcome.snapshot is not None:
         click.echo(f"already committed as snapshot {outcome.snapshot.id}; nothing written")
         return
@@ -239,7 +225,7 @@ def _moment_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.pass_obj
 def read(settings: Settings, /, target: str, **arguments: Any) -> None:
     """Read TARGET, or a system table such as TARGET$files, to the terminal or to a file."""
-    executor = _new_executor(arguments["executor"])
+    executor = new_executor(arguments["executor"], _session)
     system = settings.system_table(target, _moment(arguments))
     if system is not None:
         _refuse_for_system_tables(arguments)

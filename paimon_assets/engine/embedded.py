@@ -2,15 +2,19 @@
 
 A few splits are read at once by threads; Arrow and numpy release the GIL where the time goes. A
 split runs a few batches ahead of the consumer at most: memory does not grow with the table.
+
+The threads are the process's, shared by all executors that were given no number of their own, and
+handed down to whatever reads, writes, merges and casts (`data.threads`): nothing below makes more.
 """
 
 import os
-import threading
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
-from queue import Full, Queue
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import replace
+from functools import cache
+from itertools import islice
 
 import pyarrow as pa
 
@@ -18,10 +22,14 @@ from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.contract.clustering import ClusterOrder
 from paimon_assets.engine.contract.commit_message import WriteResult
 from paimon_assets.engine.contract.context import ReadContext, WriteContext
+from paimon_assets.engine.contract.repeated_keys import RepeatedKeys
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.contract.tasks.task_batch import TaskBatch, as_ended
 from paimon_assets.engine.data.compact.cluster import clustered
 from paimon_assets.engine.data.memory_pool import prefer_jemalloc
+from paimon_assets.engine.data.merge.run_cursor import read_ahead
+from paimon_assets.engine.data.repeated_keys import repeated_keys
+from paimon_assets.engine.data.threads import Threads, Work
 from paimon_assets.engine.data.worker import read_split, run_task, write_rows
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.fileio.base import FileIO
@@ -31,29 +39,22 @@ from paimon_assets.engine.spec.options.all_options import WRITE_BUFFER_SIZE
 ArrowRows = pa.Table | pa.RecordBatchReader
 """What this executor takes as rows."""
 
-_BATCHES_AHEAD = 2
-_STOP_POLL_SECONDS = 0.1
+Batches = Generator[pa.RecordBatch, None, None]
 
-
-@dataclass(slots=True)
-class _OpenSplit:
-    """One split being read by a thread; None in the queue ends it."""
-
-    batches: Queue[pa.RecordBatch | None] = field(
-        default_factory=lambda: Queue(maxsize=_BATCHES_AHEAD)
-    )
-    done: Future[None] | None = None
+_BATCHES_AHEAD = 3
+"""The batches ahead of each split that waits for its turn."""
 
 
 class EmbeddedExecutor:
     """Executor of this process.
 
     Args:
-        threads: Splits read at once; the number of cores by default.
+        threads: How many this executor has for itself, and tasks it runs at a time; by default it
+            shares as many as there are cores with all others of this process.
     """
 
     def __init__(self, threads: int | None = None) -> None:
-        self._threads = threads or os.cpu_count() or 1
+        self._threads = Threads(threads) if threads else _threads_of_process()
         prefer_jemalloc()
 
     def map_splits(
@@ -61,11 +62,30 @@ class EmbeddedExecutor:
     ) -> Iterator[pa.RecordBatch]:
         """Read splits in order; see `contract.executor`."""
         file_io = open_file_io(context.file_io)
-        if len(splits) <= 1 or self._threads == 1:
+        if len(splits) <= 1 or self._threads.count == 1:
             for split in splits:
-                yield from read_split(context, split, file_io)
+                yield from read_split(context, split, file_io, self._threads)
             return
         yield from _read_ahead(context, splits, file_io, self._threads)
+
+    def count_rows(self, context: ReadContext, splits: Sequence[DataSplit]) -> int:
+        """Count what is read; see `contract.executor`."""
+        return sum(batch.num_rows for batch in self.map_splits(context, splits))
+
+    def repeated_keys(
+        self, context: ReadContext, splits: Sequence[DataSplit], key: Sequence[str]
+    ) -> RepeatedKeys:
+        """Find them by their hashes (`data.repeated_keys`); see `contract.executor`."""
+        fields = {field.name: field for field in context.fields}
+        return repeated_keys(
+            lambda: self.map_splits(context, splits),
+            [fields[name] for name in key],
+            sum(split.row_count for split in splits),
+        )
+
+    def takes(self, rows: object) -> bool:
+        """Whether rows are Arrow's; see `contract.executor`."""
+        return isinstance(rows, ArrowRows)
 
     def row_schema(self, rows: ArrowRows) -> pa.Schema:
         """Return the schema of rows; see `contract.executor`."""
@@ -73,7 +93,8 @@ class EmbeddedExecutor:
 
     def map_rows(self, context: WriteContext, rows: ArrowRows) -> WriteResult:
         """Write rows in this process; see `contract.executor`."""
-        return write_rows(context, batches_of(rows), open_file_io(context.file_io))
+        file_io = open_file_io(context.file_io)
+        return write_rows(context, batches_of(rows), file_io, self._threads)
 
     def rewrite(
         self, read: ReadContext, splits: Sequence[DataSplit], write: WriteContext
@@ -111,12 +132,11 @@ class EmbeddedExecutor:
         costs = batch.costs
         order = sorted(range(len(costs)), key=lambda number: -costs[number])
         failure: Exception | None = None
-        threads = batch.at_a_time(self._threads)
-        with ThreadPoolExecutor(threads, thread_name_prefix="task") as pool:
+        at_a_time = batch.at_a_time(self._threads.count)
+        with ThreadPoolExecutor(at_a_time, thread_name_prefix="task") as pool:
+            task = (batch.name, batch.shared)
             futures = {
-                pool.submit(run_task, batch.name, batch.shared, batch.payloads[number], file_io): (
-                    number
-                )
+                pool.submit(run_task, *task, batch.payloads[number], file_io, self._threads): number
                 for number in order
             }
             try:
@@ -143,7 +163,7 @@ def batches_of(rows: ArrowRows) -> Iterator[pa.RecordBatch]:
     Raises:
         InvalidInputError: Kind `input-rows`; they are not Arrow's.
     """
-    if not isinstance(rows, pa.Table | pa.RecordBatchReader):
+    if not isinstance(rows, ArrowRows):
         raise InvalidInputError(
             "Rows are written from a pyarrow Table or RecordBatchReader, not from a"
             f" {type(rows).__module__}.{type(rows).__name__}; make one by pyarrow.table(…).",
@@ -159,45 +179,39 @@ def batches_of(rows: ArrowRows) -> Iterator[pa.RecordBatch]:
 
 
 def _read_ahead(
-    context: ReadContext, splits: Sequence[DataSplit], file_io: FileIO, threads: int
+    context: ReadContext, splits: Sequence[DataSplit], file_io: FileIO, threads: Threads
 ) -> Iterator[pa.RecordBatch]:
-    """Read up to `threads` splits at once and yield their batches in split order."""
-    stopped = threading.Event()
-
-    def run(split: DataSplit, opened: _OpenSplit) -> None:
-        try:
-            for batch in read_split(context, split, file_io):
-                if not _put(opened.batches, batch, stopped):
-                    return
-        finally:
-            _put(opened.batches, None, stopped)
-
+    """Read up to `threads.count` splits at once and yield their batches in split order."""
     waiting = deque(splits)
-    running: deque[_OpenSplit] = deque()
-    with ThreadPoolExecutor(max_workers=threads, thread_name_prefix="read-split") as pool:
-        try:
-            while waiting or running:
-                while waiting and len(running) < threads:
-                    opened = _OpenSplit()
-                    opened.done = pool.submit(run, waiting.popleft(), opened)
-                    running.append(opened)
-                current = running.popleft()
-                while (batch := current.batches.get()) is not None:
-                    yield batch
-                if current.done is not None:
-                    current.done.result()
-        finally:
-            stopped.set()
+    running = deque[tuple[Batches, Work[list[pa.RecordBatch]]]]()
+    try:
+        while waiting or running:
+            while waiting and len(running) < threads.count:
+                batches = read_split(context, waiting.popleft(), file_io, threads)
+                running.append((batches, threads.submit(_first, batches)))
+            batches, first = running.popleft()
+            with closing(batches):
+                yield from first.result()
+                del first  # and its batches
+                with closing(read_ahead(batches, threads)) as rest:
+                    yield from rest
+    finally:
+        for batches, first in running:
+            first.stop()
+            batches.close()
 
 
-def _put(
-    batches: "Queue[pa.RecordBatch | None]", batch: pa.RecordBatch | None, stopped: threading.Event
-) -> bool:
-    """Wait for room; False once the consumer has gone."""
-    while not stopped.is_set():
-        try:
-            batches.put(batch, timeout=_STOP_POLL_SECONDS)
-        except Full:
-            continue
-        return True
-    return False
+def _first(batches: Iterator[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    return list(islice(batches, _BATCHES_AHEAD))
+
+
+@cache
+def _threads_of_process() -> Threads:
+    """Return the threads of all executors of this process that were given no number of their own.
+
+    Cores are the process's: two executors side by side have no more of them than one.
+    """
+    return Threads(os.cpu_count() or 1)
+
+
+os.register_at_fork(after_in_child=_threads_of_process.cache_clear)

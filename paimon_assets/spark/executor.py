@@ -21,6 +21,7 @@ from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.contract.clustering import ClusterOrder
 from paimon_assets.engine.contract.commit_message import WriteResult
 from paimon_assets.engine.contract.context import ReadContext, WriteContext
+from paimon_assets.engine.contract.repeated_keys import RepeatedKeys
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.contract.tasks.task_batch import TaskBatch
 from paimon_assets.engine.contract.wire.wire import (
@@ -30,8 +31,6 @@ from paimon_assets.engine.contract.wire.wire import (
     load_error,
 )
 from paimon_assets.engine.contract.wire.wire_messages import load_write_result
-from paimon_assets.engine.control.commit.abort import discard
-from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.data.write.buckets.partition_index import BucketRule
 from paimon_assets.engine.data.write.buckets.row_key_extractor import (
     default_buckets,
@@ -39,6 +38,7 @@ from paimon_assets.engine.data.write.buckets.row_key_extractor import (
     refuse_unroutable,
 )
 from paimon_assets.engine.data.write.input_check import InputCheck
+from paimon_assets.engine.data.write.unfinished import delete_unfinished, written_paths
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import UnsupportedFeatureError
 from paimon_assets.engine.fileio.opening import open_file_io
@@ -60,6 +60,7 @@ from paimon_assets.spark.packing import (
     unpack,
     without_dictionaries,
 )
+from paimon_assets.spark.repeated_keys import repeated_keys
 from paimon_assets.spark.shuffle import partition_slots, write_tasks
 from paimon_assets.spark.task_jobs import run_jobs
 from paimon_assets.spark.types import from_spark_schema, spark_arrow_schema, to_spark_schema
@@ -143,6 +144,20 @@ class SparkExecutor:
         tasks = tasks_by_cost(left, parallelism(self.session))
         frame = self._split_frame(left, tasks).mapInArrow(read, schema)
         return frame if native is None else native.union(frame)
+
+    def count_rows(self, context: ReadContext, splits: Sequence[DataSplit]) -> int:
+        """Count on Spark; see `contract.executor`."""
+        return self.to_dataframe(context, splits).count()
+
+    def repeated_keys(
+        self, context: ReadContext, splits: Sequence[DataSplit], key: Sequence[str]
+    ) -> RepeatedKeys:
+        """Count each key on Spark; see `contract.executor`."""
+        return repeated_keys(self.to_dataframe(context, splits), key)
+
+    def takes(self, rows: object) -> bool:
+        """Whether rows are Spark's or Arrow's; see `contract.executor`."""
+        return isinstance(rows, SparkRows)
 
     def row_schema(self, rows: SparkRows) -> pa.Schema:
         """Return the Arrow schema of rows; see `contract.executor`."""
@@ -335,17 +350,7 @@ def _result(context: WriteContext, answers: Sequence[Row]) -> WriteResult:
     )
     error = next((answer.error for answer in answers if answer.error is not None), None)
     if error is not None:
-        _discard(context, total)
+        paths = written_paths(context, total.messages)
+        delete_unfinished(open_file_io(context.file_io), paths, context.table)
         raise load_error(bytes(error))
     return total
-
-
-def _discard(context: WriteContext, result: WriteResult) -> None:
-    """Delete files that will never be committed, as far as the storage lets us."""
-    store = FileStore(
-        file_io=open_file_io(context.file_io),
-        table_path=context.table_path,
-        schema=context.schema,
-        name=context.table,
-    )
-    discard(store, result.messages, "a failed write")

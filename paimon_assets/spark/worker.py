@@ -36,6 +36,7 @@ from paimon_assets.engine.contract.wire.wire import (
 )
 from paimon_assets.engine.contract.wire.wire_messages import dump_write_result
 from paimon_assets.engine.data import worker
+from paimon_assets.engine.data.threads import Threads
 from paimon_assets.engine.data.write.buckets.bucket_assigner import (
     HashBucketAssigner,
     assigners_of,
@@ -278,7 +279,7 @@ def place_routed(routing: Routing, source: RowSource, assigners: int) -> ArrowMa
             schema = _table_schema(context, source)
             for (_, number), group in groupby(_routed(batches), key=lambda item: item[0]):
                 assigner = KeyAssigner(context=context, assigner=number, assigners=assigners)
-                assigner.load(worker.known_keys(context, file_io))
+                assigner.load(worker.known_keys(context, file_io, task_threads()))
                 position = 0
                 for rows in _ordered(group, schema, source):
                     placed = assigner.assign(*_kept(rows, context.schema))
@@ -329,12 +330,13 @@ def _write_groups(
     schema = _table_schema(context, source)
     if context.schema.bucket_mode is BucketMode.KEY_DYNAMIC:
         schema = with_kinds(empty_batch(schema), np.empty(0, dtype=np.int8)).schema
+    threads = task_threads()
     postponed = context.schema.bucket_mode is BucketMode.POSTPONE
     waits = postponed and not has_hashed_buckets(context.schema)
     for (partition, number), group in groupby(_routed(batches), key=lambda item: item[0]):
         bucket = POSTPONE_BUCKET if waits else number
         rows = _ordered(group, schema, source)
-        yield worker.write_bucket(context, partition, bucket, rows, file_io)
+        yield worker.write_bucket(context, partition, bucket, rows, file_io, threads)
 
 
 def _table_schema(context: WriteContext, source: RowSource) -> pa.Schema:
@@ -372,7 +374,7 @@ def _write_all(
     )
     # A task without rows still hands over a schema to check.
     rows = chain([empty_batch(source.table_schema)], plain)
-    yield worker.write_rows(context, rows, open_file_io(context.file_io))
+    yield worker.write_rows(context, rows, open_file_io(context.file_io), task_threads())
 
 
 def read_packed(context_bytes: bytes) -> ArrowMap:
@@ -402,10 +404,10 @@ def read_rows(context_bytes: bytes, schema: pa.Schema) -> ArrowMap:
 
 def _read(batches: Iterable[pa.RecordBatch], context_bytes: bytes) -> Iterator[pa.RecordBatch]:
     context = load_read_context(context_bytes)
-    file_io = open_file_io(context.file_io)
+    file_io, threads = open_file_io(context.file_io), task_threads()
     for batch in batches:
         for split in batch["split"]:
-            yield from worker.read_split(context, load_split(split.as_py()), file_io)
+            yield from worker.read_split(context, load_split(split.as_py()), file_io, threads)
 
 
 def read_split_rows(
@@ -414,8 +416,8 @@ def read_split_rows(
     """Read one split into batches of the Arrow schema `schema`, as `read_rows` does."""
     with encoded_errors():
         context = load_read_context(context_bytes)
-        file_io = open_file_io(context.file_io)
-        for batch in worker.read_split(context, load_split(split_bytes), file_io):
+        file_io, split = open_file_io(context.file_io), load_split(split_bytes)
+        for batch in worker.read_split(context, split, file_io, task_threads()):
             yield to_spark_batch(batch, schema)
 
 
@@ -424,14 +426,14 @@ def run_tasks(name: str, shared: bytes, file_io: FileIOSpec) -> ArrowMap:
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with encoded_errors():
-            storage = open_file_io(file_io)
+            storage, threads = open_file_io(file_io), task_threads()
             failed = False
             for batch in batches:
                 for number, payload in zip(batch["number"], batch["payload"], strict=True):
                     if failed:  # Spark gives up a Python worker that leaves input unread.
                         continue
                     try:
-                        result = worker.run_task(name, shared, payload.as_py(), storage)
+                        result = worker.run_task(name, shared, payload.as_py(), storage, threads)
                     except StorageError:
                         raise
                     except PaimonError as error:
@@ -441,6 +443,17 @@ def run_tasks(name: str, shared: bytes, file_io: FileIOSpec) -> ArrowMap:
                         yield one_row(TASK_ANSWER_SCHEMA, number.as_py(), result, None)
 
     return run
+
+
+def task_threads() -> Threads:
+    """Return the threads of this Spark task: one a core it has, which is `spark.task.cpus`.
+
+    Arrow's own threads become as many; this process runs one task at a time.
+    """
+    task = TaskContext.get()
+    cores = (task.cpus() if task else 0) or 1
+    pa.set_cpu_count(cores)
+    return Threads(cores)
 
 
 def _answering(

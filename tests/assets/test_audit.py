@@ -97,7 +97,9 @@ def test_a_batch_that_fails_is_not_committed_and_stays_readable(
     text = failure_text(result)
     assert "2 of 4 rows of the batch fail greater_than(0) in column 'seats', such as -5" in text
     assert "air.planes stays at snapshot 1" in text
-    branch = f"air.planes$branch_audit_{result.run_id[:8]}"
+    [name] = staged_names(reader.branches.list())
+    assert name.startswith(f"audit_{result.run_id[:8]}_")
+    branch = f"air.planes$branch_{name}"
     assert branch in text
     assert metadata["paimon/batch"] == branch
     assert rows_of(open_catalog(warehouse).get_table(branch)) == FAILING.to_pylist()
@@ -196,8 +198,12 @@ def test_no_rows_pass(paimon: PaimonCatalogResource) -> None:
     assert (evaluation.passed, evaluation.description) == (True, "There were no rows to judge.")
 
 
-def test_a_check_of_ones_own_that_breaks_keeps_the_batch_out(paimon: PaimonCatalogResource) -> None:
+def test_a_check_that_breaks_keeps_the_batch_out_and_leaves_nothing(
+    paimon: PaimonCatalogResource,
+) -> None:
     def broken(batch: Batch) -> Verdict:
+        with batch.read.to_reader(batch.executor) as reader:
+            assert reader.read_all().num_rows == 2
         raise ZeroDivisionError(batch.table)
 
     @paimon_asset("air.planes", PLANES, before_commit=[BatchCheck(name="broken", evaluate=broken)])
@@ -209,7 +215,9 @@ def test_a_check_of_ones_own_that_breaks_keeps_the_batch_out(paimon: PaimonCatal
     assert "ZeroDivisionError: air.planes" in failure_text(result)
     table = paimon.catalog().get_table("air.planes")
     assert table.latest_snapshot() is None
-    assert len(staged_names(table.branches.list())) == 1
+    assert table.branches.list() == {}
+    left = {path.name for path in Path(table.path).rglob("*") if path.is_file()}
+    assert left == {"schema-0"}
 
 
 def test_a_retry_after_the_commit_judges_the_same_batch_again(
@@ -309,4 +317,24 @@ def test_a_batch_of_a_partitioned_table_without_key_is_judged(
     assert "2 of 4 rows" in failure_text(result)
     table = paimon.catalog().get_table("air.seats")
     assert len(rows_of(table)) == 2
-    assert len(rows_of(table.at_branch(f"audit_{result.run_id[:8]}"))) == 4
+    [branch] = staged_names(table.branches.list())
+    assert len(rows_of(table.at_branch(branch))) == 4
+
+
+def test_two_assets_of_one_table_keep_their_refused_batches_apart(
+    paimon: PaimonCatalogResource,
+) -> None:
+    checks = build_pandera_checks(None, SEATS, when="before_commit")
+
+    def of(name: str, rows: pa.Table) -> dg.AssetsDefinition:
+        @paimon_asset("air.planes", PLANES, key=name, before_commit=checks)
+        def some_planes() -> pa.Table:
+            return rows
+
+        return some_planes
+
+    first, second = planes(("N1", -1, None)), planes(("N2", -2, None))
+    assert not run([of("one", first), of("two", second)], paimon).success
+    table = paimon.catalog().get_table("air.planes")
+    batches = [rows_of(table.at_branch(name)) for name in staged_names(table.branches.list())]
+    assert sorted(batches, key=str) == [first.to_pylist(), second.to_pylist()]

@@ -6,7 +6,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from paimon_assets.assets.frames import to_rows
+from paimon_assets.assets.frames import FrameKind, from_batches, to_rows
 from paimon_assets.engine.data.write.input_check import InputCheck
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import InvalidInputError
@@ -79,3 +79,72 @@ def test_arrow_frames_pass_as_they_are():
     schema = first_table_schema(Schema.of({"c": "INT"}), time_millis=0)
     table = pa.table({"c": pa.array([1], pa.int8())})
     assert to_rows(table, EmbeddedExecutor(), schema) is table
+
+
+def refused(frame, columns, match):
+    """Return the error of a frame for a table with these columns."""
+    schema = first_table_schema(Schema.of(columns), time_millis=0)
+    with pytest.raises(InvalidInputError, match=match) as raised:
+        to_rows(frame, EmbeddedExecutor(), schema)
+    return raised.value
+
+
+@pytest.mark.parametrize("names", [["a", "a"], [1, "1"]])
+def test_columns_that_are_one_name_are_refused(names):
+    error = refused(pd.DataFrame([[1, 2]], columns=names), {"a": "INT", "1": "INT"}, "occur twice")
+    assert (error.kind, error.details["column"]) == ("frame-columns", str(names[1]))
+
+
+@pytest.mark.parametrize("keys", [["a"], ["a", "b"]])
+def test_an_index_level_that_is_also_a_column_is_refused(keys):
+    frame = pd.DataFrame({"a": [1], "b": [2], "c": [3]}).set_index(keys, drop=False)
+    error = refused(frame, {"a": "INT", "b": "INT", "c": "INT"}, "'a' is a column .* and a level")
+    assert error.details["column"] == "a"
+
+
+def test_an_index_that_names_columns_counts_as_columns():
+    schema = first_table_schema(Schema.of({"a": "INT", "b": "INT"}), time_millis=0)
+    frame = pd.DataFrame({"b": [2]}, index=pd.Index([1], name="a"))
+    assert to_rows(frame, EmbeddedExecutor(), schema).to_pylist() == [{"a": 1, "b": 2}]
+    unnamed = pd.DataFrame({"a": [1], "b": [2]}, index=[7])
+    assert to_rows(unnamed, EmbeddedExecutor(), schema).to_pylist() == [{"a": 1, "b": 2}]
+
+
+@pytest.mark.parametrize(
+    ("data_type", "values", "row", "shown"),
+    [
+        ("BIGINT", [3, None, 1.9], 2, "1.9"),
+        ("INT", [1, Decimal("7.9")], 1, "Decimal('7.9')"),
+        ("TINYINT", [1, 2, 300], 2, "300"),
+        ("DECIMAL(5, 2)", [Decimal(1), Decimal("Infinity")], 1, "Decimal('Infinity')"),
+        ("STRING", ["a", "\ud800"], 1, "'\\ud800'"),
+        ("ARRAY<INT>", [[1], None, [], [2, 1.5]], 3, "1.5"),
+        ("ARRAY<STRING>", [["abc"], "abc"], 1, "'abc'"),
+        ("MAP<STRING NOT NULL, INT>", [{"a": 1}, {}, {"b": 2, "c": 1.5}], 2, "1.5"),
+        ("ROW<a INT>", [{"a": 1}, {"A": 1}], 1, "'A'"),
+        ("ARRAY<ROW<a INT>>", [[], [{"a": 1}, {"a": "x"}]], 1, "'x'"),
+        ("TIMESTAMP(3)", [pd.Timestamp("2024-01-01"), NEW_YORK], 1, "New_York"),
+        ("DATE", [dt.date(2024, 1, 1), dt.datetime(2024, 1, 1)], 0, "datetime.date"),
+    ],
+)
+def test_the_row_and_the_value_are_named(data_type, values, row, shown):
+    frame = pd.DataFrame({"c": pd.Series(values, dtype=object)})
+    error = refused(frame, {"c": data_type}, "cannot be stored")
+    assert (error.kind, error.details["row"]) == ("frame-values", row)
+    assert f"row {row} holds" in error.message
+    assert shown in error.message
+
+
+@pytest.mark.parametrize("dtype", ["Int128", "UInt128"])
+def test_numbers_arrow_does_not_know_are_refused_by_column(dtype):
+    polars = pytest.importorskip("polars")
+    frame = polars.DataFrame({"ok": [1], "c": polars.Series([1], dtype=getattr(polars, dtype))})
+    error = refused(frame, {"ok": "INT", "c": "BIGINT"}, f"'c' of the polars frame is {dtype}")
+    assert error.kind == "frame-values"
+
+
+def test_lists_of_integers_with_gaps_stay_integers_when_read():
+    big = 2**53 + 1
+    table = pa.table({"c": [[big, None]], "n": [None]})
+    frame = from_batches(FrameKind.PANDAS, lambda _: table.to_reader())
+    assert list(frame["c"][0]) == [big, None]

@@ -10,8 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_assets.assets import PaimonCatalogResource, paimon_asset
+from paimon_assets.assets.partition_rows import only_rows_of
 from paimon_assets.assets.partitions import run_partitions
 from paimon_assets.engine.data.arrow_predicate import passing_rows
+from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.predicate.predicate import bind
 from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
 from tests.testkit.asset_tables import failure_text, rows_of, run
@@ -80,7 +82,7 @@ def test_rows_outside_the_window_are_refused_and_nothing_is_committed(
 def test_a_null_lies_outside_every_partition(paimon: PaimonCatalogResource) -> None:
     table = rows(3).set_column(0, "day", pa.nulls(1, pa.date32()))
     text = failure_text(run(daily("day", table), paimon, partition_key="2013-01-03"))
-    assert "column 'day' holds None" in text
+    assert "column 'day' holds null" in text
 
 
 def test_the_calendar_is_that_of_the_definition(paimon: PaimonCatalogResource) -> None:
@@ -200,3 +202,50 @@ def test_numbers_and_predicate_agree_with_a_look_at_each_row(
         condition = bind(partitions.predicate(), schema)
         mask: Any = passing_rows(condition, table.to_batches()[0].column, schema.by_name)
         assert mask.to_pylist() == [number >= 0 for number in expected]
+
+
+KEYED = Schema.of({"n": "INT", "b": "BOOLEAN", "d": "DECIMAL(5, 2)", "s": "STRING"})
+
+
+@pytest.mark.parametrize(
+    ("column", "keys"),
+    [("n", ["1", "01"]), ("n", ["1", "+1"]), ("b", ["true", "TRUE"]), ("d", ["1.5", "1.50"])],
+)
+def test_static_keys_that_are_one_value_are_refused_when_defined(
+    column: str, keys: list[str]
+) -> None:
+    definition = dg.StaticPartitionsDefinition(["7", *keys] if column != "b" else keys)
+    columns = {"kind": column, "day": "s"}
+    both = dg.MultiPartitionsDefinition({"kind": definition, "day": DAYS})
+    for partitions_def, partition_column in ((definition, column), (both, columns)):
+        with pytest.raises(InvalidInputError, match=f"'{keys[0]}' and .*'{column}'") as raised:
+
+            @paimon_asset(
+                "log.keys", KEYED, partitions_def=partitions_def, partition_column=partition_column
+            )
+            def rows_of_keys() -> None: ...
+
+        assert raised.value.kind == "partition-key"
+        with pytest.raises(InvalidInputError, match="are one value"):
+            run_partitions(keys[:1], definition, column, first_table_schema(KEYED, time_millis=0))
+
+
+def test_keys_of_texts_may_look_alike() -> None:
+    definition = dg.StaticPartitionsDefinition(["1", "01", "TRUE", "true"])
+    schema = first_table_schema(KEYED, time_millis=0)
+    assert len(run_partitions(["1", "01"], definition, "s", schema).cells) == 2
+
+
+def test_dynamic_keys_of_a_run_that_are_one_value_are_refused() -> None:
+    definition = dg.DynamicPartitionsDefinition(name="numbers")
+    with pytest.raises(InvalidInputError, match="'1' and '01' are one value"):
+        run_partitions(["1", "01"], definition, "n", first_table_schema(KEYED, time_millis=0))
+
+
+@pytest.mark.parametrize("values", [pa.array(["3", "x"]), pa.array([3.0, 1.5])])
+def test_a_partition_column_that_cannot_be_cast_is_named(values: Any) -> None:
+    schema = first_table_schema(SCHEMA, time_millis=0)
+    partitions = run_partitions(["3"], dg.StaticPartitionsDefinition(["3"]), "n", schema)
+    with pytest.raises(InvalidInputError, match=r"'n' is INT.*(x|1\.5)' ?.*not a value|1\.5") as it:
+        only_rows_of(partitions, pa.table({"n": values}))
+    assert (it.value.kind, it.value.details["column"]) == ("input-type", "n")

@@ -24,6 +24,7 @@ from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.data.format.formats import open_writer
 from paimon_assets.engine.data.read.split_read import read_split
+from paimon_assets.engine.data.threads import Threads
 from paimon_assets.engine.fileio.base import FileIOSpec
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
@@ -39,6 +40,7 @@ COLUMNS = {
     "ts": "TIMESTAMP(6)",
 }
 FILE_IO = LocalFileIO()
+THREADS = Threads(os.cpu_count() or 1)
 
 
 def rows(ids: np.ndarray, seed: int, first_number: int) -> pa.Table:
@@ -97,7 +99,7 @@ def measured(work: Callable[[], object]) -> tuple[float, float]:
 
 
 def _read_all(context: ReadContext, split: DataSplit) -> int:
-    return sum(batch.num_rows for batch in list(read_split(context, split, FILE_IO)))
+    return sum(batch.num_rows for batch in list(read_split(context, split, FILE_IO, THREADS)))
 
 
 def main(base_rows: int) -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
-from paimon_assets.engine.codec.arrow.arrow_values import from_scalar, internals, to_scalar
+from paimon_assets.engine.codec.arrow.arrow_values import internals, to_scalar
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.types.type_text import parse_type
 from tests.testkit.codec_strategies import arrow_columns, atomic_types, typed_rows, values
@@ -18,7 +18,7 @@ def test_values_become_scalars_of_the_columns_type_and_come_back(data, data_type
     value = data.draw(values(data_type))
     scalar = to_scalar(value, data_type)
     assert scalar.type == to_arrow_type(data_type)
-    assert from_scalar(scalar, data_type) == value
+    assert internals(pa.array([scalar]), data_type) == [value]
 
 
 @given(typed_rows(atomic_types, max_rows=5))
@@ -43,7 +43,7 @@ def test_a_literal_the_column_cannot_hold_still_compares_right(type_text, value,
     scalar = to_scalar(value, parse_type(type_text))
     assert pc.less(column_value, scalar).as_py()
     assert not pc.equal(column_value, scalar).as_py()
-    assert from_scalar(scalar, parse_type(type_text)) == value
+    assert internals(pa.array([scalar]), parse_type(type_text)) == [value]
 
 
 @pytest.mark.parametrize(

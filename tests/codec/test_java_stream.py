@@ -29,17 +29,15 @@ def test_bytes_that_are_not_modified_utf8_are_refused():
         decode_modified_utf8(b"\xff")
 
 
-@given(st.integers(-128, 127), st.booleans(), st.integers(-(2**31), 2**31 - 1), longs, st.text())
-def test_what_is_written_is_read(byte, boolean, number, long, text):
+@given(st.booleans(), st.integers(-(2**31), 2**31 - 1), longs, st.text())
+def test_what_is_written_is_read(boolean, number, long, text):
     out = DataOutput()
-    out.write_byte(byte)
     out.write_boolean(boolean)
     out.write_int(number)
     out.write_long(long)
     out.write_utf(text)
     out.write_bytes(text.encode())
     source = DataInput(out.to_bytes())
-    assert source.read_byte() == byte
     assert source.read_boolean() == boolean
     assert source.read_int() == number
     assert source.read_long() == long

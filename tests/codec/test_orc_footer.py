@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from paimon_assets.engine.codec.orc_footer import read_orc_footer
 from paimon_assets.engine.errors import FormatError
+from tests.testkit.effort import often
 
 _CODECS = ["uncompressed", "zlib", "snappy", "zstd", "lz4"]
 _TABLE = pa.table(
@@ -53,7 +54,7 @@ def test_rows_nulls_and_bounds_of_the_columns_that_have_an_order(codec):
     assert found["inner"][1:] == (None, None)
 
 
-@settings(max_examples=30)
+@settings(max_examples=often(15))
 @given(st.lists(st.one_of(st.none(), st.integers(-(2**63), 2**63 - 1)), min_size=1))
 def test_the_bounds_of_integers_are_exact(numbers):
     column = _footer(_orc(pa.table({"n": pa.array(numbers, pa.int64())}))).columns["n"]
@@ -62,7 +63,7 @@ def test_the_bounds_of_integers_are_exact(numbers):
     assert (column.minimum, column.maximum) == ((min(known), max(known)) if known else (None, None))
 
 
-@settings(max_examples=60)
+@settings(max_examples=often(24))
 @given(st.data())
 def test_damaged_footers_are_an_error_of_ours(data):
     good = _orc(_TABLE)

@@ -14,8 +14,9 @@ from paimon_assets.engine.control.maintenance.retention import Retention
 from paimon_assets.engine.control.maintenance.tag_files import delete_tag, expire_tags
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError, StorageError
 from paimon_assets.engine.fileio.local import LocalFileIO
-from paimon_assets.engine.spec.metadata.snapshot import LEDGER_PROPERTY_PREFIX, CommitKind
+from paimon_assets.engine.spec.metadata.snapshot import CommitKind
 from paimon_assets.engine.spec.options.option import Options
+from paimon_assets.engine.spec.paths import LEDGER_PROPERTY_PREFIX
 from paimon_assets.engine.spec.schema.schema import Schema
 from tests.testkit.faulty_fileio import Fault, FaultyFileIO
 from tests.testkit.metadata_tables import (

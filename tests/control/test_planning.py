@@ -14,6 +14,7 @@ from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
 from paimon_assets.engine.spec.metadata.simple_stats import EMPTY_ROW
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind
 from paimon_assets.engine.spec.schema.schema import Schema
+from tests.testkit.effort import often
 from tests.testkit.faulty_fileio import FaultyFileIO
 from tests.testkit.metadata_tables import (
     APPEND,
@@ -160,7 +161,7 @@ _STEPS = st.lists(
 )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=often(12), deadline=None)
 @given(_STEPS)
 def test_what_is_kept_is_what_a_fresh_look_finds(tmp_path_factory, steps):
     schema = Schema.of(

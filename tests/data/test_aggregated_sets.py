@@ -10,7 +10,7 @@ import pytest
 
 from paimon_assets.engine.codec.bitmaps.roaring64 import read_java_bitmap64
 from paimon_assets.engine.data.merge.aggregate.functions import Aggregate
-from paimon_assets.engine.data.merge.records import Segments
+from paimon_assets.engine.data.merge.records import Grouped
 from paimon_assets.engine.errors import FormatError, UnsupportedFeatureError
 from paimon_assets.engine.spec.merge.merge_rules import AggregateFunction, FieldAggregation
 
@@ -25,7 +25,7 @@ def united(function, *groups):
     if function in SKETCHES:
         pytest.importorskip("datasketches")
     values = [value for group in groups for value in group]
-    segments = Segments(
+    segments = Grouped(
         count=len(groups),
         groups=np.repeat(np.arange(len(groups)), [len(group) for group in groups]),
         rows=np.arange(len(values)),

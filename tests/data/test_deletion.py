@@ -29,6 +29,7 @@ from paimon_assets.engine.spec.predicate.predicate import (
     bind,
 )
 from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
+from tests.testkit.effort import often
 
 FILE_IO = LocalFileIO()
 EMPTY = serialize_row([], [])
@@ -175,7 +176,7 @@ def append_files(draw):
     return rows, deleted, draw(st.integers(1, 6))
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=120)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=often(40))
 @given(
     st.lists(append_files(), min_size=1, max_size=3),
     PREDICATES,
@@ -214,7 +215,7 @@ def test_deleted_rows_stay_deleted_whatever_is_pruned(
     assert read(context, split) == (read(context, everything) if everything else [])
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=100)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=often(40))
 @given(
     st.lists(
         st.tuples(st.sets(st.integers(0, 40), min_size=1), st.sets(st.integers(0, 40))),

@@ -131,7 +131,7 @@ def test_a_bucket_written_alone_continues_its_index(tmp_path):
     table = DynamicTable(tmp_path, dynamic())
     (message,) = table.write([("a", 1, 1)]).messages
     rows = batch_of([("a", n, 1) for n in (1, 2, 2, 3)])
-    result = write_bucket(table.context, message.partition, 0, [rows], FILE_IO)
+    result = write_bucket(table.context, (message.partition, 0), [rows], FILE_IO)
     after = indexed(tmp_path, table.indexes, result)
     (state,) = after
     found = read_hashes(state, FILE_IO)

@@ -15,7 +15,7 @@ from paimon_assets.engine.data.format.formats import open_reader
 from paimon_assets.engine.data.write.files.file_stats import StatsCollector, stats_modes
 from paimon_assets.engine.data.write.files.rolling_file import Chunk, FileFactory, RollingFile
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
-from paimon_assets.engine.spec.metadata.data_file import FileSource
+from paimon_assets.engine.spec.metadata.data_file import FileOrigin
 from tests.testkit.write_contexts import FILE_IO, keyed, table_schema, write
 
 TABLES = Path(__file__).parents[3] / "shared" / "tables"
@@ -31,7 +31,7 @@ def file_at(path, level, columns=None, **options):
         file_io=FILE_IO,
         columns=schema.fields,
         level=level,
-        file_source=FileSource.COMPACT,
+        file_source=FileOrigin.COMPACT,
     )
     files = RollingFile(factory=factory, bucket_path=str(path))
     rows = ROWS.select(schema.field_names).cast(factory.arrow_schema)
@@ -49,7 +49,7 @@ def test_a_level_may_have_a_format_of_its_own(tmp_path):
     found = [file_at(tmp_path, level, **options) for level in (0, 1, 5)]
     assert [file.file_format for file in found] == ["avro", "orc", "parquet"]
     assert [file.level for file in found] == [0, 1, 5]
-    assert {file.file_source for file in found} == {FileSource.COMPACT}
+    assert {file.file_source for file in found} == {FileOrigin.COMPACT}
 
 
 def test_a_level_may_have_a_codec_of_its_own(tmp_path):

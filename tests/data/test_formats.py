@@ -26,6 +26,7 @@ from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
 from paimon_assets.engine.spec.types.type_text import parse_type
 from paimon_assets.engine.table.api import open_catalog, open_table
+from tests.testkit.effort import often
 from tests.testkit.faulty_fileio import Fault, FaultyFileIO
 from tests.testkit.rows import plain_rows, rows_to_arrow
 from tests.testkit.strategies import rows_of, schemas
@@ -316,7 +317,7 @@ def has_early_fractions(rows):
 
 
 @pytest.mark.parametrize("file_format", ["orc", "avro"])
-@settings(max_examples=25)
+@settings(max_examples=often(12))
 @given(data=st.data(), declared=schemas())
 def test_tables_of_other_formats_hold_what_was_written(
     file_format, data, declared, tmp_path_factory

@@ -21,6 +21,7 @@ from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 from paimon_assets.engine.spec.predicate.predicate import CompareOp, Comparison, bind
 from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
 from tests.testkit.blob_files import file_bytes
+from tests.testkit.effort import often
 
 FILE_IO = LocalFileIO()
 EMPTY = serialize_row([], [])
@@ -85,7 +86,7 @@ def histories(draw):
     return ranges
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=120)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=often(40))
 @given(
     histories(),
     st.sampled_from(["1", "4", "1000"]),

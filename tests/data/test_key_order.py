@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_assets.engine.data.key_order import (
-    group_starts,
     order_by_key,
     order_within_groups,
     order_words,
@@ -97,7 +96,6 @@ def test_a_group_starts_exactly_where_the_key_changes(columns):
     ordered = [rows[row] for row in found.order]
     expected = [at == 0 or ordered[at] != ordered[at - 1] for at in range(len(ordered))]
     assert found.starts.tolist() == expected
-    assert group_starts(columns, found.order).tolist() == expected
 
 
 @given(keys(most=2), st.data())

@@ -1,5 +1,3 @@
-from concurrent.futures import ThreadPoolExecutor
-
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -11,6 +9,7 @@ from paimon_assets.engine.data.merge.deduplicate import Deduplicate, newest_rows
 from paimon_assets.engine.data.merge.records import Records, adds
 from paimon_assets.engine.data.merge.run_cursor import RunCursor, read_ahead
 from paimon_assets.engine.data.merge.sort_merge import MergePlan, key_ranges, merge_runs
+from paimon_assets.engine.data.threads import Threads
 from paimon_assets.engine.errors import FormatError
 
 PLAN = MergePlan(keys=("a", "b"), runs_by_age=True, columns=("a", "b", "v"))
@@ -19,10 +18,9 @@ KEY = st.tuples(
 )
 
 
-@pytest.fixture(scope="module")
-def pool():
-    with ThreadPoolExecutor(2) as threads:
-        yield threads
+@pytest.fixture(scope="module", params=[1, 2])
+def pool(request):
+    return Threads(request.param)
 
 
 def batches_of(rows, batch_rows):
@@ -50,8 +48,7 @@ def test_merging_runs_equals_updating_a_dictionary(runs, batch_rows):
         ((*key, value) for key, value in model.items()), key=lambda row: (row[0].encode(), row[1])
     )
     streams = [iter(batches_of([(*key, v) for key, v in run.items()], batch_rows)) for run in runs]
-    with ThreadPoolExecutor(2) as threads:
-        assert rows_of(merge_runs(streams, PLAN, Deduplicate(), threads)) == expected
+    assert rows_of(merge_runs(streams, PLAN, Deduplicate(), Threads(2))) == expected
 
 
 @given(
@@ -66,8 +63,7 @@ def test_many_runs_are_merged_alike(runs, batch_rows):
         ((*key, value) for key, value in model.items()), key=lambda row: (row[0].encode(), row[1])
     )
     streams = [iter(batches_of([(*key, v) for key, v in run.items()], batch_rows)) for run in runs]
-    with ThreadPoolExecutor(2) as threads:
-        assert rows_of(merge_runs(streams, PLAN, Deduplicate(), threads)) == expected
+    assert rows_of(merge_runs(streams, PLAN, Deduplicate(), Threads(2))) == expected
 
 
 def test_many_small_runs_are_one_range(pool):

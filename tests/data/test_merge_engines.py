@@ -19,6 +19,7 @@ from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.merge.merge_rules import AggregateFunction, merge_rules_of
 from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
 from paimon_assets.engine.spec.types.row_kind import RowKind
+from tests.testkit.effort import often
 from tests.testkit.merge_model import MergeModel, NotRetractableError
 
 TEXTS = st.sampled_from([None, "", " ", "a", "b", "a,b", "b,,c", "é"])
@@ -212,14 +213,14 @@ def records_strategy(values, kinds=KINDS):
 
 
 @pytest.mark.parametrize("column", AGGREGATED)
-@settings(max_examples=40)
+@settings(max_examples=often(16))
 @given(data=st.data())
 def test_every_function_equals_folding_record_by_record(column, data):
     schema = aggregated_schema(column)
     check(schema, data.draw(records_strategy({column: AGGREGATED[column][2]})))
 
 
-@settings(max_examples=60)
+@settings(max_examples=often(24))
 @given(
     records_strategy({name: AGGREGATED[name][2] for name in ("sum_int", "last", "bag")}),
     st.booleans(),
@@ -288,7 +289,7 @@ PARTIAL_OPTIONS = {
 
 
 @pytest.mark.parametrize("name", PARTIAL_OPTIONS)
-@settings(max_examples=60)
+@settings(max_examples=often(24))
 @given(records=records_strategy(PARTIAL), all_add=st.booleans())
 def test_partial_updates_equal_merging_record_by_record(name, records, all_add):
     options = PARTIAL_OPTIONS[name]
@@ -311,7 +312,7 @@ ADDS = st.just(RowKind.INSERT)
 
 
 @pytest.mark.parametrize("column", ORDERED)
-@settings(max_examples=40)
+@settings(max_examples=often(16))
 @given(data=st.data())
 def test_functions_inside_a_sequence_group_see_late_records_first(column, data):
     data_type, function, values, extra = AGGREGATED[column]
@@ -338,7 +339,7 @@ def test_the_first_row_stays(records, ignore):
     check(table_schema({"k": "INT", "v": "INT"}, options), records)
 
 
-@settings(max_examples=40)
+@settings(max_examples=often(16))
 @given(
     records_strategy({name: AGGREGATED[name][2] for name in ("sum_int", "bag")}),
     st.integers(1, 4),

@@ -15,6 +15,7 @@ from paimon_assets.engine.spec.merge.merge_rules import merge_rules_of
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.types.row_kind import RowKind, parse_row_kind
 from paimon_assets.engine.table.api import open_catalog
+from tests.testkit.effort import often
 from tests.testkit.merge_model import MergeModel, NotRetractableError
 
 INTS = st.none() | st.integers(-2, 2)
@@ -127,7 +128,7 @@ class PlainTable:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-@settings(max_examples=25)
+@settings(max_examples=often(12))
 @given(commits=st.lists(ROWS, min_size=1, max_size=4), subset=st.sets(st.sampled_from("tsabc")))
 def test_a_table_holds_what_merging_its_commits_gives(engine, commits, subset):
     with tempfile.TemporaryDirectory() as path:

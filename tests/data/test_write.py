@@ -18,9 +18,10 @@ from paimon_assets.engine.contract.commit_message import WriteReport
 from paimon_assets.engine.data.write.table_write import write_bucket
 from paimon_assets.engine.errors import InvalidInputError, StorageError, UnsupportedFeatureError
 from paimon_assets.engine.fileio.local import LocalFileIO
-from paimon_assets.engine.spec.metadata.data_file import FileSource
+from paimon_assets.engine.spec.metadata.data_file import FileOrigin
 from paimon_assets.engine.spec.metadata.simple_stats import EMPTY_STATS
 from paimon_assets.engine.spec.types.data_types import bigint, integer, string
+from tests.testkit.effort import often
 from tests.testkit.faulty_fileio import Fault, FaultyFileIO
 from tests.testkit.write_contexts import (
     FILE_IO,
@@ -69,7 +70,7 @@ def test_a_file_holds_keys_system_columns_and_columns_with_their_ids(tmp_path):
     assert files_of(result)[0].file_size == path.stat().st_size
 
 
-@settings(max_examples=40)
+@settings(max_examples=often(16))
 @given(
     st.lists(st.tuples(st.integers(0, 5), TEXTS, st.integers(0, 99))),
     st.integers(1, 5),
@@ -125,7 +126,7 @@ def test_metadata_says_what_the_file_holds(tmp_path):
     assert deserialize_row(file.value_stats.max_values, types) == (3, "-U", "x" * 15 + "y")
     assert file.value_stats.null_counts == (0, 0, 1)
     assert file.value_stats_cols is None
-    assert file.file_source is FileSource.APPEND
+    assert file.file_source is FileOrigin.APPEND
     assert read_file(tmp_path, file.file_name)["_VALUE_KIND"].to_pylist() == [3, 1, 0]
 
 
@@ -262,7 +263,7 @@ def test_write_bucket_writes_where_it_is_told(tmp_path):
     )
     rows = pa.table({"p": pa.array([5, 5], pa.int32()), "k": pa.array([2, 1], pa.int32())})
     partition = serialize_row([5], [integer()])
-    result = write_bucket(context_of(tmp_path, schema), partition, 6, rows.to_batches(), FILE_IO)
+    result = write_bucket(context_of(tmp_path, schema), (partition, 6), rows.to_batches(), FILE_IO)
     (message,) = result.messages
     assert (message.partition, message.bucket, message.total_buckets) == (partition, 6, 8)
     (path,) = paths_below(tmp_path)

@@ -217,3 +217,71 @@ def test_integers_are_stored_as_they_are_or_not_at_all(numbers, column_type):
 def test_integers_are_one_family(source):
     assert is_lossless_family(source, pa.int32())
     assert not is_lossless_family(source, pa.float64())
+
+
+@pytest.mark.parametrize(
+    ("column_type", "values", "place", "row"),
+    [
+        ("ARRAY<VARCHAR(2)>", [["ab"], None, ["a", "abc"]], "an element", 2),
+        (
+            "ARRAY<ARRAY<VARCHAR(2)>>",
+            [[["ab"]], [], [None, ["abc"]]],
+            "an element of an element",
+            2,
+        ),
+        ("MAP<VARCHAR(2), INT>", [[("ab", 1)], [("a", 1), ("abc", 2)]], "a key", 1),
+        ("MAP<INT, VARBINARY(2)>", [None, [(1, b"ab")], [(1, b"abc")]], "a value", 2),
+        ("MULTISET<CHAR(2)>", [[("ab", 1)], [], [("abc", 1)]], "an element", 2),
+        ("ROW<a INT, b BINARY(2)>", [None, {"a": 1, "b": b"ab"}, {"b": b"abc"}], "field 'b'", 2),
+        ("ROW<a ARRAY<VARCHAR(2)>>", [{"a": ["ab"]}, {"a": ["abc"]}], "an element of field 'a'", 1),
+    ],
+)
+def test_lengths_are_enforced_inside_nested_values(column_type, values, place, row):
+    arrow_type = to_arrow_type(parse_type(column_type))
+    given = pa.array(values, arrow_type)
+    assert one(column_type, given.slice(0, row)).to_pylist() == values[:row]
+    with pytest.raises(InvalidInputError, match=f"up to 3 .*in {place},.*row {row}") as raised:
+        one(column_type, given)
+    assert (raised.value.kind, raised.value.details["row"]) == ("input-length", row)
+    with pytest.raises(InvalidInputError) as sliced:
+        one(column_type, given.slice(1))
+    assert sliced.value.details["row"] == row - 1
+
+
+def test_integers_become_decimals_that_hold_them():
+    numbers = pa.array([7, None, -999], pa.int64())
+    assert one("DECIMAL(5, 2)", numbers).to_pylist() == [Decimal(7), None, Decimal(-999)]
+    assert one("DECIMAL(38, 38)", pa.array([0])).to_pylist() == [Decimal(0)]
+    most = pa.array([2**64 - 1], pa.uint64())
+    assert one("DECIMAL(20, 0)", most).to_pylist() == [Decimal(2**64 - 1)]
+    with pytest.raises(InvalidInputError, match="example 1000, row 1"):
+        one("DECIMAL(5, 2)", pa.array([7, 1000]))
+
+
+def test_a_null_row_may_have_nulls_inside_where_its_fields_are_not_null():
+    values = [{"a": 1}, None, {"a": 3}]
+    column = one("ROW<a INT NOT NULL>", pa.array(values, pa.struct([("a", pa.int64())])))
+    assert column.to_pylist() == values
+    with pytest.raises(InvalidInputError):
+        one("ROW<a INT NOT NULL>", pa.array([{"a": None}], pa.struct([("a", pa.int64())])))
+
+
+def test_a_struct_that_names_a_field_twice_is_refused():
+    twice = pa.StructArray.from_arrays([pa.array([1]), pa.array(["x"])], ["a", "a"])
+    with pytest.raises(InvalidInputError) as raised:
+        one("ROW<a INT>", twice)
+    assert raised.value.kind == "input-type"
+
+
+def test_values_are_shown_up_to_a_length_or_not_at_all():
+    batch = pa.RecordBatch.from_pydict({"c": ["ok", "secret" * 200_000]})
+    with pytest.raises(InvalidInputError, match="'secretsecret") as raised:
+        conform({"c": "VARCHAR(3)"}, batch)
+    assert len(str(raised.value)) < 300
+    for data_type, values in (("VARCHAR(3)", ["ok", "secret"]), ("TINYINT", [1, 4711])):
+        batch = pa.RecordBatch.from_pydict({"c": values})
+        with pytest.raises(InvalidInputError, match="row 1") as raised:
+            conform({"c": data_type}, batch, options={"write.show-values": "false"})
+        shown = f"{raised.value}{raised.value.__cause__}"
+        assert "secret" not in shown
+        assert "4711" not in shown

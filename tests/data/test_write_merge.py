@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.testkit.effort import often
 from tests.testkit.write_contexts import files_of, keyed, read_all, states, write
 
 SECOND = 1_685_548_953
@@ -127,7 +128,7 @@ def test_nulls_lose_in_both_directions(tmp_path):
     assert kept(tmp_path / "d", descending, records)[0] == {1: "three"}
 
 
-@settings(max_examples=60)
+@settings(max_examples=often(24))
 @given(
     st.lists(
         st.tuples(

@@ -18,12 +18,11 @@ from tests.testkit import foreign
 from tests.testkit.faults.table_changes import (
     COMMITS,
     DEEDS,
-    fork_server,
     perform_until_killed,
     prepare,
     read,
 )
-from tests.testkit.faults.writers import SURVIVED
+from tests.testkit.faults.writers import SURVIVED, fork_server
 from tests.testkit.faulty_fileio import WRITES, FaultyFileIO
 
 DEATHS = {-signal.SIGKILL, -signal.SIGXFSZ, SURVIVED}

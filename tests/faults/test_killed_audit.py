@@ -14,7 +14,11 @@ from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import open_catalog
 from paimon_assets.engine.table.table import Table
 from paimon_assets.engine.table.upkeep.maintenance import Maintenance, MaintenanceTask
-from paimon_assets.engine.table.write.staged_batch import StagedBatch, staged_names
+from paimon_assets.engine.table.write.staged_batch import (
+    BatchRefusedError,
+    StagedBatch,
+    staged_names,
+)
 from tests.testkit.faults.writers import OneStorageExecutor
 from tests.testkit.faulty_fileio import Fault, FaultyFileIO
 
@@ -77,7 +81,7 @@ def test_a_batch_is_there_once_or_not_at_all_and_a_rerun_succeeds(tmp_path, faul
 
 def test_a_refusal_on_any_bad_day_commits_nothing(tmp_path):
     def refuse(batch: StagedBatch) -> None:
-        raise InvalidInputError("These rows are bad.")
+        raise BatchRefusedError("These rows are bad.")
 
     for call in range(300):
         table = new_table(tmp_path / str(call))
@@ -95,7 +99,7 @@ def test_a_refusal_on_any_bad_day_commits_nothing(tmp_path):
 
 def test_an_orphan_cleaning_takes_a_refused_batch_when_it_is_old_enough(tmp_path):
     def refuse(batch: StagedBatch) -> None:
-        raise InvalidInputError("These rows are bad.")
+        raise BatchRefusedError("These rows are bad.")
 
     table = new_table(tmp_path)
     own = data_files(table)
@@ -138,7 +142,7 @@ def test_a_batch_that_was_refused_never_becomes_the_table(tmp_path):
     table = new_table(tmp_path)
 
     def refuse(batch: StagedBatch) -> None:
-        raise InvalidInputError("These rows are bad.")
+        raise BatchRefusedError("These rows are bad.")
 
     with pytest.raises(InvalidInputError):
         write(table, table.file_io, rows(1), refuse, "me")

@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 
 from paimon_assets.engine.table.api import open_catalog
+from tests.testkit.effort import is_hunt
 from tests.testkit.faults.materializing import (
     TABLE,
-    fork_server,
     materialize,
     materialize_beside,
     materialize_until_killed,
 )
-from tests.testkit.faults.writers import SURVIVED
+from tests.testkit.faults.writers import SURVIVED, fork_server
 
 DEATHS = {-signal.SIGKILL, -signal.SIGXFSZ, SURVIVED}
-STRIDE = 43
+STRIDE = 43 if is_hunt() else 129
 """Moments between two deaths."""
 BEFORE, NEW = [1, 2], [3, 4]
 
@@ -35,6 +35,7 @@ def numbers(warehouse: Path) -> list[int]:
     return sorted(found)
 
 
+@pytest.mark.hunt
 @pytest.mark.parametrize("mode", ["append", "overwrite"])
 def test_a_materialization_may_die_at_any_moment(mode: str, tmp_path: Path) -> None:
     template = tmp_path / "template"

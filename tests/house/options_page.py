@@ -5,14 +5,14 @@ from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
-from paimon_assets.engine import spec
+from paimon_assets.engine.spec import options
 from paimon_assets.engine.spec.options import file_options
 from paimon_assets.engine.spec.options import option as kinds
 from paimon_assets.engine.spec.options.option import Option
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "options.md"
 COMMAND = "make options"
-NO_TABLE_OPTIONS = {"catalog_options", "secret_options"}
+NO_TABLE_OPTIONS = {"all_options", "catalog_options", "secret_options"}
 
 _TYPES: dict[object, str] = {
     int: "integer",
@@ -34,7 +34,7 @@ _TYPES: dict[object, str] = {
 """What parses → what people are shown; other parsers are called by what they parse."""
 _HEAD = f"""# Table options
 
-Every option this engine obeys; made from `engine/spec/*_options.py` by `{COMMAND}`.
+Every option this engine obeys; made from `engine/spec/options` by `{COMMAND}`.
 *Obeyed by*: reads; writes, with which go commits, compactions and maintenance; or both. A size is
 `128 mb`, a duration `10 s`, names are a comma list. Values are judged when a table is created
 or altered. Other keys are kept for the engines that know them, with a warning where one looks like
@@ -44,9 +44,11 @@ a slip of a key below. Which features of Paimon are supported says [supported.md
 
 def option_modules() -> list[ModuleType]:
     """Return the modules that declare table options, by name."""
-    names = sorted(path.stem for path in Path(*spec.__path__).glob("*_options.py"))
+    names = sorted(path.stem for path in Path(*options.__path__).glob("*_options.py"))
     return [
-        import_module(f"{spec.__name__}.{name}") for name in names if name not in NO_TABLE_OPTIONS
+        import_module(f"{options.__name__}.{name}")
+        for name in names
+        if name not in NO_TABLE_OPTIONS
     ]
 
 

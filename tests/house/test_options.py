@@ -1,4 +1,4 @@
-"""Options are declared once, in `spec/*_options.py`; the index and docs/options.md list them."""
+"""Options are declared once, in `spec/options`; the index and docs/options.md list them."""
 
 import ast
 import re

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.testkit.processes import JVM_OPTIONS, LONGEST_SECONDS
+
 pytestmark = pytest.mark.spark
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -36,7 +38,7 @@ def where(batches):
 settings = SparkSettings(
     master="local-cluster[2,1,512]",
     driver_memory="512m",
-    extra={"spark.executor.memory": "512m"},
+    extra={"spark.executor.memory": "512m", "spark.executor.extraJavaOptions": sys.argv[3]},
 )
 session = get_session(settings)
 add_package(session)
@@ -58,12 +60,13 @@ stop_session()
 def test_order_is_kept_and_the_package_is_sent_to_executors_of_their_own(tmp_path):
     variables = {key: text for key, text in os.environ.items() if key != "PYTHONPATH"}
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(tmp_path), str(ROOT)],
+        [sys.executable, "-c", PROGRAM, str(tmp_path), str(ROOT), JVM_OPTIONS],
         capture_output=True,
         check=False,
         cwd=tmp_path,
         env=variables,
         text=True,
+        timeout=LONGEST_SECONDS,
     )
     assert done.returncode == 0, done.stderr
     package, values = done.stdout.splitlines()

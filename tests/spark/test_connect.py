@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+from tests.testkit.processes import LONGEST_SECONDS
+
 for needed in ("pyspark", "grpc", "grpc_status", "google.rpc"):
     pytest.importorskip(needed, reason="Spark Connect needs the extra 'connect'")
 server = pytest.importorskip("tests.testkit.connect_server")
@@ -28,6 +30,7 @@ def outcomes(tmp_path_factory):
             capture_output=True,
             text=True,
             check=False,
+            timeout=LONGEST_SECONDS,
         )
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout.splitlines()[-1])

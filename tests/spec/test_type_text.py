@@ -127,6 +127,7 @@ def test_types_print_as_people_write_them():
         ("ARRAY < DECIMAL(10, 2) NOT NULL > NOT NULL", "ARRAY<DECIMAL(10, 2) NOT NULL> NOT NULL"),
         ("MAP<STRING, MAP<INT, ARRAY<DATE>>>", "MAP<STRING, MAP<INT, ARRAY<DATE>>>"),
         ("MULTISET<VARCHAR(3)>", "MULTISET<VARCHAR(3)>"),
+        ("vector<float, 3> not null", "VECTOR<FLOAT, 3> NOT NULL"),
         ("ROW<x INT, y ARRAY<STRING> NOT NULL>", "ROW<x INT, y ARRAY<STRING> NOT NULL>"),
         ("ROW<`a, b>` INT, `c``d` ROW<e TIMESTAMP(3)>>", "ROW<a, b> INT, c`d ROW<e TIMESTAMP(3)>>"),
     ],

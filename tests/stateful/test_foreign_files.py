@@ -27,6 +27,7 @@ from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureErr
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import open_catalog
 from paimon_assets.engine.table.segments.segment_import import SegmentSource
+from tests.testkit.effort import often
 from tests.testkit.foreign import states, write
 from tests.testkit.metadata_tables import FixedClock
 
@@ -41,7 +42,7 @@ _SCHEMA = Schema.of(
     options={"compaction.min.file-num": "2", "target-file-size": "1 mb"},
 )
 _SETTINGS = settings(
-    max_examples=20,
+    max_examples=often(10),
     stateful_step_count=18,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
@@ -238,5 +239,6 @@ class ForeignFilesMachine(RuleBasedStateMachine):
             self._history[latest.id] = (self._own.copy(), dict(self._segments))
 
 
+@pytest.mark.hunt
 def test_foreign_files_outlive_every_operation():
     run_state_machine_as_test(ForeignFilesMachine, settings=_SETTINGS)

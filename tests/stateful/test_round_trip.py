@@ -8,12 +8,13 @@ from hypothesis import strategies as st
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import open_catalog
+from tests.testkit.effort import often
 from tests.testkit.model import ModelTable
 from tests.testkit.rows import plain_rows, rows_to_arrow
 from tests.testkit.strategies import rows_of, schemas
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=often(24), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(schemas(), st.data())
 def test_two_commits_of_any_types_are_read_back(schema: Schema, data: st.DataObject) -> None:
     model = ModelTable(schema)

@@ -1,6 +1,6 @@
 """Random schemas, changes and writes: a table whose schema changes reads as the model says.
 
-`--hypothesis-profile=hunt --hypothesis-seed=N` varies or repeats a run.
+`make hunt ARGS="--hypothesis-seed=N"` repeats a longer run.
 """
 
 import datetime as dt
@@ -10,6 +10,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, note, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -48,6 +49,7 @@ from paimon_assets.engine.spec.types.cast_rules import same_type, supports_cast
 from paimon_assets.engine.spec.types.data_types import CHARACTER_ROOTS, INTEGER_ROOTS
 from paimon_assets.engine.spec.types.type_text import parse_type
 from paimon_assets.engine.table.api import open_catalog
+from tests.testkit.effort import often
 from tests.testkit.evolution_model import EvolvingModel, NoSuchValueError
 from tests.testkit.predicate_truth import truth
 from tests.testkit.rows import plain_rows, rows_to_arrow
@@ -324,11 +326,12 @@ def _plain(rows: list[dict[str, Any]], names: Any, schema: Any) -> list[tuple[An
     return plain_rows(rows_to_arrow(rows, columns), names)
 
 
+@pytest.mark.hunt
 def test_a_table_whose_schema_changes_reads_as_the_model_says() -> None:
     run_state_machine_as_test(
         EvolvingTable,
         settings=settings(
-            max_examples=25,
+            max_examples=often(12),
             stateful_step_count=10,
             deadline=None,
             suppress_health_check=list(HealthCheck),

@@ -5,6 +5,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -20,6 +21,7 @@ from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import open_catalog, open_table
 from paimon_assets.engine.table.write.write_builder import WriteBuilder, WriteOutcome
+from tests.testkit.effort import often
 from tests.testkit.model import ModelTable, Row
 from tests.testkit.rows import plain_rows, rows_to_arrow
 from tests.testkit.strategies import TEXTS, rows_of
@@ -38,7 +40,7 @@ KINDS = ["+I", "-U", "+U", "-D"]
 PADDINGS = ["", "row-kind-flag", "second-to-micro", "row-kind-flag,second-to-micro"]
 
 _SETTINGS = settings(
-    max_examples=40,
+    max_examples=often(16),
     stateful_step_count=12,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
@@ -172,5 +174,6 @@ class TableMachine(RuleBasedStateMachine):
         assert plain_rows(found, COLUMNS) == plain_rows(table, COLUMNS)
 
 
+@pytest.mark.hunt
 def test_a_table_and_its_model_agree() -> None:
     run_state_machine_as_test(TableMachine, settings=_SETTINGS)

@@ -14,6 +14,7 @@ from paimon_assets.engine.errors import (
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import open_catalog
+from tests.testkit.effort import often
 
 EXECUTOR = EmbeddedExecutor(threads=2)
 COLUMNS = {"id": "BIGINT", "p": "STRING", "v": "DOUBLE", "kind": "STRING"}
@@ -193,7 +194,7 @@ CHANGES = st.lists(
 )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=often(12), deadline=None)
 @given(commits=CHANGES, data=st.data())
 def test_changes_applied_to_the_older_state_give_the_newer_one(tmp_path_factory, commits, data):
     catalog = open_catalog(str(tmp_path_factory.mktemp("warehouse")))

@@ -17,6 +17,7 @@ from paimon_assets.engine.errors import (
 from paimon_assets.engine.table.api import open_catalog
 from paimon_assets.engine.table.read.where import parse_expression
 from paimon_assets.engine.table.write.merge_source import WhenMatched
+from tests.testkit.effort import often
 from tests.testkit.row_changing import (
     EXECUTOR,
     FIRST,
@@ -203,7 +204,7 @@ def expected(rows, step, *, keyed):
 
 
 @pytest.mark.parametrize("kind", MERGED)
-@settings(max_examples=12)
+@settings(max_examples=often(8))
 @given(steps=st.lists(st.tuples(STEPS, STEPS | st.none()), min_size=1, max_size=4))
 def test_changes_beside_changes(kind, steps):
     """Of two changes at once the result is that of one after the other, in some order."""

@@ -29,6 +29,7 @@ from paimon_assets.engine.table.segments.segment_tables import (
     show_segments,
 )
 from tests.table.test_java_tables import INDEX, TABLES
+from tests.testkit.effort import often
 from tests.testkit.foreign import rows, states, write
 from tests.testkit.metadata_tables import FixedClock
 
@@ -357,7 +358,7 @@ _STEPS = st.lists(
 
 
 @given(steps=_STEPS, kept=st.booleans())
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=often(8), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_ids_are_dense_and_stay_and_every_file_has_one(steps, kept):
     home = Path(tempfile.mkdtemp(prefix="segment-loads-"))
     try:

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from paimon_assets.engine.spec.metadata.data_file import DataFileMeta, FileSource
+from paimon_assets.engine.spec.metadata.data_file import DataFileMeta, FileOrigin
 from paimon_assets.engine.spec.metadata.manifest import FileKind, ManifestEntry
 from paimon_assets.engine.spec.metadata.simple_stats import EMPTY_ROW
 from paimon_assets.engine.spec.metadata.snapshot import (
@@ -19,7 +19,7 @@ _FILE = DataFileMeta(
     schema_id=0,
     max_sequence_number=9,
     delete_row_count=0,
-    file_source=FileSource.APPEND,
+    file_source=FileOrigin.APPEND,
     creation_time=1_700_000_000_000,
 )
 

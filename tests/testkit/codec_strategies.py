@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
 from paimon_assets.engine.codec.arrow.arrow_values import to_scalar
-from paimon_assets.engine.spec.metadata.data_file import DataFileMeta, FileSource
+from paimon_assets.engine.spec.metadata.data_file import DataFileMeta, FileOrigin
 from paimon_assets.engine.spec.metadata.simple_stats import SimpleStats
 from paimon_assets.engine.spec.types.data_types import (
     MAX_LENGTH,
@@ -157,7 +157,7 @@ data_files = st.builds(
     creation_time=st.none() | st.integers(-(10**12), 10**13),
     delete_row_count=st.none() | longs,
     embedded_index=st.none() | st.binary(max_size=20),
-    file_source=st.none() | st.sampled_from(FileSource),
+    file_source=st.none() | st.sampled_from(FileOrigin),
     value_stats_cols=st.none() | names,
     external_path=st.none() | texts,
     first_row_id=st.none() | longs,

@@ -13,6 +13,7 @@ from pathlib import Path
 import pyspark
 
 from paimon_assets.spark.session.java import find_java
+from tests.testkit.processes import end
 
 ROOT = Path(__file__).resolve().parents[2]
 _STARTED = re.compile(r"SparkConnectService' on port (\d+)")
@@ -48,7 +49,12 @@ def connect_server(home: Path) -> Iterator[str]:
     }
     # The shell script becomes the JVM, so that ending the process ends the server.
     process = subprocess.Popen(
-        command, cwd=home, env=environment, stderr=subprocess.PIPE, text=True
+        command,
+        cwd=home,
+        env=environment,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
     )
     log = iter(process.stderr or ())
     # A pipe that nobody empties would stop the server.
@@ -58,8 +64,7 @@ def connect_server(home: Path) -> Iterator[str]:
         emptied.start()
         yield f"sc://127.0.0.1:{port}"
     finally:
-        process.terminate()
-        process.wait(timeout=60)
+        end(process)
         if emptied.is_alive():
             emptied.join()
         if process.stderr is not None:

@@ -65,7 +65,10 @@ class Oracle:
             self._process.stdin.close()
         if self._process.stdout is not None:
             self._process.stdout.close()
-        self._process.wait(timeout=60)
+        try:
+            self._process.wait(timeout=60)
+        finally:
+            self._process.kill()
         self._log.close()
 
     def call(self, command: str, **arguments: Any) -> Any:

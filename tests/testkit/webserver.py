@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -14,10 +13,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.testkit.processes import LONGEST_SECONDS, end
+
 ROOT = Path(__file__).resolve().parents[2]
 LOCATION = {"repositoryName": "__repository__", "repositoryLocationName": "paimon"}
-LONGEST_SECONDS = 300
-"""No wait of a healthy machine; whoever waits so long is told what the server said."""
 
 # Runs start at once, by the server itself: no daemon and no queue.
 SETTINGS = """
@@ -218,9 +217,4 @@ def webserver(home: Path) -> Iterator[Webserver]:
             server.wait_for(process)
             yield server
         finally:
-            os.killpg(process.pid, signal.SIGTERM)
-            try:
-                process.wait(timeout=30)
-            except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
+            end(process)

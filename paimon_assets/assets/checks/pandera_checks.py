@@ -21,6 +21,7 @@ from paimon_assets.assets.metadata import Metadata
 from paimon_assets.assets.tables.audit import BLOCKING, Batch, BatchCheck, Verdict
 from paimon_assets.engine.contract.executor import Executor
 from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.samples import plain_sample
 from paimon_assets.engine.table.read.read_builder import ReadBuilder
 
 PanderaSchema = DataFrameSchema | type[DataFrameModel]
@@ -28,6 +29,11 @@ PanderaSchema = DataFrameSchema | type[DataFrameModel]
 _NAME = "pandera"
 _EXAMPLES = 5
 _LINES = 50
+_OF_COLUMNS = {
+    "column_in_dataframe": "the column is missing",
+    "column_in_schema": "the schema does not name it",
+}
+"""Checks of pandera whose failure cases are names of columns, and what they say of one."""
 _NOT_BLOCKING = CheckOptions()
 _OTHER = re.compile(r"[^A-Za-z0-9_]")
 
@@ -148,7 +154,7 @@ class _Judge:
 
     def batch(self, batch: Batch) -> Verdict:
         """Judge a batch."""
-        return self._judged(batch.read, batch.executor, "the batch")
+        return self._judged(batch.read, batch.executor, "the batch", show=batch.shows_values)
 
     def table(self, run: CheckRun) -> Verdict:
         """Judge what a table holds, in the run's partitions."""
@@ -158,11 +164,14 @@ class _Judge:
         if partitions is not None:
             read = read.with_filter(partitions.predicate())
             where = f"partition '{partitions.label}'"
-        return self._judged(read, run.executor(run.physical_rows()), where)
+        executor = run.executor(run.physical_rows())
+        return self._judged(read, executor, where, show=run.shows_values)
 
-    def _judged(self, read: ReadBuilder, executor: Executor[Any], where: str) -> Verdict:
+    def _judged(
+        self, read: ReadBuilder, executor: Executor[Any], where: str, *, show: bool
+    ) -> Verdict:
         names = [item.name for item in read.fields()]
-        tally = _Tally()
+        tally = _Tally(show=show)
         with read.with_columns(self._wanted(names)).to_reader(executor) as reader:
             # What is wrong with the columns themselves is told once, not once a batch.
             tally.validate(self.schema, reader.schema.empty_table())
@@ -197,6 +206,8 @@ class _Line:
 class _Tally:
     """Failures by column and check, over batches."""
 
+    show: bool
+    """Whether examples show values."""
     rows: int = 0
     lines: dict[tuple[str, str], _Line] = field(default_factory=dict)
 
@@ -220,9 +231,15 @@ class _Tally:
         )
         kinds = grouped.select(["column", "check", "count_all"]).to_pylist()
         for kind, shown in zip(kinds, examples.to_pylist(), strict=True):
-            line = self.lines.setdefault((str(kind["column"]), str(kind["check"])), _Line())
+            column, check = str(kind["column"]), str(kind["check"])
+            if check in _OF_COLUMNS:  # pandera calls the schema the column
+                for name in map(str, shown):
+                    self.lines[name, check] = _Line(1, [_OF_COLUMNS[check]])
+                continue
+            line = self.lines.setdefault((column, check), _Line())
             line.failures += kind["count_all"]
-            new = ("null" if value is None else str(value) for value in shown)
+            is_value = self.rows > 0  # without rows it is a type
+            new = (plain_sample(value, show=self.show or not is_value) for value in shown)
             line.examples += [value for value in new if value not in line.examples]
             del line.examples[_EXAMPLES:]
 

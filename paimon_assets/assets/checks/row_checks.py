@@ -8,9 +8,10 @@ from collections.abc import Callable, Sequence
 import dagster as dg
 
 from paimon_assets.assets.check_run import CheckOptions, CheckRun, define_check, records_value
-from paimon_assets.assets.checks.unique_keys import DuplicateKeys, find_duplicates
+from paimon_assets.assets.checks.unique_keys import find_duplicates
 from paimon_assets.assets.metadata import Metadata
 from paimon_assets.assets.row_count import plan_count
+from paimon_assets.engine.contract.repeated_keys import RepeatedKeys
 from paimon_assets.engine.errors import InvalidInputError
 
 _DEFAULTS = CheckOptions()
@@ -81,26 +82,25 @@ def build_unique_key_check(
                 f"Table {run.table.name} has no primary key; name the columns that must be unique.",
                 kind="check-columns",
             )
-        physical_rows = run.physical_rows()
-        found = find_duplicates(run.table, key, run.executor(physical_rows), physical_rows)
+        found = find_duplicates(run.table, key, run.executor(run.physical_rows()))
         return run.result(
             passed=found.keys == 0,
             description=_duplicates_text(found, key),
-            metadata=_duplicates_metadata(found, key),
+            metadata=_duplicates_metadata(found, key, show=run.shows_values),
         )
 
     text = "No two rows have the same key."
     return define_check(asset, "unique_key", text, options, evaluate)
 
 
-def _duplicates_text(found: DuplicateKeys, key: Sequence[str]) -> str:
+def _duplicates_text(found: RepeatedKeys, key: Sequence[str]) -> str:
     named = ", ".join(key)
     if not found.keys:
         return f"{found.rows:,} rows, each with a key of its own ({named})"
     return f"{found.keys:,} keys ({named}) are shared by {found.rows_of_keys:,} rows"
 
 
-def _duplicates_metadata(found: DuplicateKeys, key: Sequence[str]) -> Metadata:
+def _duplicates_metadata(found: RepeatedKeys, key: Sequence[str], *, show: bool) -> Metadata:
     metadata: Metadata = {
         "paimon/rows": found.rows,
         "paimon/duplicate_keys": found.keys,
@@ -108,5 +108,5 @@ def _duplicates_metadata(found: DuplicateKeys, key: Sequence[str]) -> Metadata:
         "paimon/key": ", ".join(key),
     }
     if found.examples:
-        metadata["paimon/examples"] = records_value(found.examples)
+        metadata["paimon/examples"] = records_value(found.examples, show=show)
     return metadata

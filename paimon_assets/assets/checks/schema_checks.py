@@ -110,7 +110,10 @@ def build_overflow_check(
         return run.result(
             passed=not plan.loses,
             description=f"{text}." if text else "No pending change casts a stored value.",
-            metadata={CHANGES: changes_value(changes), **report_metadata(plan, run.table.path)},
+            metadata={
+                CHANGES: changes_value(changes),
+                **report_metadata(plan, run.table.path, show=run.shows_values),
+            },
         )
 
     text = "No stored value is lost by the changes that are pending."
@@ -153,7 +156,10 @@ def build_source_overflow_check(
         return run.result(
             passed=not any(column.lost for column in columns),
             description=f"{len(new)} files wait: {text or 'every type is that of the table'}.",
-            metadata={"paimon/files": len(new), **columns_metadata(columns, folder)},
+            metadata={
+                "paimon/files": len(new),
+                **columns_metadata(columns, folder, show=run.shows_values),
+            },
         )
 
     text = "The values of files that wait fit the columns they go to."

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 import dagster as dg
 
 from paimon_assets.assets.check_run import CheckOptions, CheckRun, define_check, records_value
-from paimon_assets.assets.checks.unique_keys import DuplicateKeys, find_duplicates, unmerged_plan
+from paimon_assets.assets.checks.unique_keys import find_duplicates, unmerged_plan
 from paimon_assets.assets.jobs.file_debt import FileDebt
 from paimon_assets.assets.jobs.table_picture import levels_table
 from paimon_assets.assets.metadata import Metadata, newest_data
+from paimon_assets.engine.contract.repeated_keys import RepeatedKeys
 from paimon_assets.engine.control.clock import Clock, SystemClock
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.options.all_options import (
@@ -131,7 +132,7 @@ class _Order:
     """Ties in the order of a key's rows."""
 
     nulls: int
-    ties: DuplicateKeys
+    ties: RepeatedKeys
     wraps: int
     is_padded: bool
 
@@ -188,7 +189,7 @@ def build_sequence_check(
             SEQUENCE_WRAPS: order.wraps,
         }
         if order.ties.examples:
-            metadata["paimon/examples"] = records_value(order.ties.examples)
+            metadata["paimon/examples"] = records_value(order.ties.examples, show=run.shows_values)
         return run.result(
             passed=order.is_certain, description=order.text(", ".join(fields)), metadata=metadata
         )
@@ -198,10 +199,9 @@ def build_sequence_check(
 
 
 def _order_of(run: CheckRun, schema: TableSchema, fields: tuple[str, ...]) -> _Order:
-    rows = run.physical_rows()
-    executor = run.executor(rows)
+    executor = run.executor(run.physical_rows())
     key = (*schema.primary_keys, *(name for name in fields if name not in schema.primary_keys))
-    ties = find_duplicates(run.table, key, executor, rows, is_merged=False)
+    ties = find_duplicates(run.table, key, executor, is_merged=False)
     nulls = 0
     for name in fields:
         read = run.table.new_read_builder().with_columns([name]).with_filter(IsNull(name))

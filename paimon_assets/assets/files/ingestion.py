@@ -30,7 +30,7 @@ from paimon_assets.assets.files.ledger import (
 from paimon_assets.assets.files.source_files import FileSource, checked_schema, read_files
 from paimon_assets.assets.frames import Frame, to_rows
 from paimon_assets.assets.metadata import Metadata
-from paimon_assets.assets.provenance import is_of_this_step, snapshot_properties
+from paimon_assets.assets.provenance import is_of_this_step, snapshot_properties, step_identity
 from paimon_assets.assets.resource import ExecutorKind, PaimonCatalogResource
 from paimon_assets.assets.tables.audit import BatchAudit
 from paimon_assets.assets.tables.declared_table import ensure_table
@@ -42,9 +42,7 @@ from paimon_assets.assets.tables.table_asset import (
     result_of_earlier_try,
     result_of_write,
 )
-from paimon_assets.engine.contract.executor import Executor
 from paimon_assets.engine.control.catalog.catalog import Identifier
-from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import CommitConflictError, InvalidInputError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.fileio.opening import file_io_for
@@ -269,10 +267,10 @@ def _write(
     """
     table, landing = work.table, work.landing
     executor = paimon.new_executor(work.target.executor)
-    frame = _frame(paimon, executor, work)
+    frame = _frame(paimon, work)
     if landing.transform is not None:
         frame = landing.transform(frame)
-    rows = to_rows(frame, executor, table.schema)
+    rows = to_rows(frame, executor, table.schema, show_values=paimon.show_values)
     ledger = work.batch.ledger.with_files(work.batch.files)
     name = write_ledger(table, ledger)
     key = property_of(ledger.source)
@@ -285,8 +283,10 @@ def _write(
         .with_empty_commits()  # files without rows are taken in too
         .with_last_check(lambda: _refuse_changes_since(work, landing.source))
     )
+    if not paimon.show_values:
+        writer = writer.with_values_hidden()
     if work.target.before_commit:
-        writer = writer.with_audit(work.audit, branch=context.run.run_id[:8])
+        writer = writer.with_audit(work.audit, branch=step_identity(context).batch_name)
     outcome = writer.write(rows, executor)
     if outcome.snapshot is None or outcome.snapshot.properties.get(key) != name:
         raise CommitConflictError(
@@ -314,13 +314,13 @@ def _refuse_changes_since(work: _Work, source: FileSource) -> None:
         )
 
 
-def _frame(paimon: PaimonCatalogResource, executor: Executor[Any], work: _Work) -> Frame:
+def _frame(paimon: PaimonCatalogResource, work: _Work) -> Frame:
     source = work.landing.source
     expected = source.schema
     if expected is None and work.landing.transform is None:
         expected = work.target.schema
     paths: Sequence[str] = work.batch.paths
     schema = checked_schema(work.file_io, paths, source, expected)
-    if isinstance(executor, EmbeddedExecutor):
+    if paimon.executor_kind(work.target.executor) == "embedded":
         return read_files(work.file_io, paths, source, schema)
     return paimon.files_dataframe(paths, source.format, schema)

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from uuid import uuid4
 
 from paimon_assets.engine.errors import FormatError, InvalidInputError, NotFoundError
-from paimon_assets.engine.spec.metadata.snapshot import LEDGER_PROPERTY_PREFIX, Snapshot
+from paimon_assets.engine.spec.metadata.snapshot import Snapshot
+from paimon_assets.engine.spec.paths import LEDGER_PROPERTY_PREFIX
 from paimon_assets.engine.table.table import Table
 
 _VERSION = 1

@@ -30,9 +30,9 @@ from paimon_assets.engine.spec.evolution.schema_change import SchemaChange
 from paimon_assets.engine.spec.evolution.schema_change_json import changes_from_json
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.table.schema.schema_changes import (
-    ExecutorChoice,
     OnOverflow,
     SchemaChangePlan,
+    refuse_losses,
 )
 from paimon_assets.engine.table.table import Table
 
@@ -106,7 +106,7 @@ def evolve_schema(
             context.log.info("Schema %d was made by an earlier try of this run.", made.id)
             _report(context, table, made, {})
             return
-        _evolve(context, config, table, changes, paimon.new_executor)
+        _evolve(context, config, table, changes, paimon)
 
 
 def _evolve(
@@ -114,17 +114,17 @@ def _evolve(
     config: SchemaEvolutionConfig,
     table: Table,
     changes: tuple[SchemaChange, ...],
-    executor: ExecutorChoice,
+    paimon: PaimonCatalogResource,
 ) -> None:
     """Judge the changes, say what was found, and make them unless it is a dry run."""
     found: Metadata = {}
 
     def judged(plan: SchemaChangePlan) -> None:
         context.log.info("Table %s: %s", table.name, plan_text(plan))
-        found.update(plan_metadata(plan, table.path))
+        found.update(plan_metadata(plan, table.path, show=paimon.show_values))
 
     if config.dry_run:
-        planned = table.plan_alter(changes, executor=executor)
+        planned = table.plan_alter(changes, executor=paimon.new_executor)
         judged(planned)
         context.log_event(
             dg.AssetObservation(
@@ -135,8 +135,16 @@ def _evolve(
         )
         return
     overflow = OnOverflow(config.on_overflow.value)
+
+    def refused(plan: SchemaChangePlan) -> None:
+        judged(plan)
+        if overflow is OnOverflow.REFUSE:
+            refuse_losses(table.name, plan, show_values=paimon.show_values)
+
     try:
-        plan = table.alter_checked(changes, on_overflow=overflow, executor=executor, judged=judged)
+        plan = table.alter_checked(
+            changes, on_overflow=overflow, executor=paimon.new_executor, judged=refused
+        )
     except InvalidInputError as error:
         failure = failure_of(error, identifier_of(table.name))
         raise dg.Failure(

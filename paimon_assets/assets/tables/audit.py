@@ -1,11 +1,12 @@
 """Write, audit, publish: checks that judge a batch before any reader can see it.
 
-    function ─▶ frame ─▶ files ─▶ branch audit_<run> ─▶ checks ─┬─▶ commit ─▶ materialization
-                                                                └─▶ failed check, failed step
+    function ─▶ frame ─▶ files ─▶ branch audit_<run>_<step> ─▶ checks ─┬─▶ commit ─▶ materialization
+                                                                       └─▶ failed check, failed step
 
 A blocking check that fails keeps the batch out: the table stays at its snapshot, the check's result
-is in the UI, and the batch stays readable as `<table>$branch_audit_<run>`. Without blocking, or
-with severity WARN, the batch is committed and the check says what is wrong with it.
+is in the UI, and the batch stays readable as `<table>$branch_audit_<run>_<step>`. Without blocking,
+or with severity WARN, the batch is committed and the check says what is wrong with it. A check that
+raises fails the step; of its batch nothing is left.
 """
 
 import functools
@@ -19,11 +20,10 @@ from paimon_assets.assets.check_run import CheckOptions, executor_of_check
 from paimon_assets.assets.metadata import Metadata
 from paimon_assets.assets.resource import PaimonCatalogResource
 from paimon_assets.engine.contract.executor import Executor
-from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind, Snapshot
 from paimon_assets.engine.table.read.read_builder import ReadBuilder
 from paimon_assets.engine.table.table import Table
-from paimon_assets.engine.table.write.staged_batch import StagedBatch, batch_read
+from paimon_assets.engine.table.write.staged_batch import BatchRefusedError, StagedBatch, batch_read
 
 BLOCKING = CheckOptions(blocking=True)
 
@@ -49,6 +49,8 @@ class Batch:
     """Who reads."""
     physical_rows: int
     """Rows in the batch's files."""
+    shows_values: bool = True
+    """Whether verdicts may show some of the rows' values."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,15 +89,6 @@ class BatchCheck:
         )
 
 
-class BatchRefusedError(InvalidInputError):
-    """A check kept a batch out; nothing was committed, and the batch stays readable."""
-
-    default_kind = "batch-refused"
-
-    results: Sequence[dg.AssetCheckResult] = ()
-    """The results of all checks, for Dagster to show."""
-
-
 class BatchAudit:
     """The audit of one write: judges its batch when asked to, and keeps the results.
 
@@ -125,14 +118,13 @@ class BatchAudit:
             return
         newest = self._table.latest_snapshot()
         stays = f"stays at snapshot {newest.id}" if newest else "has no snapshot yet"
-        error = BatchRefusedError(
+        raise BatchRefusedError(
             f"{' '.join(refusing)} The batch was not committed: {self._table.name} {stays}. Mend "
             f"the rows and run again; they can be read as '{batch.name}' until that branch is "
             "deleted.",
             details={"table": self._table.name, "branch": batch.branch},
+            results=self._results,
         )
-        error.results = tuple(self._results)
-        raise error
 
     def results(
         self, earlier: Snapshot | None = None, replaced: ReadBuilder | None = None
@@ -169,6 +161,7 @@ class BatchAudit:
                     read=read,
                     executor=executor_of_check(self._paimon, check.options, physical_rows),
                     physical_rows=physical_rows,
+                    shows_values=check.options.shows_values(self._paimon),
                 )
             )
             self._results.append(_result(check, verdict, metadata))

@@ -16,8 +16,9 @@ from typing import Any
 import dagster as dg
 
 from paimon_assets.assets.frames import Frame
-from paimon_assets.assets.tables.audit import BatchCheck, BatchRefusedError, results_without_rows
+from paimon_assets.assets.tables.audit import BatchCheck, results_without_rows
 from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.table.write.staged_batch import BatchRefusedError
 
 
 @dataclass(slots=True, kw_only=True)

@@ -9,6 +9,7 @@ before it is committed come with it (`assets.tables.audited_frame`).
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +17,7 @@ import dagster as dg
 import pyarrow as pa
 from pydantic import Field
 
-from paimon_assets.assets.failures import dagster_failures
+from paimon_assets.assets.failures import TRY_AGAIN, dagster_failures
 from paimon_assets.assets.frames import Frame, FrameKind, frame_kind, from_batches, to_rows
 from paimon_assets.assets.metadata import partition_metadata
 from paimon_assets.assets.partitions import (
@@ -45,12 +46,13 @@ from paimon_assets.assets.tables.table_asset import result_of_earlier_try, resul
 from paimon_assets.assets.tables.table_write import TableWrite, WriteMode, write_mode
 from paimon_assets.assets.translator import TABLE_NAME, identifier_of
 from paimon_assets.engine.control.catalog.catalog import Identifier
-from paimon_assets.engine.errors import InvalidInputError, NotFoundError
+from paimon_assets.engine.errors import InvalidInputError, NotFoundError, PaimonError
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.schema.schema import Schema, TableSchema
 from paimon_assets.engine.table.read.read_builder import Plan, ReadBuilder
 from paimon_assets.engine.table.schema.schema_inference import infer_schema
 from paimon_assets.engine.table.table import Table
+from paimon_assets.engine.table.write.staged_batch import BatchRefusedError
 
 _NO_COLUMNS = TableSchema(id=0, fields=(), highest_field_id=-1)
 """What a frame is converted to where no table says: its own types."""
@@ -87,13 +89,31 @@ class PaimonIOManager(dg.ConfigurableIOManager):
         handed = obj if isinstance(obj, AuditedFrame) else AuditedFrame(frame=obj)
         with dagster_failures(identifier), reporting_checks(context):
             check_output_keys(definition, _owner(context))
-            table, frame = self._table_to_write(context, identifier, handed.frame)
+            table, frame, is_new = self._table_to_write(context, identifier, handed.frame)
             if table is None:
                 context.log.info("Nothing to write, and no table %s yet.", identifier)
                 handed.results = results_without_rows(handed.checks)
                 return
             handed.frame = frame
-            self._write(context, table, handed)
+            try:
+                self._write(context, table, handed)
+            except (*TRY_AGAIN, BatchRefusedError):
+                raise  # the next try, or who looks at the batch, needs the table
+            except Exception:
+                if is_new:
+                    self._drop_unwritten(identifier)
+                raise
+
+    def _drop_unwritten(self, identifier: Identifier) -> None:
+        """Drop a table that was made for rows that did not fit it, unless others wrote to it.
+
+        Who writes to it at this moment fails to commit: its schema is gone.
+        """
+        catalog = self.paimon.catalog()
+        with suppress(PaimonError):
+            table = catalog.get_table(identifier)
+            if table.latest_snapshot() is None and not table.branches.list():
+                catalog.drop_table(identifier)
 
     def _write(self, context: dg.OutputContext, table: Table, handed: AuditedFrame) -> None:
         audit = BatchAudit(handed.checks, table, self.paimon)
@@ -150,26 +170,29 @@ class PaimonIOManager(dg.ConfigurableIOManager):
 
     def _table_to_write(
         self, context: dg.OutputContext, identifier: Identifier, frame: Frame | None
-    ) -> tuple[Table | None, Frame | None]:
-        """Return the table, and the frame: where its columns made the table, as its rows."""
+    ) -> tuple[Table | None, Frame | None, bool]:
+        """Return the table, the frame, and whether the table is new.
+
+        The frame is that of the table's rows, where its columns made the table.
+        """
         catalog = self.paimon.catalog()
         metadata = context.definition_metadata
         schema = declared_schema(metadata)
         if schema is not None:
-            return ensure_table(catalog, identifier, schema), frame
+            return ensure_table(catalog, identifier, schema), frame, False
         try:
-            return catalog.get_table(identifier), frame
+            return catalog.get_table(identifier), frame, False
         except NotFoundError:
             if frame is None:
-                return None, None
+                return None, None, False
         executor = self.paimon.new_executor(metadata.get(EXECUTOR))
-        rows = to_rows(frame, executor, _NO_COLUMNS)
+        rows = to_rows(frame, executor, _NO_COLUMNS, show_values=self.paimon.show_values)
         columns: PartitionColumns | None = metadata.get(PARTITION_COLUMNS)
         schema = Schema(
             fields=infer_schema(executor.row_schema(rows)),
             partition_keys=() if columns is None else column_names(columns),
         )
-        return ensure_table(catalog, identifier, schema), rows
+        return ensure_table(catalog, identifier, schema), rows, True
 
     def _write_of(self, context: dg.OutputContext, table: Table) -> TableWrite:
         metadata = {**context.definition_metadata, **context.output_metadata}

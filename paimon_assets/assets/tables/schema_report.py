@@ -8,6 +8,7 @@ import dagster as dg
 from paimon_assets.assets.metadata import Metadata
 from paimon_assets.engine.spec.evolution.schema_change import SchemaChange
 from paimon_assets.engine.spec.evolution.schema_change_json import changes_to_json
+from paimon_assets.engine.spec.samples import MASKED
 from paimon_assets.engine.spec.types.cast_fit import Loss
 from paimon_assets.engine.table.schema.schema_changes import ColumnReport, SchemaChangePlan
 
@@ -20,17 +21,18 @@ STORED_ROWS = (
 )
 
 
-def plan_metadata(plan: SchemaChangePlan, root: str) -> Metadata:
+def plan_metadata(plan: SchemaChangePlan, root: str, *, show: bool) -> Metadata:
     """Return what a change would do: the diff, and what becomes of stored values.
 
     Args:
         plan: The change.
         root: The root of the files; they are named below it.
+        show: Whether examples show the values.
     """
     diff = {DIFF: diff_table(plan)} if plan.differences else {}
     return {
         **diff,
-        **report_metadata(plan, root),
+        **report_metadata(plan, root, show=show),
         "paimon/schema_before": plan.base.id,
         CHANGES: changes_value(plan.changes),
     }
@@ -52,18 +54,19 @@ def diff_table(plan: SchemaChangePlan) -> dg.TableMetadataValue:
     )
 
 
-def report_metadata(plan: SchemaChangePlan, root: str) -> Metadata:
-    """Return what becomes of stored values; files are named below `root`."""
+def report_metadata(plan: SchemaChangePlan, root: str, *, show: bool) -> Metadata:
+    """Return what becomes of stored values; arguments as of `plan_metadata`."""
     note = {"paimon/overflow_note": STORED_ROWS} if plan.columns else {}
-    return {**columns_metadata(plan.columns, root), **note}
+    return {**columns_metadata(plan.columns, root, show=show), **note}
 
 
-def columns_metadata(columns: Sequence[ColumnReport], root: str) -> Metadata:
+def columns_metadata(columns: Sequence[ColumnReport], root: str, *, show: bool) -> Metadata:
     """Return a line for each column that is cast, and examples of values that are lost.
 
     Args:
         columns: What was found.
         root: The root of the files; they are named below it.
+        show: Whether examples show the values.
     """
     metadata: Metadata = {
         "paimon/lost_values": sum(column.lost for column in columns),
@@ -75,15 +78,19 @@ def columns_metadata(columns: Sequence[ColumnReport], root: str) -> Metadata:
     examples = [
         {
             "column": column.column,
-            "value": example.lost.value,
+            "value": _shown(example.lost.value, show=show),
             "what happens": example.lost.loss.value,
-            "becomes": example.lost.becomes,
+            "becomes": _shown(example.lost.becomes, show=show),
             "file": example.path.removeprefix(f"{root.rstrip('/')}/"),
         }
         for column in columns
         for example in column.examples
     ]
     return metadata | ({EXAMPLES: _grid(examples)} if examples else {})
+
+
+def _shown(value: str | None, *, show: bool) -> str | None:
+    return value if show or value is None else MASKED
 
 
 def _report_line(column: ColumnReport, kinds: Sequence[Loss]) -> Mapping[str, Any]:

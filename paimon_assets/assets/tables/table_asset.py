@@ -32,6 +32,7 @@ from paimon_assets.assets.partitions import (
     PartitionColumns,
     RunPartitions,
     column_names,
+    refuse_equal_keys,
     run_partitions,
 )
 from paimon_assets.assets.provenance import partition_keys_of, step_identity, step_key_of
@@ -184,7 +185,8 @@ def paimon_asset(
         **options: As for `dg.asset`.
 
     Raises:
-        InvalidInputError: `table` is no name, `partition_column` no column, or `mode` no mode.
+        InvalidInputError: `table` is no name, `partition_column` no column, `mode` no mode, or two
+            partition keys are one value of their column.
 
     >>> @paimon_asset("ods.planes", Schema.of({"tailnum": "STRING"}, primary_keys=["tailnum"]))
     ... def planes() -> Any: ...
@@ -196,7 +198,7 @@ def paimon_asset(
         partition_column=partition_column,
         mode=write_mode(mode, str(table)),
     )
-    _check_partition_column(target, is_partitioned="partitions_def" in options)
+    _check_partition_column(target, options.get("partitions_def"))
 
     def decorate(function: Callable[..., Any]) -> dg.AssetsDefinition:
         return define_asset(_compute(function, target), target, options)
@@ -204,7 +206,9 @@ def paimon_asset(
     return decorate
 
 
-def _check_partition_column(target: TableTarget, *, is_partitioned: bool) -> None:
+def _check_partition_column(
+    target: TableTarget, definition: dg.PartitionsDefinition[Any] | None
+) -> None:
     columns = target.partition_column
     names = [field.name for field in target.schema.fields]
     for column in () if columns is None else column_names(columns):
@@ -214,12 +218,14 @@ def _check_partition_column(target: TableTarget, *, is_partitioned: bool) -> Non
                 f"columns: {', '.join(names)}.",
                 kind="partition-column",
             )
-    if is_partitioned != (columns is not None):
+    if (definition is None) != (columns is None):
         raise InvalidInputError(
             f"The asset of table {target.identifier} needs both partitions_def and "
             "partition_column (which column holds the partition key), or neither.",
             kind="partition-column",
         )
+    if definition is not None and columns is not None:
+        refuse_equal_keys(definition, columns, target.schema.fields)
 
 
 def define_asset(

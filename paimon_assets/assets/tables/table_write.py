@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from paimon_assets.assets.frames import Frame, is_spark_frame, to_rows
-from paimon_assets.assets.partitions import RunPartitions, only_rows_of
+from paimon_assets.assets.partition_rows import only_rows_of
+from paimon_assets.assets.partitions import RunPartitions
 from paimon_assets.assets.provenance import StepIdentity
 from paimon_assets.assets.resource import PaimonCatalogResource
 from paimon_assets.assets.tables.consumption import Consumed, advance, as_properties
@@ -109,17 +110,20 @@ class TableWrite:
         if self.mode is WriteMode.IGNORE and self._has_rows():
             return None
         executor = paimon.new_executor(executor_kind)
-        rows = to_rows(frame, executor, self.table.schema)
+        show = paimon.show_values
+        rows = to_rows(frame, executor, self.table.schema, show_values=show)
+        if not show:
+            writer = writer.with_values_hidden()
         # Of a Spark frame the tasks refuse what lies outside an overwrite: no job of its own.
         is_checked = self.mode is WriteMode.OVERWRITE and is_spark_frame(rows)
         if self.partitions is not None and not is_checked:
-            rows = only_rows_of(self.partitions, rows)
+            rows = only_rows_of(self.partitions, rows, show_values=show)
         return writer.write(rows, executor)
 
     def _identified(self) -> WriteBuilder:
         writer = self.table.new_write_builder().with_commit_user(self.step.commit_user)
         if self.audit is not None:
-            writer = writer.with_audit(self.audit, branch=self.step.run_id[:8])
+            writer = writer.with_audit(self.audit, branch=self.step.batch_name)
         said = {**self.step.properties(self.code_version), **as_properties(self.consumed)}
         return writer.with_properties(said)
 

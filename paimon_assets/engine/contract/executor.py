@@ -11,6 +11,7 @@ import pyarrow as pa
 from paimon_assets.engine.contract.clustering import ClusterOrder
 from paimon_assets.engine.contract.commit_message import WriteResult
 from paimon_assets.engine.contract.context import ReadContext, WriteContext
+from paimon_assets.engine.contract.repeated_keys import RepeatedKeys
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.contract.tasks.task_batch import TaskBatch
 
@@ -52,6 +53,27 @@ class Executor(Protocol[RowsT_contra]):
         Of a batch that fails, the tasks that were running finish and are yielded too, then the
         first error is raised: the caller knows what to undo.
         """
+        ...
+
+
+class CountingExecutor(Executor[RowsT_contra], Protocol[RowsT_contra]):
+    """An executor that counts rows where they are read; every one that a kind names is."""
+
+    def count_rows(self, context: ReadContext, splits: Sequence[DataSplit]) -> int:
+        """Return how many rows `map_splits` would yield; they do not come to the caller."""
+        ...
+
+    def repeated_keys(
+        self, context: ReadContext, splits: Sequence[DataSplit], key: Sequence[str]
+    ) -> RepeatedKeys:
+        """Find the values of some of `context.columns` that several rows share.
+
+        Nulls count as equal.
+        """
+        ...
+
+    def takes(self, rows: object) -> bool:
+        """Whether these are rows that `map_rows` takes."""
         ...
 
 

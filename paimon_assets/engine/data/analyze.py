@@ -21,6 +21,7 @@ from paimon_assets.engine.contract.tasks.analyze_task import (
 from paimon_assets.engine.contract.wire.wire import load_read_context, load_split
 from paimon_assets.engine.data.casting.losses import shown
 from paimon_assets.engine.data.read.split_read import read_split
+from paimon_assets.engine.data.threads import Threads
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.types.data_types import (
     BINARY_ROOTS,
@@ -48,7 +49,7 @@ _BYTES = {
 _LONG_BYTES = 8
 
 
-def analyze_split(shared: bytes, payload: bytes, file_io: FileIO) -> bytes:
+def analyze_split(shared: bytes, payload: bytes, file_io: FileIO, threads: Threads) -> bytes:
     """Sum up one split.
 
     Raises:
@@ -58,7 +59,7 @@ def analyze_split(shared: bytes, payload: bytes, file_io: FileIO) -> bytes:
     context, split = load_read_context(shared), load_split(payload)
     tallies = [_Tally(column) for column in context.fields]
     rows = 0
-    for batch in read_split(context, split, file_io):
+    for batch in read_split(context, split, file_io, threads):
         rows += batch.num_rows
         for tally, values in zip(tallies, batch.columns, strict=True):
             tally.add(values)

@@ -5,10 +5,8 @@ Source: `org.apache.paimon.schema.SchemaEvolutionUtil`.
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -19,6 +17,7 @@ import pyarrow.types as pat
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema, to_arrow_type
 from paimon_assets.engine.codec.arrow.arrow_values import UNIT_NANOS
 from paimon_assets.engine.data.casting.columns import CastSettings, cast_column
+from paimon_assets.engine.data.threads import CALLER_ONLY, Threads, Work
 from paimon_assets.engine.errors import FormatError, InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.spec.predicate.predicate import (
     And,
@@ -173,24 +172,24 @@ class FieldMapping:
                 details={"path": self.path, "column": missing[0]},
             )
 
-    def apply_all(self, batches: Iterable[pa.RecordBatch]) -> Generator[pa.RecordBatch, None, None]:
+    def apply_all(
+        self, batches: Iterable[pa.RecordBatch], threads: Threads = CALLER_ONLY
+    ) -> Generator[pa.RecordBatch, None, None]:
         """Apply to the batches of a file, in order; casts run in threads beside the decoding.
 
         Cost:
-            Where something is cast, as many batches are held at once as there are cores.
+            Where something is cast, as many batches are held at once as there are threads.
         """
         if not self.changed:
             yield from map(self.apply, batches)
             return
-        workers = os.cpu_count() or 1
-        running: deque[Future[pa.RecordBatch]] = deque()
-        with ThreadPoolExecutor(workers, thread_name_prefix="paimon-cast") as pool:
-            for batch in batches:
-                running.append(pool.submit(self.apply, batch))
-                if len(running) > workers:
-                    yield running.popleft().result()
-            while running:
+        running: deque[Work[pa.RecordBatch]] = deque()
+        for batch in batches:
+            running.append(threads.submit(self.apply, batch))
+            if len(running) >= threads.count:
                 yield running.popleft().result()
+        while running:
+            yield running.popleft().result()
 
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Turn a batch of the file's columns into one of `arrow_schema`.

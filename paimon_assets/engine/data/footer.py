@@ -27,6 +27,7 @@ from paimon_assets.engine.contract.tasks.footer_task import (
 )
 from paimon_assets.engine.data.format.base import FormatReader
 from paimon_assets.engine.data.format.formats import FORMATS, open_reader
+from paimon_assets.engine.data.threads import Threads
 from paimon_assets.engine.data.write.files.file_stats import StatsMode, stats_modes, stored_bounds
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.fileio.base import FileIO
@@ -53,7 +54,7 @@ _UNORDERED = frozenset({TypeRoot.FLOAT, TypeRoot.DOUBLE, TypeRoot.VARIANT, TypeR
 BoundsOf = Callable[[str], Bounds]
 
 
-def read_footers(shared: bytes, payload: bytes, file_io: FileIO) -> bytes:
+def read_footers(shared: bytes, payload: bytes, file_io: FileIO, _threads: Threads) -> bytes:
     """Look at the files of one request, in order.
 
     Raises:

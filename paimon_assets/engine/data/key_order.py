@@ -93,18 +93,6 @@ def order_by_key(
     return order_within_groups(by_key, then, descending=descending_then)
 
 
-def group_starts(keys: Sequence[Column], order: Order) -> Flags:
-    """Return True where a new key begins in `order`, a permutation that sorts `keys`."""
-    arrays = [_plain(key) for key in keys]
-    words, _, exact = _pack(arrays)
-    starts = _changes(words, order)
-    if exact or starts.all():
-        return starts
-    maybe_equal = np.flatnonzero(~starts)
-    starts[maybe_equal] = _differ(arrays, order[maybe_equal - 1], order[maybe_equal])
-    return starts
-
-
 def order_within_groups(
     by_key: KeyOrder, then: Sequence[Column | npt.NDArray[Any]], *, descending: bool = False
 ) -> Order:

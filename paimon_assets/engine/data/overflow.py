@@ -24,13 +24,15 @@ from paimon_assets.engine.data.casting.columns import CastSettings
 from paimon_assets.engine.data.casting.losses import Losses, losses_of, shown
 from paimon_assets.engine.data.field_mapping import FieldMapping
 from paimon_assets.engine.data.format.formats import open_reader
+from paimon_assets.engine.data.threads import Threads
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.options.all_options import Options
+from paimon_assets.engine.spec.samples import plain_sample
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.types.cast_fit import Loss
 
 
-def judge_file(shared: bytes, payload: bytes, file_io: FileIO) -> bytes:
+def judge_file(shared: bytes, payload: bytes, file_io: FileIO, threads: Threads) -> bytes:
     """Count what one file's columns would lose.
 
     Raises:
@@ -52,8 +54,8 @@ def judge_file(shared: bytes, payload: bytes, file_io: FileIO) -> bytes:
         decoded = reader.batches(
             mapping.file_columns, predicate=None, batch_rows=context.batch_rows
         )
-        for batch in decoded:
-            for tally, column in zip(tallies, mapping.apply(batch).columns, strict=True):
+        for batch in mapping.apply_all(decoded, threads):
+            for tally, column in zip(tallies, batch.columns, strict=True):
                 tally.add(column, settings)
     return dump_losses(tuple(tally.losses() for tally in tallies))
 
@@ -94,7 +96,7 @@ class _Tally:
         before = shown(values.take(where), self.column.held.type)
         after = shown(found.result.take(where), self.column.wanted.type)
         for value, becomes in zip(before, after, strict=True):
-            self.examples.append(LostValue(loss=loss, value=value, becomes=becomes))
+            self.examples.append(LostValue(loss=loss, value=_cut(value), becomes=_cut(becomes)))
 
     def losses(self) -> ColumnLosses:
         """Return what was found."""
@@ -105,3 +107,7 @@ class _Tally:
             unjudged=self.unjudged,
             examples=tuple(self.examples),
         )
+
+
+def _cut(text: str | None) -> str | None:
+    return None if text is None else plain_sample(text)

@@ -24,6 +24,7 @@ from paimon_assets.engine.codec.arrow.numpy_columns import to_numpy
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.merge.sequence_padding import PaddingConfig
 from paimon_assets.engine.spec.options.all_options import SequencePadding
+from paimon_assets.engine.spec.samples import plain_sample, sample
 from paimon_assets.engine.spec.types.data_types import (
     CHARACTER_ROOTS,
     INTEGER_ROOTS,
@@ -119,9 +120,9 @@ def _parsed(column: Array, source: DataField) -> Longs:
 
 def _refuse_text(text: str, source: DataField) -> NoReturn:
     raise InvalidInputError(
-        f"Sequence column '{source.name}' holds {text!r}, which is not a 64-bit integer.",
+        f"Sequence column '{source.name}' holds {sample(text)}, which is not a 64-bit integer.",
         kind="sequence-value",
-        details={"column": source.name, "value": text},
+        details={"column": source.name, "value": plain_sample(text)},
     )
 
 

@@ -1,6 +1,9 @@
-"""The data plane's door: what an executor calls, in this process or on a Spark worker."""
+"""The data plane's door: what an executor calls, in this process or on a Spark worker.
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+Who hands down no threads works alone.
+"""
+
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 
 import pyarrow as pa
 
@@ -20,13 +23,14 @@ from paimon_assets.engine.data.footer import read_footers
 from paimon_assets.engine.data.overflow import judge_file
 from paimon_assets.engine.data.read import split_read
 from paimon_assets.engine.data.row_change.row_change import change_rows
+from paimon_assets.engine.data.threads import CALLER_ONLY, Threads
 from paimon_assets.engine.data.write import table_write
 from paimon_assets.engine.data.write.buckets.key_assigner import KnownKeys
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.fileio.base import FileIO
 
-Task = Callable[[bytes, bytes, FileIO], bytes]
-"""(shared, payload, storage) → result; see `contract.tasks.task_batch`."""
+Task = Callable[[bytes, bytes, FileIO, Threads], bytes]
+"""(shared, payload, storage, threads) → result; see `contract.tasks`."""
 
 TASKS: Mapping[str, Task] = {
     ANALYZE_TASK: analyze_split,
@@ -39,26 +43,34 @@ TASKS: Mapping[str, Task] = {
 """Name → task."""
 
 
-def read_split(context: ReadContext, split: DataSplit, file_io: FileIO) -> Iterator[pa.RecordBatch]:
+def read_split(
+    context: ReadContext, split: DataSplit, file_io: FileIO, threads: Threads = CALLER_ONLY
+) -> Generator[pa.RecordBatch, None, None]:
     """Yield the split's rows as batches of exactly the schema of `context.columns`."""
-    return split_read.read_split(context, split, file_io)
+    return split_read.read_split(context, split, file_io, threads)
 
 
 def write_rows(
-    context: WriteContext, rows: Iterable[pa.RecordBatch], file_io: FileIO
+    context: WriteContext,
+    rows: Iterable[pa.RecordBatch],
+    file_io: FileIO,
+    threads: Threads = CALLER_ONLY,
 ) -> WriteResult:
     """Write rows of any partitions and buckets, in the order given.
 
     At least one batch must come, be it empty: it carries the schema to check.
     """
-    return table_write.write_rows(context, rows, file_io, known_keys(context, file_io))
+    known = known_keys(context, file_io, threads)
+    return table_write.write_rows(context, rows, file_io, known, threads=threads)
 
 
-def known_keys(context: WriteContext, file_io: FileIO) -> Iterator[KnownKeys]:
+def known_keys(
+    context: WriteContext, file_io: FileIO, threads: Threads = CALLER_ONLY
+) -> Iterator[KnownKeys]:
     """Yield the keys a table holds and where they lie, if keys may change partition."""
     if context.key_read is not None:
         for split in context.key_read.splits:
-            for batch in read_split(context.key_read.context, split, file_io):
+            for batch in read_split(context.key_read.context, split, file_io, threads):
                 yield split.partition, split.bucket, batch
 
 
@@ -68,12 +80,15 @@ def write_bucket(
     bucket: int,
     rows: Iterable[pa.RecordBatch],
     file_io: FileIO,
+    threads: Threads = CALLER_ONLY,
 ) -> WriteResult:
     """Write rows that all belong to one bucket of one partition, in the order given."""
-    return table_write.write_bucket(context, partition, bucket, rows, file_io)
+    return table_write.write_bucket(context, (partition, bucket), rows, file_io, threads=threads)
 
 
-def run_task(name: str, shared: bytes, payload: bytes, file_io: FileIO) -> bytes:
+def run_task(
+    name: str, shared: bytes, payload: bytes, file_io: FileIO, threads: Threads = CALLER_ONLY
+) -> bytes:
     """Run one task of a `TaskBatch`.
 
     Raises:
@@ -86,4 +101,4 @@ def run_task(name: str, shared: bytes, payload: bytes, file_io: FileIO) -> bytes
             "paimon-assets.",
             kind="task",
         )
-    return task(shared, payload, file_io)
+    return task(shared, payload, file_io, threads)

@@ -12,6 +12,8 @@ BRANCH_PREFIX = "branch-"
 CONSUMER_PREFIX = "consumer-"
 CHANGELOG_PREFIX = "changelog-"
 MAIN_BRANCH = "main"
+LEDGER_PROPERTY_PREFIX = "paimon-assets.ingestion."
+"""Before a source's name: the property by which the newest snapshot that has it names a ledger."""
 POSTPONE_BUCKET = -2
 """Number of the bucket in which rows wait for a compaction to give them theirs."""
 LATEST = "LATEST"

@@ -45,7 +45,7 @@ from paimon_assets.engine.table.upkeep.maintenance import Maintenance
 from paimon_assets.engine.table.upkeep.rescale import rescale
 from paimon_assets.engine.table.upkeep.table_shape import TableShape, table_shape
 from paimon_assets.engine.table.write.row_change import RowChangeBuilder
-from paimon_assets.engine.table.write.staged_batch import drop_staged
+from paimon_assets.engine.table.write.staged_batch import drop_audited
 from paimon_assets.engine.table.write.table_commit import drop_partitions, truncate
 from paimon_assets.engine.table.write.write_builder import WriteBuilder
 
@@ -171,10 +171,9 @@ class Table:
     def reopened(self) -> "Table":
         """Return the table with its newest schema, and the dynamic options it was opened with."""
         store = self._store
-        stored = store.schemas.schema(store.schema.id).options
-        dynamic = {k: v for k, v in store.schema.options.items() if stored.get(k) != v}
+        options = store.dynamic_options
         return Table(
-            FileStore.open(store.file_io, store.table_path, options=dynamic, name=store.name)
+            FileStore.open(store.file_io, store.table_path, options=options, name=store.name)
         )
 
     def truncate(self) -> Snapshot:
@@ -238,7 +237,7 @@ class Table:
 
     def drop_audited(self, *, before_millis: int) -> list[str]:
         """Drop the branches of batches kept out before a time, return their names."""
-        return drop_staged(self._store, before_millis=before_millis)
+        return drop_audited(self._store, before_millis=before_millis)
 
     def create_tag(
         self,

@@ -33,7 +33,7 @@ from paimon_assets.engine.fileio.opening import open_file_io
 from paimon_assets.spark.failure import encoded_errors
 from paimon_assets.spark.packing import columns, joined, pack
 from paimon_assets.spark.types import to_spark_batch
-from paimon_assets.spark.worker import ANSWER_SCHEMA, ArrowMap, one_row, with_errors
+from paimon_assets.spark.worker import ANSWER_SCHEMA, ArrowMap, one_row, task_threads, with_errors
 
 TASKS_SCHEMA = columns(slot=pa.int32(), number=pa.int32(), payload=pa.binary())
 BOUNDS_SCHEMA = columns(rows=pa.int64(), size=pa.int64(), bounds=pa.binary())
@@ -129,11 +129,11 @@ def task_keys(change_bytes: bytes, source: SourceRows) -> ArrowMap:
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with encoded_errors():
             change = load_row_change(change_bytes)
-            file_io = open_file_io(change.read.file_io)
+            file_io, threads = open_file_io(change.read.file_io), task_threads()
             for batch in batches:
                 for slot, number, payload in zip(*batch.columns, strict=True):
                     task = load_row_change_task(payload.as_py())
-                    for keys in match_keys(change, task, source.on, file_io):
+                    for keys in match_keys(change, task, source.on, file_io, threads):
                         places = (pa.repeat(place, len(keys[0])) for place in (slot, number))
                         yield pa.RecordBatch.from_arrays([*places, *keys], names=names)
 
@@ -149,14 +149,14 @@ def change_tasks(change_bytes: bytes, source: SourceRows) -> ArrowMap:
 
     def answers(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         change = replace(load_row_change(change_bytes), on=source.on.names)
-        file_io = open_file_io(change.read.file_io)
+        file_io, threads = open_file_io(change.read.file_io), task_threads()
         for _, group in groupby(_by_task(batches), key=lambda item: item[0]):
             table = pa.Table.from_batches([rows for _, rows in group])
             if table.num_rows < 2:
                 continue
             task = load_row_change_task(table["payload"][0].as_py())
             held = one_batch(table.slice(1))
-            result = run_change(_with_rows(change, held, source), task, file_io)
+            result = run_change(_with_rows(change, held, source), task, file_io, threads)
             answer = dump_row_change_result(replace(result, source_rows=b""))
             yield one_row(ANSWER_SCHEMA, answer, None)
 

@@ -1,8 +1,6 @@
 """What the processes of the compaction tests do; a server that imported this module forks them."""
 
-import multiprocessing
 import sys
-from multiprocessing.context import ForkServerContext
 
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.fileio.local import LocalFileIO
@@ -10,13 +8,6 @@ from paimon_assets.engine.table.table import Table
 from paimon_assets.engine.table.upkeep.compaction import CompactionOutcome
 from tests.testkit.faults.killing_file_io import Countdown, KillingFileIO, plain_directory
 from tests.testkit.faults.writers import SURVIVED, OneStorageExecutor
-
-
-def fork_server() -> ForkServerContext:
-    """Return a context whose processes start in milliseconds, with this module imported."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([__name__])
-    return context
 
 
 def compact(table: Table) -> CompactionOutcome:

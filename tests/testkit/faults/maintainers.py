@@ -1,8 +1,6 @@
 """What the processes of the maintenance tests do; a server that imported this module forks them."""
 
-import multiprocessing
 import sys
-from multiprocessing.context import ForkServerContext
 
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.maintenance.expire_snapshots import expire_snapshots
@@ -16,13 +14,6 @@ from tests.testkit.metadata_tables import FixedClock
 
 LATER = FixedClock(now=4_000_000_000_000)
 KEEP_TWO = Retention(min_count=2, max_count=2, time_ms=0, limit=100)
-
-
-def fork_server() -> ForkServerContext:
-    """Return a context whose processes start in milliseconds, with this module imported."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([__name__])
-    return context
 
 
 def maintain(store: FileStore) -> None:

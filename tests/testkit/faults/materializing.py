@@ -1,9 +1,7 @@
 """Materializations in processes of their own, which may be killed; a server forks them."""
 
-import multiprocessing
 import os
 import warnings
-from multiprocessing.context import ForkServerContext
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
@@ -25,13 +23,6 @@ from tests.testkit.faults.writers import BARRIER_SECONDS, SURVIVED
 
 TABLE = "d.numbers"
 SCHEMA = Schema.of({"n": "BIGINT"})
-
-
-def fork_server() -> ForkServerContext:
-    """Return a context whose processes start with this module imported."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([__name__])
-    return context
 
 
 def materialize(warehouse: str, mode: str, numbers: list[int], wait: Barrier | None = None) -> bool:

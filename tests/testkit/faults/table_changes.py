@@ -1,10 +1,8 @@
 """Everything that changes a table: what the tests of deaths and of lost answers do to it."""
 
-import multiprocessing
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from multiprocessing.context import ForkServerContext
 from pathlib import Path
 from typing import Any
 
@@ -270,10 +268,3 @@ def perform_until_killed(table_path: str, name: str, steps: int) -> None:
     deed.perform(table)
     if countdown.is_over:
         sys.exit(SURVIVED)
-
-
-def fork_server() -> ForkServerContext:
-    """Return a context whose processes start in milliseconds, with this module imported."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([__name__])
-    return context

@@ -34,10 +34,17 @@ BARRIER_SECONDS = 60.0
 SURVIVED = 3
 
 
+_SERVED = ("writers", "compactors", "maintainers", "materializing", "table_changes")
+
+
 def fork_server() -> ForkServerContext:
-    """Return a context whose processes start in milliseconds, with this module imported."""
+    """Return a context whose processes start in milliseconds, with what they do imported.
+
+    A process of tests has one such server: the first list it is given is the one it keeps.
+    """
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([__name__])
+    package = __name__.rpartition(".")[0]
+    context.set_forkserver_preload([f"{package}.{name}" for name in _SERVED])
     return context
 
 

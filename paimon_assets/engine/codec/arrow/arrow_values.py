@@ -73,16 +73,6 @@ def _plain_scalar(value: Any, data_type: DataType, arrow_type: Any) -> "pa.Scala
         raise
 
 
-def from_scalar(scalar: "pa.Scalar[Any]", data_type: DataType) -> Internal:
-    """Return an Arrow scalar as an internal value.
-
-    The scalar may have another Arrow type of the same family (other units, large strings,
-    dictionaries).
-    """
-    single: Any = scalar
-    return internals(pa.repeat(single, 1), data_type)[0]
-
-
 def internals(column: Any, data_type: DataType) -> list[Internal]:
     """Return the values of an Array or ChunkedArray as internal values.
 

@@ -22,7 +22,7 @@ from paimon_assets.engine.codec.avro.manifest_records import (
     record_schema,
     unsupported_version,
 )
-from paimon_assets.engine.spec.metadata.data_file import DataFileMeta, FileSource
+from paimon_assets.engine.spec.metadata.data_file import DataFileMeta, FileOrigin
 from paimon_assets.engine.spec.metadata.manifest import FileKind, ManifestEntry, ManifestFileMeta
 from paimon_assets.engine.spec.metadata.simple_stats import EMPTY_ROW, EMPTY_STATS, SimpleStats
 
@@ -136,9 +136,9 @@ def write_manifest_list(metas: Iterable[ManifestFileMeta]) -> bytes:
 
 
 _FILE_KINDS = {kind.value: kind for kind in FileKind}
-_FILE_SOURCES: dict[int | None, FileSource | None] = {
+_FILE_SOURCES: dict[int | None, FileOrigin | None] = {
     None: None,
-    **{source.value: source for source in FileSource},
+    **{source.value: source for source in FileOrigin},
 }
 
 

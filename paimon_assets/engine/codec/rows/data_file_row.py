@@ -8,7 +8,7 @@ from typing import Any
 
 from paimon_assets.engine.codec.rows.binary_row import row_bytes, row_values
 from paimon_assets.engine.errors import FormatError
-from paimon_assets.engine.spec.metadata.data_file import DataFileMeta, FileSource
+from paimon_assets.engine.spec.metadata.data_file import DataFileMeta, FileOrigin
 from paimon_assets.engine.spec.metadata.simple_stats import SimpleStats
 from paimon_assets.engine.spec.types.data_types import (
     MAX_LENGTH,
@@ -130,7 +130,7 @@ def _file(values: tuple[Any, ...]) -> DataFileMeta:
         creation_time=None if created is None else created // _NANOS_PER_MILLI,
         delete_row_count=delete_rows,
         embedded_index=index,
-        file_source=None if source is None else FileSource(source),
+        file_source=None if source is None else FileOrigin(source),
         value_stats_cols=stats_cols,
         external_path=external_path,
         first_row_id=first_row_id,

@@ -7,7 +7,6 @@ import struct
 
 from paimon_assets.engine.errors import FormatError, InvalidInputError
 
-_BYTE = struct.Struct(">b")
 _INT = struct.Struct(">i")
 _LONG = struct.Struct(">q")
 _SHORT = struct.Struct(">H")
@@ -47,10 +46,6 @@ class DataOutput:
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
-
-    def write_byte(self, value: int) -> None:
-        """Write one signed byte."""
-        self._parts.append(_BYTE.pack(value))
 
     def write_boolean(self, value: bool) -> None:  # noqa: FBT001 - the value itself
         """Write 1 or 0 in one byte."""
@@ -95,10 +90,6 @@ class DataInput:
     def __init__(self, data: bytes) -> None:
         self._data = data
         self._at = 0
-
-    def read_byte(self) -> int:
-        """Read one signed byte."""
-        return _BYTE.unpack(self._take(1))[0]  # type: ignore[no-any-return]
 
     def read_boolean(self) -> bool:
         """Read one byte, 0 or 1."""

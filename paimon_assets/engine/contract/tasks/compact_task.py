@@ -40,10 +40,6 @@ class CompactTask:
     index_directory: str = ""
     """Where index files lie."""
 
-    def index_path(self, file: IndexFileMeta) -> str:
-        """Return the full path of an index file."""
-        return file.external_path or f"{self.index_directory}/{file.file_name}"
-
     @property
     def input_bytes(self) -> int:
         """Bytes of the files to compact, and of those looked up in."""

@@ -1,11 +1,11 @@
-"""Bound predicates as bytes, with the exact types of their literals."""
+"""Bound predicates as JSON, with the exact types of their literals."""
 
 import base64
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any, assert_never
 
-from paimon_assets.engine.contract.wire.wire_frame import base64_text, damaged, header, open_header
+from paimon_assets.engine.contract.wire.wire_frame import base64_text
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.predicate.predicate import (
     And,
@@ -17,28 +17,6 @@ from paimon_assets.engine.spec.predicate.predicate import (
     Predicate,
     StartsWith,
 )
-
-
-def dump_predicate(predicate: Predicate) -> bytes:
-    """Encode a bound predicate with the exact types of its literals.
-
-    Raises:
-        InvalidInputError: A literal is not an internal value: the predicate was not bound.
-    """
-    return header("predicate", {"predicate": predicate_json(predicate)}).to_bytes()
-
-
-def load_predicate(data: bytes) -> Predicate:
-    """Inverse of `dump_predicate`.
-
-    Raises:
-        FormatError: Damaged bytes, or written by another version.
-    """
-    members, _ = open_header(data, "predicate")
-    try:
-        return predicate_of(members["predicate"])
-    except (KeyError, TypeError, ValueError, RecursionError) as error:
-        raise damaged("predicate", error) from error
 
 
 def predicate_json(predicate: Predicate) -> dict[str, Any]:

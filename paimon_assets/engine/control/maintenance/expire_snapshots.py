@@ -21,9 +21,9 @@ from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.maintenance.expiry_plan import ExpiryStep, plan_expiry
 from paimon_assets.engine.control.maintenance.retention import Retention, changelogs_live_longer
 from paimon_assets.engine.control.scan.segment_loads import keep_ids
-from paimon_assets.engine.spec.metadata.snapshot import LEDGER_PROPERTY_PREFIX, Snapshot
+from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.options.scan_options import CONSUMER_EXPIRATION_TIME
-from paimon_assets.engine.spec.paths import EARLIEST, LATEST
+from paimon_assets.engine.spec.paths import EARLIEST, LATEST, LEDGER_PROPERTY_PREFIX
 
 logger = logging.getLogger(__name__)
 

@@ -31,8 +31,8 @@ from paimon_assets.engine.control.maintenance.references import (
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError
 from paimon_assets.engine.fileio.base import FileStatus
 from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
-from paimon_assets.engine.spec.metadata.snapshot import LEDGER_PROPERTY_PREFIX, Snapshot
-from paimon_assets.engine.spec.paths import BRANCH_PREFIX
+from paimon_assets.engine.spec.metadata.snapshot import Snapshot
+from paimon_assets.engine.spec.paths import BRANCH_PREFIX, LEDGER_PROPERTY_PREFIX
 
 DAY_MS = 24 * 3_600_000
 """How old a file must be by default."""

@@ -17,7 +17,7 @@ from paimon_assets.engine.control.segments.segment_registry import (
 )
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.fileio.base import FileStatus
-from paimon_assets.engine.spec.metadata.data_file import DataFileMeta, FileSource
+from paimon_assets.engine.spec.metadata.data_file import DataFileMeta, FileOrigin
 from paimon_assets.engine.spec.metadata.manifest import FileKind, ManifestEntry
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.predicate.predicate import Predicate, only_on
@@ -71,7 +71,7 @@ def entries_of_segment(segment: Segment) -> Iterator[ManifestEntry]:
                 row_count=file.rows,
                 schema_id=segment.schema_id,
                 delete_row_count=0,
-                file_source=FileSource.APPEND,
+                file_source=FileOrigin.APPEND,
                 value_stats_cols=(),
                 external_path=segment.path_of(file),
             ),

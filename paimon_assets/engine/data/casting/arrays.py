@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -18,8 +15,6 @@ from paimon_assets.engine.data.casting.cast import Array
 Numbers = npt.NDArray[Any]
 Mask = npt.NDArray[np.bool_]
 
-_SLICE_ROWS = 16_384
-"""Fewer are not worth a thread."""
 _DTYPES = {
     pa.int8(): np.int8,
     pa.int16(): np.int16,
@@ -102,22 +97,6 @@ def mask_column(mask: Mask) -> Array:
 def rows_column(rows: Numbers) -> Array:
     """Return row numbers as an Arrow column."""
     return from_numpy(rows.astype(np.int64, copy=False))
-
-
-def in_slices(work: Callable[[Array], Array], array: Array) -> Array:
-    """Return what slow work makes of a column, done slice by slice in as many threads as Arrow has.
-
-    Args:
-        work: Rows of a slice → as many; holds no lock of Python for long.
-        array: Short columns are not sliced.
-    """
-    count = min(pa.cpu_count(), len(array) // _SLICE_ROWS)
-    if count < 2:
-        return work(array)
-    bounds = [len(array) * number // count for number in range(count + 1)]
-    slices = [array.slice(start, end - start) for start, end in pairwise(bounds)]
-    with ThreadPoolExecutor(count, thread_name_prefix="cast") as pool:
-        return pa.concat_arrays(list(pool.map(work, slices)))
 
 
 def replaced(texts: Array, rows: Mask, by: Array) -> Array:

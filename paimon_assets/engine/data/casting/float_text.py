@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy
-from paimon_assets.engine.data.casting.arrays import Numbers, bytes_of, in_slices, lengths_of
+from paimon_assets.engine.data.casting.arrays import Numbers, bytes_of, lengths_of
 from paimon_assets.engine.data.casting.cast import Array
 
 _BLOCK_ROWS = 1 << 15
@@ -37,7 +37,7 @@ def float_texts(values: Numbers) -> Array:
     for start in range(0, len(values), _BLOCK_ROWS):
         block = slice(start, start + _BLOCK_ROWS)
         digits[block], numbers[block] = _with_room_for_points(values[block])
-    texts = in_slices(_integer_texts, from_numpy(numbers))
+    texts = from_numpy(numbers).cast(pa.string())
     points = np.cumsum(lengths_of(texts)) - 1 - digits
     data = bytes_of(texts).copy()
     data[points] = ord(".")
@@ -46,10 +46,6 @@ def float_texts(values: Numbers) -> Array:
     return pa.Array.from_buffers(
         pa.string(), len(texts), [None, texts.buffers()[1], pa.py_buffer(content)]
     )
-
-
-def _integer_texts(numbers: Array) -> Array:
-    return numbers.cast(pa.string())
 
 
 def _with_room_for_points(values: Numbers) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:

@@ -27,7 +27,6 @@ from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy
 from paimon_assets.engine.data.casting.arrays import (
     Mask,
     Numbers,
-    in_slices,
     lengths_of,
     mask_column,
     replaced,
@@ -77,15 +76,9 @@ def real_to_text(array: Array, cast: Cast) -> Array:
     """Write numbers as Java does, or as Arrow does for C++.
 
     Cost:
-        Most of it Arrow's search for the shortest digits; slices of a long column in threads.
+        Most of it Arrow's search for the shortest digits.
     """
-    if cast.is_java and pa.types.is_float32(array.type):
-        return java_text(array)  # whose slow part is in threads itself
-    return in_slices(java_text if cast.is_java else _arrow_text, array)
-
-
-def _arrow_text(array: Array) -> Array:
-    return array.cast(pa.string())
+    return java_text(array) if cast.is_java else array.cast(pa.string())
 
 
 def java_text(array: Array) -> Array:
@@ -111,7 +104,7 @@ def _plain_texts(values: Numbers) -> Array:
     """Write the shortest texts, and .0 behind whole numbers."""
     if values.dtype == np.float32:
         return float_texts(values)
-    text = _arrow_text(from_numpy(values))
+    text = from_numpy(values).cast(pa.string())
     is_whole = np.trunc(values) == values
     if not is_whole.any():
         return text

@@ -7,7 +7,6 @@ Source: `org.apache.paimon.append.AppendCompactTask`, `BaseAppendFileStoreWrite.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, suppress
 
 import pyarrow as pa
@@ -20,21 +19,19 @@ from paimon_assets.engine.contract.commit_message import (
 )
 from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.contract.tasks.compact_task import CompactTask
-from paimon_assets.engine.data.compact.output import delete_unfinished
 from paimon_assets.engine.data.compact.section_read import RecordRead
 from paimon_assets.engine.data.compact.vectors import BucketVectors
 from paimon_assets.engine.data.merge.run_cursor import read_ahead
+from paimon_assets.engine.data.threads import Threads, Work
 from paimon_assets.engine.data.write.files.rolling_file import Chunk, FileFactory, RollingFile
+from paimon_assets.engine.data.write.unfinished import delete_unfinished
 from paimon_assets.engine.errors import PaimonError
 from paimon_assets.engine.fileio.base import FileIO
-from paimon_assets.engine.spec.metadata.data_file import DataFileMeta, FileSource
-from paimon_assets.engine.spec.options.compaction_options import (
-    DELETION_VECTORS_BITMAP64,
-)
+from paimon_assets.engine.spec.metadata.data_file import DataFileMeta, FileOrigin
 
 
 def compact_append(
-    context: ReadContext, task: CompactTask, file_io: FileIO, pool: ThreadPoolExecutor
+    context: ReadContext, task: CompactTask, file_io: FileIO, threads: Threads
 ) -> WriteResult:
     """Write the rows of a task's files, in their order, to new files.
 
@@ -42,22 +39,18 @@ def compact_append(
         context: The table, and the schemas of all files.
         task: What to compact.
         file_io: Where the table lies.
-        pool: Decodes and encodes.
+        threads: Decode and encode.
 
     Returns:
         One message; its files are not visible until it is committed.
     """
     schema, split = context.schema, task.split
     factory = FileFactory(
-        schema=schema, file_io=file_io, columns=schema.fields, file_source=FileSource.COMPACT
+        schema=schema, file_io=file_io, columns=schema.fields, file_source=FileOrigin.COMPACT
     )
-    vectors = BucketVectors(
-        task=task,
-        file_io=file_io,
-        bitmap64=schema.typed_options.get(DELETION_VECTORS_BITMAP64),
-    )
+    vectors = BucketVectors.of(task, schema, file_io)
     try:
-        after = _written(context, task, factory, pool)
+        after = _written(context, task, factory, threads)
         vectors.drop(file.file_name for file in split.data_files)
         new_indexes, old_indexes = vectors.finish()
     except BaseException:
@@ -81,7 +74,7 @@ def compact_append(
 
 
 def _written(
-    context: ReadContext, task: CompactTask, factory: FileFactory, pool: ThreadPoolExecutor
+    context: ReadContext, task: CompactTask, factory: FileFactory, threads: Threads
 ) -> tuple[DataFileMeta, ...]:
     split = task.split
     read = RecordRead(
@@ -90,24 +83,25 @@ def _written(
         file_io=factory.file_io,
         names=context.schema.field_names,
         runs=1,
+        threads=threads,
     )
     files = RollingFile(factory=factory, bucket_path=split.bucket_path)
     first_number = split.data_files[0].min_sequence_number
-    encoding: Future[None] | None = None
+    encoding: Work[None] | None = None
     try:
-        with closing(read_ahead(read.rows(split.data_files), pool)) as batches:
+        with closing(read_ahead(read.rows(split.data_files), threads)) as batches:
             for rows in _row_groups(batches, factory):
                 if encoding is not None:
                     encoding.result()
                 chunk = _chunk(rows, first_number, factory)
                 first_number += rows.num_rows
-                encoding = pool.submit(files.write, chunk)
+                encoding = threads.submit(files.write, chunk)
         if encoding is not None:
             encoding.result()
         return files.finish()
     except BaseException:
         if encoding is not None:
-            encoding.exception()
+            encoding.stop()
         with suppress(PaimonError, OSError, pa.ArrowException):  # the first error matters
             files.abort()
         raise

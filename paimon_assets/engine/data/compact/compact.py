@@ -1,23 +1,22 @@
 """The task `compact`: a CompactTask in, a WriteResult out, both as bytes."""
 
-import os
-from concurrent.futures import ThreadPoolExecutor
-
 from paimon_assets.engine.contract.tasks.compact_task import load_compact_task
 from paimon_assets.engine.contract.wire.wire import load_read_context
 from paimon_assets.engine.contract.wire.wire_messages import dump_write_result
 from paimon_assets.engine.data.compact.append import compact_append
 from paimon_assets.engine.data.compact.keyed import compact_keyed
+from paimon_assets.engine.data.threads import Threads
 from paimon_assets.engine.fileio.base import FileIO
 
 
-def compact(shared: bytes, payload: bytes, file_io: FileIO) -> bytes:
+def compact(shared: bytes, payload: bytes, file_io: FileIO, threads: Threads) -> bytes:
     """Compact files of one bucket.
 
     Args:
         shared: A `ReadContext` (`contract.wire.wire`).
         payload: A `CompactTask` (`contract.tasks.compact_task`).
         file_io: Where the table lies.
+        threads: Decode, gather and encode.
 
     Returns:
         A `WriteResult` (`contract.wire_messages`) of one message, or of none if nothing changed.
@@ -27,7 +26,4 @@ def compact(shared: bytes, payload: bytes, file_io: FileIO) -> bytes:
     """
     context, task = load_read_context(shared), load_compact_task(payload)
     run = compact_keyed if context.schema.has_primary_key else compact_append
-    # Encoding waits for nothing in the pool, but decoding and gathering need threads beside it.
-    threads = (os.cpu_count() or 1) + 1
-    with ThreadPoolExecutor(threads, thread_name_prefix="paimon-compact") as pool:
-        return dump_write_result(run(context, task, file_io, pool))
+    return dump_write_result(run(context, task, file_io, threads))

@@ -11,7 +11,6 @@ Source: `org.apache.paimon.mergetree.compact.MergeTreeCompactTask`, `MergeTreeCo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -28,7 +27,6 @@ from paimon_assets.engine.data.compact.changelog import ChangelogRule
 from paimon_assets.engine.data.compact.lookup import Lookup, Place
 from paimon_assets.engine.data.compact.output import (
     RecordOutput,
-    delete_unfinished,
     record_factory,
 )
 from paimon_assets.engine.data.compact.range_merge import MergedRange, Pending, RangeMerge
@@ -38,7 +36,9 @@ from paimon_assets.engine.data.compact.vectors import BucketVectors
 from paimon_assets.engine.data.merge.function import MergeFunction, merge_function_of
 from paimon_assets.engine.data.merge.sort_merge import key_ranges
 from paimon_assets.engine.data.read.merge_file_split_read import check_key_order
+from paimon_assets.engine.data.threads import Threads
 from paimon_assets.engine.data.write.files.rolling_file import FileFactory
+from paimon_assets.engine.data.write.unfinished import delete_unfinished
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.lsm.compact_steps import Section, UnitShape, compact_steps
 from paimon_assets.engine.lsm.interval_partition import interval_partition
@@ -53,12 +53,11 @@ from paimon_assets.engine.spec.options.compaction_options import (
     CHANGELOG_ROW_DEDUPLICATE_IGNORE,
     COMPACTION_REWRITE_ALL_FILES,
     COMPACTION_SMALL_FILE_RATIO,
-    DELETION_VECTORS_BITMAP64,
 )
 
 
 def compact_keyed(
-    context: ReadContext, task: CompactTask, file_io: FileIO, pool: ThreadPoolExecutor
+    context: ReadContext, task: CompactTask, file_io: FileIO, threads: Threads
 ) -> WriteResult:
     """Compact the files of a task.
 
@@ -66,7 +65,7 @@ def compact_keyed(
         context: The table, and the schemas of all files.
         task: What to compact.
         file_io: Where the table lies.
-        pool: Decodes, gathers and encodes.
+        threads: Decode, gather and encode.
 
     Returns:
         One message; its files are not visible until it is committed.
@@ -77,7 +76,7 @@ def compact_keyed(
     """
     for file in task.split.data_files:
         check_key_order(file, context)
-    work = _KeyedCompaction(context=context, task=task, file_io=file_io, pool=pool)
+    work = _KeyedCompaction(context=context, task=task, file_io=file_io, threads=threads)
     try:
         return work.run()
     except BaseException:
@@ -90,7 +89,7 @@ class _KeyedCompaction:
     context: ReadContext
     task: CompactTask
     file_io: FileIO
-    pool: ThreadPoolExecutor
+    threads: Threads
     _before: list[DataFileMeta] = field(default_factory=list)
     _after: list[DataFileMeta] = field(default_factory=list)
     _outputs: list[RecordOutput] = field(default_factory=list)
@@ -110,8 +109,7 @@ class _KeyedCompaction:
 
     @cached_property
     def vectors(self) -> BucketVectors:
-        bitmap64 = self.context.schema.typed_options.get(DELETION_VECTORS_BITMAP64)
-        return BucketVectors(task=self.task, file_io=self.file_io, bitmap64=bitmap64)
+        return BucketVectors.of(self.task, self.context.schema, self.file_io)
 
     @cached_property
     def changelog(self) -> RecordOutput | None:
@@ -223,10 +221,10 @@ class _KeyedCompaction:
         """Merge a section; without an output only changes and places are of interest."""
         merge = self._range_merge(plan)
         waiting: Pending | None = None
-        streams = plan.streams(self.file_io)
-        with closing(key_ranges(streams, plan.merge.keys, self.pool)) as ranges:
+        streams = plan.streams(self.file_io, self.threads)
+        with closing(key_ranges(streams, plan.merge.keys, self.threads)) as ranges:
             for slices in ranges:
-                started = merge.start(slices, self.pool)
+                started = merge.start(slices, self.threads)
                 if waiting is not None:
                     self._take(waiting(), plan, output)
                 waiting = started
@@ -268,7 +266,7 @@ class _KeyedCompaction:
 
     def _output(self, factory: FileFactory) -> RecordOutput:
         output = RecordOutput(
-            factory=factory, bucket_path=self.task.split.bucket_path, pool=self.pool
+            factory=factory, bucket_path=self.task.split.bucket_path, threads=self.threads
         )
         self._outputs.append(output)
         return output

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,14 +13,13 @@ from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy
 from paimon_assets.engine.data.compact.changelog import RecordRows
 from paimon_assets.engine.data.key_value import key_value_fields
 from paimon_assets.engine.data.merge.records import adds
+from paimon_assets.engine.data.threads import Threads, Work
 from paimon_assets.engine.data.write.file_kinds import changelog_schema
 from paimon_assets.engine.data.write.files.rolling_file import Chunk, FileFactory, RollingFile
 from paimon_assets.engine.errors import PaimonError
 from paimon_assets.engine.fileio.base import FileIO
-from paimon_assets.engine.spec.metadata.data_file import DataFileMeta, FileSource
+from paimon_assets.engine.spec.metadata.data_file import DataFileMeta, FileOrigin
 from paimon_assets.engine.spec.schema.schema import TableSchema
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -31,14 +28,14 @@ class RecordOutput:
 
     factory: FileFactory
     bucket_path: str
-    pool: ThreadPoolExecutor
-    """Encodes; one thread is enough."""
+    threads: Threads
+    """One of them encodes."""
     row_count: int = 0
     _files: RollingFile = field(init=False)
     _waiting: list[RecordRows] = field(default_factory=list)
     _waiting_rows: int = 0
     _waiting_bytes: int = 0
-    _encoding: Future[None] | None = None
+    _encoding: Work[None] | None = None
 
     def __post_init__(self) -> None:
         """Name the files."""
@@ -79,13 +76,13 @@ class RecordOutput:
             waiting.result()
 
     def _encode(self) -> None:
-        """Hand what waits to the pool, once it is done with what came before."""
+        """Hand what waits to a thread, once it is done with what came before."""
         parts, total_rows, total_bytes = self._waiting, self._waiting_rows, self._waiting_bytes
         self._waiting, self._waiting_rows, self._waiting_bytes = [], 0, 0
         self._await()
         if parts:
             step = self.factory.rows_at_once(total_rows, total_bytes)
-            self._encoding = self.pool.submit(self._write, parts, step)
+            self._encoding = self.threads.submit(self._write, parts, step)
 
     def _write(self, parts: list[RecordRows], step: int) -> None:
         schema = self.factory.schema
@@ -131,16 +128,5 @@ def record_factory(
         file_io=file_io,
         columns=key_value_fields(schema),
         level=level,
-        file_source=FileSource.APPEND if is_changelog else FileSource.COMPACT,
+        file_source=FileOrigin.APPEND if is_changelog else FileOrigin.COMPACT,
     )
-
-
-def delete_unfinished(file_io: FileIO, paths: list[str], table: str) -> None:
-    """Delete the files of a compaction that failed; nobody knows them yet."""
-    for path in paths:
-        try:
-            file_io.delete_file(path)
-        except PaimonError as error:  # an orphan stays; it harms nobody
-            logger.warning(
-                "could not delete %s after a failed compaction of %s: %s", path, table, error
-            )

@@ -4,7 +4,7 @@ The new files lie on level 0 of their buckets, as if the rows were written now.
 Source: `org.apache.paimon.flink.postpone.RewritePostponeBucketCommittableOperator`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -17,11 +17,11 @@ from paimon_assets.engine.contract.commit_message import (
     CompactIncrement,
     DataIncrement,
 )
-from paimon_assets.engine.contract.split import DataSplit
-from paimon_assets.engine.contract.tasks.postpone_task import PostponeContext, load_postpone_context
+from paimon_assets.engine.contract.tasks.postpone_task import load_postpone_context
 from paimon_assets.engine.contract.wire.wire import load_split
 from paimon_assets.engine.contract.wire.wire_messages import dump_write_result
 from paimon_assets.engine.data.read.split_read import read_split
+from paimon_assets.engine.data.threads import Threads
 from paimon_assets.engine.data.write.row_kinds import with_kinds
 from paimon_assets.engine.data.write.table_write import write_rows
 from paimon_assets.engine.fileio.base import FileIO
@@ -29,13 +29,14 @@ from paimon_assets.engine.spec.schema.special_fields import ROW_KIND
 from paimon_assets.engine.spec.types.row_kind import BY_SHORT_TEXT
 
 
-def place_waiting(shared: bytes, payload: bytes, file_io: FileIO) -> bytes:
+def place_waiting(shared: bytes, payload: bytes, file_io: FileIO, threads: Threads) -> bytes:
     """Write the waiting rows of one partition to their buckets.
 
     Args:
         shared: A `PostponeContext` (`contract.tasks.postpone_task`).
         payload: A `DataSplit` of the waiting files, in order.
         file_io: Where the table lies.
+        threads: Read and write.
 
     Returns:
         A `WriteResult`: the new files of each bucket, and the waiting ones as gone.
@@ -44,9 +45,8 @@ def place_waiting(shared: bytes, payload: bytes, file_io: FileIO) -> bytes:
         Reads and writes the rows once; memory as for a write (`write-buffer-size`).
     """
     context, split = load_postpone_context(shared), load_split(payload)
-    result = write_rows(
-        context.write, _rows(context, split, file_io), file_io, with_kinds_column=True
-    )
+    rows = _rows(read_split(context.read, split, file_io, threads))
+    result = write_rows(context.write, rows, file_io, with_kinds_column=True, threads=threads)
     gone = CommitMessage(
         partition=split.partition,
         bucket=split.bucket,
@@ -57,8 +57,8 @@ def place_waiting(shared: bytes, payload: bytes, file_io: FileIO) -> bytes:
     return dump_write_result(replace(result, messages=messages))
 
 
-def _rows(context: PostponeContext, split: DataSplit, file_io: FileIO) -> Iterator[pa.RecordBatch]:
-    for batch in read_split(context.read, split, file_io):
+def _rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
         encoded: Any = batch.column(ROW_KIND.name).dictionary_encode()
         kinds = np.array(
             [BY_SHORT_TEXT[text] for text in encoded.dictionary.to_pylist()], dtype=np.int8

@@ -2,13 +2,12 @@
 
     rows of each run ─▶ (lookup) ─▶ merge function ─▶ RecordRows, and changelog rows
 
-Columns are gathered in the pool while the next range is cut and decoded.
+Columns are gathered in threads while the next range is cut and decoded.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,6 +34,7 @@ from paimon_assets.engine.data.merge.sort_merge import (
     joined,
     numbers,
 )
+from paimon_assets.engine.data.threads import Threads, Work
 from paimon_assets.engine.spec.schema.special_fields import SEQUENCE_NUMBER, VALUE_KIND
 from paimon_assets.engine.spec.types.row_kind import RowKind
 
@@ -72,7 +72,7 @@ class RangeMerge:
     top_level: int = 0
     """Without a lookup, what a key was before lies on this level."""
 
-    def start(self, slices: Slices, pool: ThreadPoolExecutor) -> Pending | None:
+    def start(self, slices: Slices, threads: Threads) -> Pending | None:
         """Begin to merge a range; None if none of its keys is the section's."""
         section = [rows for number, rows in slices if number >= self.above_runs]
         if not section:
@@ -80,13 +80,13 @@ class RangeMerge:
         if self.lookup is not None:
             above = [rows for number, rows in slices if number < self.above_runs]
             found = self.lookup.find(section, above)
-            return self._merged(found.slices, found.by_key, found, pool)
+            return self._merged(found.slices, found.by_key, found, threads)
         if len(section) == 1 and self.changelog is None:
             rows = _as_read(section, self.plan)
             return lambda: MergedRange(rows=self._written(rows))
         by_key = counting_order(section, self.plan)
         found_before = None if self.changelog is None else self._from_top(section, by_key)
-        return self._merged(section, by_key, found_before, pool)
+        return self._merged(section, by_key, found_before, threads)
 
     def _from_top(self, section: Sequence[pa.RecordBatch], by_key: KeyOrder) -> FoundRange:
         """Return what keys were: their records of the top level."""
@@ -114,7 +114,7 @@ class RangeMerge:
         slices: Sequence[pa.RecordBatch],
         by_key: KeyOrder,
         found: FoundRange | None,
-        pool: ThreadPoolExecutor,
+        threads: Threads,
     ) -> Pending:
         names = self.plan.columns
         place = None if found is None else found.found
@@ -131,7 +131,7 @@ class RangeMerge:
         )
         merged = self.function.merge(records, keep_retracts=keeps)
         sequence = numbers(slices, SEQUENCE_NUMBER.name)
-        waiting = [pool.submit(_column, merged, slices, name) for name in names]
+        waiting = [threads.submit(_column, merged, slices, name) for name in names]
         row_kinds = _kinds_of(merged, kinds)
 
         def finish() -> MergedRange:
@@ -156,7 +156,7 @@ class RangeMerge:
         return rows.keep(adds(rows.kinds)) if self.drops_deletes else rows
 
 
-def _results(waiting: Sequence[Future[Any]]) -> list[Any]:
+def _results(waiting: Sequence[Work[Any]]) -> list[Any]:
     return [column.result() for column in waiting]
 
 

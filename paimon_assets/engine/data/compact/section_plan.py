@@ -16,6 +16,7 @@ from paimon_assets.engine.data.compact.section_read import (
 )
 from paimon_assets.engine.data.merge.sort_merge import MergePlan
 from paimon_assets.engine.data.read.merge_file_split_read import file_ranks, runs_by_age
+from paimon_assets.engine.data.threads import Threads
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.lsm.compact_steps import Section
 from paimon_assets.engine.spec.merge.engine_traits import EngineTraits
@@ -54,7 +55,7 @@ class SectionPlan:
         """The files above, as `FILE_NUMBER` counts them."""
         return tuple(file for run in self.above_runs for file in run)
 
-    def streams(self, file_io: FileIO) -> list[Iterator[pa.RecordBatch]]:
+    def streams(self, file_io: FileIO, threads: Threads) -> list[Iterator[pa.RecordBatch]]:
         """Return the records of every run, those above first."""
         every = [file for run in (*self.above_runs, *self.runs) for file in run]
         ranks = None if self.merge.runs_by_age else file_ranks(every, self.context.schema)
@@ -68,6 +69,7 @@ class SectionPlan:
             runs=count,
             ranks=ranks,
             has_levels=self._has_levels,
+            threads=threads,
         )
         streams = [read.rows(run) for run in self.runs]
         if not self.above_runs or self.task.above is None:
@@ -82,6 +84,7 @@ class SectionPlan:
             has_levels=True,
             numbers={file.file_name: number for number, file in enumerate(self.above)},
             predicate=within_keys(files, self.context),
+            threads=threads,
         )
         return [*(looked_in.rows(run) for run in self.above_runs), *streams]
 

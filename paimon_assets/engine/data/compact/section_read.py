@@ -19,6 +19,7 @@ from paimon_assets.engine.data.deletion import POSITION
 from paimon_assets.engine.data.merge.sort_merge import FILE_LEVEL, FILE_RANK
 from paimon_assets.engine.data.read.data_files import FileRead
 from paimon_assets.engine.data.read.row_stage import RowStage
+from paimon_assets.engine.data.threads import CALLER_ONLY, Threads
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 from paimon_assets.engine.spec.options.all_options import READ_BATCH_SIZE
@@ -53,6 +54,7 @@ class RecordRead:
     """File name → number; adds `FILE_NUMBER` and `POSITION`."""
     predicate: Predicate | None = None
     """Rules out stretches of a file."""
+    threads: Threads = CALLER_ONLY
 
     @cached_property
     def stage(self) -> RowStage:
@@ -71,6 +73,7 @@ class RecordRead:
             system_fields=(SEQUENCE_NUMBER, VALUE_KIND) if schema.has_primary_key else (),
             predicate=self.predicate,
             batch_rows=min(schema.typed_options.get(READ_BATCH_SIZE), batch_rows),
+            threads=self.threads,
         )
 
     @cached_property

@@ -21,8 +21,11 @@ from paimon_assets.engine.codec.bitmaps.deletion_vector import (
     write_index_file,
 )
 from paimon_assets.engine.contract.tasks.compact_task import CompactTask
+from paimon_assets.engine.contract.tasks.row_change_task import RowChangeTask
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.metadata.index_file import DELETION_VECTORS_INDEX, IndexFileMeta
+from paimon_assets.engine.spec.options.compaction_options import DELETION_VECTORS_BITMAP64
+from paimon_assets.engine.spec.schema.schema import TableSchema
 
 _MAX_32 = 2**32 - 1
 
@@ -31,13 +34,26 @@ _MAX_32 = 2**32 - 1
 class BucketVectors:
     """The vectors of the index files that a task may replace."""
 
-    task: CompactTask
+    index_files: tuple[IndexFileMeta, ...]
+    index_directory: str
     file_io: FileIO
     bitmap64: bool
     paths: list[str] = field(default_factory=list)
     """Files that were created; whoever gives up deletes them."""
     _marked: dict[str, list[npt.NDArray[np.int64]]] = field(default_factory=dict)
     _dropped: set[str] = field(default_factory=set)
+
+    @staticmethod
+    def of(
+        task: CompactTask | RowChangeTask, schema: TableSchema, file_io: FileIO
+    ) -> BucketVectors:
+        """Return those of the one bucket a task is about."""
+        return BucketVectors(
+            index_files=task.index_files,
+            index_directory=task.index_directory,
+            file_io=file_io,
+            bitmap64=schema.typed_options.get(DELETION_VECTORS_BITMAP64),
+        )
 
     def mark(self, name: str, positions: npt.NDArray[np.int64]) -> None:
         """Note that rows of a data file are deleted."""
@@ -56,19 +72,19 @@ class BucketVectors:
         """
         listed = {
             vector.data_file_name
-            for file in self.task.index_files
+            for file in self.index_files
             for vector in file.deletion_vectors or ()
         }
         if not self._marked and not listed & self._dropped:
             return (), ()
         vectors = self._left()
         if not vectors:
-            return (), self.task.index_files
-        return (self._written(vectors),), self.task.index_files
+            return (), self.index_files
+        return (self._written(vectors),), self.index_files
 
     def _left(self) -> Mapping[str, DeletionVector]:
         rows: dict[str, list[npt.NDArray[np.int64]]] = {}
-        for file in self.task.index_files:
+        for file in self.index_files:
             for name, vector in self._read(file).items():
                 if name not in self._dropped:
                     rows[name] = [vector.rows.astype(np.int64)]
@@ -77,7 +93,7 @@ class BucketVectors:
         return {name: _vector_of(parts) for name, parts in rows.items()}
 
     def _read(self, file: IndexFileMeta) -> Mapping[str, DeletionVector]:
-        path = self.task.index_path(file)
+        path = file.external_path or f"{self.index_directory}/{file.file_name}"
         with self.file_io.open_input(path) as source:
             data = bytes(source.read())
         return {
@@ -92,7 +108,7 @@ class BucketVectors:
     def _written(self, vectors: Mapping[str, DeletionVector]) -> IndexFileMeta:
         data, metas = write_index_file(vectors, bitmap64=self.bitmap64)
         name = f"index-{uuid.uuid4()}-0"
-        path = f"{self.task.index_directory}/{name}"
+        path = f"{self.index_directory}/{name}"
         self.paths.append(path)
         self.file_io.write_bytes(path, data)
         return IndexFileMeta(

@@ -18,9 +18,9 @@ from paimon_assets.engine.data.merge.key_groups import KeyGroups
 from paimon_assets.engine.data.merge.records import (
     Array,
     FoldedRows,
+    Grouped,
     Outcome,
     Records,
-    Segments,
     run_ends,
 )
 from paimon_assets.engine.spec.merge.merge_rules import MergeRules
@@ -67,22 +67,22 @@ class Aggregation:
             groups = groups.removed(groups.kinds[run_ends(groups.groups)] == RowKind.DELETE)
         if not keep_retracts:
             groups = groups.without_removed()
-        segments = _from_last_delete(groups) if self.remove_on_delete else groups.segments()
+        grouped = _from_last_delete(groups) if self.remove_on_delete else groups.grouped()
 
         def fold(name: str, values: Array) -> Outcome:
-            return self.aggregates[name](values, segments)
+            return self.aggregates[name](values, grouped)
 
         return groups.folded(fold)
 
 
-def _from_last_delete(groups: KeyGroups) -> Segments:
+def _from_last_delete(groups: KeyGroups) -> Grouped:
     """Start each group anew at its last -D, whose values take the place of what there was."""
     if groups.kinds is None:
-        return groups.segments()
+        return groups.grouped()
     last = groups.last(groups.kinds == RowKind.DELETE)
     seeds = np.zeros(len(groups.kinds), dtype=np.bool_)
     seeds[last[last >= 0]] = True
     kept = np.arange(len(seeds)) >= last[groups.groups]
     adding = replace(groups, kinds=np.where(seeds, np.int8(RowKind.INSERT), groups.kinds))
-    segments = replace(adding.segments(), seeds=seeds).keep(kept)
-    return replace(segments, before=groups.segments().keep(~kept).without_retracts())
+    grouped = replace(adding.grouped(), seeds=seeds).keep(kept)
+    return replace(grouped, before=groups.grouped().keep(~kept).without_retracts())

@@ -21,10 +21,10 @@ from paimon_assets.engine.data.merge.records import (
     NOTHING,
     Array,
     FoldedRows,
+    Grouped,
     Kinds,
     Outcome,
     Records,
-    Segments,
     adds,
     run_ends,
     run_starts,
@@ -134,10 +134,10 @@ class KeyGroups:
             groups=numbers[left.groups],
         )
 
-    def segments(self) -> Segments:
+    def grouped(self) -> Grouped:
         """Return all places as they are."""
         retracts = None if self.kinds is None else ~adds(self.kinds)
-        return Segments(count=self.count, groups=self.groups, rows=self.rows, retracts=retracts)
+        return Grouped(count=self.count, groups=self.groups, rows=self.rows, retracts=retracts)
 
     def folded(self, fold: Callable[[str, Array], Outcome]) -> FoldedRows:
         """Return the rows of all keys; `fold` makes a column of the groups."""

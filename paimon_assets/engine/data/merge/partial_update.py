@@ -95,8 +95,8 @@ class PartialUpdate:
             groups = self._without_retracts(groups)
         if not keep_retracts:
             groups = groups.without_removed()
-        segments = groups.segments()
-        return groups.folded(lambda _, values: last_non_null_value(values, segments))
+        grouped = groups.grouped()
+        return groups.folded(lambda _, values: last_non_null_value(values, grouped))
 
     def _without_retracts(self, groups: KeyGroups) -> KeyGroups:
         """Return groups whose records all add, and which of them are gone."""
@@ -141,14 +141,14 @@ class PartialUpdate:
             groups = groups.without_removed()
             ranks, bases = {group: each[kept] for group, each in ranks.items()}, bases[kept]
         orders = {group: GroupOrder.of(groups, ranks[group], bases) for group in wanted}
-        plain = groups.keep(groups.adds() | bases).segments().as_adds()
+        plain = groups.keep(groups.adds() | bases).grouped().as_adds()
 
         def fold(name: str, values: Array) -> Outcome:
             group = self.group_of.get(name)
             if group is None:
                 return last_non_null_value(values, plain)
             if name in self.aggregates:
-                return self.aggregates[name](values, orders[group].segments())
+                return self.aggregates[name](values, orders[group].grouped())
             return orders[group].winners(of_fields=name in group.fields)
 
         return groups.folded(fold)

@@ -62,7 +62,7 @@ def run_ends(groups: npt.NDArray[Any]) -> Order:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Segments:
+class Grouped:
     """The records that make one column of some groups.
 
     Attributes are parallel arrays, one item a record, group by group; within a group records come
@@ -83,12 +83,12 @@ class Segments:
     """Whether a record was put in front of what there was when it arrived; None if none was."""
     seeds: Flags | None = None
     """Whether a record is what there was before any other; None if none is."""
-    before: Segments | None = None
+    before: Grouped | None = None
     """Records that add and came before the seeds, which took the place of what they had made."""
 
-    def keep(self, kept: Flags | Order) -> Segments:
+    def keep(self, kept: Flags | Order) -> Grouped:
         """Return some of the records: a flag for each, or their places."""
-        return Segments(
+        return Grouped(
             count=self.count,
             groups=self.groups[kept],
             rows=self.rows[kept],
@@ -99,7 +99,7 @@ class Segments:
             before=self.before,
         )
 
-    def by_arrival(self) -> Segments:
+    def by_arrival(self) -> Grouped:
         """Return the records of each group in the order of their arrival."""
         if self.arrivals is None:
             return self
@@ -124,15 +124,15 @@ class Segments:
         """Return a number for each record that grows with its arrival within the group."""
         return np.arange(len(self.rows)) if self.arrivals is None else self.arrivals
 
-    def without_retracts(self) -> Segments:
+    def without_retracts(self) -> Grouped:
         """Return the records that add."""
         return self if self.retracts is None else self.keep(~self.retracts).as_adds()
 
-    def as_adds(self) -> Segments:
+    def as_adds(self) -> Grouped:
         """Return all records as if they added."""
         return replace(self, retracts=None)
 
-    def valid(self, values: Array) -> Segments:
+    def valid(self, values: Array) -> Grouped:
         """Return the records whose value, found by row number, is not null."""
         if not values.null_count:
             return self

@@ -3,34 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from paimon_assets.engine.data.key_order import float_words
+from paimon_assets.engine.data.threads import Threads
 
 KeyValues = tuple[Any, ...]
 """One key as Python values that compare as keys do."""
 
 
 def read_ahead(
-    batches: Iterator[pa.RecordBatch], pool: ThreadPoolExecutor
+    batches: Iterator[pa.RecordBatch], threads: Threads
 ) -> Generator[pa.RecordBatch, None, None]:
-    """Yield the non-empty batches, decoding one batch ahead in the pool.
+    """Yield the non-empty batches, decoding one batch ahead in a thread.
 
     Closing it waits for that batch and closes `batches`, and with them their file.
     """
-    ahead: Future[pa.RecordBatch | None] = pool.submit(_next_rows, batches)
+    ahead = threads.submit(_next_rows, batches)
     try:
         while (batch := ahead.result()) is not None:
-            ahead = pool.submit(_next_rows, batches)
+            ahead = threads.submit(_next_rows, batches)
             yield batch
     finally:
         # A generator cannot be closed while a thread runs it.
-        if not ahead.cancel():
-            ahead.exception()
+        ahead.stop()
         if isinstance(batches, Generator):
             batches.close()
 

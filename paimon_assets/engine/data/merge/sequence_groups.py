@@ -20,7 +20,7 @@ import numpy as np
 from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy
 from paimon_assets.engine.data.key_order import Flags, Order, sort_keys
 from paimon_assets.engine.data.merge.key_groups import KeyGroups
-from paimon_assets.engine.data.merge.records import NOTHING, Array, Segments, is_valid
+from paimon_assets.engine.data.merge.records import NOTHING, Array, Grouped, is_valid
 
 
 def sequence_ranks(columns: Sequence[Array], rows: Order) -> Order:
@@ -81,7 +81,7 @@ class GroupOrder:
             nulled |= ~counts[chosen]
         return np.where(nulled, NOTHING, self.groups.rows[chosen])
 
-    def segments(self) -> Segments:
+    def grouped(self) -> Grouped:
         """Return the records of a column with a function, in the order the function sees them."""
         adds = self.groups.adds()
         seeds = np.flatnonzero(self.bases)
@@ -95,7 +95,7 @@ class GroupOrder:
         retracts[len(seeds) :] = ~adds[others]
         of_group = self.groups.groups[places]
         order = np.lexsort((np.where(late, -arrivals, arrivals), of_group))
-        return Segments(
+        return Grouped(
             count=self.groups.count,
             groups=of_group[order],
             rows=self.groups.rows[places][order],

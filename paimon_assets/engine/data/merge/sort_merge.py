@@ -6,14 +6,13 @@
            └ bound
 
 Where one run alone has rows up to the bound they pass through untouched. While the rows of a round
-are gathered in the pool, the next round is cut and the batches after it are decoded.
+are gathered in threads, the next round is cut and the batches after it are decoded.
 Source: replaces `org.apache.paimon.mergetree.compact.SortMergeReader`, row by row there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
@@ -28,6 +27,7 @@ from paimon_assets.engine.data.merge.deduplicate import only
 from paimon_assets.engine.data.merge.function import MergeFunction
 from paimon_assets.engine.data.merge.records import MergedRows, Records, adds, run_starts
 from paimon_assets.engine.data.merge.run_cursor import RunCursor, read_ahead
+from paimon_assets.engine.data.threads import Threads, Work
 from paimon_assets.engine.spec.schema.special_fields import SEQUENCE_NUMBER, VALUE_KIND
 
 FILE_RANK = "_FILE_RANK"
@@ -65,7 +65,7 @@ def merge_runs(
     runs: Sequence[Iterator[pa.RecordBatch]],
     plan: MergePlan,
     function: MergeFunction,
-    pool: ThreadPoolExecutor,
+    threads: Threads,
 ) -> Generator[pa.RecordBatch, None, None]:
     """Merge runs of sorted, unique keys into rows of unique keys in key order.
 
@@ -74,12 +74,12 @@ def merge_runs(
             and `_SEQUENCE_NUMBER` and `FILE_RANK` unless runs are by age.
         plan: What to look at.
         function: How records of one key become one row.
-        pool: Decodes ahead and gathers columns; needs no more threads than there are cores.
+        threads: Decode ahead and gather columns.
     """
     waiting: _Gathering | None = None
-    with closing(key_ranges(runs, plan.keys, pool)) as ranges:
+    with closing(key_ranges(runs, plan.keys, threads)) as ranges:
         for slices in ranges:
-            started = _gather([rows for _, rows in slices], plan, function, pool)
+            started = _gather([rows for _, rows in slices], plan, function, threads)
             if waiting is not None:
                 yield from waiting.result()
             waiting = started
@@ -88,19 +88,19 @@ def merge_runs(
 
 
 def key_ranges(
-    runs: Sequence[Iterator[pa.RecordBatch]], keys: Sequence[str], pool: ThreadPoolExecutor
+    runs: Sequence[Iterator[pa.RecordBatch]], keys: Sequence[str], threads: Threads
 ) -> Generator[list[tuple[int, pa.RecordBatch]], None, None]:
     """Cut sorted runs into ranges of whole keys, in key order.
 
     Args:
         runs: Batches of sorted, unique keys.
         keys: Key columns.
-        pool: Decodes ahead.
+        threads: Decode ahead.
 
     Yields:
         (number of the run, its rows of the range), runs in their order, none of them empty.
     """
-    streams = [read_ahead(run, pool) for run in runs]
+    streams = [read_ahead(run, threads) for run in runs]
     peeks = len(streams) > _FEW_RUNS
     try:
         cursors = [RunCursor(stream, keys, peeks=peeks) for stream in streams]
@@ -123,15 +123,15 @@ def _next_slices(active: Sequence[tuple[int, RunCursor]]) -> list[tuple[int, pa.
 
 @dataclass(frozen=True, slots=True)
 class _Gathering:
-    """Columns of one round, being gathered in the pool."""
+    """Columns of one round, being gathered."""
 
     columns: Sequence[Any]
-    """Arrays, or futures of arrays."""
+    """Arrays, or work whose results they are."""
     names: tuple[str, ...]
 
     def result(self) -> Iterator[pa.RecordBatch]:
         arrays = [
-            column.result() if isinstance(column, Future) else column for column in self.columns
+            column.result() if isinstance(column, Work) else column for column in self.columns
         ]
         batch = pa.RecordBatch.from_arrays(arrays, names=list(self.names))
         if batch.num_rows:
@@ -142,7 +142,7 @@ def _gather(
     slices: Sequence[pa.RecordBatch],
     plan: MergePlan,
     function: MergeFunction,
-    pool: ThreadPoolExecutor,
+    threads: Threads,
 ) -> _Gathering:
     kinds = _kinds(slices, plan)
     if len(slices) == 1:
@@ -158,7 +158,7 @@ def _gather(
         column=lambda name: joined(slices, name),
     )
     merged = function.merge(records, keep_retracts=plan.keeps_retracts)
-    columns: list[Any] = [pool.submit(_column, merged, slices, name) for name in plan.columns]
+    columns: list[Any] = [threads.submit(_column, merged, slices, name) for name in plan.columns]
     if not plan.keeps_retracts:
         return _Gathering(columns, plan.columns)
     return _Gathering([*columns, _kinds_of(merged)], (*plan.columns, VALUE_KIND.name))

@@ -26,6 +26,7 @@ from paimon_assets.engine.data.deletion import (
 from paimon_assets.engine.data.field_mapping import FieldMapping, file_schema_of
 from paimon_assets.engine.data.format.formats import open_reader
 from paimon_assets.engine.data.read.file_index_read import read_file_index
+from paimon_assets.engine.data.threads import CALLER_ONLY, Threads
 from paimon_assets.engine.errors import UnsupportedFeatureError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
@@ -50,6 +51,7 @@ class FileRead:
     predicate: Predicate | None
     """Rules out stretches of a file; rows that remain are not filtered."""
     batch_rows: int
+    threads: Threads = CALLER_ONLY
 
     def batches(
         self, file: DataFileMeta, *, with_deleted: bool = False, with_positions: bool = False
@@ -85,7 +87,7 @@ class FileRead:
             if vector is not None:
                 decoded = live_rows(decoded, [vector], reader.row_ranges(predicate))
             mapped = _mapped_numbered if with_positions else FieldMapping.apply_all
-            yield from mapped(mapping, decoded)
+            yield from mapped(mapping, decoded, self.threads)
 
     def deletion_vector(self, file: DataFileMeta) -> DeletionVector | None:
         """Read which of a file's rows are deleted; None if none is."""
@@ -154,7 +156,7 @@ class FileRead:
 
 
 def _mapped_numbered(
-    mapping: FieldMapping, decoded: Iterable[pa.RecordBatch]
+    mapping: FieldMapping, decoded: Iterable[pa.RecordBatch], threads: Threads
 ) -> Generator[pa.RecordBatch, None, None]:
     """Map the columns of batches that hold positions, which stay beside them."""
     positions: deque[pa.Array[Any]] = deque()
@@ -164,7 +166,7 @@ def _mapped_numbered(
             positions.append(batch.column(POSITION))
             yield batch.drop_columns([POSITION])
 
-    for batch in mapping.apply_all(without_positions()):
+    for batch in mapping.apply_all(without_positions(), threads):
         yield batch.append_column(POSITION, positions.popleft())
 
 

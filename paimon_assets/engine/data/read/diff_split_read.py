@@ -12,7 +12,6 @@ Source: `org.apache.paimon.table.source.splitread.IncrementalDiffSplitRead`.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any
@@ -29,19 +28,15 @@ from paimon_assets.engine.data.merge.sort_merge import MergePlan, merge_runs
 from paimon_assets.engine.data.read.merge_file_split_read import read_merged
 from paimon_assets.engine.data.read.raw_file_split_read import read_raw
 from paimon_assets.engine.data.read.row_stage import RowStage
+from paimon_assets.engine.data.threads import Threads
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.schema.special_fields import ROW_KIND, VALUE_KIND
 from paimon_assets.engine.spec.types.row_kind import RowKind
 
-_OUTER_THREADS = 2
-"""Of the difference; not the pool of the reads below it, which must not wait for each other."""
-
 Batches = Generator[pa.RecordBatch, None, None]
 
 
-def read_diff(
-    context: ReadContext, split: DataSplit, file_io: FileIO, pool: ThreadPoolExecutor
-) -> Batches:
+def read_diff(context: ReadContext, split: DataSplit, file_io: FileIO, threads: Threads) -> Batches:
     """Yield the rows that differ: with their kind, or only those of the newer state.
 
     Raises:
@@ -61,8 +56,8 @@ def read_diff(
     stage = RowStage(context=replace(context, predicate=None), partition=split.partition)
     read = read_merged if has_key else read_raw
     streams = [
-        _as(RowKind.DELETE, read(whole, before, file_io, pool)),
-        _as(RowKind.INSERT, read(whole, after, file_io, pool)),
+        _as(RowKind.DELETE, read(whole, before, file_io, threads)),
+        _as(RowKind.INSERT, read(whole, after, file_io, threads)),
     ]
     if not has_key:
         for stream in streams if context.keeps_kinds else streams[1:]:
@@ -75,10 +70,7 @@ def read_diff(
         columns=columns,
         keeps_retracts=context.keeps_kinds,
     )
-    with (
-        ThreadPoolExecutor(_OUTER_THREADS, thread_name_prefix="paimon-diff") as outer,
-        closing(merge_runs(streams, plan, _Difference(columns), outer)) as merged,
-    ):
+    with closing(merge_runs(streams, plan, _Difference(columns), threads)) as merged:
         yield from map(stage.apply, merged)
 
 

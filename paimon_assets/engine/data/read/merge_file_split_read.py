@@ -11,7 +11,6 @@ Source: `org.apache.paimon.operation.MergeFileSplitRead`.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
@@ -33,6 +32,7 @@ from paimon_assets.engine.data.merge.sort_merge import (
 from paimon_assets.engine.data.read.data_files import FileRead
 from paimon_assets.engine.data.read.row_stage import RowStage
 from paimon_assets.engine.data.sequence import has_counter
+from paimon_assets.engine.data.threads import Threads
 from paimon_assets.engine.errors import UnsupportedFeatureError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.lsm.interval_partition import interval_partition
@@ -59,7 +59,7 @@ _MIN_BATCH_ROWS = 8192
 
 
 def read_merged(
-    context: ReadContext, split: DataSplit, file_io: FileIO, pool: ThreadPoolExecutor
+    context: ReadContext, split: DataSplit, file_io: FileIO, threads: Threads
 ) -> Generator[pa.RecordBatch, None, None]:
     """Yield the merged rows of a split in key order.
 
@@ -71,9 +71,9 @@ def read_merged(
     for file in split.data_files:
         check_key_order(file, context)
     function = merge_function_of(context.schema, context.table)
-    read = _MergeRead(context=context, split=split, file_io=file_io)
+    read = _MergeRead(context=context, split=split, file_io=file_io, threads=threads)
     for section in interval_partition(split.data_files, read.key_range):
-        yield from read.section(section, function, pool)
+        yield from read.section(section, function)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,6 +81,7 @@ class _MergeRead:
     context: ReadContext
     split: DataSplit
     file_io: FileIO
+    threads: Threads
 
     @cached_property
     def stage(self) -> RowStage:
@@ -99,15 +100,13 @@ class _MergeRead:
         types = [field.type for field in self.context.schema.key_fields]
         return key_range(file, types)
 
-    def section(
-        self, runs: Sequence[Run], function: MergeFunction, pool: ThreadPoolExecutor
-    ) -> Iterator[pa.RecordBatch]:
+    def section(self, runs: Sequence[Run], function: MergeFunction) -> Iterator[pa.RecordBatch]:
         aged = sorted(runs, key=lambda run: max(file.max_sequence_number for file in run))
         plan = self._plan(aged)
         needed = function.needed(plan.columns) if len(aged) > 1 else plan.columns
         read = self._file_read(aged, plan, needed)
         streams = [self._rows(run, read, plan) for run in aged]
-        with closing(merge_runs(streams, plan, function, pool)) as merged:
+        with closing(merge_runs(streams, plan, function, self.threads)) as merged:
             for batch in merged:
                 yield self.stage.apply(batch)
 
@@ -142,6 +141,7 @@ class _MergeRead:
             system_fields=tuple(system),
             predicate=self.key_predicate,
             batch_rows=min(batch_rows, max(_MIN_BATCH_ROWS, _ROWS_AT_HAND // len(runs))),
+            threads=self.threads,
         )
 
     def _rows(self, run: Run, read: FileRead, plan: MergePlan) -> Iterator[pa.RecordBatch]:

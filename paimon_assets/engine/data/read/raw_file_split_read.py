@@ -6,7 +6,6 @@ Source: `org.apache.paimon.operation.RawFileSplitRead`.
 """
 
 from collections.abc import Collection, Generator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
 import pyarrow as pa
@@ -18,6 +17,7 @@ from paimon_assets.engine.data.read.data_files import FileRead
 from paimon_assets.engine.data.read.joined_files import read_joined
 from paimon_assets.engine.data.read.row_stage import RowStage
 from paimon_assets.engine.data.read.row_tracking import read_tracked
+from paimon_assets.engine.data.threads import Threads
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.metadata.row_ranges import group_by_row_range
 from paimon_assets.engine.spec.options.all_options import READ_BATCH_SIZE
@@ -28,7 +28,7 @@ _SMALL_FILE_BYTES = 512 * 1024
 
 
 def read_raw(
-    context: ReadContext, split: DataSplit, file_io: FileIO, pool: ThreadPoolExecutor
+    context: ReadContext, split: DataSplit, file_io: FileIO, threads: Threads
 ) -> Generator[pa.RecordBatch, None, None]:
     """Yield the rows of all files, in the order of the split and of the files."""
     stage = RowStage(context=context, partition=split.partition)
@@ -41,13 +41,14 @@ def read_raw(
         system_fields=(VALUE_KIND,) if context.keeps_kinds and has_key else (),
         predicate=context.predicate,
         batch_rows=context.schema.typed_options.get(READ_BATCH_SIZE),
+        threads=threads,
     )
     tracking = {field.name for field in TRACKING_FIELDS} & set(context.columns)
     tracking -= set(context.schema.field_names)
     decoded = _batches(read, split, tracking)
     # Handing over a small file costs more than to decode it here.
     is_small = split.file_bytes < _SMALL_FILE_BYTES * len(split.data_files)
-    with closing(decoded if is_small else read_ahead(decoded, pool)) as batches:
+    with closing(decoded if is_small else read_ahead(decoded, threads)) as batches:
         for batch in batches:
             if batch.num_rows:
                 yield stage.apply(batch)

@@ -8,9 +8,7 @@
 Source: `org.apache.paimon.table.source.splitread`.
 """
 
-import os
-from collections.abc import Callable, Generator, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Generator
 from contextlib import closing
 
 import pyarrow as pa
@@ -20,20 +18,21 @@ from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.data.read.diff_split_read import read_diff
 from paimon_assets.engine.data.read.merge_file_split_read import read_merged
 from paimon_assets.engine.data.read.raw_file_split_read import read_raw
+from paimon_assets.engine.data.threads import CALLER_ONLY, Threads
 from paimon_assets.engine.errors import UnsupportedFeatureError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.schema.special_fields import ROW_KIND
 
-Read = Callable[
-    [ReadContext, DataSplit, FileIO, ThreadPoolExecutor], Generator[pa.RecordBatch, None, None]
-]
+Read = Callable[[ReadContext, DataSplit, FileIO, Threads], Generator[pa.RecordBatch, None, None]]
 
 
-def read_split(context: ReadContext, split: DataSplit, file_io: FileIO) -> Iterator[pa.RecordBatch]:
+def read_split(
+    context: ReadContext, split: DataSplit, file_io: FileIO, threads: Threads = CALLER_ONLY
+) -> Generator[pa.RecordBatch, None, None]:
     """Yield the split's rows as batches of exactly the schema of `context.columns`.
 
     Rows come in key order if they were merged, else in file order. Empty batches are left out.
-    Decoding and gathering run in threads beside the caller; closing the iterator ends them.
+    Decoding and gathering run in `threads` beside the caller; closing the iterator ends them.
 
     Raises:
         FormatError: A file is damaged, or not what its metadata says; names it.
@@ -42,10 +41,7 @@ def read_split(context: ReadContext, split: DataSplit, file_io: FileIO) -> Itera
         UnsupportedFeatureError: The split needs what this engine does not do; names it.
     """
     _check_supported(context, split)
-    with (
-        ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="paimon-read") as pool,
-        closing(_chosen(context, split)(context, split, file_io, pool)) as batches,
-    ):
+    with closing(_chosen(context, split)(context, split, file_io, threads)) as batches:
         yield from (batch for batch in batches if batch.num_rows)
 
 

@@ -31,22 +31,21 @@ from paimon_assets.engine.contract.commit_message import (
 )
 from paimon_assets.engine.contract.context import BucketState, WriteContext
 from paimon_assets.engine.contract.split import DataSplit
-from paimon_assets.engine.contract.tasks.compact_task import CompactTask
 from paimon_assets.engine.contract.tasks.row_change_task import (
     RowChange,
     RowChangeResult,
     RowChangeTask,
 )
-from paimon_assets.engine.data.compact.output import delete_unfinished
 from paimon_assets.engine.data.compact.section_read import RecordRead
 from paimon_assets.engine.data.compact.vectors import BucketVectors
 from paimon_assets.engine.data.deletion import POSITION, read_deletion_vector
 from paimon_assets.engine.data.row_change.assign import RowUpdate
 from paimon_assets.engine.data.row_change.matches import Longs, Matcher
+from paimon_assets.engine.data.threads import Threads
 from paimon_assets.engine.data.write.table_write import write_bucket
+from paimon_assets.engine.data.write.unfinished import delete_unfinished
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
-from paimon_assets.engine.spec.options.compaction_options import DELETION_VECTORS_BITMAP64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +58,9 @@ class _Match:
     """Numbers of their source rows, if there is a source."""
 
 
-def change_append(change: RowChange, task: RowChangeTask, file_io: FileIO) -> RowChangeResult:
+def change_append(
+    change: RowChange, task: RowChangeTask, file_io: FileIO, threads: Threads
+) -> RowChangeResult:
     """Change the rows that match in the files of one task.
 
     Returns:
@@ -69,7 +70,7 @@ def change_append(change: RowChange, task: RowChangeTask, file_io: FileIO) -> Ro
         Reads the predicate's columns of all files, and the others of files with a match; the
         positions of the matches of one file are in memory.
     """
-    return _AppendChange(change=change, task=task, file_io=file_io).run()
+    return _AppendChange(change=change, task=task, file_io=file_io, threads=threads).run()
 
 
 @dataclass(kw_only=True)
@@ -79,6 +80,7 @@ class _AppendChange:
     change: RowChange
     task: RowChangeTask
     file_io: FileIO
+    threads: Threads
     rows_matched: int = 0
     deleted: list[DataFileMeta] = field(default_factory=list)
     new: list[DataFileMeta] = field(default_factory=list)
@@ -96,13 +98,7 @@ class _AppendChange:
         return self.task.splits[0]
 
     def run(self) -> RowChangeResult:
-        compact = CompactTask(
-            split=self.split,
-            index_files=self.task.index_files,
-            index_directory=self.task.index_directory,
-        )
-        bitmap64 = self.change.read.schema.typed_options.get(DELETION_VECTORS_BITMAP64)
-        vectors = BucketVectors(task=compact, file_io=self.file_io, bitmap64=bitmap64)
+        vectors = BucketVectors.of(self.task, self.change.read.schema, self.file_io)
         try:
             for file in self.split.data_files:
                 match = self._matching(file)
@@ -219,6 +215,7 @@ class _AppendChange:
             runs=1,
             numbers={file.file_name: 0 for file in self.split.data_files},
             predicate=self.change.read.predicate if pruned else None,
+            threads=self.threads,
         )
 
     def _live_rows(self, file: DataFileMeta) -> int:
@@ -242,8 +239,8 @@ class _AppendChange:
     def _write(
         self, context: WriteContext, rows: Iterator[pa.RecordBatch]
     ) -> tuple[DataFileMeta, ...]:
-        split = self.split
-        written = write_bucket(context, split.partition, split.bucket, rows, self.file_io)
+        target = (self.split.partition, self.split.bucket)
+        written = write_bucket(context, target, rows, self.file_io, threads=self.threads)
         return tuple(f for message in written.messages for f in message.data_increment.new_files)
 
     def _new_paths(self) -> list[str]:

@@ -21,30 +21,33 @@ from paimon_assets.engine.contract.tasks.row_change_task import (
 from paimon_assets.engine.data.read.split_read import read_split
 from paimon_assets.engine.data.row_change.assign import RowUpdate
 from paimon_assets.engine.data.row_change.matches import Longs, Matcher
+from paimon_assets.engine.data.threads import Threads
 from paimon_assets.engine.data.write.row_kinds import with_kinds
 from paimon_assets.engine.data.write.table_write import write_bucket
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.types.row_kind import RowKind
 
 
-def change_keyed(change: RowChange, task: RowChangeTask, file_io: FileIO) -> RowChangeResult:
+def change_keyed(
+    change: RowChange, task: RowChangeTask, file_io: FileIO, threads: Threads
+) -> RowChangeResult:
     """Write a record for each row that matches; memory as for reading and writing.
 
     Returns:
         One message, or none if no row matches.
     """
-    records = _Records(change=change, task=task, file_io=file_io)
+    records = _Records(change=change, rows=_rows(change, task, file_io, threads))
     if change.only_counts:
         rows_matched = sum(rows.num_rows for rows, _ in records.matching())
         return RowChangeResult(rows_matched=rows_matched, source_rows=records.source_rows)
     split = task.splits[0]
     written = write_bucket(
         change.write,
-        split.partition,
-        split.bucket,
+        (split.partition, split.bucket),
         records.batches(),
         file_io,
         with_kinds_column=True,
+        threads=threads,
     )
     messages = tuple(
         replace(message, total_buckets=split.total_buckets) for message in written.messages
@@ -59,8 +62,8 @@ def change_keyed(change: RowChange, task: RowChangeTask, file_io: FileIO) -> Row
 class _Records:
     """The records of one bucket."""
 
-    def __init__(self, *, change: RowChange, task: RowChangeTask, file_io: FileIO) -> None:
-        self._change, self._task, self._file_io = change, task, file_io
+    def __init__(self, *, change: RowChange, rows: Iterator[pa.RecordBatch]) -> None:
+        self._change, self._rows = change, rows
         self._matcher = Matcher(change=change)
         self._source_rows: list[Longs] = []
 
@@ -72,7 +75,7 @@ class _Records:
     def matching(self) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch | None]]:
         """Yield the rows that match, as they are now, and their source rows."""
         matcher = self._matcher
-        for rows in matcher.gathered(self._rows()):
+        for rows in matcher.gathered(self._rows):
             if matcher.source is None:  # reading applies the predicate
                 yield rows, None
                 continue
@@ -80,10 +83,6 @@ class _Records:
             if numbers is not None and len(numbers):
                 self._source_rows.append(numbers)
                 yield rows.filter(from_numpy(mask)), matcher.source_of(numbers)
-
-    def _rows(self) -> Iterator[pa.RecordBatch]:
-        for split in self._task.splits:
-            yield from read_split(self._change.read, split, self._file_io)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield what replaces them, `with_kinds`; an empty batch first, for its schema."""
@@ -101,3 +100,10 @@ class _Records:
         for rows, source in self.matching():
             changed = rows if update is None else update.apply(rows, source)
             yield with_kinds(changed, np.full(rows.num_rows, kind, dtype=np.int8))
+
+
+def _rows(
+    change: RowChange, task: RowChangeTask, file_io: FileIO, threads: Threads
+) -> Iterator[pa.RecordBatch]:
+    for split in task.splits:
+        yield from read_split(change.read, split, file_io, threads)

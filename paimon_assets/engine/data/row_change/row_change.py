@@ -15,25 +15,29 @@ from paimon_assets.engine.contract.tasks.row_change_task import (
 )
 from paimon_assets.engine.data.row_change.append import change_append
 from paimon_assets.engine.data.row_change.keyed import change_keyed
+from paimon_assets.engine.data.threads import Threads
 from paimon_assets.engine.fileio.base import FileIO
 
 
-def change_rows(shared: bytes, payload: bytes, file_io: FileIO) -> bytes:
+def change_rows(shared: bytes, payload: bytes, file_io: FileIO, threads: Threads) -> bytes:
     """Delete or update rows in files of one bucket.
 
     Args:
         shared: A `RowChange` (`contract.tasks.row_change_task`).
         payload: A `RowChangeTask`.
         file_io: Where the table lies.
+        threads: Read and write.
 
     Returns:
         A `RowChangeResult`; its files are not visible until its message is committed.
     """
     change, task = load_row_change(shared), load_row_change_task(payload)
-    return dump_row_change_result(run_change(change, task, file_io))
+    return dump_row_change_result(run_change(change, task, file_io, threads))
 
 
-def run_change(change: RowChange, task: RowChangeTask, file_io: FileIO) -> RowChangeResult:
+def run_change(
+    change: RowChange, task: RowChangeTask, file_io: FileIO, threads: Threads
+) -> RowChangeResult:
     """Delete or update rows in files of one bucket, as `change_rows` does."""
     run = change_keyed if change.read.schema.has_primary_key else change_append
-    return run(change, task, file_io)
+    return run(change, task, file_io, threads)

@@ -8,7 +8,7 @@ A batch that has the table's types already is passed on without a copy.
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
@@ -22,7 +22,8 @@ from paimon_assets.engine.codec.arrow.numpy_columns import to_numpy
 from paimon_assets.engine.data.sequence import first_failing
 from paimon_assets.engine.data.write.column_defaults import column_defaults
 from paimon_assets.engine.errors import Detail, InvalidInputError
-from paimon_assets.engine.spec.options.file_options import WRITE_MERGE_SCHEMA
+from paimon_assets.engine.spec.options.file_options import WRITE_MERGE_SCHEMA, WRITE_SHOW_VALUES
+from paimon_assets.engine.spec.samples import sample
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.types.data_types import (
     BINARY_ROOTS,
@@ -39,7 +40,7 @@ from paimon_assets.engine.spec.types.data_types import (
 )
 
 _SHOWN_POSITIONS = 5
-_SHOWN_CHARACTERS = 60
+_MOST_DIGITS = 38
 
 
 @dataclass(slots=True, kw_only=True)
@@ -54,12 +55,19 @@ class InputCheck:
     _defaults: Mapping[str, Any] = field(init=False)
     _optional: frozenset[str] = field(init=False)
     """Columns that rows need not have."""
+    _ruled_inside: frozenset[str] = field(init=False)
+    """Columns whose nested values have rules of their own."""
+    _shows_values: bool = field(init=False)
     _accepted: pa.Schema | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         """Prepare the Arrow schema every batch is brought to."""
         self._target = to_arrow_schema(self.schema.fields)
         self._defaults = column_defaults(self.schema, self.table)
+        self._ruled_inside = frozenset(
+            column.name for column in self.schema.fields if has_rules_inside(column.type)
+        )
+        self._shows_values = self.schema.typed_options.get(WRITE_SHOW_VALUES)
         merging = self.schema.typed_options.get(WRITE_MERGE_SCHEMA)
         self._optional = frozenset(
             field.name
@@ -136,39 +144,54 @@ class InputCheck:
             return pa.nulls(len(values), target)
         plain = values.dictionary_decode() if pat.is_dictionary(values.type) else values
         if not is_lossless_family(plain.type, target):
-            example = _example(values.drop_null(), 0)
-            self._refuse(
-                f"column '{column.name}' is {column.type} and takes Arrow type {target}, but the "
-                f"rows have {values.type}{example}. Cast the column to {target} first.",
-                "input-type",
-                column.name,
-                expected=str(target),
-                actual=str(values.type),
-            )
+            self._refuse_type(values, target, column)
         try:
-            return plain.cast(target, safe=True)
+            return _cast(plain, target)
+        except pa.ArrowNotImplementedError as error:
+            self._refuse_type(values, target, column, error)
         except pa.ArrowInvalid as error:
-            bad = first_failing(plain, lambda part: part.cast(target, safe=True))
+            bad = first_failing(plain, lambda part: _cast(part, target))
             self._refuse(
                 f"column '{column.name}' is {column.type}; not every value of the given type "
-                f"{values.type} fits it{_example(plain, bad)}, row {self.rows_seen + bad}.",
+                f"{values.type} fits it{self._example(plain, bad)}, row {self.rows_seen + bad}.",
                 "input-value",
                 column.name,
-                error,
+                error if self._shows_values else None,
                 row=self.rows_seen + bad,
             )
+
+    def _refuse_type(
+        self, values: Any, target: Any, column: DataField, cause: Exception | None = None
+    ) -> NoReturn:
+        example = self._example(values.drop_null(), 0)
+        self._refuse(
+            f"column '{column.name}' is {column.type} and takes Arrow type {target}, but the "
+            f"rows have {values.type}{example}. Cast the column to {target} first.",
+            "input-type",
+            column.name,
+            cause,
+            expected=str(target),
+            actual=str(values.type),
+        )
 
     def _check_values(self, values: Any, column: DataField) -> None:
         if values.null_count and not column.type.nullable:
             self._refuse_nulls(values, column)
-        hidden = inner_null(values, column.type)
-        if hidden:
-            self._refuse(
-                f"column '{column.name}' is {column.type}, but holds a null in {hidden}.",
-                "input-null",
-                column.name,
-            )
-        self._check_length(values, column)
+        self._check_length(_Part(place="", values=values, type=column.type), column)
+        if column.name in self._ruled_inside:
+            for part in inner_parts(values, column.type):
+                if part.values.null_count and not part.type.nullable:
+                    row = self.rows_seen + part.row_of(
+                        pc.index(part.values.is_null(), True).as_py()
+                    )
+                    self._refuse(
+                        f"column '{column.name}' is {column.type}, but holds a null in "
+                        f"{part.place}, row {row}.",
+                        "input-null",
+                        column.name,
+                        row=row,
+                    )
+                self._check_length(part, column)
 
     def _refuse_nulls(self, values: Any, column: DataField) -> NoReturn:
         rows = np.flatnonzero(to_numpy(values.is_null()))
@@ -182,30 +205,51 @@ class InputCheck:
             rows=len(rows),
         )
 
-    def _check_length(self, values: Any, column: DataField) -> None:
-        data_type = column.type
-        if not isinstance(data_type, AtomicType) or data_type.length in (None, MAX_LENGTH):
+    def _check_length(self, part: "_Part", column: DataField) -> None:
+        values, limit = part.values, length_limit(part.type)
+        if limit is None:
             return
-        if data_type.root not in CHARACTER_ROOTS | BINARY_ROOTS:
-            return
-        limit: Any = data_type.length
         lengths = pc.binary_length(values)
         if _maximum(lengths) <= limit:  # bytes bound characters from above
             return
         unit = "bytes"
-        if data_type.root in CHARACTER_ROOTS:
+        if pat.is_string(values.type):
             lengths, unit = pc.utf8_length(values), "characters"
         longest = _maximum(lengths)
         if longest > limit:
             bad = pc.index(lengths, longest).as_py()
+            row = self.rows_seen + part.row_of(bad)
+            where = f" in {part.place}" if part.place else ""
             self._refuse(
-                f"column '{column.name}' is {data_type}, but the rows hold values of up to "
-                f"{longest} {unit}{_example(values, bad)}, row {self.rows_seen + bad}.",
+                f"column '{column.name}' is {column.type}, but the rows hold values of up to "
+                f"{longest} {unit}{where}{self._example(values, bad)}, row {row}.",
                 "input-length",
                 column.name,
                 length=longest,
-                row=self.rows_seen + bad,
+                row=row,
             )
+
+    def _example(self, values: Any, position: int) -> str:
+        """Show one value for a message; nothing if there is none, or people must not see it."""
+        if position >= len(values) or not self._shows_values:
+            return ""
+        try:
+            value = values[position].as_py()
+        except (ValueError, NotImplementedError):  # such as structs with one name twice
+            return ""
+        return "" if value is None else f", for example {sample(value)}"
+
+
+def _cast(values: Any, target: Any) -> Any:
+    """Cast, losing nothing; Arrow takes integers for decimals of many digits only."""
+    if pat.is_integer(values.type) and pat.is_decimal(target):
+        values = values.cast(pa.decimal128(_MOST_DIGITS, min(target.scale, _MOST_DIGITS - 20)))
+    if pat.is_struct(target) and values.null_count:
+        # What lies in a null may be null too, also where the field is NOT NULL.
+        there = to_numpy(values.is_valid())
+        places = pa.array(np.cumsum(there) - 1, mask=~there)
+        return values.drop_null().cast(target, safe=True).take(places)
+    return values.cast(target, safe=True)
 
 
 def _absent(count: int, default: Any, arrow_type: Any) -> Any:
@@ -215,16 +259,6 @@ def _absent(count: int, default: Any, arrow_type: Any) -> Any:
 
 def _maximum(lengths: Any) -> int:
     return int(pc.max(lengths).as_py() or 0)
-
-
-def _example(values: Any, position: int) -> str:
-    """Show one value for a message; nothing if there is none."""
-    if position >= len(values):
-        return ""
-    text = repr(values[position].as_py())
-    if len(text) > _SHOWN_CHARACTERS:
-        text = text[:_SHOWN_CHARACTERS] + "…"
-    return f", for example {text}"
 
 
 def is_lossless_family(source: Any, target: Any) -> bool:
@@ -243,6 +277,8 @@ def is_lossless_family(source: Any, target: Any) -> bool:
         return (source.tz is None) == (target.tz is None)
     if pat.is_floating(source) and pat.is_floating(target):
         return bool(source.bit_width <= target.bit_width)
+    if pat.is_integer(source) and pat.is_decimal(target):
+        return True
     return any(family(source) and family(target) for family in _FAMILIES)
 
 
@@ -290,44 +326,99 @@ def _is_nested_lossless(source: Any, target: Any) -> bool:
     return is_lossless_family(source.value_type, target.value_type)
 
 
-def inner_null(values: Any, data_type: DataType) -> str:
-    """Name the first NOT NULL place inside nested values that holds a null; empty if none does.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Part:
+    """Values that lie at one place inside the values of a column, or are those."""
+
+    place: str
+    values: Any
+    type: DataType
+    row_of: Callable[[int], int] = int
+    """Position here → row of the column."""
+
+
+def inner_parts(values: Any, data_type: DataType) -> Iterator[_Part]:
+    """Yield what lies inside nested values, at any depth, outer places first.
 
     Args:
-        values: Values in the Arrow type of `data_type`; nulls at the top are not looked at.
-        data_type: The column's type.
+        values: Values in the Arrow type of `data_type`; what lies in nulls is left out.
+        data_type: Their type.
     """
+    for part in _children(values, data_type):
+        yield part
+        for inner in inner_parts(part.values, part.type):
+            yield _Part(
+                place=f"{inner.place} of {part.place}",
+                values=inner.values,
+                type=inner.type,
+                row_of=_after(inner.row_of, part.row_of),
+            )
+
+
+def _after(first: Callable[[int], int], then: Callable[[int], int]) -> Callable[[int], int]:
+    return lambda position: then(first(position))
+
+
+def _children(values: Any, data_type: DataType) -> Iterator[_Part]:
     match data_type:
         case ArrayType(element=element) | VectorType(element=element):
-            return _inner_null("an element", values.flatten(), element)
-        case MultisetType(element=element):
-            return _inner_null("an element", _entries(values, values.keys), element)
-        case MapType(key=key, value=value):
-            return _inner_null("a key", _entries(values, values.keys), key) or _inner_null(
-                "a value", _entries(values, values.items), value
+            parents = pc.list_parent_indices(values)
+            yield _Part(
+                place="an element",
+                values=values.flatten(),
+                type=element,
+                row_of=lambda position: int(parents[position].as_py()),
             )
+        case MultisetType(element=element):
+            yield _of_entries("an element", values, values.keys, element)
+        case MapType(key=key, value=value):
+            yield _of_entries("a key", values, values.keys, key)
+            yield _of_entries("a value", values, values.items, value)
         case RowType(fields=fields):
+            rows = np.flatnonzero(to_numpy(values.is_valid()))
             present = values.drop_null()
             for position, inner in enumerate(fields):
-                found = _inner_null(f"field '{inner.name}'", present.field(position), inner.type)
-                if found:
-                    return found
-            return ""
+                yield _Part(
+                    place=f"field '{inner.name}'",
+                    values=present.field(position),
+                    type=inner.type,
+                    row_of=lambda position: int(rows[position]),
+                )
         case _:
-            return ""
+            return
 
 
-def _entries(maps: Any, flat: Any) -> Any:
+def _of_entries(place: str, maps: Any, flat: Any, data_type: DataType) -> _Part:
     """Cut the flat keys or items of maps to those the maps reach; Arrow gives them all."""
-    offsets = maps.offsets
-    if not len(offsets):
-        return flat.slice(0, 0)
-    first, end = offsets[0].as_py(), offsets[-1].as_py()
-    return flat.slice(first, end - first)
+    offsets = to_numpy(maps.offsets)
+    first, end = (int(offsets[0]), int(offsets[-1])) if len(offsets) else (0, 0)
+    return _Part(
+        place=place,
+        values=flat.slice(first, end - first),
+        type=data_type,
+        row_of=lambda position: int(np.searchsorted(offsets, first + position, "right")) - 1,
+    )
 
 
-def _inner_null(place: str, values: Any, data_type: DataType) -> str:
-    if values.null_count and not data_type.nullable:
-        return place
-    found = inner_null(values, data_type)
-    return f"{found} of {place}" if found else ""
+def length_limit(data_type: DataType) -> int | None:
+    """Return the characters or bytes a value may have, None for any number."""
+    if not isinstance(data_type, AtomicType) or data_type.length == MAX_LENGTH:
+        return None
+    return data_type.length if data_type.root in CHARACTER_ROOTS | BINARY_ROOTS else None
+
+
+def has_rules_inside(data_type: DataType) -> bool:
+    """Whether nested values of a type may be too long, or null where they must not."""
+    match data_type:
+        case ArrayType(element=inner) | VectorType(element=inner) | MultisetType(element=inner):
+            parts: tuple[DataType, ...] = (inner,)
+        case MapType(key=key, value=value):
+            parts = (key, value)
+        case RowType(fields=fields):
+            parts = tuple(item.type for item in fields)
+        case _:
+            return False
+    return any(
+        not part.nullable or length_limit(part) is not None or has_rules_inside(part)
+        for part in parts
+    )

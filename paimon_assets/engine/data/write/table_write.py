@@ -10,10 +10,8 @@ Source: `org.apache.paimon.table.sink.TableWriteImpl`.
 """
 
 import logging
-import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -32,6 +30,7 @@ from paimon_assets.engine.contract.context import WriteContext
 from paimon_assets.engine.data.key_value import key_value_fields
 from paimon_assets.engine.data.merge.function import merge_function_of
 from paimon_assets.engine.data.sequence import field_to_long
+from paimon_assets.engine.data.threads import CALLER_ONLY, Threads, Work
 from paimon_assets.engine.data.write.append_only_writer import AppendOnlyWriter
 from paimon_assets.engine.data.write.buckets.key_assigner import KnownKeys
 from paimon_assets.engine.data.write.buckets.routing import Places, Routed, Router, router_of
@@ -53,6 +52,7 @@ from paimon_assets.engine.data.write.row_kinds import (
     row_kinds,
     split_kinds,
 )
+from paimon_assets.engine.data.write.unfinished import delete_unfinished
 from paimon_assets.engine.data.write.write_support import refuse_unwritable
 from paimon_assets.engine.errors import PaimonError
 from paimon_assets.engine.fileio.base import FileIO
@@ -66,7 +66,6 @@ logger = logging.getLogger(__name__)
 
 _BATCH_ROWS = 131_072
 """Larger batches are cut (without a copy), so that a buffer fills in small steps."""
-_THREADS = os.cpu_count() or 1
 _SEGMENTS = 2
 """An append buffer is handed over at this part of its size, so that two are encoded at once."""
 _SMALL_BYTES = 1024 * 1024
@@ -75,7 +74,7 @@ _FEW_PARTS = 4
 _MAX_OPEN_FILES = 64
 """With more buckets than this, append files end with each flush instead of growing on."""
 
-Run = Callable[[Callable[[], None]], Future[None]]
+Run = Callable[[Callable[[], None]], Work[None]]
 Writer = MergeTreeWriter | AppendOnlyWriter | PostponeBucketWriter
 
 
@@ -86,6 +85,7 @@ def write_rows(
     known: Iterable[KnownKeys] = (),
     *,
     with_kinds_column: bool = False,
+    threads: Threads = CALLER_ONLY,
 ) -> WriteResult:
     """Write rows of any partitions and buckets, in the order given.
 
@@ -95,6 +95,7 @@ def write_rows(
         file_io: Where the table lies.
         known: The keys there are, where keys may change partition.
         with_kinds_column: Rows come `with_kinds`.
+        threads: Sort, merge and encode.
 
     Returns:
         One message for each bucket that got files, in order of first appearance, and a report.
@@ -104,35 +105,41 @@ def write_rows(
         UnsupportedFeatureError: The table needs what this writer does not do; names the option.
     """
     write = _TableWrite(
-        context=context, file_io=file_io, known=known, with_kinds_column=with_kinds_column
+        context=context,
+        file_io=file_io,
+        threads=threads,
+        known=known,
+        with_kinds_column=with_kinds_column,
     )
     return write.run(rows)
 
 
 def write_bucket(
     context: WriteContext,
-    partition: bytes,
-    bucket: int,
+    target: tuple[bytes, int],
     rows: Iterable[pa.RecordBatch],
     file_io: FileIO,
     *,
     with_kinds_column: bool = False,
+    threads: Threads = CALLER_ONLY,
 ) -> WriteResult:
     """Write rows that all belong to one bucket, in the order given; else like `write_rows`.
 
     Args:
         context: The table, and what must be known of its buckets.
-        partition: Serialized row of the partition values, as `assign_buckets` returns it.
-        bucket: Bucket number; which rows belong to it is not checked again.
+        target: Serialized row of the partition values, as `assign_buckets` returns it, and the
+            bucket's number; which rows belong to it is not checked again.
         rows: The table's columns by name, in any order; `with_kinds`, if keys of the table may
             change partition.
         file_io: Where the table lies.
         with_kinds_column: Rows come `with_kinds` in any case.
+        threads: Sort, merge and encode.
     """
     write = _TableWrite(
         context=context,
         file_io=file_io,
-        target=(partition, bucket),
+        threads=threads,
+        target=target,
         with_kinds_column=with_kinds_column or context.schema.bucket_mode is BucketMode.KEY_DYNAMIC,
     )
     return write.run(rows)
@@ -150,7 +157,7 @@ class _Route:
     """Their files, one after the other, hold the rows in order of arrival."""
     grows: bool = False
     """Whether the last writer takes further rows."""
-    last: Future[None] | None = None
+    last: Work[None] | None = None
     """The newest work of the last writer; it must end before the next begins."""
 
 
@@ -159,7 +166,7 @@ class _Flush:
     """Rows handed to the threads together."""
 
     total_bytes: int
-    work: tuple[Future[None], ...]
+    work: tuple[Work[None], ...]
 
 
 @dataclass(kw_only=True)
@@ -168,13 +175,12 @@ class _TableWrite:
 
     context: WriteContext
     file_io: FileIO
+    threads: Threads
     target: tuple[bytes, int] | None = None
     known: Iterable[KnownKeys] = ()
     with_kinds_column: bool = False
     """Rows come `with_kinds`; then none is ignored."""
-    _threads: int = field(init=False)
     _router: Router = field(init=False)
-    _pool: ThreadPoolExecutor = field(init=False)
     _factory: FileFactory = field(init=False)
     _changelog: FileFactory | None = field(init=False, default=None)
     _check: InputCheck = field(init=False)
@@ -190,7 +196,6 @@ class _TableWrite:
         """Refuse what cannot be written, before a row is read."""
         schema, table = self.context.schema, self.context.table
         refuse_unwritable(schema, table)
-        self._threads = _THREADS
         self._padding = padding_of(schema)
         self._check = InputCheck(table=table, schema=schema)
         columns = key_value_fields(schema) if schema.has_primary_key else schema.fields
@@ -205,7 +210,6 @@ class _TableWrite:
     def run(self, rows: Iterable[pa.RecordBatch]) -> WriteResult:
         """Write all rows, or delete what was written."""
         complete = False
-        self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="write-rows")
         try:
             for given in rows:
                 for batch in _cut(given):
@@ -216,7 +220,9 @@ class _TableWrite:
             result = self._result()
             complete = True
         finally:
-            self._pool.shutdown(wait=True, cancel_futures=True)
+            for flush in self._in_flight:
+                for work in flush.work:
+                    work.stop()
             if not complete:
                 self._delete_files()
         return result
@@ -254,7 +260,7 @@ class _TableWrite:
             RoutedRows(rows=table, routes=routes, kinds=routed.kinds, sequence=sequence)
         )
         if self._buffer.total_bytes >= self._flush_bytes:
-            self._flush(self._buffer.take_largest(self._threads))
+            self._flush(self._buffer.take_largest(self.threads.count))
 
     def _routes_of(self, places: Places | None) -> Routes | None:
         if places is None:
@@ -297,8 +303,9 @@ class _TableWrite:
             self._await_oldest()
 
     def _await_oldest(self) -> None:
-        for work in self._in_flight.popleft().work:
+        for work in self._in_flight[0].work:
             work.result()
+        self._in_flight.popleft()
 
     def _flush(self, parts: list[RouteRows]) -> None:
         """Hand rows to the threads."""
@@ -308,11 +315,11 @@ class _TableWrite:
         logger.debug("flushing %d bytes of %d buckets", total_bytes, len(parts))
         few = _FEW_PARTS if self.file_io.spec.scheme == "file" else 1
         here = len(parts) <= few and total_bytes < _SMALL_BYTES
-        run = _done if here else self._pool.submit
+        run = _done if here else self.threads.submit
         work = tuple(self._write(self._routes[part.route], part, run) for part in parts)
         self._in_flight.append(_Flush(total_bytes=total_bytes, work=work))
 
-    def _write(self, route: _Route, part: RouteRows, run: Run) -> Future[None]:
+    def _write(self, route: _Route, part: RouteRows, run: Run) -> Work[None]:
         keyed = self.context.schema.has_primary_key
         stands_alone = not keyed and part.total_bytes >= self._flush_bytes
         if stands_alone or not route.grows:
@@ -407,19 +414,15 @@ class _TableWrite:
             for writer in route.writers:
                 with suppress(PaimonError, OSError):  # the first error matters
                     writer.abort()
-        for path in (*self._factory.paths, *self._router.paths):
-            try:
-                self.file_io.delete_file(path)
-            except PaimonError as error:  # an orphan stays; it harms nobody
-                logger.warning("could not delete %s after a failed write: %s", path, error)
+        paths = (*self._factory.paths, *self._router.paths)
+        delete_unfinished(self.file_io, paths, self.context.table)
 
 
-def _done(work: Callable[[], None]) -> Future[None]:
+def _done(call: Callable[[], None]) -> Work[None]:
     """Work in this thread; what it raises is raised here."""
-    work()
-    done: Future[None] = Future()
-    done.set_result(None)
-    return done
+    work = Work(call)
+    work.result()
+    return work
 
 
 def _cut(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:

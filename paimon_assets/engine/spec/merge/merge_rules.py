@@ -127,7 +127,7 @@ class MergeRules:
     """The merge rules in the options of a primary-key table."""
 
     traits: EngineTraits
-    """Of the merge engine."""
+    """The traits of the merge engine."""
     ignore_delete: bool = False
     remove_on_delete: bool = False
     """A -D removes the whole row."""

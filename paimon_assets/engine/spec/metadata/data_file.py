@@ -11,7 +11,7 @@ from typing import NamedTuple
 from paimon_assets.engine.spec.metadata.simple_stats import EMPTY_ROW, EMPTY_STATS, SimpleStats
 
 
-class FileSource(IntEnum):
+class FileOrigin(IntEnum):
     """The writer of a file."""
 
     APPEND = 0
@@ -41,7 +41,7 @@ class DataFileMeta(NamedTuple):
     delete_row_count: int | None = None
     """Rows of kind -U or -D; None is unknown."""
     embedded_index: bytes | None = None
-    file_source: FileSource | None = None
+    file_source: FileOrigin | None = None
     value_stats_cols: tuple[str, ...] | None = None
     """Columns `value_stats` describes; None means `write_cols`, else all of the file's schema."""
     external_path: str | None = None

@@ -13,8 +13,6 @@ CURRENT_SNAPSHOT_VERSION = 3
 FIRST_SNAPSHOT_ID = 1
 BATCH_COMMIT_IDENTIFIER = 9_223_372_036_854_775_807
 """Commit identifier of batch jobs; streaming jobs count up."""
-LEDGER_PROPERTY_PREFIX = "paimon-assets.ingestion."
-"""Before a source's name: the property by which the newest snapshot that has it names a ledger."""
 
 
 class CommitKind(StrEnum):

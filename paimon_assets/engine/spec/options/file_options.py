@@ -184,6 +184,12 @@ WRITE_MERGE_SCHEMA = Option(
     "Whether columns that rows have and the table lacks are added to it; those that rows lack are"
     " null.",
 )
+WRITE_SHOW_VALUES = Option(
+    "write.show-values",
+    parse_bool,
+    True,
+    "Whether errors of a write show the values that do not fit; ours, Paimon does not know it.",
+)
 WRITE_MERGE_SCHEMA_TYPE_WIDENING = Option(
     "write.merge-schema.type-widening",
     parse_bool,

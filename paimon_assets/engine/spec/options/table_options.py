@@ -68,5 +68,9 @@ ICEBERG_STORAGE = Option(
     use=Use.WRITE,
 )
 MANIFEST_FORMAT = Option(
-    "manifest.format", str.lower, "avro", "Format of manifests; only avro is written.", use=Use.WRITE
+    "manifest.format",
+    str.lower,
+    "avro",
+    "Format of manifests; only avro is written.",
+    use=Use.WRITE,
 )

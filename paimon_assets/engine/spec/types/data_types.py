@@ -119,6 +119,10 @@ class VectorType(DataType):
     element: DataType
     length: int
 
+    def __str__(self) -> str:
+        inner = f"{self.element}, {self.length}"
+        return f"VECTOR<{inner}>{'' if self.nullable else ' NOT NULL'}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowType(DataType):

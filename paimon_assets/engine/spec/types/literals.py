@@ -21,6 +21,7 @@ from paimon_assets.engine.spec.types.data_types import (
 Internal = bool | int | float | str | bytes | Decimal | None
 Literal = Internal | dt.date | dt.datetime | dt.time
 
+_NUMBERS = INTEGER_ROOTS | {TypeRoot.FLOAT, TypeRoot.DOUBLE, TypeRoot.DECIMAL}
 _EPOCH_DAY = dt.date(1970, 1, 1).toordinal()
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
@@ -54,6 +55,8 @@ def _convert(value: Literal, root: TypeRoot) -> Internal:  # noqa: PLR0911 - one
         return _expect(value, str)
     if root in BINARY_ROOTS:
         return value.encode() if isinstance(value, str) else _expect(value, bytes)
+    if root in _NUMBERS and isinstance(value, str):
+        _refuse_python_digits(value)
     if root in INTEGER_ROOTS:
         return _integer(value)
     match root:
@@ -75,6 +78,12 @@ def _convert(value: Literal, root: TypeRoot) -> Internal:  # noqa: PLR0911 - one
             return _nanos(value)
         case _:
             raise TypeError(f"no literals of type {root}")
+
+
+def _refuse_python_digits(text: str) -> None:
+    """Refuse `1_0`, and digits of other scripts: Python takes them for numbers, no engine does."""
+    if "_" in text or not text.isascii():
+        raise ValueError("expected digits")
 
 
 def _expect(value: Literal, expected: type[str] | type[bytes]) -> str | bytes:

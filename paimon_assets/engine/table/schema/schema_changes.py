@@ -293,16 +293,18 @@ def change_made_since(
     return None
 
 
-def refuse_losses(table: str, plan: SchemaChangePlan) -> None:
+def refuse_losses(table: str, plan: SchemaChangePlan, *, show_values: bool = True) -> None:
     """Refuse a plan that loses stored values.
 
     Raises:
-        InvalidInputError: Names the columns, how many values, and one of them with its file.
+        InvalidInputError: Names the columns, how many values, and one of them with its file,
+            if values may be shown.
     """
     lossy = [column for column in plan.columns if column.lost]
     if not lossy:
         return
-    example = next((item for column in lossy for item in column.examples), None)
+    examples = [item for column in lossy for item in column.examples] if show_values else []
+    example = next(iter(examples), None)
     shown = "" if example is None else f" For example {_example_text(example)}."
     raise InvalidInputError(
         f"Table '{table}' stays at schema {plan.base.id}: {'; '.join(map(str, lossy))}.{shown} "

@@ -29,6 +29,7 @@ from paimon_assets.engine.spec.options.file_options import (
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.types.cast_rules import is_widened_integer
 from paimon_assets.engine.spec.types.data_types import AtomicType, DataType, TypeRoot
+from paimon_assets.engine.table.schema.schema_inference import inferred_type
 
 _MOST_TRIES = 10
 _BY_LENGTH = frozenset({TypeRoot.CHAR, TypeRoot.VARCHAR, TypeRoot.BINARY, TypeRoot.VARBINARY})
@@ -57,21 +58,13 @@ def merged_with(store: FileStore, rows: pa.Schema) -> FileStore:
                 )
             except CommitConflictError:
                 newest = store.schemas.latest() or newest
-        store = store.with_schema(_with_options_of(store, newest))
+        store = store.with_schema(newest.with_dynamic_options(store.dynamic_options))
     raise CommitConflictError(
         f"Table '{store.label}' was changed by others {_MOST_TRIES} times while columns were added"
         " to it; write again.",
         kind="schema-conflict",
         details={"table": store.label},
     )
-
-
-def _with_options_of(store: FileStore, schema: TableSchema) -> TableSchema:
-    """Return a newer schema with the dynamic options the table was opened with."""
-    stored = store.schemas.schema(store.schema.id).options
-    options = store.schema.options
-    dynamic = {key: value for key, value in options.items() if stored.get(key) != value}
-    return schema.with_dynamic_options(dynamic) if dynamic else schema
 
 
 def merging_changes(schema: TableSchema, rows: pa.Schema, *, table: str) -> Sequence[SchemaChange]:
@@ -104,7 +97,7 @@ def _new_column(schema: TableSchema, given: "pa.Field[pa.DataType]", table: str)
     reason = f"the table has '{alike[0]}'; rename one of them" if alike else ""
     if not reason:
         try:
-            return AddColumn(field_names=(given.name,), data_type=from_arrow_type(given.type))
+            return AddColumn(field_names=(given.name,), data_type=inferred_type(given.type))
         except InvalidInputError as error:
             reason = error.message
     raise InvalidInputError(

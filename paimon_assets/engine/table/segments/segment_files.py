@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from paimon_assets.engine.contract.tasks.footer_task import FileFooter
 from paimon_assets.engine.control.segments.segment_folder import FolderFile, PartitionFolder
-from paimon_assets.engine.spec.metadata.data_file import DataFileMeta, FileSource
+from paimon_assets.engine.spec.metadata.data_file import DataFileMeta, FileOrigin
 from paimon_assets.engine.spec.segments.segment import Segment, SegmentFile
 
 
@@ -53,6 +53,6 @@ def data_file(
         schema_id=segment.schema_id,
         creation_time=created_ms,
         delete_row_count=0,
-        file_source=FileSource.APPEND,
+        file_source=FileOrigin.APPEND,
         external_path=segment.path_of(file),
     )

@@ -8,7 +8,7 @@ from paimon_assets.engine.contract.tasks.task_batch import TaskRunner
 from paimon_assets.engine.control.compact.unit import PlannedUnit
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.metadata.data_file import FileSource
+from paimon_assets.engine.spec.metadata.data_file import FileOrigin
 from paimon_assets.engine.spec.options.all_options import ROWKIND_FIELD
 from paimon_assets.engine.table.write.rewriting import rewriting_schema
 
@@ -47,7 +47,7 @@ def cluster_unit(
         total_buckets=split.total_buckets,
         compact_increment=CompactIncrement(
             compact_before=split.data_files,
-            compact_after=tuple(file._replace(file_source=FileSource.COMPACT) for file in after),
+            compact_after=tuple(file._replace(file_source=FileOrigin.COMPACT) for file in after),
             deleted_index_files=unit.task.index_files,
         ),
     )

@@ -211,10 +211,6 @@ class CompactionBuilder:
         """Run so many tasks at a time at most; None leaves it to the executor."""
         return replace(self, parallelism=parallelism)
 
-    def with_clock(self, clock: Clock) -> "CompactionBuilder":
-        """Tell the age of files by another clock."""
-        return replace(self, clock=clock)
-
     def plan(self) -> CompactionPlan:
         """Decide what would be compacted, from metadata alone; nothing is written.
 

@@ -24,7 +24,7 @@ from paimon_assets.engine.control.maintenance.expire_snapshots import (
 from paimon_assets.engine.control.maintenance.orphan_files import DAY_MS, clean_orphan_files
 from paimon_assets.engine.control.maintenance.tag_files import expire_tags
 from paimon_assets.engine.table.upkeep.analyze import analyze
-from paimon_assets.engine.table.write.staged_batch import drop_staged
+from paimon_assets.engine.table.write.staged_batch import drop_audited
 
 logger = logging.getLogger(__name__)
 
@@ -216,7 +216,7 @@ class Maintenance:
         if not self.dry_run:
             # Files of batches that checks kept out are orphans once their branch is gone.
             before_millis = self.clock.now_millis() - self.orphans_older_than_ms
-            dropped = drop_staged(self.store, before_millis=before_millis)
+            dropped = drop_audited(self.store, before_millis=before_millis)
         found = clean_orphan_files(
             self.store,
             older_than_ms=self.orphans_older_than_ms,

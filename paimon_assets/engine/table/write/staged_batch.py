@@ -1,7 +1,8 @@
 """A batch that is written and not committed yet, readable by anyone: write, audit, publish.
 
     rows ─▶ files ─▶ branch `audit_…` ─▶ audit ─┬─ passes ─▶ one commit to the table; branch dropped
-                                                └─ raises ─▶ nothing committed; branch stays
+                                                ├─ refuses ─▶ nothing committed; branch stays
+                                                └─ fails ─▶ nothing committed, nothing left
 
 The branch holds the batch and nothing else, so that `<table>$branch_audit_…` reads exactly the rows
 that were refused, in any engine. Until it is dropped an orphan cleaning keeps its files; dropping
@@ -10,8 +11,9 @@ it leaves them as orphans.
 
 import logging
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from paimon_assets.engine.contract.commit_message import (
     CommitMessage,
@@ -21,7 +23,7 @@ from paimon_assets.engine.contract.commit_message import (
 from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.managers.branch_manager import AUDIT_PREFIX
-from paimon_assets.engine.errors import NotFoundError, StorageError
+from paimon_assets.engine.errors import Detail, InvalidInputError, NotFoundError, StorageError
 from paimon_assets.engine.spec.metadata.snapshot import FIRST_SNAPSHOT_ID, Snapshot
 from paimon_assets.engine.spec.options.all_options import BRANCH
 from paimon_assets.engine.spec.options.scan_options import IncrementalMode
@@ -60,8 +62,34 @@ class StagedBatch:
         return batch_read(self.store, self.snapshot)  # also what waits for a compaction
 
 
+class BatchRefusedError(InvalidInputError):
+    """An audit kept a batch out; nothing was committed, and the batch stays readable.
+
+    Args:
+        message: Why, and where the batch is.
+        details: As of any error.
+        results: What each check said, for those who show it.
+    """
+
+    default_kind = "batch-refused"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        kind: str | None = None,
+        details: Mapping[str, Detail] | None = None,
+        results: Sequence[Any] = (),
+    ) -> None:
+        super().__init__(message, kind=kind, details=details)
+        self.results = tuple(results)
+
+
 Audit = Callable[[StagedBatch], None]
-"""Judges a batch; what it raises keeps the batch from being committed."""
+"""Judges a batch; what it raises keeps the batch from being committed.
+
+Only a `BatchRefusedError` keeps it readable.
+"""
 
 
 def batch_read(store: FileStore, snapshot: Snapshot) -> ReadBuilder:
@@ -119,7 +147,7 @@ def unstage(store: FileStore, batch: StagedBatch) -> None:
         logger.warning("table %s: branch '%s' is left", store.label, batch.branch, exc_info=True)
 
 
-def drop_staged(store: FileStore, *, before_millis: int) -> list[str]:
+def drop_audited(store: FileStore, *, before_millis: int) -> list[str]:
     """Drop the branches of batches that were staged before a time; return their names.
 
     Their files become orphans.

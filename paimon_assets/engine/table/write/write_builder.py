@@ -14,6 +14,7 @@ from paimon_assets.engine.contract.executor import Executor
 from paimon_assets.engine.control.commit.abort import (
     abort,
     delete_changelogs,
+    discard,
     undone_on_sure_failure,
 )
 from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
@@ -40,11 +41,11 @@ from paimon_assets.engine.spec.metadata.snapshot import (
     Snapshot,
 )
 from paimon_assets.engine.spec.options.all_options import BUCKET, DYNAMIC_PARTITION_OVERWRITE
-from paimon_assets.engine.spec.options.file_options import WRITE_MERGE_SCHEMA
+from paimon_assets.engine.spec.options.file_options import WRITE_MERGE_SCHEMA, WRITE_SHOW_VALUES
 from paimon_assets.engine.spec.predicate.predicate import Predicate, bind
 from paimon_assets.engine.spec.schema.schema import BucketMode
 from paimon_assets.engine.table.schema.schema_merging import merged_with
-from paimon_assets.engine.table.write.staged_batch import Audit, stage, unstage
+from paimon_assets.engine.table.write.staged_batch import Audit, BatchRefusedError, stage, unstage
 
 logger = logging.getLogger(__name__)
 
@@ -145,6 +146,10 @@ class WriteBuilder:
         PartitionFilter.where(self.store, bound)
         return replace(self, overwrites=Overwrite(is_dynamic=False, predicate=bound))
 
+    def with_values_hidden(self) -> "WriteBuilder":
+        """Show no value of a row in the errors of its check."""
+        return replace(self, store=self.store.with_options({WRITE_SHOW_VALUES.key: "false"}))
+
     def with_last_check(self, check: Callable[[], None]) -> "WriteBuilder":
         """Call `check` when all rows are written and none is committed; what it raises undoes them.
 
@@ -156,9 +161,10 @@ class WriteBuilder:
         """Judge the rows when all are written and none is committed (`staged_batch`).
 
         Args:
-            audit: What it raises is raised by the write: nothing is committed, and the rows stay
-                readable on a branch.
-            branch: Name of that branch, after its prefix; a random one by default.
+            audit: What it raises is raised by the write, and nothing is committed; after a
+                `BatchRefusedError` the rows stay readable on a branch.
+            branch: Name of that branch, after its prefix; a random one by default. Writes at the
+                same time need names of their own.
         """
         return replace(self, audit=audit, audit_branch=branch or uuid.uuid4().hex[:8])
 
@@ -225,8 +231,15 @@ class WriteBuilder:
     def _commit_audited(self, messages: Sequence[CommitMessage]) -> Snapshot:
         with undone_on_sure_failure(lambda: self.abort(messages)):
             batch = stage(self.store, messages, self.audit_branch)
-        if self.audit is not None:
-            self.audit(batch)
+        try:
+            if self.audit is not None:
+                self.audit(batch)
+        except BatchRefusedError:
+            raise
+        except BaseException:
+            unstage(self.store, batch)
+            discard(self.store, messages, "a batch that could not be judged")
+            raise
         with undone_on_sure_failure(lambda: unstage(self.store, batch)):
             snapshot = self.commit(messages)
         unstage(self.store, batch)

@@ -1,6 +1,6 @@
 """Aggregate functions as kernels over whole columns.
 
-    values by row number + the records of each group (`Segments`) ─▶ a row or a value for each group
+    values by row number + the records of each group (`Grouped`) ─▶ a row or a value for each group
 
 Concept → files:
     name → kernel, retraction    functions

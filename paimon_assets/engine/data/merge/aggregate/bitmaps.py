@@ -8,19 +8,19 @@ from pyroaring import BitMap, BitMap64
 
 from paimon_assets.engine.codec.bitmaps.roaring64 import read_java_bitmap64, write_java_bitmap64
 from paimon_assets.engine.data.merge.aggregate.unions import united_values
-from paimon_assets.engine.data.merge.records import Array, Segments
+from paimon_assets.engine.data.merge.records import Array, Grouped
 
 
-def united_bitmaps(values: Array, segments: Segments, column: str) -> Array:
+def united_bitmaps(values: Array, grouped: Grouped, column: str) -> Array:
     """Unite the bitmaps of 32 bits of each group, as `united_values` does."""
     what = "roaring bitmap of 32-bit numbers"
-    return united_values(values, segments, _united, what=what, column=column)
+    return united_values(values, grouped, _united, what=what, column=column)
 
 
-def united_bitmaps64(values: Array, segments: Segments, column: str) -> Array:
+def united_bitmaps64(values: Array, grouped: Grouped, column: str) -> Array:
     """Unite the bitmaps of 64 bits of each group, as `united_values` does."""
     what = "roaring bitmap of 64-bit numbers"
-    return united_values(values, segments, _united64, what=what, column=column)
+    return united_values(values, grouped, _united64, what=what, column=column)
 
 
 def _united(bitmaps: list[bytes]) -> bytes:

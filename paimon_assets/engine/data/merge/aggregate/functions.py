@@ -34,11 +34,11 @@ from paimon_assets.engine.data.merge.aggregate.sketches import (
     united_theta_sketches,
 )
 from paimon_assets.engine.data.merge.aggregate.texts import listed
-from paimon_assets.engine.data.merge.records import Array, Outcome, Segments
+from paimon_assets.engine.data.merge.records import Array, Grouped, Outcome
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.spec.merge.merge_rules import AggregateFunction, FieldAggregation
 
-Kernel = Callable[[Array, Segments], Outcome]
+Kernel = Callable[[Array, Grouped], Outcome]
 
 _PLAIN: Mapping[AggregateFunction, Kernel] = {
     AggregateFunction.SUM: summed,
@@ -53,7 +53,7 @@ _PLAIN: Mapping[AggregateFunction, Kernel] = {
     AggregateFunction.MERGE_MAP: merged_maps,
     AggregateFunction.PRIMARY_KEY: key_value,
 }
-_OF_COLUMN: Mapping[AggregateFunction, Callable[[Array, Segments, str], Array]] = {
+_OF_COLUMN: Mapping[AggregateFunction, Callable[[Array, Grouped, str], Array]] = {
     AggregateFunction.PRODUCT: multiplied,
     AggregateFunction.RBM32: united_bitmaps,
     AggregateFunction.RBM64: united_bitmaps64,
@@ -62,7 +62,7 @@ _OF_COLUMN: Mapping[AggregateFunction, Callable[[Array, Segments, str], Array]] 
 }
 _OF_SKETCHES = frozenset({AggregateFunction.THETA_SKETCH, AggregateFunction.HLL_SKETCH})
 """Need a library that may not be installed."""
-_OF_SETTINGS: Mapping[AggregateFunction, Callable[[Array, Segments, FieldAggregation], Array]] = {
+_OF_SETTINGS: Mapping[AggregateFunction, Callable[[Array, Grouped, FieldAggregation], Array]] = {
     AggregateFunction.LISTAGG: listed,
     AggregateFunction.COLLECT: collected,
     AggregateFunction.MERGE_MAP_WITH_KEYTIME: merged_maps_by_time,
@@ -116,31 +116,31 @@ class Aggregate:
         elif function in _OF_COLUMN:
             of_column = _OF_COLUMN[function]
 
-            def kernel(values: Array, segments: Segments) -> Outcome:
-                return of_column(values, segments, settings.column)
+            def kernel(values: Array, grouped: Grouped) -> Outcome:
+                return of_column(values, grouped, settings.column)
 
         else:
             of_settings = _OF_SETTINGS[function]
 
-            def kernel(values: Array, segments: Segments) -> Outcome:
-                return of_settings(values, segments, settings)
+            def kernel(values: Array, grouped: Grouped) -> Outcome:
+                return of_settings(values, grouped, settings)
 
         return Aggregate(settings, table, kernel)
 
-    def __call__(self, values: Array, segments: Segments) -> Outcome:
+    def __call__(self, values: Array, grouped: Grouped) -> Outcome:
         """Compute the outcome of each group.
 
         Args:
             values: The column, by row number.
-            segments: Which records make each group; groups without any give null.
+            grouped: Which records make each group; groups without any give null.
 
         Raises:
             InvalidInputError: A record retracts, and the function cannot take anything back.
         """
-        if segments.retracts is None or not segments.retracts.any():
-            return self._kernel(values, segments.without_retracts())
+        if grouped.retracts is None or not grouped.retracts.any():
+            return self._kernel(values, grouped.without_retracts())
         if self.settings.ignore_retract:
-            return self._kernel(values, segments.without_retracts())
+            return self._kernel(values, grouped.without_retracts())
         if self.settings.function not in _RETRACTABLE:
             column, function = self.settings.column, self.settings.function
             raise InvalidInputError(
@@ -150,4 +150,4 @@ class Aggregate:
                 kind="retraction",
                 details={"table": self.table, "column": column, "function": function},
             )
-        return self._kernel(values, segments)
+        return self._kernel(values, grouped)

@@ -19,7 +19,7 @@ import pyarrow.types as pat
 from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy, to_numpy
 from paimon_assets.engine.data.key_order import Flags, Order, sort_keys
 from paimon_assets.engine.data.merge.aggregate.picks import later_than_retracts
-from paimon_assets.engine.data.merge.records import Array, Segments, is_valid, run_ends
+from paimon_assets.engine.data.merge.records import Array, Grouped, is_valid, run_ends
 from paimon_assets.engine.spec.merge.merge_rules import FieldAggregation
 
 
@@ -29,22 +29,22 @@ class Elements:
 
     lists: Array
     """The lists that are not null."""
-    records: Segments
+    records: Grouped
     """Their records."""
-    segments: Segments
+    grouped: Grouped
     """One item an element: its group and place; `rows` are places in `content`."""
     record_of: Order
     """Element → place of its record in `records`."""
 
     @staticmethod
-    def of(values: Array, segments: Segments) -> Elements:
+    def of(values: Array, grouped: Grouped) -> Elements:
         """Take the lists of a column apart; null lists have no elements."""
-        present = segments.valid(values)
+        present = grouped.valid(values)
         lists: Any = values.take(from_numpy(present.rows))
         ends: npt.NDArray[np.int64] = to_numpy(lists.offsets).astype(np.int64)
         record_of = np.repeat(np.arange(len(lists)), np.diff(ends))
         arrivals = present.arrived()[record_of] * len(record_of) + np.arange(len(record_of))
-        elements = Segments(
+        elements = Grouped(
             count=present.count,
             groups=present.groups[record_of],
             rows=np.arange(ends[0], ends[-1]) if len(lists) else np.empty(0, dtype=np.int64),
@@ -67,7 +67,7 @@ class Elements:
         known[self.records.without_retracts().groups] = True
         return known
 
-    def rebuilt(self, kept: Segments, content: Array | None = None) -> Array:
+    def rebuilt(self, kept: Grouped, content: Array | None = None) -> Array:
         """Put elements into one list (or map) for each group.
 
         Args:
@@ -174,13 +174,13 @@ def first_of_each(groups: Order, items: Order) -> Flags:
     return first
 
 
-def collected(values: Array, segments: Segments, settings: FieldAggregation) -> Array:
+def collected(values: Array, grouped: Grouped, settings: FieldAggregation) -> Array:
     """Concatenate the lists of each group, in order of arrival.
 
     A retracted element takes out one that equals it, the oldest; with `distinct` there is but one.
     """
-    elements = Elements.of(values, segments.by_arrival())
-    inner = elements.segments
+    elements = Elements.of(values, grouped.by_arrival())
+    inner = elements.grouped
     if inner.retracts is None and not settings.distinct:
         return elements.rebuilt(inner)
     same = codes_of_numbers([inner.groups, codes(elements.content)[inner.rows]])
@@ -191,7 +191,7 @@ def collected(values: Array, segments: Segments, settings: FieldAggregation) -> 
     return elements.rebuilt(inner.keep(first_of_each(inner.groups, same)))
 
 
-def last_of_each(elements: Segments, same: Order, *ranks: npt.NDArray[Any]) -> Segments:
+def last_of_each(elements: Grouped, same: Order, *ranks: npt.NDArray[Any]) -> Grouped:
     """Return the highest of equal elements, the last of several; each where its first one stands.
 
     Args:
@@ -202,7 +202,7 @@ def last_of_each(elements: Segments, same: Order, *ranks: npt.NDArray[Any]) -> S
     same = codes_of_numbers([same])
     order = np.lexsort((*ranks, same))
     winners = order[run_ends(same[order])]
-    return Segments(
+    return Grouped(
         count=elements.count, groups=elements.groups[winners], rows=elements.rows[winners]
     )
 

@@ -18,21 +18,21 @@ from paimon_assets.engine.data.merge.aggregate.lists import (
     last_of_each,
 )
 from paimon_assets.engine.data.merge.aggregate.picks import later_than_retracts
-from paimon_assets.engine.data.merge.records import Array, Segments, is_valid, run_starts
+from paimon_assets.engine.data.merge.records import Array, Grouped, is_valid, run_starts
 from paimon_assets.engine.spec.merge.merge_rules import FieldAggregation
 
 
-def merged_maps(values: Array, segments: Segments) -> Array:
+def merged_maps(values: Array, grouped: Grouped) -> Array:
     """Return the newest entry of each map key; retracting a key takes its entry out."""
-    entries = Elements.of(values, segments)
-    inner = entries.segments
+    entries = Elements.of(values, grouped)
+    inner = entries.grouped
     same = codes_of_numbers([inner.groups, codes(entries.content)[inner.rows]])
     left = later_than_retracts(same, inner)
     inner, same = inner.keep(left), same[left]
     return entries.rebuilt(last_of_each(inner, same))
 
 
-def merged_maps_by_time(values: Array, segments: Segments, settings: FieldAggregation) -> Array:
+def merged_maps_by_time(values: Array, grouped: Grouped, settings: FieldAggregation) -> Array:
     """Return the entry of each map key with the latest time, the first of several.
 
     In every map but the group's first, a null value takes the entry out and a value without a time
@@ -41,8 +41,8 @@ def merged_maps_by_time(values: Array, segments: Segments, settings: FieldAggreg
     Cost:
         A Python loop over the entries of groups that have late records.
     """
-    entries = Elements.of(values, segments)
-    inner, lists = entries.segments, entries.lists
+    entries = Elements.of(values, grouped)
+    inner, lists = entries.grouped, entries.lists
     items: Any = lists.items  # type: ignore[attr-defined]  # of a map
     times: Any = items.flatten()[_time_position(items.type, settings)]
     has_value, has_time = is_valid(items)[inner.rows], is_valid(times)[inner.rows]
@@ -59,7 +59,7 @@ def merged_maps_by_time(values: Array, segments: Segments, settings: FieldAggreg
     first_maps[run_starts(entries.records.groups)] = True
     is_first = first_maps[entries.record_of]
     takes_out = ~has_value & ~is_first
-    removals = Segments(count=inner.count, groups=inner.groups, rows=inner.rows, retracts=takes_out)
+    removals = Grouped(count=inner.count, groups=inner.groups, rows=inner.rows, retracts=takes_out)
     left = later_than_retracts(same, removals) & ~takes_out & (is_first | has_time)
     left &= ~stepwise[inner.groups]
     earliness = -np.arange(len(same))[left]
@@ -69,7 +69,7 @@ def merged_maps_by_time(values: Array, segments: Segments, settings: FieldAggreg
         groups = np.concatenate([found.groups, stepped.groups])
         rows = np.concatenate([found.rows, stepped.rows])
         order = np.argsort(groups, kind="stable")
-        found = Segments(count=found.count, groups=groups[order], rows=rows[order])
+        found = Grouped(count=found.count, groups=groups[order], rows=rows[order])
     return entries.rebuilt(found)
 
 

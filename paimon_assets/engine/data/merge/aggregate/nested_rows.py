@@ -21,7 +21,7 @@ from paimon_assets.engine.data.merge.aggregate.lists import (
 from paimon_assets.engine.data.merge.aggregate.picks import later_than_retracts
 from paimon_assets.engine.data.merge.records import (
     Array,
-    Segments,
+    Grouped,
     gather,
     is_valid,
     run_ends,
@@ -32,7 +32,7 @@ from paimon_assets.engine.spec.merge.merge_rules import FieldAggregation
 from paimon_assets.engine.spec.options.all_options import NestedKeyNulls
 
 
-def nested_updated(values: Array, segments: Segments, settings: FieldAggregation) -> Array:
+def nested_updated(values: Array, grouped: Grouped, settings: FieldAggregation) -> Array:
     """Collect nested rows; with a nested key, the newest row of each.
 
     A retracted row takes out the rows of its nested key (without one: those equal to it).
@@ -40,7 +40,7 @@ def nested_updated(values: Array, segments: Segments, settings: FieldAggregation
     Raises:
         InvalidInputError: A nested key holds a null where the settings forbid it.
     """
-    elements = Elements.of(values, segments)
+    elements = Elements.of(values, grouped)
     content, inner = _whole_rows(elements, settings)
     same = _same(content, inner, settings)
     if settings.has_limit and inner.retracts is not None:
@@ -52,34 +52,32 @@ def nested_updated(values: Array, segments: Segments, settings: FieldAggregation
     return elements.rebuilt(_first_of_group(inner, settings.count_limit))
 
 
-def nested_partially_updated(
-    values: Array, segments: Segments, settings: FieldAggregation
-) -> Array:
+def nested_partially_updated(values: Array, grouped: Grouped, settings: FieldAggregation) -> Array:
     """Make one nested row of those with equal nested keys: the last value of each field.
 
     Raises:
         InvalidInputError: A nested key holds a null where the settings forbid it.
     """
-    elements = Elements.of(values, segments)
+    elements = Elements.of(values, grouped)
     content, inner = _whole_rows(elements, settings)
     same = codes_of_numbers([inner.groups, _same(content, inner, settings)])
     order = np.argsort(same, kind="stable")
     ends = run_ends(same[order])
-    rows = Segments(count=len(ends), groups=same[order], rows=inner.rows[order])
+    rows = Grouped(count=len(ends), groups=same[order], rows=inner.rows[order])
     columns = []
     for column in content.flatten():
         present = rows.valid(column)
         columns.append(gather(column, present.pick(run_ends(present.groups))))
     merged = pa.StructArray.from_arrays(columns, fields=list(content.type))
     groups = inner.groups[order][ends]
-    kept = Segments(count=inner.count, groups=groups, rows=np.arange(len(groups)))
+    kept = Grouped(count=inner.count, groups=groups, rows=np.arange(len(groups)))
     return elements.rebuilt(kept, merged)
 
 
-def _whole_rows(elements: Elements, settings: FieldAggregation) -> tuple[Any, Segments]:
+def _whole_rows(elements: Elements, settings: FieldAggregation) -> tuple[Any, Grouped]:
     """Return all nested rows, and which of them count: those that are there and have a key."""
     content: Any = elements.content
-    inner = elements.segments.keep(is_valid(content)[elements.segments.rows])
+    inner = elements.grouped.keep(is_valid(content)[elements.grouped.rows])
     if settings.nested_key_nulls is NestedKeyNulls.MERGE or not settings.nested_key:
         return content, inner
     whole = np.ones(len(content), dtype=np.bool_)
@@ -101,7 +99,7 @@ def _child(content: Any, name: str) -> Any:
     return content.flatten()[content.type.get_field_index(name)]
 
 
-def _same(content: Any, inner: Segments, settings: FieldAggregation) -> Order:
+def _same(content: Any, inner: Grouped, settings: FieldAggregation) -> Order:
     """Return a number for each nested row, equal for those of one group that replace each other."""
     if settings.nested_key:
         identity = joint_codes([_child(content, name) for name in settings.nested_key])
@@ -122,14 +120,14 @@ def _ranks(content: Any, settings: FieldAggregation) -> Order:
     return ranks
 
 
-def _first_of_group(inner: Segments, limit: int) -> Segments:
+def _first_of_group(inner: Grouped, limit: int) -> Grouped:
     starts = run_starts(inner.groups)
     lengths = np.diff(np.append(starts, len(inner.groups)))
     places = np.arange(len(inner.groups)) - np.repeat(starts, lengths)
     return inner.keep(places < limit)
 
 
-def _limited(inner: Segments, same: Order, content: Any, settings: FieldAggregation) -> Order:
+def _limited(inner: Grouped, same: Order, content: Any, settings: FieldAggregation) -> Order:
     """Return the places of nested rows that remain if a limit and retractions are both at work.
 
     Cost:

@@ -19,7 +19,7 @@ import pyarrow.types as pat
 
 from paimon_assets.engine.codec.arrow.numpy_columns import to_numpy
 from paimon_assets.engine.data.key_order import Flags, Order
-from paimon_assets.engine.data.merge.records import Array, Segments, run_starts
+from paimon_assets.engine.data.merge.records import Array, Grouped, run_starts
 from paimon_assets.engine.errors import InvalidInputError
 
 _STEPS_AT_ONCE = 32
@@ -42,7 +42,7 @@ Step = Callable[[Number, Number, int], Number | None]
 class _Groups:
     """Numbers of the groups that have any, group by group."""
 
-    segments: Segments
+    grouped: Grouped
     numbers: npt.NDArray[Any]
     """One item a record; decimals have two columns, low and high word."""
     starts: Order
@@ -50,7 +50,7 @@ class _Groups:
     @property
     def present(self) -> Order:
         """The groups that have numbers."""
-        return self.segments.groups[self.starts]
+        return self.grouped.groups[self.starts]
 
     @property
     def lengths(self) -> Order:
@@ -60,7 +60,7 @@ class _Groups:
     @property
     def signs(self) -> npt.NDArray[np.int64]:
         """-1 for records that retract, else 1."""
-        retracts = self.segments.retracts
+        retracts = self.grouped.retracts
         if retracts is None:
             return np.ones(len(self.numbers), dtype=np.int64)
         return np.where(retracts, np.int64(-1), np.int64(1))
@@ -81,8 +81,8 @@ def _integers(numbers: npt.NDArray[Any]) -> Iterable[Number]:
     return [(high << 64) + (low % 2**64) for low, high in numbers.tolist()]
 
 
-def _groups(values: Array, segments: Segments) -> _Groups:
-    present = segments.valid(values).by_arrival()
+def _groups(values: Array, grouped: Grouped) -> _Groups:
+    present = grouped.valid(values).by_arrival()
     numbers = _words(values) if pat.is_decimal128(values.type) else to_numpy(values)
     return _Groups(present, numbers[present.rows], run_starts(present.groups))
 
@@ -94,16 +94,16 @@ def _words(values: Array) -> npt.NDArray[np.int64]:
     return words.reshape(-1, 2)
 
 
-def summed(values: Array, segments: Segments) -> Array:
+def summed(values: Array, grouped: Grouped) -> Array:
     """Add the values of each group; records that retract are subtracted; nulls do not count.
 
     Cost:
         A few passes; a Python loop over the decimals of groups whose sum comes near the limit.
     """
     data_type: Any = values.type
-    groups = _groups(values, segments)
+    groups = _groups(values, grouped)
     if not len(groups.numbers):
-        return pa.nulls(segments.count, data_type)  # type: ignore[no-any-return]  # an array
+        return pa.nulls(grouped.count, data_type)  # type: ignore[no-any-return]  # an array
     if pat.is_floating(data_type):
         signed = groups.numbers * groups.signs.astype(groups.numbers.dtype)
         return _scattered(_fold_left(np.add, signed, groups), groups, data_type)
@@ -173,7 +173,7 @@ def _store(totals: npt.NDArray[Any], valid: Flags, group: int, number: int | Non
     totals[group] = ((unscaled & 2**64 - 1) - ((unscaled & 2**63) << 1), unscaled >> 64)
 
 
-def multiplied(values: Array, segments: Segments, column: str) -> Array:
+def multiplied(values: Array, grouped: Grouped, column: str) -> Array:
     """Multiply the values of each group; records that retract divide; nulls do not count.
 
     Raises:
@@ -183,10 +183,10 @@ def multiplied(values: Array, segments: Segments, column: str) -> Array:
         A few passes; a Python loop over the numbers if they are decimals or some record retracts.
     """
     data_type: Any = values.type
-    groups = _groups(values, segments)
+    groups = _groups(values, grouped)
     if not len(groups.numbers):
-        return pa.nulls(segments.count, data_type)  # type: ignore[no-any-return]  # an array
-    retracts = segments.retracts is not None and bool(segments.retracts.any())
+        return pa.nulls(grouped.count, data_type)  # type: ignore[no-any-return]  # an array
+    retracts = grouped.retracts is not None and bool(grouped.retracts.any())
     if pat.is_floating(data_type) and not retracts:
         products = _fold_left(np.multiply, groups.numbers, groups)
         return _scattered(products, groups, data_type)
@@ -273,7 +273,7 @@ def _scattered(
     numbers: npt.NDArray[Any], groups: _Groups, data_type: Any, valid: Flags | None = None
 ) -> Array:
     """Return a value for every group, null for those without numbers."""
-    count = groups.segments.count
+    count = groups.grouped.count
     content = np.zeros((count, *numbers.shape[1:]), dtype=numbers.dtype)
     content[groups.present] = numbers
     known = np.zeros(count, dtype=np.bool_)

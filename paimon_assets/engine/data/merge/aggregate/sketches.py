@@ -14,7 +14,7 @@ from struct import pack
 from typing import Any
 
 from paimon_assets.engine.data.merge.aggregate.unions import united_values
-from paimon_assets.engine.data.merge.records import Array, Segments
+from paimon_assets.engine.data.merge.records import Array, Grouped
 
 _PREAMBLE_LONGS, _FLAGS, _SEED_HASH, _SAMPLING = 0, 5, slice(6, 8), slice(12, 16)
 """Where they are in a theta sketch."""
@@ -30,14 +30,14 @@ def has_sketches() -> bool:
     return find_spec(_LIBRARY) is not None
 
 
-def united_theta_sketches(values: Array, segments: Segments, column: str) -> Array:
+def united_theta_sketches(values: Array, grouped: Grouped, column: str) -> Array:
     """Unite the theta sketches of each group, to at most 4096 entries, as `united_values` does."""
-    return united_values(values, segments, _united_thetas, what="theta sketch", column=column)
+    return united_values(values, grouped, _united_thetas, what="theta sketch", column=column)
 
 
-def united_hll_sketches(values: Array, segments: Segments, column: str) -> Array:
+def united_hll_sketches(values: Array, grouped: Grouped, column: str) -> Array:
     """Unite the HLL sketches of each group, to 4 bits a bucket, as `united_values` does."""
-    return united_values(values, segments, _united_hlls, what="HLL sketch", column=column)
+    return united_values(values, grouped, _united_hlls, what="HLL sketch", column=column)
 
 
 def _united_thetas(sketches: list[bytes]) -> bytes:

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy, to_numpy
 from paimon_assets.engine.data.key_order import Flags, Order
 from paimon_assets.engine.data.merge.aggregate.lists import codes, first_of_each, nested_list
-from paimon_assets.engine.data.merge.records import Array, Segments, run_starts
+from paimon_assets.engine.data.merge.records import Array, Grouped, run_starts
 from paimon_assets.engine.spec.merge.merge_rules import FieldAggregation
 
 _WHITESPACE = (
@@ -22,20 +22,20 @@ _WHITESPACE = (
 """What Java takes for blank."""
 
 
-def listed(values: Array, segments: Segments, settings: FieldAggregation) -> Array:
+def listed(values: Array, grouped: Grouped, settings: FieldAggregation) -> Array:
     """Join the texts of each group that are not blank; a group of blanks gives null.
 
     With `distinct`, texts after the first are cut at the delimiter, and a piece that stood in the
     group before is left out.
     """
-    present = segments.valid(values)
+    present = grouped.valid(values)
     texts: Any = values.take(from_numpy(present.rows))
     filled = _filled(texts)
     present, texts = present.keep(filled), texts.filter(from_numpy(filled))
     groups = present.groups
     if settings.distinct:
         groups, texts = _distinct_pieces(groups, texts, settings.delimiter)
-    lists = nested_list(groups, texts, segments.count)
+    lists = nested_list(groups, texts, grouped.count)
     joined: Any = pc.binary_join(lists, settings.delimiter)
     return joined  # type: ignore[no-any-return]  # an array, as `lists` is
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy
 from paimon_assets.engine.data.merge.aggregate.lists import nested_list
-from paimon_assets.engine.data.merge.records import Array, Segments, run_starts
+from paimon_assets.engine.data.merge.records import Array, Grouped, run_starts
 from paimon_assets.engine.errors import FormatError
 
 Unite = Callable[[list[bytes]], bytes]
@@ -17,13 +17,13 @@ Unite = Callable[[list[bytes]], bytes]
 
 
 def united_values(
-    values: Array, segments: Segments, unite: Unite, *, what: str, column: str
+    values: Array, grouped: Grouped, unite: Unite, *, what: str, column: str
 ) -> Array:
     """Unite the sets of each group; one alone is taken as it is.
 
     Args:
         values: The column, by row number.
-        segments: Which records make each group.
+        grouped: Which records make each group.
         unite: Raises one of what libraries raise on bytes that are something else.
         what: A value, in words, for messages.
         column: Its name, for messages.
@@ -34,10 +34,10 @@ def united_values(
     Cost:
         A Python loop over the groups that have a value; uniting two sets costs far more.
     """
-    present = segments.valid(values)
+    present = grouped.valid(values)
     sets: Any = values.take(from_numpy(present.rows))
-    lists: Any = nested_list(present.groups, sets, segments.count)
-    united: list[bytes | None] = [None] * segments.count
+    lists: Any = nested_list(present.groups, sets, grouped.count)
+    united: list[bytes | None] = [None] * grouped.count
     try:
         for group in present.groups[run_starts(present.groups)].tolist():
             members = lists[group].as_py()

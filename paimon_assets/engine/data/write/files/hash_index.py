@@ -95,16 +95,20 @@ class HashIndexWriter:
 
     def _write(self, partition: bytes, bucket: int, hashes: Hashes) -> IndexFileMeta:
         name = f"index-{self._identity}-{len(self.paths)}"
-        if self.context.schema.typed_options.get(INDEX_FILE_IN_DATA_DIRECTORY):
-            path = f"{bucket_path(self.context, partition, bucket)}/{name}"
-        else:
-            path = TablePaths(table=self.context.table_path).index(name)
+        path = index_path(self.context, partition, bucket, name)
         data = hashes.astype(_STORED).tobytes()
         self.paths.append(path)
         self.file_io.write_bytes(path, data)
         return IndexFileMeta(
             index_type=HASH_INDEX, file_name=name, file_size=len(data), row_count=len(hashes)
         )
+
+
+def index_path(context: WriteContext, partition: bytes, bucket: int, name: str) -> str:
+    """Return the path of a bucket's index file."""
+    if context.schema.typed_options.get(INDEX_FILE_IN_DATA_DIRECTORY):
+        return f"{bucket_path(context, partition, bucket)}/{name}"
+    return TablePaths(table=context.table_path).index(name)
 
 
 def _with_new(known: Hashes, added: Sequence[Hashes]) -> Hashes:

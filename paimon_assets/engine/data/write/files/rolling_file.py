@@ -19,7 +19,7 @@ from paimon_assets.engine.data.write.files.file_index_writer import FileIndexPla
 from paimon_assets.engine.data.write.files.file_schema import file_schema
 from paimon_assets.engine.data.write.files.file_stats import FULL, StatsCollector, stats_modes
 from paimon_assets.engine.fileio.base import FileIO
-from paimon_assets.engine.spec.metadata.data_file import INDEX_SUFFIX, DataFileMeta, FileSource
+from paimon_assets.engine.spec.metadata.data_file import INDEX_SUFFIX, DataFileMeta, FileOrigin
 from paimon_assets.engine.spec.metadata.wall_clock import wall_clock_ms
 from paimon_assets.engine.spec.options.all_options import (
     DATA_FILE_PREFIX,
@@ -64,7 +64,7 @@ class FileFactory:
     """Columns of the files, in order."""
     level: int = 0
     """Level of the files; it may have a format, a codec and statistics of its own."""
-    file_source: FileSource = FileSource.APPEND
+    file_source: FileOrigin = FileOrigin.APPEND
     clock: Callable[[], int] = local_wall_clock_ms
     new_uuid: Callable[[], str] = new_uuid
     paths: list[str] = field(default_factory=list)

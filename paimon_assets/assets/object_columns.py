@@ -1,0 +1,387 @@
+"""Columns of Python objects → Arrow arrays: each value exactly, or the one that does not fit.
+
+pyarrow's own conversion cuts, shifts and splits in silence: 1.9 to 1, nanoseconds to microseconds,
+times of two zones to one, `"abc"` to a, b, c. So the kinds of objects are looked at first: what a
+column may hold is decided by the Arrow type wanted, at every level of nesting. Nested values are
+taken apart by level, so that one column of leaves is converted at once.
+
+What is missing is a null: None, NaN, and the NaT and NA of pandas.
+"""
+
+import datetime as dt
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from decimal import Decimal
+from itertools import accumulate, chain
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pat
+
+CONVERSION_ERRORS = (
+    pa.ArrowException,
+    ArithmeticError,
+    AttributeError,
+    TypeError,
+    ValueError,
+    NotImplementedError,
+)
+"""What pyarrow, numpy and pandas raise for values that an Arrow type cannot hold."""
+
+Objects = Sequence[Any]
+
+
+class Misfit(Exception):  # noqa: N818 - never leaves the conversion of a frame
+    """One value that a column cannot hold exactly."""
+
+    def __init__(self, position: int, value: object, reason: str) -> None:
+        super().__init__(reason)
+        self.position = position
+        self.value = value
+        self.reason = reason
+
+
+def from_objects(values: Objects, wanted: Any) -> Any:
+    """Return Python objects as an Arrow array that holds each of them exactly.
+
+    Args:
+        values: The objects.
+        wanted: Arrow type of the table's column.
+
+    Returns:
+        An array of `wanted`, or of a type with a finer unit that still has to be cast to it.
+
+    Raises:
+        Misfit: A value does not fit; positions count from 0.
+    """
+    if pat.is_struct(wanted):
+        return _structs(values, wanted)
+    if pat.is_map(wanted):
+        return _maps(values, wanted)
+    if pat.is_list(wanted) or pat.is_fixed_size_list(wanted):
+        return _lists(values, wanted)
+    return _leaves(values, wanted)
+
+
+def fitted(values: Any, wanted: Any) -> Any:
+    """Return an Arrow array in the wanted type, where a frame cannot tell the difference.
+
+    Frames without nulls for integers hold them as floats, days as their midnights, and FLOAT as
+    DOUBLE. What else is not of the wanted type is left: whoever writes casts it, or refuses it.
+
+    Raises:
+        Misfit: A value would change.
+    """
+    given = values.type
+    if given == wanted:
+        return values
+    if values.null_count == len(values):
+        return pa.nulls(len(values))
+    if pat.is_timestamp(given) and given.tz is None and pat.is_date(wanted):
+        return _exactly(values, wanted, "is no day: it has a time; take .dt.normalize() first")
+    if pat.is_integer(given) and pat.is_floating(wanted):
+        return _cast(values, wanted)
+    if pat.is_floating(given) and pat.is_integer(wanted):
+        return _cast(values, wanted)
+    if pat.is_float64(given) and pat.is_float32(wanted):
+        return _exactly(values, wanted, "would be rounded; take .astype('float32') first")
+    return values
+
+
+def _cast(values: Any, wanted: Any) -> Any:
+    if pat.is_float16(values.type):
+        values = values.cast(pa.float32())
+    try:
+        return values.cast(wanted)
+    except pa.ArrowInvalid as error:
+
+        def attempt(low: int, high: int) -> Any:
+            return values.slice(low, high - low).cast(wanted)
+
+        bad = first_failing(len(values), attempt)
+        raise Misfit(bad, values[bad].as_py(), f"does not fit {wanted}") from error
+
+
+def _exactly(values: Any, wanted: Any, reason: str) -> Any:
+    """Cast, and refuse what does not come back as it was."""
+    cast = values.cast(wanted, safe=False)
+    changed = pc.not_equal(cast.cast(values.type), values)
+    if pat.is_floating(values.type):  # a NaN equals nothing
+        changed = pc.and_(changed, pc.invert(pc.is_nan(values)))
+    bad = pc.index(changed, True).as_py()
+    if bad >= 0:
+        raise Misfit(bad, values[bad].as_py(), reason)
+    return cast
+
+
+def _leaves(values: Objects, wanted: Any) -> Any:
+    rule = next((rule for is_of, rule in _RULES if is_of(wanted)), None)
+    if rule is None:
+        return _converted(values, wanted)
+    return rule(values, wanted)
+
+
+def _booleans(values: Objects, wanted: Any) -> Any:
+    _require(values, (bool, np.bool_), "is no boolean")
+    return _converted(values, wanted)
+
+
+def _integers(values: Objects, wanted: Any) -> Any:
+    numbers = (int, np.integer, *_FLOATS)
+    if _require(values, numbers, "is no integer", never=_BOOLEANS) & set(_FLOATS):
+        for position, value in enumerate(values):
+            if isinstance(value, _FLOATS) and not is_missing(value) and not value.is_integer():
+                raise Misfit(position, value, "is no integer")
+    return _converted(values, wanted)
+
+
+def _floats(values: Objects, wanted: Any) -> Any:
+    _require(values, (int, np.integer, *_FLOATS), "is no number", never=_BOOLEANS)
+    return fitted(_converted(values, pa.float64()), wanted)
+
+
+def _decimals(values: Objects, wanted: Any) -> Any:
+    _require(values, (Decimal, int), "is no decimal number", never=(bool,))
+    return _converted(values, wanted)
+
+
+def _texts(values: Objects, wanted: Any) -> Any:
+    _require(values, (str,), "is no text")
+    return _converted(values, wanted)
+
+
+def _bytes(values: Objects, wanted: Any) -> Any:
+    _require(values, (bytes, bytearray), "is no bytes")
+    return _converted(values, wanted)
+
+
+def _days(values: Objects, wanted: Any) -> Any:
+    _require(values, (dt.date,), "is no date")
+    moments = [isinstance(value, dt.datetime) and not is_missing(value) for value in values]
+    if not any(moments):
+        return _converted(values, wanted)
+    other = next(
+        (at for at, is_moment in enumerate(moments) if not (is_moment or is_missing(values[at]))),
+        None,
+    )
+    if other is not None:
+        raise Misfit(other, values[other], "is a date among times; give either of them")
+    return fitted(_moments(values, pa.timestamp("us")), wanted)
+
+
+def _times(values: Objects, _wanted: Any) -> Any:
+    _require(values, (dt.time,), "is no time of day")
+    _refuse_first(values, lambda value: value.tzinfo is not None, "has a zone, the column has none")
+    return _converted(values, pa.time64("us"))
+
+
+def _moments(values: Objects, wanted: Any) -> Any:
+    _require(values, (dt.datetime,), "is no timestamp")
+    if wanted.tz is None:
+        _refuse_first(
+            values,
+            lambda value: value.tzinfo is not None,
+            "has a zone, DATE and TIMESTAMP have none",
+        )
+    else:
+        _refuse_first(
+            values, lambda value: value.tzinfo is None, "has no zone, so it is no instant"
+        )
+    is_fine = any(getattr(value, "nanosecond", 0) for value in values)
+    return _converted(values, pa.timestamp("ns" if is_fine else "us", wanted.tz))
+
+
+_BOOLEANS = (bool, np.bool_)
+_FLOATS = (float, np.float16, np.float32, np.float64)
+_RULES: tuple[tuple[Callable[[Any], bool], Callable[[Objects, Any], Any]], ...] = (
+    (pat.is_boolean, _booleans),
+    (pat.is_integer, _integers),
+    (pat.is_floating, _floats),
+    (pat.is_decimal, _decimals),
+    (pat.is_string, _texts),
+    (lambda wanted: pat.is_binary(wanted) or pat.is_large_binary(wanted), _bytes),
+    (pat.is_date, _days),
+    (pat.is_time, _times),
+    (pat.is_timestamp, _moments),
+)
+
+
+def is_missing(value: Any) -> bool:
+    """Whether a value of a pandas frame is a null: None, NaN, NaT or NA."""
+    if value is None or type(value).__name__ in {"NaTType", "NAType"}:
+        return True
+    if isinstance(value, Decimal):
+        return value.is_nan()
+    return isinstance(value, float | np.floating) and bool(value != value)
+
+
+def _require(
+    values: Objects, kinds: tuple[type, ...], reason: str, never: tuple[type, ...] = ()
+) -> set[type]:
+    """Refuse the first value that is of none of some kinds, and not missing; return the kinds.
+
+    Of each kind of object one look decides, for all its values, unless some may be NaN.
+    """
+    found = set(map(type, values))
+    wrong = {
+        kind
+        for kind in found - {type(None)}
+        if not issubclass(kind, kinds) or (never and issubclass(kind, never))
+    }
+    if wrong:
+        for position, value in enumerate(values):
+            if type(value) in wrong and not is_missing(value):
+                raise Misfit(position, value, reason)
+    return found
+
+
+def _refuse_first(values: Objects, is_wrong: Callable[[Any], bool], reason: str) -> None:
+    for position, value in enumerate(values):
+        if not is_missing(value) and is_wrong(value):
+            raise Misfit(position, value, reason)
+
+
+def _converted(values: Objects, wanted: Any) -> Any:
+    def convert(low: int, high: int) -> Any:
+        return pa.array(values[low:high], type=wanted, from_pandas=True)
+
+    try:
+        return convert(0, len(values))
+    except CONVERSION_ERRORS as error:
+        bad = first_failing(len(values), convert)
+        raise Misfit(bad, values[bad], f"does not fit {wanted}") from error
+
+
+def first_failing(count: int, attempt: Callable[[int, int], object]) -> int:
+    """Return the first of `count` positions for which `attempt(low, high)` raises.
+
+    Cost:
+        As much as two attempts on all.
+    """
+    low, high = 0, count
+    while high - low > 1:
+        middle = (low + high) // 2
+        try:
+            attempt(low, middle)
+        except CONVERSION_ERRORS:
+            high = middle
+        else:
+            low = middle
+    return low
+
+
+def _present(values: Objects, kinds: tuple[type, ...], reason: str) -> list[bool]:
+    _require(values, kinds, reason)
+    return [isinstance(value, kinds) for value in values]
+
+
+def _structs(values: Objects, wanted: Any) -> Any:
+    present = _present(values, (Mapping,), "is no dict, as a ROW must be")
+    names = [field.name for field in wanted]
+    known = frozenset(names)
+    for position, (value, is_there) in enumerate(zip(values, present, strict=True)):
+        if is_there and not known.issuperset(value):
+            extra = next(key for key in value if key not in known)
+            raise Misfit(
+                position, extra, f"is a key the ROW does not have, only {', '.join(names)}"
+            )
+    children = [
+        from_objects(
+            [
+                value.get(field.name) if is_there else None
+                for value, is_there in zip(values, present, strict=True)
+            ],
+            field.type,
+        )
+        for field in wanted
+    ]
+    return pa.StructArray.from_arrays(children, names, mask=_absent(present))
+
+
+def _maps(values: Objects, wanted: Any) -> Any:
+    kinds = (Mapping, list, tuple, np.ndarray)
+    present = _present(values, kinds, "is no dict or list of pairs")
+    entries = [
+        list(value.items() if isinstance(value, Mapping) else value) if is_there else []
+        for value, is_there in zip(values, present, strict=True)
+    ]
+    offsets = [0, *accumulate(map(len, entries))]
+    pairs = list(chain.from_iterable(entries))
+    with _Level(offsets):
+        _require_pairs(pairs)
+        keys = from_objects([pair[0] for pair in pairs], wanted.key_type)
+        if keys.null_count:
+            at = pc.index(keys.is_null(), True).as_py()
+            raise Misfit(at, None, "is a null key")
+        items = from_objects([pair[1] for pair in pairs], wanted.item_type)
+    return pa.MapArray.from_arrays(_offsets(offsets, present), keys, items)
+
+
+def _require_pairs(pairs: Objects) -> None:
+    for position, pair in enumerate(pairs):
+        if not isinstance(pair, list | tuple) or len(pair) != 2:
+            raise Misfit(position, pair, "is no pair of key and value")
+
+
+def _lists(values: Objects, wanted: Any) -> Any:
+    present = _present(values, (list, tuple, np.ndarray), "is no list")
+    if not pat.is_fixed_size_list(wanted):
+        offsets, inner = _elements(values, present, wanted.value_type)
+        return pa.ListArray.from_arrays(_offsets(offsets, present), inner)
+    size = wanted.list_size
+    for position, value in enumerate(values):
+        if present[position] and len(value) != size:
+            raise Misfit(position, value, f"has {len(value)} elements, not {size}")
+    filled = [
+        value if is_there else [None] * size
+        for value, is_there in zip(values, present, strict=True)
+    ]
+    _, inner = _elements(filled, [True] * len(filled), wanted.value_type)
+    return pa.FixedSizeListArray.from_arrays(inner, size, mask=_absent(present))
+
+
+def _elements(values: Objects, present: list[bool], wanted: Any) -> tuple[list[int], Any]:
+    """Return where the elements of each list begin, and all of them."""
+    there = [value for value, is_there in zip(values, present, strict=True) if is_there]
+    lengths = [
+        len(value) if is_there else 0 for value, is_there in zip(values, present, strict=True)
+    ]
+    offsets = [0, *accumulate(lengths)]
+    with _Level(offsets):
+        return offsets, _flat(there, wanted)
+
+
+def _flat(lists: Objects, wanted: Any) -> Any:
+    """Return the elements of all lists; of numpy arrays of one type without looking at each."""
+    dtypes: set[Any] = {getattr(value, "dtype", None) for value in lists}
+    if len(dtypes) == 1 and None not in dtypes and all(value.ndim == 1 for value in lists):
+        [dtype] = dtypes
+        if dtype.kind in "biufM" and dtype.char != "g":
+            return fitted(pa.array(np.concatenate(lists), from_pandas=True), wanted)
+    return from_objects(list(chain.from_iterable(lists)), wanted)
+
+
+class _Level:
+    """The block that converts what lies inside values; a misfit in it is one of the outer value."""
+
+    def __init__(self, offsets: list[int]) -> None:
+        self._offsets = offsets
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        if isinstance(error, Misfit):
+            error.position = bisect_right(self._offsets, error.position) - 1
+
+
+def _offsets(offsets: list[int], present: Iterable[bool]) -> Any:
+    """Return offsets as Arrow takes them: null where the value is."""
+    starts = [at if there else None for at, there in zip(offsets, present, strict=False)]
+    return pa.array([*starts, offsets[-1]], pa.int32())
+
+
+def _absent(present: list[bool]) -> Any:
+    return pa.array([not there for there in present], pa.bool_())

@@ -1,0 +1,107 @@
+"""Sharing: which worker runs which tests. Heavy files first, Spark's in as few lanes as are needed.
+
+    files of the one SparkSession ──by weight──► lanes ─┐
+    every other file ───────────────────────────────────┴──heaviest first──► a worker that is free
+
+A file stays on one worker, for the fixtures of its module. A lane stays on one worker, which starts
+one session for it. Groups made by marks are none to pytest 9.2 and xdist 3.8.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+
+from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
+from xdist.workermanage import WorkerController  # type: ignore[import-untyped]
+
+OWN_JVM = (
+    "tests/e2e/",
+    "tests/spark/test_cluster",
+    "tests/spark/test_connect",
+    "tests/spark/test_java",
+)
+"""What starts JVMs of its own beside the one SparkSession."""
+
+WEIGHTS = {
+    "tests/assets/test_io_on_spark.py": 25.0,
+    "tests/assets/test_io_partitions.py": 14.0,
+    "tests/behaviour/test_changes.py": 20.0,
+    "tests/behaviour/test_schema_evolution.py": 30.0,
+    "tests/data/test_merge_engines.py": 10.0,
+    "tests/e2e/test_demo.py": 75.0,
+    "tests/e2e/test_ui.py": 36.0,
+    "tests/e2e/test_workspace.py": 10.0,
+    "tests/faults/test_dying_deeds.py": 23.0,
+    "tests/faults/test_killed_materialization.py": 12.0,
+    "tests/faults/test_killed_writer.py": 13.0,
+    "tests/faults/test_stress.py": 8.0,
+    "tests/fileio/test_s3.py": 16.0,
+    "tests/spark/test_cluster.py": 28.0,
+    "tests/spark/test_connect.py": 28.0,
+    "tests/spark/test_data_source.py": 20.0,
+    "tests/stateful/test_machine.py": 18.0,
+    "tests/stateful/test_maintenance.py": 10.0,
+    "tests/table/test_compaction.py": 14.0,
+}
+"""File → measured seconds of CPU, children included; of heavy files only."""
+SECONDS, SPARK_SECONDS = 0.1, 0.7
+"""Weight of a test, and of one on Spark, whose file has none."""
+
+
+def uses_session(nodeid: str) -> bool:
+    """Whether a test belongs to the one SparkSession; its file's other tests go with it."""
+    if nodeid.startswith(OWN_JVM):
+        return False
+    return "spark" in nodeid or nodeid.startswith("tests/behaviour/")
+
+
+def file_of(nodeid: str) -> str:
+    """Return the file of a test."""
+    return nodeid.partition("::")[0]
+
+
+def weigh(nodeids: Iterable[str]) -> dict[str, float]:
+    """Return the weight of each file."""
+    counted: dict[str, float] = defaultdict(float)
+    for nodeid in nodeids:
+        counted[file_of(nodeid)] += SPARK_SECONDS if uses_session(nodeid) else SECONDS
+    return {file: WEIGHTS.get(file, seconds) for file, seconds in counted.items()}
+
+
+def deal(weights: Mapping[str, float], lanes: int) -> dict[str, int]:
+    """Deal files to lanes so that no lane is much heavier than another: file → lane."""
+    loads, dealt = [0.0] * lanes, {}
+    for file, weight in sorted(weights.items(), key=lambda item: (-item[1], item[0])):
+        lane = loads.index(min(loads))
+        dealt[file] = lane
+        loads[lane] += weight
+    return dealt
+
+
+class ByWeight(LoadScopeScheduling):  # type: ignore[misc]
+    """The schedule of a run on several workers."""
+
+    def schedule(self) -> None:
+        """Weigh what was collected, then share it."""
+        if self.collection is None and self.registered_collections:
+            nodeids = next(iter(self.registered_collections.values()))
+            weights = weigh(nodeids)
+            spark = {file_of(nodeid) for nodeid in nodeids if uses_session(nodeid)}
+            of_spark = {file: weights[file] for file in spark}
+            fair = sum(weights.values()) / self.numnodes
+            needed = math.ceil(sum(of_spark.values()) / fair)
+            self._lanes = deal(of_spark, max(1, min(needed, self.numnodes)))
+            self._weights: dict[str, float] = defaultdict(float)
+            for file, weight in weights.items():
+                self._weights[self._split_scope(file)] += weight
+        super().schedule()
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = file_of(nodeid)
+        lane = self._lanes.get(file)
+        return file if lane is None else f"spark {lane}"
+
+    def _assign_work_unit(self, node: WorkerController) -> None:
+        heaviest = max(self.workqueue, key=lambda scope: self._weights[scope])
+        self.workqueue.move_to_end(heaviest, last=False)
+        super()._assign_work_unit(node)
