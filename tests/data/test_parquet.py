@@ -219,3 +219,15 @@ def test_a_decimal_stored_as_bytes_gets_no_dictionary(tmp_path):
     )
     group = pq.ParquetFile(path).metadata.row_group(0)
     assert [group.column(at).has_dictionary_page for at in (0, 1)] == [False, True]
+
+
+def test_a_bound_that_is_no_utf8_bounds_nothing(tmp_path):
+    """A BINARY column that became a STRING holds such bytes, and they are read."""
+    path = str(tmp_path / "data-1.parquet")
+    texts = pa.array([b"\xff\xfe", b"a"], pa.binary()).view(pa.string())
+    write(path, pa.table({"s": texts}))
+    assert groups(path, Comparison("s", CompareOp.EQ, "a")) == [0]
+    with open_reader(FILE_IO, path, file_format="parquet") as reader:
+        assert reader.column_bounds("s").minimum is None
+        (batch,) = reader.batches(["s"], predicate=None, batch_rows=9)
+    assert batch.column("s").cast(pa.binary()).to_pylist() == [b"\xff\xfe", b"a"]

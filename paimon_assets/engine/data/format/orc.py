@@ -1,7 +1,8 @@
 """ORC data files through pyarrow.
 
 TIME lies as milliseconds in an int, timestamps as nanoseconds; `data.field_mapping` turns both into
-the Arrow types of their columns. Instants (TIMESTAMP WITH LOCAL TIME ZONE) are taken as they lie.
+the Arrow types of their columns. What pyarrow reads otherwise than Java is put right by
+`orc_values`. Instants (TIMESTAMP WITH LOCAL TIME ZONE) are taken as they lie.
 Java, unless `orc.timestamp-ltz.legacy.type` is false, shifts them by the zone of the writing and
 again of the reading process; files of such writers read right here if their zone was UTC.
 Source: `org.apache.paimon.format.orc`.
@@ -19,7 +20,7 @@ from pyarrow import orc
 
 from paimon_assets.engine.codec.arrow.arrow_values import UNIT_NANOS
 from paimon_assets.engine.codec.arrow.numpy_columns import to_numpy
-from paimon_assets.engine.codec.orc_footer import read_orc_footer
+from paimon_assets.engine.codec.orc_footer import OrcFooter, read_orc_footer
 from paimon_assets.engine.data.format.base import (
     FileFormat,
     FileToRead,
@@ -28,6 +29,7 @@ from paimon_assets.engine.data.format.base import (
     FormatWriter,
 )
 from paimon_assets.engine.data.format.named_errors import named_errors, with_names_read
+from paimon_assets.engine.data.format.orc_values import as_java_reads, has_times, offset_in_1970
 from paimon_assets.engine.errors import FormatError, InvalidInputError
 from paimon_assets.engine.spec.options.all_options import FILE_FORMAT, ORC_LEGACY_LTZ, Options
 from paimon_assets.engine.spec.options.file_options import (
@@ -66,7 +68,8 @@ class OrcReader(FormatReader):
         positions = [self.schema.get_field_index(name) for name in names] or [0]
         with named_errors(self._path, self.title):
             for stripe in range(self._file.nstripes):
-                rows = self._file.read_stripe(stripe, columns=positions).select(names)
+                read = self._file.read_stripe(stripe, columns=positions)
+                rows = self._as_java_reads(read, sorted(set(positions)), stripe).select(names)
                 for start in range(0, rows.num_rows, batch_rows):
                     yield rows.slice(start, batch_rows)
 
@@ -78,15 +81,35 @@ class OrcReader(FormatReader):
         """Return the footer's statistics of a column; see `FormatReader`."""
         return self._bounds.get(name, UNKNOWN)
 
+    def _as_java_reads(self, rows: pa.RecordBatch, places: Sequence[int], stripe: int) -> Any:
+        footer = self._footer
+        if footer is None:
+            return rows
+        numbers = [footer.types[0].inner[place] for place in places]
+        ahead = 0
+        if any(has_times(footer.types, number) for number in numbers):
+            ahead = offset_in_1970(footer.zone(self._read, stripe), self._path)
+        columns = [
+            as_java_reads(column, footer.types, number, ahead)
+            for column, number in zip(rows.columns, numbers, strict=True)
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=rows.schema)
+
+    def _read(self, offset: int, count: int) -> bytes:
+        self._source.seek(offset)
+        return bytes(self._source.read(count))
+
+    @cached_property
+    def _footer(self) -> OrcFooter | None:
+        try:
+            return read_orc_footer(self._read, self._source.size(), self._path)
+        except FormatError:  # pyarrow could read the file, compressed with LZO perhaps
+            return None
+
     @cached_property
     def _bounds(self) -> dict[str, Bounds]:
-        def read(offset: int, count: int) -> bytes:
-            self._source.seek(offset)
-            return bytes(self._source.read(count))
-
-        try:
-            footer = read_orc_footer(read, self._source.size(), self._path)
-        except FormatError:  # pyarrow could read the file; only its statistics are not readable
+        footer = self._footer
+        if footer is None:
             return {}
         rows = footer.row_count
         return {
