@@ -228,12 +228,12 @@ def _bounds(chunk: Any, data_type: pa.DataType, row_count: int) -> Bounds:
     if not statistics.has_min_max or pa.types.is_floating(data_type):
         # Statistics leave NaN out, so they bound nothing.
         return Bounds(null_count=nulls, row_count=row_count)
-    return Bounds(
-        minimum=_internal(statistics.min, statistics.min_raw, data_type),
-        maximum=_internal(statistics.max, statistics.max_raw, data_type),
-        null_count=nulls,
-        row_count=row_count,
-    )
+    try:
+        low = _internal(statistics.min, statistics.min_raw, data_type)
+        high = _internal(statistics.max, statistics.max_raw, data_type)
+    except UnicodeDecodeError:  # bytes that became a STRING need not be one
+        low = high = None
+    return Bounds(minimum=low, maximum=high, null_count=nulls, row_count=row_count)
 
 
 def _joined(parts: Iterable[Bounds]) -> Bounds:
