@@ -231,3 +231,36 @@ def test_a_bound_that_is_no_utf8_bounds_nothing(tmp_path):
         assert reader.column_bounds("s").minimum is None
         (batch,) = reader.batches(["s"], predicate=None, batch_rows=9)
     assert batch.column("s").cast(pa.binary()).to_pylist() == [b"\xff\xfe", b"a"]
+
+
+INT96 = {"use_deprecated_int96_timestamps": True}
+LAST_DAY = dt.datetime.fromisoformat("9999-12-31T23:59:59.999999")
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_int96_that_64_bits_of_nanoseconds_do_not_hold_is_refused(tmp_path, nested):
+    """Java writes TIMESTAMP(7..9) so; pyarrow would give the year 1816."""
+    path = str(tmp_path / "data-1.parquet")
+    far = pa.array([None, 0, LAST_DAY], pa.timestamp("us"))
+    column = pa.array([{"x": value} for value in far.to_pylist()]) if nested else far
+    pq.write_table(pa.table({"i": [1, 2, 3], "t": column}), path, store_schema=False, **INT96)
+    with open_reader(FILE_IO, path, file_format="parquet") as reader:
+        (batch,) = reader.batches(["i"], predicate=None, batch_rows=9)
+        assert batch.column("i").to_pylist() == [1, 2, 3]
+        with pytest.raises(FormatError, match=r"'t'.*data-1\.parquet.*1678 to 2261") as caught:
+            list(reader.batches(["t", "i"], predicate=None, batch_rows=9))
+    assert caught.value.kind == "timestamp-range"
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_int96_written_from_microseconds_reaches_as_far_as_they_do(tmp_path, nested):
+    path = str(tmp_path / "data-1.parquet")
+    far = pa.array([None, LAST_DAY], pa.timestamp("us"))
+    column = pa.array([{"x": value} for value in far.to_pylist()]) if nested else far
+    fine = pa.array([1, None], pa.timestamp("ns"))
+    pq.write_table(pa.table({"fine": fine, "t": column}), path, **INT96)
+    with open_reader(FILE_IO, path, file_format="parquet") as reader:
+        (batch,) = reader.batches(["t", "fine"], predicate=None, batch_rows=9)
+    assert batch.schema.names == ["t", "fine"]
+    assert batch.column("fine").equals(fine)
+    assert batch.column("t").to_pylist() == column.to_pylist()

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from paimon_assets.engine.codec.arrow.arrow_values import UNIT_NANOS
+from paimon_assets.engine.codec.arrow.numpy_columns import to_numpy
 from paimon_assets.engine.data.format.base import (
     FileFormat,
     FileToRead,
@@ -25,6 +26,7 @@ from paimon_assets.engine.data.format.base import (
 )
 from paimon_assets.engine.data.format.dictionary_choice import dictionary_columns
 from paimon_assets.engine.data.format.named_errors import named_errors, with_names_read
+from paimon_assets.engine.errors import FormatError
 from paimon_assets.engine.spec.options.all_options import FILE_COMPRESSION_ZSTD_LEVEL
 from paimon_assets.engine.spec.options.file_options import (
     FILE_BLOCK_SIZE,
@@ -44,6 +46,7 @@ _READING: dict[str, Any] = {"pre_buffer": False, "page_checksum_verification": T
 _WHOLE_GROUP_BYTES = 16 * 1024 * 1024
 _PIECE_BYTES = 2 * 1024 * 1024
 """The bytes of one column in a piece."""
+_MICRO_NANOS = 1000
 _ROWS_FOR_THREADS = 8192
 """A file of fewer rows is decoded before threads have taken up its columns."""
 
@@ -56,7 +59,8 @@ class ParquetReader(FormatReader):
     def _columns(self, file: FileToRead) -> pa.Schema:
         self._file = _opened(self._source)
         schema = with_names_read(_schema_as_written(self._file))
-        self._coarse = _coarse_int96_names(self._file, schema)
+        self._int96 = _int96_names(self._file)
+        self._coarse = _written_coarse(self._file, self._int96)
         return schema
 
     def batches(
@@ -78,19 +82,34 @@ class ParquetReader(FormatReader):
         self, names: list[str], groups: list[int], batch_rows: int
     ) -> Iterator[pa.RecordBatch]:
         """Decode columns; INT96 as nanoseconds, coarse ones as microseconds: they reach further."""
-        coarse = [name for name in names if name in self._coarse]
-        fine = [name for name in names if name not in self._coarse]
-        if not coarse:
-            yield from _batches(self._file, fine, groups, batch_rows)
+        vague = [name for name in names if name in self._int96]
+        if not vague:
+            yield from _batches(self._file, names, groups, batch_rows)
             return
         micros = pq.ParquetFile(self._source, **_READING, coerce_int96_timestamp_unit="us")
-        parts = [_batches(micros, coarse, groups, batch_rows)]
+        fine = [name for name in names if name not in self._coarse]
+        parts = [_batches(micros, vague, groups, batch_rows)]
         if fine:
             parts.append(_batches(self._file, fine, groups, batch_rows))
-        for batches in zip(*parts, strict=True):
-            arrays = [column for batch in batches for column in batch.columns]
-            fields = [field for batch in batches for field in batch.schema]
-            yield pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+        for in_micros, *exact in zip(*parts, strict=True):
+            columns = dict(zip(vague, in_micros.columns, strict=True))
+            for name, column in zip(fine, exact[0].columns if exact else (), strict=True):
+                if name in columns:
+                    self._check_range(name, column, columns[name])
+                columns[name] = column
+            yield pa.RecordBatch.from_arrays([columns[name] for name in names], names=names)
+
+    def _check_range(self, name: str, nanos: Any, micros: Any) -> None:
+        """Check that 64 bits hold the nanoseconds: pyarrow wraps what they do not."""
+        for exact, coarse in zip(_timestamps(nanos), _timestamps(micros), strict=True):
+            if (exact // _MICRO_NANOS != coarse).any():
+                raise FormatError(
+                    f"Column '{name}' of data file '{self._path}' holds timestamps of more than 6"
+                    " digits outside the years 1678 to 2261, which 64 bits do not hold. Leave the"
+                    " column out, or change it to TIMESTAMP(6) where the table is written.",
+                    kind="timestamp-range",
+                    details={"path": self._path, "column": name},
+                )
 
     def matching_row_groups(self, predicate: Predicate | None) -> list[int]:
         """Return the row groups whose statistics do not rule out every row."""
@@ -177,15 +196,20 @@ def _batches(
     )
 
 
+def _noted_schema(file: pq.ParquetFile) -> pa.Schema | None:
+    """Return the Arrow schema a writer noted in the file."""
+    noted = (file.metadata.metadata or {}).get(b"ARROW:schema")
+    return None if noted is None else pa.ipc.read_schema(pa.py_buffer(base64.b64decode(noted)))
+
+
 def _schema_as_written(file: pq.ParquetFile) -> pa.Schema:
     """Return the columns with the timestamp units an Arrow writer noted; INT96 has none."""
     schema = file.schema_arrow
     if not any(pa.types.is_timestamp(data_type) for data_type in schema.types):
         return schema
-    noted = (file.metadata.metadata or {}).get(b"ARROW:schema")
-    if noted is None:
+    written = _noted_schema(file)
+    if written is None:
         return schema
-    written = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(noted)))
     for number, field in enumerate(schema):
         if pa.types.is_timestamp(field.type) and field.name in written.names:
             as_written = written.field(field.name).type
@@ -195,22 +219,43 @@ def _schema_as_written(file: pq.ParquetFile) -> pa.Schema:
     return schema
 
 
-def _coarse_int96_names(file: pq.ParquetFile, schema: pa.Schema) -> frozenset[str]:
-    """Return the INT96 columns that were written from units coarser than nanoseconds."""
-    coarse = {
-        field.name
-        for field in schema
-        if pa.types.is_timestamp(field.type) and field.type.unit != "ns"
-    }
-    if not coarse:
-        return frozenset()
+def _int96_names(file: pq.ParquetFile) -> frozenset[str]:
+    """Return the columns that hold INT96, perhaps inside."""
     leaves = file.schema
-    int96 = {
-        leaves.column(number).path
-        for number in range(len(leaves))
-        if leaves.column(number).physical_type == "INT96"
-    }
-    return frozenset(coarse & int96)
+    columns = (leaves.column(number) for number in range(len(leaves)))
+    paths = [leaf.path for leaf in columns if leaf.physical_type == "INT96"]
+    if not paths:
+        return frozenset()
+    return frozenset(
+        name
+        for name in file.schema_arrow.names
+        if any(path == name or path.startswith(f"{name}.") for path in paths)
+    )
+
+
+def _written_coarse(file: pq.ParquetFile, int96: frozenset[str]) -> frozenset[str]:
+    """Return the INT96 columns that were written from units coarser than nanoseconds."""
+    written = _noted_schema(file) if int96 else None
+    if written is None:
+        return frozenset()
+    return frozenset(
+        name
+        for name in int96
+        if name in written.names and not _has_nanoseconds(written.field(name).type)
+    )
+
+
+def _timestamps(column: Any) -> Iterator[Any]:
+    """Yield the numbers of every timestamp array in a column; nulls are 0."""
+    if pa.types.is_timestamp(column.type):
+        yield to_numpy(column.cast(pa.int64()).fill_null(0))
+    elif pa.types.is_map(column.type):
+        yield from _timestamps(column.keys)
+        yield from _timestamps(column.items)
+    elif pa.types.is_struct(column.type) or pa.types.is_list(column.type):
+        parts = column.flatten()
+        for part in parts if isinstance(parts, list) else [parts]:
+            yield from _timestamps(part)
 
 
 def _has_nanoseconds(data_type: pa.DataType) -> bool:

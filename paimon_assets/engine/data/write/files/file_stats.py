@@ -166,7 +166,10 @@ class StatsCollector:
             if pat.is_decimal(values.type) and _is_too_wide(extremes):
                 seen.unknown = True
                 continue
-            seen.add(column, extremes)
+            try:
+                seen.add(column, extremes)
+            except UnicodeDecodeError:  # bytes that became a STRING need not be one
+                seen.unknown = True
 
     def finish(self) -> SimpleStats:
         """Return the statistics of all rows seen, one place for each column."""
