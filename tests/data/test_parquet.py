@@ -264,3 +264,57 @@ def test_int96_written_from_microseconds_reaches_as_far_as_they_do(tmp_path, nes
     assert batch.schema.names == ["t", "fine"]
     assert batch.column("fine").equals(fine)
     assert batch.column("t").to_pylist() == column.to_pylist()
+
+
+def test_only_timestamps_of_more_than_6_digits_are_int96(tmp_path):
+    """Java filters TIMESTAMP(0..6) only where it is INT64, with or without a finer one beside."""
+    path = tmp_path / "data-1.parquet"
+    kinds = {
+        "fine": pa.timestamp("ns"),
+        "s": pa.timestamp("s"),
+        "ms": pa.timestamp("ms"),
+        "us": pa.timestamp("us", "UTC"),
+        "nested": pa.struct([pa.field("l", pa.list_(pa.timestamp("us"))), ("i", pa.int32())]),
+        "map": pa.map_(pa.string(), pa.timestamp("ms")),
+    }
+    late = LAST_DAY.replace(microsecond=0)
+    values = [dt.datetime.fromisoformat("2024-01-01"), late, None, None, None, None]
+    values[3] = late.replace(tzinfo=dt.UTC)
+    values[4:] = [{"l": [LAST_DAY, None], "i": 7}, [("k", late)]]
+    table = pa.table(
+        {
+            name: pa.array([value, None], kind)
+            for (name, kind), value in zip(kinds.items(), values, strict=True)
+        }
+    )
+    ids = [{"PARQUET:field_id": str(20 + at)} for at in range(len(kinds))]
+    fields = [field.with_metadata(id_) for field, id_ in zip(table.schema, ids, strict=True)]
+    size = write(path, table.cast(pa.schema(fields)))
+    assert size == path.stat().st_size
+    leaves = pq.ParquetFile(path).schema
+    assert [leaves.column(at).physical_type for at in range(len(leaves))] == [
+        "INT96", "INT64", "INT64", "INT64", "INT64", "INT32", "BYTE_ARRAY", "INT64",
+    ]  # fmt: skip
+    plain = tmp_path / "plain.parquet"
+    pq.write_table(table.drop_columns("fine"), plain)
+    expected = pq.ParquetFile(plain).schema
+    assert [leaves.column(at + 1).logical_type.to_json() for at in range(len(expected))] == [
+        expected.column(at).logical_type.to_json() for at in range(len(expected))
+    ]
+    assert "field_id=23 us (Timestamp(isAdjustedToUTC=true" in str(leaves)
+    with open_reader(FILE_IO, str(path), file_format="parquet") as reader:
+        assert reader.schema.field("s").type == pa.timestamp("s")
+        found = pa.Table.from_batches(
+            reader.batches(table.column_names, predicate=None, batch_rows=9)
+        )
+    assert found.to_pylist() == table.to_pylist()
+
+
+def test_an_aborted_file_with_timestamps_of_two_kinds_is_no_parquet_file(tmp_path):
+    path = tmp_path / "data-1.parquet"
+    writer = open_writer(FILE_IO, str(path), TABLE.schema)
+    writer.write(TABLE)
+    writer.abort()
+    del writer
+    with pytest.raises(FormatError):
+        open_reader(FILE_IO, str(path), file_format="parquet")

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_assets.engine.codec.arrow.arrow_values import UNIT_NANOS, to_scalar
-from paimon_assets.engine.data.key_order import total_order, total_order_words
+from paimon_assets.engine.codec.arrow.float_order import total_order, total_order_words
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.predicate.predicate import (
     And,

@@ -23,6 +23,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_assets.engine.codec.arrow.float_order import total_order, total_order_words
 from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy, to_numpy
 from paimon_assets.engine.errors import UnsupportedFeatureError
 
@@ -33,7 +34,6 @@ Flags = npt.NDArray[np.bool_]
 
 _WORD_BITS = 64
 _WORD_BYTES = 8
-_SIGN = np.uint64(1 << 63)
 _KEPT_BYTES = np.array([2**64 - 2 ** (64 - 8 * count) for count in range(9)], dtype=np.uint64)
 """Number of bytes → mask that keeps that many leading bytes of a word."""
 
@@ -358,22 +358,6 @@ def _numbers(array: pa.Array[Any]) -> npt.NDArray[Any]:
 def float_words(values: npt.NDArray[Any]) -> Words:
     """Map floating-point values to numbers in key order: the zeros are one, NaN comes last."""
     return total_order_words(values.astype(np.float64) + 0.0)
-
-
-def total_order(array: Any) -> Any:
-    """Return numbers that compare as Java's `compareTo` compares floating-point values."""
-    words = from_numpy(total_order_words(_fixed(array, np.dtype(array.type.to_pandas_dtype()))))
-    if not array.null_count:
-        return words
-    return pc.if_else(array.is_valid(), words, pa.scalar(None, pa.uint64()))
-
-
-def total_order_words(values: npt.NDArray[Any]) -> Words:
-    """Map floating-point values to numbers in the order of `compareTo`: -0.0 < 0.0, NaN last."""
-    doubles = values.astype(np.float64)
-    doubles[np.isnan(doubles)] = np.nan  # one NaN, as in Java
-    bits = doubles.view(np.uint64)
-    return np.where(bits & _SIGN, ~bits, bits | _SIGN)
 
 
 def _fixed(array: pa.Array[Any], dtype: np.dtype[Any], width: int = 1) -> npt.NDArray[Any]:

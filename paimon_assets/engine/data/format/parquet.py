@@ -1,8 +1,8 @@
 """Parquet data files through pyarrow: row-group pruning, projection, batches; and writing.
 
 Source: `org.apache.paimon.format.parquet`; writer settings are those that every Paimon reader since
-0.9 accepts: integer decimals, data pages of version 1, field ids. Files with a TIMESTAMP(7..9)
-column store timestamps as INT96, because Java 1.4 takes INT64 nanoseconds for microseconds.
+0.9 accepts: integer decimals, data pages of version 1, field ids. TIMESTAMP(7..9) is INT96, because
+Java 1.4 takes INT64 nanoseconds for microseconds; see `parquet_times`.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from paimon_assets.engine.data.format.base import (
 )
 from paimon_assets.engine.data.format.dictionary_choice import dictionary_columns
 from paimon_assets.engine.data.format.named_errors import named_errors, with_names_read
+from paimon_assets.engine.data.format.parquet_times import TwoKinds, has_unit
 from paimon_assets.engine.errors import FormatError
 from paimon_assets.engine.spec.options.all_options import FILE_COMPRESSION_ZSTD_LEVEL
 from paimon_assets.engine.spec.options.file_options import (
@@ -241,7 +242,7 @@ def _written_coarse(file: pq.ParquetFile, int96: frozenset[str]) -> frozenset[st
     return frozenset(
         name
         for name in int96
-        if name in written.names and not _has_nanoseconds(written.field(name).type)
+        if name in written.names and not has_unit(written.field(name).type, nanoseconds=True)
     )
 
 
@@ -256,13 +257,6 @@ def _timestamps(column: Any) -> Iterator[Any]:
         parts = column.flatten()
         for part in parts if isinstance(parts, list) else [parts]:
             yield from _timestamps(part)
-
-
-def _has_nanoseconds(data_type: pa.DataType) -> bool:
-    if pa.types.is_timestamp(data_type):
-        return bool(data_type.unit == "ns")
-    fields = [data_type.field(number) for number in range(data_type.num_fields)]
-    return any(_has_nanoseconds(field.type) for field in fields)
 
 
 def _bounds(chunk: Any, data_type: pa.DataType, row_count: int) -> Bounds:
@@ -326,6 +320,11 @@ class ParquetWriter(FormatWriter):
         """Create the file; `open_writer` of `data.format.formats` is the usual way here."""
         self._sink = file.file_io.open_output(file.path)
         self._schema, options = file.schema, file.options
+        fine, coarse = (
+            any(has_unit(field.type, nanoseconds=each) for field in file.schema)
+            for each in (True, False)
+        )
+        self._two_kinds = TwoKinds(self._sink, file.schema) if fine and coarse else None
         level = options.get(FILE_COMPRESSION_ZSTD_LEVEL)
         self._options: dict[str, Any] = {
             "compression": file.codec,
@@ -335,9 +334,8 @@ class ParquetWriter(FormatWriter):
             "data_page_version": "1.0",
             "write_page_checksum": True,
             "version": "2.6",
-            "use_deprecated_int96_timestamps": any(
-                _has_nanoseconds(field.type) for field in file.schema
-            ),
+            "use_deprecated_int96_timestamps": fine,
+            "store_schema": self._two_kinds is None,
         }
         self._dictionaries = options.get(PARQUET_ENABLE_DICTIONARY)
         self._group_bytes = options.get(FILE_BLOCK_SIZE) or options.get(PARQUET_BLOCK_SIZE)
@@ -347,9 +345,10 @@ class ParquetWriter(FormatWriter):
         """Open the encoder; the first rows decide which columns get dictionaries."""
         if self._writer is None:
             dictionaries = dictionary_columns(first_rows) if self._dictionaries else False
+            both = self._two_kinds
             self._writer = pq.ParquetWriter(
-                self._sink,
-                self._schema,
+                self._sink if both is None else both,  # type: ignore[arg-type]  # it is written to
+                self._schema if both is None else both.stored,
                 **self._options,
                 use_dictionary=dictionaries,  # type: ignore[arg-type]  # a list
             )
@@ -364,12 +363,19 @@ class ParquetWriter(FormatWriter):
         if table.num_rows:
             fitting = self._group_bytes * table.num_rows // max(1, table.nbytes)
             rows_of_group = max(1, min(ROW_GROUP_ROWS, fitting))
-            self._opened(table).write_table(table, row_group_size=rows_of_group)
+            stored = table if self._two_kinds is None else self._two_kinds.rows(table)
+            self._opened(table).write_table(stored, row_group_size=rows_of_group)
 
     def close(self) -> int:
         """Write the footer and return the file's exact size in bytes."""
         writer = self._writer or self._opened(self._schema.empty_table())
-        writer.close()
+        if self._two_kinds is None:
+            writer.close()
+        else:
+            writer.add_key_value_metadata(self._two_kinds.note)
+            self._two_kinds.hold()
+            writer.close()
+            self._two_kinds.finish()
         return super().close()
 
     def abort(self) -> None:
