@@ -318,3 +318,11 @@ def test_an_aborted_file_with_timestamps_of_two_kinds_is_no_parquet_file(tmp_pat
     del writer
     with pytest.raises(FormatError):
         open_reader(FILE_IO, str(path), file_format="parquet")
+
+
+def test_numbers_among_which_may_be_nan_have_no_statistics(tmp_path):
+    """They would leave NaN out, and filters of Java and Spark keep it: x > 5."""
+    path = tmp_path / "data-1.parquet"
+    write(path, pa.table({"x": [1.0, float("nan")], "i": [1, 2], "l": [[1.0], [2.0]]}))
+    group = pq.ParquetFile(path).metadata.row_group(0)
+    assert [group.column(at).is_stats_set for at in (0, 1, 2)] == [False, True, False]

@@ -313,6 +313,19 @@ def _internal(value: Any, raw: Any, data_type: Any) -> Any:
     return value if known else None
 
 
+def _with_statistics(schema: pa.Schema) -> list[str]:
+    """Return the columns to keep statistics of: flat ones without floating-point numbers.
+
+    pyarrow leaves NaN out, which is above all numbers in filters of Java and Spark: they would skip
+    it. The statistics of whole files, in the manifests, know whether there is one.
+    """
+    return [
+        field.name
+        for field in schema
+        if not pa.types.is_nested(field.type) and not pa.types.is_floating(field.type)
+    ]
+
+
 class ParquetWriter(FormatWriter):
     """One Parquet file being written."""
 
@@ -336,6 +349,7 @@ class ParquetWriter(FormatWriter):
             "version": "2.6",
             "use_deprecated_int96_timestamps": fine,
             "store_schema": self._two_kinds is None,
+            "write_statistics": _with_statistics(file.schema) or False,
         }
         self._dictionaries = options.get(PARQUET_ENABLE_DICTIONARY)
         self._group_bytes = options.get(FILE_BLOCK_SIZE) or options.get(PARQUET_BLOCK_SIZE)
