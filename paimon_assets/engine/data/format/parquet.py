@@ -172,6 +172,8 @@ def _opened(source: pa.NativeFile) -> pq.ParquetFile:
     A merge holds the columns it reads of one row group of each run.
     """
     file = pq.ParquetFile(source, **_READING)
+    if source.size() <= _WHOLE_GROUP_BYTES:
+        return file
     metadata = file.metadata
     largest = max(
         (_stored_bytes(metadata.row_group(group)) for group in range(metadata.num_row_groups)),
