@@ -44,6 +44,8 @@ def test_what_would_be_read_wrongly_is_refused_by_name(declared, options, kind):
     [
         (PLAIN, {"row-tracking.enabled": "true"}, "unsupported-row-tracking"),
         (PLAIN, {"data-evolution.enabled": "true"}, "unsupported-data-evolution"),
+        (PLAIN, {"metadata.iceberg.storage": "table-location"}, "unsupported-iceberg-metadata"),
+        (PLAIN, {"manifest.format": "orc"}, "unsupported-manifest-format"),
     ],
 )
 def test_what_would_be_damaged_is_not_written(declared, options, kind):
@@ -60,6 +62,8 @@ def test_what_would_be_damaged_is_not_written(declared, options, kind):
         (KEY, {"deletion-vectors.enabled": "true"}),
         (PLAIN, {"data-evolution.enabled": "true"}),
         (PLAIN, {"branch": "test"}),
+        (PLAIN, {"metadata.iceberg.storage": "hive-catalog"}),
+        (PLAIN, {"manifest.format": "parquet"}),
         ({"columns": {"b": "BLOB", "v": "INT"}}, {"data-evolution.enabled": "true"}),
         (PLAIN, {"scan.fallback-branch": "old"}),
         (PLAIN, {"fields.v.map.storage-layout": "default"}),
@@ -70,3 +74,8 @@ def test_what_would_be_damaged_is_not_written(declared, options, kind):
 )
 def test_what_only_a_writer_must_care_for_is_read(declared, options):
     check_readable("db.t", _schema(declared, **options))
+
+
+def test_iceberg_metadata_that_is_switched_off_and_avro_manifests_are_written():
+    options = {"metadata.iceberg.storage": "disabled", "manifest.format": "AVRO"}
+    check_writable("db.t", _schema(PLAIN, **options))

@@ -113,17 +113,15 @@ def test_decimals_compare_by_value_whatever_their_scale():
     assert passing(In("m", ("1.3", "7.777")), m=column) == [False, True, False]
 
 
-def test_nan_equals_nothing():
-    values = [1.0, float("nan"), None]
-    assert passing(Comparison("f", CompareOp.EQ, float("nan")), f=values) == [False, False, False]
-    assert passing(Comparison("f", CompareOp.GT, 0.5), f=values) == [True, False, False]
-    assert passing(Comparison("f", CompareOp.NE, 1.0), f=values) == [False, True, False]
-
-
-@pytest.mark.parametrize("zero", [0.0, -0.0])
-def test_in_compares_floating_point_as_equality_does(zero):
-    values = [0.0, -0.0, float("nan"), 1.0, None]
+def test_floating_point_compares_as_compare_to_of_java():
     nan = float("nan")
-    assert passing(In("f", (zero, nan)), f=values) == [True, True, False, False, False]
-    negated = In("f", (zero, nan), negated=True)
-    assert passing(negated, f=values) == [False, False, True, True, False]
+    values = [1.0, nan, 0.0, -0.0, -5.0, None]
+    for literal in (nan, 0.0, -0.0, 1.0, -7.0):
+        for op in CompareOp:
+            leaf = Comparison("f", op, literal)
+            assert passing(leaf, f=values) == [bool(truth(leaf, {"f": value})) for value in values]
+        for negated in (False, True):
+            among = In("f", (literal, 1.0), negated=negated)
+            assert passing(among, f=values) == [bool(truth(among, {"f": v})) for v in values]
+    assert passing(Comparison("f", CompareOp.GT, 1.0), f=values).index(True) == 1
+    assert passing(Comparison("f", CompareOp.LT, 0.0), f=values)[3]

@@ -1,6 +1,7 @@
 """Tables of every merge engine, written in several commits and read, against plain merging."""
 
 import tempfile
+from decimal import Decimal
 
 import pyarrow as pa
 import pytest
@@ -190,3 +191,25 @@ def test_the_model_knows_what_cannot_be_retracted(tmp_path):
     row = {"k": 1, "op": "+I", "t": 1, "s": 1, "a": 1, "b": None, "c": None}
     with pytest.raises(NotRetractableError):
         plain.write([row, {**row, "op": "-D"}])
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
+def test_a_decimal_sum_beyond_its_precision_survives_a_compaction(tmp_path, file_format):
+    schema = Schema.of(
+        {"k": "INT", "v": "DECIMAL(4, 2)"},
+        primary_keys=["k"],
+        options={
+            "bucket": "1",
+            "merge-engine": "aggregation",
+            "fields.v.aggregate-function": "sum",
+            "file.format": file_format,
+        },
+    )
+    catalog = open_catalog(str(tmp_path))
+    catalog.create_database("d")
+    table = catalog.create_table("d.t", schema)
+    for number in ("99.99", "0.01"):
+        write(table, [{"k": 1, "v": Decimal(number)}])
+    before = read(table)
+    table.new_compaction_builder().with_strategy("full").run()
+    assert [before, read(table)] == [[{"k": 1, "v": Decimal("100.00")}]] * 2

@@ -8,7 +8,6 @@ from pyarrow import orc
 
 from paimon_assets.engine.data.field_mapping import FieldMapping
 from paimon_assets.engine.data.format.formats import open_reader
-from paimon_assets.engine.data.format.orc import OrcReader
 from paimon_assets.engine.errors import FormatError
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
@@ -94,7 +93,7 @@ def test_a_flipped_byte_is_never_read_as_rows_that_were_not_counted_or_bounded(t
     for at in range(3, len(whole) // 2, 7):
         path.write_bytes(whole[:at] + bytes([whole[at] ^ 0x41]) + whole[at + 1 :])
         try:
-            with OrcReader(LocalFileIO(), str(path)) as reader:
+            with open_reader(FILE_IO, str(path), file_format="orc") as reader:
                 found = pa.Table.from_batches(
                     reader.batches([name], predicate=None, batch_rows=1000)
                 )
@@ -106,3 +105,65 @@ def test_a_flipped_byte_is_never_read_as_rows_that_were_not_counted_or_bounded(t
         assert bounds["min"].as_py() >= truth["min"].as_py()
         assert bounds["max"].as_py() <= truth["max"].as_py()
     assert refused
+
+
+def patched(tmp_path, table, **changes):
+    """Write a file by pyarrow, and change bytes of it that Java would have written otherwise."""
+    path = tmp_path / "data-3.orc"
+    orc.write_table(table, path, compression="uncompressed")
+    content = path.read_bytes()
+    for before, after in changes.values():
+        assert content.count(before) == 1
+        assert len(before) == len(after)
+        content = content.replace(before, after)
+    path.write_bytes(content)
+    return str(path)
+
+
+def read(path, *columns):
+    with open_reader(FILE_IO, path, file_format="orc") as reader:
+        return pa.Table.from_batches(
+            reader.batches(columns or reader.schema.names, predicate=None, batch_rows=10)
+        )
+
+
+STRING_AS_CHAR = (b"\x08\x07", b"\x08\x11")
+
+
+def test_what_fills_up_a_char_is_cut_off(tmp_path):
+    table = pa.table({"i": [1, 2, 3], "c": ["ab   ", None, " x  "]})
+    found = read(patched(tmp_path, table, kind=STRING_AS_CHAR))
+    assert found.to_pydict() == {"i": [1, 2, 3], "c": ["ab", None, " x"]}
+
+
+def test_a_char_inside_a_row_is_cut_too(tmp_path):
+    rows = [[{"c": "ab  "}], None, [], [{"c": None}, None, {"c": "x "}]]
+    table = pa.table({"l": pa.array(rows, pa.list_(pa.struct({"c": pa.string()}))), "i": [1] * 4})
+    found = read(patched(tmp_path, table, kind=STRING_AS_CHAR), "i", "l")
+    assert found.column("l").to_pylist() == [
+        [{"c": "ab"}], None, [], [{"c": None}, None, {"c": "x"}],
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("zone", "stored", "right"),
+    [
+        # By the clock of the writer it was before 1970: Java cut toward zero, and takes one off.
+        ("CET", 1801.5, 1800.5),
+        ("CET", 1801.000999, 1801.000999),
+        ("CET", 3600.5, 3600.5),
+        # It was after 1970 there, so nothing was cut.
+        ("EST", -3600.5, -3599.5),
+        ("EST", -86400.5, -86400.5),
+        ("GMT", 1801.5, 1801.5),
+        ("GMT", -1801.5, -1801.5),
+    ],
+)
+def test_a_fraction_of_a_second_near_1970_is_that_of_the_writers_zone(
+    tmp_path, zone, stored, right
+):
+    values = pa.array([None, round(stored * 10**6) * 1000], pa.timestamp("ns"))
+    path = patched(tmp_path, pa.table({"t": values}), zone=(b"GMT", zone.encode()))
+    (nothing, found) = read(path).column("t").cast(pa.int64()).to_pylist()
+    assert nothing is None
+    assert found == round(right * 10**6) * 1000

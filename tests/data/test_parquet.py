@@ -202,3 +202,127 @@ def test_a_column_named_with_a_dot_is_no_nested_column(tmp_path):
     schema = replace(SCHEMA, fields=(renamed,))
     with open_reader(FILE_IO, path, file_format="parquet") as reader:
         assert reader.matching_row_groups(bind(Comparison("n", CompareOp.EQ, 9), schema)) == [0]
+
+
+def test_a_decimal_stored_as_bytes_gets_no_dictionary(tmp_path):
+    """Java 1.4 finds no row by a filter on the values of such a dictionary."""
+    path = tmp_path / "data-1.parquet"
+    ones = [Decimal(1)] * 40
+    write(
+        path,
+        pa.table(
+            {
+                "wide": pa.array(ones, pa.decimal128(19, 0)),
+                "long": pa.array(ones, pa.decimal128(18)),
+            }
+        ),
+    )
+    group = pq.ParquetFile(path).metadata.row_group(0)
+    assert [group.column(at).has_dictionary_page for at in (0, 1)] == [False, True]
+
+
+def test_a_bound_that_is_no_utf8_bounds_nothing(tmp_path):
+    """A BINARY column that became a STRING holds such bytes, and they are read."""
+    path = str(tmp_path / "data-1.parquet")
+    texts = pa.array([b"\xff\xfe", b"a"], pa.binary()).view(pa.string())
+    write(path, pa.table({"s": texts}))
+    assert groups(path, Comparison("s", CompareOp.EQ, "a")) == [0]
+    with open_reader(FILE_IO, path, file_format="parquet") as reader:
+        assert reader.column_bounds("s").minimum is None
+        (batch,) = reader.batches(["s"], predicate=None, batch_rows=9)
+    assert batch.column("s").cast(pa.binary()).to_pylist() == [b"\xff\xfe", b"a"]
+
+
+INT96 = {"use_deprecated_int96_timestamps": True}
+LAST_DAY = dt.datetime.fromisoformat("9999-12-31T23:59:59.999999")
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_int96_that_64_bits_of_nanoseconds_do_not_hold_is_refused(tmp_path, nested):
+    """Java writes TIMESTAMP(7..9) so; pyarrow would give the year 1816."""
+    path = str(tmp_path / "data-1.parquet")
+    far = pa.array([None, 0, LAST_DAY], pa.timestamp("us"))
+    column = pa.array([{"x": value} for value in far.to_pylist()]) if nested else far
+    pq.write_table(pa.table({"i": [1, 2, 3], "t": column}), path, store_schema=False, **INT96)
+    with open_reader(FILE_IO, path, file_format="parquet") as reader:
+        (batch,) = reader.batches(["i"], predicate=None, batch_rows=9)
+        assert batch.column("i").to_pylist() == [1, 2, 3]
+        with pytest.raises(FormatError, match=r"'t'.*data-1\.parquet.*1678 to 2261") as caught:
+            list(reader.batches(["t", "i"], predicate=None, batch_rows=9))
+    assert caught.value.kind == "timestamp-range"
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_int96_written_from_microseconds_reaches_as_far_as_they_do(tmp_path, nested):
+    path = str(tmp_path / "data-1.parquet")
+    far = pa.array([None, LAST_DAY], pa.timestamp("us"))
+    column = pa.array([{"x": value} for value in far.to_pylist()]) if nested else far
+    fine = pa.array([1, None], pa.timestamp("ns"))
+    pq.write_table(pa.table({"fine": fine, "t": column}), path, **INT96)
+    with open_reader(FILE_IO, path, file_format="parquet") as reader:
+        (batch,) = reader.batches(["t", "fine"], predicate=None, batch_rows=9)
+    assert batch.schema.names == ["t", "fine"]
+    assert batch.column("fine").equals(fine)
+    assert batch.column("t").to_pylist() == column.to_pylist()
+
+
+def test_only_timestamps_of_more_than_6_digits_are_int96(tmp_path):
+    """Java filters TIMESTAMP(0..6) only where it is INT64, with or without a finer one beside."""
+    path = tmp_path / "data-1.parquet"
+    kinds = {
+        "fine": pa.timestamp("ns"),
+        "s": pa.timestamp("s"),
+        "ms": pa.timestamp("ms"),
+        "us": pa.timestamp("us", "UTC"),
+        "nested": pa.struct([pa.field("l", pa.list_(pa.timestamp("us"))), ("i", pa.int32())]),
+        "map": pa.map_(pa.string(), pa.timestamp("ms")),
+    }
+    late = LAST_DAY.replace(microsecond=0)
+    values = [dt.datetime.fromisoformat("2024-01-01"), late, None, None, None, None]
+    values[3] = late.replace(tzinfo=dt.UTC)
+    values[4:] = [{"l": [LAST_DAY, None], "i": 7}, [("k", late)]]
+    table = pa.table(
+        {
+            name: pa.array([value, None], kind)
+            for (name, kind), value in zip(kinds.items(), values, strict=True)
+        }
+    )
+    ids = [{"PARQUET:field_id": str(20 + at)} for at in range(len(kinds))]
+    fields = [field.with_metadata(id_) for field, id_ in zip(table.schema, ids, strict=True)]
+    size = write(path, table.cast(pa.schema(fields)))
+    assert size == path.stat().st_size
+    leaves = pq.ParquetFile(path).schema
+    assert [leaves.column(at).physical_type for at in range(len(leaves))] == [
+        "INT96", "INT64", "INT64", "INT64", "INT64", "INT32", "BYTE_ARRAY", "INT64",
+    ]  # fmt: skip
+    plain = tmp_path / "plain.parquet"
+    pq.write_table(table.drop_columns("fine"), plain)
+    expected = pq.ParquetFile(plain).schema
+    assert [leaves.column(at + 1).logical_type.to_json() for at in range(len(expected))] == [
+        expected.column(at).logical_type.to_json() for at in range(len(expected))
+    ]
+    assert "field_id=23 us (Timestamp(isAdjustedToUTC=true" in str(leaves)
+    with open_reader(FILE_IO, str(path), file_format="parquet") as reader:
+        assert reader.schema.field("s").type == pa.timestamp("s")
+        found = pa.Table.from_batches(
+            reader.batches(table.column_names, predicate=None, batch_rows=9)
+        )
+    assert found.to_pylist() == table.to_pylist()
+
+
+def test_an_aborted_file_with_timestamps_of_two_kinds_is_no_parquet_file(tmp_path):
+    path = tmp_path / "data-1.parquet"
+    writer = open_writer(FILE_IO, str(path), TABLE.schema)
+    writer.write(TABLE)
+    writer.abort()
+    del writer
+    with pytest.raises(FormatError):
+        open_reader(FILE_IO, str(path), file_format="parquet")
+
+
+def test_numbers_among_which_may_be_nan_have_no_statistics(tmp_path):
+    """They would leave NaN out, and filters of Java and Spark keep it: x > 5."""
+    path = tmp_path / "data-1.parquet"
+    write(path, pa.table({"x": [1.0, float("nan")], "i": [1, 2], "l": [[1.0], [2.0]]}))
+    group = pq.ParquetFile(path).metadata.row_group(0)
+    assert [group.column(at).is_stats_set for at in (0, 1, 2)] == [False, True, False]

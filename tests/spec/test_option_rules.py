@@ -113,7 +113,7 @@ lookup-compact lookup-compact.max-interval lookup-wait lookup.cache-file-retenti
 lookup.cache-max-disk-size lookup.cache-spill-compression lookup.cache.bloom.filter.enabled
 lookup.cache.bloom.filter.fpp lookup.cache.high-priority-pool-ratio lookup.hash-load-factor
 lookup.local-file-type lookup.remote-file.enabled manifest.compression
-manifest.delete-file-drop-stats manifest.format materialized-table.definition-query
+manifest.delete-file-drop-stats materialized-table.definition-query
 merge.engine.x metastore.partitioned-table metastore.tag-to-partition
 num-sorted-run.stop-trigger object-location orc.column.encoding.direct orc.write.batch-size
 owner page-size parallelism parquet.writer.version partition partition.expiration-batch-size

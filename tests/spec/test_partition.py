@@ -88,3 +88,19 @@ def float_vectors():
 def test_floats_become_the_directory_texts_java_writes(root, text, expected):
     value = c_float(float(text)).value if root == "FLOAT" else float(text)
     assert value_text(value, parse_type(root), legacy=True) == expected
+
+
+@pytest.mark.parametrize(
+    ("kind", "millis", "text"),
+    [
+        ("TIME(0)", 3_600_000, "01:00:00"),
+        ("TIME(0)", 3_600_500, "01:00:00"),
+        ("TIME(3)", 3_600_000, "01:00:00.0"),
+        ("TIME(3)", 3_600_500, "01:00:00.5"),
+        ("TIME(3)", 3_723_004, "01:02:03.004"),
+        ("TIME(9)", 86_399_999, "23:59:59.999"),
+    ],
+)
+def test_a_time_is_named_as_java_casts_it_to_text(kind, millis, text):
+    assert value_text(millis, parse_type(kind), legacy=False) == text
+    assert value_text(millis, parse_type(kind), legacy=True) == str(millis)

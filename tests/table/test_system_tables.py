@@ -94,6 +94,15 @@ def test_sums_by_partition_and_bucket(table):
     )  # fmt: skip
 
 
+def test_a_blank_partition_is_shown_as_null_is_and_a_time_as_a_time(catalog):
+    schema = Schema.of({"p": "STRING", "t": "TIME(0)", "v": "INT"}, partition_keys=["p", "t"])
+    made = catalog.create_table("db.blank", schema)
+    values = {"p": ["", "x"], "t": pa.array([3_600_000] * 2, pa.time32("ms")), "v": [1, 2]}
+    made.new_write_builder().write(pa.table(values), EXECUTOR)
+    shown = sorted(row["partition"] for row in rows(made, "partitions"))
+    assert shown == ["p=__DEFAULT_PARTITION__/t=01:00:00", "p=x/t=01:00:00"]
+
+
 def test_partitions_are_shown_as_casts_write_them(catalog):
     made = catalog.create_table(
         "db.days", Schema.of({"v": "INT", "day": "DATE", "n": "INT"}, partition_keys=["day", "n"])

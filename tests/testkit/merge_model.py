@@ -199,6 +199,20 @@ class Function:
             raise NotRetractableError
         return function(self, there, given)
 
+    def total(self, value: Any) -> Any:
+        """Return a sum; one of decimals is null where neither its type nor its integer hold it."""
+        if not isinstance(value, Fraction):
+            return value
+        precision, scale = decimal_of(self.type)
+        unscaled = int(value * 10**scale)
+        if precision <= 18:
+            room = 2**31 if precision <= 9 else 2**63
+            fits = -room <= unscaled < room
+        else:
+            fits = abs(unscaled) < 10**precision
+        with localcontext(prec=100):
+            return Decimal(unscaled).scaleb(-scale) if fits else None
+
     def number(self, value: Any) -> Any:
         """Round as the column's type does; a decimal that is too large is null."""
         if not isinstance(value, Decimal | Fraction):
@@ -330,10 +344,16 @@ def _nested_partial_update(function: Function, there: Any, given: Any) -> Any:
     return list(table.values())
 
 
+def _sum(function: Function, there: Any, given: Any) -> Any:
+    if there is None or given is None:
+        return given if there is None else there
+    return function.total(_exact(there) + _exact(given))
+
+
 def _sum_retract(function: Function, there: Any, given: Any) -> Any:
     if there is None or given is None:
-        return there if there is not None or given is None else function.number(-_exact(given))
-    return function.number(_exact(there) - _exact(given))
+        return there if there is not None or given is None else function.total(-_exact(given))
+    return function.total(_exact(there) - _exact(given))
 
 
 def _product_retract(function: Function, there: Any, given: Any) -> Any:
@@ -357,7 +377,7 @@ def _unite64(there: bytes, given: bytes) -> bytes:
 
 _A = AggregateFunction
 _ADD: dict[AggregateFunction, Callable[[Function, Any, Any], Any]] = {
-    _A.SUM: _either(lambda there, given: _exact(there) + _exact(given)),
+    _A.SUM: _sum,
     _A.PRODUCT: _either(lambda there, given: _exact(there) * _exact(given)),
     _A.MAX: _either(max),
     _A.MIN: _either(min),

@@ -1,5 +1,6 @@
 """What SQL says of a predicate and one row: the model that pruning and filters are held against."""
 
+import math
 import operator
 from collections.abc import Mapping
 from typing import Any
@@ -38,16 +39,23 @@ def truth(predicate: Predicate, row: Mapping[str, Any]) -> bool | None:
             return (row[name] is None) != negated
         case _:
             value = row[predicate.field]
-            return None if value is None else _leaf_truth(predicate, value)
+            return None if value is None else _leaf_truth(predicate, _ordered(value))
+
+
+def _ordered(value: Any) -> Any:
+    """Give a floating-point number the place Java's `compareTo` gives it: NaN last, -0.0 < 0.0."""
+    if not isinstance(value, float):
+        return value
+    return (1, 0.0, 0.0) if math.isnan(value) else (0, value, math.copysign(1, value))
 
 
 def _leaf_truth(predicate: Comparison | In | StartsWith, value: Any) -> bool | None:
     match predicate:
         case Comparison(op=op, literal=literal):
-            return None if literal is None else bool(_OPERATORS[op](value, literal))
+            return None if literal is None else bool(_OPERATORS[op](value, _ordered(literal)))
         case StartsWith(prefix=prefix):
             return bool(value.startswith(prefix))
         case In(literals=literals, negated=negated):
-            if value in literals:
+            if value in [_ordered(literal) for literal in literals]:
                 return not negated
             return None if None in literals else negated

@@ -161,6 +161,19 @@ def _shredded(at):
     _read_file(_parquet(at, rows), at.path, _schema({"k": "INT", "v": "VARIANT"}))
 
 
+def _far_int96(at):
+    rows = pa.table({"t": pa.array([253_402_300_799_000_000], pa.timestamp("us"))})
+    path = at.path / "far.parquet"
+    pq.write_table(rows, path, use_deprecated_int96_timestamps=True, store_schema=False)
+    _read_file(_file(path), at.path, _schema({"t": "TIMESTAMP(9)"}))
+
+
+def _far_orc(at):
+    table = at.table({"t": "TIMESTAMP(3)"}, options={"file.format": "orc"})
+    rows = pa.table({"t": pa.array([253_402_300_799_000], pa.timestamp("ms"))})
+    table.new_write_builder().write(rows, EmbeddedExecutor(threads=1))
+
+
 def _postponed_files(at):
     table = at.written(**KEYED, options=POSTPONED)
     path = Path(FileStore.open(LocalFileIO(), table.path).paths.schema(0))
@@ -400,8 +413,14 @@ REFUSALS: dict[str, Provocation] = {
     "commit messages": lambda at: load_java_messages(b"\0" * 8, 99),
     "write to `row-tracking": write(**{"row-tracking.enabled": "true"}),
     "write to `data-evolution": write(**EVOLVING),
+    "write to a table with `metadata.iceberg": write(
+        **{"metadata.iceberg.storage": "table-location"}
+    ),
+    "write to a table with `manifest.format`": write(**{"manifest.format": "orc"}),
     "write of `file.format`": write(**{"file.format": "csv"}),
     "write of VARIANT": _variant_in_orc,
+    "write of a TIMESTAMP to orc": _far_orc,
+    "TIMESTAMP(7-9) in a Parquet file": _far_int96,
     "Arrow type that no Avro": lambda at: avro_record(
         pa.schema({"v": pa.month_day_nano_interval()})
     ),

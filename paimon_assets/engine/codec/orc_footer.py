@@ -1,4 +1,4 @@
-"""The footer of an ORC file: rows, and the statistics of its columns, which pyarrow does not show.
+"""The footer of an ORC file: what pyarrow does not show of types, statistics and zones.
 
     … ┊ metadata ┊ footer (protobuf, perhaps compressed) ┊ postscript ┊ its length in one byte
 
@@ -21,6 +21,14 @@ _CHUNK_HEADER = 3
 _LARGEST_BLOCK = 1 << 23
 """The length of a chunk has 23 bits."""
 _MOST_SHIFT = 63
+_WRITER_ZONE = 3
+_DAMAGE = (
+    LookupError, ValueError, TypeError, AttributeError, OverflowError, MemoryError,
+    zlib.error, pa.ArrowException, OSError,
+)  # fmt: skip
+
+Read = Callable[[int, int], bytes]
+"""(offset, count) → bytes."""
 
 Message = dict[int, list[Any]]
 """Field number → its values, ints or bytes, in order."""
@@ -37,19 +45,51 @@ class OrcColumnStats:
     maximum: Any = None
 
 
+@dataclass(frozen=True, slots=True)
+class OrcType:
+    """One type of the file."""
+
+    kind: int
+    """As ORC numbers them."""
+    inner: tuple[int, ...]
+    """The types inside it, by their place in the footer."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrcFooter:
     """The part of the footer that is used here."""
 
     row_count: int
     columns: Mapping[str, OrcColumnStats]
+    types: tuple[OrcType, ...]
+    """Every type of the file, the row itself first, then in depth-first order."""
+    stripes: tuple[tuple[int, int], ...]
+    """Where the footer of each stripe lies: offset and length."""
+    codec: int
+    block_size: int
+
+    def zone(self, read: Read, stripe: int) -> str:
+        """Return the zone of the process that wrote a stripe; UTC where it does not say.
+
+        Raises:
+            FormatError: The stripe's footer is not readable.
+        """
+        try:
+            found = _message(
+                _decompressed(read(*self.stripes[stripe]), self.codec, self.block_size)
+            )
+            return bytes(found.get(_WRITER_ZONE, [b"UTC"])[0]).decode()
+        except _DAMAGE as error:
+            raise FormatError(
+                f"The footer of stripe {stripe} is not readable: {error!r}.", kind="orc-footer"
+            ) from error
 
 
-def read_orc_footer(read: Callable[[int, int], bytes], size: int, path: str) -> OrcFooter:
+def read_orc_footer(read: Read, size: int, path: str) -> OrcFooter:
     """Read the footer of an ORC file.
 
     Args:
-        read: (offset, count) → bytes.
+        read: Reads a part of the file.
         size: The size of the file.
         path: For messages.
 
@@ -61,20 +101,33 @@ def read_orc_footer(read: Callable[[int, int], bytes], size: int, path: str) -> 
         script = _message(read(size - 1 - length, length))
         footer_length = script[1][0]
         raw = read(size - 1 - length - footer_length, footer_length)
-        footer = _message(_decompressed(raw, script.get(2, [0])[0], script.get(3, [1 << 18])[0]))
+        codec, block_size = script.get(2, [0])[0], script.get(3, [1 << 18])[0]
+        footer = _message(_decompressed(raw, codec, block_size))
         exact = script.get(6, [0])[0] >= _FIRST_RIGHT_WRITER
         return OrcFooter(
-            row_count=footer.get(6, [0])[0], columns=dict(_columns(footer, with_bounds=exact))
+            row_count=footer.get(6, [0])[0],
+            columns=dict(_columns(footer, with_bounds=exact)),
+            types=tuple(_type(_message(data)) for data in footer[4]),
+            stripes=tuple(_stripe_footer(_message(data)) for data in footer.get(3, [])),
+            codec=codec,
+            block_size=block_size,
         )
-    except (
-        LookupError, ValueError, TypeError, AttributeError, OverflowError, MemoryError,
-        zlib.error, pa.ArrowException, OSError,
-    ) as error:  # fmt: skip
+    except _DAMAGE as error:
         raise FormatError(
             f"The footer of ORC file '{path}' is not readable: {error!r}.",
             kind="orc-footer",
             details={"path": path},
         ) from error
+
+
+def _type(found: Message) -> OrcType:
+    inner = [number for packed in found.get(2, []) for number in _packed(packed)]
+    return OrcType(found.get(1, [0])[0], tuple(inner))
+
+
+def _stripe_footer(found: Message) -> tuple[int, int]:
+    offset, *lengths, length = (found.get(number, [0])[0] for number in (1, 2, 3, 4))
+    return offset + sum(lengths), length
 
 
 def _columns(footer: Message, *, with_bounds: bool) -> Iterator[tuple[str, OrcColumnStats]]:

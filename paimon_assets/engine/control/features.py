@@ -12,6 +12,8 @@ from paimon_assets.engine.spec.options.all_options import (
     BLOB_VIEW_FIELD,
     CHAIN_TABLE_ENABLED,
     DATA_EVOLUTION_ENABLED,
+    ICEBERG_STORAGE,
+    MANIFEST_FORMAT,
     PK_CLUSTERING_OVERRIDE,
     POSTPONE_MERGE_ON_READ,
     QUERY_AUTH_ENABLED,
@@ -165,3 +167,15 @@ def check_writable(table: str, schema: TableSchema) -> None:
         )  # fmt: skip
     if options.get(ROW_TRACKING_ENABLED):
         _refuse(table, "write", "row-tracking", "its rows carry row ids ('row-tracking.enabled').")
+    iceberg, manifests = options.get(ICEBERG_STORAGE), options.get(MANIFEST_FORMAT)
+    if iceberg != ICEBERG_STORAGE.default:
+        _refuse(
+            table, "write", "iceberg-metadata", "its readers through Iceberg would not see the"
+            f" commit: metadata of Iceberg is not written ('{ICEBERG_STORAGE.key}' = {iceberg})."
+            " Write it by Java, or set the option to disabled."
+        )  # fmt: skip
+    if manifests != MANIFEST_FORMAT.default:
+        _refuse(
+            table, "write", "manifest-format", f"Java would take the new manifests for {manifests}"
+            f" ('{MANIFEST_FORMAT.key}'), but they are written as avro. Write it by Java."
+        )  # fmt: skip

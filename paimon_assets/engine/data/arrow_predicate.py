@@ -4,8 +4,8 @@ SQL's three-valued logic: a row passes only if the predicate is true. Predicates
 other predicates, so an unknown part can never make the whole true, and "unknown" may count as false
 from the leaves on.
 
-Floating point compares as numbers do: NaN equals nothing, -0.0 equals 0.0. File statistics leave
-NaN out, so any other rule would make pruning drop rows.
+Floating point compares as Java's `compareTo` does: NaN equals itself and is larger than every
+number, -0.0 is smaller than 0.0. (Merges compare otherwise: see `data.key_order`.)
 """
 
 from __future__ import annotations
@@ -15,10 +15,12 @@ from collections.abc import Callable, Mapping
 from functools import reduce
 from typing import Any, TypeAlias, assert_never
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_assets.engine.codec.arrow.arrow_values import UNIT_NANOS, to_scalar
+from paimon_assets.engine.codec.arrow.float_order import total_order, total_order_words
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.predicate.predicate import (
     And,
@@ -94,7 +96,20 @@ def _comparison(column: Any, op: CompareOp, literal: Any, field: DataField) -> M
         if literal is None:
             return _true(pc.is_valid(column)) if op is CompareOp.NE else _none(column)
         return _compare(op, column.view(pa.int64()), pa.scalar(literal, pa.int64()))
+    if pa.types.is_floating(column.type):
+        return _compare_floats(op, column, float(literal), field)
     return _compare(op, column, to_scalar(literal, field.type))
+
+
+def _compare_floats(op: CompareOp, column: Any, literal: float, field: DataField) -> Mask:
+    """Compare numbers as Arrow does; with a zero or NaN their places in Java's order."""
+    if literal == 0 or math.isnan(literal):
+        place = pa.scalar(int(total_order_words(np.array([literal]))[0]), pa.uint64())
+        return _compare(op, total_order(column), place)
+    found = _compare(op, column, to_scalar(literal, field.type))
+    if op in (CompareOp.GT, CompareOp.GE):
+        return pc.or_(found, _true(pc.is_nan(column)))
+    return found
 
 
 def _whole_units(op: CompareOp, nanos: int, unit_nanos: int) -> tuple[CompareOp, int | None]:
@@ -142,9 +157,5 @@ def _value_set(literals: list[Any], field: DataField, arrow_type: Any) -> Any:
         except (pa.ArrowInvalid, InvalidInputError):
             continue
     plain = [scalar.as_py() for scalar in kept]
-    if pa.types.is_floating(arrow_type):
-        # is_in compares bits: NaN with NaN, and the zeros apart.
-        plain = [value for value in plain if not math.isnan(value)]
-        if 0.0 in plain:
-            plain += [0.0, -0.0]
+    # is_in compares the bits of floating-point numbers: NaN with NaN, and the zeros apart.
     return pa.array(plain, arrow_type)

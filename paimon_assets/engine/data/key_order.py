@@ -6,7 +6,9 @@ Rows whose words are equal although their keys may differ (long strings, wide co
 compared by their true keys, and only groups that disagree are sorted again.
 
 Key order is Paimon's: numbers by value, false before true, strings and bytes by unsigned bytes,
-floating point by Java's total order (-0.0 < 0.0, NaN last), nulls first.
+nulls first. Floating point is compared by `>` and `<`, so -0.0 and 0.0 are equal. NaN, which is
+neither larger nor smaller than anything, comes last here; among sequence fields it ties with every
+number, so that arrival decides (`order_within_groups`).
 Source: generated record comparators of `org.apache.paimon.codegen`; measured in `tests/bench`.
 """
 
@@ -21,6 +23,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_assets.engine.codec.arrow.float_order import total_order, total_order_words
 from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy, to_numpy
 from paimon_assets.engine.errors import UnsupportedFeatureError
 
@@ -31,7 +34,6 @@ Flags = npt.NDArray[np.bool_]
 
 _WORD_BITS = 64
 _WORD_BYTES = 8
-_SIGN = np.uint64(1 << 63)
 _KEPT_BYTES = np.array([2**64 - 2 ** (64 - 8 * count) for count in range(9)], dtype=np.uint64)
 """Number of bytes → mask that keeps that many leading bytes of a word."""
 
@@ -108,8 +110,21 @@ def order_within_groups(
     shared[:-1] |= ~starts[1:]
     places = np.flatnonzero(shared)
     rows = order[places]
-    words = [np.cumsum(starts[places])]
-    words.extend(_then_words(column, rows, descending=descending) for column in then)
+    groups = np.cumsum(starts[places])
+    words: list[npt.NDArray[Any]] = [groups]
+    arrays = [column[rows] for column in then if isinstance(column, np.ndarray)]
+    for column in then:
+        word = _then_words(column, rows, descending=descending)
+        if isinstance(column, np.ndarray) or not pa.types.is_floating(column.type):
+            words.append(word)
+            continue
+        taken: Any = _plain(column).take(from_numpy(rows))
+        nan = to_numpy(pc.is_nan(taken).fill_null(False))  # noqa: FBT003
+        if nan.any():
+            words.append(_restarts(nan, np.lexsort([*arrays[::-1], groups])))
+            words.append(np.where(_valid(taken), np.where(nan, 1, 2), 0))
+            word = np.where(nan, np.uint64(0), word)
+        words.append(word)
     packed, bits, complete = _pack_parts((_span(word, None) for word in words), len(rows))
     inner = _stable_order(packed, bits) if complete else np.lexsort(words[::-1])
     result = order.copy()
@@ -118,11 +133,16 @@ def order_within_groups(
 
 
 def order_words(column: Column) -> Words:
-    """Map each value to a number that orders and distinguishes values as the key order does.
+    """Map each value to a number that orders and distinguishes values as Java's `compareTo` does.
 
-    Fixed-width types cost one pass; strings, bytes and wide decimals are sorted once.
+    That is the key order, but for -0.0, which is below 0.0. Fixed-width types cost one pass;
+    strings, bytes and wide decimals are sorted once.
     """
     array = _plain(column)
+    return _key_words(total_order(array) if pa.types.is_floating(array.type) else array)
+
+
+def _key_words(array: pa.Array[Any]) -> Words:
     words, _, exact = _pack([array])
     if exact:
         return words
@@ -132,6 +152,17 @@ def order_words(column: Column) -> Words:
     return ranks
 
 
+def _restarts(nan: Flags, arrival: Order) -> Order:
+    """Count the NaN up to each row, in order of group and arrival.
+
+    A NaN ties with what came before, and what comes next ties with the NaN. Of two records that
+    tie the later one wins, so the comparison starts anew with each NaN.
+    """
+    counts = np.empty(len(nan), dtype=np.int64)
+    counts[arrival] = np.cumsum(nan[arrival])
+    return counts
+
+
 def _then_words(
     column: Column | npt.NDArray[Any], rows: Order, *, descending: bool
 ) -> npt.NDArray[Any]:
@@ -139,7 +170,7 @@ def _then_words(
         return column[rows]
     indices: Any = from_numpy(rows)
     taken = _plain(column).take(indices)
-    words = order_words(taken)
+    words = _key_words(taken)
     if not descending:
         return words
     flipped: Words = words.max(initial=np.uint64(0)) - words
@@ -325,11 +356,8 @@ def _numbers(array: pa.Array[Any]) -> npt.NDArray[Any]:
 
 
 def float_words(values: npt.NDArray[Any]) -> Words:
-    """Map floating-point values to numbers in Java's total order: -0.0 < 0.0, NaN last."""
-    doubles = values.astype(np.float64)
-    doubles[np.isnan(doubles)] = np.nan  # one NaN, as in Java
-    bits = doubles.view(np.uint64)
-    return np.where(bits & _SIGN, ~bits, bits | _SIGN)
+    """Map floating-point values to numbers in key order: the zeros are one, NaN comes last."""
+    return total_order_words(values.astype(np.float64) + 0.0)
 
 
 def _fixed(array: pa.Array[Any], dtype: np.dtype[Any], width: int = 1) -> npt.NDArray[Any]:

@@ -21,17 +21,20 @@ from paimon_assets.engine.fileio.base import FileIOSpec, FileStatus
 _SPEC = FileIOSpec()
 
 
+_SCHEME = "file:"
+
+
 def local_path(path: str) -> str:
     """Strip the `file:` scheme; nothing is unescaped, because Paimon escapes nothing in paths.
 
     Raises:
         InvalidInputError: The path has another scheme, or names another host.
 
-    >>> local_path("file:/a/b"), local_path("file:///a/b"), local_path("/a/b")
+    >>> local_path("file:/a/b"), local_path("FILE:///a/b"), local_path("/a/b")
     ('/a/b', '/a/b', '/a/b')
     """
-    if path.startswith("file:"):
-        rest = path.removeprefix("file:")
+    if path[: len(_SCHEME)].lower() == _SCHEME:
+        rest = path[len(_SCHEME) :]
         if not rest.startswith("//"):
             return rest
         if not rest.startswith("///"):

@@ -38,15 +38,15 @@ def value_text(value: Internal, data_type: DataType, *, legacy: bool) -> str | N
     Args:
         value: Internal value (`spec.types.literals`).
         data_type: The partition column's type.
-        legacy: `partition.legacy-name`: DATE as day number, timestamps with a `T`.
+        legacy: `partition.legacy-name`: DATE and TIME as numbers, timestamps with a `T`.
     """
     if value is None:
         return None
     match data_type.root:
         case TypeRoot.BOOLEAN:
             return "true" if value else "false"
-        case TypeRoot.DATE if not legacy:
-            return str(dt.date(1970, 1, 1) + dt.timedelta(days=int(value)))
+        case TypeRoot.DATE | TypeRoot.TIME if not legacy and isinstance(data_type, AtomicType):
+            return _date_or_time_text(int(value), data_type)
         case TypeRoot.TIMESTAMP | TypeRoot.TIMESTAMP_LTZ if isinstance(data_type, AtomicType):
             return _timestamp_text(int(value), data_type, legacy=legacy)
         case TypeRoot.DECIMAL if isinstance(value, Decimal):
@@ -63,6 +63,16 @@ def value_text(value: Internal, data_type: DataType, *, legacy: bool) -> str | N
             return value.decode(errors="replace")
         case _:
             return str(value)
+
+
+def _date_or_time_text(value: int, data_type: AtomicType) -> str:
+    """Write `yyyy-mm-dd`, or `hh:mm:ss` and, if the precision is not 0, a digit of it or more."""
+    if data_type.root is TypeRoot.DATE:
+        return str(dt.date(1970, 1, 1) + dt.timedelta(days=value))
+    seconds, fraction = divmod(value, 1000)
+    clock = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
+    digits = f"{fraction:03d}"[: data_type.precision or 0].rstrip("0") or "0"
+    return f"{clock}.{digits}" if data_type.precision else clock
 
 
 def _timestamp_text(nanos: int, data_type: AtomicType, *, legacy: bool) -> str:

@@ -16,6 +16,7 @@ import org.apache.paimon.table.Table;
 import org.apache.paimon.table.source.DataSplit;
 import org.apache.paimon.table.source.ReadBuilder;
 import org.apache.paimon.table.source.Split;
+import org.apache.paimon.types.DataTypeRoot;
 import org.apache.paimon.types.RowType;
 
 /** What Java reads of a table. */
@@ -105,7 +106,7 @@ class Reads {
         for (JsonNode literal : filter.get("literals")) {
             Object value =
                     literal.isTextual()
-                            ? literal.asText()
+                            ? ofText(literal.asText(), type.getTypeAt(column).getTypeRoot())
                             : literal.isBoolean() ? literal.asBoolean() : literal.numberValue();
             literals.add(PredicateBuilder.convertJavaObject(type.getTypeAt(column), value));
         }
@@ -126,6 +127,20 @@ class Reads {
                 return builder.isNotNull(column);
             default:
                 throw new IllegalArgumentException("unknown function in " + filter);
+        }
+    }
+
+    /** What JSON has no number for. */
+    private static Object ofText(String text, DataTypeRoot root) {
+        switch (root) {
+            case TIMESTAMP_WITHOUT_TIME_ZONE:
+                return java.time.LocalDateTime.parse(text);
+            case DECIMAL:
+                return new java.math.BigDecimal(text);
+            case DOUBLE:
+                return Double.valueOf(text);
+            default:
+                return text;
         }
     }
 }

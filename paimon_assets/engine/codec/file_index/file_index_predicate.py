@@ -173,6 +173,8 @@ def _is_exact(literal: Any, data_type: DataType) -> bool:
         return False
     if isinstance(literal, str):
         return True
+    if isinstance(literal, float) and literal == 0:
+        return False  # both zeros are looked up
     found = literal_as_long(literal, data_type)
     return found is not None and found[1]
 

@@ -16,10 +16,15 @@ from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy
 _SAMPLE_ROWS = 16_384
 _REPEATED = 2
 """A value must occur this often in the sample, on average."""
+_MAX_LONG_DIGITS = 18
+"""Decimals of so many digits are stored as integers, longer ones as bytes."""
 
 
 def dictionary_columns(rows: pa.Table) -> list[str]:
     """Return the names of flat columns whose values repeat.
+
+    Decimals of more than 18 digits get none: Java 1.4 filters by the dictionary, and takes a value
+    there for another one than the same value in a literal (of 40 rows `v = 1` found none).
 
     Args:
         rows: The first rows of a file; a few thousand of them, evenly spread, are looked at.
@@ -38,7 +43,10 @@ def dictionary_columns(rows: pa.Table) -> list[str]:
 
 
 def _repeats(column: Any) -> bool:
-    if pat.is_nested(column.type) or pat.is_boolean(column.type):
+    kind = column.type
+    if pat.is_nested(kind) or pat.is_boolean(kind):
+        return False
+    if pat.is_decimal(kind) and kind.precision > _MAX_LONG_DIGITS:
         return False
     distinct = pc.count_distinct(column, mode="all").as_py()
     return bool(distinct * _REPEATED <= len(column))

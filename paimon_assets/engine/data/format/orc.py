@@ -1,7 +1,8 @@
 """ORC data files through pyarrow.
 
 TIME lies as milliseconds in an int, timestamps as nanoseconds; `data.field_mapping` turns both into
-the Arrow types of their columns. Instants (TIMESTAMP WITH LOCAL TIME ZONE) are taken as they lie.
+the Arrow types of their columns. What pyarrow reads otherwise than Java is put right by
+`orc_values`. Instants (TIMESTAMP WITH LOCAL TIME ZONE) are taken as they lie.
 Java, unless `orc.timestamp-ltz.legacy.type` is false, shifts them by the zone of the writing and
 again of the reading process; files of such writers read right here if their zone was UTC.
 Source: `org.apache.paimon.format.orc`.
@@ -9,7 +10,7 @@ Source: `org.apache.paimon.format.orc`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -19,7 +20,7 @@ from pyarrow import orc
 
 from paimon_assets.engine.codec.arrow.arrow_values import UNIT_NANOS
 from paimon_assets.engine.codec.arrow.numpy_columns import to_numpy
-from paimon_assets.engine.codec.orc_footer import OrcColumnStats
+from paimon_assets.engine.codec.orc_footer import OrcFooter, read_orc_footer
 from paimon_assets.engine.data.format.base import (
     BATCH_BYTES,
     FileFormat,
@@ -30,8 +31,9 @@ from paimon_assets.engine.data.format.base import (
     short_batches,
 )
 from paimon_assets.engine.data.format.named_errors import named_errors, with_names_read
-from paimon_assets.engine.data.format.orc_check import checked, footer_statistics
-from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.data.format.orc_check import checked
+from paimon_assets.engine.data.format.orc_values import as_java_reads, has_times, offset_in_1970
+from paimon_assets.engine.errors import FormatError, InvalidInputError
 from paimon_assets.engine.spec.options.all_options import FILE_FORMAT, ORC_LEGACY_LTZ, Options
 from paimon_assets.engine.spec.options.file_options import (
     FILE_BLOCK_SIZE,
@@ -73,8 +75,11 @@ class OrcReader(FormatReader):
                 self._file.read_stripe(stripe, columns=positions)
                 for stripe in range(self._file.nstripes)
             )
-            for stripe in checked(stripes, self._statistics, names, self._path):
-                yield from short_batches([stripe.select(names)], batch_rows, batch_bytes)
+            statistics = {} if self._footer is None else self._footer.columns
+            places = sorted(set(positions))
+            for number, stripe in enumerate(checked(stripes, statistics, names, self._path)):
+                rows = self._as_java_reads(stripe, places, number).select(names)
+                yield from short_batches([rows], batch_rows, batch_bytes)
 
     def row_ranges(self, predicate: Predicate | None) -> Sequence[tuple[int, int]]:
         """Return all rows; see `FormatReader`."""
@@ -84,13 +89,37 @@ class OrcReader(FormatReader):
         """Return the footer's statistics of a column; see `FormatReader`."""
         return self._bounds.get(name, UNKNOWN)
 
+    def _as_java_reads(self, rows: pa.RecordBatch, places: Sequence[int], stripe: int) -> Any:
+        footer = self._footer
+        if footer is None:
+            return rows
+        numbers = [footer.types[0].inner[place] for place in places]
+        ahead = 0
+        if any(has_times(footer.types, number) for number in numbers):
+            ahead = offset_in_1970(footer.zone(self._read, stripe), self._path)
+        columns = [
+            as_java_reads(column, footer.types, number, ahead)
+            for column, number in zip(rows.columns, numbers, strict=True)
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=rows.schema)
+
+    def _read(self, offset: int, count: int) -> bytes:
+        self._source.seek(offset)
+        return bytes(self._source.read(count))
+
     @cached_property
-    def _statistics(self) -> Mapping[str, OrcColumnStats]:
-        return footer_statistics(self._source, self._path)
+    def _footer(self) -> OrcFooter | None:
+        try:
+            return read_orc_footer(self._read, self._source.size(), self._path)
+        except FormatError:  # pyarrow could read the file, compressed with LZO perhaps
+            return None
 
     @cached_property
     def _bounds(self) -> dict[str, Bounds]:
-        rows = self._file.nrows
+        footer = self._footer
+        if footer is None:
+            return {}
+        rows = footer.row_count
         return {
             name: Bounds(
                 minimum=column.minimum,
@@ -98,7 +127,7 @@ class OrcReader(FormatReader):
                 null_count=None if column.value_count is None else rows - column.value_count,
                 row_count=rows,
             )
-            for name, column in self._statistics.items()
+            for name, column in footer.columns.items()
         }
 
 

@@ -12,23 +12,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_assets.engine.codec.orc_footer import OrcColumnStats, read_orc_footer
+from paimon_assets.engine.codec.orc_footer import OrcColumnStats
 from paimon_assets.engine.errors import FormatError
 
 _Stats = Mapping[str, OrcColumnStats]
-
-
-def footer_statistics(source: pa.NativeFile, path: str) -> _Stats:
-    """Return what the footer says of columns; nothing, if it is not readable here."""
-
-    def read(offset: int, count: int) -> bytes:
-        source.seek(offset)
-        return bytes(source.read(count))
-
-    try:
-        return read_orc_footer(read, source.size(), path).columns
-    except FormatError:  # pyarrow reads the file; a footer compressed by LZO is not read here
-        return {}
 
 
 def checked(

@@ -1,8 +1,8 @@
 """Parquet data files through pyarrow: row-group pruning, projection, batches; and writing.
 
 Source: `org.apache.paimon.format.parquet`; writer settings are those that every Paimon reader since
-0.9 accepts: integer decimals, data pages of version 1, field ids. Files with a TIMESTAMP(7..9)
-column store timestamps as INT96, because Java 1.4 takes INT64 nanoseconds for microseconds.
+0.9 accepts: integer decimals, data pages of version 1, field ids. TIMESTAMP(7..9) is INT96, because
+Java 1.4 takes INT64 nanoseconds for microseconds; see `parquet_times`.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from paimon_assets.engine.codec.arrow.arrow_values import UNIT_NANOS
+from paimon_assets.engine.codec.arrow.numpy_columns import to_numpy
 from paimon_assets.engine.data.format.base import (
     BATCH_BYTES,
     FileFormat,
@@ -27,6 +28,8 @@ from paimon_assets.engine.data.format.base import (
 )
 from paimon_assets.engine.data.format.dictionary_choice import dictionary_columns
 from paimon_assets.engine.data.format.named_errors import named_errors, with_names_read
+from paimon_assets.engine.data.format.parquet_times import TwoKinds, has_unit
+from paimon_assets.engine.errors import FormatError
 from paimon_assets.engine.spec.options.all_options import FILE_COMPRESSION_ZSTD_LEVEL
 from paimon_assets.engine.spec.options.file_options import (
     FILE_BLOCK_SIZE,
@@ -53,6 +56,7 @@ _GUESSED_GROUPS = 4
 """Row groups whose footers say how wide rows are."""
 _LONG_VALUE = 128 * 1024
 """Bytes of a value of which a dictionary may hold some, and statistics none."""
+_MICRO_NANOS = 1000
 _ROWS_FOR_THREADS = 8192
 """A file of fewer rows is decoded before threads have taken up its columns."""
 
@@ -65,7 +69,8 @@ class ParquetReader(FormatReader):
     def _columns(self, file: FileToRead) -> pa.Schema:
         self._file = _opened(self._source)
         schema = with_names_read(_schema_as_written(self._file))
-        self._coarse = _coarse_int96_names(self._file, schema)
+        self._int96 = _int96_names(self._file)
+        self._coarse = _written_coarse(self._file, self._int96)
         return schema
 
     def batches(
@@ -95,20 +100,35 @@ class ParquetReader(FormatReader):
         self, names: list[str], groups: list[int], batch_rows: int, batch_bytes: int
     ) -> Iterator[pa.RecordBatch]:
         """Decode columns; INT96 as nanoseconds, coarse ones as microseconds: they reach further."""
-        coarse = [name for name in names if name in self._coarse]
-        fine = [name for name in names if name not in self._coarse]
-        if not coarse:
-            yield from self._sized_batches(fine, groups, batch_rows, batch_bytes)
+        vague = [name for name in names if name in self._int96]
+        if not vague:
+            yield from self._sized_batches(names, groups, batch_rows, batch_bytes)
             return
         batch_rows = min(batch_rows, self._first_rows(names, groups, batch_bytes))
         micros = pq.ParquetFile(self._source, **_READING, coerce_int96_timestamp_unit="us")
-        parts = [_batches(micros, coarse, groups, batch_rows)]
+        fine = [name for name in names if name not in self._coarse]
+        parts = [_batches(micros, vague, groups, batch_rows)]
         if fine:
             parts.append(_batches(self._file, fine, groups, batch_rows))
-        for batches in zip(*parts, strict=True):
-            arrays = [column for batch in batches for column in batch.columns]
-            fields = [field for batch in batches for field in batch.schema]
-            yield pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+        for in_micros, *exact in zip(*parts, strict=True):
+            columns = dict(zip(vague, in_micros.columns, strict=True))
+            for name, column in zip(fine, exact[0].columns if exact else (), strict=True):
+                if name in columns:
+                    self._check_range(name, column, columns[name])
+                columns[name] = column
+            yield pa.RecordBatch.from_arrays([columns[name] for name in names], names=names)
+
+    def _check_range(self, name: str, nanos: Any, micros: Any) -> None:
+        """Check that 64 bits hold the nanoseconds: pyarrow wraps what they do not."""
+        for exact, coarse in zip(_timestamps(nanos), _timestamps(micros), strict=True):
+            if (exact // _MICRO_NANOS != coarse).any():
+                raise FormatError(
+                    f"Column '{name}' of data file '{self._path}' holds timestamps of more than 6"
+                    " digits outside the years 1678 to 2261, which 64 bits do not hold. Leave the"
+                    " column out, or change it to TIMESTAMP(6) where the table is written.",
+                    kind="timestamp-range",
+                    details={"path": self._path, "column": name},
+                )
 
     def _sized_batches(
         self, names: list[str], groups: list[int], batch_rows: int, batch_bytes: int
@@ -200,6 +220,8 @@ def _opened(
     A merge holds the columns it reads of one row group of each run.
     """
     file = pq.ParquetFile(source, metadata=metadata, **_READING)
+    if source.size() <= whole_bytes:
+        return file
     metadata = file.metadata
     largest = max(
         (_stored_bytes(metadata.row_group(group)) for group in range(metadata.num_row_groups)),
@@ -238,15 +260,20 @@ def _batches(
     )
 
 
+def _noted_schema(file: pq.ParquetFile) -> pa.Schema | None:
+    """Return the Arrow schema a writer noted in the file."""
+    noted = (file.metadata.metadata or {}).get(b"ARROW:schema")
+    return None if noted is None else pa.ipc.read_schema(pa.py_buffer(base64.b64decode(noted)))
+
+
 def _schema_as_written(file: pq.ParquetFile) -> pa.Schema:
     """Return the columns with the timestamp units an Arrow writer noted; INT96 has none."""
     schema = file.schema_arrow
     if not any(pa.types.is_timestamp(data_type) for data_type in schema.types):
         return schema
-    noted = (file.metadata.metadata or {}).get(b"ARROW:schema")
-    if noted is None:
+    written = _noted_schema(file)
+    if written is None:
         return schema
-    written = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(noted)))
     for number, field in enumerate(schema):
         if pa.types.is_timestamp(field.type) and field.name in written.names:
             as_written = written.field(field.name).type
@@ -256,29 +283,43 @@ def _schema_as_written(file: pq.ParquetFile) -> pa.Schema:
     return schema
 
 
-def _coarse_int96_names(file: pq.ParquetFile, schema: pa.Schema) -> frozenset[str]:
-    """Return the INT96 columns that were written from units coarser than nanoseconds."""
-    coarse = {
-        field.name
-        for field in schema
-        if pa.types.is_timestamp(field.type) and field.type.unit != "ns"
-    }
-    if not coarse:
-        return frozenset()
+def _int96_names(file: pq.ParquetFile) -> frozenset[str]:
+    """Return the columns that hold INT96, perhaps inside."""
     leaves = file.schema
-    int96 = {
-        leaves.column(number).path
-        for number in range(len(leaves))
-        if leaves.column(number).physical_type == "INT96"
-    }
-    return frozenset(coarse & int96)
+    columns = (leaves.column(number) for number in range(len(leaves)))
+    paths = [leaf.path for leaf in columns if leaf.physical_type == "INT96"]
+    if not paths:
+        return frozenset()
+    return frozenset(
+        name
+        for name in file.schema_arrow.names
+        if any(path == name or path.startswith(f"{name}.") for path in paths)
+    )
 
 
-def _has_nanoseconds(data_type: pa.DataType) -> bool:
-    if pa.types.is_timestamp(data_type):
-        return bool(data_type.unit == "ns")
-    fields = [data_type.field(number) for number in range(data_type.num_fields)]
-    return any(_has_nanoseconds(field.type) for field in fields)
+def _written_coarse(file: pq.ParquetFile, int96: frozenset[str]) -> frozenset[str]:
+    """Return the INT96 columns that were written from units coarser than nanoseconds."""
+    written = _noted_schema(file) if int96 else None
+    if written is None:
+        return frozenset()
+    return frozenset(
+        name
+        for name in int96
+        if name in written.names and not has_unit(written.field(name).type, nanoseconds=True)
+    )
+
+
+def _timestamps(column: Any) -> Iterator[Any]:
+    """Yield the numbers of every timestamp array in a column; nulls are 0."""
+    if pa.types.is_timestamp(column.type):
+        yield to_numpy(column.cast(pa.int64()).fill_null(0))
+    elif pa.types.is_map(column.type):
+        yield from _timestamps(column.keys)
+        yield from _timestamps(column.items)
+    elif pa.types.is_struct(column.type) or pa.types.is_list(column.type):
+        parts = column.flatten()
+        for part in parts if isinstance(parts, list) else [parts]:
+            yield from _timestamps(part)
 
 
 def _bounds(chunk: Any, data_type: pa.DataType, row_count: int) -> Bounds:
@@ -289,12 +330,12 @@ def _bounds(chunk: Any, data_type: pa.DataType, row_count: int) -> Bounds:
     if not statistics.has_min_max or pa.types.is_floating(data_type):
         # Statistics leave NaN out, so they bound nothing.
         return Bounds(null_count=nulls, row_count=row_count)
-    return Bounds(
-        minimum=_internal(statistics.min, statistics.min_raw, data_type),
-        maximum=_internal(statistics.max, statistics.max_raw, data_type),
-        null_count=nulls,
-        row_count=row_count,
-    )
+    try:
+        low = _internal(statistics.min, statistics.min_raw, data_type)
+        high = _internal(statistics.max, statistics.max_raw, data_type)
+    except UnicodeDecodeError:  # bytes that became a STRING need not be one
+        low = high = None
+    return Bounds(minimum=low, maximum=high, null_count=nulls, row_count=row_count)
 
 
 def _joined(parts: Iterable[Bounds]) -> Bounds:
@@ -335,6 +376,19 @@ def _internal(value: Any, raw: Any, data_type: Any) -> Any:
     return value if known else None
 
 
+def _with_statistics(schema: pa.Schema) -> list[str]:
+    """Return the columns to keep statistics of: flat ones without floating-point numbers.
+
+    pyarrow leaves NaN out, which is above all numbers in filters of Java and Spark: they would skip
+    it. The statistics of whole files, in the manifests, know whether there is one.
+    """
+    return [
+        field.name
+        for field in schema
+        if not pa.types.is_nested(field.type) and not pa.types.is_floating(field.type)
+    ]
+
+
 class ParquetWriter(FormatWriter):
     """One Parquet file being written."""
 
@@ -342,6 +396,11 @@ class ParquetWriter(FormatWriter):
         """Create the file; `open_writer` of `data.format.formats` is the usual way here."""
         self._sink = file.file_io.open_output(file.path)
         self._schema, options = file.schema, file.options
+        fine, coarse = (
+            any(has_unit(field.type, nanoseconds=each) for field in file.schema)
+            for each in (True, False)
+        )
+        self._two_kinds = TwoKinds(self._sink, file.schema) if fine and coarse else None
         level = options.get(FILE_COMPRESSION_ZSTD_LEVEL)
         self._options: dict[str, Any] = {
             "compression": file.codec,
@@ -351,9 +410,9 @@ class ParquetWriter(FormatWriter):
             "data_page_version": "1.0",
             "write_page_checksum": True,
             "version": "2.6",
-            "use_deprecated_int96_timestamps": any(
-                _has_nanoseconds(field.type) for field in file.schema
-            ),
+            "use_deprecated_int96_timestamps": fine,
+            "store_schema": self._two_kinds is None,
+            "write_statistics": _with_statistics(file.schema) or False,
         }
         self._dictionaries = options.get(PARQUET_ENABLE_DICTIONARY)
         self._group_bytes = options.get(FILE_BLOCK_SIZE) or options.get(PARQUET_BLOCK_SIZE)
@@ -363,9 +422,10 @@ class ParquetWriter(FormatWriter):
         """Open the encoder; the first rows decide which columns get dictionaries."""
         if self._writer is None:
             dictionaries = dictionary_columns(first_rows) if self._dictionaries else False
+            both = self._two_kinds
             self._writer = pq.ParquetWriter(
-                self._sink,
-                self._schema,
+                self._sink if both is None else both,  # type: ignore[arg-type]  # it is written to
+                self._schema if both is None else both.stored,
                 **self._options,
                 use_dictionary=dictionaries,  # type: ignore[arg-type]  # a list
             )
@@ -380,12 +440,19 @@ class ParquetWriter(FormatWriter):
         if table.num_rows:
             fitting = self._group_bytes * table.num_rows // max(1, table.nbytes)
             rows_of_group = max(1, min(ROW_GROUP_ROWS, fitting))
-            self._opened(table).write_table(table, row_group_size=rows_of_group)
+            stored = table if self._two_kinds is None else self._two_kinds.rows(table)
+            self._opened(table).write_table(stored, row_group_size=rows_of_group)
 
     def close(self) -> int:
         """Write the footer and return the file's exact size in bytes."""
         writer = self._writer or self._opened(self._schema.empty_table())
-        writer.close()
+        if self._two_kinds is None:
+            writer.close()
+        else:
+            writer.add_key_value_metadata(self._two_kinds.note)
+            self._two_kinds.hold()
+            writer.close()
+            self._two_kinds.finish()
         return super().close()
 
     def abort(self) -> None:

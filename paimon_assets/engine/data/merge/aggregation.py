@@ -15,7 +15,14 @@ import numpy as np
 
 from paimon_assets.engine.data.merge.aggregate.functions import Aggregate
 from paimon_assets.engine.data.merge.key_groups import KeyGroups
-from paimon_assets.engine.data.merge.records import Array, FoldedRows, Outcome, Records, run_ends
+from paimon_assets.engine.data.merge.records import (
+    Array,
+    FoldedRows,
+    Grouped,
+    Outcome,
+    Records,
+    run_ends,
+)
 from paimon_assets.engine.spec.merge.merge_rules import MergeRules
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.types.row_kind import RowKind
@@ -57,10 +64,10 @@ class Aggregation:
         """
         groups = KeyGroups.of(records)
         if self.remove_on_delete and groups.kinds is not None:
-            groups = _from_last_delete(groups)
+            groups = groups.removed(groups.kinds[run_ends(groups.groups)] == RowKind.DELETE)
         if not keep_retracts:
             groups = groups.without_removed()
-        grouped = groups.grouped()
+        grouped = _from_last_delete(groups) if self.remove_on_delete else groups.grouped()
 
         def fold(name: str, values: Array) -> Outcome:
             return self.aggregates[name](values, grouped)
@@ -68,14 +75,14 @@ class Aggregation:
         return groups.folded(fold)
 
 
-def _from_last_delete(groups: KeyGroups) -> KeyGroups:
-    """Start each group anew at its last -D, which brings its own values; at its end, it is gone."""
+def _from_last_delete(groups: KeyGroups) -> Grouped:
+    """Start each group anew at its last -D, whose values take the place of what there was."""
     if groups.kinds is None:
-        return groups
-    deletes = groups.kinds == RowKind.DELETE
-    last = groups.last(deletes)
-    ends = run_ends(groups.groups)
-    kinds = groups.kinds.copy()
-    kinds[last[last >= 0]] = RowKind.INSERT
-    kept = np.arange(len(kinds)) >= last[groups.groups]
-    return replace(groups, kinds=kinds).keep(kept).removed(deletes[ends])
+        return groups.grouped()
+    last = groups.last(groups.kinds == RowKind.DELETE)
+    seeds = np.zeros(len(groups.kinds), dtype=np.bool_)
+    seeds[last[last >= 0]] = True
+    kept = np.arange(len(seeds)) >= last[groups.groups]
+    adding = replace(groups, kinds=np.where(seeds, np.int8(RowKind.INSERT), groups.kinds))
+    grouped = replace(adding.grouped(), seeds=seeds).keep(kept)
+    return replace(grouped, before=groups.grouped().keep(~kept).without_retracts())

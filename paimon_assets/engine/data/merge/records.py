@@ -83,6 +83,8 @@ class Grouped:
     """Whether a record was put in front of what there was when it arrived; None if none was."""
     seeds: Flags | None = None
     """Whether a record is what there was before any other; None if none is."""
+    before: Grouped | None = None
+    """Records that add and came before the seeds, which took the place of what they had made."""
 
     def keep(self, kept: Flags | Order) -> Grouped:
         """Return some of the records: a flag for each, or their places."""
@@ -94,6 +96,7 @@ class Grouped:
             arrivals=None if self.arrivals is None else self.arrivals[kept],
             late=None if self.late is None else self.late[kept],
             seeds=None if self.seeds is None else self.seeds[kept],
+            before=self.before,
         )
 
     def by_arrival(self) -> Grouped:
@@ -133,7 +136,8 @@ class Grouped:
         """Return the records whose value, found by row number, is not null."""
         if not values.null_count:
             return self
-        return self.keep(is_valid(values)[self.rows])
+        before = None if self.before is None else self.before.valid(values)
+        return replace(self.keep(is_valid(values)[self.rows]), before=before)
 
     def pick(self, places: Order) -> Order:
         """Return for each group the row of the record chosen, `NOTHING` where none was.

@@ -176,7 +176,11 @@ def _delete_key(rules: MergeRules) -> str:
 
 def _of_aggregation(schema: TableSchema, column: DataField) -> FieldAggregation:
     if column.name in schema.typed_options.get(SEQUENCE_FIELD):
-        return FieldAggregation(column=column.name, function=AggregateFunction.LAST_VALUE)
+        return FieldAggregation(
+            column=column.name,
+            function=AggregateFunction.LAST_VALUE,
+            ignore_retract=schema.typed_options.get(IGNORE_RETRACT.of(column.name)),
+        )
     if column.name in schema.primary_keys:
         return FieldAggregation(column=column.name, function=AggregateFunction.PRIMARY_KEY)
     named = _named_function(schema.typed_options, column.name)

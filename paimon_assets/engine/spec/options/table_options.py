@@ -60,3 +60,17 @@ QUERY_AUTH_ENABLED = Option(
     "The catalog says which rows may be seen.",
     use=Use.READ,
 )
+ICEBERG_STORAGE = Option(
+    "metadata.iceberg.storage",
+    str.lower,
+    "disabled",
+    "Where every commit adds metadata of Iceberg; only disabled is written.",
+    use=Use.WRITE,
+)
+MANIFEST_FORMAT = Option(
+    "manifest.format",
+    str.lower,
+    "avro",
+    "Format of manifests; only avro is written.",
+    use=Use.WRITE,
+)

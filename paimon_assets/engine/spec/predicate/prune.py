@@ -3,6 +3,7 @@
 `may_match` answers False only if no row within the bounds can pass; in doubt it answers True.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, assert_never
@@ -85,6 +86,9 @@ def _comparison_may_match(op: CompareOp, literal: Any, bounds: Bounds) -> bool:
     if bounds.all_null or literal is None:
         return False
     low, high = bounds.minimum, bounds.maximum
+    if isinstance(literal, float) and (literal == 0 or math.isnan(literal)):
+        # Bounds neither tell the zeros apart, nor do they count NaN, which is above all numbers.
+        return True
     match op:
         case CompareOp.EQ:
             return (low is None or low <= literal) and (high is None or high >= literal)
@@ -110,4 +114,6 @@ def _in_may_match(literals: tuple[Any, ...], bounds: Bounds, *, negated: bool) -
     if any(literal is None for literal in literals):
         return False
     low = bounds.minimum
+    if isinstance(low, float) and low == 0:
+        return True
     return not (low is not None and low == bounds.maximum and low in literals)

@@ -351,9 +351,11 @@ def _partition_text(store: FileStore, partition: bytes) -> str:
 
 
 def _partition_name(store: FileStore, partition: bytes) -> str:
-    """Return the values as casts to text write them; directories may have older names."""
+    """Return the values as casts to text write them, blanks as nulls; directories may be older."""
     fields = store.partitions.fields
     of_null = store.schema.typed_options.get(PARTITION_DEFAULT_NAME)
     texts = _values(partition, [field.type for field in fields])
     pairs = zip(fields, texts, strict=True)
-    return "/".join(f"{field.name}={of_null if text is None else text}" for field, text in pairs)
+    return "/".join(
+        f"{field.name}={text if text and text.strip() else of_null}" for field, text in pairs
+    )

@@ -41,6 +41,7 @@ from paimon_assets.engine.spec.merge.merge_rules import AggregateFunction, Field
 Kernel = Callable[[Array, Grouped], Outcome]
 
 _PLAIN: Mapping[AggregateFunction, Kernel] = {
+    AggregateFunction.SUM: summed,
     AggregateFunction.MAX: largest,
     AggregateFunction.MIN: smallest,
     AggregateFunction.BOOL_AND: smallest,
@@ -53,7 +54,6 @@ _PLAIN: Mapping[AggregateFunction, Kernel] = {
     AggregateFunction.PRIMARY_KEY: key_value,
 }
 _OF_COLUMN: Mapping[AggregateFunction, Callable[[Array, Grouped, str], Array]] = {
-    AggregateFunction.SUM: summed,
     AggregateFunction.PRODUCT: multiplied,
     AggregateFunction.RBM32: united_bitmaps,
     AggregateFunction.RBM64: united_bitmaps64,

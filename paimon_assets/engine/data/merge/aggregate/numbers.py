@@ -1,8 +1,9 @@
-"""sum and product, as exact as Java's: integers that overflow are errors, decimals become null.
+"""sum and product, as exact as Java's: integers that overflow wrap around, decimals become null.
 
-Whole columns are added in 64 bits (decimals in 128). Only groups that come near the limits of
-their type, found by a floating-point estimate, are added again number by number: there the order
-of the records decides. Floating-point numbers are always added in order, as rounding depends on it.
+Whole columns are added in 64 bits (decimals in 128). Only groups of decimals that come near the
+limits of their type, found by a floating-point estimate, are added again number by number: there
+the order of the records decides. Floating-point numbers are always added in order, as rounding
+depends on it.
 Source: `org.apache.paimon.mergetree.compact.aggregate.FieldSumAgg`, `FieldProductAgg`.
 """
 
@@ -24,6 +25,8 @@ from paimon_assets.engine.errors import InvalidInputError
 _STEPS_AT_ONCE = 32
 _MARGIN = 1 - 1e-6
 """Estimates are trusted below this part of a limit."""
+_MAX_INT_DIGITS = 9
+_MAX_LONG_DIGITS = 18
 _LIMB = np.int64(32)
 _LOW = np.int64(2**32 - 1)
 
@@ -91,14 +94,11 @@ def _words(values: Array) -> npt.NDArray[np.int64]:
     return words.reshape(-1, 2)
 
 
-def summed(values: Array, grouped: Grouped, column: str) -> Array:
+def summed(values: Array, grouped: Grouped) -> Array:
     """Add the values of each group; records that retract are subtracted; nulls do not count.
 
-    Raises:
-        InvalidInputError: A sum of integers does not fit the column's type; names the column.
-
     Cost:
-        A few passes; a Python loop over the numbers of groups whose sum comes near the limit.
+        A few passes; a Python loop over the decimals of groups whose sum comes near the limit.
     """
     data_type: Any = values.type
     groups = _groups(values, grouped)
@@ -109,35 +109,8 @@ def summed(values: Array, grouped: Grouped, column: str) -> Array:
         return _scattered(_fold_left(np.add, signed, groups), groups, data_type)
     if pat.is_decimal128(data_type):
         return _decimal_sums(groups, data_type)
-    limit = 2 ** (data_type.bit_width - 1)
-    signed = groups.numbers.astype(np.int64) * groups.signs
-    totals = np.add.reduceat(signed, groups.starts)
-    bounds = np.add.reduceat(np.abs(signed.astype(np.float64)), groups.starts)
-    checked = _checked(-limit, limit - 1, column, "sum")
-
-    def first(number: int, sign: int) -> int:
-        return checked(sign * number)
-
-    def step(result: int, number: int, sign: int) -> int:
-        return checked(result + sign * number)
-
-    for group in np.flatnonzero(bounds >= limit * _MARGIN).tolist():
-        totals[group] = groups.fold(group, first, step)
+    totals = np.add.reduceat(groups.numbers.astype(np.int64) * groups.signs, groups.starts)
     return _scattered(totals.astype(groups.numbers.dtype), groups, data_type)
-
-
-def _checked(low: int, high: int, column: str, function: str) -> Callable[[int], int]:
-    def checked(number: int) -> int:
-        if low <= number <= high:
-            return number
-        raise InvalidInputError(
-            f"The {function} of column '{column}' reaches {number}, which its type cannot hold"
-            f" ({low} to {high}). Widen the column's type.",
-            kind="aggregate-overflow",
-            details={"column": column, "function": function},
-        )
-
-    return checked
 
 
 def _fold_left(ufunc: np.ufunc, numbers: npt.NDArray[Any], groups: _Groups) -> npt.NDArray[Any]:
@@ -160,15 +133,23 @@ def _fold_left(ufunc: np.ufunc, numbers: npt.NDArray[Any], groups: _Groups) -> n
 
 
 def _decimal_sums(groups: _Groups, data_type: Any) -> Array:
-    """Add 128-bit numbers as four limbs of 32 bits; a sum beyond the precision is null."""
-    limit = 10**data_type.precision
+    """Add 128-bit numbers as four limbs of 32 bits; a sum that has no room is null.
+
+    As in Java, a decimal of up to 18 digits has more room than its precision says: that of the
+    integer which files store it as. (Java's has 64 bits, which wrap when 9 digits are written.)
+    """
+    precision = data_type.precision
+    low, high = 1 - 10**precision, 10**precision
+    if precision <= _MAX_LONG_DIGITS:
+        high = 2**31 if precision <= _MAX_INT_DIGITS else 2**63
+        low = -high
     words, signs = groups.numbers, groups.signs
     limbs = [words[:, 0] & _LOW, words[:, 0] >> _LIMB & _LOW, words[:, 1] & _LOW]
     limbs.append(words[:, 1] >> _LIMB)
     sums = [np.add.reduceat(limb * signs, groups.starts) for limb in limbs]
-    for low, high in ((0, 1), (1, 2), (2, 3)):
-        sums[high] += sums[low] >> _LIMB
-        sums[low] &= _LOW
+    for lower in range(3):
+        sums[lower + 1] += sums[lower] >> _LIMB
+        sums[lower] &= _LOW
     totals = np.stack([sums[1] << _LIMB | sums[0], sums[3] << _LIMB | sums[2]], axis=1)
     sizes = np.abs(words[:, 1] * 2.0**64 + words[:, 0].view(np.uint64).astype(np.float64))
     bounds = np.add.reduceat(sizes, groups.starts)
@@ -178,10 +159,10 @@ def _decimal_sums(groups: _Groups, data_type: Any) -> Array:
 
     def step(result: int, number: int, sign: int) -> int | None:
         total = result + sign * number
-        return total if -limit < total < limit else None
+        return total if low <= total < high else None
 
     valid = np.ones(len(totals), dtype=np.bool_)
-    for group in np.flatnonzero(bounds >= limit * _MARGIN).tolist():
+    for group in np.flatnonzero(bounds >= high * _MARGIN).tolist():
         _store(totals, valid, group, groups.fold(group, first, step))
     return _scattered(totals, groups, data_type, valid)
 
@@ -196,12 +177,10 @@ def multiplied(values: Array, grouped: Grouped, column: str) -> Array:
     """Multiply the values of each group; records that retract divide; nulls do not count.
 
     Raises:
-        InvalidInputError: A product of integers does not fit the column's type, or a division
-            fails as Java's does; names the column.
+        InvalidInputError: A division fails as Java's does; names the column.
 
     Cost:
-        A few passes; a Python loop over the numbers of every group if they are decimals or some
-        record retracts, else of groups whose product comes near the limit.
+        A few passes; a Python loop over the numbers if they are decimals or some record retracts.
     """
     data_type: Any = values.type
     groups = _groups(values, grouped)
@@ -211,18 +190,13 @@ def multiplied(values: Array, grouped: Grouped, column: str) -> Array:
     if pat.is_floating(data_type) and not retracts:
         products = _fold_left(np.multiply, groups.numbers, groups)
         return _scattered(products, groups, data_type)
+    if pat.is_integer(data_type) and not retracts:
+        wide = np.multiply.reduceat(groups.numbers.astype(np.int64), groups.starts)
+        return _scattered(wide.astype(groups.numbers.dtype), groups, data_type)
     first, step = _product_steps(data_type, column)
     products = groups.numbers[groups.starts]
     valid = np.ones(len(products), dtype=np.bool_)
-    risky = np.arange(len(products))
-    if pat.is_integer(data_type) and not retracts:
-        limit = 2 ** (data_type.bit_width - 1)
-        wide = groups.numbers.astype(np.int64)
-        products = np.multiply.reduceat(wide, groups.starts).astype(products.dtype)
-        with np.errstate(over="ignore"):
-            sizes = np.maximum(np.abs(wide.astype(np.float64)), 1.0)
-            risky = np.flatnonzero(np.multiply.reduceat(sizes, groups.starts) >= limit * _MARGIN)
-    for group in risky.tolist():
+    for group in range(len(products)):
         product = groups.fold(group, first, step)
         if products.ndim > 1:
             _store(products, valid, group, product)
@@ -251,15 +225,13 @@ def _product_steps(data_type: Any, column: str) -> tuple[First, Step]:
     if pat.is_floating(data_type):
         return first, of_floats
     if pat.is_integer(data_type):
-        limit = 2 ** (data_type.bit_width - 1)
-        checked = _checked(-limit, limit - 1, column, "product")
+        half = 1 << int(data_type.bit_width) - 1
 
         def of_integers(result: int, number: int, sign: int) -> int:
-            if sign > 0:
-                return checked(result * number)
-            if number == 0:
+            if sign < 0 and number == 0:
                 raise refuse(result, number)
-            return checked(_divided(result, number))
+            exact = result * number if sign > 0 else _divided(result, number)
+            return (exact + half) % (2 * half) - half
 
         return first, of_integers
     unit, largest = 10**data_type.scale, 10**data_type.precision

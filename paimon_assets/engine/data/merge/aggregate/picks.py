@@ -82,13 +82,21 @@ def first_non_null_value(values: Array, grouped: Grouped) -> Order:
 
 
 def _first_or_seed(grouped: Grouped) -> Order:
-    """Pick the first record of each group that was not there before, else what was there."""
+    """Pick the first record of each group that was not there before, else what was there.
+
+    What took the place of an earlier first value stays: the first one has been seen.
+    """
     picked = grouped.pick(run_starts(grouped.groups))
-    if grouped.seeds is not None and grouped.seeds.any():
-        others = grouped.keep(~grouped.seeds)
-        found = others.pick(run_starts(others.groups))
-        picked = np.where(found == NOTHING, picked, found)
-    return picked
+    if grouped.seeds is None:
+        return picked
+    others = grouped.keep(~grouped.seeds)
+    found = others.pick(run_starts(others.groups))
+    if grouped.before is not None:
+        found[grouped.before.groups] = NOTHING
+        seeds = grouped.keep(grouped.seeds)
+        seeded = seeds.pick(run_starts(seeds.groups))
+        picked[grouped.before.groups] = seeded[grouped.before.groups]
+    return np.where(found == NOTHING, picked, found)
 
 
 def _flag(flags: Flags | None, place: int) -> bool:

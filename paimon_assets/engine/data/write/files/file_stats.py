@@ -9,6 +9,7 @@ Source: `org.apache.paimon.statistics.SimpleColStatsCollector`.
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from enum import StrEnum
 from typing import Any
 
@@ -115,6 +116,13 @@ class _ColumnStats:
         self.maximum = high if self.maximum is None else max(self.maximum, high)
 
 
+def _is_too_wide(extremes: Any) -> bool:
+    """Whether a decimal has more digits than its type, as sums may have."""
+    kind = extremes["min"].type
+    limit = Decimal(10) ** (kind.precision - kind.scale)
+    return not -limit < extremes["min"].as_py() <= extremes["max"].as_py() < limit
+
+
 def stored_bounds(low: Internal, high: Internal, mode: StatsMode) -> tuple[Internal, Internal]:
     """Return what is kept of a column's smallest and largest value, None where unknown."""
     if low is None or high is None or mode.kind in (StatsKind.NONE, StatsKind.COUNTS):
@@ -154,7 +162,14 @@ class StatsCollector:
                 # NaN is the largest value for some engines and no value for others.
                 seen.unknown = True
                 continue
-            seen.add(column, pc.min_max(values))
+            extremes = pc.min_max(values)
+            if pat.is_decimal(values.type) and _is_too_wide(extremes):
+                seen.unknown = True
+                continue
+            try:
+                seen.add(column, extremes)
+            except UnicodeDecodeError:  # bytes that became a STRING need not be one
+                seen.unknown = True
 
     def finish(self) -> SimpleStats:
         """Return the statistics of all rows seen, one place for each column."""

@@ -1,0 +1,115 @@
+"""The footer of a Parquet file: integers declared to be timestamps, which pyarrow does not do.
+
+    … ┊ footer (Thrift, compact protocol) ┊ its length, 4 bytes ┊ PAR1
+
+pyarrow writes either every timestamp as INT96 or none, Paimon those of more than 6 digits only.
+Source: https://github.com/apache/parquet-format, `parquet.thrift`: FileMetaData, SchemaElement.
+"""
+
+from collections.abc import Iterator, Sequence
+
+_SCHEMA, _CHILDREN, _LOGICAL_TYPE = 2, 5, 10
+_STRUCT = 12
+_UNITS = {"ms": 0x1C, "us": 0x2C}
+"""Unit → its field in the union TimeUnit."""
+
+LeafTime = tuple[str, bool]
+"""(unit, whether it is an instant) of a timestamp."""
+
+
+def with_timestamps(tail: bytes, times: Sequence[LeafTime | None]) -> bytes:
+    """Declare some leaves of a file to be timestamps.
+
+    Args:
+        tail: The end of the file; the whole footer and what follows it.
+        times: What each leaf becomes, in order; None stays as it is.
+
+    Returns:
+        The new end of the file.
+    """
+    length = int.from_bytes(tail[-8:-4], "little")
+    footer = _Footer(tail[-8 - length : -8])
+    parts, copied, leaves = [], 0, iter(times)
+    for last_field, stop in footer.leaf_ends():
+        time = next(leaves)
+        if time is not None:
+            parts += [footer.data[copied:stop], _logical_type(last_field, *time)]
+            copied = stop
+    changed = b"".join([*parts, footer.data[copied:]])
+    return tail[: -8 - length] + changed + len(changed).to_bytes(4, "little") + tail[-4:]
+
+
+def _logical_type(last_field: int, unit: str, is_instant: bool) -> bytes:  # noqa: FBT001
+    header = (_LOGICAL_TYPE - last_field) << 4 | _STRUCT
+    # LogicalType.TIMESTAMP { 1: isAdjustedToUTC, 2: TimeUnit { unit { } } }, four ends of structs.
+    return bytes([header, 0x8C, 0x11 if is_instant else 0x12, 0x1C, _UNITS[unit], 0, 0, 0, 0])
+
+
+class _Footer:
+    """A walk over a footer; `at` is where it stands."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data, self.at = data, 0
+
+    def leaf_ends(self) -> Iterator[tuple[int, int]]:
+        """Yield for each leaf of the schema its last field, and where its fields end."""
+        for field, kind in self._fields():
+            if field != _SCHEMA:
+                self._skip(kind)
+                continue
+            for _ in range(self._list()[0]):
+                last, is_leaf = 0, True
+                for last, inner in self._fields():
+                    is_leaf = is_leaf and last != _CHILDREN
+                    self._skip(inner)
+                if is_leaf:
+                    yield last, self.at - 1
+
+    def _fields(self) -> Iterator[tuple[int, int]]:
+        """Yield (number, type) of the fields of a struct; whoever asks reads their values."""
+        field = 0
+        while (header := self._byte()) != 0:
+            step = header >> 4
+            field = field + step if step else _unzigzag(self._varint())
+            yield field, header & 15
+
+    def _skip(self, kind: int) -> None:
+        match kind:
+            case 1 | 2:  # a boolean is its type
+                pass
+            case 3:
+                self.at += 1
+            case 4 | 5 | 6:
+                self._varint()
+            case 7:
+                self.at += 8
+            case 8:
+                length = self._varint()
+                self.at += length
+            case 9 | 10:
+                count, inner = self._list()
+                for _ in range(count):
+                    self._skip(3 if inner in (1, 2) else inner)
+            case _:
+                for _, inner in self._fields():
+                    self._skip(inner)
+
+    def _list(self) -> tuple[int, int]:
+        header = self._byte()
+        count = header >> 4
+        return (self._varint() if count == 15 else count), header & 15
+
+    def _byte(self) -> int:
+        self.at += 1
+        return self.data[self.at - 1]
+
+    def _varint(self) -> int:
+        number = shift = 0
+        while (byte := self._byte()) >= 0x80:
+            number |= (byte & 0x7F) << shift
+            shift += 7
+        return number | byte << shift
+
+
+def _unzigzag(number: int) -> int:
+    return number >> 1 ^ -(number & 1)

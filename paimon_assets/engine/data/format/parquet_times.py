@@ -1,0 +1,111 @@
+"""Parquet files with timestamps of two kinds: INT96 for nanoseconds, INT64 for coarser units.
+
+Java writes TIMESTAMP(7..9) as INT96, because it takes INT64 nanoseconds for microseconds, and
+filters the others only where they are INT64. pyarrow writes all as INT96 or none; so coarser ones
+are given to it as integers, and declared to be timestamps when the footer is written.
+"""
+
+import base64
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.types as pat
+
+from paimon_assets.engine.codec.arrow.arrow_types import timestamp_type
+from paimon_assets.engine.codec.parquet_footer import LeafTime, with_timestamps
+
+_NOTED = "ARROW:schema"
+
+
+def has_unit(data_type: Any, *, nanoseconds: bool) -> bool:
+    """Whether a type is, or holds, timestamps in nanoseconds (or in coarser units)."""
+    return any((unit == "ns") is nanoseconds for unit, _ in filter(None, _leaves(data_type)))
+
+
+@dataclass(slots=True)
+class TwoKinds:
+    """The stand-in for the storage of such a file, and the form of its rows.
+
+    pyarrow writes to it; what it writes once `hold` was called waits for `finish`.
+    """
+
+    sink: pa.NativeFile
+    schema: pa.Schema
+    closed: bool = False
+    _held: list[bytes] | None = field(default=None, init=False)
+
+    @property
+    def stored(self) -> pa.Schema:
+        """The schema to give to pyarrow."""
+        fields = [each.with_type(_stored_type(each.type, longs=True)) for each in self.schema]
+        return pa.schema(fields)
+
+    @property
+    def note(self) -> dict[str, str]:
+        """What pyarrow notes in a file: the schema of its rows."""
+        return {_NOTED: base64.b64encode(self.schema.serialize().to_pybytes()).decode()}
+
+    def rows(self, table: pa.Table) -> pa.Table:
+        """Return rows as pyarrow is to write them."""
+        units = [each.with_type(_stored_type(each.type, longs=False)) for each in self.schema]
+        return table.cast(pa.schema(units)).cast(self.stored)
+
+    def hold(self) -> None:
+        """Keep what comes next: the footer."""
+        self._held = []
+
+    def finish(self) -> None:
+        """Write what was kept, with its timestamps declared."""
+        times = [time for each in self.schema for time in _leaves(each.type)]
+        coarse = [None if time is None or time[0] == "ns" else time for time in times]
+        self.sink.write(with_timestamps(b"".join(self._held or ()), coarse))
+
+    def write(self, data: Any) -> int:
+        """Take bytes from pyarrow."""
+        if self._held is None:
+            self.sink.write(data)
+        else:
+            self._held.append(bytes(data))
+        return len(data)
+
+    def tell(self) -> int:
+        """Return how many bytes pyarrow has written."""
+        return self.sink.tell() + sum(map(len, self._held or ()))
+
+    def flush(self) -> None:
+        """Do nothing: the storage is closed at the end."""
+
+    def close(self) -> None:
+        """Do nothing, as `flush`."""
+
+
+def _stored_type(arrow_type: Any, *, longs: bool) -> Any:
+    """Return what a type is stored as: coarse timestamps in Parquet's units, or as integers."""
+
+    def inner(each: Any) -> Any:
+        return each.with_type(_stored_type(each.type, longs=longs))
+
+    if pat.is_timestamp(arrow_type) and arrow_type.unit != "ns":
+        kept = timestamp_type("us" if arrow_type.unit == "us" else "ms", arrow_type.tz)
+        return pa.int64() if longs else kept
+    if pat.is_list(arrow_type):
+        return pa.list_(inner(arrow_type.value_field))
+    if pat.is_struct(arrow_type):
+        return pa.struct([inner(each) for each in arrow_type])
+    if pat.is_map(arrow_type):
+        return pa.map_(inner(arrow_type.key_field), inner(arrow_type.item_field))
+    return arrow_type
+
+
+def _leaves(arrow_type: Any) -> Iterator[LeafTime | None]:
+    """Yield for each leaf of a type its unit and whether it is an instant; None if no timestamp."""
+    if pat.is_timestamp(arrow_type):
+        unit = arrow_type.unit
+        yield ("ms" if unit == "s" else unit), arrow_type.tz is not None
+    elif arrow_type.num_fields:
+        for number in range(arrow_type.num_fields):
+            yield from _leaves(arrow_type.field(number).type)
+    else:
+        yield None
