@@ -15,8 +15,10 @@ from paimon_assets.engine.contract.tasks.analyze_task import (
 )
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import NotFoundError
+from paimon_assets.engine.spec.evolution.schema_change import AddColumn
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind
 from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets.engine.spec.types.data_types import integer
 
 EXECUTOR = EmbeddedExecutor(2)
 KEY = Schema.of(
@@ -99,6 +101,38 @@ def test_analyzing_again_under_one_name_finds_the_first_time(table):
     first = table.analyze(commit_user="me", executor=EXECUTOR)
     again = table.analyze(commit_user="me", executor=EXECUTOR)
     assert (again.snapshot, again.statistics) == (first.snapshot, None)
+
+
+def test_statistics_of_the_newest_data_are_not_computed_again(table):
+    table.analyze(executor=EXECUTOR)
+    table.new_compaction_builder().with_strategy("full").run(EXECUTOR)
+    newest = table.latest_snapshot()
+    again = table.analyze(executor=EXECUTOR)
+    assert (again.snapshot, again.statistics) == (newest, None)
+    assert table.latest_snapshot() == newest
+    table.new_write_builder().write(rows([99], "x"), EXECUTOR)
+    assert table.analyze(executor=EXECUTOR).statistics.merged_record_count == 21
+
+
+def test_statistics_of_other_columns_or_another_schema_are_computed(catalog, table):
+    table.analyze(columns=["id"], executor=EXECUTOR)
+    assert table.analyze(columns=["id"], executor=EXECUTOR).statistics is None
+    assert table.analyze(columns=["id", "t"], executor=EXECUTOR).statistics is not None
+    wider = table.alter([AddColumn(field_names=("extra",), data_type=integer())])
+    assert "extra" in wider.analyze(executor=EXECUTOR).statistics.columns
+
+
+def test_rows_that_a_compaction_shows_are_analyzed(catalog):
+    schema = Schema.of(
+        {"k": "INT"},
+        primary_keys=["k"],
+        options={"bucket": "1", "deletion-vectors.enabled": "true"},
+    )
+    made = catalog.create_table("db.waits", schema)
+    made.new_write_builder().write(pa.table({"k": pa.array([1, 2], pa.int32())}), EXECUTOR)
+    assert made.analyze(executor=EXECUTOR).statistics.merged_record_count == 0
+    made.new_compaction_builder().with_strategy("full").run(EXECUTOR)
+    assert made.analyze(executor=EXECUTOR).statistics.merged_record_count == 2
 
 
 def test_what_cannot_be_analyzed(catalog, table):

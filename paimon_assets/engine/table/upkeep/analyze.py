@@ -5,8 +5,9 @@
 Source: `org.apache.paimon.spark.commands.PaimonAnalyzeTableColumnCommand`.
 """
 
+import json
 import uuid
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from paimon_assets.engine.contract.tasks.analyze_task import (
@@ -19,13 +20,16 @@ from paimon_assets.engine.contract.tasks.task_batch import TaskBatch, TaskRunner
 from paimon_assets.engine.contract.wire.wire import dump_read_context, dump_split
 from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
 from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.scan.visibility import skips_level_0
 from paimon_assets.engine.embedded import EmbeddedExecutor
+from paimon_assets.engine.errors import NotFoundError
 from paimon_assets.engine.spec.metadata.snapshot import (
     BATCH_COMMIT_IDENTIFIER,
     CommitKind,
     Snapshot,
 )
 from paimon_assets.engine.spec.metadata.table_statistics import ColumnStatistics, Statistics
+from paimon_assets.engine.spec.schema.schema import BucketMode
 from paimon_assets.engine.table.read.read_builder import ReadBuilder
 
 
@@ -36,7 +40,7 @@ class AnalyzeOutcome:
     snapshot: Snapshot | None
     """Names the statistics; None if the table has no snapshot to analyze."""
     statistics: Statistics | None
-    """None, too, if this user had committed before: the snapshot names them."""
+    """None, too, if the snapshot named them before: no row was read."""
 
 
 def analyze(
@@ -47,6 +51,8 @@ def analyze(
     commit_user: str | None = None,
 ) -> AnalyzeOutcome:
     """Compute and commit statistics of a table's rows, as a reader sees them.
+
+    Statistics of the newest data are not computed again.
 
     Args:
         store: The table.
@@ -70,6 +76,8 @@ def analyze(
     plan = ReadBuilder(store=store).with_columns(columns).plan()
     if plan.snapshot is None:
         return AnalyzeOutcome(snapshot=None, statistics=None)
+    if _is_analyzed(store, plan.snapshot, {field.name for field in plan.context.fields}):
+        return AnalyzeOutcome(snapshot=plan.snapshot, statistics=None)
     sizes = [split.file_bytes for split in plan.splits]
     batch = TaskBatch(
         name=ANALYZE_TASK,
@@ -95,6 +103,31 @@ def analyze(
         statistics, commit_user=user, commit_identifier=BATCH_COMMIT_IDENTIFIER
     )
     return AnalyzeOutcome(snapshot=made, statistics=statistics)
+
+
+def _is_analyzed(store: FileStore, snapshot: Snapshot, columns: Collection[str]) -> bool:
+    """Whether a snapshot names statistics of its rows, with all these columns.
+
+    A file that is lost or damaged is as good as none.
+    """
+    if snapshot.statistics is None:
+        return False
+    try:
+        found = json.loads(store.file_io.read_bytes(store.paths.statistics(snapshot.statistics)))
+        analyzed_id, schema_id = int(found["snapshotId"]), int(found["schemaId"])
+        is_complete = schema_id == store.schema.id and set(columns) <= set(found["colStats"])
+    except (NotFoundError, ValueError, TypeError, LookupError):
+        return False
+    return is_complete and not _changes_rows(store, analyzed_id + 1, snapshot.id)
+
+
+def _changes_rows(store: FileStore, first_id: int, last_id: int) -> bool:
+    """Whether a snapshot among these may show other rows than the one before."""
+    quiet = {CommitKind.ANALYZE, CommitKind.COMPACT}
+    if skips_level_0(store.schema) or store.schema.bucket_mode is BucketMode.POSTPONE:
+        quiet.remove(CommitKind.COMPACT)  # shows rows that waited
+    found = (store.snapshots.snapshot_or_none(number) for number in range(first_id, last_id + 1))
+    return any(each is None or each.commit_kind not in quiet for each in found)
 
 
 def _statistics(column_id: int, summary: RowSummary, number: int) -> ColumnStatistics:
