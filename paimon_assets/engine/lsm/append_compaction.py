@@ -3,7 +3,11 @@
     any order    small files by size into bins of about twice the target size
     in order     neighbouring small files of a bucket whose rows stay in order
 
-Source: `org.apache.paimon.append.AppendCompactCoordinator`, `BucketedAppendCompactManager`.
+Files are joined when there are enough and none is larger than the others together. So each time a
+row is written anew its file doubles at least: a log of n equal files costs log2(n) rewrites of it,
+and not one for every few files; about as many small files as that, and a few, are left.
+Source: `org.apache.paimon.append.AppendCompactCoordinator`, `BucketedAppendCompactManager`, which
+join a small file with every few that follow.
 """
 
 from __future__ import annotations
@@ -26,6 +30,8 @@ class AppendCompaction:
     """What one more file counts at least."""
     min_files: int
     """Small files that are worth it, where they do not fill a file."""
+    is_full: bool = False
+    """Whether a file is rewritten for smaller ones."""
 
     def in_any_order(
         self, files: Iterable[DataFileMeta], group_of: Callable[[DataFileMeta], Hashable | None]
@@ -47,7 +53,9 @@ class AppendCompaction:
             else:
                 groups.setdefault(group, []).append(file)
         bins = self._bins(sorted(groups.values(), key=_bytes_of), fewest=1)
-        return bins + self._bins([[file] for file in free], fewest=self.min_files)
+        for part in self._parts(free):
+            bins += self._bins([[file] for file in part], fewest=self.min_files)
+        return bins
 
     def _bins(
         self, groups: Iterable[list[DataFileMeta]], *, fewest: int
@@ -84,10 +92,25 @@ class AppendCompaction:
             elif stretches[-1]:
                 stretches.append([])
         return [
-            stretch
+            part
             for stretch in stretches
-            if len(stretch) >= self.min_files or any(map(is_urgent, stretch))
+            for part in ([stretch] if any(map(is_urgent, stretch)) else self._parts(stretch))
         ]
+
+    def _parts(self, files: list[DataFileMeta]) -> list[list[DataFileMeta]]:
+        """Return the parts of a stretch of small files that are worth it.
+
+        Cost:
+            As many looks at a file as its size doubles: what is left out is more than all the rest.
+        """
+        total = _bytes_of(files)
+        fills_files = total >= 2 * self.target_bytes
+        if len(files) < (_FEWEST_FILES if fills_files else self.min_files):
+            return []
+        largest = max(range(len(files)), key=lambda number: files[number].file_size)
+        if self.is_full or 2 * files[largest].file_size <= total:
+            return [files]
+        return self._parts(files[:largest]) + self._parts(files[largest + 1 :])
 
 
 def _bytes_of(files: Iterable[DataFileMeta]) -> int:

@@ -65,6 +65,7 @@ class AppendPlanner:
             target_bytes=self.target_bytes,
             open_file_bytes=options.get(SPLIT_OPEN_FILE_COST),
             min_files=self._min_files,
+            is_full=self.is_full,
         )
         for files in self._groups(bucket, rules):
             yield self._planned(bucket, files)
