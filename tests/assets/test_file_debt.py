@@ -1,12 +1,18 @@
 """The sensor on file debt: what asks for a compaction, once, and what does not."""
 
+import datetime as dt
 import json
 
 import dagster as dg
 import pyarrow as pa
 import pytest
 
-from paimon_assets.assets import FileDebt, build_compaction_job, build_file_debt_sensor
+from paimon_assets.assets import (
+    FileDebt,
+    build_compaction_job,
+    build_file_debt_sensor,
+    build_small_files_check,
+)
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.spec.schema.schema import Schema
 from tests.testkit.asset_tables import PLANES, WEATHER, instance_beside, planes
@@ -109,14 +115,52 @@ def test_a_table_made_again_is_looked_at_again(paimon, instance, table):
     assert request.run_key != asked.run_requests[0].run_key
 
 
+def rain(days):
+    """One row of `WEATHER` for each day, of which null is one."""
+    return pa.table(
+        {
+            "origin": ["JFK"] * len(days),
+            "temp": [1.0] * len(days),
+            "day": pa.array(days, pa.date32()),
+        }
+    )
+
+
+def judged(paimon, instance, check):
+    """Return a check's answer on `ops.weather`, which its asset leaves as it is."""
+    result = dg.materialize([quiet, check], resources={"paimon": paimon}, instance=instance)
+    [evaluation] = result.get_asset_check_evaluations()
+    return evaluation
+
+
+@dg.asset(metadata={"dagster/table_name": "ops.weather"})
+def quiet() -> None: ...
+
+
 def test_small_files_of_a_table_without_key(paimon, instance, table):
     weather = paimon.catalog().create_table("ops.weather", WEATHER)
-    row = pa.table({"origin": ["JFK"], "temp": [1.0], "day": pa.array([None], pa.date32())})
-    for _ in range(3):
-        weather.new_write_builder().write(row, EmbeddedExecutor())
-    [request] = tick(paimon, instance, small_files=3).run_requests
-    assert request.tags["paimon/table"] == "ops.weather"
+    check = build_small_files_check(quiet)
+    for files in range(1, 7):
+        weather.new_write_builder().write(rain([None]), EmbeddedExecutor())
+        due = files >= 5
+        assert len(tick(paimon, instance).run_requests) == due
+        assert bool(weather.new_compaction_builder().plan().units) == due
+        assert judged(paimon, instance, check).passed == (not due)
     assert not tick(paimon, instance, small_files=None).run_requests
+    [request] = tick(paimon, instance).run_requests
+    assert request.run_config["ops"]["compact"]["config"]["strategy"] == "minor"
+
+
+def test_a_file_a_partition_is_no_debt_and_neither_are_two(paimon, instance, table):
+    schema = Schema.of(
+        {"origin": "STRING", "temp": "DOUBLE", "day": "DATE"}, partition_keys=["day"]
+    )
+    weather = paimon.catalog().create_table("ops.weather", schema)
+    month = [dt.date(2026, 1, day) for day in range(1, 31)]
+    for days in (month, month[:1]):
+        weather.new_write_builder().write(rain(days), EmbeddedExecutor())
+        assert not tick(paimon, instance).run_requests
+        assert judged(paimon, instance, build_small_files_check(quiet)).passed
 
 
 def test_deleted_rows_ask(paimon, instance):

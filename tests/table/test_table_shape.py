@@ -37,6 +37,7 @@ def test_files_without_key_count_against_as_many_as_they_fill(catalog):
     assert (shape.small_files, shape.level_0_runs, shape.read_amplification) == (6, 0, 6.0)
     tiny = table.copy({"target-file-size": "1 b"}).shape()
     assert (tiny.small_files, tiny.read_amplification) == (0, 1.0)
+    assert table.shape(table.snapshot(4)).small_files == 0
 
 
 def test_marked_rows_are_deleted_rows(catalog):

@@ -96,24 +96,30 @@ def build_small_files_check(
 ) -> dg.AssetChecksDefinition:
     """Check that the files of a table do not ask for a compaction.
 
+    It fails where `build_file_debt_sensor` requests one, and a compaction has something to do.
+
     Args:
         asset: A table asset.
         debt: From how much on they do.
         options: Name, severity (a warning by default), blocking.
 
     Cost:
-        The newest snapshot's manifests.
+        The newest snapshot's manifests, up to three times.
     """
 
     def evaluate(run: CheckRun) -> dg.AssetCheckResult:
-        shape = run.table.shape()
-        reasons = debt.reasons(shape)
+        snapshot = run.table.latest_snapshot()
+        shape, due = run.table.shape(snapshot), debt.due(run.table, snapshot)
         amplification = f"read amplification {shape.read_amplification:.2f}"
-        found = f"{len(shape.file_sizes):,} files, {amplification}"
-        way_out = "Compact the table: compaction_job, or file_debt_sensor does it by itself."
+        text = f"{len(shape.file_sizes):,} files, {amplification}."
+        if due is not None:
+            text = (
+                f"{due.reason}; {text} Compact the table: compaction_job with the strategy "
+                f"{due.strategy.value}, or file_debt_sensor does it by itself."
+            )
         return run.result(
-            passed=not reasons,
-            description=f"{' and '.join(reasons)}; {found}. {way_out}" if reasons else f"{found}.",
+            passed=due is None,
+            description=text,
             metadata={
                 "paimon/total_files": len(shape.file_sizes),
                 "paimon/small_files": shape.small_files,

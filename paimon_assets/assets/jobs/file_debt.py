@@ -53,12 +53,31 @@ class FileDebt:
 
     level_0_runs: int | None = 5
     """Sorted runs on level 0 of one bucket, each of which every read merges."""
-    small_files: int | None = 20
-    """Files below `compaction.small-file-ratio` of the target size, of a table without key."""
+    small_files: int | None = 5
+    """Files of a table without key that a minor compaction joins; see `TableShape.small_files`."""
     deleted_rows: float | None = 0.2
     """Part of all rows that are deleted, or delete."""
     waiting_files: int | None = 1
     """Files whose rows nobody sees before a compaction gives them a bucket."""
+
+    def due(self, table: Table, snapshot: Snapshot | None) -> "DueCompaction | None":
+        """Return the compaction that the files of a snapshot ask for, None if they ask for none.
+
+        What is due by the table's options is done by a minor compaction; where they ask for
+        nothing, by a full one. What neither would change is no debt.
+
+        Cost:
+            The manifests; twice or three times where something is due.
+        """
+        reasons = self.reasons(table.shape(snapshot))
+        if not reasons:
+            return None
+        builder = table.new_compaction_builder()
+        for strategy in (StrategyChoice.minor, StrategyChoice.full):
+            plan = builder.with_strategy(strategy.value).plan()
+            if plan.units or plan.waiting:
+                return DueCompaction(reason=" and ".join(reasons), strategy=strategy)
+        return None
 
     def reasons(self, shape: TableShape) -> list[str]:
         """Return why a table should be compacted; empty if it should not.
@@ -80,6 +99,15 @@ class FileDebt:
         waiting = shape.waiting_files
         if self.waiting_files is not None and 0 < self.waiting_files <= waiting:
             yield f"{waiting} files of rows that wait for a bucket"
+
+
+@dataclass(frozen=True, kw_only=True)
+class DueCompaction:
+    """A compaction that a table's files ask for."""
+
+    reason: str
+    strategy: StrategyChoice
+    """The least that compacts anything."""
 
 
 def build_file_debt_sensor(
@@ -218,9 +246,9 @@ class _Tick:
             self.said.append(f"{table.name} is being compacted")
             return
         self.seen[table.name] = key
-        reasons = self.debt.reasons(table.shape(snapshot))
-        if reasons:
-            self._request(table, snapshot, self._asked(key), reasons)
+        due = self.debt.due(table, snapshot)
+        if due is not None:
+            self._request(table, snapshot, self._asked(key), due)
 
     def _asked(self, key: str) -> Asked:
         return asked(self.context.instance, key)
@@ -238,18 +266,12 @@ class _Tick:
         )
         return bool(self.context.instance.get_runs(filters=running, limit=1))
 
-    def _request(
-        self, table: Table, snapshot: Snapshot, before: Asked, reasons: Sequence[str]
-    ) -> None:
+    def _request(self, table: Table, snapshot: Snapshot, before: Asked, due: DueCompaction) -> None:
         if before.times and before.status not in FAILED:
             return  # by a tick whose cursor is lost
-        strategy = _strategy(table)
-        why = f"{table.name} at snapshot {snapshot.id} has {' and '.join(reasons)}"
-        if strategy is None:
-            self.said.append(f"{why}, but there is nothing to compact")
-            return
-        self.context.log.info("%s: %s compaction.", why, strategy.value)
-        config = CompactionConfig(tables=[table.name], strategy=strategy)
+        why = f"{table.name} at snapshot {snapshot.id} has {due.reason}"
+        self.context.log.info("%s: %s compaction.", why, due.strategy.value)
+        config = CompactionConfig(tables=[table.name], strategy=due.strategy)
         self.requests.append(
             dg.RunRequest(
                 run_key=before.run_key,
@@ -258,13 +280,3 @@ class _Tick:
             )
         )
         self.seen[table.name] = f"{before.key}{_ASKED}"
-
-
-def _strategy(table: Table) -> StrategyChoice | None:
-    """Return the least that compacts anything, None if nothing does."""
-    builder = table.new_compaction_builder()
-    for strategy in (StrategyChoice.minor, StrategyChoice.full):
-        plan = builder.with_strategy(strategy.value).plan()
-        if plan.units or plan.waiting:
-            return strategy
-    return None

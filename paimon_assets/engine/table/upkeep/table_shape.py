@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from paimon_assets.engine.control.compact.append import AppendPlanner
 from paimon_assets.engine.control.compact.buckets import LiveBucket, live_buckets
 from paimon_assets.engine.control.compact.unit import files_of_size
 from paimon_assets.engine.control.file_store import FileStore
@@ -19,7 +20,6 @@ from paimon_assets.engine.lsm.levels import Levels
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.options.all_options import TARGET_FILE_SIZE
-from paimon_assets.engine.spec.options.compaction_options import COMPACTION_SMALL_FILE_RATIO
 
 _TARGET_WITH_KEY = 128 * 1024 * 1024
 _TARGET_WITHOUT_KEY = 256 * 1024 * 1024
@@ -46,7 +46,7 @@ class BucketShape:
     fewest_runs: int
     """How many runs would do: one, or as many files as the bytes fill."""
     small_files: int
-    """Files far below the target size, that a compaction may join."""
+    """Files without primary key that the next minor compaction joins."""
     deleted_rows: int
     """Rows that retract, and rows that deletion vectors mark."""
 
@@ -86,7 +86,7 @@ class TableShape:
 
     @property
     def small_files(self) -> int:
-        """Files far below the target size, that a compaction may join."""
+        """Files without primary key that the next minor compaction joins."""
         return sum(bucket.small_files for bucket in self.buckets)
 
     @property
@@ -127,20 +127,19 @@ def table_shape(store: FileStore, snapshot: Snapshot | None) -> TableShape:
         return shape
     entries = FileStoreScan(store).live_files(snapshot)
     placed = [entry for entry in entries if entry.bucket >= 0]
-    small = int(target * options.get(COMPACTION_SMALL_FILE_RATIO))
     return TableShape(
         has_key=has_key,
         target_bytes=target,
         buckets=tuple(
-            _bucket_shape(bucket, target, small) for bucket in live_buckets(store, snapshot, placed)
+            _bucket_shape(bucket, target) for bucket in live_buckets(store, snapshot, placed)
         ),
         file_sizes=tuple(sorted(entry.file.file_size for entry in placed)),
         waiting_files=len(entries) - len(placed),
     )
 
 
-def _bucket_shape(bucket: LiveBucket, target: int, small: int) -> BucketShape:
-    schema = bucket.store.schema
+def _bucket_shape(bucket: LiveBucket, target: int) -> BucketShape:
+    schema, joined = bucket.store.schema, 0
     if schema.has_primary_key:
         levels = Levels.of(bucket.files, schema.typed_options)
         runs = tuple(_run_shape(run.level, run.files) for run in levels.runs)
@@ -148,13 +147,15 @@ def _bucket_shape(bucket: LiveBucket, target: int, small: int) -> BucketShape:
     else:
         runs = tuple(_run_shape(0, [file]) for file in bucket.files)
         fewest = min(len(runs), files_of_size(sum(run.total_bytes for run in runs), target))
+        units = AppendPlanner(schema=schema, is_full=False).units_of(bucket)
+        joined = sum(len(unit.files) for unit in units if len(unit.files) > unit.expected_files)
     own = [file for file in bucket.files if file.external_path is None]
     return BucketShape(
         partition=bucket.key[0],
         bucket=bucket.key[1],
         runs=runs,
         fewest_runs=fewest,
-        small_files=sum(file.file_size < small for file in own),
+        small_files=joined,
         deleted_rows=_deleted_rows(bucket, own),
     )
 
