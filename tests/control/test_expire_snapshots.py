@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from paimon_assets.engine.codec.json.metadata_json import snapshot_to_json
+from paimon_assets.engine.codec.rows.binary_row import serialize_row
 from paimon_assets.engine.contract.commit_message import CommitMessage, CompactIncrement
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.ledgers import pointed_ledger
@@ -328,3 +329,38 @@ def test_a_changelog_expires_later_and_takes_what_only_it_has(tmp_path):
     assert stored(store) == {"b", "d"}
     assert store.changelogs.list_ids() == [5]
     assert clean_orphan_files(store, clock=LATER).files == ()
+
+
+def test_directories_of_partitions_go_with_their_last_file(tmp_path):
+    columns = {"day": "DATE", "hour": "INT", "n": "INT"}
+    schema = Schema.of(columns, partition_keys=["day", "hour"])
+    store = new_store(tmp_path, schema)
+    types = [field.type for field in store.partitions.fields]
+    parts = [serialize_row(values, types) for values in ((1, 1), (1, 2), (2, 1))]
+    for number, part in enumerate(parts):
+        file = plain_file(f"f{number}")
+        path = f"{store.partitions.bucket_path(store.paths, part, 0)}/{file.file_name}"
+        LocalFileIO().write_bytes(path, b"x")
+        commit(store, message(file, partition=part))
+
+    def gone(number):
+        file = plain_file(f"f{number}")
+        commit(store, message(deleted=[file], partition=parts[number]), kind=CommitKind.OVERWRITE)
+
+    def directories():
+        found = (path for path in tmp_path.rglob("*=*") if path.is_dir())
+        return sorted(str(path).partition("day=")[2] for path in found)
+
+    gone(0)
+    expire_snapshots(store, retention=NEWEST)
+    assert directories() == ["1", "1/hour=2", "2", "2/hour=1"]
+    gone(1)
+    expire_snapshots(store, retention=NEWEST)
+    assert directories() == ["2", "2/hour=1"]
+    LocalFileIO().make_directory(f"{store.table_path}/day=3/hour=7/bucket-0")
+    clean_orphan_files(store, dry_run=True, clock=LATER)
+    assert directories()[-1] == "3/hour=7"
+    clean_orphan_files(store, dry_run=False)
+    assert directories()[-1] == "3/hour=7"  # a writer may just have made it
+    clean_orphan_files(store, dry_run=False, clock=LATER)
+    assert directories() == ["2", "2/hour=1"]

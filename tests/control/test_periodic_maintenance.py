@@ -98,7 +98,7 @@ def test_dates_and_the_most_partitions_at_a_time(tmp_path):
     columns = {"day": "DATE", "v": "INT"}
     store = partitioned(tmp_path, columns, options, rows=[[19_724], [19_723]])
     done = expire_partitions(store, commit_user="a", clock=FixedClock(now=millis(2025, 1, 1)))
-    assert done.files == 1
+    assert (done.files, done.partitions) == (1, ("day=2024-01-01",))
     assert live_names(store) == ["0"]  # January 2nd
 
 

@@ -45,6 +45,10 @@ class _Silence(LocalFileIO):
         assert not self.began, f"'{path}' was deleted"
         super().delete_directory(path)
 
+    def delete_empty_directory(self, path: str) -> bool:
+        assert not self.began, f"'{path}' was deleted"
+        return super().delete_empty_directory(path)
+
 
 COMMITTING = [deed for deed in DEEDS if deed.commits]
 

@@ -26,7 +26,7 @@ T = TypeVar("T")
 WRITES = frozenset(
     {
         "open_output", "write_bytes", "publish", "replace", "write_hint", "make_directory",
-        "delete_file", "delete_directory", "rename_directory",
+        "delete_file", "delete_directory", "delete_empty_directory", "rename_directory",
     }
 )  # fmt: skip
 """Calls that change the storage; only they can lose an answer by file name."""
@@ -146,6 +146,12 @@ class FaultyFileIO:
     def delete_directory(self, path: str) -> None:
         """See `FileIO`."""
         self._call("delete_directory", path, lambda: self._inner.delete_directory(path))
+
+    def delete_empty_directory(self, path: str) -> bool:
+        """See `FileIO`."""
+        return self._call(
+            "delete_empty_directory", path, lambda: self._inner.delete_empty_directory(path)
+        )
 
     def rename_directory(self, source: str, target: str) -> None:
         """See `FileIO`."""

@@ -419,6 +419,10 @@ class ArrowFileIO:
             except FileNotFoundError:
                 return
 
+    def delete_empty_directory(self, path: str) -> bool:  # noqa: ARG002  # none is deleted
+        """Delete nothing: looking and deleting are two steps here, or there are no directories."""
+        return False
+
     def rename_directory(self, source: str, target: str) -> None:
         """Move a directory to a path that does not exist; a copy and a delete on object stores.
 

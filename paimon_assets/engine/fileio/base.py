@@ -114,6 +114,13 @@ class FileIO(Protocol):
         """Delete a directory with all it holds; fine if it does not exist."""
         ...
 
+    def delete_empty_directory(self, path: str) -> bool:
+        """Delete a directory if it is empty, in one step; return whether it was deleted.
+
+        Storages that have no such step, or no directories, delete nothing.
+        """
+        ...
+
     def rename_directory(self, source: str, target: str) -> None:
         """Move a directory to a path that does not exist.
 

@@ -63,6 +63,9 @@ def _storage_errors(path: str) -> Iterator[None]:
         raise InvalidInputError(f"{path!r} is no path: {error}.", kind="path") from error
 
 
+_MOST_DIRECTORIES_MADE = 5
+
+
 class LocalFileIO:
     """Files of this machine. Publishing is one hard link, see `fileio.atomic`."""
 
@@ -85,11 +88,13 @@ class LocalFileIO:
         """Create a new file for streaming writes, with its parent directories."""
         local = local_path(path)
         with _storage_errors(path):
-            try:
-                return pa.OSFile(local, "wb")
-            except FileNotFoundError:
-                Path(local).parent.mkdir(parents=True, exist_ok=True)
-                return pa.OSFile(local, "wb")
+            for _ in range(_MOST_DIRECTORIES_MADE):
+                try:
+                    return pa.OSFile(local, "wb")
+                except FileNotFoundError:
+                    # Deleted again, being empty, before it was used: an expiration is at work.
+                    Path(local).parent.mkdir(parents=True, exist_ok=True)
+            return pa.OSFile(local, "wb")
 
     def write_bytes(self, path: str, data: bytes) -> None:
         """Write a whole new file; an existing one is an error, because names are fresh."""
@@ -191,6 +196,17 @@ class LocalFileIO:
             except FileNotFoundError:
                 if Path(local_path(path)).exists():
                     raise
+
+    def delete_empty_directory(self, path: str) -> bool:
+        """Delete a directory if it is empty; a link to one stays."""
+        with _storage_errors(path):
+            try:
+                Path(local_path(path)).rmdir()
+            except OSError as error:
+                if error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR, errno.ENOENT):
+                    return False
+                raise
+        return True
 
     def rename_directory(self, source: str, target: str) -> None:
         """Move a directory to a path that does not exist.

@@ -101,6 +101,10 @@ class LockedFileIO:
         """See `FileIO`."""
         self._inner.delete_directory(path)
 
+    def delete_empty_directory(self, path: str) -> bool:
+        """See `FileIO`."""
+        return self._inner.delete_empty_directory(path)
+
     def rename_directory(self, source: str, target: str) -> None:
         """See `FileIO`."""
         self._inner.rename_directory(source, target)

@@ -178,6 +178,10 @@ class KillingFileIO:
         self._countdown.tick()
         self._inner.delete_directory(path)
 
+    def delete_empty_directory(self, path: str) -> bool:
+        self._countdown.tick()
+        return self._inner.delete_empty_directory(path)
+
     def rename_directory(self, source: str, target: str) -> None:
         self._countdown.tick()
         self._inner.rename_directory(source, target)

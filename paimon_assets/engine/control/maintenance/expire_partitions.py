@@ -32,7 +32,7 @@ class ExpiredPartitions:
     snapshot: Snapshot | None
     """None if nothing was committed."""
     partitions: tuple[str, ...]
-    """Their directories, oldest first."""
+    """As people read them, oldest first."""
     files: int
     total_bytes: int
 
@@ -81,7 +81,10 @@ def expire_partitions(
         )
     return ExpiredPartitions(
         snapshot=snapshot,
-        partitions=tuple(store.partitions.path(partition) for partition in going),
+        partitions=tuple(
+            "/".join(f"{name}={text}" for name, text in store.partitions.spec(partition).items())
+            for partition in going
+        ),
         files=len(gone),
         total_bytes=sum(entry.file.file_size for entry in gone),
     )

@@ -174,6 +174,7 @@ def _delete(store: FileStore, steps: list[ExpiryStep], survivor: Snapshot, watch
             return count  # the next expiration finds the files that this snapshot leaves
         delete_files(store, step.data_paths)
         delete_files(store, step.metadata_paths)
+        delete_empty_partitions(store, step.data_paths)
         logger.debug(
             "table %s: snapshot %d expired with %d data and %d metadata files",
             store.label,
@@ -211,3 +212,18 @@ def delete_files(store: FileStore, paths: Iterable[str]) -> None:
     with ThreadPoolExecutor(_DELETES_AT_ONCE, thread_name_prefix="delete") as pool:
         for _ in pool.map(delete, listed):
             pass
+
+
+def delete_empty_partitions(store: FileStore, paths: Iterable[str]) -> None:
+    """Delete the directories of files that are gone, up to the table's, as far as they are empty.
+
+    Only directories of partitions; those of external paths and of tables without partitions stay.
+    """
+    buckets = {path.rpartition("/")[0] for path in paths} if store.schema.partition_keys else ()
+    for bucket in buckets:
+        directory = bucket
+        for _ in range(1 + len(store.schema.partition_keys)):
+            inside = directory.startswith(f"{store.paths.table}/")
+            if not inside or not store.file_io.delete_empty_directory(directory):
+                break
+            directory = directory.rpartition("/")[0]

@@ -18,7 +18,10 @@ from dataclasses import dataclass
 from paimon_assets.engine.control.clock import Clock, SystemClock
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.ledgers import ledger_files, ledgers_named, pointed_ledgers
-from paimon_assets.engine.control.maintenance.expire_snapshots import delete_files
+from paimon_assets.engine.control.maintenance.expire_snapshots import (
+    delete_empty_partitions,
+    delete_files,
+)
 from paimon_assets.engine.control.maintenance.references import (
     changelog_entries,
     changelog_paths,
@@ -84,7 +87,11 @@ def clean_orphan_files(
         raise InvalidInputError("The age of orphan files cannot be negative.", kind="older-than")
     before_ms = (clock or SystemClock()).now_millis() - older_than_ms
     found: dict[str, list[FileStatus]] = {}
+    empty: list[str] = []
     for status in _candidates(store):
+        is_bucket = status.is_directory and status.name.startswith("bucket-")
+        if is_bucket and status.modified_ms < before_ms:
+            empty.append(f"{status.path}/")
         if 0 < status.modified_ms < before_ms and not status.is_directory:
             found.setdefault(status.name, []).append(status)
     ledgers = set[str]()
@@ -98,6 +105,7 @@ def clean_orphan_files(
     orphans = sorted(rest, key=lambda status: status.path)
     if not dry_run:
         delete_files(store, (status.path for status in orphans))
+        delete_empty_partitions(store, empty)
     return OrphanFiles(files=tuple(orphans), deleted=not dry_run)
 
 
@@ -131,7 +139,10 @@ def _ledgers(store: FileStore) -> Iterator[FileStatus]:
 
 
 def _data_files(store: FileStore) -> Iterator[FileStatus]:
-    """Yield the files of all bucket directories, below as many `name=value` as there are keys."""
+    """Yield the files of all bucket directories, below as many `name=value` as there are keys.
+
+    Of an empty one itself.
+    """
     root = store.paths.table
     if store.paths.data_directory:
         root = f"{root}/{store.paths.data_directory}"
@@ -148,7 +159,9 @@ def _data_files(store: FileStore) -> Iterator[FileStatus]:
             if not (bucket.is_directory and bucket.name.startswith("bucket-")):
                 continue
             if is_reached(store.file_io, store.roots, bucket.path):
-                yield from store.file_io.list_directory(bucket.path)
+                yield from (files := store.file_io.list_directory(bucket.path))
+                if not files:
+                    yield bucket
 
 
 def _may_count(store: FileStore, name: str, ledgers: set[str]) -> bool:

@@ -52,13 +52,9 @@ class PartitionValues:
         return found
 
     def spec(self, partition: bytes) -> Mapping[str, str]:
-        """Return column → text, for people."""
-        return partition_spec(
-            self.fields,
-            self.values(partition),
-            default_name=self._default_name,
-            legacy=self._legacy,
-        )
+        """Return column → text, for people: dates as dates, whatever directories are called."""
+        values = self.values(partition)
+        return partition_spec(self.fields, values, default_name=self._default_name, legacy=False)
 
     def bucket_path(self, paths: TablePaths, partition: bytes, bucket: int) -> str:
         """Return the directory of a bucket."""
