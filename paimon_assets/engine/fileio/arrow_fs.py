@@ -419,7 +419,7 @@ class ArrowFileIO:
             except FileNotFoundError:
                 return
 
-    def delete_empty_directory(self, path: str) -> bool:  # noqa: ARG002  # none is deleted
+    def delete_empty_directory(self, path: str) -> bool:
         """Delete nothing: looking and deleting are two steps here, or there are no directories."""
         return False
 
