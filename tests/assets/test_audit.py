@@ -22,10 +22,10 @@ from paimon_assets.assets import (
     paimon_asset,
 )
 from paimon_assets.assets.tables import table_asset
+from paimon_assets.engine.control.maintenance.refused_batches import staged_names
 from paimon_assets.engine.errors import CommitUnknownError
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import open_catalog
-from paimon_assets.engine.table.write.staged_batch import staged_names
 from tests.testkit.asset_tables import PLANES, failure_text, instance_beside, planes, rows_of, run
 
 SEATS = pap.DataFrameSchema(

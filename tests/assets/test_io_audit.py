@@ -18,9 +18,9 @@ from paimon_assets.assets import (
     paimon_output,
 )
 from paimon_assets.assets.tables import io_manager
+from paimon_assets.engine.control.maintenance.refused_batches import staged_names
 from paimon_assets.engine.errors import CommitUnknownError
 from paimon_assets.engine.spec.schema.schema import Schema
-from paimon_assets.engine.table.write.staged_batch import staged_names
 from tests.testkit.asset_tables import failure_text, instance_beside, metadata_of, rows_of
 from tests.testkit.io_manager_runs import FROM_ARROW, io_run
 

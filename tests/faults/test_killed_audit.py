@@ -1,5 +1,6 @@
 """Write, audit, publish on bad days: any call fails, any answer is lost."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -8,17 +9,14 @@ import pytest
 from paimon_assets.engine.control.clock import SystemClock
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.maintenance.orphan_files import DAY_MS
+from paimon_assets.engine.control.maintenance.refused_batches import staged_names
 from paimon_assets.engine.errors import CommitUnknownError, InvalidInputError, StorageError
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import open_catalog
 from paimon_assets.engine.table.table import Table
 from paimon_assets.engine.table.upkeep.maintenance import Maintenance, MaintenanceTask
-from paimon_assets.engine.table.write.staged_batch import (
-    BatchRefusedError,
-    StagedBatch,
-    staged_names,
-)
+from paimon_assets.engine.table.write.staged_batch import BatchRefusedError, StagedBatch
 from tests.testkit.faults.writers import OneStorageExecutor
 from tests.testkit.faulty_fileio import Fault, FaultyFileIO
 
@@ -97,29 +95,59 @@ def test_a_refusal_on_any_bad_day_commits_nothing(tmp_path):
     raise AssertionError("the write never ended")
 
 
-def test_an_orphan_cleaning_takes_a_refused_batch_when_it_is_old_enough(tmp_path):
-    def refuse(batch: StagedBatch) -> None:
-        raise BatchRefusedError("These rows are bad.")
-
+def test_maintenance_drops_a_refused_batch_with_its_files_when_it_is_old_enough(tmp_path):
     table = new_table(tmp_path)
-    own = data_files(table)
+    before = files_of(table)
     with pytest.raises(InvalidInputError):
-        write(table, table.file_io, rows(1), refuse, "me")
+        write(table, table.file_io, rows(1), refuse_all, "me")
     assert len(data_files(table)) == 2
     store = table.new_read_builder().store
-    young = Maintenance(store=store).run(MaintenanceTask.CLEAN_ORPHANS)
+    young = Maintenance(store=store).run(MaintenanceTask.DROP_REFUSED)
     assert (young.count, len(table.branches.list())) == (0, 1)
-    old = Maintenance(store=store, clock=TwoDaysLater())
-    report = old.run(MaintenanceTask.CLEAN_ORPHANS)
-    assert report.note == "dropped audit_me"
-    assert data_files(table) == own
+    orphans = Maintenance(store=store, clock=TwoDaysLater()).run(MaintenanceTask.CLEAN_ORPHANS)
+    assert (orphans.count, len(table.branches.list())) == (0, 1)
+    old = Maintenance(store=store, clock=TwoDaysLater(), refused_older_than_ms=DAY_MS)
+    told = replace(old, dry_run=True).run(MaintenanceTask.DROP_REFUSED)
+    assert len(table.branches.list()) == 1
+    report = old.run(MaintenanceTask.DROP_REFUSED)
+    assert report == told
+    assert (report.count, report.note) == (1, "audit_me")
+    assert (report.files, report.total_bytes > 0) == (4, True)
+    assert files_of(table) == before
     assert table.branches.list() == {}
     assert ids_of(table) == [0]
+
+
+class _KeepsBranches(LocalFileIO):
+    def delete_directory(self, path: str) -> None:
+        if "/branch-audit_" not in path:
+            return super().delete_directory(path)
+        raise StorageError(f"'{path}' cannot be deleted.")
+
+
+def test_a_batch_that_was_committed_keeps_its_files(tmp_path):
+    """Its branch could not be dropped after the commit, and counts as refused."""
+    table = new_table(tmp_path)
+    write_on(_KeepsBranches(), table, rows(1), lambda _: None)
+    assert list(table.branches.list()) == ["audit_me"]
+    before, store = data_files(table), table.new_read_builder().store
+    old = Maintenance(store=store, clock=TwoDaysLater(), refused_older_than_ms=DAY_MS)
+    assert old.run(MaintenanceTask.DROP_REFUSED).count == 1
+    assert (table.branches.list(), data_files(table)) == ({}, before)
+    assert ids_of(table) == [0, 1]
 
 
 class TwoDaysLater(SystemClock):
     def now_millis(self) -> int:
         return super().now_millis() + 2 * DAY_MS
+
+
+def refuse_all(batch: StagedBatch) -> None:
+    raise BatchRefusedError("These rows are bad.")
+
+
+def files_of(table: Table) -> list[Path]:
+    return sorted(path for path in Path(table.path).rglob("*") if path.is_file())
 
 
 def data_files(table: Table) -> list[str]:
@@ -140,12 +168,8 @@ def test_a_lost_race_leaves_no_branch(tmp_path):
 
 def test_a_batch_that_was_refused_never_becomes_the_table(tmp_path):
     table = new_table(tmp_path)
-
-    def refuse(batch: StagedBatch) -> None:
-        raise BatchRefusedError("These rows are bad.")
-
     with pytest.raises(InvalidInputError):
-        write(table, table.file_io, rows(1), refuse, "me")
+        write(table, table.file_io, rows(1), refuse_all, "me")
     with pytest.raises(InvalidInputError, match="main would lose all of its own"):
         table.branches.fast_forward("audit_me")
     assert ids_of(table) == [0]

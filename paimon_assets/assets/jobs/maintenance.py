@@ -56,6 +56,7 @@ class MaintenanceChoice(Enum):
     expire_tags = MaintenanceTask.EXPIRE_TAGS
     expire_snapshots = MaintenanceTask.EXPIRE_SNAPSHOTS
     expire_changelogs = MaintenanceTask.EXPIRE_CHANGELOGS
+    drop_refused = MaintenanceTask.DROP_REFUSED
     clean_orphans = MaintenanceTask.CLEAN_ORPHANS
 
 
@@ -80,6 +81,11 @@ class MaintenanceConfig(dg.Config):
     delete_orphans: bool = Field(
         default=False, description="Delete orphans; if not, they are only counted."
     )
+    refused_older_than_hours: int = Field(
+        default=168,
+        description="Batches that an audit kept out stay so long, with their files; then they are "
+        "dropped.",
+    )
     seconds_per_table: int = Field(
         default=900,
         description="After so long no further piece of work begins for a table; the next run goes "
@@ -95,7 +101,7 @@ class MaintenanceConfig(dg.Config):
         Raises:
             InvalidInputError: Kind `maintenance-config`.
         """
-        for name in ("orphans_older_than_hours", "seconds_per_table"):
+        for name in ("orphans_older_than_hours", "refused_older_than_hours", "seconds_per_table"):
             if getattr(self, name) < 0:
                 raise InvalidInputError(
                     f"The maintenance cannot run: {name} is {getattr(self, name)}; give 0 or more.",
@@ -136,7 +142,8 @@ def build_maintenance_job(
         name=name,
         config=dg.RunConfig(ops={MAINTENANCE_OP: suggestion or MaintenanceConfig()}),
         description="Expires partitions, snapshots, changelogs and tags by the options of each "
-        "table, makes tags that are due, compacts manifests, and finds files that nothing names. "
+        "table, makes tags that are due, compacts manifests, drops batches that were refused long "
+        "ago, and finds files that nothing names. "
         "`dry_run` shows what would be done.",
     )
     def job() -> None:
@@ -266,6 +273,7 @@ class _Run:
             table.maintenance(),
             dry_run=self._config.dry_run,
             orphans_older_than_ms=config.orphans_older_than_hours * 3_600_000,
+            refused_older_than_ms=config.refused_older_than_hours * 3_600_000,
             until_ms=SystemClock().now_millis() + limit_ms if limit_ms else None,
             commit_user=f"dagster:{self._context.run.run_id}:{self._context.node_handle}:{table.name}",
         )

@@ -10,6 +10,7 @@ from paimon_assets.engine.control.commit.data_version import data_version
 from paimon_assets.engine.control.commit.partition_filter import PartitionSpec
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.ledgers import pointed_ledger
+from paimon_assets.engine.control.maintenance.refused_batches import drop_refused
 from paimon_assets.engine.control.maintenance.tag_files import DeletedTag, delete_tag
 from paimon_assets.engine.control.managers.branch_manager import BranchManager
 from paimon_assets.engine.control.managers.consumer_manager import ConsumerManager
@@ -48,7 +49,6 @@ from paimon_assets.engine.table.upkeep.maintenance import Maintenance
 from paimon_assets.engine.table.upkeep.rescale import rescale
 from paimon_assets.engine.table.upkeep.table_shape import TableShape, table_shape
 from paimon_assets.engine.table.write.row_change import RowChangeBuilder
-from paimon_assets.engine.table.write.staged_batch import drop_audited
 from paimon_assets.engine.table.write.table_commit import drop_partitions, truncate
 from paimon_assets.engine.table.write.write_builder import WriteBuilder
 
@@ -250,8 +250,11 @@ class Table:
         return self._store.consumers
 
     def drop_audited(self, *, before_millis: int) -> list[str]:
-        """Drop the branches of batches kept out before a time, return their names."""
-        return drop_audited(self._store, before_millis=before_millis)
+        """Drop the branches of batches kept out before a time, return their names.
+
+        Files that nothing else names go with them; see `control.maintenance.refused_batches`.
+        """
+        return list(drop_refused(self._store, before_millis=before_millis).branches)
 
     def create_tag(
         self,

@@ -12,7 +12,7 @@ Source: `org.apache.paimon.operation.OrphanFilesClean`, `LocalOrphanFilesClean`.
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
 
 from paimon_assets.engine.control.clock import Clock, SystemClock
@@ -107,6 +107,30 @@ def clean_orphan_files(
         delete_files(store, (status.path for status in orphans))
         delete_empty_partitions(store, empty)
     return OrphanFiles(files=tuple(orphans), deleted=not dry_run)
+
+
+def needed_names(store: FileStore, names: Iterable[str], *, besides: Container[str]) -> set[str]:
+    """Return which names of files a table needs.
+
+    Args:
+        store: The table, be it one of its branches.
+        names: Names to look for.
+        besides: Branches that do not count.
+
+    Raises:
+        NotFoundError: A snapshot or tag lacks a manifest.
+
+    Cost:
+        Reads every manifest of every snapshot and tag that counts, once.
+    """
+    wanted = frozenset(names)
+    return {
+        name
+        for branch in (store, *other_branches(store))
+        if branch.paths.branch not in besides
+        for name in _needed(branch, set())
+        if name in wanted
+    }
 
 
 def _candidates(store: FileStore) -> Iterator[FileStatus]:

@@ -22,9 +22,12 @@ from paimon_assets.engine.control.maintenance.expire_snapshots import (
     expire_snapshots,
 )
 from paimon_assets.engine.control.maintenance.orphan_files import DAY_MS, clean_orphan_files
+from paimon_assets.engine.control.maintenance.refused_batches import (
+    DEFAULT_RETENTION_MS,
+    drop_refused,
+)
 from paimon_assets.engine.control.maintenance.tag_files import expire_tags
 from paimon_assets.engine.table.upkeep.analyze import analyze
-from paimon_assets.engine.table.write.staged_batch import drop_audited
 
 logger = logging.getLogger(__name__)
 
@@ -43,6 +46,8 @@ class MaintenanceTask(StrEnum):
     EXPIRE_TAGS = "expire_tags"
     EXPIRE_SNAPSHOTS = "expire_snapshots"
     EXPIRE_CHANGELOGS = "expire_changelogs"
+    DROP_REFUSED = "drop_refused"
+    """Drop batches that an audit kept out and that are old enough, with their files."""
     CLEAN_ORPHANS = "clean_orphans"
 
 
@@ -56,7 +61,7 @@ class MaintenanceReport:
 
     task: MaintenanceTask
     count: int = 0
-    """Snapshots, tags, changelogs, partitions, rows or files: whatever the task is about."""
+    """Snapshots, tags, changelogs, partitions, batches, rows or files: what the task is about."""
     files: int = 0
     """Files that were deleted."""
     total_bytes: int = 0
@@ -79,6 +84,8 @@ class Maintenance:
     """Tell what would be done; delete and commit nothing."""
     orphans_older_than_ms: int = DAY_MS
     """Younger files may belong to a write that is still to be committed."""
+    refused_older_than_ms: int = DEFAULT_RETENTION_MS
+    """How long batches stay that an audit kept out."""
     until_ms: int | None = None
     """Epoch milliseconds after which no further piece is begun."""
     clock: Clock = field(default_factory=SystemClock)
@@ -104,6 +111,7 @@ class Maintenance:
             MaintenanceTask.EXPIRE_TAGS: self._expire_tags,
             MaintenanceTask.EXPIRE_SNAPSHOTS: self._expire_snapshots,
             MaintenanceTask.EXPIRE_CHANGELOGS: self._expire_changelogs,
+            MaintenanceTask.DROP_REFUSED: self._drop_refused,
             MaintenanceTask.CLEAN_ORPHANS: self._clean_orphans,
         }
         report = tasks[task]()
@@ -211,12 +219,21 @@ class Maintenance:
             note=", ".join(tag.tag.name for tag in gone),
         )
 
+    def _drop_refused(self) -> MaintenanceReport:
+        gone = drop_refused(
+            self.store,
+            before_millis=self.clock.now_millis() - self.refused_older_than_ms,
+            dry_run=self.dry_run,
+        )
+        return MaintenanceReport(
+            task=MaintenanceTask.DROP_REFUSED,
+            count=len(gone.branches),
+            files=gone.files,
+            total_bytes=gone.data_bytes,
+            note=", ".join(gone.branches),
+        )
+
     def _clean_orphans(self) -> MaintenanceReport:
-        dropped: list[str] = []
-        if not self.dry_run:
-            # Files of batches that checks kept out are orphans once their branch is gone.
-            before_millis = self.clock.now_millis() - self.orphans_older_than_ms
-            dropped = drop_audited(self.store, before_millis=before_millis)
         found = clean_orphan_files(
             self.store,
             older_than_ms=self.orphans_older_than_ms,
@@ -228,5 +245,4 @@ class Maintenance:
             count=len(found.files),
             files=len(found.files),
             total_bytes=found.total_bytes,
-            note=f"dropped {', '.join(dropped)}" if dropped else "",
         )

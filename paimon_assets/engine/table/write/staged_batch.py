@@ -5,13 +5,13 @@
                                                 └─ fails ─▶ nothing committed, nothing left
 
 The branch holds the batch and nothing else, so that `<table>$branch_audit_…` reads exactly the rows
-that were refused, in any engine. Until it is dropped an orphan cleaning keeps its files; dropping
-it leaves them as orphans.
+that were refused, in any engine. Until it is dropped (`control.maintenance.refused_batches`) an
+orphan cleaning keeps its files.
 """
 
 import logging
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -145,36 +145,3 @@ def unstage(store: FileStore, batch: StagedBatch) -> None:
             store.manifests.delete(name)
     except (StorageError, NotFoundError):
         logger.warning("table %s: branch '%s' is left", store.label, batch.branch, exc_info=True)
-
-
-def drop_audited(store: FileStore, *, before_millis: int) -> list[str]:
-    """Drop the branches of batches that were staged before a time; return their names.
-
-    Their files become orphans.
-
-    Cost:
-        A listing; a snapshot and a deletion for each.
-    """
-    old = [
-        name
-        for name in staged_names(store.branches.list())
-        if _staged_millis(store, name) < before_millis
-    ]
-    for name in old:
-        store.branches.delete(name)
-    return old
-
-
-def _staged_millis(store: FileStore, name: str) -> int:
-    """Return when a batch was staged; directories of object stores have no time."""
-    branch = store.with_options({BRANCH.key: name})
-    snapshot = branch.snapshots.latest()
-    if snapshot is not None:
-        return snapshot.time_millis
-    schemas = store.file_io.list_directory(branch.paths.schema_directory)
-    return max(status.modified_ms for status in schemas)
-
-
-def staged_names(branches: Iterable[str]) -> list[str]:
-    """Return the branches that hold a batch, sorted."""
-    return sorted(name for name in branches if name.startswith(AUDIT_PREFIX))
