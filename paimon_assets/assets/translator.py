@@ -101,17 +101,24 @@ def uri_of(warehouse: str, table: str | Identifier) -> str:
 
 
 def identifier_of_asset(asset: dg.AssetsDefinition) -> Identifier:
-    """Return the table behind an asset definition: its `dagster/table_name`.
+    """Return the table behind an asset definition.
+
+    That is its `dagster/table_name`, else what `PaimonIOManager` takes: the last two parts of its
+    key.
 
     Raises:
-        InvalidInputError: The definition is not of exactly one table.
+        InvalidInputError: The definition is not of exactly one table, or its key has one part: then
+            the database is known to the IO manager alone.
     """
-    names = {spec.metadata.get(TABLE_NAME) for spec in asset.specs}
-    name = names.pop() if len(names) == 1 else None
-    if not isinstance(name, str):
-        raise InvalidInputError(
-            f"Asset definition '{asset.node_def.name}' is not one Paimon table: it needs exactly "
-            f"one asset with the metadata '{TABLE_NAME}'.",
-            kind="asset-table",
-        )
-    return identifier_of(name)
+    specs = list(asset.specs)
+    name = specs[0].metadata.get(TABLE_NAME) if len(specs) == 1 else None
+    if isinstance(name, str):
+        return identifier_of(name)
+    if len(specs) == 1 and name is None and len(specs[0].key.path) > 1:
+        return identifier_of_key(specs[0].key)
+    raise InvalidInputError(
+        f"Asset definition '{asset.node_def.name}' is not one Paimon table: it needs exactly one "
+        f"asset, with the metadata '{TABLE_NAME}' (`paimon_output(table=...)`) or a key that ends "
+        "in database and table.",
+        kind="asset-table",
+    )

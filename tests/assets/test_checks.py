@@ -9,10 +9,12 @@ import pytest
 from paimon_assets.assets import (
     CheckOptions,
     PaimonCatalogResource,
+    PaimonIOManager,
     build_row_count_check,
     build_unique_key_check,
     paimon_asset,
 )
+from paimon_assets.assets.jobs.compaction import DeclaredTable
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.schema.schema import Schema
 from tests.testkit.asset_tables import PLANES, failure_text, planes, run
@@ -138,3 +140,18 @@ def test_a_check_needs_the_asset_of_a_table() -> None:
 
     with pytest.raises(InvalidInputError, match="'other' is not one Paimon table"):
         build_row_count_check(other, 1)
+
+
+def test_a_check_finds_the_table_of_an_asset_of_the_io_manager(
+    paimon: PaimonCatalogResource,
+) -> None:
+    @dg.asset(key=["lake", "air", "seats"], io_manager_key="lake_io")
+    def seats() -> pa.Table:
+        return pa.table({"n": [1, 2]})
+
+    result = dg.materialize(
+        [seats, build_row_count_check(seats, 2)],
+        resources={"paimon": paimon, "lake_io": PaimonIOManager(paimon=paimon)},
+    )
+    assert evaluated(result)[0].passed
+    assert str(DeclaredTable.of(seats).identifier) == "air.seats"

@@ -341,9 +341,13 @@ def _compact(
     started = time.monotonic()
     outcome = builder.run(paimon.new_executor(), on_progress=_progress_log(context, table.name))
     seconds = time.monotonic() - started
+    if outcome.snapshot is None:
+        _report(context, target, outcome_text(outcome), {})
+        return
     if outcome.was_already_committed:
         context.log.info("An earlier try of this step committed; it is reported, not repeated.")
-    _report(context, target, outcome_text(outcome), outcome_metadata(table, outcome, seconds))
+    metadata = outcome_metadata(table, outcome.snapshot, outcome, seconds)
+    _report(context, target, outcome_text(outcome), metadata)
 
 
 def _builder(

@@ -10,6 +10,7 @@ from paimon_assets.assets.metadata import Metadata
 from paimon_assets.engine.control.compact.plan import CompactionPlan
 from paimon_assets.engine.control.compact.unit import PlannedUnit
 from paimon_assets.engine.errors import NotFoundError
+from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.table.table import Table
 from paimon_assets.engine.table.upkeep.compaction import CompactionOutcome, CompactionProgress
 from paimon_assets.engine.table.upkeep.table_shape import TableShape
@@ -60,20 +61,19 @@ def saved_files(units: Iterable[PlannedUnit]) -> int:
     return sum(len(unit.files) - unit.expected_files for unit in units)
 
 
-def outcome_metadata(table: Table, outcome: CompactionOutcome, seconds: float) -> Metadata:
+def outcome_metadata(
+    table: Table, snapshot: Snapshot, outcome: CompactionOutcome, seconds: float
+) -> Metadata:
     """Return what a compaction did: the table before and after its snapshot, in numbers.
 
     Args:
         table: As it is now.
+        snapshot: The outcome's.
         outcome: What was done.
         seconds: How long it took.
     """
-    snapshot = outcome.snapshot
-    after = table.shape(snapshot)
-    before = None if snapshot is None else _shape_at(table, snapshot.id - 1)
-    panels = {"now": after} if snapshot is None else {"after": after}
-    if before is not None:
-        panels = {"before": before, **panels}
+    after, before = table.shape(snapshot), _shape_at(table, snapshot.id - 1)
+    panels = {"after": after} if before is None else {"before": before, "after": after}
     metadata: Metadata = {
         "paimon/picture": picture(panels),
         "paimon/levels": levels_table(panels),
@@ -87,9 +87,8 @@ def outcome_metadata(table: Table, outcome: CompactionOutcome, seconds: float) -
         "paimon/buckets_compacted": len(outcome.buckets),
         "paimon/tasks_given_up": outcome.left_out,
         "paimon/seconds": round(seconds, 3),
+        "paimon/snapshot_id": snapshot.id,
     }
-    if snapshot is not None:
-        metadata["paimon/snapshot_id"] = snapshot.id
     return metadata
 
 

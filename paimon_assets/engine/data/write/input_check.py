@@ -23,8 +23,10 @@ from paimon_assets.engine.data.sequence import first_failing
 from paimon_assets.engine.data.write.column_defaults import column_defaults
 from paimon_assets.engine.errors import Detail, InvalidInputError
 from paimon_assets.engine.spec.options.file_options import WRITE_MERGE_SCHEMA, WRITE_SHOW_VALUES
+from paimon_assets.engine.spec.options.merge_options import ROWKIND_FIELD
 from paimon_assets.engine.spec.samples import sample
 from paimon_assets.engine.spec.schema.schema import TableSchema
+from paimon_assets.engine.spec.schema.special_fields import ROW_KIND
 from paimon_assets.engine.spec.types.data_types import (
     BINARY_ROOTS,
     CHARACTER_ROOTS,
@@ -124,6 +126,16 @@ class InputCheck:
             "the rows have columns the table does not have; drop or rename them, or set"
             f" '{WRITE_MERGE_SCHEMA.key}' to true to add them"
         )
+        if ROW_KIND.name in extra:
+            says = self.schema.typed_options.get(ROWKIND_FIELD)
+            unknown += (
+                f". '{ROW_KIND.name}' is what a read with row kinds adds: drop it, for column"
+                f" '{says}' says the same"
+                if says
+                else f". '{ROW_KIND.name}' is what a read with row kinds adds: drop it after the"
+                " rows of kind -U and -D, or write to a table that has such a STRING column and"
+                f" '{ROWKIND_FIELD.key}' = '{ROW_KIND.name}'"
+            )
         problems = [
             f"{problem}: {', '.join(names)}"
             for names, problem in (
