@@ -8,7 +8,7 @@ DEV_HOST ?= 127.0.0.1
 DEV_PORT ?= 3000
 ARGS ?=
 
-.PHONY: help setup demo dev check test hunt lint format options bench interop interop-java clean
+.PHONY: help setup demo dev check test hunt soak lint format options bench interop interop-java clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -31,6 +31,9 @@ test: setup ## the whole test suite: unit, Spark, end to end (ARGS="-k name" pas
 
 hunt: setup ## what draws its input or goes through histories, ten times as long and drawn anew (PAIMON_FUZZ_SEED=2 looks elsewhere)
 	@$(BIN)/python -m pytest -n auto --dist loadgroup -m "hunt and not interop" --hypothesis-profile=hunt $(ARGS)
+
+soak: setup ## sixty days of a small deployment in minutes; figures a day (ARGS="--days 120")
+	@$(BIN)/python -m tests.soak $(ARGS)
 
 lint: setup ## ruff, mypy strict, import contracts
 	$(BIN)/ruff check

@@ -1,0 +1,226 @@
+"""The deployment: tables of every kind, what writes them each day, and the rows they must have."""
+
+import datetime as dt
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pandera.pyarrow as pap
+import pyarrow as pa
+import pyarrow.parquet as papq
+
+from paimon_assets.assets import (
+    CompactionConfig,
+    FileSource,
+    MaintenanceConfig,
+    PaimonCatalogResource,
+    build_compaction_job,
+    build_file_debt_sensor,
+    build_file_ingestion_asset,
+    build_maintenance_job,
+    build_new_files_sensor,
+    build_pandera_checks,
+    build_small_files_check,
+    on_new_data,
+    paimon_asset,
+)
+from paimon_assets.engine.embedded import EmbeddedExecutor
+from paimon_assets.engine.spec.evolution.schema_change import AddColumn
+from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets.engine.spec.types.data_types import integer
+
+KEPT_DAYS = 30
+"""How long partitions of `soak.days` are kept."""
+_KEYS = 400
+_ROWS = 60
+_LOG_ROWS = 3000
+"""A day's rows of the tables without key."""
+_EXPIRY = {"snapshot.time-retained": "2 d"}
+_TYPES = {"id": "BIGINT", "n": "BIGINT", "kind": "STRING", "seq": "BIGINT"}
+CHANGES = Schema.of(
+    _TYPES,
+    primary_keys=["id"],
+    options={"bucket": "2", "rowkind.field": "kind", "sequence.field": "seq", **_EXPIRY},
+)
+SUMS = Schema.of(
+    {"id": "BIGINT", "n": "BIGINT"},
+    primary_keys=["id"],
+    options={
+        "bucket": "1", "merge-engine": "aggregation", "fields.n.aggregate-function": "sum",
+        **_EXPIRY,
+    },
+)  # fmt: skip
+MARKED = Schema.of(
+    {"id": "BIGINT", "n": "BIGINT"},
+    primary_keys=["id"],
+    options={"bucket": "1", "deletion-vectors.enabled": "true", **_EXPIRY},
+)
+LOG = Schema.of({"id": "BIGINT", "n": "BIGINT"}, options=_EXPIRY)
+DAYS = Schema.of(
+    {"id": "BIGINT", "n": "BIGINT", "day": "DATE"},
+    partition_keys=["day"],
+    options={"partition.expiration-time": f"{KEPT_DAYS} d", **_EXPIRY},
+)
+POSITIVE = pap.DataFrameSchema({"n": pap.Column(pa.int64(), pap.Check.gt(0))}, name="positive")
+Row = tuple[Any, ...]
+
+
+@dataclass
+class Batches:
+    """What the next run of each asset writes."""
+
+    tables: dict[str, pa.Table] = field(default_factory=dict)
+
+    def asset(self, name: str, schema: Schema, **options: Any) -> dg.AssetsDefinition:
+        """Return the asset of a table, which writes what lies here for it."""
+
+        @paimon_asset(f"soak.{name}", schema, **options)
+        def rows() -> pa.Table | None:
+            return self.tables.pop(name, None)
+
+        return rows
+
+
+class Deployment:
+    """Assets, jobs and sensors on one warehouse; and the rows that its tables must have."""
+
+    def __init__(self, home: Path) -> None:
+        self.landing = home / "landing"
+        self.landing.mkdir(parents=True)
+        self.paimon = PaimonCatalogResource(warehouse=str(home / "warehouse"), executor="embedded")
+        self.batches = Batches()
+        audits = build_pandera_checks(None, POSITIVE, when="before_commit")
+        source = FileSource(folder=str(self.landing))
+        make = self.batches.asset
+        self.assets = {
+            "changes": make("changes", CHANGES),
+            "sums": make("sums", SUMS),
+            "marked": make("marked", MARKED),
+            "log": make("log", LOG),
+            "days": make("days", DAYS),
+            "still": make("still", LOG),
+            "audited": make("audited", LOG, before_commit=audits),
+            "files": build_file_ingestion_asset("soak.files", LOG, source=source),
+        }
+        self.new_files = build_new_files_sensor(self.assets["files"], source=source)
+        every = list(self.assets.values())
+        self.compaction = build_compaction_job([*every, "soak.wide"])
+        self.maintenance = build_maintenance_job([*every, "soak.wide"])
+        self.file_debt = build_file_debt_sensor(self.compaction, tables=["soak.*"])
+        self.nightly = [
+            _schedule("nightly_compaction", self.compaction, "0 4 * * *", CompactionConfig()),
+            _schedule("nightly_maintenance", self.maintenance, "0 5 * * *", MaintenanceConfig()),
+        ]
+        self.checks = [build_small_files_check(self.assets[name]) for name in ("days", "log")]
+
+        @dg.asset(deps=[self.assets["still"]], automation_condition=on_new_data())
+        def below() -> None: ...
+
+        self.below = below
+        self.definitions = dg.Definitions(
+            assets=[*every, below], asset_checks=self.checks, resources={"paimon": self.paimon}
+        )
+        self.truth: dict[str, dict[int, Row] | list[Row]] = {
+            "changes": {}, "sums": {}, "marked": {}, "log": [], "days": [], "still": [],
+            "audited": [], "files": [], "wide": [],
+        }  # fmt: skip
+        catalog = self.paimon.catalog()
+        catalog.create_database("soak")
+        catalog.create_table("soak.wide", LOG)
+
+    def change(self, day: int, part: int) -> None:
+        """Lay down a part of a day's changes: upserts, and deletes of every tenth key."""
+        found: Any = self.truth["changes"]
+        step = day * 10 + part
+        ids = [(step * 37 + each * 11) % _KEYS for each in range(_ROWS)]
+        kinds = ["-D" if (each + step) % 10 == 0 else "+I" for each in ids]
+        self.batches.tables["changes"] = pa.table(
+            {"id": ids, "n": [step] * _ROWS, "kind": kinds, "seq": [step] * _ROWS}
+        )
+        for each, kind in zip(ids, kinds, strict=True):
+            found.pop(each, None)
+            if kind == "+I":
+                found[each] = (each, step, kind, step)
+
+    def fill(self, day: int, date: dt.date) -> list[str]:
+        """Lay down a day's rows of all other assets; return the names of those that run."""
+        ids = [day * _LOG_ROWS + each for each in range(_LOG_ROWS)]
+        plain = pa.table({"id": ids, "n": [each * 2_654_435_761 % 2**40 + 1 for each in ids]})
+        rows = list(zip(ids, plain["n"].to_pylist(), strict=True))
+        small = pa.table({"id": [each % 50 for each in ids[:_ROWS]], "n": plain["n"][:_ROWS]})
+        sums: Any = self.truth["sums"]
+        marked: Any = self.truth["marked"]
+        for each, n in zip(small["id"].to_pylist(), plain["n"].to_pylist(), strict=True):
+            sums[each] = (each, sums.get(each, (0, 0))[1] + n)
+            marked[each] = (each, n)
+        days = [date] * _LOG_ROWS
+        if day % 7 == 3 and day > 7:  # a backfill: a second file of one partition
+            days[:5] = [date - dt.timedelta(days=2)] * 5
+        self._append("days", [(*row, at) for row, at in zip(rows, days, strict=True)])
+        dated = plain.append_column("day", pa.array(days, pa.date32()))
+        self.batches.tables |= {"sums": small, "marked": small, "log": plain, "days": dated}
+        self.batches.tables["audited"] = plain
+        for name in ("log", "audited"):
+            self._append(name, rows)
+        if day == 1:
+            self.batches.tables["still"] = plain
+            self._append("still", rows)
+        return ["sums", "marked", "log", "days", "still", "audited"]
+
+    def refuse(self) -> None:
+        """Lay down a batch that its audit refuses."""
+        self.batches.tables["audited"] = pa.table({"id": [1], "n": [-1]})
+
+    def land(self, day: int, count: int) -> None:
+        """Let files land."""
+        for number in range(count):
+            ids = [day * 1000 + number * 10 + each for each in range(10)]
+            rows = pa.table({"id": ids, "n": ids})
+            papq.write_table(rows, self.landing / f"{day:04}-{number:02}.parquet")
+            self._append("files", list(zip(ids, ids, strict=True)))
+
+    def widen(self, day: int) -> None:
+        """Write to the table without an asset, and give it a column every week."""
+        table = self.paimon.catalog().get_table("soak.wide")
+        if day % 7 == 0:
+            column = AddColumn(field_names=(f"c{day}",), data_type=integer())
+            table = table.alter([column])
+            wide: Any = self.truth["wide"]
+            self.truth["wide"] = [(*row, None) for row in wide]
+        names = table.schema.field_names
+        row = tuple(range(day, day + len(names)))
+        types = [pa.int64(), pa.int64(), *[pa.int32()] * (len(names) - 2)]
+        columns: list[Any] = [pa.array([n], kind) for n, kind in zip(row, types, strict=True)]
+        rows = pa.table(columns, names=list(names))
+        table.new_write_builder().write(rows, EmbeddedExecutor())
+        self._append("wide", [row])
+
+    def forget(self, oldest: dt.date) -> None:
+        """Forget what partitions hold that are too old."""
+        self.truth["days"] = [row for row in self.truth["days"] if row[2] >= oldest]  # type: ignore[index, misc]  # lists of rows
+
+    def wrong_tables(self) -> list[str]:
+        """Return the tables whose rows are not those of the model."""
+        return [name for name in self.truth if self._rows(name) != self._expected(name)]
+
+    def _append(self, name: str, rows: Sequence[Row]) -> None:
+        found: Any = self.truth[name]
+        found.extend(rows)
+
+    def _expected(self, name: str) -> list[Row]:
+        found = self.truth[name]
+        return sorted(found.values() if isinstance(found, dict) else found, key=repr)
+
+    def _rows(self, name: str) -> list[Row]:
+        found = self.paimon.catalog().get_table(f"soak.{name}").new_read_builder().to_arrow()
+        return sorted((tuple(row.values()) for row in found.to_pylist()), key=repr)
+
+
+def _schedule(
+    name: str, job: dg.JobDefinition, cron: str, config: dg.Config
+) -> dg.ScheduleDefinition:
+    step = "compact" if isinstance(config, CompactionConfig) else "maintain"
+    run_config = dg.RunConfig(ops={step: config})
+    return dg.ScheduleDefinition(name=name, job=job, run_config=run_config, cron_schedule=cron)
