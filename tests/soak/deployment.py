@@ -152,7 +152,7 @@ class Deployment:
         small = pa.table({"id": [each % 50 for each in ids[:_ROWS]], "n": plain["n"][:_ROWS]})
         sums: Any = self.truth["sums"]
         marked: Any = self.truth["marked"]
-        for each, n in zip(small["id"].to_pylist(), plain["n"].to_pylist(), strict=True):
+        for each, n in zip(small["id"].to_pylist(), small["n"].to_pylist(), strict=True):
             sums[each] = (each, sums.get(each, (0, 0))[1] + n)
             marked[each] = (each, n)
         days = [date] * _LOG_ROWS
