@@ -148,6 +148,32 @@ def test_a_source_that_goes_quiet_holds_no_snapshot(tmp_path):
     assert store.snapshots.list_ids() == [24]
 
 
+def test_ledgers_go_with_the_last_snapshot_that_names_them_and_parts_with_the_last_ledger(tmp_path):
+    store = new_store(tmp_path)
+    kept = {1: ["ledger-a.parquet"], 2: ["ledger-a.parquet", "ledger-b.parquet"]}
+    for number, parts in {**kept, 3: ["ledger-b.parquet"], 4: ["ledger-c.parquet"]}.items():
+        members = {"source": "landing", "parts": [[part] for part in parts]}
+        path = store.paths.ledger(f"ledger-{number}.json")
+        store.file_io.write_bytes(path, json.dumps(members).encode())
+        for part in parts:
+            store.file_io.replace(store.paths.ledger(part), b"rows")
+        add(store, f"f{number}", properties={LANDING: f"ledger-{number}.json"})
+
+    def left():
+        listed = store.file_io.list_directory(store.paths.ledger_directory)
+        return [s.name.partition(".")[0][-1] for s in listed if s.name.startswith("ledger-")]
+
+    assert left() == ["1", "2", "3", "4", "a", "b", "c"]
+    store.tags.create("kept", store.snapshots.snapshot(3))
+    expire_snapshots(store, retention=NEWEST, dry_run=True)
+    done = expire_snapshots(store, retention=NEWEST)
+    assert left() == ["3", "4", "b", "c"]
+    assert done.metadata_files >= 3
+    delete_tag(store, "kept")
+    assert left() == ["4", "c"]
+    assert clean_orphan_files(store, clock=LATER).files == ()
+
+
 @pytest.mark.parametrize("pointer_was_written", [True, False])
 def test_where_commits_of_other_engines_came_last_a_pointer_says_which_ledger_counts(
     tmp_path, pointer_was_written
@@ -164,8 +190,8 @@ def test_where_commits_of_other_engines_came_last_a_pointer_says_which_ledger_co
         LocalFileIO().replace(store.paths.snapshot(others.id), snapshot_to_json(others))
     assert expire_snapshots(store, retention=NEWEST).snapshot_ids == (1, 2, 3)
     assert pointed_ledger(store, LANDING) == "ledger-2.json"
-    orphans = clean_orphan_files(store, clock=LATER, dry_run=False)
-    assert [status.name for status in orphans.files] == ["ledger-1.json"]
+    assert not store.file_io.exists(store.paths.ledger("ledger-1.json"))
+    assert clean_orphan_files(store, clock=LATER).files == ()
     store.file_io.delete_file(store.paths.ledger("ledger-2.json"))
     assert pointed_ledger(store, LANDING) is None
 

@@ -3,7 +3,7 @@
     data files      those a later snapshot up to the oldest that stays deleted; not those another
                     snapshot, the nearest earlier tag, a branch or a changelog still has
     changelog       files of its changelog, unless changelogs live longer
-    metadata        lists, manifests, index files, statistics that only expired snapshots have
+    metadata        lists, manifests, index files, statistics, ledgers that only expired ones have
 
 A file goes with the last of the snapshots that need it. The files that the oldest of them itself
 deleted are looked at again: an expiration that was killed may have left them.
@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.ledgers import ledgers_named, pointed_ledgers
 from paimon_assets.engine.control.maintenance.references import (
     FileKey,
     changelog_entries,
@@ -26,6 +27,7 @@ from paimon_assets.engine.control.maintenance.references import (
     existing_snapshots,
     kept_changelog_paths,
     key_of,
+    ledger_paths,
     live_among,
     metadata_paths,
     needed_by_branch,
@@ -188,9 +190,21 @@ def _plan_metadata(store: FileStore, steps: list[ExpiryStep], holders: Holders) 
     before = holders.tag_before(first)
     tags = [tagged for tagged in holders.tags if first <= tagged.id <= last]
     needed = holders.metadata(tags if before is None else [before, *tags])
+    needed |= _pointed_ledgers(holders, (step.snapshot for step in steps))
     for path, step in going.items():
         if path not in needed:
             step.metadata_paths.append(path)
+
+
+def _pointed_ledgers(holders: Holders, expired: Iterable[Snapshot]) -> set[str]:
+    """Return the ledgers that count by a pointer, or will: no snapshot that stays names them."""
+    last: dict[str, str] = {}
+    for snapshot in expired:
+        last |= ledgers_named(snapshot)
+    names = {name for key, name in last.items() if key not in holders.survivors[0].properties}
+    for store in (holders.store, *holders.branches) if last else ():
+        names.update(pointed_ledgers(store).values())
+    return ledger_paths(holders.store, names)
 
 
 def _metadata(store: FileStore, snapshot: Snapshot) -> set[str]:

@@ -236,10 +236,6 @@ def _needed(store: FileStore, ledgers: set[str]) -> Iterator[str]:
 def _needed_by(store: FileStore, snapshot: Snapshot, seen: set[str]) -> Iterator[str]:
     """Yield what a snapshot needs, and all that its manifests name, be it live or not."""
     yield from map(_name, metadata_paths(store, snapshot))
-    for name in ledgers_named(snapshot).values():
-        if name not in seen:
-            seen.add(name)
-            yield from ledger_files(store, name)
     fresh = [m for m in store.manifests.manifests_of(snapshot) if m.file_name not in seen]
     seen.update(meta.file_name for meta in fresh)
     yield from _names(store.manifests.read_all(fresh))

@@ -8,6 +8,7 @@ from itertools import pairwise
 
 from paimon_assets.engine.control.commit.partition_filter import PartitionFilter
 from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.ledgers import ledger_files, ledgers_named
 from paimon_assets.engine.control.scan.deletion_files import index_path
 from paimon_assets.engine.errors import NotFoundError
 from paimon_assets.engine.spec.metadata.index_file import IndexManifestEntry
@@ -58,7 +59,7 @@ def own_index_path(store: FileStore, entry: IndexManifestEntry) -> str | None:
 
 
 def metadata_paths(store: FileStore, snapshot: Snapshot) -> set[str]:
-    """Return manifest lists, manifests, index files and statistics of a snapshot.
+    """Return manifest lists, manifests, index files, statistics and ledgers of a snapshot.
 
     Its changelog is not among them; see `changelog_paths`.
 
@@ -76,7 +77,12 @@ def metadata_paths(store: FileStore, snapshot: Snapshot) -> set[str]:
                 paths.add(path)
     if snapshot.statistics is not None:
         paths.add(store.paths.statistics(snapshot.statistics))
-    return paths
+    return paths | ledger_paths(store, ledgers_named(snapshot).values())
+
+
+def ledger_paths(store: FileStore, names: Iterable[str]) -> set[str]:
+    """Return the paths of ledgers and of their parts. Cost: reads each ledger."""
+    return {store.paths.ledger(file) for name in names for file in ledger_files(store, name)}
 
 
 def changelog_entries(store: FileStore, snapshot: Snapshot) -> Iterator[ManifestEntry]:
