@@ -18,9 +18,9 @@ from paimon_assets.engine.contract.tasks.analyze_task import (
 )
 from paimon_assets.engine.contract.tasks.task_batch import TaskBatch, TaskRunner
 from paimon_assets.engine.contract.wire.wire import dump_read_context, dump_split
+from paimon_assets.engine.control.commit.data_version import data_version
 from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.control.scan.visibility import skips_level_0
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import NotFoundError
 from paimon_assets.engine.spec.metadata.snapshot import (
@@ -29,7 +29,6 @@ from paimon_assets.engine.spec.metadata.snapshot import (
     Snapshot,
 )
 from paimon_assets.engine.spec.metadata.table_statistics import ColumnStatistics, Statistics
-from paimon_assets.engine.spec.schema.schema import BucketMode
 from paimon_assets.engine.table.read.read_builder import ReadBuilder
 
 
@@ -118,16 +117,7 @@ def _is_analyzed(store: FileStore, snapshot: Snapshot, columns: Collection[str])
         is_complete = schema_id == store.schema.id and set(columns) <= set(found["colStats"])
     except (NotFoundError, ValueError, TypeError, LookupError):
         return False
-    return is_complete and not _changes_rows(store, analyzed_id + 1, snapshot.id)
-
-
-def _changes_rows(store: FileStore, first_id: int, last_id: int) -> bool:
-    """Whether a snapshot among these may show other rows than the one before."""
-    quiet = {CommitKind.ANALYZE, CommitKind.COMPACT}
-    if skips_level_0(store.schema) or store.schema.bucket_mode is BucketMode.POSTPONE:
-        quiet.remove(CommitKind.COMPACT)  # shows rows that waited
-    found = (store.snapshots.snapshot_or_none(number) for number in range(first_id, last_id + 1))
-    return any(each is None or each.commit_kind not in quiet for each in found)
+    return is_complete and int(data_version(store, snapshot).partition("-")[0]) <= analyzed_id
 
 
 def _statistics(column_id: int, summary: RowSummary, number: int) -> ColumnStatistics:
