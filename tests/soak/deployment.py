@@ -26,6 +26,7 @@ from paimon_assets.assets import (
     on_new_data,
     paimon_asset,
 )
+from paimon_assets.assets.jobs.maintenance import MaintenanceChoice
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.spec.evolution.schema_change import AddColumn
 from paimon_assets.engine.spec.schema.schema import Schema
@@ -37,6 +38,8 @@ _KEYS = 400
 _ROWS = 60
 _LOG_ROWS = 3000
 """A day's rows of the tables without key."""
+_STILL_AFTER = 5
+"""Days that `soak.still` is written on: then it is compacted once, analyzed once, and stays."""
 _EXPIRY = {"snapshot.time-retained": "2 d"}
 _TYPES = {"id": "BIGINT", "n": "BIGINT", "kind": "STRING", "seq": "BIGINT"}
 CHANGES = Schema.of(
@@ -63,6 +66,7 @@ DAYS = Schema.of(
     partition_keys=["day"],
     options={"partition.expiration-time": f"{KEPT_DAYS} d", **_EXPIRY},
 )
+_EVERYTHING = MaintenanceConfig(tasks=list(MaintenanceChoice))
 POSITIVE = pap.DataFrameSchema({"n": pap.Column(pa.int64(), pap.Check.gt(0))}, name="positive")
 Row = tuple[Any, ...]
 
@@ -111,7 +115,7 @@ class Deployment:
         self.file_debt = build_file_debt_sensor(self.compaction, tables=["soak.*"])
         self.nightly = [
             _schedule("nightly_compaction", self.compaction, "0 4 * * *", CompactionConfig()),
-            _schedule("nightly_maintenance", self.maintenance, "0 5 * * *", MaintenanceConfig()),
+            _schedule("nightly_maintenance", self.maintenance, "0 5 * * *", _EVERYTHING),
         ]
         self.checks = [build_small_files_check(self.assets[name]) for name in ("days", "log")]
 
@@ -164,7 +168,7 @@ class Deployment:
         self.batches.tables["audited"] = plain
         for name in ("log", "audited"):
             self._append(name, rows)
-        if day == 1:
+        if day <= _STILL_AFTER:
             self.batches.tables["still"] = plain
             self._append("still", rows)
         return ["sums", "marked", "log", "days", "still", "audited"]

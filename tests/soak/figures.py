@@ -31,7 +31,7 @@ class Day:
     log_rewritten: float
     """Bytes that compactions of the append log wrote since day 1, over its live bytes."""
     versions: int
-    """Data versions that the table had which is written on day 1 alone."""
+    """Data versions that the table had which is written on the first five days alone."""
     requested_below: int
     """Runs that were requested below it."""
     orphans: int
