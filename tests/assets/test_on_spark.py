@@ -26,9 +26,9 @@ from paimon_assets.assets import (
     paimon_asset,
 )
 from paimon_assets.assets.jobs.compaction import StrategyChoice
+from paimon_assets.engine.control.maintenance.refused_batches import staged_names
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.spec.schema.schema import Schema
-from paimon_assets.engine.table.write.staged_batch import staged_names
 from tests.testkit.asset_tables import (
     PLANES,
     data_version_of,
