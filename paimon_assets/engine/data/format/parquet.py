@@ -56,6 +56,8 @@ _GUESSED_GROUPS = 4
 """Row groups whose footers say how wide rows are."""
 _LONG_VALUE = 128 * 1024
 """Bytes of a value of which a dictionary may hold some, and statistics none."""
+_UNPACKED = 16
+"""How many times as long as the file one of its values is at most taken to be."""
 _MICRO_NANOS = 1000
 _ROWS_FOR_THREADS = 8192
 """A file of fewer rows is decoded before threads have taken up its columns."""
@@ -147,6 +149,8 @@ class ParquetReader(FormatReader):
     def _first_rows(self, names: list[str], groups: list[int], batch_bytes: int) -> int:
         """Guess how many rows take so many bytes; few where values may hide in a dictionary."""
         wanted, metadata, widest = set(names), self._file.metadata, 1
+        if metadata.num_rows * self._source.size() * _UNPACKED <= batch_bytes:
+            return max(1, metadata.num_rows)  # and a damaged footer is not asked for its chunks
         for group in groups[:_GUESSED_GROUPS]:
             row_group = metadata.row_group(group)
             leaves = (row_group.column(number) for number in range(row_group.num_columns))

@@ -82,6 +82,7 @@ DATA_FILE_EXTERNAL_PATHS: Option[tuple[str, ...]] = Option(
     parse_folders,
     (),
     "Directories outside the table that its own data files may lie in.",
+    use=Use.BOTH,
 )
 INDEX_FILE_IN_DATA_DIRECTORY = Option(
     "index-file-in-data-file-dir",

@@ -1,6 +1,6 @@
 """What the newest snapshot says of segments: others may overwrite, compact or roll back."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import Self
@@ -9,7 +9,7 @@ from paimon_assets.engine.codec.json.segment_json import SegmentList
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
 from paimon_assets.engine.control.segments.segment_registry import is_live_in, resolved
-from paimon_assets.engine.errors import AlreadyExistsError
+from paimon_assets.engine.errors import AlreadyExistsError, InvalidInputError, NotFoundError
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.segments.segment import (
     Load,
@@ -149,3 +149,34 @@ def is_in_vain(store: FileStore, segment: Segment, paths: AbstractSet[str]) -> b
 def paths_of(segments: Iterable[Segment]) -> set[str]:
     """Return the plain paths of the files of segments."""
     return {plain_path(segment.path_of(file)) for segment in segments for file in segment.files}
+
+
+def check_folders(store: FileStore, ids: Collection[int], listed: Iterable[Segment | Load]) -> None:
+    """Refuse to read loads anew: they have no folder.
+
+    Raises:
+        InvalidInputError: One of the ids is a load of the table's own.
+    """
+    for item in listed:
+        if isinstance(item, Load) and item.id in ids:
+            raise InvalidInputError(
+                f"Segment {item.id} of table '{store.label}' is a load of the table's "
+                "own, which has no folder to read anew; name segments that were imported.",
+                kind="segment-own",
+                details={"table": store.label, "segment": item.id},
+            )
+
+
+def check_ids(store: FileStore, ids: Collection[int], live: Iterable[Segment | Load]) -> None:
+    """Check that all ids are of live segments.
+
+    Raises:
+        NotFoundError: One is not.
+    """
+    missing = sorted(set(ids) - {segment.id for segment in live})
+    if missing:
+        raise NotFoundError(
+            f"Table '{store.label}' has no live segment {missing[0]}; show its segments.",
+            kind="segment-not-found",
+            details={"table": store.label, "segment": missing[0]},
+        )

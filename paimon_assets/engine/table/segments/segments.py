@@ -34,7 +34,6 @@ from paimon_assets.engine.control.segments.segment_registry import (
 from paimon_assets.engine.control.segments.segment_roots import SegmentRoots
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import (
-    InvalidInputError,
     NotFoundError,
     UnsupportedFeatureError,
 )
@@ -67,6 +66,8 @@ from paimon_assets.engine.table.segments.segment_import import (
 )
 from paimon_assets.engine.table.segments.segment_status import (
     all_now,
+    check_folders,
+    check_ids,
     foreign_paths,
     is_in_vain,
     paths_of,
@@ -214,7 +215,7 @@ class Segments:
             CommitConflictError: Another commit changed the same files meanwhile.
         """
         live = [item for item in self._pinned() if item.status is SegmentStatus.SUCCESS]
-        self._check_ids(ids, live)
+        check_ids(self.store, ids, live)
         imported = [
             item
             for item in live
@@ -310,8 +311,8 @@ class Segments:
             for item in pinned
             if isinstance(item, Segment) and item.status is SegmentStatus.SUCCESS
         ]
-        self._check_folders(ids, pinned)
-        self._check_ids(ids, live)
+        check_folders(self.store, ids, pinned)
+        check_ids(self.store, ids, live)
         chosen = [segment for segment in live if not ids or segment.id in ids]
         renewed: list[Segment] = []
         footers: dict[str, FileFooter] = {}
@@ -452,25 +453,6 @@ class Segments:
                 details={"table": self.store.label, "branch": self.store.paths.branch},
             )
         return all_now(self.store, self.registry.update(partial(with_loads, self.store)))
-
-    def _check_folders(self, ids: Collection[int], listed: Iterable[Segment | Load]) -> None:
-        for item in listed:
-            if isinstance(item, Load) and item.id in ids:
-                raise InvalidInputError(
-                    f"Segment {item.id} of table '{self.store.label}' is a load of the table's "
-                    "own, which has no folder to read anew; name segments that were imported.",
-                    kind="segment-own",
-                    details={"table": self.store.label, "segment": item.id},
-                )
-
-    def _check_ids(self, ids: Collection[int], live: Iterable[Segment | Load]) -> None:
-        missing = sorted(set(ids) - {segment.id for segment in live})
-        if missing:
-            raise NotFoundError(
-                f"Table '{self.store.label}' has no live segment {missing[0]}; show its segments.",
-                kind="segment-not-found",
-                details={"table": self.store.label, "segment": missing[0]},
-            )
 
     def _keep_writers_from_compacting(self) -> None:
         """Tell other engines' writers to compact nothing: they would delete foreign files later."""
