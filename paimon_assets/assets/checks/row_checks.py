@@ -97,7 +97,9 @@ def _duplicates_text(found: RepeatedKeys, key: Sequence[str]) -> str:
     named = ", ".join(key)
     if not found.keys:
         return f"{found.rows:,} rows, each with a key of its own ({named})"
-    return f"{found.keys:,} keys ({named}) are shared by {found.rows_of_keys:,} rows"
+    keys = "1 key" if found.keys == 1 else f"{found.keys:,} keys"
+    verb = "is" if found.keys == 1 else "are"
+    return f"{keys} ({named}) {verb} shared by {found.rows_of_keys:,} rows"
 
 
 def _duplicates_metadata(found: RepeatedKeys, key: Sequence[str], *, show: bool) -> Metadata:
