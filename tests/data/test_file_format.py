@@ -34,7 +34,7 @@ class ArrowReader(FormatReader):
         self._file = pa.ipc.open_file(self._source)
         return self._file.schema
 
-    def batches(self, columns, *, predicate, batch_rows):
+    def batches(self, columns, *, predicate, batch_rows, batch_bytes=0):
         return iter(self._file.read_all().select(list(columns)).to_batches(batch_rows))
 
     def row_ranges(self, predicate):
