@@ -252,6 +252,26 @@ def test_int96_that_64_bits_of_nanoseconds_do_not_hold_is_refused(tmp_path, nest
     assert caught.value.kind == "timestamp-range"
 
 
+def test_int96_before_1970_is_read_as_java_writes_it(tmp_path):
+    """Java divides toward zero: the day after, and nanoseconds before it."""
+    path = tmp_path / "data-1.parquet"
+    values = pa.array([-2_999_999_997, -86_400_000_000_001, 5], pa.timestamp("ns"))
+    settings = {"compression": "none", "use_dictionary": False, "store_schema": False, **INT96}
+    pq.write_table(pa.table({"t": values}), path, **settings)
+    content = path.read_bytes()
+    for nanos in values.cast(pa.int64()).to_pylist()[:2]:
+        day, rest = divmod(nanos, 86_400 * 10**9)
+        ours = rest.to_bytes(8, "little") + (day + 2_440_588).to_bytes(4, "little")
+        negative = rest - 86_400 * 10**9
+        java = negative.to_bytes(8, "little", signed=True) + (day + 2_440_589).to_bytes(4, "little")
+        assert content.count(ours) == 1
+        content = content.replace(ours, java)
+    path.write_bytes(content)
+    with open_reader(FILE_IO, str(path), file_format="parquet") as reader:
+        (batch,) = reader.batches(["t"], predicate=None, batch_rows=9)
+    assert batch.column("t").equals(values)
+
+
 @pytest.mark.parametrize("nested", [False, True])
 def test_int96_written_from_microseconds_reaches_as_far_as_they_do(tmp_path, nested):
     path = str(tmp_path / "data-1.parquet")

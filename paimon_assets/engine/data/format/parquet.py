@@ -59,6 +59,7 @@ _LONG_VALUE = 128 * 1024
 _UNPACKED = 16
 """How many times as long as the file one of its values is at most taken to be."""
 _MICRO_NANOS = 1000
+_WRAPPED_MICROS = 2**64 // _MICRO_NANOS
 _ROWS_FOR_THREADS = 8192
 """A file of fewer rows is decoded before threads have taken up its columns."""
 
@@ -121,9 +122,16 @@ class ParquetReader(FormatReader):
             yield pa.RecordBatch.from_arrays([columns[name] for name in names], names=names)
 
     def _check_range(self, name: str, nanos: Any, micros: Any) -> None:
-        """Check that 64 bits hold the nanoseconds: pyarrow wraps what they do not."""
+        """Check that 64 bits hold the nanoseconds: pyarrow wraps what they do not.
+
+        Java counts what lies before 1970 from the day after, with negative nanoseconds of the day.
+        pyarrow takes these for a day of 584 years, which nanoseconds wrap back, and microseconds do
+        not. A value of the years 2262 to 2554 looks alike, and passes.
+        """
         for exact, coarse in zip(_timestamps(nanos), _timestamps(micros), strict=True):
-            if (exact // _MICRO_NANOS != coarse).any():
+            beyond = coarse - exact // _MICRO_NANOS
+            of_java = (exact < 0) & ((beyond == _WRAPPED_MICROS) | (beyond == _WRAPPED_MICROS + 1))
+            if ((beyond != 0) & ~of_java).any():
                 raise FormatError(
                     f"Column '{name}' of data file '{self._path}' holds timestamps of more than 6"
                     " digits outside the years 1678 to 2261, which 64 bits do not hold. Leave the"
