@@ -40,7 +40,7 @@ _LOG_ROWS = 3000
 """A day's rows of the tables without key."""
 _STILL_AFTER = 5
 """Days that `soak.still` is written on: then it is compacted once, analyzed once, and stays."""
-_EXPIRY = {"snapshot.time-retained": "1 d"}
+_EXPIRY = {"snapshot.time-retained": "1 d", "snapshot.num-retained.min": "2"}
 _TYPES = {"id": "BIGINT", "n": "BIGINT", "kind": "STRING", "seq": "BIGINT"}
 CHANGES = Schema.of(
     _TYPES,
