@@ -155,6 +155,9 @@ def data_version_of(table: Table, snapshot: Snapshot) -> dg.DataVersion:
 
     A compaction rewrites files, statistics describe rows, and neither changes any; so what lies
     downstream stays fresh.
+
+    Raises:
+        FormatError, StorageError: Metadata is damaged, or the storage failed.
     """
     return dg.DataVersion(table.data_version(snapshot))
 

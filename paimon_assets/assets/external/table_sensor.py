@@ -141,12 +141,15 @@ def build_new_snapshots_sensor(
     not keep the others from being looked at.
 
     Args:
-        specs: The tables, from `external_table_specs`.
+        specs: The tables, from `build_external_table_specs`.
         name: The name of the sensor.
         target: A job or selection to run; none by default, automation conditions need none.
         open_catalog: How to open the catalog; by default the resource `paimon` does.
         minimum_interval_seconds: Between ticks.
         max_seconds: After so long the next tick goes on; Dagster ends a tick after 60.
+
+    Raises:
+        InvalidInputError: The table name of a spec is not `database.table`.
     """
     watched = {spec.key: identifier_of(str(spec.metadata[TABLE_NAME])) for spec in specs}
 

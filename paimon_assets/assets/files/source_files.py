@@ -79,7 +79,11 @@ class FileSource:
         return value.rstrip("/")
 
     def list_files(self, file_io: FileIO, folder: str) -> list[SourceFile]:
-        """Return the files that match, by name. Cost: one listing."""
+        """Return the files that match, by name. Cost: one listing.
+
+        Raises:
+            StorageError: The storage failed.
+        """
         pattern = self.pattern or f"*.{self.format}"
         return sorted(
             SourceFile(name=file.name, size_bytes=file.size, modified_ms=file.modified_ms)

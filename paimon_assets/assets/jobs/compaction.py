@@ -120,7 +120,11 @@ class CompactionConfig(dg.Config):
         self.idle_time()
 
     def idle_time(self) -> dt.timedelta | None:
-        """Return `partition_idle_time`, None if it is empty."""
+        """Return `partition_idle_time`, None if it is empty.
+
+        Raises:
+            InvalidInputError: The text is no duration (kind `compaction-config`).
+        """
         if not self.partition_idle_time.strip():
             return None
         try:

@@ -43,6 +43,10 @@ def audited_asset(
         before_commit: The checks, such as those of `build_pandera_checks`.
         **options: As for `dg.asset`.
 
+    Raises:
+        InvalidInputError: In the run: its IO manager is none of `PaimonIOManager` (kind
+            `io-manager`).
+
     >>> @audited_asset(before_commit=[], key=["shop", "sales"])
     ... def sales() -> Any: ...
     >>> sales.key

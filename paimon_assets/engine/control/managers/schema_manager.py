@@ -119,7 +119,7 @@ class SchemaManager:
 
         Raises:
             AlreadyExistsError: Somebody else created the table.
-            InvalidInputError: A rule of `spec.schema_validation` or `spec.option_rules` is broken.
+            InvalidInputError: A rule of `schema_validation` or `option_rules` is broken.
         """
         first = first_table_schema(schema, time_millis=time_millis)
         check_options(first, {})

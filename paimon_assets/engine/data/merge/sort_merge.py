@@ -56,8 +56,8 @@ class MergePlan:
     """Every record of a run is older than every one of the runs after it; then the order of the
     runs stands for sequence numbers and file ranks."""
     whole_above_0: bool = False
-    """What lies above level 0 holds what is below it already (`spec.lookup`): of a key's records
-    there only that of the lowest level counts. Batches hold `FILE_LEVEL` then."""
+    """What lies above level 0 holds what is below it already (`spec.merge.lookup`): of the
+    records of a key there only that of the lowest level counts. Batches hold `FILE_LEVEL` then."""
     columns: tuple[str, ...]
     """Columns to return; batches hold them and those the function needs besides."""
     keeps_retracts: bool = False

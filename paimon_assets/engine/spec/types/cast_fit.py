@@ -1,7 +1,7 @@
 """Does a cast keep every value there is? Asked of types alone, or of the bounds of some values.
 
-A cast that is allowed (`spec.cast_rules`) may still lose: numbers overflow or are rounded, texts
-are cut, values become null, or cannot be read at all. What the answer costs:
+A cast that is allowed (`spec.types.cast_rules`) may still lose: numbers overflow or are rounded,
+texts are cut, values become null, or cannot be read at all. What the answer costs:
 
     both types     INT → BIGINT keeps everything, whatever is stored
     bounds         BIGINT → INT keeps everything between -2³¹ and 2³¹-1: file statistics tell

@@ -237,6 +237,7 @@ class ReadBuilder:
             NotFoundError: A column, snapshot, tag or branch does not exist, or has expired.
             InvalidInputError: A literal does not fit its column, or two moments are asked for.
             UnsupportedFeatureError: The table uses a feature this engine does not read.
+            FormatError, StorageError: Metadata is damaged, or the storage failed.
         """
         store = self._opened()
         between = self._between(store)
@@ -272,13 +273,24 @@ class ReadBuilder:
         )
 
     def read_schema(self) -> TableSchema:
-        """Return the schema the rows are read as: that of the moment travelled to."""
+        """Return the schema the rows are read as: that of the moment travelled to.
+
+        Raises:
+            NotFoundError: The snapshot, tag or branch does not exist, or has expired.
+            InvalidInputError: An option does not parse, or two moments are asked for.
+            UnsupportedFeatureError: A `scan.mode` that this engine does not do.
+        """
         store = self._opened()
         snapshot = travel_by_options(store)
         return store.schema if snapshot is None else schema_at(store, snapshot)
 
     def fields(self) -> tuple[DataField, ...]:
-        """Return the columns of the rows, without planning."""
+        """Return the columns of the rows, without planning.
+
+        Raises:
+            NotFoundError: There is no such column.
+            PaimonError: As `read_schema`.
+        """
         schema = self.read_schema()
         return read_fields(schema, self._names(schema))
 
@@ -389,6 +401,10 @@ class ReadBuilder:
 
         Raises:
             NotFoundError: By the reader: the snapshot expired meanwhile; kind `snapshot-expired`.
+            InvalidInputError: By the reader: a stored value cannot be cast to its column's type
+                now.
+            FormatError: By the reader: a file is damaged; names it.
+            StorageError: By the reader: the storage failed.
         """
         batches = (executor or EmbeddedExecutor()).map_splits(plan.context, plan.splits)
         explained = explained_batches(batches, self._opened(), plan.oldest)
@@ -399,11 +415,18 @@ class ReadBuilder:
 
         Args:
             executor: Who reads; this process by default.
+
+        Raises:
+            PaimonError: As `plan` at once, and as `read` by the reader.
         """
         return self.read(self.plan(), executor)
 
     def to_arrow(self, executor: Executor[ArrowRows] | None = None) -> pa.Table:
-        """Plan, and read everything into memory."""
+        """Plan, and read everything into memory.
+
+        Raises:
+            PaimonError: As `plan` and `read`.
+        """
         return self.to_reader(executor).read_all()
 
 

@@ -102,6 +102,9 @@ class Maintenance:
             NotFoundError: A snapshot or tag that stays lacks a manifest; nothing of it was deleted.
             CommitConflictError: Others were faster too often.
             StorageError: The storage failed; call it again.
+            CommitUnknownError: What the task commits may have been committed.
+            UnsupportedFeatureError: The task commits, and the table is not one this engine writes.
+            FormatError: A metadata file is damaged; names it.
         """
         tasks: dict[MaintenanceTask, Callable[[], MaintenanceReport]] = {
             MaintenanceTask.EXPIRE_PARTITIONS: self._expire_partitions,
