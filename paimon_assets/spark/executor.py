@@ -91,7 +91,7 @@ _TARGET_WITHOUT_KEY = 256 * 1024 * 1024
 _LOCAL_READ_BYTES = 32 * 1024 * 1024
 """File bytes of one job of a read into this process."""
 _TASK_BYTES = 128 * 1024 * 1024
-"""Of files that one task reads, as Spark's `spark.sql.files.maxPartitionBytes` is by default."""
+"""File bytes that one task reads: the default of `spark.sql.files.maxPartitionBytes`."""
 _OPEN_FILE_BYTES = 256 * 1024
 """What is decoded while a file is opened. A Python task costs far more than that."""
 
@@ -357,7 +357,7 @@ def tasks_by_cost(splits: Sequence[DataSplit], cores: int) -> list[int]:
 
 
 def parallelism(session: SparkSession) -> int:
-    """Return how many tasks of this session run at a time, as far as it tells."""
+    """Return how many tasks of this session run at a time, as far as it says."""
     try:
         return max(1, session.sparkContext.defaultParallelism)
     except PySparkAttributeError:

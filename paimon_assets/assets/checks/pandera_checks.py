@@ -176,7 +176,7 @@ class _Judge:
         names = [item.name for item in read.fields()]
         tally = _Tally(show=show)
         with read.with_columns(self._wanted(names)).to_reader(executor) as reader:
-            # What is wrong with the columns themselves is told once, not once a batch.
+            # What is wrong with the columns themselves is reported once, not once a batch.
             tally.validate(self.schema, reader.schema.empty_table())
             if not tally.lines:
                 for batch in reader:

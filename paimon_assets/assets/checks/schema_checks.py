@@ -102,7 +102,7 @@ def build_overflow_check(
         InvalidInputError: The asset is not of exactly one table.
 
     Cost:
-        Metadata; and the columns that change, of the files whose statistics do not tell.
+        Metadata; and the columns that change, of the files whose statistics do not decide.
     """
 
     def evaluate(run: CheckRun) -> dg.AssetCheckResult:

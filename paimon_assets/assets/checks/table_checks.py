@@ -242,7 +242,7 @@ def _sequence_fields(schema: TableSchema, table: str) -> tuple[str, ...]:
 
 
 def _wraps(run: CheckRun) -> int:
-    """Return how many rows of the last write wrapped, as its materialization tells."""
+    """Return how many rows of the last write wrapped, as its materialization says."""
     event = run.instance.get_latest_materialization_event(run.asset.key)
     materialization = event.asset_materialization if event is not None else None
     value = materialization.metadata.get(SEQUENCE_WRAPS) if materialization is not None else None

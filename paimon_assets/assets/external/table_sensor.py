@@ -5,7 +5,7 @@ data version is reported: automation conditions downstream follow it, and a targ
 compaction changes no row and is passed over, and so are statistics.
 
 The cursor holds, per table, the last snapshot seen, when it was committed, and its data version:
-snapshots may expire between ticks, a table may be rolled back or made anew. Both are told in the
+snapshots may expire between ticks, a table may be rolled back or made anew. Both are said in the
 event, not stumbled on.
 """
 
@@ -43,7 +43,7 @@ class Seen:
 
     snapshot_id: int
     time_millis: int
-    """When it was committed; with the id it tells a table made anew."""
+    """When it was committed; with the id it shows a table made anew."""
     version: str
     """The version of the data it shows."""
 

@@ -91,7 +91,7 @@ class SegmentImportConfig(dg.Config):
 
     @property
     def source(self) -> SegmentSource:
-        """What ADD SEGMENT is told."""
+        """The source for ADD SEGMENT, as configured."""
         return SegmentSource(
             path=self.path,
             format=self.format,

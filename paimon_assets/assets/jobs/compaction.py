@@ -328,7 +328,7 @@ def _compact(
     paimon: PaimonCatalogResource,
     target: DeclaredTable,
 ) -> None:
-    """Compact one table, or show how, and tell its asset."""
+    """Compact one table, or show how, and report to its asset."""
     catalog = paimon.catalog()
     if not config.tables and not catalog.table_exists(target.identifier):
         context.log.info("Table %s is not there yet.", target.identifier)

@@ -203,7 +203,7 @@ class _Tick:
     seen: dict[str, str] = field(default_factory=dict)
 
     def named(self, texts: Sequence[str], catalog: TableCatalog) -> Iterator[Identifier]:
-        """Yield the tables that names and patterns mean; what cannot be found is told."""
+        """Yield the tables that names and patterns mean; what cannot be found is reported."""
         for text in texts:
             try:
                 yield from tables_named(text, catalog)

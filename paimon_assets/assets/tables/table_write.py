@@ -156,7 +156,7 @@ class TableWrite:
     def _require_primary_key(self) -> None:
         if not self.table.schema.has_primary_key:
             raise InvalidInputError(
-                f"Table '{self.table.name}' has no primary key, so nothing tells which rows an "
+                f"Table '{self.table.name}' has no primary key, so nothing says which rows an "
                 "upsert replaces. Declare primary_keys, or use mode 'append' or 'overwrite'.",
                 kind="write-mode",
                 details={"table": self.table.name},

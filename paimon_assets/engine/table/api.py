@@ -45,9 +45,9 @@ class TableCatalog:
     other: `InvalidInputError`.
 
     Args:
-        catalog: Who knows the names.
+        catalog: The catalog that knows the names.
         file_io: The storage its tables lie on.
-        options: Of the catalog, as `sys.catalog_options` tells them; secrets stay hidden there.
+        options: The catalog's options, as `sys.catalog_options` shows them; secrets stay hidden.
     """
 
     def __init__(
@@ -166,7 +166,7 @@ class TableCatalog:
         found = GlobalSystemTable.of(self._catalog, self._file_io, self._options, name.table)
         if options:
             raise InvalidInputError(
-                f"'{name}' tells of the newest state of all tables and takes no options, such as"
+                f"'{name}' shows the newest state of all tables and takes no options, such as"
                 f" '{min(options)}'.",
                 kind="system-table",
                 details={"table": str(name)},

@@ -263,7 +263,7 @@ class Table:
         return self.copy({BRANCH.key: name})
 
     def system_table(self, kind: str) -> SystemTable:
-        """Return what a system table (`files`, `audit_log`, …) tells of the table.
+        """Return a system table of the table, such as `files` or `audit_log`.
 
         Raises:
             NotFoundError: There is none of this name.

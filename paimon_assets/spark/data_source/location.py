@@ -25,7 +25,7 @@ class Location:
 
     @classmethod
     def of(cls, given: Mapping[str, str], defaults: Mapping[str, str]) -> "Location":
-        """Join what a read says with what `register` was told.
+        """Join the options of a read with those of `register`.
 
         Raises:
             InvalidInputError: Neither names a table.

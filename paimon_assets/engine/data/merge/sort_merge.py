@@ -39,7 +39,7 @@ _WIDE = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}
 _OFFSETS_REACH = 2**31 - 1
 """Bytes of values that 32-bit offsets reach."""
 _FEW_RUNS = 16
-"""Of more runs each holds a batch more, so that many small ones are not cut off one by one."""
+"""With more runs each holds a batch more: many small ones are not cut off one by one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -68,7 +68,7 @@ class Plan:
     next_snapshot: int | None = None
     """Where a consumer continues once the rows are dealt with (`ConsumerManager.advance`)."""
     skipped_snapshots: tuple[int, ...] = ()
-    """OVERWRITE snapshots whose changes an incremental read does not tell."""
+    """OVERWRITE snapshots whose changes an incremental read leaves out."""
     oldest: Snapshot | None = None
     """The oldest snapshot whose files are read; if it expires meanwhile, the read fails."""
     tied_by: str = ""
@@ -142,9 +142,8 @@ class ReadBuilder:
     def with_row_kinds(self) -> "ReadBuilder":
         """Return what retracts too, and the kind of each row in a first column, `rowkind`.
 
-        Kinds are +I, -U, +U and -D. What changed, told by added files or by changelog files
-        (`between`), is every record of a key in the order of commits; a difference, and a state,
-        tell one.
+        Kinds are +I, -U, +U and -D. Added files and changelog files (`between`) give every
+        record of a key, in the order of commits; a difference, and a state, give one.
         """
         return replace(self, row_kinds=True)
 
@@ -200,13 +199,13 @@ class ReadBuilder:
     ) -> "ReadBuilder":
         """Read what changed after one snapshot, up to and with another.
 
-        Without `with_row_kinds`, of a key that changed several times only the last row is told,
-        and rows that are gone are not.
+        Without `with_row_kinds`, only the last row of a key that changed several times is given,
+        and no row that is gone.
 
         Args:
             start: Id of a snapshot (0 is before the first), or name of a tag.
             end: The end, of the same kind.
-            mode: `delta` tells files that were added, `changelog` changelog files, `diff` the
+            mode: `delta` reads files that were added, `changelog` changelog files, `diff` the
                 difference of both states; `auto` is diff for tags, else changelog if the table has
                 one, else delta.
         """

@@ -301,7 +301,7 @@ class _Run:
     """Committed before: rows that waited for a bucket."""
     placed_at: Snapshot | None = None
     may_be_committed: bool = False
-    """Whether a snapshot may name the files of `messages`; an interrupt does not tell."""
+    """Whether a snapshot may name the files of `messages`; an interrupt does not say."""
     left_out: int = 0
 
     def run(self, on_progress: OnProgress | None) -> CompactionOutcome:

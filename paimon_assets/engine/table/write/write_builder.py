@@ -154,7 +154,7 @@ class WriteBuilder:
     def with_last_check(self, check: Callable[[], None]) -> "WriteBuilder":
         """Call `check` when all rows are written and none is committed; what it raises undoes them.
 
-        It tells, for example, whether the source of the rows is still what it was.
+        It checks, for example, whether the source of the rows is still what it was.
         """
         return replace(self, last_check=check)
 
