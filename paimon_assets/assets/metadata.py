@@ -2,8 +2,8 @@
 
 `dagster/row_count` is the number of rows a reader gets. Append tables have it in their metadata,
 and so do primary-key tables without overlapping files. Where files overlap, their keys are counted
-if there are few enough (`COUNT_LIMIT_ROWS`); otherwise the entry is left out, for
-`build_row_count_check` to count, and only `paimon/physical_rows` is given: rows before merging are no row count.
+if there are few enough (`COUNT_LIMIT_ROWS`); otherwise the entry is left out, and
+`build_row_count_check` counts. Then only `paimon/physical_rows` is given: rows before merging.
 """
 
 import datetime as dt
