@@ -42,7 +42,7 @@ class TableCatalog:
 
     Names are `database.table` texts or `Identifier`s. Missing things raise `NotFoundError`, taken
     names `AlreadyExistsError`. The database `sys` holds the catalog's system tables and takes no
-    other: `InvalidInputError`.
+    other: `InvalidInputError`. If the storage fails, every method raises `StorageError`.
 
     Args:
         catalog: The catalog that knows the names.

@@ -54,7 +54,11 @@ from paimon_assets.engine.table.write.write_builder import WriteBuilder
 
 
 class Table:
-    """One table, opened with its newest schema."""
+    """One table, opened with its newest schema.
+
+    Methods that read or write may also raise `StorageError`, if the storage failed, and
+    `FormatError`, if a file is damaged.
+    """
 
     def __init__(self, store: FileStore) -> None:
         self._store = store
@@ -443,7 +447,11 @@ class Table:
         return table_shape(self._store, snapshot or self.latest_snapshot())
 
     def file_path(self, entry: ManifestEntry) -> str:
-        """Return the full path of a live file."""
+        """Return the full path of a live file.
+
+        Raises:
+            FormatError: The bytes of the partition are damaged.
+        """
         if entry.file.external_path is not None:
             return entry.file.external_path
         directory = self._store.partitions.bucket_path(
@@ -452,10 +460,18 @@ class Table:
         return f"{directory}/{entry.file.file_name}"
 
     def partition_text(self, partition: bytes) -> dict[str, str]:
-        """Return a partition's columns and values as people read them."""
+        """Return a partition's columns and values as people read them.
+
+        Raises:
+            FormatError: The bytes are none of a partition of the table.
+        """
         return dict(self._store.partitions.spec(partition))
 
     def partition_values(self, partition: bytes) -> dict[str, Internal]:
-        """Return a partition's columns and internal values (`spec.types.literals`)."""
+        """Return a partition's columns and internal values (`spec.types.literals`).
+
+        Raises:
+            FormatError: The bytes are none of a partition of the table.
+        """
         values = self._store.partitions.values(partition)
         return dict(zip(self.schema.partition_keys, values, strict=True))

@@ -105,6 +105,8 @@ class Plan:
 class ReadBuilder:
     """A read being described; every `with_` and `at_` returns a new builder.
 
+    Options and moments are judged by `plan`, not when they are given.
+
     >>> table.new_read_builder().with_columns(["id"]).with_filter("dt = '2024-01-01'").to_arrow()
     ... # doctest: +SKIP
     """
