@@ -21,7 +21,7 @@ class Location:
     """A table by name or path; plain values, so that it can be opened anywhere."""
 
     options: Mapping[str, str] = field(repr=False)
-    """Those of a read or write; credentials among them."""
+    """The options of a read or write; credentials among them."""
 
     @classmethod
     def of(cls, given: Mapping[str, str], defaults: Mapping[str, str]) -> "Location":

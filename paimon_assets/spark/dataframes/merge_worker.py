@@ -59,7 +59,7 @@ class SourceRows:
 
     @property
     def on_names(self) -> list[str]:
-        """Those of the columns `on`."""
+        """The names of the columns `on`."""
         return [self.column_names[self.schema.get_field_index(name)] for name in self.on.names]
 
     @property

@@ -62,9 +62,9 @@ class Overwrite:
     """The partitions a write replaces."""
 
     is_dynamic: bool
-    """Those its rows lie in."""
+    """Whether it replaces the partitions that its rows lie in."""
     predicate: Predicate | None = None
-    """Else those it is true for; None replaces the whole table."""
+    """If not dynamic, the partitions to replace; None replaces the whole table."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
