@@ -225,6 +225,7 @@ class Table:
         Raises:
             CommitConflictError: Others were faster too often; nothing was committed.
             CommitUnknownError: It may have been committed.
+            NotFoundError: The table was dropped or renamed.
             UnsupportedFeatureError: The table is not one this engine writes.
         """
         return truncate(self._store)

@@ -264,6 +264,7 @@ class CompactionBuilder:
                 same user and identifier, which finds the commit if it happened.
             InvalidInputError: As `plan`; or the executor cannot sort (kind `cluster-order`).
             UnsupportedFeatureError: As `plan`.
+            NotFoundError: The table was dropped or renamed meanwhile.
             FormatError, StorageError: A file is damaged, or the storage failed; nothing was
                 committed.
         """

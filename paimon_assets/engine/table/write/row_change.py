@@ -137,6 +137,7 @@ class RowChangeBuilder:
             CommitConflictError: Others changed the same rows too often; nothing was committed.
             CommitUnknownError: The storage's answer was lost; run again as the same user with the
                 same identifier, which finds the commit if it happened.
+            NotFoundError: The table was dropped or renamed meanwhile.
             StorageError: The storage failed; nothing was committed.
         """
         predicate = self._bound(where)
