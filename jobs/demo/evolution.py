@@ -94,7 +94,7 @@ def _found(result: dg.ExecuteInProcessResult) -> str:
 def _line(line: Any) -> str:
     change = f"{line['column']} {line['before']} → {line['after']}"
     files = line["files kept by statistics"] + line["files lost by statistics"]
-    how = f"told by statistics of {files} files, {line['files read']} read"
+    how = f"known from statistics of {files} files, {line['files read']} read"
     if not line["lost"]:
         return f"{change} keeps all {line['stored values']:,} stored values ({how})"
     return f"{change} would lose values, {line['counted']} {line['lost']:,} ({how})"

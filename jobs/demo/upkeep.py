@@ -47,8 +47,8 @@ def _or_failed(result: dg.ExecuteInProcessResult, summary: Any) -> str:
 def _observed(result: dg.ExecuteInProcessResult) -> str:
     [event] = result.get_asset_observation_events()
     observation = event.asset_observation_data.asset_observation
-    dropped = observation.metadata["paimon/rows_dropped"].value
-    gone = f" {dropped:,} deleted rows are gone for good." if dropped else ""
+    dropped = observation.metadata.get("paimon/rows_dropped")  # none where nothing was to compact
+    gone = f" {dropped.value:,} deleted rows are gone for good." if dropped and dropped.value else ""
     return f"{observation.description}{gone}"
 
 

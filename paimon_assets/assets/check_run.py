@@ -21,7 +21,7 @@ from paimon_assets.engine.spec.samples import plain_sample
 from paimon_assets.engine.table.table import Table
 
 EMBEDDED_LIMIT_ROWS = 20_000_000
-"""Physical rows up to which a check reads in this process, unless told otherwise."""
+"""Physical rows up to which a check reads in this process by default."""
 
 
 @dataclass(frozen=True, kw_only=True)

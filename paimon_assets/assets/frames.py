@@ -155,8 +155,8 @@ def to_rows(
 
     A value is kept exactly, or refused (`docs/frames.md`). Arrow and Spark frames pass as they
     are; a RecordBatchReader, Dataset or Scanner is streamed. A pandas frame is converted column by
-    column to the table's types, because it cannot tell an integer with gaps from a float, nor a
-    day from its midnight; a polars frame is converted by polars.
+    column to the table's types, because in it an integer with gaps is a float, and a day is its
+    midnight; a polars frame is converted by polars.
 
     Args:
         frame: What a person's function returned; not None.

@@ -1,9 +1,9 @@
 """Snapshot → the metadata Dagster's pages really show.
 
-`dagster/row_count` is the number of rows a reader gets. Append tables tell it by their metadata,
+`dagster/row_count` is the number of rows a reader gets. Append tables have it in their metadata,
 and so do primary-key tables without overlapping files. Where files overlap, their keys are counted
-if there are few enough (`COUNT_LIMIT_ROWS`); otherwise the entry is left out, for `row_count_check`
-to tell, and only `paimon/physical_rows` is given: rows before merging are no row count.
+if there are few enough (`COUNT_LIMIT_ROWS`); otherwise the entry is left out, and
+`build_row_count_check` counts. Then only `paimon/physical_rows` is given: rows before merging.
 """
 
 import datetime as dt
@@ -26,7 +26,7 @@ from paimon_assets.engine.table.table import Table
 
 COLUMN_SCHEMA = "dagster/column_schema"
 DATA_VERSION = "dagster/data_version"
-"""Tag of an event: the version of the data it tells of."""
+"""Tag of an event: the version of the data it is about."""
 PARTITION_ROW_COUNT = "dagster/partition_row_count"
 COUNT_LIMIT_ROWS = 2_000_000
 """Overlapping rows a materialization counts itself; about half a second."""
@@ -155,6 +155,9 @@ def data_version_of(table: Table, snapshot: Snapshot) -> dg.DataVersion:
 
     A compaction rewrites files, statistics describe rows, and neither changes any; so what lies
     downstream stays fresh.
+
+    Raises:
+        FormatError, StorageError: Metadata is damaged, or the storage failed.
     """
     return dg.DataVersion(table.data_version(snapshot))
 

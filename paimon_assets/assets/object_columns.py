@@ -66,7 +66,7 @@ def from_objects(values: Objects, wanted: Any) -> Any:
 
 
 def fitted(values: Any, wanted: Any) -> Any:
-    """Return an Arrow array in the wanted type, where a frame cannot tell the difference.
+    """Return an Arrow array in the wanted type, where a frame cannot show the difference.
 
     Frames without nulls for integers hold them as floats, days as their midnights, and FLOAT as
     DOUBLE. What else is not of the wanted type is left: whoever writes casts it, or refuses it.

@@ -95,7 +95,7 @@ class RunPartitions:
         """Return the condition of all these rows; without partitions it holds for none."""
         if not self.cells:
             return In(self.fields[0].name, ())
-        # What the column with the most values may hold is told once for each of the others' cells.
+        # What the column with the most values may hold is said once for each of the others' cells.
         widest = max(range(len(self.fields)), key=lambda number: len(self._indexes[number].spans))
         groups: dict[tuple[Span, ...], list[Span]] = {}
         for cell in self.cells:
@@ -189,8 +189,8 @@ def run_partitions(
 
     Raises:
         InvalidInputError: A key cannot be a value of the column's type (kind `literal`), a window
-            is narrower than the column can tell (`partition-window`), a key is empty or two keys
-            are one value (`partition-key`), or dimensions and columns do not match
+            is too narrow for the column (`partition-window`), a key is empty or two keys are one
+            value (`partition-key`), or dimensions and columns do not match
             (`partition-column`).
         NotFoundError: The table has no such column.
     """

@@ -64,7 +64,11 @@ class PaimonSparkResource(dg.ConfigurableResource):  # type: ignore[type-arg]  #
         return self.as_dagster_pyspark().spark_session
 
     def as_dagster_pyspark(self) -> Any:
-        """Return this session as a `dagster_pyspark.LazyPySparkResource`."""
+        """Return this session as a `dagster_pyspark.LazyPySparkResource`.
+
+        Raises:
+            InvalidInputError: As `session`.
+        """
         if self._lazy is None:
             _refuse_masks({"master": self.master, **self.extra})
             wrapped = spark_module("dagster_pyspark").LazyPySparkResource
@@ -76,7 +80,11 @@ class PaimonSparkResource(dg.ConfigurableResource):  # type: ignore[type-arg]  #
 
     @property
     def spark_session(self) -> Any:
-        """The SparkSession; dagster-pyspark's name for `session()`."""
+        """The SparkSession; dagster-pyspark's name for `session()`.
+
+        Raises:
+            InvalidInputError: As `session`.
+        """
         return self.session()
 
     @property
@@ -152,6 +160,9 @@ class PaimonCatalogResource(dg.ConfigurableResource):  # type: ignore[type-arg] 
 
         Raises:
             InvalidInputError: A value is the UI's mask of a secret; or the storage is unknown.
+            UnsupportedFeatureError: The options ask for a catalog other than that of the file
+                system.
+            StorageError: The storage could not be opened.
         """
         _refuse_masks({"warehouse": self.warehouse, **self.options})
         return open_catalog(self.warehouse, self.options)
@@ -183,6 +194,11 @@ class PaimonCatalogResource(dg.ConfigurableResource):  # type: ignore[type-arg] 
     def spark_dataframe(self, read: ReadBuilder) -> Any:
         """Return a read as a Spark DataFrame, lazily: Spark's tasks read the splits.
 
+        Raises:
+            InvalidInputError: Spark cannot be used.
+            PaimonError: As `ReadBuilder.plan`.
+            UnsupportedFeatureError: A column has a type this Spark does not have.
+
         >>> flights = paimon.catalog().get_table("demo.flights")
         ... paimon.spark_dataframe(flights.new_read_builder().with_columns(["carrier"]))
         ... # doctest: +SKIP
@@ -198,6 +214,10 @@ class PaimonCatalogResource(dg.ConfigurableResource):  # type: ignore[type-arg] 
             paths: Files, in the order that counts.
             file_format: `parquet`, `orc`, `csv` or `json`.
             schema: Columns of the files.
+
+        Raises:
+            InvalidInputError: Spark cannot be used, an option is the UI's mask of a secret, or the
+                files are none of those named; see `sources.files_to_dataframe`.
         """
         _refuse_masks(self.options)
         sources = spark_module("paimon_assets.spark.dataframes.sources")

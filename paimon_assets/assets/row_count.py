@@ -1,4 +1,4 @@
-"""How many rows a table has, read from metadata wherever it tells.
+"""How many rows a table has, read from metadata wherever it knows.
 
 Only files that must be merged are read, and of them only the key: a count of physical rows is no
 row count of a primary-key table.
@@ -77,7 +77,7 @@ def plan_count(
 
 
 def _is_counted(split: DataSplit) -> bool:
-    """Whether metadata tells the rows: nothing to merge, and every deletion counted."""
+    """Whether metadata knows the rows: nothing to merge, and every deletion counted."""
     deletions = [file for file in split.deletion_files or () if file is not None]
     return split.raw_convertible and all(file.cardinality is not None for file in deletions)
 

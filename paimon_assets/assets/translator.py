@@ -59,7 +59,11 @@ DEFAULT_TRANSLATOR = PaimonTranslator()
 
 
 def asset_key_of(table: str | Identifier) -> dg.AssetKey:
-    """Return the default key of a table's asset: its database, then its name."""
+    """Return the default key of a table's asset: its database, then its name.
+
+    Raises:
+        InvalidInputError: The name is not `database.table`.
+    """
     return DEFAULT_TRANSLATOR.get_asset_key(identifier_of(table))
 
 
@@ -81,6 +85,9 @@ def pool_of(table: str | Identifier) -> str:
     """Return the pool of everything that writes the table.
 
     A pool without a limit does nothing: see `concurrency.pools.default_limit` in dagster.yaml.
+
+    Raises:
+        InvalidInputError: The name is not `database.table`.
     """
     return f"paimon/{identifier_of(table)}"
 

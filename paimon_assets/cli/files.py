@@ -62,7 +62,7 @@ def _format_of(file: str, given: str | None) -> RowFormat:
         return RowFormat(given or Path(file).suffix.lstrip(".").lower())
     except ValueError as error:
         raise InvalidInputError(
-            f"Cannot tell the format of '{file}'; give --format.", kind="input-format"
+            f"The format of '{file}' is not known; give --format.", kind="input-format"
         ) from error
 
 

@@ -412,7 +412,7 @@ def _print_grid(grid: Grid) -> None:
 
 
 def _print_rows(schema: pa.Schema, batches: Iterator[pa.RecordBatch], most: int) -> None:
-    """Print `most` rows; one more among the batches tells that there are more."""
+    """Print `most` rows; one more among the batches shows that there are more."""
     grid = Grid()
     for name in schema.names:
         grid.add_column(name, overflow="fold")

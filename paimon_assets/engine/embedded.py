@@ -60,7 +60,15 @@ class EmbeddedExecutor:
     def map_splits(
         self, context: ReadContext, splits: Sequence[DataSplit]
     ) -> Iterator[pa.RecordBatch]:
-        """Read splits in order; see `contract.executor`."""
+        """Read splits in order; see `contract.executor`.
+
+        Raises:
+            NotFoundError: A file is gone (kind `file-not-found`).
+            InvalidInputError: A stored value cannot be cast to its column's type now (kind `cast`).
+            FormatError: A file is damaged; names it.
+            UnsupportedFeatureError: A file holds what this engine does not read.
+            StorageError: The storage failed.
+        """
         file_io = open_file_io(context.file_io)
         if len(splits) <= 1 or self._threads.count == 1:
             for split in splits:
@@ -69,13 +77,21 @@ class EmbeddedExecutor:
         yield from _read_ahead(context, splits, file_io, self._threads)
 
     def count_rows(self, context: ReadContext, splits: Sequence[DataSplit]) -> int:
-        """Count what is read; see `contract.executor`."""
+        """Count what is read; see `contract.executor`.
+
+        Raises:
+            PaimonError: As `map_splits`.
+        """
         return sum(batch.num_rows for batch in self.map_splits(context, splits))
 
     def repeated_keys(
         self, context: ReadContext, splits: Sequence[DataSplit], key: Sequence[str]
     ) -> RepeatedKeys:
-        """Find them by their hashes (`data.repeated_keys`); see `contract.executor`."""
+        """Find them by their hashes (`data.repeated_keys`); see `contract.executor`.
+
+        Raises:
+            PaimonError: As `map_splits`.
+        """
         fields = {field.name: field for field in context.fields}
         return repeated_keys(
             lambda: self.map_splits(context, splits),
@@ -92,14 +108,24 @@ class EmbeddedExecutor:
         return rows.schema
 
     def map_rows(self, context: WriteContext, rows: ArrowRows) -> WriteResult:
-        """Write rows in this process; see `contract.executor`."""
+        """Write rows in this process; see `contract.executor`.
+
+        Raises:
+            InvalidInputError: Rows do not fit the table; files written so far are removed.
+            UnsupportedFeatureError: The table has what this engine does not write.
+            StorageError: The storage failed.
+        """
         file_io = open_file_io(context.file_io)
         return write_rows(context, batches_of(rows), file_io, self._threads)
 
     def rewrite(
         self, read: ReadContext, splits: Sequence[DataSplit], write: WriteContext
     ) -> WriteResult:
-        """Read and write in this process; see `contract.executor`."""
+        """Read and write in this process; see `contract.executor`.
+
+        Raises:
+            PaimonError: As `map_splits` and `map_rows`.
+        """
         schema = to_arrow_schema(read.fields)
         rows = pa.RecordBatchReader.from_batches(schema, self.map_splits(read, splits))
         return self.map_rows(write, rows)
@@ -111,7 +137,11 @@ class EmbeddedExecutor:
         write: WriteContext,
         order: ClusterOrder,
     ) -> WriteResult:
-        """Sort in this process, on local disk beyond the write buffer; see `contract.executor`."""
+        """Sort in this process, on local disk beyond the write buffer; see `contract.executor`.
+
+        Raises:
+            PaimonError: As `map_splits` and `map_rows`.
+        """
 
         def rows(columns: tuple[str, ...] | None) -> Iterator[pa.RecordBatch]:
             chosen = read if columns is None else replace(read, columns=columns)
@@ -127,7 +157,11 @@ class EmbeddedExecutor:
         return self.map_rows(write, pa.RecordBatchReader.from_batches(schema, batches))
 
     def map_tasks(self, batch: TaskBatch) -> Iterator[tuple[int, bytes]]:
-        """Run tasks by threads, the costliest first; see `contract.executor`."""
+        """Run tasks by threads, the costliest first; see `contract.executor`.
+
+        Raises:
+            PaimonError: The first error of a task, once the tasks that were running have ended.
+        """
         file_io = open_file_io(batch.file_io)
         costs = batch.costs
         order = sorted(range(len(costs)), key=lambda number: -costs[number])

@@ -91,7 +91,7 @@ _TARGET_WITHOUT_KEY = 256 * 1024 * 1024
 _LOCAL_READ_BYTES = 32 * 1024 * 1024
 """File bytes of one job of a read into this process."""
 _TASK_BYTES = 128 * 1024 * 1024
-"""Of files that one task reads, as Spark's `spark.sql.files.maxPartitionBytes` is by default."""
+"""File bytes that one task reads: the default of `spark.sql.files.maxPartitionBytes`."""
 _OPEN_FILE_BYTES = 256 * 1024
 """What is decoded while a file is opened. A Python task costs far more than that."""
 
@@ -108,6 +108,9 @@ class SparkExecutor:
         """Read splits on Spark into this process, in split order.
 
         For results that this process consumes; for everything else there is `to_dataframe`.
+
+        Raises:
+            PaimonError: As `EmbeddedExecutor.map_splits`, from whichever task it came.
 
         Cost:
             A small Spark job for each 32 MB of files; two run, and their rows are held, at a time.
@@ -146,13 +149,22 @@ class SparkExecutor:
         return frame if native is None else native.union(frame)
 
     def count_rows(self, context: ReadContext, splits: Sequence[DataSplit]) -> int:
-        """Count on Spark; see `contract.executor`."""
+        """Count on Spark; see `contract.executor`.
+
+        Raises:
+            UnsupportedFeatureError: A column has a type this Spark does not have.
+        """
         return self.to_dataframe(context, splits).count()
 
     def repeated_keys(
         self, context: ReadContext, splits: Sequence[DataSplit], key: Sequence[str]
     ) -> RepeatedKeys:
-        """Count each key on Spark; see `contract.executor`."""
+        """Count each key on Spark; see `contract.executor`.
+
+        Raises:
+            UnsupportedFeatureError: A column has a type this Spark does not have.
+            PaimonError: As `map_splits`.
+        """
         return repeated_keys(self.to_dataframe(context, splits), key)
 
     def takes(self, rows: object) -> bool:
@@ -195,6 +207,9 @@ class SparkExecutor:
         """Read and write as one Spark job; see `contract.executor`.
 
         Columns of types Spark does not have make the rows pass through this process.
+
+        Raises:
+            PaimonError: As `map_splits` and `map_rows`.
         """
         try:
             frame = self.to_dataframe(read, splits)
@@ -214,6 +229,9 @@ class SparkExecutor:
         """Shuffle rows into ranges of about a file each; see `contract.executor`.
 
         Columns of types Spark does not have are sorted in this process.
+
+        Raises:
+            PaimonError: As `map_splits` and `map_rows`.
         """
         try:
             frame = self.to_dataframe(read, splits)
@@ -225,7 +243,11 @@ class SparkExecutor:
         return self.map_rows(write, in_order(frame, order, row_count=rows, parts=parts))
 
     def map_tasks(self, batch: TaskBatch) -> Iterator[tuple[int, bytes]]:
-        """Run tasks as a few Spark jobs side by side; see `contract.executor`."""
+        """Run tasks as a few Spark jobs side by side; see `contract.executor`.
+
+        Raises:
+            PaimonError: The first error of a task, once the jobs that were running have ended.
+        """
         yield from run_jobs(self.session, batch, cores=batch.at_a_time(parallelism(self.session)))
 
     def _stays_in_place(self, frame: DataFrame, source: RowSource, schema: TableSchema) -> bool:
@@ -335,7 +357,7 @@ def tasks_by_cost(splits: Sequence[DataSplit], cores: int) -> list[int]:
 
 
 def parallelism(session: SparkSession) -> int:
-    """Return how many tasks of this session run at a time, as far as it tells."""
+    """Return how many tasks of this session run at a time, as far as it says."""
     try:
         return max(1, session.sparkContext.defaultParallelism)
     except PySparkAttributeError:

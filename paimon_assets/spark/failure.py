@@ -1,7 +1,7 @@
 """Errors of the data plane on their way through Spark.
 
 What a person must mend comes back as a value, so that Spark does not repeat a task that cannot
-succeed. What may pass (`StorageError`), and anything inside a lazy DataFrame, flies as a Python
+succeed. What may pass (`StorageError`), and anything inside a lazy DataFrame, is raised as a Python
 exception: Spark retries the task, and the driver reads the original error out of Spark's text.
 """
 

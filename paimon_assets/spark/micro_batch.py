@@ -1,4 +1,4 @@
-"""Small batches of a stream: told from what Spark knows of them, without running anything."""
+"""Small batches of a stream, known by what Spark knows of them, without running anything."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ def is_small_batch(frame: DataFrame, *, tasks: int) -> bool:
         A plan of Spark's optimizer, no job.
     """
     java: Any = getattr(frame, "_jdf", None)
-    if java is None:  # Connect does not tell.
+    if java is None:  # Connect does not say.
         return False
     plan = java.queryExecution().optimizedPlan()
     size = plan.stats().sizeInBytes()

@@ -97,7 +97,7 @@ _ARROW: dict[type[st.DataType], pa.DataType] = {
 _VARIANT = pa.struct(
     [
         pa.field("value", pa.binary(), nullable=False),
-        # Spark tells a variant from a struct by this mark.
+        # Spark knows a variant from a struct by this mark.
         pa.field("metadata", pa.binary(), nullable=False, metadata={"variant": "true"}),
     ]
 )

@@ -113,7 +113,7 @@ class RowSource:
 
     @property
     def table_schema(self) -> pa.Schema:
-        """Of the rows as the table sees them."""
+        """The schema of the rows as the table sees them."""
         kept = [field for field in self.schema if field.name != POSITION_COLUMN]
         return pa.schema(kept)
 
@@ -202,7 +202,7 @@ def _dealt(
     places: tuple[list[bytes], Numbers, Numbers],
     routing: Routing,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield rows by (partition, bucket), as `assign_buckets` tells them, for the task of each."""
+    """Yield rows by (partition, bucket), as `assign_buckets` says, for the task of each."""
     partitions, partition_ids, buckets = places
     if routing.source.has_positions:
         rows = rows.append_column(_POSITION_FIELD, pa.array(positions))

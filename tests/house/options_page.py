@@ -38,10 +38,11 @@ _TYPES: dict[object, str] = {
 _HEAD = f"""# Table options
 
 Every option this engine obeys; made from `engine/spec/options` by `{COMMAND}`.
-*Obeyed by*: reads; writes, with which go commits, compactions and maintenance; or both. A size is
-`128 mb`, a duration `10 s`, names are a comma list. Values are judged when a table is created
-or altered. Other keys are kept for the engines that know them, with a warning where one looks like
-a slip of a key below. Which features of Paimon are supported says [supported.md](supported.md).
+*Obeyed by* says `read`, `write` or both; commits, compactions and maintenance count as writes. A
+size is `128 mb`, a duration `10 s`. Names are a list with commas. Values are judged when a table
+is created or altered. Other keys are kept for the engines that know them. If one looks like a
+misspelt key of this page, there is a warning. [supported.md](supported.md) says which features of
+Paimon are supported.
 """
 
 

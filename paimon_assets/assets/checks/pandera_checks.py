@@ -2,7 +2,7 @@
 
 Before a commit the batch of the run is judged, after it what the table holds; then only the run's
 partitions, if the asset has some. Only the columns the schema names are read, and memory is bounded
-by one batch. Types and keys are not pandera's: see `schema_check` and `unique_key_check`.
+by one batch. Types and keys are not pandera's: see `build_schema_check`, `build_unique_key_check`.
 """
 
 import re
@@ -134,7 +134,7 @@ def _checked(schema: PanderaSchema) -> DataFrameSchema:
     if unique or schema.unique:
         raise InvalidInputError(
             f"The schema asks for unique values ({', '.join(unique or schema.unique)}): values are "
-            "judged batch by batch, which cannot tell. Use unique_key_check for them.",
+            "judged batch by batch; use build_unique_key_check for them.",
             kind="check-schema",
         )
     return schema
@@ -176,7 +176,7 @@ class _Judge:
         names = [item.name for item in read.fields()]
         tally = _Tally(show=show)
         with read.with_columns(self._wanted(names)).to_reader(executor) as reader:
-            # What is wrong with the columns themselves is told once, not once a batch.
+            # What is wrong with the columns themselves is reported once, not once a batch.
             tally.validate(self.schema, reader.schema.empty_table())
             if not tally.lines:
                 for batch in reader:

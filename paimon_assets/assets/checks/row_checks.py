@@ -31,6 +31,9 @@ def build_row_count_check(
             not go through the table.
         options: Name, severity, blocking, executor.
 
+    Raises:
+        InvalidInputError: The asset is not of exactly one table.
+
     Cost:
         Metadata only, unless files overlap; then their keys.
     """
@@ -72,7 +75,7 @@ def build_unique_key_check(
         InvalidInputError: In the run: the table has no primary key and no columns were given.
 
     Cost:
-        The key columns once, twice if there are duplicates; see `assets.unique_keys` for memory.
+        The key columns once, twice if there are duplicates; memory: `assets.checks.unique_keys`.
     """
 
     def evaluate(run: CheckRun) -> dg.AssetCheckResult:

@@ -1,9 +1,9 @@
 """Asset checks on schemas: is the table what is declared, and would a change lose values?
 
-`schema_check`      declared = stored: names, types, nullability, keys, partitions, comments; says
-                    how they differ, and offers the changes that `schema_evolution_job` takes
-`overflow_check`    would the pending changes lose stored values
-`source_overflow_check`   before a write: do the values of files that wait fit their columns
+`build_schema_check`            declared = stored: names, types, nullability, keys, partitions,
+                                comments; offers the changes that a schema evolution job takes
+`build_overflow_check`          would the pending changes lose stored values
+`build_source_overflow_check`   before a write: do the values of files that wait fit their columns
 """
 
 from collections.abc import Sequence
@@ -41,6 +41,9 @@ def build_schema_check(
         asset: A table asset.
         declared: The schema it declares.
         options: Name, severity (a warning by default), blocking.
+
+    Raises:
+        InvalidInputError: The asset is not of exactly one table.
 
     Cost:
         Reads the newest schema file.
@@ -95,8 +98,11 @@ def build_overflow_check(
         pending: The changes; or the declared schema, for those that lead to it.
         options: Name, severity, blocking, executor.
 
+    Raises:
+        InvalidInputError: The asset is not of exactly one table.
+
     Cost:
-        Metadata; and the columns that change, of the files whose statistics do not tell.
+        Metadata; and the columns that change, of the files whose statistics do not decide.
     """
 
     def evaluate(run: CheckRun) -> dg.AssetCheckResult:
@@ -129,6 +135,9 @@ def build_source_overflow_check(
         asset: A table asset that takes in the files.
         source: Parquet or ORC files; what the asset has taken in already is left out.
         options: Name, severity, blocking, executor.
+
+    Raises:
+        InvalidInputError: The asset is not of exactly one table.
 
     Cost:
         A listing, a footer for each new file, and the columns whose types differ.

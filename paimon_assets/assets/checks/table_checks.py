@@ -52,6 +52,9 @@ def build_freshness_check(
         options: Name, severity, blocking.
         clock: Says the time.
 
+    Raises:
+        InvalidInputError: The asset is not of exactly one table.
+
     Cost:
         Reads the newest snapshots, back to the first that is no compaction.
     """
@@ -103,6 +106,9 @@ def build_small_files_check(
         debt: From how much on they do.
         options: Name, severity (a warning by default), blocking.
 
+    Raises:
+        InvalidInputError: The asset is not of exactly one table.
+
     Cost:
         The newest snapshot's manifests, up to three times.
     """
@@ -114,8 +120,8 @@ def build_small_files_check(
         text = f"{len(shape.file_sizes):,} files, {amplification}."
         if due is not None:
             text = (
-                f"{due.reason}; {text} Compact the table: compaction_job with the strategy "
-                f"{due.strategy.value}, or file_debt_sensor does it by itself."
+                f"{due.reason}; {text} Compact the table with the strategy "
+                f"{due.strategy.value}; build_file_debt_sensor asks for it by itself."
             )
         return run.result(
             passed=due is None,
@@ -181,7 +187,7 @@ def build_sequence_check(
         InvalidInputError: In the run: the table has neither.
 
     Cost:
-        Reads keys and sequence fields of all files, unmerged; memory as of `unique_key_check`.
+        Keys and sequence fields of all files, unmerged; memory as of `build_unique_key_check`.
     """
 
     def evaluate(run: CheckRun) -> dg.AssetCheckResult:
@@ -236,7 +242,7 @@ def _sequence_fields(schema: TableSchema, table: str) -> tuple[str, ...]:
 
 
 def _wraps(run: CheckRun) -> int:
-    """Return how many rows of the last write wrapped, as its materialization tells."""
+    """Return how many rows of the last write wrapped, as its materialization says."""
     event = run.instance.get_latest_materialization_event(run.asset.key)
     materialization = event.asset_materialization if event is not None else None
     value = materialization.metadata.get(SEQUENCE_WRAPS) if materialization is not None else None

@@ -90,6 +90,10 @@ def describe_tables(
         include: Patterns of `database.table`, such as `ods.*`; one must match.
         exclude: Patterns of which none may match.
 
+    Raises:
+        NotFoundError: A table was dropped meanwhile.
+        FormatError, StorageError: Metadata is damaged, or the storage failed.
+
     Cost:
         A listing a database, and one or two small reads a table that matches.
     """

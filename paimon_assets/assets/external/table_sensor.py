@@ -5,7 +5,7 @@ data version is reported: automation conditions downstream follow it, and a targ
 compaction changes no row and is passed over, and so are statistics.
 
 The cursor holds, per table, the last snapshot seen, when it was committed, and its data version:
-snapshots may expire between ticks, a table may be rolled back or made anew. Both are told in the
+snapshots may expire between ticks, a table may be rolled back or made anew. Both are said in the
 event, not stumbled on.
 """
 
@@ -43,7 +43,7 @@ class Seen:
 
     snapshot_id: int
     time_millis: int
-    """When it was committed; with the id it tells a table made anew."""
+    """When it was committed; with the id it shows a table made anew."""
     version: str
     """The version of the data it shows."""
 
@@ -141,12 +141,15 @@ def build_new_snapshots_sensor(
     not keep the others from being looked at.
 
     Args:
-        specs: The tables, from `external_table_specs`.
+        specs: The tables, from `build_external_table_specs`.
         name: The name of the sensor.
         target: A job or selection to run; none by default, automation conditions need none.
         open_catalog: How to open the catalog; by default the resource `paimon` does.
         minimum_interval_seconds: Between ticks.
         max_seconds: After so long the next tick goes on; Dagster ends a tick after 60.
+
+    Raises:
+        InvalidInputError: The table name of a spec is not `database.table`.
     """
     watched = {spec.key: identifier_of(str(spec.metadata[TABLE_NAME])) for spec in specs}
 

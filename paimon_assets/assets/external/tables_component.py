@@ -124,7 +124,11 @@ class PaimonTablesComponent(dg.StateBackedComponent, dg.Model, dg.Resolvable):
     def build_defs_from_state(
         self, context: dg.ComponentLoadContext, state_path: Path | None
     ) -> dg.Definitions:
-        """Return the assets and the sensor, from the state alone."""
+        """Return the assets and the sensor, from the state alone.
+
+        Raises:
+            FormatError: The state is none of this component; names the file.
+        """
         if state_path is None:
             logger.warning(
                 "%s has no state yet and defines no assets: run dg utils refresh-defs-state.",

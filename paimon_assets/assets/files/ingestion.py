@@ -2,7 +2,7 @@
 
     folder ─▶ new files (ledger) ─▶ frame in path order ─▶ transform ─▶ one snapshot + ledger
 
-The ledger (`assets.ledger`) travels with the snapshot, so a crash anywhere leaves either both or
+The ledger (`assets.files.ledger`) travels with the snapshot: a crash anywhere leaves both, or
 neither.
 """
 

@@ -28,7 +28,7 @@ _SCHEMA = pa.schema(_COLUMNS)
 _MERGED_BELOW = 2
 """A part is merged with new names if it has less than so many times as many."""
 _PARTS_REMEMBERED = 4
-"""Of how many parts at least what is remembered consists: what goes, goes by parts."""
+"""The fewest parts that hold what is remembered: names are forgotten by whole parts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
@@ -39,7 +39,7 @@ class SourceFile:
     """Path inside the folder; it is what identifies the file."""
     size_bytes: int
     modified_ms: int
-    """Epoch milliseconds; 0 if the storage does not tell."""
+    """Epoch milliseconds; 0 if the storage does not say."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -91,7 +91,7 @@ class SegmentImportConfig(dg.Config):
 
     @property
     def source(self) -> SegmentSource:
-        """What ADD SEGMENT is told."""
+        """The source for ADD SEGMENT, as configured."""
         return SegmentSource(
             path=self.path,
             format=self.format,
@@ -267,11 +267,14 @@ def build_new_segments_sensor(
     again after a run that took them in, because it was rolled back. It is shipped stopped.
 
     Args:
-        asset: From `segment_asset`.
+        asset: From `build_segment_asset`.
         source: The asset's.
         name: The name of the sensor; `<table>_new_segments` by default.
         target: A job or selection to run; the asset by default. It must contain the asset.
         minimum_interval_seconds: Between ticks.
+
+    Raises:
+        InvalidInputError: The asset is not of exactly one table.
     """
     identifier = identifier_of_asset(asset)
 

@@ -38,18 +38,18 @@ def build_new_files_sensor(
 ) -> dg.SensorDefinition:
     """Request a run of an ingestion asset for the files its table does not hold yet.
 
-    A tick lists the folder once, reads the table's ledger, and requests at most one run, of at most
-    `max_files` files. The run key is made of the table and exactly those files, so they are
-    requested once; and once more when the table lacks them again after a run that took them in,
-    because it was rolled back. The cursor keeps the last run key. It is shipped stopped.
+    Files are requested once, and once more after a rollback. The sensor is shipped stopped.
 
     Args:
-        asset: From `file_ingestion_asset`.
+        asset: From `build_file_ingestion_asset`.
         source: The asset's.
         name: The name of the sensor; `<table>_new_files` by default.
-        target: A job or selection to run; the asset by default. It must contain the asset.
+        target: A job or selection that contains the asset; the asset by default.
         max_files: Most files of one run; 0 for all.
         minimum_interval_seconds: Between ticks.
+
+    Raises:
+        InvalidInputError: The asset is not of exactly one table.
     """
     identifier = identifier_of_asset(asset)
     op_name = asset.node_def.name

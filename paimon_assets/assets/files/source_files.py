@@ -37,7 +37,7 @@ class FileSource:
     schema: Schema | None = None
     """Columns of the files, where they are not those of the table."""
     remembered_files: int | None = None
-    """Of names that are ordered in time: how many of the last ones the ledger keeps at least. A
+    """How many of the last names the ledger keeps at least, where names are ordered in time. A
     file whose name sorts before them counts as taken in, also if it lands late or changes. By
     default all names are kept."""
 
@@ -79,7 +79,11 @@ class FileSource:
         return value.rstrip("/")
 
     def list_files(self, file_io: FileIO, folder: str) -> list[SourceFile]:
-        """Return the files that match, by name. Cost: one listing."""
+        """Return the files that match, by name. Cost: one listing.
+
+        Raises:
+            StorageError: The storage failed.
+        """
         pattern = self.pattern or f"*.{self.format}"
         return sorted(
             SourceFile(name=file.name, size_bytes=file.size, modified_ms=file.modified_ms)

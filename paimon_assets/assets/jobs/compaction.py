@@ -120,7 +120,11 @@ class CompactionConfig(dg.Config):
         self.idle_time()
 
     def idle_time(self) -> dt.timedelta | None:
-        """Return `partition_idle_time`, None if it is empty."""
+        """Return `partition_idle_time`, None if it is empty.
+
+        Raises:
+            InvalidInputError: The text is no duration (kind `compaction-config`).
+        """
         if not self.partition_idle_time.strip():
             return None
         try:
@@ -324,7 +328,7 @@ def _compact(
     paimon: PaimonCatalogResource,
     target: DeclaredTable,
 ) -> None:
-    """Compact one table, or show how, and tell its asset."""
+    """Compact one table, or show how, and report to its asset."""
     catalog = paimon.catalog()
     if not config.tables and not catalog.table_exists(target.identifier):
         context.log.info("Table %s is not there yet.", target.identifier)

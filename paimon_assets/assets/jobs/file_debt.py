@@ -66,6 +66,11 @@ class FileDebt:
         What is due by the table's options is done by a minor compaction; where they ask for
         nothing, by a full one. What neither would change is no debt.
 
+        Raises:
+            NotFoundError: The snapshot has expired.
+            UnsupportedFeatureError: The table is not one this engine compacts.
+            FormatError, StorageError: Metadata is damaged, or the storage failed.
+
         Cost:
             The manifests; twice or three times where something is due.
         """
@@ -126,11 +131,14 @@ def build_file_debt_sensor(
     shipped stopped.
 
     Args:
-        job: From `compaction_job`.
+        job: From `build_compaction_job`.
         tables: Assets or names; `database.*` is every table of a database.
         debt: From how much on; the defaults of `FileDebt`.
         name: The name of the sensor.
         minimum_interval_seconds: Between ticks.
+
+    Raises:
+        InvalidInputError: An asset is not of exactly one table.
     """
     thresholds = debt or FileDebt()
     named = [
@@ -195,7 +203,7 @@ class _Tick:
     seen: dict[str, str] = field(default_factory=dict)
 
     def named(self, texts: Sequence[str], catalog: TableCatalog) -> Iterator[Identifier]:
-        """Yield the tables that names and patterns mean; what cannot be found is told."""
+        """Yield the tables that names and patterns mean; what cannot be found is reported."""
         for text in texts:
             try:
                 yield from tables_named(text, catalog)

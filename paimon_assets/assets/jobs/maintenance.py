@@ -92,7 +92,7 @@ class MaintenanceConfig(dg.Config):
         "on with it. 0 sets no limit.",
     )
     dry_run: bool = Field(
-        default=False, description="Only tell what would be done; delete and commit nothing."
+        default=False, description="Only report what would be done; delete and commit nothing."
     )
 
     def check(self) -> None:
@@ -219,7 +219,7 @@ class _Run:
             self._lines.append(_line(target, "none", note=note))
             self._context.log.info("Table %s is %s.", target.identifier, note)
             return False
-        except PaimonError:  # told where it is maintained
+        except PaimonError:  # reported where it is maintained
             return True
         return True
 
@@ -252,7 +252,7 @@ class _Run:
         done: Sequence[MaintenanceReport],
         lines: Sequence[dg.TableRecord],
     ) -> None:
-        """Tell the table's asset."""
+        """Report to the table's asset."""
         dry = "Dry run: " if self._config.dry_run else ""
         text = f"{dry}{'; '.join(_texts(done)) or 'Nothing to do'}."
         self._context.log.info("Table %s: %s", target.identifier, text)

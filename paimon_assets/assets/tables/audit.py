@@ -194,7 +194,7 @@ def _result(check: BatchCheck, verdict: Verdict, metadata: Metadata) -> dg.Asset
 def reporting_refusals(
     compute: Callable[..., dg.MaterializeResult[Any]],
 ) -> Callable[..., Iterator[dg.AssetCheckResult | dg.MaterializeResult[Any]]]:
-    """Let a compute function tell Dagster what the checks said, also when the batch is kept out."""
+    """Let a compute function report what the checks said, also when the batch is kept out."""
 
     @functools.wraps(compute)
     def reporting(

@@ -3,7 +3,7 @@
     function ─▶ frame, with its checks ─▶ IO manager: files ─▶ branch ─▶ checks ─▶ commit
                         └── results ◀──────────────────────────────────────┘
 
-What a check means, and what becomes of a batch it keeps out, is told in `assets.tables.audit`.
+What a check means, and what becomes of a batch it keeps out, is said in `assets.tables.audit`.
 """
 
 import functools
@@ -43,6 +43,10 @@ def audited_asset(
         before_commit: The checks, such as those of `build_pandera_checks`.
         **options: As for `dg.asset`.
 
+    Raises:
+        InvalidInputError: In the run: its IO manager is none of `PaimonIOManager` (kind
+            `io-manager`).
+
     >>> @audited_asset(before_commit=[], key=["shop", "sales"])
     ... def sales() -> Any: ...
     >>> sales.key
@@ -70,7 +74,7 @@ def _key_of(function: Callable[..., Any], options: dict[str, Any]) -> dg.AssetKe
 def _audited(
     function: Callable[..., Any], checks: Sequence[BatchCheck]
 ) -> Callable[..., Iterator[Any]]:
-    """Let a function hand its frame to the IO manager, and tell what the checks say there."""
+    """Let a function hand its frame to the IO manager, and report what the checks say there."""
 
     @functools.wraps(function)
     def compute(*args: Any, **inputs: Any) -> Iterator[Any]:
@@ -104,7 +108,7 @@ def _audited(
 
 @contextmanager
 def reporting_checks(context: dg.OutputContext) -> Iterator[None]:
-    """Tell Dagster what the checks said, also when the block ends with a batch kept out.
+    """Report to Dagster what the checks said, also when the block ends with a batch kept out.
 
     Raises:
         BatchRefusedError: As it came; the function that made the batch does not run on.

@@ -1,8 +1,9 @@
 """The declared schema of an asset against the stored table: create it, or verify that they agree.
 
 Nothing is altered here: a difference is an error that says what differs. Evolving a table is a
-deliberate act of its own. Only integers may be wider on one side: every value is checked when it is
-written, so that a table can be widened before or after its declaration (`schema_check` tells).
+deliberate act of its own. Only integers may be wider on one side, because every value is checked
+when it is written: a table can be widened before or after its declaration. `build_schema_check`
+shows the difference.
 """
 
 from collections.abc import Iterator, Mapping

@@ -354,7 +354,7 @@ def _report(
     result: "dg.MaterializeResult[Any]",
     snapshot: Snapshot | None,
 ) -> None:
-    """Tell Dagster what was written: metadata, data version, and what each partition holds."""
+    """Report what was written: metadata, data version, and what each partition holds."""
     context.add_output_metadata(dict(result.metadata or {}))
     if not context.has_asset_key:
         return

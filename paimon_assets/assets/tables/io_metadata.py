@@ -106,6 +106,9 @@ def paimon_output(**options: Unpack[OutputOptions]) -> Metadata:
 def paimon_input(**options: Unpack[InputOptions]) -> Metadata:
     """Return metadata for a `dg.AssetIn` or `dg.In` that `PaimonIOManager` reads.
 
+    Raises:
+        InvalidInputError: `table` is not `database.table`.
+
     >>> paimon_input(columns=["id"], where="id > 3")
     {'paimon/columns': ['id'], 'paimon/where': 'id > 3'}
     """

@@ -341,7 +341,7 @@ def materialize_table(
     target: TableTarget,
     produce: Callable[[Table], _Production],
 ) -> dg.MaterializeResult[Any]:
-    """Create or verify the table, write what `produce` returns, once, and tell Dagster.
+    """Create or verify the table, write what `produce` returns, once, and report it.
 
     Raises:
         Failure: The declaration, the data or the resource is wrong; nothing was committed.
@@ -396,7 +396,7 @@ def _partitions_of(
 def _report_partitions(
     context: dg.AssetExecutionContext, write: TableWrite, snapshot: Snapshot | None
 ) -> None:
-    """Tell Dagster what is true of each partition alone."""
+    """Report to Dagster what is true of each partition alone."""
     if write.partitions is None or snapshot is None:
         return
     reported = partition_metadata(write.table, snapshot, write.partitions)

@@ -29,11 +29,11 @@ class WriteMode(StrEnum):
     APPEND = "append"
     """They stay, the new ones are added; a table with a primary key upserts."""
     UPSERT = "upsert"
-    """Those with the same primary key are replaced; the table must have one."""
+    """Rows with the same primary key are replaced; the table must have one."""
     OVERWRITE = "overwrite"
     """All are replaced: those of the table, or of the run's partitions if the asset has some."""
     OVERWRITE_PARTITIONS = "overwrite_partitions"
-    """Those of the table partitions in which new rows lie are replaced."""
+    """Rows of the table partitions in which new rows lie are replaced."""
     ERROR_IF_EXISTS = "error_if_exists"
     """If there are some, in the table or the run's partitions, the run fails."""
     IGNORE = "ignore"
@@ -156,7 +156,7 @@ class TableWrite:
     def _require_primary_key(self) -> None:
         if not self.table.schema.has_primary_key:
             raise InvalidInputError(
-                f"Table '{self.table.name}' has no primary key, so nothing tells which rows an "
+                f"Table '{self.table.name}' has no primary key, so nothing says which rows an "
                 "upsert replaces. Declare primary_keys, or use mode 'append' or 'overwrite'.",
                 kind="write-mode",
                 details={"table": self.table.name},

@@ -41,7 +41,7 @@ class OrcColumnStats:
     value_count: int | None
     """Values that are not null."""
     minimum: Any = None
-    """An int (days for a date), text or Decimal; None if the footer does not tell."""
+    """An int (days for a date), text or Decimal; None if the footer does not say."""
     maximum: Any = None
 
 

@@ -1,4 +1,4 @@
-"""Which stored values would a change of schema lose: what statistics tell, and who must be asked.
+"""Which stored values would a change of schema lose: what statistics show, and who must be asked.
 
     live files of a snapshot, all levels
       → columns whose type, as *this file* holds it, is not the new one; or that become NOT NULL
@@ -217,7 +217,7 @@ def _found(
 
 
 def _bounds(schema: TableSchema, file: DataFileMeta) -> dict[str, Bounds]:
-    """Return what a file's statistics tell of its columns, by the names it knows them by."""
+    """Return what a file's statistics say of its columns, by the names it knows them by."""
     names: Sequence[str] | None = file.value_stats_cols
     if names is None:
         names = schema.field_names if file.write_cols is None else file.write_cols

@@ -3,7 +3,7 @@
     mark ─▶ still there? ─▶ later tags ─▶ later snapshots, newest first ─▶ later changelogs ─▶ hint
 
 Tags go first: one that outlived its snapshots would not be of the history that goes on, and what
-only it has could not be told from what nothing needs (`maintenance.expiry_plan`). Data files and
+only it has would look like what nothing needs (`maintenance.expiry_plan`). Data files and
 manifests of what was undone stay as orphans: which of them older snapshots, tags or branches share
 is for a cleaning to find out.
 

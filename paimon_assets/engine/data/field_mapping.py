@@ -285,7 +285,7 @@ def file_schema_of(schemas: Mapping[int, TableSchema], schema_id: int, path: str
         raise FormatError(
             f"Data file '{path}' was written with schema {schema_id}, which is not among the"
             f" table's schemas ({', '.join(map(str, sorted(schemas)))}), and the file does not"
-            f" tell the ids of its columns. Restore 'schema/schema-{schema_id}' of the table.",
+            f" hold the ids of its columns. Restore 'schema/schema-{schema_id}' of the table.",
             kind="schema-missing",
             details={"path": path, "schema_id": schema_id},
         )

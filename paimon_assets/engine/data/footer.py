@@ -5,7 +5,7 @@
     avro      header and block heads: rows and columns
     csv, json, text   every row is read and parsed; rows and columns
 
-What a footer does not tell, or tells in a way that would be wrong for pruning, stays unknown.
+What a footer does not say, or says in a way that would be wrong for pruning, stays unknown.
 """
 
 from collections.abc import Callable

@@ -388,7 +388,7 @@ def _byte_words(array: pa.Array[Any]) -> tuple[Words, npt.NDArray[np.int64], boo
 
     Returns:
         The bytes as big-endian words, the lengths behind the prefix (0 for nulls), and whether
-        words and lengths together tell values apart.
+        words and lengths together distinguish values.
     """
     large = pa.types.is_large_string(array.type) or pa.types.is_large_binary(array.type)
     dtype = np.dtype(np.int64 if large else np.int32)

@@ -45,7 +45,7 @@ _COUNTER_RANGE = {
     SequencePadding.SECOND_TO_MICRO: 1_000_000,
     SequencePadding.MILLIS_TO_MICRO: 1_000,
 }
-"""Padding step → how many records of one unit it tells apart."""
+"""Padding step → how many records of one unit it distinguishes."""
 
 
 def field_to_long(column: Array, source: DataField, keys: pa.RecordBatch | None = None) -> Longs:

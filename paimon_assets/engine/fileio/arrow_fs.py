@@ -163,14 +163,14 @@ class RenameNoReplace:
             stream.write(data)
         try:
             self._filesystem.move(temporary, path)
-        except Exception as error:  # noqa: BLE001 - whatever it was, what is there now tells
+        except Exception as error:  # noqa: BLE001 - whatever it was, what is there now decides
             return self._was_refused(temporary, path, error)
         return True
 
     def _was_refused(self, temporary: str, path: str, error: Exception) -> bool:
         """Return False if another file has the name; raise if ours may have it, or nobody."""
         unknown = CommitUnknownError(
-            f"The storage did not tell whether '{path}' was created.", details={"path": path}
+            f"The storage did not say whether '{path}' was created.", details={"path": path}
         )
         try:
             infos = self._filesystem.get_file_info([temporary, path])
@@ -370,7 +370,7 @@ class ArrowFileIO:
     def _entries(self, inner: str) -> list[tuple[str, int, bool, int]]:
         """Return (name, bytes, whether it is a directory, epoch milliseconds) of each entry."""
         if self._backend is not None:
-            # One listing: a question first and a listing then may tell of different moments.
+            # One listing: a question first and a listing then may show different moments.
             try:
                 listed = self._backend.ls(inner, detail=True)
             except FileNotFoundError:

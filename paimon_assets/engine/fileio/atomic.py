@@ -86,7 +86,7 @@ def link_if_absent(path: str, data: bytes) -> bool:
         True if this call created the file, False if the name was taken.
 
     Raises:
-        CommitUnknownError: The link call failed in a way that tells nothing (a lost NFS answer).
+        CommitUnknownError: The link call failed in a way that decides nothing (a lost NFS answer).
         StorageError: It surely was not created.
         UnsupportedFeatureError: The file system has no hard links.
         OSError: The temporary file could not be written; nothing was created.
@@ -106,7 +106,7 @@ def _linked(target: Path, temporary: Path) -> bool:
     try:
         target.hardlink_to(temporary)
     except FileExistsError:
-        # NFS may answer "exists" to the repetition of a call that succeeded: two names tell.
+        # NFS may answer "exists" to the repetition of a call that succeeded: two names show it.
         return _has_two_names(temporary, target)
     except OSError as error:
         if error.errno in _WITHOUT_LINKS:
@@ -137,7 +137,7 @@ def _has_two_names(temporary: Path, target: Path) -> bool:
 
 def _unknown_outcome(target: Path, error: OSError) -> CommitUnknownError:
     return CommitUnknownError(
-        f"The file system did not tell whether '{target}' was created: {error.strerror}.",
+        f"The file system did not say whether '{target}' was created: {error.strerror}.",
         details={"path": str(target)},
     )
 

@@ -29,7 +29,7 @@ class FileStatus:
     """Bytes; 0 for directories."""
     is_directory: bool
     modified_ms: int
-    """Epoch milliseconds of the last change; 0 if the storage does not tell."""
+    """Epoch milliseconds of the last change; 0 if the storage does not say."""
 
     @property
     def name(self) -> str:

@@ -12,7 +12,7 @@ def canonical_path(path: str) -> str:
     """Return an absolute path with its scheme, without links, `.`, `..` and trailing slashes.
 
     Args:
-        path: Of a local file, relative or not, or a URI. Links are followed on local disks only.
+        path: A local path, relative or not, or a URI. Links are followed on local disks only.
 
     Raises:
         InvalidInputError: `..` leaves the URI's bucket.

@@ -1,4 +1,4 @@
-"""CatalogLock: one writer of a table at a time, where the storage cannot tell who was first.
+"""CatalogLock: one writer of a table at a time, where the storage cannot say who was first.
 
 A storage that creates a file only if it is absent needs no lock. On the others a writer holds one
 while it looks whether the next snapshot exists and writes it: milliseconds. The lock is a service

@@ -21,7 +21,7 @@ class LockedFileIO:
 
     Args:
         inner: The storage.
-        options: Of the catalog. Nothing is locked for reading, so a wrong one shows when the first
+        options: The catalog's. Nothing is locked for reading, so a wrong one shows when the first
             file is published.
     """
 

@@ -47,7 +47,7 @@ def file_io_for(path: str, options: Mapping[str, str] | None = None) -> FileIO:
 
     Args:
         path: Plain, or with a scheme.
-        options: Of a catalog; of them, those of the path's storage are kept in the spec, and
+        options: A catalog's options; those of the path's storage are kept in the spec, and
             those of a lock say how files are published (`spec.options.catalog_options`).
 
     Raises:

@@ -42,12 +42,12 @@ class TableCatalog:
 
     Names are `database.table` texts or `Identifier`s. Missing things raise `NotFoundError`, taken
     names `AlreadyExistsError`. The database `sys` holds the catalog's system tables and takes no
-    other: `InvalidInputError`.
+    other: `InvalidInputError`. If the storage fails, every method raises `StorageError`.
 
     Args:
-        catalog: Who knows the names.
+        catalog: The catalog that knows the names.
         file_io: The storage its tables lie on.
-        options: Of the catalog, as `sys.catalog_options` tells them; secrets stay hidden there.
+        options: The catalog's options, as `sys.catalog_options` shows them; secrets stay hidden.
     """
 
     def __init__(
@@ -58,21 +58,42 @@ class TableCatalog:
         self._options = dict(options or {})
 
     def list_databases(self) -> list[str]:
-        """Return the names of all databases, sorted."""
+        """Return the names of all databases, sorted.
+
+        Raises:
+            StorageError: The storage failed.
+        """
         return self._catalog.list_databases()
 
     def create_database(self, name: str, *, ignore_if_exists: bool = False) -> None:
-        """Create a database."""
+        """Create a database.
+
+        Raises:
+            AlreadyExistsError: It exists, and `ignore_if_exists` is not set.
+            InvalidInputError: The name is none of a database, or is `sys`.
+            StorageError: The storage failed.
+        """
         _refuse_system(name)
         self._catalog.create_database(name, ignore_if_exists=ignore_if_exists)
 
     def drop_database(self, name: str, *, cascade: bool = False) -> None:
-        """Drop a database; with `cascade` also the tables in it."""
+        """Drop a database; with `cascade` also the tables in it.
+
+        Raises:
+            NotFoundError: There is no such database.
+            InvalidInputError: It holds tables and `cascade` is not set, or it is `sys`.
+            StorageError: The storage failed; some tables may be gone.
+        """
         _refuse_system(name)
         self._catalog.drop_database(name, cascade=cascade)
 
     def list_tables(self, database: str) -> list[str]:
-        """Return the names of a database's tables, sorted."""
+        """Return the names of a database's tables, sorted.
+
+        Raises:
+            NotFoundError: There is no such database.
+            StorageError: The storage failed.
+        """
         if database == SYSTEM_DATABASE:
             return sorted(GLOBAL_SYSTEM_TABLES)
         return self._catalog.list_tables(database)
@@ -85,6 +106,8 @@ class TableCatalog:
         Raises:
             InvalidInputError: The schema breaks a rule; nothing was written.
             AlreadyExistsError: The table exists and `ignore_if_exists` is not set.
+            NotFoundError: There is no such database.
+            CommitUnknownError: The storage's answer was lost; look whether the table is there.
         """
         name = _user_identifier(identifier)
         TableName.refuse_parts(name)
@@ -99,6 +122,11 @@ class TableCatalog:
         Args:
             identifier: Which.
             options: Dynamic options, for this use of the table only.
+
+        Raises:
+            NotFoundError: There is no such table or branch.
+            InvalidInputError: The name is not `database.table`, or is that of a system table.
+            FormatError, StorageError: Metadata is damaged, or the storage failed.
         """
         name = _identifier(identifier)
         parts = TableName.parse(name)
@@ -138,7 +166,7 @@ class TableCatalog:
         found = GlobalSystemTable.of(self._catalog, self._file_io, self._options, name.table)
         if options:
             raise InvalidInputError(
-                f"'{name}' tells of the newest state of all tables and takes no options, such as"
+                f"'{name}' shows the newest state of all tables and takes no options, such as"
                 f" '{min(options)}'.",
                 kind="system-table",
                 details={"table": str(name)},
@@ -152,7 +180,12 @@ class TableCatalog:
         return table if parts.branch is None else table.at_branch(parts.branch)
 
     def table_exists(self, identifier: str | Identifier) -> bool:
-        """Whether a table of this name exists."""
+        """Whether a table of this name exists.
+
+        Raises:
+            InvalidInputError: The name is not `database.table`.
+            StorageError: The storage failed.
+        """
         name = _identifier(identifier)
         if name.database == SYSTEM_DATABASE:
             return False
@@ -165,6 +198,8 @@ class TableCatalog:
         Raises:
             InvalidInputError: A change is refused; nothing was changed.
             CommitConflictError: Others changed the schema too often meanwhile.
+            NotFoundError: There is no such table.
+            CommitUnknownError: The storage's answer was lost; look at the newest schema first.
         """
         name = _user_identifier(identifier)
         self._catalog.alter_table(name, changes)
@@ -202,11 +237,24 @@ class TableCatalog:
                 return show_segments(gone.segments)
 
     def drop_table(self, identifier: str | Identifier, *, ignore_if_missing: bool = False) -> None:
-        """Drop a table with all its files."""
+        """Drop a table with all its files.
+
+        Raises:
+            NotFoundError: There is no such table, and `ignore_if_missing` is not set.
+            InvalidInputError: The name is not `database.table`, or its database is `sys`.
+            StorageError: The storage failed; some files may be gone.
+        """
         self._catalog.drop_table(_user_identifier(identifier), ignore_if_missing=ignore_if_missing)
 
     def rename_table(self, source: str | Identifier, target: str | Identifier) -> None:
-        """Give a table another name, perhaps in another database."""
+        """Give a table another name, perhaps in another database.
+
+        Raises:
+            NotFoundError: There is no table `source`, or no database for `target`.
+            AlreadyExistsError: There is a table `target`.
+            InvalidInputError: A name is not `database.table`, or its database is `sys`.
+            StorageError: The storage failed.
+        """
         self._catalog.rename_table(_user_identifier(source), _user_identifier(target))
 
 
@@ -243,6 +291,9 @@ def open_catalog(warehouse: str, options: Mapping[str, str] | None = None) -> Ta
 
     Raises:
         UnsupportedFeatureError: Another catalog than that of the file system is asked for.
+        InvalidInputError: The path is blank or carries a key, its scheme is unknown, or the package
+            for it is not installed.
+        StorageError: The storage could not be opened.
     """
     metastore = Options(options or {}).get(METASTORE)
     if metastore not in CATALOGS:
@@ -258,7 +309,13 @@ def open_catalog(warehouse: str, options: Mapping[str, str] | None = None) -> Ta
 
 
 def open_table(path: str, options: Mapping[str, str] | None = None) -> Table:
-    """Open a bare table directory; `options` as in `open_catalog`."""
+    """Open a bare table directory; `options` as in `open_catalog`.
+
+    Raises:
+        NotFoundError: There is no table in the directory, or no such branch.
+        InvalidInputError: As `open_catalog`.
+        FormatError, StorageError: Metadata is damaged, or the storage failed.
+    """
     return Table(FileStore.open(file_io_for(path, options), path, name=name_of(path)))
 
 

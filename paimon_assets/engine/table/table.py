@@ -54,7 +54,11 @@ from paimon_assets.engine.table.write.write_builder import WriteBuilder
 
 
 class Table:
-    """One table, opened with its newest schema."""
+    """One table, opened with its newest schema.
+
+    Methods that read or write may also raise `StorageError`, if the storage failed, and
+    `FormatError`, if a file is damaged.
+    """
 
     def __init__(self, store: FileStore) -> None:
         self._store = store
@@ -72,6 +76,10 @@ class Table:
     @property
     def created_ms(self) -> int:
         """When the table was created, epoch milliseconds; one made anew has another.
+
+        Raises:
+            NotFoundError: The first schema is gone.
+            FormatError, StorageError: Metadata is damaged, or the storage failed.
 
         Cost:
             One small read, unless its schema was never changed.
@@ -116,7 +124,14 @@ class Table:
         executor: TaskRunner | None = None,
         commit_user: str | None = None,
     ) -> AnalyzeOutcome:
-        """Compute and commit statistics of the rows; see `table.upkeep.analyze.analyze`."""
+        """Compute and commit statistics of the rows; see `table.upkeep.analyze.analyze`.
+
+        Raises:
+            NotFoundError: There is no such column.
+            CommitConflictError: The schema changed meanwhile, or others were faster too often.
+            CommitUnknownError: It may have been committed.
+            UnsupportedFeatureError: The table is not one this engine writes.
+        """
         return analyze(self._store, columns=columns, executor=executor, commit_user=commit_user)
 
     def delete_tag(self, name: str) -> DeletedTag:
@@ -124,6 +139,7 @@ class Table:
 
         Raises:
             NotFoundError: There is no tag of this name.
+            InvalidInputError: The tag keeps segment files from other engines (kind `tag-hold`).
         """
         return delete_tag(self._store, name)
 
@@ -140,6 +156,8 @@ class Table:
         Raises:
             InvalidInputError: A change is refused; nothing was changed.
             CommitConflictError: Others changed the schema too often meanwhile.
+            NotFoundError: The table was dropped or renamed.
+            CommitUnknownError: The storage's answer was lost; look at the newest schema first.
         """
         time_millis = (clock or SystemClock()).now_millis()
         check_own_folders(self._store, changes)
@@ -153,6 +171,7 @@ class Table:
 
         Raises:
             InvalidInputError: A change is refused.
+            NotFoundError: The table was dropped or renamed.
         """
         return plan_schema_changes(self._store, changes, executor=executor)
 
@@ -171,6 +190,8 @@ class Table:
         Raises:
             InvalidInputError: A change is refused, or loses values (kind `schema-overflow`).
             CommitConflictError: Others were faster too often.
+            NotFoundError: The table was dropped or renamed.
+            CommitUnknownError: The storage's answer was lost; look at the newest schema first.
         """
         return change_schema(
             self._store, changes, on_overflow=on_overflow, executor=executor, judged=judged
@@ -179,11 +200,19 @@ class Table:
     def change_made_since(
         self, changes: Sequence[SchemaChange], since_millis: int
     ) -> TableSchema | None:
-        """Return the schema these changes made at or after a time, if they were made then."""
+        """Return the schema these changes made at or after a time, if they were made then.
+
+        Raises:
+            FormatError, StorageError: Metadata is damaged, or the storage failed.
+        """
         return change_made_since(self._store, changes, since_millis)
 
     def reopened(self) -> "Table":
-        """Return the table with its newest schema, and the dynamic options it was opened with."""
+        """Return the table with its newest schema, and the dynamic options it was opened with.
+
+        Raises:
+            NotFoundError: The table or the branch was dropped, or renamed.
+        """
         store = self._store
         options = store.dynamic_options
         return Table(
@@ -191,11 +220,23 @@ class Table:
         )
 
     def truncate(self) -> Snapshot:
-        """Empty the table in one snapshot; older snapshots keep their rows until they expire."""
+        """Empty the table in one snapshot; older snapshots keep their rows until they expire.
+
+        Raises:
+            CommitConflictError: Others were faster too often; nothing was committed.
+            CommitUnknownError: It may have been committed.
+            NotFoundError: The table was dropped or renamed.
+            UnsupportedFeatureError: The table is not one this engine writes.
+        """
         return truncate(self._store)
 
     def drop_partitions(self, specs: Sequence[PartitionSpec]) -> Snapshot:
-        """Empty the partitions that match one of some specs; see `table_commit`."""
+        """Empty the partitions that match one of some specs; see `table_commit`.
+
+        Raises:
+            InvalidInputError: No spec, an empty one, or one that does not fit the partition keys.
+            CommitConflictError, CommitUnknownError, UnsupportedFeatureError: As `truncate`.
+        """
         return drop_partitions(self._store, specs)
 
     def segments(self, *, roots: Sequence[str] | None = None) -> Segments:
@@ -227,7 +268,7 @@ class Table:
         return self.copy({BRANCH.key: name})
 
     def system_table(self, kind: str) -> SystemTable:
-        """Return what a system table (`files`, `audit_log`, …) tells of the table.
+        """Return a system table of the table, such as `files` or `audit_log`.
 
         Raises:
             NotFoundError: There is none of this name.
@@ -253,6 +294,10 @@ class Table:
         """Drop the branches of batches kept out before a time, return their names.
 
         Files that nothing else names go with them; see `control.maintenance.refused_batches`.
+
+        Raises:
+            NotFoundError: A snapshot or tag that stays lacks a manifest; nothing was deleted.
+            StorageError: A file could not be deleted; what is left are orphans.
         """
         return list(drop_refused(self._store, before_millis=before_millis).branches)
 
@@ -268,6 +313,9 @@ class Table:
 
         Raises:
             NotFoundError: No such snapshot, or the table has none yet.
+            AlreadyExistsError: There is a tag of this name.
+            InvalidInputError: The name or the time is none.
+            CommitUnknownError: The storage's answer was lost; look whether the tag is there.
         """
         snapshot = self.snapshot(snapshot_id)
         if snapshot is None:
@@ -281,7 +329,11 @@ class Table:
         )
 
     def pointed_ledger(self, key: str) -> str | None:
-        """Return the ledger that counts if no snapshot names one; see `control.ledgers`."""
+        """Return the ledger that counts if no snapshot names one; see `control.ledgers`.
+
+        Raises:
+            FormatError: The pointer is damaged; names the file.
+        """
         return pointed_ledger(self._store, key)
 
     def rollback_to(self, target: int | str) -> Rollback:
@@ -292,6 +344,7 @@ class Table:
 
         Raises:
             NotFoundError: No such snapshot or tag; nothing was changed.
+            CommitUnknownError: The table was renamed or dropped meanwhile.
         """
         if isinstance(target, int):
             return rollback_to_snapshot(self._store, target)
@@ -305,13 +358,24 @@ class Table:
         partition: PartitionSpec | None = None,
         commit_user: str | None = None,
     ) -> Snapshot | None:
-        """Give partitions another bucket count; see `table.upkeep.rescale.rescale`."""
+        """Give partitions another bucket count; see `table.upkeep.rescale.rescale`.
+
+        Raises:
+            InvalidInputError: The table cannot be rescaled so (kind `rescale`).
+            CommitConflictError: Others wrote into these partitions; nothing was committed.
+            CommitUnknownError: It may have been committed.
+            UnsupportedFeatureError: The table is not one this engine writes.
+        """
         return rescale(
             self._store, executor, buckets=buckets, partition=partition, commit_user=commit_user
         )
 
     def latest_snapshot(self) -> Snapshot | None:
-        """Return the newest snapshot, None if nothing was committed yet."""
+        """Return the newest snapshot, None if nothing was committed yet.
+
+        Raises:
+            FormatError, StorageError: Metadata is damaged, or the storage failed.
+        """
         return self._store.snapshots.latest()
 
     def snapshot(self, snapshot_id: int | None) -> Snapshot | None:
@@ -325,13 +389,21 @@ class Table:
         return self._store.snapshots.snapshot(snapshot_id)
 
     def snapshots(self) -> list[Snapshot]:
-        """Return all snapshots that have not expired, oldest first. Cost: reads each."""
+        """Return all snapshots that have not expired, oldest first. Cost: reads each.
+
+        Raises:
+            FormatError, StorageError: Metadata is damaged, or the storage failed.
+        """
         manager = self._store.snapshots
         found = (manager.snapshot_or_none(number) for number in manager.list_ids())
         return [snapshot for snapshot in found if snapshot is not None]
 
     def schemas(self) -> list[TableSchema]:
-        """Return all schemas, oldest first."""
+        """Return all schemas, oldest first.
+
+        Raises:
+            FormatError, StorageError: Metadata is damaged, or the storage failed.
+        """
         manager = self._store.schemas
         return [manager.schema(number) for number in manager.list_ids()]
 
@@ -340,11 +412,19 @@ class Table:
 
         It stays through compactions and statistics, also when that commit has expired, and never
         comes again for other rows. It begins with the id of the commit's snapshot, then `-`.
+
+        Raises:
+            FormatError, StorageError: Metadata is damaged, or the storage failed.
         """
         return data_version(self._store, snapshot)
 
     def live_files(self, snapshot: Snapshot | None = None) -> list[ManifestEntry]:
-        """Return the live data files of a snapshot; of the newest one for None."""
+        """Return the live data files of a snapshot; of the newest one for None.
+
+        Raises:
+            NotFoundError: The snapshot has expired.
+            UnsupportedFeatureError: The table is not one this engine reads.
+        """
         chosen = snapshot or self.latest_snapshot()
         return [] if chosen is None else readable_files(self._store, chosen)
 
@@ -352,16 +432,27 @@ class Table:
         """Return the rows of a snapshot before merging, segments of all formats among them.
 
         Snapshots themselves do not count segments of text formats, which no manifest holds.
+
+        Raises:
+            NotFoundError, UnsupportedFeatureError: As `live_files`.
         """
         chosen = snapshot or self.latest_snapshot()
         return 0 if chosen is None else physical_rows(self._store, chosen)
 
     def shape(self, snapshot: Snapshot | None = None) -> TableShape:
-        """Return the sorted runs of a snapshot's buckets (of the newest), from metadata alone."""
+        """Return the sorted runs of a snapshot's buckets (of the newest), from metadata alone.
+
+        Raises:
+            NotFoundError, UnsupportedFeatureError: As `live_files`.
+        """
         return table_shape(self._store, snapshot or self.latest_snapshot())
 
     def file_path(self, entry: ManifestEntry) -> str:
-        """Return the full path of a live file."""
+        """Return the full path of a live file.
+
+        Raises:
+            FormatError: The bytes of the partition are damaged.
+        """
         if entry.file.external_path is not None:
             return entry.file.external_path
         directory = self._store.partitions.bucket_path(
@@ -370,10 +461,18 @@ class Table:
         return f"{directory}/{entry.file.file_name}"
 
     def partition_text(self, partition: bytes) -> dict[str, str]:
-        """Return a partition's columns and values as people read them."""
+        """Return a partition's columns and values as people read them.
+
+        Raises:
+            FormatError: The bytes are none of a partition of the table.
+        """
         return dict(self._store.partitions.spec(partition))
 
     def partition_values(self, partition: bytes) -> dict[str, Internal]:
-        """Return a partition's columns and internal values (`spec.types.literals`)."""
+        """Return a partition's columns and internal values (`spec.types.literals`).
+
+        Raises:
+            FormatError: The bytes are none of a partition of the table.
+        """
         values = self._store.partitions.values(partition)
         return dict(zip(self.schema.partition_keys, values, strict=True))

@@ -7,7 +7,7 @@ Options: `path` (a table directory), or `warehouse` and `table` (`db.t`, `db.t$s
 `scan.snapshot-id`; those of the storage, such as `s3.endpoint`. What `register` was given serves
 where a read names nothing else, and stays out of plans: give secrets there.
 
-Spark does not tell a Python Data Source which columns are needed. It could tell it which rows (4.1
+Spark does not say to a Python Data Source which columns are needed. It could say which rows (4.1
 and later), but keeps what was planned so for further actions of the same DataFrame, whatever they
 filter. So name what to read by `columns` and `where`, or use `spark.tables.to_spark`. What is kept
 is also the snapshot: a DataFrame reads that of its first action, and one loaded anew the newest.

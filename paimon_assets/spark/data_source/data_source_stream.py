@@ -1,9 +1,9 @@
 """`spark.readStream.format("paimon_assets")`: a table's rows, then what each snapshot adds.
 
 An offset is the id of the last snapshot that was read; 0 is before the first. The first batch reads
-the table as it is, later ones what changed since, as `ReadBuilder.between` tells it: rows that were
+the table as it is, later ones what changed since, as `ReadBuilder.between` gives it: rows that were
 added or upserted. With `rowkind` among the columns retractions come too, each with its kind.
-Compaction changes no rows and is not told; nor are overwrites.
+Compactions change no rows and are left out; so are overwrites.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -21,11 +21,11 @@ class Location:
     """A table by name or path; plain values, so that it can be opened anywhere."""
 
     options: Mapping[str, str] = field(repr=False)
-    """Those of a read or write; credentials among them."""
+    """The options of a read or write; credentials among them."""
 
     @classmethod
     def of(cls, given: Mapping[str, str], defaults: Mapping[str, str]) -> "Location":
-        """Join what a read says with what `register` was told.
+        """Join the options of a read with those of `register`.
 
         Raises:
             InvalidInputError: Neither names a table.

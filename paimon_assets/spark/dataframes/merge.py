@@ -110,7 +110,7 @@ class FrameSource:
     _rows: DataFrame | None = field(init=False, default=None)
     """The source rows with their keys."""
     _matched: DataFrame | None = field(init=False, default=None)
-    """Those that match, with the task of what they match; one that matches in several, often."""
+    """The source rows that match, once for each task that holds a row they match."""
     _size: int = field(init=False, default=0)
 
     @classmethod

@@ -59,12 +59,12 @@ class SourceRows:
 
     @property
     def on_names(self) -> list[str]:
-        """Those of the columns `on`."""
+        """The names of the columns `on`."""
         return [self.column_names[self.schema.get_field_index(name)] for name in self.on.names]
 
     @property
     def keyed_schema(self) -> pa.Schema:
-        """Of rows with their size and keys."""
+        """The schema of rows with their size and keys."""
         keys = zip(self.key_names, self.on.key_types(), strict=True)
         given = zip(self.column_names, self.schema, strict=True)
         return pa.schema(
@@ -77,7 +77,7 @@ class SourceRows:
 
     @property
     def bounds_schema(self) -> pa.Schema:
-        """Of bounds."""
+        """The schema of bounds."""
         types = to_arrow_schema(self.on.columns).types
         return pa.schema(list(zip(self.on.names, types, strict=True)))
 

@@ -16,6 +16,7 @@ def to_spark(read: ReadBuilder, session: SparkSession) -> DataFrame:
 
     Raises:
         PaimonError: As `ReadBuilder.plan`.
+        UnsupportedFeatureError: A column has a type this Spark does not have.
 
     >>> to_spark(table.new_read_builder().with_filter("price > 3"), spark)    # doctest: +SKIP
     """
@@ -27,6 +28,10 @@ def system_to_spark(table: SystemTable | GlobalSystemTable, session: SparkSessio
     """Return a system table as a DataFrame; its rows are read now, into this process.
 
     For large ones there is `format("paimon_assets")`, which reads in a task.
+
+    Raises:
+        UnsupportedFeatureError: A column has a type this Spark does not have.
+        FormatError, StorageError: Metadata is damaged, or the storage failed.
 
     >>> system_to_spark(catalog.get_system_table("db.t$snapshots"), spark)    # doctest: +SKIP
     """
@@ -46,6 +51,7 @@ def write_dataframe(target: Table | WriteBuilder, frame: DataFrame) -> WriteOutc
 
     Raises:
         InvalidInputError: The rows do not fit the table; nothing was committed.
+        PaimonError: As `WriteBuilder.write`.
 
     >>> write_dataframe(table.new_write_builder().with_overwrite({"dt": "2024-01-01"}), frame)
     ... # doctest: +SKIP

@@ -2,10 +2,10 @@
 
     TIMESTAMP           INT64 of milliseconds or microseconds, not adjusted to UTC
     … LOCAL TIME ZONE   INT64 of microseconds, adjusted to UTC
-    DATE, both          not written in the calendar before 1582 (Spark 2, or Spark 3 if told so):
+    DATE, both          not written in the calendar before 1582 (Spark 2, or Spark 3 if set so):
                         Spark moves old days to today's calendar, the engine takes them as they lie
 
-Neither the table's metadata nor Spark's settings tell what is in a file, but its footer does. All
+Neither the table's metadata nor Spark's settings say what is in a file, but its footer does. All
 else is the engine's:
 
     instants of milliseconds   Spark cuts the literal of a filter to them and skips row groups by

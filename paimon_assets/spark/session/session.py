@@ -44,7 +44,7 @@ _LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 _JVM_EXIT_SECONDS = 30
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _SHOWN = ("spark.master", "spark.driver.memory")
-"""Settings whose values a message may tell; those of others may be secrets."""
+"""Settings whose values a message may show; those of others may be secrets."""
 _SQL_DEFAULTS: Mapping[str, str] = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.ansi.enabled": "true",

@@ -1,7 +1,7 @@
 """Single values and short columns: internal value ⇄ Arrow.
 
-Internal values are those of `spec.literals`: DATE days, TIME milliseconds of the day, timestamps
-nanoseconds since the epoch, DECIMAL `Decimal`.
+Internal values are those of `spec.types.literals`: DATE days, TIME milliseconds of the day,
+timestamps nanoseconds since the epoch, DECIMAL `Decimal`.
 """
 
 from collections.abc import Callable

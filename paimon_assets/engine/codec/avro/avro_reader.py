@@ -181,4 +181,4 @@ _PRIMITIVES: dict[str, Sequence[str]] = {
     "bytes": _BYTES,
     "string": (*_BYTES, "{target} = {target}.decode()"),
 }
-"""Those that metadata is made of."""
+"""Avro type → the code that decodes it, for the types that metadata is made of."""

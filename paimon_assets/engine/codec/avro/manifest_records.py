@@ -1,7 +1,7 @@
 """Records of manifests of every kind: Avro schemas to write, and records of any format to read.
 
 Read by name: fields an older version did not write are None or absent. Old tables may hold ORC or
-Parquet manifests (`manifest.format`); the first bytes tell.
+Parquet manifests (`manifest.format`); the first bytes show which.
 Source: `org.apache.paimon.utils.ObjectsFile`, `VersionedObjectSerializer`.
 """
 

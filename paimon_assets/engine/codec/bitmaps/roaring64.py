@@ -31,7 +31,7 @@ _KEY_BYTES = 6
 
 _COOKIE, _COOKIE_OF_RUNS = 12346, 12347
 _OFFSETS_FROM = 4
-"""So many containers, or none of runs: the places of containers are told."""
+"""So many containers, or none of runs: the places of containers are listed."""
 
 _U16, _U32, _U64 = Struct("<H"), Struct("<I"), Struct("<Q")
 _NODE = Struct("<BHB")

@@ -255,7 +255,7 @@ class BitmapIndex:
         return BitMap(range(self.row_count)) - self.nulls
 
     def holding(self, literals: Iterable[Any]) -> BitMap | None:
-        """Return the rows whose value an index cannot tell from one of the literals.
+        """Return the rows whose value an index cannot distinguish from one of the literals.
 
         Args:
             literals: Internal values, not null.

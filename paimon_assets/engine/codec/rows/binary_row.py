@@ -3,8 +3,8 @@
     serialized row   4-byte big-endian arity ┊ row
     row              header byte ┊ null bits ┊ 8-byte slot a field ┊ variable part; little-endian
 
-Values are internal values (`spec.literals`); an ARRAY is a tuple of values, a ROW a tuple of its
-fields. Source: `org.apache.paimon.data.BinaryRow`, `BinaryArray`.
+Values are internal values (`spec.types.literals`); an ARRAY is a tuple of values, a ROW a tuple of
+its fields. Source: `org.apache.paimon.data.BinaryRow`, `BinaryArray`.
 """
 
 import struct

@@ -31,7 +31,7 @@ class ColumnSummary:
     """The bytes of all values that are not null."""
     longest_bytes: int = 0
     hashes: tuple[int, ...] | None = ()
-    """The smallest hashes, ascending; None for types whose values are not told apart."""
+    """The smallest hashes, ascending; None for types whose values are not distinguished."""
 
     @property
     def distinct_count(self) -> int | None:

@@ -25,7 +25,7 @@ def undone_on_sure_failure(undo: Callable[[], object]) -> Iterator[None]:
     """Undo what a commit was prepared with, if it surely failed.
 
     Args:
-        undo: Called for every error of this engine but `CommitUnknownError`; nothing else tells
+        undo: Called for every error of this engine but `CommitUnknownError`; nothing else says
             that there is no snapshot.
     """
     try:

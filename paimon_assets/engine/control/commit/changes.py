@@ -67,7 +67,7 @@ def changes_of(
     Args:
         messages: The messages of one write or compaction.
         kind: The kind of the snapshot to be: APPEND, OVERWRITE or COMPACT.
-        default_buckets: The table's `bucket`, for messages that do not tell theirs.
+        default_buckets: The table's `bucket`, for messages that do not say theirs.
 
     Raises:
         InvalidInputError: Kind `commit-kind`; a message holds changes that a snapshot of this kind

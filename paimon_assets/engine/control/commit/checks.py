@@ -56,7 +56,7 @@ class CommitChecks:
         """Return what a commit changes on top of the newest snapshot.
 
         Raises:
-            CommitConflictError: Another commit is in the way; the kind tells how.
+            CommitConflictError: Another commit is in the way; the kind says how.
             InvalidInputError: The changes contradict themselves.
         """
         changes, scope = request.changes, request.overwrites

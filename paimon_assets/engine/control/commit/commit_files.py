@@ -65,7 +65,7 @@ class CommitFiles:
         """Write what a snapshot on top of `latest` names.
 
         Args:
-            changes: Of the commit; the same object as in the last try if it was not planned anew.
+            changes: The same object as in the last try if the commit was not planned anew.
             latest: The newest snapshot.
             index: All live index files after the commit; None leaves them as they are.
         """

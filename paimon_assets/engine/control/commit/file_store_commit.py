@@ -9,7 +9,7 @@
                                               └─▶ hint, done
 
 Everything before the publish is invisible; the publish is atomic (`fileio.atomic`). If its answer
-is lost, the snapshots are looked at; if they do not tell, it is published again, a few times. Then
+is lost, the snapshots are looked at; if it is not there, it is published again, a few times. Then
 nothing is deleted and the caller hears `CommitUnknownError`: committing again with the same user
 and identifier finds out.
 
@@ -338,7 +338,7 @@ class FileStoreCommit:
     def _published(self, snapshot: Snapshot, files: CommitFiles) -> bool:
         """Publish a snapshot; False if the name was taken by another commit's.
 
-        If the answer is lost the snapshot is looked for. If that does not tell, it is published
+        If the answer is lost the snapshot is looked for. If that does not find it, it is published
         again, as the same bytes: at worst it finds itself in the way. So does a storage that
         repeats by itself a call whose answer was lost.
         """

@@ -40,7 +40,7 @@ class KeyedPlanner:
     schema: TableSchema
     is_full: bool
     now_ms: int
-    """The local wall clock, as files tell their creation."""
+    """The local wall clock, as files say their creation."""
 
     def unit_of(self, bucket: LiveBucket) -> PlannedUnit | None:
         """Return what to compact in a bucket, None if nothing is due."""

@@ -114,7 +114,7 @@ def create_auto_tags(store: FileStore, *, dry_run: bool = False) -> AutoTags:
 
     Args:
         store: The branch.
-        dry_run: Make and delete nothing; tells nothing of tags that would go.
+        dry_run: Make and delete nothing; tags that would go are not reported.
 
     Raises:
         As `delete_tag`.

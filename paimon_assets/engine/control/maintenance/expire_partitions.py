@@ -22,7 +22,7 @@ from paimon_assets.engine.spec.options.maintenance_options import (
 )
 from paimon_assets.engine.spec.partition import partition_spec
 
-_EPOCH = dt.datetime(1970, 1, 1)  # noqa: DTZ001  # local, as files tell theirs
+_EPOCH = dt.datetime(1970, 1, 1)  # noqa: DTZ001  # local, as files say theirs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +63,7 @@ def expire_partitions(
     if time_ms is None or latest is None or not store.schema.partition_keys:
         return ExpiredPartitions(snapshot=None, partitions=(), files=0, total_bytes=0)
     now_ms = (clock or SystemClock()).now_millis()
-    now = dt.datetime.fromtimestamp(now_ms / 1000)  # noqa: DTZ006  # values tell the local time
+    now = dt.datetime.fromtimestamp(now_ms / 1000)  # noqa: DTZ006  # values say the local time
     ages = _times(store, latest)
     oldest = sorted(ages, key=lambda partition: (ages[partition], partition))
     before = now - dt.timedelta(milliseconds=time_ms)

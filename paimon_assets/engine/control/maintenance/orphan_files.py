@@ -2,8 +2,8 @@
 
     list what is old enough ─▶ collect what any branch needs ─▶ the rest are orphans
 
-The listing comes first: what is committed meanwhile is found among what is needed. Files are told
-apart by name alone, which is unique: whatever directory a path is written with, no file that is
+The listing comes first: what is committed meanwhile is found among what is needed. Files are
+known by name alone, which is unique: whatever directory a path is written with, no file that is
 needed is lost. Directories that Paimon does not make are never entered, nor buckets that are links,
 so files of others, segment registries and the like are safe. A writer that holds a file back longer
 than `older_than` loses it: keep that time above that of the longest write.

@@ -84,7 +84,7 @@ def expire_tags(
         dry_run: Delete nothing.
     """
     now_ms = (clock or SystemClock()).now_millis()
-    now = dt.datetime.fromtimestamp(now_ms / 1000)  # noqa: DTZ006  # tags tell the local time
+    now = dt.datetime.fromtimestamp(now_ms / 1000)  # noqa: DTZ006  # tags say the local time
     over = [
         tag.name
         for tag in store.tags.list()

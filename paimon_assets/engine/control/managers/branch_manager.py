@@ -39,6 +39,9 @@ class BranchManager:
     def list(self) -> dict[str, int]:
         """Return branch → epoch milliseconds of its last change, by name; main is not listed.
 
+        Raises:
+            StorageError: The storage failed.
+
         Cost:
             One listing.
         """
@@ -46,7 +49,12 @@ class BranchManager:
         return {name: status.modified_ms for name, status in found.items() if status.is_directory}
 
     def exists(self, name: str) -> bool:
-        """Whether there is a branch of this name."""
+        """Whether there is a branch of this name.
+
+        Raises:
+            InvalidInputError: The name is no part of a path.
+            StorageError: The storage failed.
+        """
         return name == MAIN_BRANCH or bool(SchemaManager(self._file_io, self._of(name)).list_ids())
 
     def create(
@@ -112,6 +120,7 @@ class BranchManager:
         Raises:
             InvalidInputError: It is main, has no snapshot, or holds nothing but a refused batch.
             NotFoundError: There is no such branch.
+            FormatError, StorageError: Metadata is damaged, or the storage failed; call it again.
         """
         branch = self._existing(name)
         if name.startswith(AUDIT_PREFIX):

@@ -30,6 +30,7 @@ class ConsumerManager:
 
         Raises:
             FormatError: The file is damaged.
+            InvalidInputError: The id is no part of a path.
         """
         path = self._path(consumer_id)
         try:
@@ -45,7 +46,11 @@ class ConsumerManager:
         return value
 
     def list(self) -> dict[str, int]:
-        """Return consumer → next snapshot, by name. Cost: one listing, and each is read."""
+        """Return consumer → next snapshot, by name. Cost: one listing, and each is read.
+
+        Raises:
+            FormatError: The file of a consumer is damaged.
+        """
         names = prefixed_files(self._file_io, self._paths.consumer_directory, CONSUMER_PREFIX)
         found = {name: self.next_snapshot(name) for name in names}
         return {name: number for name, number in found.items() if number is not None}
@@ -61,6 +66,10 @@ class ConsumerManager:
 
         Returns:
             The consumer's next snapshot now.
+
+        Raises:
+            InvalidInputError: The number is none of a snapshot, or the id none of a consumer.
+            FormatError: The consumer's file is damaged.
         """
         known = self.next_snapshot(consumer_id)
         if known is not None and known >= next_snapshot:
@@ -85,11 +94,19 @@ class ConsumerManager:
         self._file_io.replace(self._path(consumer_id), data)
 
     def delete(self, consumer_id: str) -> None:
-        """Forget a consumer; fine if there is none."""
+        """Forget a consumer; fine if there is none.
+
+        Raises:
+            InvalidInputError: The id is no part of a path.
+        """
         self._file_io.delete_file(self._path(consumer_id))
 
     def min_next_snapshot(self) -> int | None:
-        """Return the oldest snapshot some consumer still needs, None without consumers."""
+        """Return the oldest snapshot some consumer still needs, None without consumers.
+
+        Raises:
+            FormatError: The file of a consumer is damaged.
+        """
         return min(self.list().values(), default=None)
 
     def expire(self, time_retained_ms: int) -> tuple[str, ...]:
@@ -97,6 +114,9 @@ class ConsumerManager:
 
         Args:
             time_retained_ms: `consumer.expiration-time`.
+
+        Raises:
+            StorageError: The storage failed.
         """
         before = self._clock.now_millis() - time_retained_ms
         files = prefixed_files(self._file_io, self._paths.consumer_directory, CONSUMER_PREFIX)

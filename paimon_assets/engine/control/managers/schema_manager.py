@@ -28,7 +28,7 @@ from paimon_assets.engine.spec.schema.schema import Schema, TableSchema, first_t
 logger = logging.getLogger(__name__)
 
 _MOST_TRIES = 100
-"""Of one change, while others change the schema too; each lost try means that another's was won."""
+"""The tries of one change while others change the schema too; who loses, lost to one who won."""
 
 
 class SchemaManager:
@@ -119,7 +119,7 @@ class SchemaManager:
 
         Raises:
             AlreadyExistsError: Somebody else created the table.
-            InvalidInputError: A rule of `spec.schema_validation` or `spec.option_rules` is broken.
+            InvalidInputError: A rule of `schema_validation` or `option_rules` is broken.
         """
         first = first_table_schema(schema, time_millis=time_millis)
         check_options(first, {})

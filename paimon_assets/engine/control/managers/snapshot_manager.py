@@ -220,12 +220,12 @@ class SnapshotManager:
             gone += later
 
     def write_earliest_hint(self, snapshot_id: int) -> None:
-        """Tell the next reader which snapshot is the oldest."""
+        """Write for the next reader which snapshot is the oldest."""
         path = f"{self._paths.snapshot_directory}/{EARLIEST}"
         self._file_io.replace(path, str(snapshot_id).encode())
 
     def write_latest_hint(self, snapshot_id: int) -> None:
-        """Tell the next reader where to look first."""
+        """Write for the next reader where to look first."""
         path = f"{self._paths.snapshot_directory}/{LATEST}"
         self._file_io.write_hint(path, str(snapshot_id).encode())
 

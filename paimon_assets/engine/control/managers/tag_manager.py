@@ -50,6 +50,7 @@ class TagManager:
             AlreadyExistsError: There is a tag of this name.
             InvalidInputError: The name or the time is none.
             NotFoundError: The snapshot expired, or was undone, meanwhile; there is no tag.
+            CommitUnknownError: The storage's answer was lost; look whether the tag is there.
         """
         tag = self._new(name, snapshot, time_retained)
         if published(self._file_io, self._paths.tag(name), tag_to_json(tag)):
@@ -69,6 +70,7 @@ class TagManager:
         Raises:
             NotFoundError: There is no tag of this name; or the snapshot expired, or was undone,
                 meanwhile, and the tag names what it did.
+            InvalidInputError: The time is none.
         """
         before = self.get(name)
         tag = self._new(name, snapshot, time_retained)
@@ -84,6 +86,8 @@ class TagManager:
         Raises:
             AlreadyExistsError: There is a tag of the new name.
             NotFoundError: There is no tag of the old name.
+            InvalidInputError: The new name is none.
+            CommitUnknownError: The storage's answer was lost; the tag may have both names.
         """
         check_file_name("tag", new_name)
         self.get(name)
@@ -98,6 +102,7 @@ class TagManager:
 
         Raises:
             NotFoundError: There is no tag of this name.
+            FormatError: Its file is damaged.
         """
         tag = self.get_or_none(name)
         if tag is None and not ignore_if_missing:
@@ -119,7 +124,12 @@ class TagManager:
         return tag
 
     def get_or_none(self, name: str) -> Tag | None:
-        """Return a tag, None if there is none of this name."""
+        """Return a tag, None if there is none of this name.
+
+        Raises:
+            InvalidInputError: The name is no part of a path.
+            FormatError: Its file is damaged.
+        """
         path = self._paths.tag(known_file_name("tag", name))
         try:
             data = self._file_io.read_bytes(path)
@@ -128,14 +138,22 @@ class TagManager:
         return tag_from_json(name, data, path)
 
     def list(self) -> list[Tag]:
-        """Return all tags, by name. Cost: one listing, and each is read."""
+        """Return all tags, by name. Cost: one listing, and each is read.
+
+        Raises:
+            FormatError: The file of a tag is damaged.
+        """
         names = prefixed_files(self._file_io, self._paths.tag_directory, TAG_PREFIX)
         return [tag for name in names if (tag := self.get_or_none(name)) is not None]
 
     def delete_after(
         self, snapshot_id: int, *, keep: Callable[[Snapshot], bool] = lambda _: False
     ) -> tuple[str, ...]:
-        """Delete the tags of later snapshots, but for those to keep, and return their names."""
+        """Delete the tags of later snapshots, but for those to keep, and return their names.
+
+        Raises:
+            FormatError: The file of a tag is damaged; nothing was deleted.
+        """
         later = sorted(
             (
                 tag

@@ -67,7 +67,7 @@ class BucketPruning:
 
 
 def _bucket_keys(schema: TableSchema, predicate: Predicate | None) -> list[tuple[Any, ...]] | None:
-    """Return the bucket keys a row must have one of, None if they cannot be told."""
+    """Return the bucket keys a row must have one of, None if they are not known."""
     names = schema.bucket_keys
     if predicate is None or not names or schema.bucket_mode is not BucketMode.HASH_FIXED:
         return None

@@ -114,7 +114,7 @@ def _check_buckets(store: FileStore, before: _State, after: _State) -> None:
         now = after.total_buckets.get(partition, count)
         if now != count:
             raise InvalidInputError(
-                f"Cannot tell what differs in table '{store.label}': partition"
+                f"Cannot find what differs in table '{store.label}': partition"
                 f" {dict(store.partitions.spec(partition))} has {now} buckets now and had {count}"
                 " before. Read both states, or the changes by another"
                 f" '{INCREMENTAL_BETWEEN_SCAN_MODE.key}'.",
@@ -170,7 +170,7 @@ def _set_apart(
     came = {live: file for live, file in new.items() if live not in old}
     if gone and not keeps_kinds:
         raise InvalidInputError(
-            f"Cannot tell what differs in table '{store.label}' without the kinds of rows: files"
+            f"Cannot find what differs in table '{store.label}' without the kinds of rows: files"
             f" such as '{next(iter(gone)).name}' were rewritten or removed. Keep row kinds, or set"
             f" '{INCREMENTAL_BETWEEN_SCAN_MODE.key}' to {IncrementalMode.DELTA}.",
             kind="incremental-rewritten",

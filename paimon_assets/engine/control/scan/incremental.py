@@ -2,12 +2,12 @@
 
     delta        files that APPEND snapshots added
     changelog    changelog files
-    diff         the difference of both states, for what no file in common tells
+    diff         the difference of both states, for what no file in common shows
 
-Delta and changelog tell every record as it was written, in the order of commits, if kinds are kept:
-so does Java since 1.1. Without kinds nobody could tell the newest row of a key from the others, nor
-from what deletes it; then the records are merged, and rows that are left are told.
-Delta and changelog leave OVERWRITE snapshots out, as every engine does: their ids are told.
+Delta and changelog give every record as it was written, in the order of commits, if kinds are kept:
+so does Java since 1.1. Without kinds nobody could say which row of a key is the newest, nor what
+deletes it; then the records are merged, and rows that are left are given.
+Delta and changelog leave OVERWRITE snapshots out, as every engine does: their ids are reported.
 Source: `org.apache.paimon.table.source.snapshot.IncrementalDeltaStartingScanner`,
 `IncrementalDiffStartingScanner`, `AbstractDataTableScan.createIncrementalStartingScanner`.
 """
@@ -51,7 +51,7 @@ class Between:
     end_id: int
     """Snapshot up to which changes are read, its own too."""
     mode: IncrementalMode
-    """What tells the changes; never `auto`."""
+    """What shows the changes; never `auto`."""
     start: Snapshot | None = None
     """The first snapshot, if it was found by a tag: it may have expired."""
     end: Snapshot | None = None
@@ -65,7 +65,7 @@ class ChangeScan:
     end: Snapshot | None
     """The snapshot up to which changes were read."""
     skipped: tuple[int, ...] = ()
-    """OVERWRITE snapshots whose changes are not told."""
+    """OVERWRITE snapshots whose changes are left out."""
 
 
 def between_by_options(store: FileStore) -> Between | None:
@@ -84,7 +84,7 @@ def between_by_options(store: FileStore) -> Between | None:
 
 
 def between_snapshots(store: FileStore, start_id: int, end_id: int) -> Between:
-    """Return the changes between two snapshots, told as the table's options say."""
+    """Return the changes between two snapshots, shown as the table's options say."""
     if end_id < start_id:
         raise _backwards(store, f"snapshot {start_id}", f"snapshot {end_id}")
     return Between(start_id=start_id, end_id=end_id, mode=_mode(store, for_tags=False))
@@ -137,7 +137,7 @@ def _mode(store: FileStore, *, for_tags: bool) -> IncrementalMode:
 
 
 def oldest_of(store: FileStore, between: Between) -> Snapshot | None:
-    """Return the oldest snapshot whose files tell the changes, None if it has expired."""
+    """Return the oldest snapshot whose files show the changes, None if it has expired."""
     if between.mode is IncrementalMode.DIFF:
         return between.start or store.snapshots.snapshot_or_none(between.start_id)
     return _step(store, between.start_id + 1)
@@ -155,7 +155,7 @@ def scan_changes(
         keeps_kinds: Whether the read shows what retracts.
 
     Raises:
-        InvalidInputError: The changes cannot be told without kinds.
+        InvalidInputError: The changes cannot be shown without kinds.
         NotFoundError: A snapshot that is needed has expired, or is not there yet.
         UnsupportedFeatureError: The table, or a file, is not what is read here.
     """

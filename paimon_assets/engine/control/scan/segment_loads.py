@@ -256,7 +256,7 @@ def _load(
     moments = [_epoch_ms(created, snapshot.time_millis) for created in times]
     first = spec_text(store.partitions.spec(entries[0].partition))
     start = min(moments, default=snapshot.time_millis)
-    # Of what was there before, the newest file tells when it was complete.
+    # Of what was there before, the newest file says when it was complete.
     end = snapshot.time_millis if commit is not None else max(moments, default=start)
     return Load(
         id=number,
@@ -278,7 +278,7 @@ def _epoch_ms(created: int, latest: int) -> int:
     """Return a wall clock time, taken for this machine's, as epoch milliseconds.
 
     Args:
-        created: As files tell their creation.
+        created: As files say their creation.
         latest: What it is not after, whatever zone the writer's clock showed.
     """
     return min(moment_ms(min(max(created, 0), latest + _DAY_MS)), latest)

@@ -115,7 +115,7 @@ def _scan(
 
 
 def scan_of(store: FileStore, splits: Iterable[DataSplit]) -> TableScan:
-    """Return splits with the schemas of their files; what is gone, files tell themselves."""
+    """Return splits with the schemas of their files; what is gone, files say themselves."""
     found = tuple(splits)
     files = (file for split in found for file in (*split.before_files, *split.data_files))
     ids = sorted({file.schema_id for file in files})

@@ -6,7 +6,7 @@ Each change publishes the next generation if it is absent, so of two commands at
 again. A few old generations are kept for readers that are about to open them; older ones are
 emptied, not deleted, because their names must stay taken for writers that slept. The registry goes
 first and the snapshot second: a command that dies between them leaves segments in progress, and
-whether its snapshot exists tells what they are (`resolved`). A snapshot never waits for it.
+whether its snapshot exists decides what they are (`resolved`). A snapshot never waits for it.
 """
 
 import re

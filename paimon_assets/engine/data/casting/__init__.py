@@ -5,7 +5,7 @@
     ├── texts, real_text, time_text      → CHAR, VARCHAR, BINARY, VARBINARY
     ├── parse_numbers, parse_decimals, parse_times     text →
     ├── times, zones                     dates, times, timestamps
-    └── cast, arrays, calendar           what a kernel is told, Arrow ⇄ numpy, days ⇄ dates
+    └── cast, arrays, calendar           what a kernel is given, Arrow ⇄ numpy, days ⇄ dates
 
 Two dialects (`cast.dialect`) say what happens to values that do not fit: `java` as Java Paimon 2.0
 does it, its oddities included, and `cpp` as paimon-cpp does it. Java's oddities worth knowing:

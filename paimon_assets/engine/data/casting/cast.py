@@ -1,4 +1,4 @@
-"""Cast: what a kernel is told besides its values, and how it refuses one of them."""
+"""Cast: what a kernel is given besides its values, and how it refuses one of them."""
 
 from __future__ import annotations
 

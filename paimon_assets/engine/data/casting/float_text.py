@@ -1,6 +1,6 @@
 """FLOAT → plain text: the shortest decimal that reads back as the same number, `.0` if it is whole.
 
-    0.015625 ─▶ fewest digits behind the point that tell it from its neighbours ─▶ 15625, 6 digits
+    0.015625 ─▶ fewest digits behind the point that no neighbour shares ─▶ 15625, 6 digits
              ─▶ whole number with a place for the point: 1_0_015625 ─▶ its text, two bytes replaced
 
 24 bits leave room in a DOUBLE for every step, so these are a few passes of arithmetic over small
@@ -26,7 +26,7 @@ _BIAS = 127
 _GAPS = np.ldexp(1.0, np.arange(256) - _BIAS - _SIGNIFICAND_BITS)
 """From a number to the next larger one, by the bits of its exponent."""
 _ENOUGH_DIGITS = np.clip(np.ceil(-np.log10(_GAPS)), 2, 12).astype(np.int32)
-"""So many digits behind the point tell a number from its neighbours; one less may, too."""
+"""So many digits behind the point distinguish a number from its neighbours; one less may, too."""
 _POWERS = 10.0 ** np.arange(13)
 
 

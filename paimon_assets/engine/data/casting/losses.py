@@ -1,6 +1,6 @@
 """losses_of: which values of a column a cast does not keep, and how it loses them.
 
-A value is kept if it can be told from what it became: casting back gives it again (numbers, times),
+A value is kept if it is known from what it became: casting back gives it again (numbers, times),
 or all of its characters are there (texts). Values that cannot be cast are looked for by halving the
 column; where too many are, the rest is left unjudged and the count is a lower bound.
 """

@@ -125,7 +125,7 @@ def sampled(rows: pa.Table) -> pa.Table:
 
 @dataclass(frozen=True, kw_only=True)
 class _Ranges:
-    """Ranges of keys that hold alike many rows, as far as a sample tells."""
+    """Ranges of keys that hold alike many rows, as far as a sample shows."""
 
     keys: ClusterKeys
     bounds: list[pa.Array[Any]]
@@ -145,7 +145,7 @@ class _Ranges:
 
 
 def _compared(keys: ClusterKeys, rows: pa.Table | pa.RecordBatch) -> list[Any]:
-    """Return the columns by which ranges are told apart."""
+    """Return the columns by which ranges are distinguished."""
     if keys.order.curve is Curve.ORDER:
         return [rows.column(name) for name in keys.order.columns]
     return [from_numpy(keys.keys(rows))]

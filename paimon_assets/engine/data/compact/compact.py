@@ -19,7 +19,7 @@ def compact(shared: bytes, payload: bytes, file_io: FileIO, threads: Threads) ->
         threads: Decode, gather and encode.
 
     Returns:
-        A `WriteResult` (`contract.wire_messages`) of one message, or of none if nothing changed.
+        A `WriteResult` (`contract.wire`) of one message, or of none if nothing changed.
 
     Cost:
         Reads and writes the files once; memory for a few row groups of rows, whatever their size.

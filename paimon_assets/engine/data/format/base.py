@@ -69,7 +69,7 @@ class FormatReader(ABC):
     """Columns as they lie in the file."""
 
     def __init__(self, file: FileToRead) -> None:
-        """Open the file and read what tells its columns.
+        """Open the file and read what says its columns.
 
         Raises:
             NotFoundError: There is no such file; the snapshot that names it may have expired.
@@ -124,7 +124,7 @@ class FormatReader(ABC):
         return UNKNOWN
 
     def vague_timestamps(self) -> frozenset[str]:
-        """Return the columns whose type does not tell whether a timestamp is an instant."""
+        """Return the columns whose type does not say whether a timestamp is an instant."""
         return frozenset()
 
     def close(self) -> None:

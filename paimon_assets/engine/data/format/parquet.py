@@ -351,7 +351,7 @@ def _bounds(chunk: Any, data_type: pa.DataType, row_count: int) -> Bounds:
 
 
 def _joined(parts: Iterable[Bounds]) -> Bounds:
-    """Return the bounds of several row groups together; what one does not tell is unknown."""
+    """Return the bounds of several row groups together; what one does not say is unknown."""
     known = [part for part in parts if part.row_count != 0]
     if any(part.row_count is None for part in known):
         return UNKNOWN

@@ -51,7 +51,7 @@ class KeyGroups:
 
     @staticmethod
     def of(records: Records) -> KeyGroups:
-        """Tell the keys apart."""
+        """Distinguish the keys."""
         order, starts = records.by_key.order, np.flatnonzero(records.by_key.starts)
         lengths = np.diff(np.append(starts, len(order)))
         shared = lengths > 1

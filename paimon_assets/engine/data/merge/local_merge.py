@@ -2,7 +2,7 @@
 
     records in key order ─▶ slices of whole keys ─▶ merge function ─▶ columns, kinds, numbers
 
-What a read would drop stays: a file must tell older files that a key is gone.
+What a read would drop stays: a file must say to older files that a key is gone.
 Source: `org.apache.paimon.mergetree.SortBufferWriteBuffer`.
 """
 

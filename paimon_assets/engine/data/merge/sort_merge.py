@@ -39,7 +39,7 @@ _WIDE = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}
 _OFFSETS_REACH = 2**31 - 1
 """Bytes of values that 32-bit offsets reach."""
 _FEW_RUNS = 16
-"""Of more runs each holds a batch more, so that many small ones are not cut off one by one."""
+"""With more runs each holds a batch more: many small ones are not cut off one by one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,8 +56,8 @@ class MergePlan:
     """Every record of a run is older than every one of the runs after it; then the order of the
     runs stands for sequence numbers and file ranks."""
     whole_above_0: bool = False
-    """What lies above level 0 holds what is below it already (`spec.lookup`): of a key's records
-    there only that of the lowest level counts. Batches hold `FILE_LEVEL` then."""
+    """What lies above level 0 holds what is below it already (`spec.merge.lookup`): of the
+    records of a key there only that of the lowest level counts. Batches hold `FILE_LEVEL` then."""
     columns: tuple[str, ...]
     """Columns to return; batches hold them and those the function needs besides."""
     keeps_retracts: bool = False

@@ -23,7 +23,7 @@ _BY_ID = frozenset({"parquet", "orc"})
 
 
 def with_own_schemas(context: ReadContext, split: DataSplit, file_io: FileIO) -> ReadContext:
-    """Return a context that has a schema for each file of a split that tells its own.
+    """Return a context that has a schema for each file of a split that says its own.
 
     Cost:
         Nothing where the plan has all schemas; else a footer for each that it has not.

@@ -44,7 +44,7 @@ class PostponeBucketWriter:
         return self.files.finish()
 
     def finish_changelog(self) -> tuple[DataFileMeta, ...]:
-        """Return no files: the compaction tells what changes."""
+        """Return no files: the compaction finds what changes."""
         return ()
 
     def abort(self) -> None:

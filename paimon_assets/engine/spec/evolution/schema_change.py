@@ -3,7 +3,7 @@
     changes = [rename_column("price", "net"), add_column("gross", "DECIMAL(10, 2)", after="net")]
     table.alter(changes)                             # one schema, or none
 
-What a list of changes makes of a schema, and what is refused, says `spec.schema_evolution`.
+What changes make of a schema, and which are refused, says `spec.evolution.schema_evolution`.
 Source: `org.apache.paimon.schema.SchemaChange`.
 """
 

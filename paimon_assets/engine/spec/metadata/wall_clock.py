@@ -1,4 +1,4 @@
-"""The local wall clock taken as if it were UTC: how data files tell when they were made."""
+"""The local wall clock taken as if it were UTC: how data files say when they were made."""
 
 import time
 

@@ -93,7 +93,7 @@ PARTITION_EXPIRATION_STRATEGY = Option(
     "partition.expiration-strategy",
     parse_enum(PartitionExpiration),
     PartitionExpiration.VALUES_TIME,
-    "Whether its values or its newest file tell the age of a partition.",
+    "Whether its values or its newest file say the age of a partition.",
 )
 PARTITION_EXPIRATION_MAX_NUM = Option(
     "partition.expiration-max-num", int, 100, "Most partitions to expire at a time."

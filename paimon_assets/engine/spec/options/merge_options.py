@@ -93,7 +93,7 @@ SEQUENCE_AUTO_PADDING: Option[tuple[SequencePadding, ...]] = Option(
     "sequence.auto-padding",
     parse_paddings,
     (),
-    "Steps that pad the sequence field into a unique number; see `spec.sequence_padding`.",
+    "Steps that pad the sequence field into a unique number; see `spec.merge.sequence_padding`.",
 )
 SEQUENCE_PADDING_LAYOUT = Option(
     "sequence.padding.layout",

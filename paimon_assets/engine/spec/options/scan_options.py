@@ -37,7 +37,7 @@ class ScanMode(StrEnum):
 
 
 class IncrementalMode(StrEnum):
-    """`incremental-between-scan-mode`: what tells the changes between two moments."""
+    """`incremental-between-scan-mode`: what shows the changes between two moments."""
 
     AUTO = "auto"
     """Changelog files if the table has them, else the files that were added; diff for tags."""
@@ -142,7 +142,7 @@ INCREMENTAL_BETWEEN_SCAN_MODE = Option(
     "incremental-between-scan-mode",
     parse_enum(IncrementalMode),
     IncrementalMode.AUTO,
-    "What tells the changes: added files, changelog files, or the difference of both states.",
+    "What shows the changes: added files, changelog files, or the difference of both states.",
     use=Use.READ,
 )
 SCAN_FILE_CREATION_TIME_MILLIS: Option[int | None] = Option(

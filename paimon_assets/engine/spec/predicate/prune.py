@@ -87,7 +87,7 @@ def _comparison_may_match(op: CompareOp, literal: Any, bounds: Bounds) -> bool:
         return False
     low, high = bounds.minimum, bounds.maximum
     if isinstance(literal, float) and (literal == 0 or math.isnan(literal)):
-        # Bounds neither tell the zeros apart, nor do they count NaN, which is above all numbers.
+        # Bounds neither distinguish the zeros, nor do they count NaN, which is above all numbers.
         return True
     match op:
         case CompareOp.EQ:

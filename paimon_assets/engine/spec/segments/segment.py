@@ -47,7 +47,7 @@ class SegmentFile:
     """Path below the segment's folder."""
     size: int
     modified_ms: int
-    """Epoch milliseconds; 0 if the storage does not tell."""
+    """Epoch milliseconds; 0 if the storage does not say."""
     rows: int
     file_name: str
     """Name of its entry in manifests: unique in the table, with the format as extension."""

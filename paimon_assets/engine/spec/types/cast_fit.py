@@ -1,10 +1,10 @@
 """Does a cast keep every value there is? Asked of types alone, or of the bounds of some values.
 
-A cast that is allowed (`spec.cast_rules`) may still lose: numbers overflow or are rounded, texts
-are cut, values become null, or cannot be read at all. What the answer costs:
+A cast that is allowed (`spec.types.cast_rules`) may still lose: numbers overflow or are rounded,
+texts are cut, values become null, or cannot be read at all. What the answer costs:
 
     both types     INT → BIGINT keeps everything, whatever is stored
-    bounds         BIGINT → INT keeps everything between -2³¹ and 2³¹-1: file statistics tell
+    bounds         BIGINT → INT keeps everything between -2³¹ and 2³¹-1: file statistics say
     the values     STRING → INT: somebody has to read them (`data.casting.losses`)
 """
 
@@ -129,7 +129,7 @@ def loss_within(source: DataType, target: DataType, low: Any, high: Any) -> Loss
 
     Returns:
         False: all are kept. A `Loss`: at least one of the bounds is lost so. None: bounds do not
-        tell.
+        decide.
 
     >>> from paimon_assets.engine.spec.types.data_types import bigint, integer
     >>> loss_within(bigint(), integer(), 0, 7), loss_within(bigint(), integer(), 0, 2**31)
@@ -253,4 +253,4 @@ _JUDGES: Mapping[str, Callable[[AtomicType, AtomicType, Any, Any], Loss | bool |
     TypeRoot.DECIMAL.value: _of_decimal,
     TypeRoot.DATE.value: _of_date,
 }
-"""Kind of source → what bounds of its values tell."""
+"""Kind of source → what bounds of its values show."""

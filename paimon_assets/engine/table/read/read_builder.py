@@ -68,7 +68,7 @@ class Plan:
     next_snapshot: int | None = None
     """Where a consumer continues once the rows are dealt with (`ConsumerManager.advance`)."""
     skipped_snapshots: tuple[int, ...] = ()
-    """OVERWRITE snapshots whose changes an incremental read does not tell."""
+    """OVERWRITE snapshots whose changes an incremental read leaves out."""
     oldest: Snapshot | None = None
     """The oldest snapshot whose files are read; if it expires meanwhile, the read fails."""
     tied_by: str = ""
@@ -104,6 +104,8 @@ class Plan:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadBuilder:
     """A read being described; every `with_` and `at_` returns a new builder.
+
+    Options and moments are judged by `plan`, not when they are given.
 
     >>> table.new_read_builder().with_columns(["id"]).with_filter("dt = '2024-01-01'").to_arrow()
     ... # doctest: +SKIP
@@ -142,9 +144,8 @@ class ReadBuilder:
     def with_row_kinds(self) -> "ReadBuilder":
         """Return what retracts too, and the kind of each row in a first column, `rowkind`.
 
-        Kinds are +I, -U, +U and -D. What changed, told by added files or by changelog files
-        (`between`), is every record of a key in the order of commits; a difference, and a state,
-        tell one.
+        Kinds are +I, -U, +U and -D. Added files and changelog files (`between`) give every
+        record of a key, in the order of commits; a difference, and a state, give one.
         """
         return replace(self, row_kinds=True)
 
@@ -200,13 +201,13 @@ class ReadBuilder:
     ) -> "ReadBuilder":
         """Read what changed after one snapshot, up to and with another.
 
-        Without `with_row_kinds`, of a key that changed several times only the last row is told,
-        and rows that are gone are not.
+        Without `with_row_kinds`, only the last row of a key that changed several times is given,
+        and no row that is gone.
 
         Args:
             start: Id of a snapshot (0 is before the first), or name of a tag.
             end: The end, of the same kind.
-            mode: `delta` tells files that were added, `changelog` changelog files, `diff` the
+            mode: `delta` reads files that were added, `changelog` changelog files, `diff` the
                 difference of both states; `auto` is diff for tags, else changelog if the table has
                 one, else delta.
         """
@@ -237,6 +238,7 @@ class ReadBuilder:
             NotFoundError: A column, snapshot, tag or branch does not exist, or has expired.
             InvalidInputError: A literal does not fit its column, or two moments are asked for.
             UnsupportedFeatureError: The table uses a feature this engine does not read.
+            FormatError, StorageError: Metadata is damaged, or the storage failed.
         """
         store = self._opened()
         between = self._between(store)
@@ -272,13 +274,24 @@ class ReadBuilder:
         )
 
     def read_schema(self) -> TableSchema:
-        """Return the schema the rows are read as: that of the moment travelled to."""
+        """Return the schema the rows are read as: that of the moment travelled to.
+
+        Raises:
+            NotFoundError: The snapshot, tag or branch does not exist, or has expired.
+            InvalidInputError: An option does not parse, or two moments are asked for.
+            UnsupportedFeatureError: A `scan.mode` that this engine does not do.
+        """
         store = self._opened()
         snapshot = travel_by_options(store)
         return store.schema if snapshot is None else schema_at(store, snapshot)
 
     def fields(self) -> tuple[DataField, ...]:
-        """Return the columns of the rows, without planning."""
+        """Return the columns of the rows, without planning.
+
+        Raises:
+            NotFoundError: There is no such column.
+            PaimonError: As `read_schema`.
+        """
         schema = self.read_schema()
         return read_fields(schema, self._names(schema))
 
@@ -389,6 +402,10 @@ class ReadBuilder:
 
         Raises:
             NotFoundError: By the reader: the snapshot expired meanwhile; kind `snapshot-expired`.
+            InvalidInputError: By the reader: a stored value cannot be cast to its column's type
+                now.
+            FormatError: By the reader: a file is damaged; names it.
+            StorageError: By the reader: the storage failed.
         """
         batches = (executor or EmbeddedExecutor()).map_splits(plan.context, plan.splits)
         explained = explained_batches(batches, self._opened(), plan.oldest)
@@ -399,11 +416,18 @@ class ReadBuilder:
 
         Args:
             executor: Who reads; this process by default.
+
+        Raises:
+            PaimonError: As `plan` at once, and as `read` by the reader.
         """
         return self.read(self.plan(), executor)
 
     def to_arrow(self, executor: Executor[ArrowRows] | None = None) -> pa.Table:
-        """Plan, and read everything into memory."""
+        """Plan, and read everything into memory.
+
+        Raises:
+            PaimonError: As `plan` and `read`.
+        """
         return self.to_reader(executor).read_all()
 
 

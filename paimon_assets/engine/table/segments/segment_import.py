@@ -275,7 +275,7 @@ def _checked_path(
         return root
     exists = store.file_io.exists(root)
     for segment in live:
-        # On storage that tells letter cases apart another case is another folder, if it exists.
+        # On storage that distinguishes letter cases another case is another folder, if it exists.
         same = root == segment.path or (not exists and root.lower() == segment.path.lower())
         if same:
             raise AlreadyExistsError(

@@ -60,7 +60,7 @@ class _Newest:
         return replace(segment, status=_SETTLED[0] if is_live else _SETTLED[1])
 
     def load(self, load: Load) -> Load:
-        """Return a load with its status; what took in the rows of one that lives is not told."""
+        """Return a load with its status; what took in the rows of one that lives is not said."""
         if any(file.file_name in self.own for file in load.files):
             return replace(load, status=SegmentStatus.SUCCESS, compacted_into=None)
         is_compacted = load.compacted_into is not None

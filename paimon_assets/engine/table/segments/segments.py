@@ -5,9 +5,8 @@
 A command that dies on the way leaves either both or neither: whether its snapshot exists decides.
 No operation here, or anywhere in this package, deletes or writes a foreign byte.
 
-What the table's own snapshots brought is numbered and shown along with them (`Load`). The numbers
-of loads are kept from the first command on that changes a table's segments; until then they are
-those of the snapshots there are, and move up when some expire.
+What the table's own snapshots brought is listed along with them (`Load`). The first command that
+changes segments fixes the numbers of loads; until then they move up when snapshots expire.
 """
 
 import uuid
@@ -106,9 +105,10 @@ class Segments:
         return SegmentRegistry(store=self.store)
 
     def listed(self) -> list[Segment | Load]:
-        """Return all segments and loads by id, as they are now; nothing is written.
+        """Return all segments and loads by id; one whose files others removed shows as gone.
 
-        One whose files others removed is deleted, or compacted.
+        Raises:
+            FormatError, StorageError: Metadata is damaged, or the storage failed.
 
         Cost:
             The registry, the manifests of the newest snapshot, and the delta manifests of those
@@ -119,14 +119,20 @@ class Segments:
     def live(self) -> list[Segment]:
         """Return the segments of others whose rows a read returns, by id.
 
-        Cost:
-            The registry, and the manifests of the newest snapshot.
+        Raises:
+            FormatError, StorageError: Metadata is damaged, or the storage failed.
+
+        Cost: the registry, and the manifests of the newest snapshot.
         """
         now = segments_now(self.store, self.registry.load().segments)
         return [segment for segment in now if segment.status is SegmentStatus.SUCCESS]
 
     def plan(self, source: SegmentSource, executor: Executor[Any] | None = None) -> ImportPlan:
-        """Return what `add` would do: files, inferred columns, partitions, problem."""
+        """Return what `add` would do: files, inferred columns, partitions, problem.
+
+        Raises:
+            PaimonError: As `segment_import.plan_import`; what else `add` would raise is `problem`.
+        """
         return plan_import(
             self.store,
             source,
@@ -160,7 +166,7 @@ class Segments:
                 kinds NotFoundError and AlreadyExistsError.
             UnsupportedFeatureError: The table, storage or format can have no segments.
             FormatError: A file is not of the format.
-            CommitUnknownError: As for every commit.
+            CommitConflictError, CommitUnknownError: As for every commit.
         """
         user = commit_user or f"segment-add-{uuid.uuid4()}"
         looked_at = self.store.snapshots.latest()
@@ -209,10 +215,11 @@ class Segments:
 
         Raises:
             NotFoundError: An id is none of a live segment's; nothing was committed.
-            UnsupportedFeatureError: Kind `segment-own`; a load of a table with keys, whose older
-                rows would come back, or one with deleted rows that are marked along with those of
-                other files. As for every commit, a table this engine does not write.
+            UnsupportedFeatureError: Kind `segment-own`; a load of a table with keys, or one whose
+                deleted rows are marked along with those of other files. Or another branch than main
+                is open, or the table is not one this engine writes.
             CommitConflictError: Another commit changed the same files meanwhile.
+            CommitUnknownError: As for every commit.
         """
         live = [item for item in self._pinned() if item.status is SegmentStatus.SUCCESS]
         check_ids(self.store, ids, live)
@@ -254,17 +261,18 @@ class Segments:
     def clean(
         self, *, retention_ms: int = RETENTION_MS, force: bool = False
     ) -> list[Segment | Load]:
-        """Forget segments that are deleted, compacted or failed; only their rows in the list go.
+        """Forget segments that are deleted, compacted or failed, and return them.
 
-        Snapshots that had a segment of a text format no longer find its rows, and a rollback to
-        one that had another segment finds its rows, but not its id.
+        Only the list changes. Snapshots that had a segment of a text format no longer find its
+        rows. A rollback to one that had another segment finds its rows, but not its id.
 
         Args:
             retention_ms: Keep what was deleted less than this ago.
             force: Forget all of them.
 
-        Returns:
-            What was forgotten.
+        Raises:
+            UnsupportedFeatureError: A branch other than main is open.
+            CommitConflictError: Other commands changed the segments too often.
         """
         limit = self.clock.now_millis() - retention_ms
         now = {item.id: item for item in self._pinned()}
@@ -304,6 +312,9 @@ class Segments:
             NotFoundError: An id is none of a live segment's, or a folder is gone or empty.
             InvalidInputError: A file does not have the table's columns, or an id is that of a load
                 of the table's own (kind `segment-own`); nothing was committed.
+            UnsupportedFeatureError: A branch other than main is open.
+            FormatError: A file is not of the format.
+            CommitConflictError, CommitUnknownError: As for every commit.
         """
         pinned = self._pinned()
         live = [
@@ -455,7 +466,7 @@ class Segments:
         return all_now(self.store, self.registry.update(partial(with_loads, self.store)))
 
     def _keep_writers_from_compacting(self) -> None:
-        """Tell other engines' writers to compact nothing: they would delete foreign files later."""
+        """Keep other engines from compacting: they would delete foreign files later."""
         schemas = self.store.schemas
         newest = schemas.latest() or self.store.schema
         if not newest.typed_options.has(WRITE_ONLY):

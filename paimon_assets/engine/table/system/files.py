@@ -246,7 +246,7 @@ def _sums(entries: Sequence[ManifestEntry]) -> dict[str, Any]:
 
 
 def _deleted_rows(store: FileStore) -> dict[bytes, int | None]:
-    """Return partition → rows that deletion vectors delete, None if some vector does not tell."""
+    """Return partition → rows that deletion vectors delete, None if some vector does not say."""
     found: dict[bytes, int | None] = {}
     for entry in _index_entries(store):
         if entry.file.index_type != DELETION_VECTORS_INDEX:

@@ -7,7 +7,7 @@ fails as a whole.)
 
 `sys.tables` reads the newest schema, snapshot and manifest lists of a table, `sys.partitions` its
 manifests. Who made a table, and when, only a catalog server knows: null here, as in Java. Java's
-file system catalog leaves sizes null, too; here they are told as far as the lists know them.
+file system catalog leaves sizes null, too; here they are given as far as the lists know them.
 
 Source: `org.apache.paimon.table.system.AllTablesTable`, `AllPartitionsTable`,
 `AllTableOptionsTable`, `CatalogOptionsTable`, `org.apache.paimon.catalog.CatalogUtils`.

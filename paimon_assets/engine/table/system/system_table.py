@@ -1,4 +1,4 @@
-"""SystemTable: one of the tables that tell of a table, found by its name."""
+"""SystemTable: one of the tables that describe a table, found by its name."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -176,17 +176,28 @@ class CompactionBuilder:
     clock: Clock = field(default_factory=SystemClock)
 
     def with_strategy(self, strategy: CompactStrategy | str) -> "CompactionBuilder":
-        """Compact what is due (`minor`, the default), everything (`full`), or `sort` it."""
+        """Compact what is due (`minor`, the default), everything (`full`), or `sort` it.
+
+        Raises:
+            ValueError: There is no such strategy.
+        """
         return replace(self, strategy=CompactStrategy(strategy))
 
     def with_order(self, columns: Sequence[str], curve: Curve | str) -> "CompactionBuilder":
-        """Say what the strategy `sort` sorts by: columns, and the curve through them."""
+        """Say what the strategy `sort` sorts by: columns, and the curve through them.
+
+        Raises:
+            ValueError: There is no such curve.
+        """
         return replace(self, order=ClusterOrder(columns=tuple(columns), curve=Curve(curve)))
 
     def with_filter(self, predicate: Predicate | str | None) -> "CompactionBuilder":
         """Compact only partitions for which a predicate over partition columns is true.
 
         Several filters are joined by AND.
+
+        Raises:
+            InvalidInputError: Neither a predicate nor a text that is a filter.
         """
         parsed = None if predicate is None else as_predicate(predicate)
         return replace(self, predicate=all_of([self.predicate, parsed]))
@@ -217,11 +228,18 @@ class CompactionBuilder:
         Raises:
             InvalidInputError: The filter looks at other columns than the partition's.
             UnsupportedFeatureError: The table is not one this engine compacts.
+            InvalidInputError: The strategy `sort` does not fit the table or the order
+                (`cluster-order`).
+            FormatError, StorageError: Metadata is damaged, or the storage failed.
         """
         return plan_compaction(self.store, self.scope(), self.clock)
 
     def find_committed(self) -> Snapshot | None:
-        """Return the snapshot this user and identifier made before, if any."""
+        """Return the snapshot this user and identifier made before, if any.
+
+        Raises:
+            FormatError, StorageError: Metadata is damaged, or the storage failed.
+        """
         if self.commit_user is None:
             return None
         return self.store.snapshots.find_commit(
@@ -244,6 +262,11 @@ class CompactionBuilder:
             CommitConflictError: Other commits were faster too often; nothing was committed.
             CommitUnknownError: The storage's answer was lost; look before trying again under the
                 same user and identifier, which finds the commit if it happened.
+            InvalidInputError: As `plan`; or the executor cannot sort (kind `cluster-order`).
+            UnsupportedFeatureError: As `plan`.
+            NotFoundError: The table was dropped or renamed meanwhile.
+            FormatError, StorageError: A file is damaged, or the storage failed; nothing was
+                committed.
         """
         committed = self.find_committed()
         if committed is not None:
@@ -252,7 +275,12 @@ class CompactionBuilder:
         return _Run(builder=named, executor=executor or EmbeddedExecutor()).run(on_progress)
 
     def scope(self) -> CompactScope:
-        """Return what to look at, bound to the table's schema."""
+        """Return what to look at, bound to the table's schema.
+
+        Raises:
+            NotFoundError: The filter names a column that does not exist.
+            InvalidInputError: A value of the filter is none of its column.
+        """
         schema = self.store.schema
         return CompactScope(
             strategy=self.strategy,
@@ -274,7 +302,7 @@ class _Run:
     """Committed before: rows that waited for a bucket."""
     placed_at: Snapshot | None = None
     may_be_committed: bool = False
-    """Whether a snapshot may name the files of `messages`; an interrupt does not tell."""
+    """Whether a snapshot may name the files of `messages`; an interrupt does not say."""
     left_out: int = 0
 
     def run(self, on_progress: OnProgress | None) -> CompactionOutcome:

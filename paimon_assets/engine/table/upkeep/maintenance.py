@@ -81,7 +81,7 @@ class Maintenance:
 
     store: FileStore
     dry_run: bool = False
-    """Tell what would be done; delete and commit nothing."""
+    """Report what would be done; delete and commit nothing."""
     orphans_older_than_ms: int = DAY_MS
     """Younger files may belong to a write that is still to be committed."""
     refused_older_than_ms: int = DEFAULT_RETENTION_MS
@@ -102,6 +102,9 @@ class Maintenance:
             NotFoundError: A snapshot or tag that stays lacks a manifest; nothing of it was deleted.
             CommitConflictError: Others were faster too often.
             StorageError: The storage failed; call it again.
+            CommitUnknownError: What the task commits may have been committed.
+            UnsupportedFeatureError: The task commits, and the table is not one this engine writes.
+            FormatError: A metadata file is damaged; names it.
         """
         tasks: dict[MaintenanceTask, Callable[[], MaintenanceReport]] = {
             MaintenanceTask.EXPIRE_PARTITIONS: self._expire_partitions,
@@ -189,7 +192,7 @@ class Maintenance:
     def _in_pieces(
         self, task: MaintenanceTask, piece: Callable[[], ExpiredSnapshots]
     ) -> MaintenanceReport:
-        """Expire as often as `snapshot.expire.limit` needs; a dry run tells of the first piece."""
+        """Expire as often as `snapshot.expire.limit` needs; a dry run reports the first piece."""
         count = files = total_bytes = 0
         while True:
             done = piece()

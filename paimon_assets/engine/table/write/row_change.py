@@ -137,6 +137,8 @@ class RowChangeBuilder:
             CommitConflictError: Others changed the same rows too often; nothing was committed.
             CommitUnknownError: The storage's answer was lost; run again as the same user with the
                 same identifier, which finds the commit if it happened.
+            NotFoundError: The table was dropped or renamed meanwhile.
+            StorageError: The storage failed; nothing was committed.
         """
         predicate = self._bound(where)
         done = self._committed()
@@ -167,6 +169,7 @@ class RowChangeBuilder:
             InvalidInputError: Columns or values do not fit the table.
             UnsupportedFeatureError: The table does not take updates; names the option.
             CommitConflictError, CommitUnknownError: As in `delete`.
+            StorageError: As in `delete`.
         """
         if not assignments:
             raise InvalidInputError("An update needs a column to set.", kind="update-column")
@@ -204,6 +207,7 @@ class RowChangeBuilder:
                 columns and values that do not fit the table.
             UnsupportedFeatureError: The table does not take such changes; names the option.
             CommitConflictError, CommitUnknownError: As in `delete`.
+            StorageError: As in `delete`.
 
         Cost:
             The source is sent to every task.

@@ -62,9 +62,9 @@ class Overwrite:
     """The partitions a write replaces."""
 
     is_dynamic: bool
-    """Those its rows lie in."""
+    """Whether it replaces the partitions that its rows lie in."""
     predicate: Predicate | None = None
-    """Else those it is true for; None replaces the whole table."""
+    """If not dynamic, the partitions to replace; None replaces the whole table."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,7 +154,7 @@ class WriteBuilder:
     def with_last_check(self, check: Callable[[], None]) -> "WriteBuilder":
         """Call `check` when all rows are written and none is committed; what it raises undoes them.
 
-        It tells, for example, whether the source of the rows is still what it was.
+        It checks, for example, whether the source of the rows is still what it was.
         """
         return replace(self, last_check=check)
 
@@ -199,6 +199,10 @@ class WriteBuilder:
                 bucket meanwhile; nothing was committed, files were removed.
             CommitUnknownError: The storage's answer was lost; look before trying again under the
                 same user and identifier, which finds the commit if it happened.
+            UnsupportedFeatureError: The table is not one this engine writes, or not so.
+            BatchRefusedError: The audit kept the rows out; they stay readable on a branch.
+            NotFoundError: The table was dropped or renamed meanwhile.
+            StorageError: The storage failed; nothing was committed.
         """
         committed = self.find_committed()
         if committed is not None:
@@ -217,6 +221,8 @@ class WriteBuilder:
 
         Raises:
             InvalidInputError: A new column cannot be one; nothing was changed.
+            CommitConflictError: Others changed the schema too often meanwhile.
+            CommitUnknownError: The storage's answer was lost; look at the newest schema first.
         """
         return replace(self, store=merged_with(self.store, rows))
 
@@ -225,6 +231,9 @@ class WriteBuilder:
 
         Where others gave keys a bucket meanwhile, the rows are written anew, a few times; a stream
         of rows is read once, so it is not.
+
+        Raises:
+            PaimonError: As `write`.
         """
         more = 0 if isinstance(rows, pa.RecordBatchReader) else _MOST_WRITES - 1
         for _ in range(more):
@@ -272,13 +281,23 @@ class WriteBuilder:
             raise
 
     def find_committed(self) -> Snapshot | None:
-        """Return the snapshot this user and identifier made before, if any."""
+        """Return the snapshot this user and identifier made before, if any.
+
+        Raises:
+            FormatError, StorageError: Metadata is damaged, or the storage failed.
+        """
         if self.commit_user is None:
             return None
         return self.store.snapshots.find_commit(self.commit_user, self.commit_identifier)
 
     def prepare(self) -> WriteContext:
-        """Return what a writer must know, read from the newest snapshot."""
+        """Return what a writer must know, read from the newest snapshot.
+
+        Raises:
+            UnsupportedFeatureError: The table is not one this engine writes, or it is only
+                overwritten as a whole (kind `overwrite-cross-partition`).
+            FormatError, StorageError: Metadata is damaged, or the storage failed.
+        """
         store = self.store
         check_writable(store.label, store.schema)
         self._check_crossing()
@@ -317,7 +336,15 @@ class WriteBuilder:
             )
 
     def commit(self, messages: Sequence[CommitMessage]) -> Snapshot:
-        """Commit messages as one snapshot; on a sure failure their files are removed."""
+        """Commit messages as one snapshot; on a sure failure their files are removed.
+
+        Raises:
+            CommitConflictError: Another commit is in the way, or was faster too often.
+            CommitUnknownError: It may have been committed; no file was removed.
+            NotFoundError: The table was dropped or renamed meanwhile.
+            UnsupportedFeatureError: The table is not one this engine writes.
+            StorageError: The storage failed; nothing was committed.
+        """
         with undone_on_sure_failure(lambda: self.abort(messages)):
             snapshot = self._commit(messages)
         if self.overwrites is not None:
@@ -357,5 +384,9 @@ class WriteBuilder:
             )
 
     def abort(self, messages: Sequence[CommitMessage]) -> None:
-        """Remove the files of messages that will never be committed."""
+        """Remove the files of messages that will never be committed.
+
+        Raises:
+            StorageError: A file could not be deleted; the rest was not tried.
+        """
         abort(self.store, messages)

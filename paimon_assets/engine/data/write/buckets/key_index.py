@@ -1,6 +1,6 @@
 """Where every key of a table lies: its partition and bucket, for keys that may change partition.
 
-Keys are kept as Arrow columns, sorted by hash; equal hashes are told apart by the keys themselves.
+Keys are kept as Arrow columns, sorted by hash; the keys themselves decide between equal hashes.
 Source: `org.apache.paimon.crosspartition.GlobalIndexAssigner` (its key-value store).
 """
 

@@ -94,7 +94,7 @@ _LONGEST_NAME = 255
 
 
 def refuse_partition(context: WriteContext, partition: bytes) -> None:
-    """Refuse a partition that the write was not told to write.
+    """Refuse a partition that the write was not to write.
 
     Raises:
         InvalidInputError: Kind `overwrite-partition`; names the partition.
