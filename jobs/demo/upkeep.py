@@ -48,7 +48,9 @@ def _observed(result: dg.ExecuteInProcessResult) -> str:
     [event] = result.get_asset_observation_events()
     observation = event.asset_observation_data.asset_observation
     dropped = observation.metadata.get("paimon/rows_dropped")  # none where nothing was to compact
-    gone = f" {dropped.value:,} deleted rows are gone for good." if dropped and dropped.value else ""
+    gone = (
+        f" {dropped.value:,} deleted rows are gone for good." if dropped and dropped.value else ""
+    )
     return f"{observation.description}{gone}"
 
 
