@@ -146,7 +146,8 @@ def test_of_concurrent_adds_of_one_path_one_wins(store, tmp_path):
     failed = [result for result in results if isinstance(result, PaimonError)]
     assert [error.kind for error in failed] == ["segment-path-duplicate"] * 2
     live = Segments(store=store).live()
-    assert sorted(segment.id for segment in live) == list(range(5))
+    # An add that lost while it was in progress may have taken a number.
+    assert len({segment.id for segment in live}) == len(live) == 5
     assert store.snapshots.latest().total_record_count == 5
 
 

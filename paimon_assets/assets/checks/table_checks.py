@@ -120,8 +120,8 @@ def build_small_files_check(
         text = f"{len(shape.file_sizes):,} files, {amplification}."
         if due is not None:
             text = (
-                f"{due.reason}; {text} Compact the table with the strategy "
-                f"{due.strategy.value}; build_file_debt_sensor asks for it by itself."
+                f"{due.reason}; {text} Run compaction_job with the strategy {due.strategy.value};"
+                " a file-debt sensor asks for it by itself."
             )
         return run.result(
             passed=due is None,
