@@ -13,6 +13,7 @@ from typing import Any, get_origin
 import pyarrow as pa
 import pyarrow.types as pat
 
+from paimon_assets.assets.datetime_zones import zones_kept
 from paimon_assets.assets.object_columns import (
     CONVERSION_ERRORS,
     Misfit,
@@ -20,7 +21,6 @@ from paimon_assets.assets.object_columns import (
     fitted,
     from_objects,
 )
-from paimon_assets.assets.zones import zones_kept
 from paimon_assets.engine.codec.arrow.arrow_types import from_arrow_type, to_arrow_type
 from paimon_assets.engine.contract.executor import CountingExecutor
 from paimon_assets.engine.errors import InvalidInputError
