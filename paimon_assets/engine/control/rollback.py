@@ -120,7 +120,7 @@ def _roll_back(store: FileStore, snapshot: Snapshot) -> Rollback:
             details={"table": store.label, "snapshot_id": snapshot.id},
         )
     if not store.snapshots.is_same(snapshot):  # an expiration saw the mark, or will, too late
-        store.file_io.publish(store.paths.snapshot(snapshot.id), snapshot_to_json(snapshot))
+        published(store.file_io, store.paths.snapshot(snapshot.id), snapshot_to_json(snapshot))
     forget_after(store, snapshot.id)
     store.snapshots.write_latest_hint(snapshot.id)
     return Rollback(snapshot=snapshot, snapshots=snapshots, tags=tags, changelogs=changelogs)
