@@ -237,7 +237,7 @@ def test_a_step_that_fails_after_its_commit_takes_nothing_in_again(
 
     class Unreliable(PaimonCatalogResource):
         def catalog(self) -> TableCatalog:
-            return TableCatalog(FilesystemCatalog(self.warehouse, file_io), file_io)
+            return TableCatalog(FilesystemCatalog(self.warehouse, file_io))
 
     paimon = Unreliable(warehouse=warehouse, executor="embedded")
     land(landing, "a.parquet", 1)

@@ -249,7 +249,7 @@ def test_a_retry_consumes_what_was_committed_and_no_more(
         def catalog(self) -> TableCatalog:
             if file_io.has_failed and not seen[1:]:
                 put(lake, 4)
-            return TableCatalog(FilesystemCatalog(self.warehouse, file_io), file_io)
+            return TableCatalog(FilesystemCatalog(self.warehouse, file_io))
 
     seen: list[list[int]] = []
     unreliable = Unreliable(warehouse=lake.warehouse, executor="embedded")

@@ -109,7 +109,7 @@ def test_rows_that_are_committed_just_before_its_own_are_seen(
 
     class Racing(PaimonCatalogResource):
         def catalog(self) -> TableCatalog:
-            return TableCatalog(FilesystemCatalog(self.warehouse, Overtaken()), Overtaken())
+            return TableCatalog(FilesystemCatalog(self.warehouse, Overtaken()))
 
     racing = Racing(warehouse=warehouse, executor="embedded")
     result = io_run(orders(rows((1, "a")), schema=APPENDED, mode=mode), racing)
@@ -194,7 +194,7 @@ def test_a_retried_step_commits_once(mode: str, warehouse: str) -> None:
 
     class Unreliable(PaimonCatalogResource):
         def catalog(self) -> TableCatalog:
-            return TableCatalog(FilesystemCatalog(self.warehouse, file_io), file_io)
+            return TableCatalog(FilesystemCatalog(self.warehouse, file_io))
 
     paimon = Unreliable(warehouse=warehouse, executor="embedded")
     result = io_run(orders(rows((1, "a")), schema=APPENDED, mode=mode), paimon)

@@ -101,7 +101,7 @@ class Counting(LocalFileIO):
 
 def test_an_ingestion_and_a_tick_cost_what_is_new(tmp_path: Path) -> None:
     file_io = Counting()
-    catalog = TableCatalog(FilesystemCatalog(str(tmp_path), file_io), file_io)
+    catalog = TableCatalog(FilesystemCatalog(str(tmp_path), file_io))
     catalog.create_database("d")
     table = catalog.create_table("d.t", Schema.of({"id": "BIGINT"}))
     known = [file(f"{number:09}-{number * 7919 % 10007}") for number in range(20_000)]
@@ -123,7 +123,7 @@ def test_a_tick_opens_only_the_snapshots_of_others_that_came_since_the_last(
     tmp_path: Path,
 ) -> None:
     file_io = Counting()
-    catalog = TableCatalog(FilesystemCatalog(str(tmp_path), file_io), file_io)
+    catalog = TableCatalog(FilesystemCatalog(str(tmp_path), file_io))
     catalog.create_database("d")
     table = catalog.create_table("d.t", Schema.of({"id": "BIGINT"}))
     writer = table.new_write_builder().with_empty_commits()

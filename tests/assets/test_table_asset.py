@@ -274,7 +274,7 @@ def test_a_step_that_fails_after_its_commit_reports_that_commit_when_retried(
 
     class Unreliable(PaimonCatalogResource):
         def catalog(self) -> TableCatalog:
-            return TableCatalog(FilesystemCatalog(self.warehouse, file_io), file_io)
+            return TableCatalog(FilesystemCatalog(self.warehouse, file_io))
 
     def frame() -> pa.Table:
         calls.append(1)
@@ -295,7 +295,7 @@ def test_a_retried_step_answers_its_checks_without_writing_again(warehouse: str)
 
     class Unreliable(PaimonCatalogResource):
         def catalog(self) -> TableCatalog:
-            return TableCatalog(FilesystemCatalog(self.warehouse, file_io), file_io)
+            return TableCatalog(FilesystemCatalog(self.warehouse, file_io))
 
     @paimon_asset("air.planes", PLANES, check_specs=[dg.AssetCheckSpec("enough", asset=KEY)])
     def air_planes() -> dg.MaterializeResult[pa.Table]:

@@ -25,7 +25,7 @@ def kind(request):
 @pytest.fixture(params=["local", "memory"])
 def catalog(request, kind, tmp_path):
     warehouse = str(tmp_path / "w") if request.param == "local" else f"memory:/{tmp_path}/w"
-    catalog = CATALOGS[kind](warehouse, file_io_for(warehouse))
+    catalog = CATALOGS[kind](warehouse, {})
     catalog.create_database("db")
     return catalog
 
@@ -141,7 +141,7 @@ def test_a_table_is_renamed_into_another_database_but_not_onto_another_table(cat
 
 
 def _create(kind: str, warehouse: str, index: int, barrier, answers) -> None:
-    catalog = CATALOGS[kind](warehouse, LocalFileIO())
+    catalog = CATALOGS[kind](warehouse, {})
     barrier.wait()
     try:
         catalog.create_table(T, Schema.of({f"column{index}": "INT"}))
@@ -152,7 +152,7 @@ def _create(kind: str, warehouse: str, index: int, barrier, answers) -> None:
 
 def test_of_two_processes_exactly_one_creates_the_table(kind, tmp_path):
     warehouse = str(tmp_path)
-    catalog = CATALOGS[kind](warehouse, LocalFileIO())
+    catalog = CATALOGS[kind](warehouse, {})
     catalog.create_database("db")
     barrier, answers = _SPAWN.Barrier(2), _SPAWN.Queue()
     processes = [

@@ -4,10 +4,13 @@ Source: `org.apache.paimon.FileStore`.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Self
 
+from paimon_assets.engine.control.catalog.catalog import Catalog, Identifier
+from paimon_assets.engine.control.catalog.environment import CatalogEnvironment, SnapshotCommit
+from paimon_assets.engine.control.catalog.managed import ManagedBranch
 from paimon_assets.engine.control.managers.branch_manager import BranchManager
 from paimon_assets.engine.control.managers.changelog_manager import ChangelogManager
 from paimon_assets.engine.control.managers.consumer_manager import ConsumerManager
@@ -16,7 +19,6 @@ from paimon_assets.engine.control.managers.snapshot_manager import SnapshotManag
 from paimon_assets.engine.control.managers.tag_manager import TagManager
 from paimon_assets.engine.control.manifests.manifest_store import ManifestStore
 from paimon_assets.engine.control.manifests.partition_values import PartitionValues
-from paimon_assets.engine.errors import NotFoundError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.options.all_options import (
@@ -40,6 +42,8 @@ class FileStore:
     """The schema to read or write as, with dynamic options."""
     name: str = ""
     """`database.table` for messages; the path if empty."""
+    environment: CatalogEnvironment = field(default_factory=CatalogEnvironment, repr=False)
+    """Who keeps its schemas and versions."""
 
     @classmethod
     def open(
@@ -63,23 +67,59 @@ class FileStore:
         """
         path = table_path.rstrip("/")
         branch = Options(options or {}).get(BRANCH)
-        schema = SchemaManager(file_io, TablePaths(table=path, branch=branch)).latest()
-        if schema is None and branch != MAIN_BRANCH:
-            raise NotFoundError(
-                f"Table '{name or path}' has no branch '{branch}'.",
-                kind="branch-not-found",
-                details={"table": name, "path": path, "branch": branch},
-            )
-        if schema is None:
-            raise NotFoundError(
-                (f"Table '{name}' does not exist" if name else "There is no table")
-                + f": '{path}' holds no schema file.",
-                kind="table-not-found",
-                details={"table": name, "path": path},
-            )
+        schema = SchemaManager(file_io, TablePaths(table=path, branch=branch)).existing(name)
         if options:
             schema = schema.with_dynamic_options(options)
         return cls(file_io=file_io, table_path=path, schema=schema, name=name)
+
+    @classmethod
+    def load(
+        cls,
+        catalog: Catalog,
+        identifier: Identifier,
+        *,
+        options: Mapping[str, str] | None = None,
+        name: str = "",
+    ) -> Self:
+        """Open a table with its newest schema as its catalog knows it.
+
+        Args:
+            catalog: Who knows it.
+            identifier: The table; `branch` of the options opens another branch of it.
+            options: Dynamic options, for this use only.
+            name: What messages call it; `database.table` by default.
+
+        Raises:
+            NotFoundError: There is no table of this name, or no such branch.
+        """
+        at = identifier.at_branch(Options(options or {}).get(BRANCH))
+        loaded = catalog.load_table(at)
+        environment = CatalogEnvironment()
+        if loaded.uuid is not None:
+            environment = CatalogEnvironment(catalog=catalog, identifier=at, loaded=loaded)
+        return cls(
+            file_io=loaded.file_io,
+            table_path=loaded.location,
+            schema=loaded.schema.with_dynamic_options(options) if options else loaded.schema,
+            name=name or str(identifier),
+            environment=environment,
+        )
+
+    def reopened(self, options: Mapping[str, str] | None = None, *, name: str = "") -> Self:
+        """Open the table once more, the way it was opened, with its newest schema.
+
+        Args:
+            options: Dynamic options; those of this store by default.
+            name: What messages call it, if not the same.
+
+        Raises:
+            NotFoundError: The table or the branch was dropped, or renamed.
+        """
+        known = self.dynamic_options if options is None else options
+        catalog, identifier = self.environment.catalog, self.environment.identifier
+        if catalog is not None and identifier is not None:
+            return self.load(catalog, identifier, options=known, name=name or self.name)
+        return self.open(self.file_io, self.table_path, options=known, name=name or self.name)
 
     def with_schema(self, schema: TableSchema) -> Self:
         """Return the same table as another of its schemas shows it."""
@@ -103,12 +143,21 @@ class FileStore:
         if branch == self.paths.branch:
             return self.with_schema(self.schema.with_dynamic_options(options))
         main = self.label.removesuffix(f"$branch_{self.paths.branch}")
-        return self.open(
-            self.file_io,
-            self.table_path,
-            options={**self.dynamic_options, **options},
+        return self.reopened(
+            {**self.dynamic_options, **options},
             name=main if branch == MAIN_BRANCH else f"{main}$branch_{branch}",
         )
+
+    @property
+    def created_ms(self) -> int:
+        """When the first schema was made, as its file says; catalogs know another time.
+
+        Raises:
+            NotFoundError: The first schema is gone.
+        """
+        if self.environment.catalog is not None:
+            return SchemaManager(self.file_io, self.paths).schema(0).time_millis
+        return (self.schema if self.schema.id == 0 else self.schemas.schema(0)).time_millis
 
     @property
     def label(self) -> str:
@@ -133,12 +182,22 @@ class FileStore:
     @cached_property
     def schemas(self) -> SchemaManager:
         """Its schema files."""
-        return SchemaManager(self.file_io, self.paths)
+        return self.environment.schemas(self.file_io, self.paths)
 
     @cached_property
     def snapshots(self) -> SnapshotManager:
         """Its snapshots."""
-        return SnapshotManager(self.file_io, self.paths)
+        return self.environment.snapshots(self.file_io, self.paths)
+
+    @cached_property
+    def managed(self) -> ManagedBranch | None:
+        """Its branch in the catalog that keeps its versions; None if its directory does."""
+        return self.environment.of_branch(self.paths.branch)
+
+    @cached_property
+    def snapshot_commit(self) -> SnapshotCommit:
+        """What publishes its snapshots."""
+        return self.environment.snapshot_commit(self.file_io, self.paths)
 
     def newest(self) -> Snapshot | None:
         """Return the newest snapshot, None if nothing was committed yet.
@@ -159,17 +218,17 @@ class FileStore:
     @cached_property
     def tags(self) -> TagManager:
         """Its tags."""
-        return TagManager(self.file_io, self.paths)
+        return self.environment.tags(self.file_io, self.paths)
 
     @cached_property
     def branches(self) -> BranchManager:
         """Its branches."""
-        return BranchManager(self.file_io, self.paths)
+        return self.environment.branches(self.file_io, self.paths)
 
     @cached_property
     def consumers(self) -> ConsumerManager:
         """How far its readers have come."""
-        return ConsumerManager(self.file_io, self.paths)
+        return self.environment.consumers(self.file_io, self.paths)
 
     @cached_property
     def partitions(self) -> PartitionValues:

@@ -22,6 +22,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from paimon_assets.engine.codec.json.metadata_json import snapshot_to_json
+from paimon_assets.engine.control.catalog.managed import ManagedBranch
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.ledgers import forget_after
 from paimon_assets.engine.control.publishing import published
@@ -53,9 +54,12 @@ def rollback_to_snapshot(store: FileStore, snapshot_id: int) -> Rollback:
 
     Raises:
         NotFoundError: It does not exist, or expires at this moment; nothing was changed.
-        CommitUnknownError: The table was renamed or dropped meanwhile.
+        CommitConflictError: A catalog that manages the table has a newer snapshot by now.
+        CommitUnknownError: The table was renamed or dropped meanwhile, or no answer came.
     """
     snapshot = store.snapshots.snapshot(snapshot_id)
+    if store.managed is not None:
+        return _through_catalog(store, store.managed, snapshot_id, snapshot)
     with _marked(store, snapshot):
         if not store.snapshots.is_same(snapshot):
             store.snapshots.snapshot(snapshot_id)
@@ -68,9 +72,12 @@ def rollback_to_tag(store: FileStore, tag: str) -> Rollback:
 
     Raises:
         NotFoundError: There is no such tag, or it is deleted at this moment; nothing was changed.
-        CommitUnknownError: The table was renamed or dropped meanwhile.
+        CommitConflictError: A catalog that manages the table has a newer snapshot by now.
+        CommitUnknownError: The table was renamed or dropped meanwhile, or no answer came.
     """
     snapshot = store.tags.get(tag).snapshot
+    if store.managed is not None:
+        return _through_catalog(store, store.managed, tag, snapshot)
     with _marked(store, snapshot):
         earliest = store.snapshots.earliest_id()
         path = store.paths.snapshot(snapshot.id)
@@ -86,6 +93,24 @@ def rollback_to_tag(store: FileStore, tag: str) -> Rollback:
     if revived and (earliest is None or earliest > snapshot.id):
         store.snapshots.write_earliest_hint(snapshot.id)
     return done
+
+
+def _through_catalog(
+    store: FileStore, managed: ManagedBranch, target: int | str, snapshot: Snapshot
+) -> Rollback:
+    newest, tags = store.snapshots.latest(), store.tags.list()
+    managed.catalog.rollback_to(
+        managed.identifier, target, from_snapshot=None if newest is None else newest.id
+    )
+    forget_after(store, snapshot.id)
+    kept = {tag.name for tag in store.tags.list()}
+    last = snapshot.id if newest is None else newest.id
+    return Rollback(
+        snapshot=snapshot,
+        snapshots=tuple(range(last, snapshot.id, -1)),
+        tags=tuple(tag.name for tag in tags if tag.name not in kept),
+        changelogs=(),
+    )
 
 
 def rolled_back_to(names: Iterable[str]) -> list[int]:

@@ -15,7 +15,6 @@ from paimon_assets.engine.control.catalog.catalog import Catalog, Identifier
 from paimon_assets.engine.control.catalog.filesystem_catalog import FilesystemCatalog
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
-from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.fileio.opening import file_io_for
 from paimon_assets.engine.spec.evolution.schema_change import SchemaChange
 from paimon_assets.engine.spec.options.catalog_options import METASTORE, WAREHOUSE
@@ -46,15 +45,11 @@ class TableCatalog:
 
     Args:
         catalog: The catalog that knows the names.
-        file_io: The storage its tables lie on.
         options: The catalog's options, as `sys.catalog_options` shows them; secrets stay hidden.
     """
 
-    def __init__(
-        self, catalog: Catalog, file_io: FileIO, *, options: Mapping[str, str] | None = None
-    ) -> None:
+    def __init__(self, catalog: Catalog, *, options: Mapping[str, str] | None = None) -> None:
         self._catalog = catalog
-        self._file_io = file_io
         self._options = dict(options or {})
 
     def list_databases(self) -> list[str]:
@@ -163,7 +158,7 @@ class TableCatalog:
         return self._opened(parts, options).system_table(parts.system)
 
     def _global(self, name: Identifier, options: Mapping[str, str] | None) -> GlobalSystemTable:
-        found = GlobalSystemTable.of(self._catalog, self._file_io, self._options, name.table)
+        found = GlobalSystemTable.of(self._catalog, self._options, name.table)
         if options:
             raise InvalidInputError(
                 f"'{name}' shows the newest state of all tables and takes no options, such as"
@@ -174,9 +169,7 @@ class TableCatalog:
         return found
 
     def _opened(self, parts: TableName, options: Mapping[str, str] | None) -> Table:
-        path = self._catalog.get_table_location(parts.table)
-        store = FileStore.open(self._file_io, path, options=options, name=str(parts.table))
-        table = Table(store)
+        table = Table(FileStore.load(self._catalog, parts.table, options=options))
         return table if parts.branch is None else table.at_branch(parts.branch)
 
     def table_exists(self, identifier: str | Identifier) -> bool:
@@ -202,8 +195,8 @@ class TableCatalog:
             CommitUnknownError: The storage's answer was lost; look at the newest schema first.
         """
         name = _user_identifier(identifier)
-        self._catalog.alter_table(name, changes)
-        return self.get_table(name)
+        self._catalog.load_schema(name)
+        return self.get_table(name).alter(changes)
 
     def execute(
         self,
@@ -268,8 +261,12 @@ def _user_identifier(name: str | Identifier) -> Identifier:
     return identifier
 
 
-CATALOGS: dict[str, Callable[[str, FileIO], Catalog]] = {METASTORE.default: FilesystemCatalog}
-"""Value of `metastore` → (warehouse, storage) → catalog."""
+def _filesystem(warehouse: str, options: Mapping[str, str]) -> Catalog:
+    return FilesystemCatalog(warehouse, file_io_for(warehouse, options))
+
+
+CATALOGS: dict[str, Callable[[str, Mapping[str, str]], Catalog]] = {METASTORE.default: _filesystem}
+"""Value of `metastore` → (warehouse, options of the catalog and its storage) → catalog."""
 
 
 def _refuse_system(database: str) -> None:
@@ -303,9 +300,8 @@ def open_catalog(warehouse: str, options: Mapping[str, str] | None = None) -> Ta
             kind="unsupported-metastore",
             details={"metastore": metastore},
         )
-    file_io = file_io_for(warehouse, options)
     of_catalog = {**(options or {}), WAREHOUSE.key: warehouse}
-    return TableCatalog(CATALOGS[metastore](warehouse, file_io), file_io, options=of_catalog)
+    return TableCatalog(CATALOGS[metastore](warehouse, options or {}), options=of_catalog)
 
 
 def open_table(path: str, options: Mapping[str, str] | None = None) -> Table:

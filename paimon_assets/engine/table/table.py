@@ -84,8 +84,7 @@ class Table:
         Cost:
             One small read, unless its schema was never changed.
         """
-        schema = self.schema
-        return (schema if schema.id == 0 else self._store.schemas.schema(0)).time_millis
+        return self._store.created_ms
 
     @property
     def schema(self) -> TableSchema:
@@ -213,11 +212,7 @@ class Table:
         Raises:
             NotFoundError: The table or the branch was dropped, or renamed.
         """
-        store = self._store
-        options = store.dynamic_options
-        return Table(
-            FileStore.open(store.file_io, store.table_path, options=options, name=store.name)
-        )
+        return Table(self._store.reopened())
 
     def truncate(self) -> Snapshot:
         """Empty the table in one snapshot; older snapshots keep their rows until they expire.

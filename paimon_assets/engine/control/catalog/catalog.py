@@ -1,11 +1,27 @@
-"""Identifier, and the Catalog protocol: databases and tables by name."""
+"""Identifier, and the catalogs: who knows tables by name, and who keeps their versions.
 
+    Catalog             names, schemas, where a table lies and how its storage is opened
+    VersionedCatalog    and snapshots, tags, branches and consumers of the tables it manages
+
+A table whose `LoadedTable` names no `VersionedCatalog` keeps its versions itself: its directory
+says which snapshot is the newest. Of a managed table only the catalog says so; files of snapshots,
+schemas and tags are read where the catalog has put them, and are written by the catalog alone. Data
+files, manifests, lists and statistics are always written by who commits.
+Source: `org.apache.paimon.catalog.Catalog`, `org.apache.paimon.catalog.Identifier`.
+"""
+
+import datetime as dt
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol, Self
 
 from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.evolution.schema_change import SchemaChange
+from paimon_assets.engine.spec.metadata.partition_statistics import PartitionStatistics
+from paimon_assets.engine.spec.metadata.snapshot import Snapshot
+from paimon_assets.engine.spec.metadata.tag import Tag
+from paimon_assets.engine.spec.paths import MAIN_BRANCH
 from paimon_assets.engine.spec.schema.schema import Schema, TableSchema
 
 
@@ -48,17 +64,27 @@ def _name_fault(name: str) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Identifier:
-    """Name of a table in a catalog; both parts are checked (`check_name`)."""
+    """Name of a table in a catalog, perhaps of a branch of it; names are checked (`check_name`)."""
 
     database: str
     table: str
+    branch: str = MAIN_BRANCH
 
     def __post_init__(self) -> None:
         check_name("database", self.database)
         check_name("table", self.table)
 
     def __str__(self) -> str:
-        return f"{self.database}.{self.table}"
+        return f"{self.database}.{self.object_name}"
+
+    @property
+    def object_name(self) -> str:
+        """The table's name, with that of a branch other than main: `t`, `t$branch_b`."""
+        return self.table if self.branch == MAIN_BRANCH else f"{self.table}$branch_{self.branch}"
+
+    def at_branch(self, branch: str) -> Self:
+        """Return the name of another branch of the table."""
+        return replace(self, branch=branch)
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -74,6 +100,25 @@ class Identifier:
         if not dot:
             raise InvalidInputError(f"'{text}' names no table; write database.table.", kind="name")
         return cls(database, table)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedTable:
+    """A table, or a branch of one, as its catalog knows it."""
+
+    location: str
+    """The table's directory, without a trailing slash; the same for all its branches."""
+    schema: TableSchema
+    """The newest schema: with its options as they are stored, and with its id."""
+    file_io: FileIO
+    """The storage of this table. Credentials that end are renewed behind it: its `spec` is asked
+    anew whenever work is handed to other machines, and says how long it opens the storage."""
+    uuid: str | None = None
+    """What no other table is called, not even one of the same name made later; None if the catalog
+    is a directory, and a table is whatever lies there."""
+    versions: "VersionedCatalog | None" = None
+    """Who keeps its snapshots, tags, branches and consumers; None if its directory does. Tables
+    that a catalog calls external have a uuid and no such keeper."""
 
 
 class Catalog(Protocol):
@@ -104,7 +149,20 @@ class Catalog(Protocol):
         ...
 
     def get_table_location(self, identifier: Identifier) -> str:
-        """Return the path of a table's directory, whether the table exists or not."""
+        """Return the path of a table's directory.
+
+        Raises:
+            NotFoundError: There is no such table, and so the catalog knows no path.
+        """
+        ...
+
+    def load_table(self, identifier: Identifier) -> LoadedTable:
+        """Return what opens a table, or the branch that the identifier names.
+
+        Raises:
+            NotFoundError: No such database (kind `database-not-found`), table (`table-not-found`)
+                or branch (`branch-not-found`). Whoever asks again after a drop hears the same.
+        """
         ...
 
     def load_schema(self, identifier: Identifier) -> TableSchema:
@@ -122,10 +180,18 @@ class Catalog(Protocol):
         ...
 
     def alter_table(self, identifier: Identifier, changes: Sequence[SchemaChange]) -> TableSchema:
-        """Apply changes to a table's schema, all or none; see `SchemaManager.commit_changes`.
+        """Apply changes to the newest schema of a table or branch, all or none.
+
+        Who loses a race against another change applies its own to what the other made.
 
         Returns:
-            The schema the table has now.
+            The schema the table has now: its newest before if the changes change nothing.
+
+        Raises:
+            NotFoundError: There is no such table or branch.
+            InvalidInputError: A change is refused; nothing was changed.
+            CommitConflictError: Others were faster too often; nothing was changed.
+            CommitUnknownError: No answer came; look at the newest schema first.
         """
         ...
 
@@ -135,4 +201,143 @@ class Catalog(Protocol):
 
     def rename_table(self, source: Identifier, target: Identifier) -> None:
         """Give a table another name, perhaps in another database."""
+        ...
+
+
+class VersionedCatalog(Catalog, Protocol):
+    """A catalog that keeps the versions of the tables it manages.
+
+    Identifiers name a branch; those of consumers, tags and snapshots are the branch's own. Three
+    outcomes of a change are never mixed up:
+
+        returned                     it is made
+        CommitUnknownError           it may have been made: the answer was lost, broken or of a
+                                     server that failed midway. Nothing may be deleted.
+        every other PaimonError      it is surely not made, and will not be
+
+    Of these `StorageError` may succeed later, `NotFoundError` also says that the table was dropped
+    or made anew, `InvalidInputError` that it was refused. Waiting for a busy server and sending a
+    request again is the catalog's business, as long as it keeps to the above.
+    """
+
+    def load_snapshot(self, identifier: Identifier) -> Snapshot | None:
+        """Return the newest snapshot, None if nothing was committed yet.
+
+        Raises:
+            NotFoundError: There is no such table or branch.
+            StorageError: The catalog cannot say.
+        """
+        ...
+
+    def commit_snapshot(
+        self,
+        identifier: Identifier,
+        table_uuid: str,
+        snapshot: Snapshot,
+        *,
+        base_uuid: str | None,
+        statistics: Sequence[PartitionStatistics],
+    ) -> bool:
+        """Make a snapshot the newest if the one before is still the newest.
+
+        Everything the snapshot names is written. It may be called again with the same arguments
+        after a CommitUnknownError, also if the snapshot came to be meanwhile: it does not come to
+        be twice, and the answer is then either.
+
+        Args:
+            identifier: The table and the branch.
+            table_uuid: Of the table the snapshot was made for.
+            snapshot: Its id is one more than the newest's.
+            base_uuid: `uuid` of the snapshot it is built on; None if there is none, or if that one
+                has no uuid.
+            statistics: What it changes in each partition.
+
+        Returns:
+            True if it is the newest snapshot now, or was meanwhile. False if it surely lost the
+            race: the newest is not the one it is built on.
+
+        Raises:
+            NotFoundError: There is no table or branch of this name and uuid; nothing was committed.
+            CommitUnknownError: Whether it was committed is unknown. The caller looks by
+                `load_snapshot` and among the snapshot files, and calls again.
+            PaimonError: As any change: surely nothing was committed. The caller deletes what the
+                snapshot names.
+        """
+        ...
+
+    def rollback_to(
+        self, identifier: Identifier, target: int | str, *, from_snapshot: int | None = None
+    ) -> None:
+        """Make a snapshot the newest again; later snapshots and their tags go.
+
+        Args:
+            identifier: The table and the branch.
+            target: Id of a snapshot, or name of a tag.
+            from_snapshot: The newest snapshot the caller knows; with another one nothing is done.
+
+        Raises:
+            NotFoundError: No such snapshot or tag.
+            CommitConflictError: The newest snapshot is not `from_snapshot`.
+        """
+        ...
+
+    def list_tags(self, identifier: Identifier) -> list[str]:
+        """Return the names of all tags, sorted."""
+        ...
+
+    def get_tag(self, identifier: Identifier, name: str) -> Tag:
+        """Return a tag; NotFoundError (kind `tag-not-found`) if there is none."""
+        ...
+
+    def create_tag(
+        self,
+        identifier: Identifier,
+        name: str,
+        snapshot_id: int,
+        *,
+        time_retained: dt.timedelta | None = None,
+    ) -> None:
+        """Give a snapshot a name.
+
+        Raises:
+            AlreadyExistsError: There is a tag of this name (kind `tag-exists`).
+            NotFoundError: There is no such snapshot (kind `snapshot-not-found`).
+        """
+        ...
+
+    def delete_tag(self, identifier: Identifier, name: str) -> None:
+        """Delete a tag; NotFoundError (kind `tag-not-found`) if there is none."""
+        ...
+
+    def list_branches(self, identifier: Identifier) -> list[str]:
+        """Return the names of all branches but main, sorted."""
+        ...
+
+    def create_branch(
+        self, identifier: Identifier, name: str, *, from_tag: str | None = None
+    ) -> None:
+        """Make a branch: empty, or with the state of a tag.
+
+        Raises:
+            AlreadyExistsError: There is a branch of this name (kind `branch-exists`).
+            NotFoundError: There is no such tag (kind `tag-not-found`).
+        """
+        ...
+
+    def drop_branch(self, identifier: Identifier, name: str) -> None:
+        """Delete a branch; NotFoundError (kind `branch-not-found`) if there is none."""
+        ...
+
+    def fast_forward(self, identifier: Identifier, name: str) -> None:
+        """Let main be what a branch is; NotFoundError (`branch-not-found`) if there is none."""
+        ...
+
+    def list_consumers(self, identifier: Identifier) -> dict[str, int]:
+        """Return consumer → the next snapshot it will read, by name."""
+        ...
+
+    def reset_consumer(
+        self, identifier: Identifier, consumer_id: str, next_snapshot: int | None
+    ) -> None:
+        """Let a consumer go on at a snapshot, a new one as well; None forgets it."""
         ...

@@ -9,15 +9,13 @@ Source: `org.apache.paimon.catalog.FileSystemCatalog`.
 from collections.abc import Sequence
 from uuid import uuid4
 
-from paimon_assets.engine.control.catalog.catalog import Identifier, check_name
+from paimon_assets.engine.control.catalog.catalog import Identifier, LoadedTable, check_name
 from paimon_assets.engine.control.clock import Clock, SystemClock
-from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.managers.schema_manager import SchemaManager
-from paimon_assets.engine.control.segments.segment_registry import check_own_folders
 from paimon_assets.engine.errors import AlreadyExistsError, InvalidInputError, NotFoundError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.evolution.schema_change import SchemaChange
-from paimon_assets.engine.spec.paths import TablePaths
+from paimon_assets.engine.spec.paths import MAIN_BRANCH, TablePaths
 from paimon_assets.engine.spec.schema.schema import Schema, TableSchema
 
 _SUFFIX = ".db"
@@ -91,6 +89,13 @@ class FilesystemCatalog:
         """Return the path of a table's directory, whether the table exists or not."""
         return f"{self._database_path(identifier.database)}/{identifier.table}"
 
+    def load_table(self, identifier: Identifier) -> LoadedTable:
+        """Return what opens a table, or a branch of it; its directory keeps its versions."""
+        path = self.get_table_location(identifier)
+        schemas = SchemaManager(self.file_io, TablePaths(table=path, branch=identifier.branch))
+        main = str(identifier.at_branch(MAIN_BRANCH))
+        return LoadedTable(location=path, schema=schemas.existing(main), file_io=self.file_io)
+
     def load_schema(self, identifier: Identifier) -> TableSchema:
         """Return the newest schema of a table."""
         schema = self._schemas(self.get_table_location(identifier)).latest()
@@ -118,9 +123,7 @@ class FilesystemCatalog:
     def alter_table(self, identifier: Identifier, changes: Sequence[SchemaChange]) -> TableSchema:
         """Apply changes to a table's schema, all or none."""
         self.load_schema(identifier)
-        path = self.get_table_location(identifier)
-        schemas = self._schemas(path)
-        check_own_folders(FileStore.open(self.file_io, path, name=str(identifier)), changes)
+        schemas = self._schemas(self.get_table_location(identifier))
         return schemas.commit_changes(changes, time_millis=self._clock.now_millis())
 
     def drop_table(self, identifier: Identifier, *, ignore_if_missing: bool = False) -> None:

@@ -22,11 +22,10 @@ Source: `org.apache.paimon.operation.FileStoreCommitImpl`.
 
 import logging
 import random
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import uuid4
 
-from paimon_assets.engine.codec.json.metadata_json import snapshot_to_json
 from paimon_assets.engine.codec.json.statistics_json import statistics_to_json
 from paimon_assets.engine.contract.commit_message import CommitMessage
 from paimon_assets.engine.control.clock import Clock, SystemClock
@@ -37,6 +36,7 @@ from paimon_assets.engine.control.commit.data_version import inherited_propertie
 from paimon_assets.engine.control.commit.foreign import protect_foreign
 from paimon_assets.engine.control.commit.overwrite import check_new_files, upgraded
 from paimon_assets.engine.control.commit.partition_filter import PartitionFilter
+from paimon_assets.engine.control.commit.partition_sums import partition_statistics
 from paimon_assets.engine.control.commit.planned_on import PlannedOn
 from paimon_assets.engine.control.commit.request import CommitRequest
 from paimon_assets.engine.control.commit.retry import RetryPolicy
@@ -53,6 +53,7 @@ from paimon_assets.engine.errors import (
     PaimonError,
     StorageError,
 )
+from paimon_assets.engine.spec.metadata.partition_statistics import PartitionStatistics
 from paimon_assets.engine.spec.metadata.snapshot import LEDGER_PROPERTY_PREFIX, CommitKind, Snapshot
 from paimon_assets.engine.spec.metadata.table_statistics import Statistics
 from paimon_assets.engine.spec.options.all_options import BUCKET
@@ -292,7 +293,14 @@ class FileStoreCommit:
             # The snapshot was not published, so nobody else knows of these files.
             files.clean_all()
             raise
-        if self._published(snapshot, files) and self._looked_back(snapshot, latest, files):
+        statistics = (
+            partition_statistics(self._store.partitions, checked.changes.entries)
+            if self._store.managed is not None
+            else ()
+        )
+        if self._published(snapshot, latest, statistics, files) and self._looked_back(
+            snapshot, latest, files
+        ):
             self._report(snapshot, request)
             return snapshot
         files.clean_lost_try()
@@ -301,11 +309,15 @@ class FileStoreCommit:
     def _looked_back(self, snapshot: Snapshot, base: Snapshot | None, files: CommitFiles) -> bool:
         """Whether what a published snapshot is built on stands; else it is taken back.
 
+        A catalog that manages the table has judged that when it published.
+
         Raises:
             NotFoundError: The table was renamed or dropped before; the snapshot was taken back.
             CommitUnknownError: It was renamed or dropped after; or the snapshot cannot be deleted.
         """
         store = self._store
+        if store.managed is not None:
+            return True
         try:
             same_table = store.schemas.is_same(store.schema)
             if same_table and self._stands_on(snapshot, base):
@@ -335,18 +347,24 @@ class FileStoreCommit:
         ids = snapshots.list_ids()
         return base.id not in ids and (not ids or ids[0] > base.id)
 
-    def _published(self, snapshot: Snapshot, files: CommitFiles) -> bool:
+    def _published(
+        self,
+        snapshot: Snapshot,
+        base: Snapshot | None,
+        statistics: Sequence[PartitionStatistics],
+        files: CommitFiles,
+    ) -> bool:
         """Publish a snapshot; False if the name was taken by another commit's.
 
         If the answer is lost the snapshot is looked for. If that does not find it, it is published
         again, as the same bytes: at worst it finds itself in the way. So does a storage that
         repeats by itself a call whose answer was lost.
         """
-        path, data = self._store.paths.snapshot(snapshot.id), snapshot_to_json(snapshot)
+        base_uuid = None if base is None else base.uuid
         unknown: PaimonError | None = None
         for number in range(1, _MOST_PUBLISHES + 1):
             try:
-                if self._store.file_io.publish(path, data):
+                if self._store.snapshot_commit.commit(snapshot, base_uuid, statistics):
                     return True
             except CommitUnknownError as error:
                 unknown = error
@@ -356,7 +374,7 @@ class FileStoreCommit:
                     raise
                 unknown = error  # this one failed; what became of the others is still open
             try:
-                found = self._store.snapshots.snapshot_or_none(snapshot.id)
+                found = self._store.snapshots.published(snapshot.id)
             except PaimonError as error:
                 found, unknown = None, error
             if found is not None:

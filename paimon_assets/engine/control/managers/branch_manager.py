@@ -89,16 +89,7 @@ class BranchManager:
             if ignore_if_exists:
                 return
             raise self._taken(name)
-        source = self._source(tag, snapshot_id)
-        draft = f"{self._paths.branches_directory}/.{uuid.uuid4()}"
-        try:
-            self._copy_to(draft, self._of(name), source, tag)
-            self._file_io.rename_directory(draft, self._of(name).branch_directory)
-        except AlreadyExistsError as error:
-            raise self._taken(name) from error
-        finally:
-            self._file_io.delete_directory(draft)
-        self._look_back(name, source, tag)
+        self._make(name, tag, snapshot_id)
 
     def delete(self, name: str) -> None:
         """Delete a branch; its data files stay until a cleaning finds them.
@@ -122,7 +113,7 @@ class BranchManager:
             NotFoundError: There is no such branch.
             FormatError, StorageError: Metadata is damaged, or the storage failed; call it again.
         """
-        branch = self._existing(name)
+        self._existing(name)
         if name.startswith(AUDIT_PREFIX):
             raise InvalidInputError(
                 f"Branch '{name}' of table '{self._paths.table}' holds one batch that was not "
@@ -131,14 +122,26 @@ class BranchManager:
                 kind="branch-audit",
                 details={"path": self._paths.table, "branch": name},
             )
+        return self._forward(name)
+
+    def _make(self, name: str, tag: str | None, snapshot_id: int | None) -> None:
+        source = self._source(tag, snapshot_id)
+        draft = f"{self._paths.branches_directory}/.{uuid.uuid4()}"
+        try:
+            self._copy_to(draft, self._of(name), source, tag)
+            self._file_io.rename_directory(draft, self._of(name).branch_directory)
+        except AlreadyExistsError as error:
+            raise self._taken(name) from error
+        finally:
+            self._file_io.delete_directory(draft)
+        self._look_back(name, source, tag)
+
+    def _forward(self, name: str) -> Snapshot:
+        branch = self._of(name)
         theirs, ours = (SnapshotManager(self._file_io, p) for p in (branch, self._paths))
         newest, first = theirs.latest(), theirs.earliest_id()
         if newest is None or first is None:
-            raise InvalidInputError(
-                f"Branch '{name}' of table '{self._paths.table}' has no snapshot yet.",
-                kind="branch-empty",
-                details={"path": self._paths.table, "branch": name},
-            )
+            raise self._empty(name)
         shared = first if ours.snapshot_or_none(first) == theirs.snapshot(first) else first - 1
         ours.delete_after(shared)
         TagManager(self._file_io, self._paths).delete_after(first - 1)
@@ -225,6 +228,13 @@ class BranchManager:
                 details={"path": self._paths.table, "branch": name},
             )
         return self._of(name)
+
+    def _empty(self, name: str) -> InvalidInputError:
+        return InvalidInputError(
+            f"Branch '{name}' of table '{self._paths.table}' has no snapshot yet.",
+            kind="branch-empty",
+            details={"path": self._paths.table, "branch": name},
+        )
 
     def _taken(self, name: str) -> AlreadyExistsError:
         return AlreadyExistsError(

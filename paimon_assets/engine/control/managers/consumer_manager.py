@@ -90,8 +90,7 @@ class ConsumerManager:
                 kind="consumer",
             )
         check_file_name("consumer", consumer_id)
-        data = json.dumps({_NEXT_SNAPSHOT: next_snapshot}, separators=(",", ":")).encode()
-        self._file_io.replace(self._path(consumer_id), data)
+        self._write(consumer_id, next_snapshot)
 
     def delete(self, consumer_id: str) -> None:
         """Forget a consumer; fine if there is none.
@@ -124,6 +123,10 @@ class ConsumerManager:
         for name in old:
             self.delete(name)
         return tuple(old)
+
+    def _write(self, consumer_id: str, next_snapshot: int) -> None:
+        data = json.dumps({_NEXT_SNAPSHOT: next_snapshot}, separators=(",", ":")).encode()
+        self._file_io.replace(self._path(consumer_id), data)
 
     def _path(self, consumer_id: str) -> str:
         return self._paths.consumer(known_file_name("consumer", consumer_id))

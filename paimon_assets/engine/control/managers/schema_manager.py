@@ -22,7 +22,7 @@ from paimon_assets.engine.spec.evolution.option_rules import check_options, key_
 from paimon_assets.engine.spec.evolution.schema_change import SchemaChange
 from paimon_assets.engine.spec.evolution.schema_evolution import apply_changes, changes_nothing
 from paimon_assets.engine.spec.evolution.schema_validation import validate_schema
-from paimon_assets.engine.spec.paths import SCHEMA_PREFIX, TablePaths
+from paimon_assets.engine.spec.paths import MAIN_BRANCH, SCHEMA_PREFIX, TablePaths
 from paimon_assets.engine.spec.schema.schema import Schema, TableSchema, first_table_schema
 
 logger = logging.getLogger(__name__)
@@ -34,9 +34,12 @@ _MOST_TRIES = 100
 class SchemaManager:
     """Reads and creates schema files; a schema file never changes, so each is read once."""
 
-    def __init__(self, file_io: FileIO, paths: TablePaths) -> None:
+    def __init__(
+        self, file_io: FileIO, paths: TablePaths, *, snapshots: SnapshotManager | None = None
+    ) -> None:
         self._file_io = file_io
         self._paths = paths
+        self._snapshots = snapshots or SnapshotManager(file_io, paths)
         self._schemas: dict[int, TableSchema] = {}
 
     def list_ids(self) -> list[int]:
@@ -46,6 +49,31 @@ class SchemaManager:
             One listing.
         """
         return numbered_files(self._file_io, self._paths.schema_directory, SCHEMA_PREFIX)
+
+    def existing(self, name: str) -> TableSchema:
+        """Return the newest schema.
+
+        Args:
+            name: `database.table` for messages, empty if it has none.
+
+        Raises:
+            NotFoundError: There is no table, or no such branch.
+        """
+        schema, path, branch = self.latest(), self._paths.table, self._paths.branch
+        if schema is None and branch != MAIN_BRANCH:
+            raise NotFoundError(
+                f"Table '{name or path}' has no branch '{branch}'.",
+                kind="branch-not-found",
+                details={"table": name, "path": path, "branch": branch},
+            )
+        if schema is None:
+            raise NotFoundError(
+                (f"Table '{name}' does not exist" if name else "There is no table")
+                + f": '{path}' holds no schema file.",
+                kind="table-not-found",
+                details={"table": name, "path": path},
+            )
+        return schema
 
     def latest(self) -> TableSchema | None:
         """Return the newest schema, None if there is no table."""
@@ -143,8 +171,7 @@ class SchemaManager:
         newest = self.latest()
         if newest is None:
             raise self._missing("does not exist")
-        snapshots = SnapshotManager(self._file_io, self._paths)
-        has_snapshots = snapshots.latest() is not None
+        has_snapshots = self._snapshots.latest() is not None
         return apply_changes(newest, changes, has_snapshots=has_snapshots, time_millis=time_millis)
 
     def commit_changes(

@@ -3,7 +3,8 @@
 A hint is only a hint: it is written by a plain overwrite and may be missing, torn, old or not to be
 read. `LATEST`
 is believed if the next snapshot does not exist and its own does; `EARLIEST` if its own exists. With
-right hints no directory is listed.
+right hints no directory is listed. Of a table that a catalog manages the catalog alone says which
+snapshot is the newest (`SnapshotLoader`); files with higher numbers are none of the table's.
 Source: `org.apache.paimon.utils.SnapshotManager`, `HintFileUtils`.
 """
 
@@ -11,6 +12,7 @@ import logging
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
+from typing import Protocol
 
 from paimon_assets.engine.codec.json.metadata_json import snapshot_from_json
 from paimon_assets.engine.control.managers.commit_history import CommitHistory
@@ -29,12 +31,34 @@ _STEPS_BEHIND = 8
 """A hint this much behind is walked forward; beyond that one listing is cheaper."""
 
 
-class SnapshotManager:
-    """Finds and reads snapshots; keeps none, because a rollback may rewrite them."""
+class SnapshotLoader(Protocol):
+    """The one who knows which snapshot of a branch is the newest."""
 
-    def __init__(self, file_io: FileIO, paths: TablePaths) -> None:
+    def load(self) -> Snapshot | None:
+        """Return the newest snapshot, None if nothing was committed yet.
+
+        Raises:
+            NotFoundError: There is no such table or branch.
+            StorageError: It cannot say.
+        """
+        ...
+
+
+class SnapshotManager:
+    """Finds and reads snapshots; keeps none, because a rollback may rewrite them.
+
+    Args:
+        file_io: The storage.
+        paths: The paths of the branch.
+        loader: Knows the newest snapshot; None lets hints and listings say.
+    """
+
+    def __init__(
+        self, file_io: FileIO, paths: TablePaths, *, loader: SnapshotLoader | None = None
+    ) -> None:
         self._file_io = file_io
         self._paths = paths
+        self._loader = loader
         self._history = CommitHistory(
             (file_io.spec.scheme, paths.snapshot_directory), self.snapshot_or_none
         )
@@ -70,6 +94,19 @@ class SnapshotManager:
         found = self.snapshot_or_none(snapshot.id)
         return found is not None and found.delta_manifest_list == snapshot.delta_manifest_list
 
+    def published(self, snapshot_id: int) -> Snapshot | None:
+        """Return the snapshot a commit has published under an id, None if none has.
+
+        Raises:
+            StorageError: It cannot be said.
+        """
+        if self._loader is None:
+            return self.snapshot_or_none(snapshot_id)
+        newest = self.latest()
+        if newest is None or newest.id < snapshot_id:
+            return None
+        return newest if newest.id == snapshot_id else self.snapshot_or_none(snapshot_id)
+
     def gap_before(self, snapshot_id: int) -> bool:
         """Whether older snapshots exist, but not the one before.
 
@@ -79,6 +116,8 @@ class SnapshotManager:
             One storage call; a listing more if the one before is gone.
         """
         before = snapshot_id - 1
+        if self._loader is not None:
+            return False  # who keeps the newest also rolls back, in one step
         if not before or self._file_io.exists(self._paths.snapshot(before)):
             return False
         ids = self.list_ids()
@@ -88,8 +127,11 @@ class SnapshotManager:
         """Return the newest snapshot, None if nothing was committed yet.
 
         Cost:
-            Three storage calls (hint, is there a next one, the snapshot) if the hint is right.
+            Three storage calls (hint, is there a next one, the snapshot) if the hint is right; one
+            request where a catalog knows.
         """
+        if self._loader is not None:
+            return self._loader.load()
         hint = self._walked_forward(self._read_hint(LATEST))
         found = self.snapshot_or_none(hint) if hint else None
         if found is not None:
@@ -122,7 +164,11 @@ class SnapshotManager:
 
     def list_ids(self) -> list[int]:
         """Return the ids of all snapshots, ascending. Cost: one listing."""
-        return numbered_files(self._file_io, self._paths.snapshot_directory, SNAPSHOT_PREFIX)
+        ids = numbered_files(self._file_io, self._paths.snapshot_directory, SNAPSHOT_PREFIX)
+        if self._loader is None:
+            return ids
+        newest = self.latest()
+        return [] if newest is None else [number for number in ids if number <= newest.id]
 
     def at_timestamp(self, timestamp_ms: int) -> Snapshot | None:
         """Return the newest snapshot committed at or before a time, None if all are younger.
@@ -225,7 +271,9 @@ class SnapshotManager:
         self._file_io.replace(path, str(snapshot_id).encode())
 
     def write_latest_hint(self, snapshot_id: int) -> None:
-        """Write for the next reader where to look first."""
+        """Write for the next reader where to look first; a catalog needs no hint."""
+        if self._loader is not None:
+            return
         path = f"{self._paths.snapshot_directory}/{LATEST}"
         self._file_io.write_hint(path, str(snapshot_id).encode())
 

@@ -8,6 +8,7 @@ Source: `org.apache.paimon.utils.TagManager`.
 import datetime as dt
 from collections.abc import Callable
 
+from paimon_assets.engine.codec.json.metadata_json import snapshot_to_json
 from paimon_assets.engine.codec.json.tag_json import tag_from_json, tag_to_json
 from paimon_assets.engine.control.clock import Clock, SystemClock
 from paimon_assets.engine.control.managers.names import check_file_name, known_file_name
@@ -61,6 +62,10 @@ class TagManager:
         if ignore_if_exists:
             return self.get(name)
         raise self._taken(name)
+
+    def hold(self, name: str, snapshot: Snapshot) -> None:
+        """Keep a snapshot by a tag; one of that name stays as it is."""
+        published(self._file_io, self._paths.tag(name), snapshot_to_json(snapshot))
 
     def replace(
         self, name: str, snapshot: Snapshot, *, time_retained: dt.timedelta | None = None

@@ -56,6 +56,16 @@ class PartitionValues:
         values = self.values(partition)
         return partition_spec(self.fields, values, default_name=self._default_name, legacy=False)
 
+    def path_spec(self, partition: bytes) -> Mapping[str, str]:
+        """Return column → text as in the partition's path, but not escaped."""
+        texts = partition_spec(
+            self.fields,
+            self.values(partition),
+            default_name=self._default_name,
+            legacy=self._legacy,
+        )
+        return {key: text if text.strip() else self._default_name for key, text in texts.items()}
+
     def bucket_path(self, paths: TablePaths, partition: bytes, bucket: int) -> str:
         """Return the directory of a bucket."""
         return paths.bucket(self.path(partition), bucket)

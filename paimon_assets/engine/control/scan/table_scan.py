@@ -124,10 +124,8 @@ def scan_of(store: FileStore, splits: Iterable[DataSplit]) -> TableScan:
 
 
 def _opened(store: FileStore, branch: str) -> FileStore:
-    return FileStore.open(
-        store.file_io,
-        store.table_path,
-        options={BRANCH.key: branch, SCAN_FALLBACK_BRANCH.key: ""},
+    return store.reopened(
+        {BRANCH.key: branch, SCAN_FALLBACK_BRANCH.key: ""},
         name=f"{store.label}$branch_{branch}",
     )
 

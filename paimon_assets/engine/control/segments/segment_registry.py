@@ -15,14 +15,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from paimon_assets.engine.codec.json.metadata_json import snapshot_to_json
 from paimon_assets.engine.codec.json.segment_json import (
     SegmentList,
     segments_from_json,
     segments_to_json,
 )
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.control.publishing import published
 from paimon_assets.engine.errors import (
     CommitConflictError,
     CommitUnknownError,
@@ -247,7 +245,7 @@ def hold_foreign(
         return None
     name = f"{HOLD_TAG_PREFIX}{_segment_number(foreign[0].file.file_name)}_{snapshot.id}"
     # A tag of this name holds the same snapshot: names carry its id.
-    published(store.file_io, store.paths.tag(name), snapshot_to_json(snapshot))
+    store.tags.hold(name, snapshot)
     return name
 
 

@@ -28,7 +28,6 @@ from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.scan.segment_scan import physical_rows, text_entries
 from paimon_assets.engine.embedded import ArrowRows
 from paimon_assets.engine.errors import NotFoundError, PaimonError
-from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.options.all_options import TABLE_TYPE
 from paimon_assets.engine.spec.options.secret_options import (
     shown_catalog_options,
@@ -129,16 +128,13 @@ class GlobalSystemTable:
     """A system table over all tables of a catalog."""
 
     catalog: Catalog
-    file_io: FileIO = field(repr=False)
     options: Mapping[str, str] = field(repr=False)
     """The catalog's; credentials among them. They are shown by `shown_catalog_options`."""
     kind: str
     """One of `GLOBAL_SYSTEM_TABLES`."""
 
     @staticmethod
-    def of(
-        catalog: Catalog, file_io: FileIO, options: Mapping[str, str], kind: str
-    ) -> "GlobalSystemTable":
+    def of(catalog: Catalog, options: Mapping[str, str], kind: str) -> "GlobalSystemTable":
         """Return a system table; upper case counts as lower case, as in Java.
 
         Raises:
@@ -152,7 +148,7 @@ class GlobalSystemTable:
                 kind="system-table-not-found",
                 details={"system_table": kind},
             )
-        return GlobalSystemTable(catalog=catalog, file_io=file_io, options=options, kind=kind)
+        return GlobalSystemTable(catalog=catalog, options=options, kind=kind)
 
     @property
     def name(self) -> str:
@@ -201,8 +197,7 @@ class GlobalSystemTable:
     def _rows_of(self, identifier: Identifier) -> _Rows:
         names = {"database_name": identifier.database, "table_name": identifier.table}
         try:
-            path = self.catalog.get_table_location(identifier)
-            store = FileStore.open(self.file_io, path, name=str(identifier))
+            store = FileStore.load(self.catalog, identifier)
             return [{**names, **row} for row in _OF_A_TABLE[self.kind](store)]
         except PaimonError as error:
             if error.kind == "table-not-found":

@@ -1,0 +1,304 @@
+"""Schemas, snapshots, tags, branches and consumers of a table whose catalog keeps them.
+
+What is read by id is read from the files that the catalog puts into the table's directory; what is
+the newest, what there is and what changes goes through the catalog.
+Source: `org.apache.paimon.catalog.SnapshotLoader`, `org.apache.paimon.utils.CatalogBranchManager`.
+"""
+
+import datetime as dt
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Self
+
+from paimon_assets.engine.control.catalog.catalog import (
+    Catalog,
+    Identifier,
+    LoadedTable,
+    VersionedCatalog,
+)
+from paimon_assets.engine.control.managers.branch_manager import BranchManager
+from paimon_assets.engine.control.managers.consumer_manager import ConsumerManager
+from paimon_assets.engine.control.managers.numbered_files import prefixed_files
+from paimon_assets.engine.control.managers.schema_manager import SchemaManager
+from paimon_assets.engine.control.managers.snapshot_manager import SnapshotManager
+from paimon_assets.engine.control.managers.tag_manager import TagManager
+from paimon_assets.engine.errors import (
+    AlreadyExistsError,
+    NotFoundError,
+    UnsupportedFeatureError,
+)
+from paimon_assets.engine.fileio.base import FileIO
+from paimon_assets.engine.spec.evolution.schema_change import SchemaChange
+from paimon_assets.engine.spec.evolution.schema_evolution import changes_nothing
+from paimon_assets.engine.spec.metadata.snapshot import Snapshot
+from paimon_assets.engine.spec.metadata.tag import Tag
+from paimon_assets.engine.spec.paths import BRANCH_PREFIX, MAIN_BRANCH, TablePaths
+from paimon_assets.engine.spec.schema.schema import TableSchema
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManagedBranch:
+    """A branch of a table whose catalog keeps its versions."""
+
+    catalog: VersionedCatalog
+    identifier: Identifier
+    uuid: str
+
+    def at_branch(self, branch: str) -> Self:
+        """Return another branch of the table."""
+        return replace(self, identifier=self.identifier.at_branch(branch))
+
+    def refused(self, what: str, way_out: str) -> UnsupportedFeatureError:
+        """Return the error for what catalogs have no request for."""
+        return UnsupportedFeatureError(
+            f"Table '{self.identifier}' is managed by its catalog, which cannot {what}; {way_out}.",
+            kind="server-managed",
+            details={"table": str(self.identifier)},
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogSnapshotLoader:
+    """Asks the catalog which snapshot is the newest."""
+
+    managed: ManagedBranch
+
+    def load(self) -> Snapshot | None:
+        """Return the newest snapshot, None if nothing was committed yet."""
+        return self.managed.catalog.load_snapshot(self.managed.identifier)
+
+
+class CatalogSchemaManager(SchemaManager):
+    """Schemas of a table whose catalog changes them.
+
+    Args:
+        catalog: Knows the newest, and changes it.
+        identifier: The table and the branch.
+        loaded: The table as it was opened.
+        file_io: The storage.
+        paths: Where the files of older schemas are.
+        snapshots: Those of the branch.
+    """
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        identifier: Identifier,
+        loaded: LoadedTable,
+        file_io: FileIO,
+        paths: TablePaths,
+        *,
+        snapshots: SnapshotManager,
+    ) -> None:
+        super().__init__(file_io, paths, snapshots=snapshots)
+        self._catalog = catalog
+        self._identifier = identifier
+        self._uuid = loaded.uuid
+        self._schemas[loaded.schema.id] = loaded.schema
+
+    def list_ids(self) -> list[int]:
+        """Return the ids of all schemas, ascending; empty if there is no table."""
+        newest = self.latest()
+        if newest is None:
+            return []
+        return sorted({*(n for n in super().list_ids() if n < newest.id), newest.id})
+
+    def latest(self) -> TableSchema | None:
+        """Return the newest schema, None if there is no table."""
+        loaded = self._loaded()
+        return None if loaded is None else loaded.schema
+
+    def is_same(self, known: TableSchema) -> bool:
+        """Whether the table is still the one that was opened. Cost: one request."""
+        return self._loaded() is not None
+
+    def latest_id(self, known: TableSchema) -> int:
+        """Return the newest id. Cost: one request."""
+        loaded = self._loaded()
+        if loaded is None:
+            raise self.not_the_same(known)
+        return loaded.schema.id
+
+    def commit_changes(
+        self,
+        changes: Sequence[SchemaChange],
+        *,
+        time_millis: int,
+        base: TableSchema | None = None,
+    ) -> TableSchema:
+        """Let the catalog change the newest schema; see `SchemaManager.commit_changes`.
+
+        No request names a base. If others change the schema between the look at it and the change,
+        the change is made and then reported as a conflict.
+        """
+        new = self.evolved(changes, time_millis=time_millis)
+        newest = self.schema(new.id - 1)
+        if base is not None and newest.id != base.id:
+            raise self._conflict(
+                f"is at schema {newest.id} now, and the changes were judged on {base.id}"
+            )
+        if changes_nothing(newest, new):
+            return newest
+        made = self._catalog.alter_table(self._identifier, changes)
+        self._schemas[made.id] = made
+        if base is not None and made.id != new.id:
+            raise self._conflict(
+                f"is at schema {made.id} now; others changed it after the changes were judged on "
+                f"{base.id}, and the changes were made nevertheless"
+            )
+        self._warn_of_slips(set(made.options) - set(newest.options))
+        return made
+
+    def _loaded(self) -> LoadedTable | None:
+        """Return the table, None if it was dropped, renamed or made anew."""
+        try:
+            loaded = self._catalog.load_table(self._identifier)
+        except NotFoundError:
+            return None
+        if loaded.uuid != self._uuid:
+            return None
+        self._schemas[loaded.schema.id] = loaded.schema
+        return loaded
+
+
+class CatalogTagManager(TagManager):
+    """Tags of a branch whose catalog keeps them."""
+
+    def __init__(self, managed: ManagedBranch, file_io: FileIO, paths: TablePaths) -> None:
+        super().__init__(file_io, paths)
+        self._managed = managed
+
+    def create(
+        self,
+        name: str,
+        snapshot: Snapshot,
+        *,
+        time_retained: dt.timedelta | None = None,
+        ignore_if_exists: bool = False,
+    ) -> Tag:
+        """Give a snapshot a name; see `TagManager.create`."""
+        self._new(name, snapshot, time_retained)
+        catalog, identifier = self._managed.catalog, self._managed.identifier
+        try:
+            catalog.create_tag(identifier, name, snapshot.id, time_retained=time_retained)
+        except AlreadyExistsError:
+            if ignore_if_exists:
+                return self.get(name)
+            raise
+        made = self.get(name)
+        if made.snapshot.delta_manifest_list != snapshot.delta_manifest_list:
+            catalog.delete_tag(identifier, name)  # ids are used again after a rollback
+            raise self._expired(name, snapshot)
+        return made
+
+    def hold(self, name: str, snapshot: Snapshot) -> None:
+        """Keep a snapshot by a tag, unless there is one of that name."""
+        self.create(name, snapshot, ignore_if_exists=True)
+
+    def replace(
+        self, name: str, snapshot: Snapshot, *, time_retained: dt.timedelta | None = None
+    ) -> Tag:
+        """Refuse: no request does it in one step.
+
+        Raises:
+            UnsupportedFeatureError: Always.
+        """
+        raise self._managed.refused("let a tag name another snapshot", "make another tag")
+
+    def rename(self, name: str, new_name: str) -> Tag:
+        """Refuse: no request does it in one step.
+
+        Raises:
+            UnsupportedFeatureError: Always.
+        """
+        raise self._managed.refused("rename a tag", "make another one and delete this")
+
+    def delete(self, name: str, *, ignore_if_missing: bool = False) -> Tag | None:
+        """Delete a tag and return what it held; data files stay."""
+        tag = self.get_or_none(name)
+        if tag is None and not ignore_if_missing:
+            raise self._missing(name)
+        if tag is not None:
+            self._managed.catalog.delete_tag(self._managed.identifier, name)
+        return tag
+
+    def get_or_none(self, name: str) -> Tag | None:
+        """Return a tag, None if there is none of this name."""
+        try:
+            return self._managed.catalog.get_tag(self._managed.identifier, name)
+        except NotFoundError as error:
+            if error.kind != "tag-not-found":
+                raise
+            return None
+
+    def list(self) -> list[Tag]:
+        """Return all tags, by name. Cost: a request for the names, and one for each."""
+        names = self._managed.catalog.list_tags(self._managed.identifier)
+        return [tag for name in names if (tag := self.get_or_none(name)) is not None]
+
+
+class CatalogBranchManager(BranchManager):
+    """Branches of a table whose catalog keeps them."""
+
+    def __init__(self, managed: ManagedBranch, file_io: FileIO, paths: TablePaths) -> None:
+        super().__init__(file_io, paths)
+        self._managed = managed
+
+    def list(self) -> dict[str, int]:
+        """Return branch → epoch milliseconds of its last change, 0 if its files do not say."""
+        files = prefixed_files(self._file_io, self._paths.branches_directory, BRANCH_PREFIX)
+        names = self._managed.catalog.list_branches(self._managed.identifier)
+        return {name: files[name].modified_ms if name in files else 0 for name in names}
+
+    def exists(self, name: str) -> bool:
+        """Whether there is a branch of this name."""
+        return name == MAIN_BRANCH or name in self._managed.catalog.list_branches(
+            self._managed.identifier
+        )
+
+    def delete(self, name: str) -> None:
+        """Delete a branch; its data files stay until a cleaning finds them."""
+        self._existing(name)
+        self._managed.catalog.drop_branch(self._managed.identifier, name)
+
+    def _make(self, name: str, tag: str | None, snapshot_id: int | None) -> None:
+        if snapshot_id is not None:
+            raise self._managed.refused(
+                "begin a branch with a snapshot", "give the snapshot a tag, and begin with the tag"
+            )
+        self._managed.catalog.create_branch(self._managed.identifier, name, from_tag=tag)
+
+    def _forward(self, name: str) -> Snapshot:
+        catalog, main = self._managed.catalog, self._managed.identifier
+        if catalog.load_snapshot(main.at_branch(name)) is None:
+            raise self._empty(name)
+        catalog.fast_forward(main, name)
+        newest = catalog.load_snapshot(main)
+        if newest is None:
+            raise self._empty(name)
+        return newest
+
+
+class CatalogConsumerManager(ConsumerManager):
+    """Consumers of a branch whose catalog keeps them."""
+
+    def __init__(self, managed: ManagedBranch, file_io: FileIO, paths: TablePaths) -> None:
+        super().__init__(file_io, paths)
+        self._managed = managed
+
+    def next_snapshot(self, consumer_id: str) -> int | None:
+        """Return the next snapshot a consumer will read, None if there is no such consumer."""
+        self._path(consumer_id)
+        return self.list().get(consumer_id)
+
+    def list(self) -> dict[str, int]:
+        """Return consumer → next snapshot, by name."""
+        return self._managed.catalog.list_consumers(self._managed.identifier)
+
+    def delete(self, consumer_id: str) -> None:
+        """Forget a consumer; fine if there is none."""
+        self._path(consumer_id)
+        self._managed.catalog.reset_consumer(self._managed.identifier, consumer_id, None)
+
+    def _write(self, consumer_id: str, next_snapshot: int) -> None:
+        self._managed.catalog.reset_consumer(self._managed.identifier, consumer_id, next_snapshot)
