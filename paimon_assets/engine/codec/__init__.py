@@ -6,6 +6,7 @@ Rooms:
     hashing/     row → bucket: bucket_function, over row_words (default) and hive_hash (hive)
     avro/        containers, manifests, manifest lists, index manifests
     json/        snapshot-N, schema-N, tags, statistics, segments
+    rest/        the documents of REST catalogs
     bitmaps/     roaring bitmaps, deletion vectors
     file_index/  bloom filters, bitmaps, bit slices
     row_files    files of rows that are no part of a table

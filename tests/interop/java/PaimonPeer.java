@@ -84,6 +84,8 @@ public class PaimonPeer {
                 return new Writes((FileStoreTable) table(request)).deleteFirstRows();
             case "create_like":
                 return createLike(named(request, "source"), identifier(request, "target"));
+            case "rest_json":
+                return RestJson.again(request.get("class").asText(), request.get("text").asText());
             case "alter":
                 return Changes.alter(catalog, identifier(request, "table"), request.get("changes"));
             case "change":

@@ -36,7 +36,12 @@ def snapshot_from_json(data: bytes, path: str) -> Snapshot:
             member.
         UnsupportedFeatureError: A newer snapshot version than this engine knows.
     """
-    members = _Members(data, path)
+    return snapshot_from_members(json_object(data, path), path)
+
+
+def snapshot_from_members(parsed: Mapping[str, Json], path: str) -> Snapshot:
+    """Read a snapshot from parsed JSON; errors are those of `snapshot_from_json`."""
+    members = _Members(dict(parsed), path)
     version = members.version(CURRENT_SNAPSHOT_VERSION, "snapshot")
     kind = members.text("commitKind")
     if kind not in CommitKind.__members__:
@@ -70,8 +75,13 @@ def snapshot_from_json(data: bytes, path: str) -> Snapshot:
 
 def snapshot_to_json(snapshot: Snapshot) -> bytes:
     """Write a `snapshot-N` file: UTF-8 JSON, members in Java's order, nulls left out."""
+    return json_bytes(snapshot_members(snapshot))
+
+
+def snapshot_members(snapshot: Snapshot) -> dict[str, Json]:
+    """Return the members of a snapshot's JSON in Java's order, nulls left out."""
     properties: dict[str, Json] = dict(snapshot.properties)
-    return _dump(
+    return _written(
         {
             "version": snapshot.version,
             "uuid": snapshot.uuid,
@@ -111,7 +121,7 @@ def schema_from_json(data: bytes, path: str) -> TableSchema:
             path and member.
         UnsupportedFeatureError: A newer schema version than this engine knows.
     """
-    members = _Members(data, path)
+    members = _Members(json_object(data, path), path)
     version = members.version(CURRENT_SCHEMA_VERSION, "schema")
     options = dict(members.texts("options"))
     if version == 1:
@@ -142,7 +152,7 @@ def schema_from_json(data: bytes, path: str) -> TableSchema:
 def schema_to_json(schema: TableSchema) -> bytes:
     """Write a `schema-N` file: UTF-8 JSON, members in Java's order, nulls left out."""
     options: dict[str, Json] = dict(schema.options)
-    return _dump(
+    members = _written(
         {
             "version": schema.version,
             "id": schema.id,
@@ -156,35 +166,52 @@ def schema_to_json(schema: TableSchema) -> bytes:
         },
         schema.unknown,
     )
+    return json_bytes(members)
 
 
-def _dump(known: Mapping[str, Json], unknown: Mapping[str, Json]) -> bytes:
+def _written(known: Mapping[str, Json], unknown: Mapping[str, Json]) -> dict[str, Json]:
     # Java reads an explicit null comment as the text "null".
     members: dict[str, Json] = {key: value for key, value in known.items() if value is not None}
     members.update({key: value for key, value in unknown.items() if key not in known})
+    return members
+
+
+def json_bytes(members: Mapping[str, Json]) -> bytes:
+    """Write a JSON object as Java's printer does: UTF-8, no blanks."""
     return json.dumps(members, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def json_object(data: bytes, path: str) -> dict[str, Json]:
+    """Parse a JSON object.
+
+    Raises:
+        FormatError: No JSON, or no object; names the path.
+    """
+    try:
+        parsed = json.loads(data)
+        if b"\\u" in data:  # half a character is legal JSON, and no text
+            json.dumps(parsed, ensure_ascii=False).encode()
+    except (ValueError, RecursionError) as error:
+        raise _damaged(path, f"not JSON ({error})") from error
+    if not isinstance(parsed, dict):
+        raise _damaged(path, "not a JSON object")
+    return parsed
+
+
+def _damaged(path: str, what: str) -> FormatError:
+    return FormatError(f"{path}: {what}.", kind="metadata-json", details={"path": path})
 
 
 class _Members:
     """The members of one JSON object, taken out one by one; what is left is unknown."""
 
-    def __init__(self, data: bytes, path: str) -> None:
+    def __init__(self, members: dict[str, Json], path: str) -> None:
         self.path = path
-        try:
-            parsed = json.loads(data)
-            if b"\\u" in data:  # half a character is legal JSON, and no text
-                json.dumps(parsed, ensure_ascii=False).encode()
-        except (ValueError, RecursionError) as error:
-            raise self.damaged(f"not JSON ({error})") from error
-        if not isinstance(parsed, dict):
-            raise self.damaged("not a JSON object")
-        self._left: dict[str, Json] = parsed
+        self._left = members
 
     def damaged(self, what: str) -> FormatError:
         """Return the error that says what is wrong with the file."""
-        return FormatError(
-            f"{self.path}: {what}.", kind="metadata-json", details={"path": self.path}
-        )
+        return _damaged(self.path, what)
 
     def version(self, newest: int, noun: str) -> int:
         """Take `version`; very old files have none."""

@@ -39,6 +39,7 @@ _NESTED = re.compile(
     r"^(?P<root>[A-Za-z]+)\s*<(?P<inner>.*)>(?:\s+(?P<nullability>NOT\s+NULL|NULL))?$",
     re.DOTALL | re.IGNORECASE,
 )
+_ROOT = re.compile("ARRAY|MULTISET|MAP|ROW|VECTOR")
 _ROW_FIELD = re.compile(
     r"^(?:`(?P<quoted>(?:[^`]|``)+)`|(?P<name>[^\s`<>]+))\s+(?P<type>.+)$", re.DOTALL
 )
@@ -175,10 +176,11 @@ def _split(inner: str, text: str) -> list[str]:
 
 
 def _parse_object(json: Mapping[str, Json]) -> DataType:
+    # As Java: what the text begins with is the root, `ARRAY<INT> NOT NULL` is an ARRAY.
     text = str(json.get("type", "")).upper()
-    nullable = not text.endswith(" NOT NULL")
-    root = text.removesuffix(" NOT NULL").strip()
-    match root:
+    nullable = "NOT NULL" not in text
+    root = _ROOT.match(text)
+    match root and root[0]:
         case "ARRAY":
             return ArrayType(element=parse_type(json["element"]), nullable=nullable)
         case "MULTISET":

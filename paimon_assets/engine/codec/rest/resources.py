@@ -1,0 +1,136 @@
+"""What catalogs hold, as requests and responses name it: by its name, whole, or a page of it."""
+
+from collections.abc import Mapping
+
+from paimon_assets.engine.codec.rest.member_kinds import (
+    BOOLEAN,
+    FIELDS,
+    INTEGER,
+    OBJECTS,
+    OPTIONAL_INTEGER,
+    OPTIONAL_TEXT,
+    REQUIRED_INTEGER,
+    SNAPSHOT,
+    TEXT,
+    TEXT_MAP,
+    optional,
+)
+from paimon_assets.engine.codec.rest.structure import Kind, Structure, member, one_of, structure
+from paimon_assets.engine.spec.metadata.snapshot import Snapshot
+from paimon_assets.engine.spec.types.data_types import DataField
+from paimon_assets.engine.spec.types.type_text import Json
+
+
+@structure
+class Identifier(Structure):
+    """A database and what is in it: a table, a branch of it (`t$branch_b`), a view."""
+
+    database: str = member(TEXT, also=("databaseName",), dlf="databaseName")
+    object: str = member(TEXT, also=("tableName",), dlf="tableName")
+
+
+@structure
+class PartitionStatistics(Structure):
+    """What a commit adds to the numbers of a partition; may be negative."""
+
+    spec: Mapping[str, str] = member(TEXT_MAP)
+    """Partition column → text, as in the partition's path."""
+    record_count: int = member(INTEGER)
+    file_size_in_bytes: int = member(INTEGER)
+    file_count: int = member(INTEGER)
+    last_file_creation_time: int = member(INTEGER)
+    """Epoch milliseconds."""
+    total_buckets: int = member(INTEGER)
+
+
+@structure
+class Partition(Structure):
+    """A partition and its numbers."""
+
+    spec: Mapping[str, str] = member(TEXT_MAP)
+    record_count: int = member(INTEGER)
+    file_size_in_bytes: int = member(INTEGER)
+    file_count: int = member(INTEGER)
+    last_file_creation_time: int = member(INTEGER)
+    total_buckets: int = member(INTEGER, dlf=None, default=0)
+    done: bool = member(BOOLEAN, dlf=None, default=False)
+    created_at: int | None = member(OPTIONAL_INTEGER, omitted=None, dlf=None, default=None)
+    created_by: str | None = member(OPTIONAL_TEXT, omitted=None, dlf=None, default=None)
+    updated_at: int | None = member(OPTIONAL_INTEGER, omitted=None, dlf=None, default=None)
+    updated_by: str | None = member(OPTIONAL_TEXT, omitted=None, dlf=None, default=None)
+    options: Mapping[str, str] | None = member(
+        optional(TEXT_MAP), omitted=None, dlf=None, default=None
+    )
+
+
+@structure
+class TableSnapshot(Structure):
+    """A snapshot and the numbers of its table."""
+
+    snapshot: Snapshot = member(SNAPSHOT)
+    record_count: int = member(INTEGER)
+    file_size_in_bytes: int = member(INTEGER)
+    file_count: int = member(INTEGER)
+    last_file_creation_time: int = member(INTEGER)
+
+
+@structure
+class ViewSchema(Structure):
+    """A view: its columns and its query, in one dialect or more."""
+
+    fields: tuple[DataField, ...] = member(FIELDS)
+    query: str = member(TEXT)
+    """The query of dialects that `dialects` does not name."""
+    dialects: Mapping[str, str] = member(TEXT_MAP, default={})
+    """Name of a dialect, such as `spark`, → the query in it."""
+    comment: str | None = member(OPTIONAL_TEXT, omitted=None, default=None)
+    options: Mapping[str, str] = member(TEXT_MAP, default={})
+
+
+@structure
+class ConsumerInfo(Structure):
+    """A consumer and the next snapshot it reads."""
+
+    consumer_id: str = member(TEXT)
+    next_snapshot: int | None = member(OPTIONAL_INTEGER, also=("nextSnapshotId",))
+
+
+@structure
+class FunctionBody(Structure):
+    """What a function is; its definitions are kept as they are."""
+
+    name: str = member(TEXT)
+    input_params: tuple[DataField, ...] = member(FIELDS, default=())
+    return_params: tuple[DataField, ...] = member(FIELDS, default=())
+    deterministic: bool = member(BOOLEAN, default=False)
+    definitions: Mapping[str, Json] = member(OBJECTS, default={})
+    comment: str | None = member(OPTIONAL_TEXT, default=None)
+    options: Mapping[str, str] = member(TEXT_MAP, default={})
+
+
+@structure
+class SnapshotInstant(Structure):
+    """A snapshot by its id."""
+
+    snapshot_id: int = member(REQUIRED_INTEGER)
+
+
+@structure
+class TagInstant(Structure):
+    """A snapshot by its tag."""
+
+    tag_name: str = member(TEXT)
+
+
+Instant = SnapshotInstant | TagInstant
+_TYPED: Kind[Instant] = one_of("type", {"snapshot": SnapshotInstant, "tag": TagInstant})
+
+
+def _instant(json: Json) -> Instant:
+    if isinstance(json, dict) and "type" not in json:
+        return _TYPED.read({**json, "type": "snapshot" if "snapshotId" in json else "tag"})
+    return _TYPED.read(json)
+
+
+INSTANT: Kind[Instant] = Kind(_instant, _TYPED.write, lambda instant: instant.to_dlf())
+"""The kind of a member that is an instant; without `type` it is what its member says."""

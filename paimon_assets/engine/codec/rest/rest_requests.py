@@ -1,0 +1,226 @@
+"""The bodies of requests, named as in Java: `org.apache.paimon.rest.requests`."""
+
+from collections.abc import Mapping
+
+from paimon_assets.engine.codec.rest.member_kinds import (
+    BOOLEAN,
+    OBJECTS,
+    OPTIONAL_INTEGER,
+    OPTIONAL_TEXT,
+    REQUIRED_INTEGER,
+    SCHEMA,
+    SCHEMA_CHANGE,
+    SNAPSHOT,
+    TEXT,
+    TEXT_MAP,
+    TEXTS,
+    list_of,
+    optional,
+)
+from paimon_assets.engine.codec.rest.resources import (
+    INSTANT,
+    FunctionBody,
+    Identifier,
+    Instant,
+    PartitionStatistics,
+    ViewSchema,
+)
+from paimon_assets.engine.codec.rest.structure import (
+    ABSENT,
+    Absent,
+    Structure,
+    member,
+    nested,
+    structure,
+)
+from paimon_assets.engine.codec.rest.view_changes import VIEW_CHANGE, ViewChange
+from paimon_assets.engine.spec.evolution.schema_change import SchemaChange
+from paimon_assets.engine.spec.metadata.snapshot import Snapshot
+from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets.engine.spec.types.type_text import Json
+
+_SPECS = list_of(TEXT_MAP)
+_IDENTIFIER = nested(Identifier)
+
+
+@structure
+class CreateDatabaseRequest(Structure):
+    """A database to create."""
+
+    name: str = member(TEXT)
+    options: Mapping[str, str] = member(TEXT_MAP, default={})
+
+
+@structure
+class AlterDatabaseRequest(Structure):
+    """Options of a database to remove and to set."""
+
+    removals: tuple[str, ...] = member(TEXTS, default=())
+    updates: Mapping[str, str] = member(TEXT_MAP, default={})
+
+
+@structure
+class CreateTableRequest(Structure):
+    """A table to create."""
+
+    identifier: Identifier = member(_IDENTIFIER)
+    schema: Schema = member(SCHEMA)
+
+
+@structure
+class AlterTableRequest(Structure):
+    """Changes that make one schema."""
+
+    changes: tuple[SchemaChange, ...] = member(list_of(SCHEMA_CHANGE))
+
+
+@structure
+class RegisterTableRequest(Structure):
+    """A table that lies at a path already."""
+
+    identifier: Identifier = member(_IDENTIFIER)
+    path: str = member(TEXT)
+
+
+@structure
+class RenameRequest(Structure):
+    """A table or a view, and its new name."""
+
+    source: Identifier = member(_IDENTIFIER)
+    destination: Identifier = member(_IDENTIFIER)
+
+
+@structure
+class CommitRequest(Structure):
+    """A snapshot to publish, if the table is still the one it was made for."""
+
+    table_id: str | None = member(OPTIONAL_TEXT)
+    base_snapshot_uuid: str | Absent | None = member(OPTIONAL_TEXT, omitted=ABSENT, default=ABSENT)
+    """Uuid of the snapshot before; ABSENT: the client is of 1.4 and does not compare."""
+    snapshot: Snapshot = member(SNAPSHOT)
+    statistics: tuple[PartitionStatistics, ...] = member(list_of(nested(PartitionStatistics)))
+
+
+@structure
+class RollbackRequest(Structure):
+    """The snapshot a table goes back to."""
+
+    instant: Instant = member(INSTANT)
+    from_snapshot: int | None = member(OPTIONAL_INTEGER, omitted=None, default=None)
+    """Id of the newest snapshot the client saw."""
+
+
+@structure
+class RollbackSchemaRequest(Structure):
+    """The schema a table goes back to."""
+
+    schema_id: int = member(REQUIRED_INTEGER)
+
+
+@structure
+class CreateTagRequest(Structure):
+    """A tag to create."""
+
+    tag_name: str = member(TEXT)
+    snapshot_id: int | None = member(OPTIONAL_INTEGER, default=None)
+    """None is the newest snapshot."""
+    time_retained: str | None = member(OPTIONAL_TEXT, default=None)
+    """Such as `1d`; None is for ever."""
+    ignore_if_exists: bool = member(BOOLEAN, omitted=False, default=False)
+
+
+@structure
+class CreateBranchRequest(Structure):
+    """A branch to create."""
+
+    branch: str = member(TEXT)
+    from_tag: str | None = member(OPTIONAL_TEXT, default=None)
+
+
+@structure
+class RenameBranchRequest(Structure):
+    """A branch's new name."""
+
+    to_branch: str = member(TEXT)
+
+
+@structure
+class ForwardBranchRequest(Structure):
+    """Make a branch the main one."""
+
+
+@structure
+class ResetConsumerRequest(Structure):
+    """A consumer and the next snapshot it reads."""
+
+    consumer_id: str = member(TEXT)
+    next_snapshot_id: int | None = member(OPTIONAL_INTEGER, default=None)
+    """None deletes the consumer."""
+
+
+@structure
+class AuthRequest(Structure):
+    """Columns somebody wants to read."""
+
+    select: tuple[str, ...] | None = member(optional(TEXTS), default=None)
+    """None is all of them."""
+
+
+@structure
+class PartitionsRequest(Structure):
+    """Partitions to mark as done, or to list."""
+
+    specs: tuple[Mapping[str, str], ...] = member(_SPECS)
+
+
+@structure
+class CreatePartitionsRequest(Structure):
+    """Partitions to create."""
+
+    partition_specs: tuple[Mapping[str, str], ...] = member(_SPECS)
+    ignore_if_exists: bool = member(BOOLEAN, default=False)
+
+
+@structure
+class DropPartitionsRequest(Structure):
+    """Partitions to drop."""
+
+    partition_specs: tuple[Mapping[str, str], ...] = member(_SPECS, also=("specs",))
+    ignore_if_not_exists: bool = member(BOOLEAN, default=False)
+
+
+@structure
+class PartitionsByFilterRequest(Structure):
+    """A predicate over the partition columns, and which page of what it leaves."""
+
+    filter: str = member(TEXT)
+    partition_name_pattern: str | None = member(OPTIONAL_TEXT, default=None)
+    max_results: int | None = member(OPTIONAL_INTEGER, default=None)
+    page_token: str | None = member(OPTIONAL_TEXT, default=None)
+
+
+@structure
+class CreateViewRequest(Structure):
+    """A view to create."""
+
+    identifier: Identifier = member(_IDENTIFIER)
+    schema: ViewSchema = member(nested(ViewSchema))
+
+
+@structure
+class AlterViewRequest(Structure):
+    """Changes of a view."""
+
+    changes: tuple[ViewChange, ...] = member(list_of(VIEW_CHANGE))
+
+
+@structure
+class CreateFunctionRequest(FunctionBody):
+    """A function to create."""
+
+
+@structure
+class AlterFunctionRequest(Structure):
+    """Changes of a function, kept as they are."""
+
+    changes: tuple[Mapping[str, Json], ...] = member(list_of(OBJECTS))
