@@ -6,7 +6,7 @@ A database is a directory; a table exists if its `schema/` holds a `schema-N`.
 Source: `org.apache.paimon.catalog.FileSystemCatalog`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from uuid import uuid4
 
 from paimon_assets.engine.control.catalog.catalog import Identifier, LoadedTable, check_name
@@ -72,18 +72,36 @@ class FilesystemCatalog:
                 details={"database": name},
             )
         if not self._deleted(self._database_path(name)):
-            self._existing_database(name)
+            self.database_path(name)
 
     def list_tables(self, database: str) -> list[str]:
         """Return the names of a database's tables, sorted. Cost: one listing a directory."""
-        path = self._existing_database(database)
-        return sorted(
+        return list(self.table_names(database))
+
+    def table_names(self, database: str, *, after: str = "", prefix: str = "") -> Iterator[str]:
+        """Yield the names of a database's tables, sorted, as far as they are asked for.
+
+        Args:
+            database: The database.
+            after: Only what comes behind this name.
+            prefix: Only what begins so.
+
+        Raises:
+            NotFoundError: There is no such database.
+
+        Cost:
+            One listing, and one of each table that is yielded.
+        """
+        path = self.database_path(database)
+        names = sorted(
             entry.name
             for entry in self.file_io.list_directory(path)
             if entry.is_directory
             and not entry.name.startswith(".")
-            and self._schemas(entry.path).list_ids()
+            and entry.name > after
+            and entry.name.startswith(prefix)
         )
+        return (name for name in names if self._schemas(f"{path}/{name}").list_ids())
 
     def get_table_location(self, identifier: Identifier) -> str:
         """Return the path of a table's directory, whether the table exists or not."""
@@ -100,7 +118,7 @@ class FilesystemCatalog:
         """Return the newest schema of a table."""
         schema = self._schemas(self.get_table_location(identifier)).latest()
         if schema is None:
-            self._existing_database(identifier.database)
+            self.database_path(identifier.database)
             raise _missing(identifier)
         return schema
 
@@ -108,7 +126,7 @@ class FilesystemCatalog:
         self, identifier: Identifier, schema: Schema, *, ignore_if_exists: bool = False
     ) -> TableSchema:
         """Create a table; of several processes creating it exactly one succeeds."""
-        self._existing_database(identifier.database)
+        self.database_path(identifier.database)
         schemas = self._schemas(self.get_table_location(identifier))
         existing = schemas.latest()
         if existing is None:
@@ -141,7 +159,7 @@ class FilesystemCatalog:
         path = self.get_table_location(source)
         if not self._schemas(path).list_ids():
             raise _missing(source)
-        self._existing_database(target.database)
+        self.database_path(target.database)
         try:
             self.file_io.rename_directory(path, self.get_table_location(target))
         except AlreadyExistsError as error:
@@ -167,7 +185,12 @@ class FilesystemCatalog:
     def _database_path(self, name: str) -> str:
         return f"{self.warehouse.rstrip('/')}/{check_name('database', name)}{_SUFFIX}"
 
-    def _existing_database(self, name: str) -> str:
+    def database_path(self, name: str) -> str:
+        """Return the directory of a database.
+
+        Raises:
+            NotFoundError: There is no such database.
+        """
         path = self._database_path(name)
         if not self.file_io.exists(path):
             raise NotFoundError(

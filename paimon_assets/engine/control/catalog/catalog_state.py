@@ -1,0 +1,90 @@
+"""CatalogState: what a warehouse knows beside its tables: properties, views, functions, names.
+
+    <warehouse>/.catalog/<id of the database>/{properties,views,functions,tables}-N.json
+
+No client of the file system looks there; names with a dot in front are none of theirs. A database
+that is dropped and made again has another id, and nothing of the old one's comes back.
+"""
+
+from collections.abc import Callable
+
+from paimon_assets.engine.control.catalog.filesystem_catalog import FilesystemCatalog
+from paimon_assets.engine.control.catalog.identity import (
+    DATABASE_FILE,
+    Identity,
+    new_identity,
+    read_identity,
+)
+from paimon_assets.engine.control.catalog.numbered_document import Members, NumberedDocument
+from paimon_assets.engine.control.clock import Clock, SystemClock
+
+STATE_DIRECTORY = ".catalog"
+PROPERTIES = "properties"
+TABLES = "tables"
+"""Names of tables that lie outside the warehouse."""
+
+
+class CatalogState:
+    """The state of all databases of a warehouse.
+
+    Args:
+        catalog: Knows the databases.
+        clock: Says when something is made.
+    """
+
+    def __init__(self, catalog: FilesystemCatalog, *, clock: Clock | None = None) -> None:
+        self._catalog = catalog
+        self._file_io = catalog.file_io
+        self.clock = clock or SystemClock()
+
+    def identity(self, database: str) -> Identity | None:
+        """Return who a database is, None if nobody has asked for an id yet.
+
+        Raises:
+            NotFoundError: There is no such database.
+            FormatError: Its file is damaged.
+        """
+        path = self._catalog.database_path(database)
+        return read_identity(self._file_io, f"{path}/{DATABASE_FILE}")
+
+    def own_identity(self, database: str, by: str = "") -> Identity:
+        """Return who a database is; it gets an id if it has none.
+
+        Raises:
+            NotFoundError: There is no such database.
+            CommitUnknownError: The storage's answer was lost.
+        """
+        found = self.identity(database)
+        if found is not None:
+            return found
+        path = f"{self._catalog.database_path(database)}/{DATABASE_FILE}"
+        return new_identity(self._file_io, path, by=by, now_millis=self.clock.now_millis())
+
+    def read(self, database: str, kind: str) -> Members:
+        """Return one document of a database, empty if there is none.
+
+        Raises:
+            NotFoundError: There is no such database.
+            FormatError: It is damaged.
+
+        Cost:
+            Two reads, one listing, and whether the database exists.
+        """
+        found = self.identity(database)
+        return {} if found is None else self._document(found, kind).read()
+
+    def change(
+        self, database: str, kind: str, changed: Callable[[Members], Members], *, by: str = ""
+    ) -> Members:
+        """Change one document of a database; see `NumberedDocument.change`."""
+        return self._document(self.own_identity(database, by), kind).change(changed)
+
+    def forget(self, identity: Identity) -> None:
+        """Delete what was known of a database that was dropped."""
+        self._file_io.delete_directory(self._directory(identity))
+
+    def _document(self, identity: Identity, kind: str) -> NumberedDocument:
+        return NumberedDocument(self._file_io, self._directory(identity), kind)
+
+    def _directory(self, identity: Identity) -> str:
+        return f"{self._catalog.warehouse.rstrip('/')}/{STATE_DIRECTORY}/{identity.id}"

@@ -1,0 +1,151 @@
+"""NamedItems: views or functions of a warehouse, by name: what is known of each is JSON members.
+
+All of a database lie in one document, so a change of one is a change of it: of two at once, one is
+made on top of the other. To rename from one database to another is two changes; a crash between
+them leaves both names, and renaming once more ends it.
+"""
+
+from collections.abc import Callable
+from typing import cast
+from uuid import uuid4
+
+from paimon_assets.engine.control.catalog.catalog import Identifier
+from paimon_assets.engine.control.catalog.catalog_state import CatalogState
+from paimon_assets.engine.control.catalog.numbered_document import Members
+from paimon_assets.engine.errors import AlreadyExistsError, NotFoundError
+
+ID = "id"
+
+
+class NamedItems:
+    """The views, or the functions, of a warehouse.
+
+    Each item has the members it was made with, and `id`, `createdAt`, `createdBy`, `updatedAt`,
+    `updatedBy`: epoch milliseconds, and names that may be empty.
+
+    Args:
+        state: Where they lie.
+        noun: `view` or `function`: for messages and kinds of errors.
+    """
+
+    def __init__(self, state: CatalogState, noun: str) -> None:
+        self._state = state
+        self._noun = noun
+        self._kind = f"{noun}s"
+
+    def all(self, database: str) -> dict[str, Members]:
+        """Return name → members, by name.
+
+        Raises:
+            NotFoundError: There is no such database.
+        """
+        found = cast("dict[str, Members]", self._state.read(database, self._kind))
+        return dict(sorted(found.items()))
+
+    def get(self, name: Identifier) -> Members:
+        """Return the members of one.
+
+        Raises:
+            NotFoundError: There is no such database, or none of this name in it.
+        """
+        found = self.all(name.database).get(name.table)
+        if found is None:
+            raise self._missing(name)
+        return found
+
+    def create(self, name: Identifier, members: Members, *, by: str = "") -> Members:
+        """Add one, and return it with its id.
+
+        Raises:
+            AlreadyExistsError: There is one of this name.
+            NotFoundError: There is no such database.
+        """
+        now = self._state.clock.now_millis()
+        made: Members = {
+            **members,
+            ID: str(uuid4()),
+            "createdAt": now,
+            "createdBy": by,
+            "updatedAt": now,
+            "updatedBy": by,
+        }
+
+        def added(items: Members) -> Members:
+            if name.table in items:
+                raise self._taken(name)
+            return {**items, name.table: made}
+
+        self._state.change(name.database, self._kind, added, by=by)
+        return made
+
+    def alter(
+        self, name: Identifier, altered: Callable[[Members], Members], *, by: str = ""
+    ) -> Members:
+        """Replace the members of one by what a function makes of them.
+
+        Raises:
+            NotFoundError: There is none of this name.
+        """
+        now = self._state.clock.now_millis()
+
+        def changed(items: Members) -> Members:
+            found = items.get(name.table)
+            if found is None:
+                raise self._missing(name)
+            after = altered(cast("Members", found))
+            if after == found:
+                return items
+            return {**items, name.table: {**after, "updatedAt": now, "updatedBy": by}}
+
+        return cast(
+            "Members", self._state.change(name.database, self._kind, changed, by=by)[name.table]
+        )
+
+    def drop(self, name: Identifier) -> None:
+        """Remove one.
+
+        Raises:
+            NotFoundError: There is none of this name.
+        """
+
+        def without(items: Members) -> Members:
+            if items.pop(name.table, None) is None:
+                raise self._missing(name)
+            return items
+
+        self._state.change(name.database, self._kind, without)
+
+    def rename(self, source: Identifier, target: Identifier) -> None:
+        """Give one another name, perhaps in another database.
+
+        Raises:
+            NotFoundError: There is none of the old name, or no database for the new one.
+            AlreadyExistsError: There is another of the new name.
+        """
+        moved = self.get(source)
+
+        def added(items: Members) -> Members:
+            found = cast("Members | None", items.get(target.table))
+            if found is not None and found.get(ID) != moved.get(ID):
+                raise self._taken(target)
+            if source.database == target.database and items.pop(source.table, None) is None:
+                raise self._missing(source)
+            return {**items, target.table: moved}
+
+        self._state.change(target.database, self._kind, added)
+        if source.database != target.database:
+            self.drop(source)
+
+    def _missing(self, name: Identifier) -> NotFoundError:
+        return NotFoundError(
+            f"{self._noun.capitalize()} '{name}' does not exist.",
+            kind=f"{self._noun}-not-found",
+            details={self._noun: name.table},
+        )
+
+    def _taken(self, name: Identifier) -> AlreadyExistsError:
+        return AlreadyExistsError(
+            f"{self._noun.capitalize()} '{name}' exists already.",
+            kind=f"{self._noun}-exists",
+            details={self._noun: name.table},
+        )

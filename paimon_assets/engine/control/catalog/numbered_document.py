@@ -1,0 +1,173 @@
+"""NumberedDocument: a JSON document that is changed by publishing its next number.
+
+    <directory>/<name>-1.json, <name>-2.json, …
+
+The highest number is what counts. A change reads it, and publishes the next one if there is none:
+of two that change at once one loses, and changes what the other made. So processes without a server
+between them, and several servers, change one document and lose nothing. A few old numbers stay for
+readers that listed before; what is older is deleted. So a name may be free again for who slept
+through many changes: who has published looks for higher numbers, and whether the highest is built
+on the own change, which each remembers of the last ones.
+"""
+
+import json
+import logging
+from collections.abc import Callable
+from uuid import uuid4
+
+from paimon_assets.engine.control.managers.numbered_files import number_of
+from paimon_assets.engine.control.publishing import published
+from paimon_assets.engine.errors import (
+    CommitConflictError,
+    CommitUnknownError,
+    FormatError,
+    NotFoundError,
+    StorageError,
+)
+from paimon_assets.engine.fileio.base import FileIO
+from paimon_assets.engine.spec.types.type_text import Json
+
+logger = logging.getLogger(__name__)
+
+Members = dict[str, Json]
+_MOST_TRIES = 100
+"""The tries of one change while others change the document too; who loses, lost to one who won."""
+_KEPT = 8
+"""Numbers that stay, the newest among them."""
+_MEMBERS = "members"
+_HISTORY = "changes"
+"""Names of the last changes, the newest first; so the bytes of each are its author's own."""
+_REMEMBERED = 64
+
+
+class NumberedDocument:
+    """One document, and what is needed to change it.
+
+    Args:
+        file_io: The storage.
+        directory: Where its numbers lie; others may lie there, too.
+        name: What its files are called in front of the number.
+    """
+
+    def __init__(self, file_io: FileIO, directory: str, name: str) -> None:
+        self._file_io = file_io
+        self._directory = directory
+        self._prefix = f"{name}-"
+
+    def read(self) -> Members:
+        """Return the newest members; none if nothing was published yet.
+
+        Raises:
+            FormatError: The file is damaged.
+
+        Cost:
+            One listing and one read.
+        """
+        return self._newest()[1]
+
+    def change(self, changed: Callable[[Members], Members]) -> Members:
+        """Publish what a function makes of the newest members, and return it.
+
+        The function is called again if somebody else was faster; what it raises ends the change.
+        Nothing is published if it changes nothing.
+
+        Raises:
+            CommitConflictError: Others were faster too often; nothing was changed.
+            CommitUnknownError: The storage's answer was lost; look at the document first.
+            FormatError: The file is damaged.
+        """
+        for _ in range(_MOST_TRIES):
+            newest, before, history = self._newest()
+            after = changed(dict(before))
+            if after == before:
+                return after
+            own = uuid4().hex
+            file = {_HISTORY: [own, *history][:_REMEMBERED], _MEMBERS: after}
+            data = json.dumps(file, ensure_ascii=False, separators=(",", ":")).encode()
+            if published(self._file_io, self._path(newest + 1), data) and self._stands(
+                newest + 1, own
+            ):
+                return after
+        raise CommitConflictError(
+            f"'{self._directory}/{self._prefix}*.json' was changed by others {_MOST_TRIES} times "
+            "meanwhile; look at it and change it again.",
+            kind="document-conflict",
+            details={"path": self._directory},
+        )
+
+    def _newest(self) -> tuple[int, Members, list[Json]]:
+        """Return the highest number, its members, and the changes it remembers."""
+        for _ in range(_MOST_TRIES):
+            numbers = self._numbers()
+            if not numbers:
+                return 0, {}, []
+            path = self._path(numbers[-1])
+            try:
+                return numbers[-1], *_parsed(self._file_io.read_bytes(path), path)
+            except NotFoundError:
+                continue  # it was deleted, because there are many newer ones
+        raise StorageError(
+            f"Storage lists '{self._prefix}*.json' of '{self._directory}', but does not find it.",
+            kind="document-listing",
+            details={"path": self._directory},
+        )
+
+    def _stands(self, number: int, change: str) -> bool:
+        """Whether a published number counts; it is taken back if it came too late."""
+        try:
+            numbers = self._numbers()
+            if numbers and numbers[-1] > number:
+                newest, _, history = self._newest()
+                if change not in history:
+                    if newest - number >= _REMEMBERED:
+                        raise _unknown(self._path(number))
+                    self._file_io.delete_file(self._path(number))
+                    return False
+        except StorageError as error:
+            raise _unknown(self._path(number)) from error
+        self._prune(numbers)
+        return True
+
+    def _numbers(self) -> list[int]:
+        names = [
+            entry.name.removeprefix(self._prefix).removesuffix(".json")
+            for entry in self._file_io.list_directory(self._directory)
+            if entry.name.startswith(self._prefix) and entry.name.endswith(".json")
+        ]
+        return sorted(number for name in names if (number := number_of(name)) is not None)
+
+    def _prune(self, numbers: list[int]) -> None:
+        try:
+            for number in numbers[:-_KEPT]:
+                self._file_io.delete_file(self._path(number))
+        except StorageError:
+            logger.warning("'%s': old numbers are left", self._directory, exc_info=True)
+
+    def _path(self, number: int) -> str:
+        return f"{self._directory}/{self._prefix}{number}.json"
+
+
+def _parsed(data: bytes, path: str) -> tuple[Members, list[Json]]:
+    try:
+        file = json.loads(data)
+        members, history = file[_MEMBERS], file[_HISTORY]
+    except (ValueError, RecursionError, KeyError, TypeError) as error:
+        raise _damaged(path) from error
+    if not isinstance(members, dict) or not isinstance(history, list):
+        raise _damaged(path)
+    return members, history
+
+
+def _unknown(path: str) -> CommitUnknownError:
+    return CommitUnknownError(
+        f"Whether '{path}' came in time is unknown; look at the document first.",
+        details={"path": path},
+    )
+
+
+def _damaged(path: str) -> FormatError:
+    return FormatError(
+        f"{path}: not a document of a catalog; expected '{_MEMBERS}' and '{_HISTORY}'.",
+        kind="metadata-json",
+        details={"path": path},
+    )
