@@ -1,0 +1,1 @@
+"""A REST catalog over a warehouse: `paimon-assets serve`."""

@@ -1,0 +1,28 @@
+"""Audit lines: one a request that changes something, or tried to; never what it carried."""
+
+import json
+import logging
+
+from paimon_assets.server.request import Request
+
+logger = logging.getLogger(__name__)
+
+
+class Audit:
+    """The log of changes."""
+
+    def write(self, request: Request, status: int) -> None:
+        """Write one line of JSON: who, what, on which names, with what outcome."""
+        line = {
+            "request": request.id,
+            "principal": request.principal.name,
+            "operation": request.operation,
+            **{name: value[:_LONGEST] for name, value in request.names.items()},
+            **request.noted,
+            "status": status,
+        }
+        logger.info("%s", json.dumps(line))
+
+
+_LONGEST = 256
+"""Characters of a name."""

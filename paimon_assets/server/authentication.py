@@ -1,0 +1,82 @@
+"""Who asks: from the head of a request to a principal; nothing of its body is read before."""
+
+from http import HTTPStatus
+
+from paimon_assets.engine.control.clock import Clock
+from paimon_assets.server.principals import EVERYBODY, Principal, PrincipalsFile
+from paimon_assets.server.refusal import Refusal
+from paimon_assets.server.signatures import (
+    BadSignature,
+    Head,
+    Nonces,
+    access_key_of,
+    check_body,
+    check_head,
+)
+
+_BEARER = "bearer "
+_NO_SECRET = "x"  # noqa: S105 - what a signature of an unknown key is compared with
+_LONGEST = 8192
+"""Characters of an Authorization header."""
+
+
+class Authentication:
+    """Knows principals by bearer token or by signature.
+
+    Args:
+        principals: Their file; None lets everybody do everything.
+        clock: Says how old a signature is.
+    """
+
+    def __init__(self, principals: PrincipalsFile | None, clock: Clock) -> None:
+        self._principals = principals
+        self._clock = clock
+        self._nonces = Nonces(clock)
+
+    def principal(self, head: Head) -> Principal:
+        """Return who sent a request.
+
+        Raises:
+            Refusal: 401, for whatever reason: the answer does not say which.
+        """
+        if self._principals is None:
+            return EVERYBODY
+        current = self._principals.current()
+        authorization = head.header("authorization")
+        if not authorization or len(authorization) > _LONGEST:
+            raise _unauthorized()
+        if authorization[: len(_BEARER)].lower() == _BEARER:
+            found = current.of_token(authorization[len(_BEARER) :].strip())
+            if found is None:
+                raise _unauthorized()
+            return found
+        access_key = access_key_of(authorization)
+        if access_key is None:
+            raise _unauthorized()
+        principal, secret = current.of_access_key(access_key) or (None, _NO_SECRET)
+        try:
+            check_head(head, secret, clock=self._clock, nonces=self._nonces)
+        except BadSignature as error:
+            raise _unauthorized() from error
+        if principal is None:
+            raise _unauthorized()
+        return principal
+
+    def check_body(self, head: Head, body: bytes) -> None:
+        """Check the body of a signed request.
+
+        Raises:
+            Refusal: 401; it is not the one that was signed.
+        """
+        if self._principals is None or access_key_of(head.header("authorization")) is None:
+            return
+        try:
+            check_body(head, body)
+        except BadSignature as error:
+            raise _unauthorized() from error
+
+
+def _unauthorized() -> Refusal:
+    return Refusal(
+        HTTPStatus.UNAUTHORIZED, "Not authorized: the token or signature is absent or wrong."
+    )

@@ -1,0 +1,246 @@
+"""Principals: who may ask this server for what, read from a TOML file.
+
+    [[principal]]
+    name = "etl"
+    token-sha256 = ["9f86d08…"]                      # printf %s TOKEN | sha256sum
+    access-keys = [{ id = "AK", secret-file = "/run/secrets/ak" }]     # or secret-env = "NAME"
+    grants = [{ on = "sales.*", may = ["select", "update"] }, { on = "sales", may = ["create"] }]
+
+A grant's `on` is a glob of `database` or of `database.object`; `*` alone is everything. An object
+is a table, view or function; a branch is its table's. Stronger rights hold weaker ones, see
+`_IMPLIED`.
+The file is read again when it changes; one that is wrong leaves what was there, and is logged.
+"""
+
+import hashlib
+import hmac
+import logging
+import os
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from fnmatch import fnmatchcase
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+from paimon_assets.engine.errors import InvalidInputError
+
+logger = logging.getLogger(__name__)
+
+ANYTHING = "*"
+_SHA256 = re.compile("[0-9a-f]{64}")
+
+
+class Action(StrEnum):
+    """What a principal may do to a database or to what is in it."""
+
+    LIST = "list"
+    DESCRIBE = "describe"
+    SELECT = "select"
+    UPDATE = "update"
+    ALTER = "alter"
+    DROP = "drop"
+    CREATE = "create"
+    GRANT = "grant"
+
+
+_IMPLIED = {
+    Action.DESCRIBE: (Action.LIST,),
+    Action.SELECT: (Action.LIST, Action.DESCRIBE),
+    Action.UPDATE: (Action.LIST, Action.DESCRIBE),
+    Action.ALTER: (Action.LIST, Action.DESCRIBE),
+    Action.DROP: (Action.LIST, Action.DESCRIBE),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grant:
+    """Some rights on what a glob names."""
+
+    database: str
+    name: str | None
+    """Glob of an object's name; None is the database itself."""
+    may: frozenset[Action]
+
+    def covers(self, database: str, name: str | None) -> bool:
+        """Whether it is about a database, or about an object in it."""
+        if not fnmatchcase(database, self.database):
+            return False
+        if self.name is None or name is None:
+            everything = self.database == ANYTHING and self.name is None
+            return everything or (self.name is None and name is None)
+        return fnmatchcase(name, self.name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Principal:
+    """Somebody who asks."""
+
+    name: str
+    grants: tuple[Grant, ...] = ()
+    token_digests: tuple[str, ...] = field(default=(), repr=False)
+    access_keys: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Id of a key pair → its secret."""
+
+    def may(self, action: Action, database: str, name: str | None = None) -> bool:
+        """Whether it may do something to an object, or to a database itself."""
+        return any(action in grant.may and grant.covers(database, name) for grant in self.grants)
+
+    def sees(self, database: str) -> bool:
+        """Whether it may list a database: it, or something that is in it or may come to be."""
+        return any(
+            Action.LIST in grant.may and fnmatchcase(database, grant.database)
+            for grant in self.grants
+        )
+
+
+EVERYBODY = Principal(
+    name="anonymous",
+    grants=(Grant(database=ANYTHING, name=None, may=frozenset(Action)),),
+)
+"""Who asks a server that was told to ask for no token."""
+
+
+class Principals:
+    """All principals of one reading of the file."""
+
+    def __init__(self, principals: Sequence[Principal]) -> None:
+        self._all = tuple(principals)
+        self._by_key = {key: each for each in self._all for key in each.access_keys}
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    @property
+    def can_authenticate(self) -> bool:
+        """Whether anybody could come in at all."""
+        return any(each.token_digests or each.access_keys for each in self._all)
+
+    def of_token(self, token: str) -> Principal | None:
+        """Return whose bearer token it is; takes as long for every token."""
+        digest = hashlib.sha256(token.encode()).hexdigest()
+        found = None
+        for principal in self._all:
+            for known in principal.token_digests:
+                if hmac.compare_digest(known, digest):
+                    found = principal
+        return found
+
+    def of_access_key(self, access_key: str) -> tuple[Principal, str] | None:
+        """Return whose key pair it is, and its secret."""
+        principal = self._by_key.get(access_key)
+        return None if principal is None else (principal, principal.access_keys[access_key])
+
+    @classmethod
+    def of_toml(cls, text: str, *, directory: Path) -> "Principals":
+        """Parse a file.
+
+        Args:
+            text: Its content.
+            directory: What paths in it are relative to.
+
+        Raises:
+            InvalidInputError: It is no TOML, or says something else; names the principal.
+        """
+        try:
+            members = tomllib.loads(text)
+            found = [_principal(item, directory) for item in members.get("principal", [])]
+        except (tomllib.TOMLDecodeError, TypeError, KeyError, AttributeError) as error:
+            raise _wrong(f"it cannot be read ({error!r})") from error
+        for noun, names in (
+            ("principals", [each.name for each in found]),
+            ("access keys", [key for each in found for key in each.access_keys]),
+        ):
+            twice = {name for name in names if names.count(name) > 1}
+            if twice:
+                raise _wrong(f"two {noun} are called '{min(twice)}'")
+        return cls(found)
+
+
+class PrincipalsFile:
+    """The file of principals, read again whenever it changes."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = Lock()
+        self._seen, self._principals = self._read()
+
+    def current(self) -> Principals:
+        """Return the principals as of now. Cost: one `stat`."""
+        try:
+            if _version(self._path) == self._seen:
+                return self._principals
+            with self._lock:
+                self._seen, self._principals = self._read()
+            logger.info("principals: %d are read anew", len(self._principals))
+        except (OSError, InvalidInputError) as error:
+            logger.error(  # noqa: TRY400 - a stack says nothing here
+                "principals: '%s' is wrong, what was read before counts: %s", self._path, error
+            )
+        return self._principals
+
+    def _read(self) -> tuple[tuple[int, ...], Principals]:
+        version = _version(self._path)
+        text = self._path.read_text(encoding="utf-8")
+        return version, Principals.of_toml(text, directory=self._path.parent)
+
+
+def _version(path: Path) -> tuple[int, ...]:
+    status = path.stat()
+    return status.st_mtime_ns, status.st_size, status.st_ino
+
+
+def _principal(item: Mapping[str, Any], directory: Path) -> Principal:
+    name = item["name"]
+    if not isinstance(name, str) or not name.strip() or not name.isprintable():
+        raise _wrong(f"{name!r} is no name of a principal")
+    unknown = set(item) - {"name", "token-sha256", "access-keys", "grants"}
+    if unknown:
+        raise _wrong(f"principal '{name}' has an unknown '{min(unknown)}'")
+    digests = tuple(item.get("token-sha256", ()))
+    if not all(isinstance(digest, str) and _SHA256.fullmatch(digest) for digest in digests):
+        raise _wrong(f"principal '{name}': token-sha256 is a list of 64 small hexadecimal digits")
+    return Principal(
+        name=name,
+        grants=tuple(_grant(name, grant) for grant in item.get("grants", ())),
+        token_digests=digests,
+        access_keys={
+            pair["id"]: _secret(name, pair, directory) for pair in item.get("access-keys", ())
+        },
+    )
+
+
+def _grant(principal: str, item: Mapping[str, Any]) -> Grant:
+    unknown = [may for may in item["may"] if may not in {*Action, "all"}]
+    if unknown or set(item) != {"on", "may"}:
+        raise _wrong(
+            f"principal '{principal}': a grant is {{ on = \"database.table\", may = [...] }} with "
+            f"{', '.join(Action)} or all"
+        )
+    given = set(Action) if "all" in item["may"] else {Action(may) for may in item["may"]}
+    for action in tuple(given):
+        given.update(_IMPLIED.get(action, ()))
+    database, dot, name = item["on"].partition(".")
+    return Grant(database=database, name=name if dot else None, may=frozenset(given))
+
+
+def _secret(principal: str, pair: Mapping[str, Any], directory: Path) -> str:
+    if set(pair) == {"id", "secret-env"}:
+        secret = os.environ.get(pair["secret-env"], "")
+    elif set(pair) == {"id", "secret-file"}:
+        try:
+            secret = (directory / pair["secret-file"]).read_text(encoding="utf-8").strip()
+        except OSError as error:
+            raise _wrong(f"principal '{principal}': {error.strerror}, secret-file") from error
+    else:
+        raise _wrong(f"principal '{principal}': an access key has id, and secret-file or -env")
+    if not secret:
+        raise _wrong(f"principal '{principal}': the secret of an access key is empty")
+    return secret
+
+
+def _wrong(what: str) -> InvalidInputError:
+    return InvalidInputError(f"The file of principals: {what}.", kind="principals")

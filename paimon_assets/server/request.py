@@ -1,0 +1,149 @@
+"""Request: what a client asks, taken apart and checked; and how lists are paged."""
+
+import base64
+import binascii
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+from urllib.parse import unquote_plus
+
+from paimon_assets.server.principals import Action, Principal
+from paimon_assets.server.refusal import bad_request, forbidden
+
+DEFAULT_RESULTS = 100
+MOST_RESULTS = 1000
+_UNESCAPED = frozenset("_\\")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One call of one operation."""
+
+    operation: str
+    names: Mapping[str, str]
+    """Parameters of the path, decoded: `database`, `table`, …"""
+    query: Mapping[str, str]
+    body: bytes = field(repr=False)
+    principal: Principal
+    id: str
+
+    def members(self) -> dict[str, Any]:
+        """Return the members of the body.
+
+        Raises:
+            Refusal: 400; it is no JSON object.
+        """
+        try:
+            found = json.loads(self.body, parse_constant=_refuse_constant)
+        except (ValueError, RecursionError) as error:
+            raise bad_request("Malformed request: the body is no JSON.") from error
+        if not isinstance(found, dict):
+            raise bad_request("Malformed request: the body is no JSON object.")
+        return found
+
+    def require(self, action: Action, database: str, name: str | None = None) -> None:
+        """Refuse what the principal has no grant for.
+
+        Raises:
+            Refusal: 403, be there such a thing or not.
+        """
+        if not self.principal.may(action, database, name):
+            if name is None:
+                raise forbidden("DATABASE", database)
+            raise forbidden("TABLE", name)
+
+    def page(self, default_pattern: str = "") -> "Page":
+        """Return which part of a list is asked for.
+
+        Args:
+            default_pattern: Name of the parameter that holds the pattern, if there may be one.
+
+        Raises:
+            Refusal: 400; a parameter is wrong.
+        """
+        text = self.query.get("maxResults", "")
+        if text and not (text.isascii() and text.isdecimal()):
+            raise bad_request(f"maxResults {text!r} is no number of results.")
+        pattern = self.query.get(default_pattern, "") if default_pattern else ""
+        return Page(
+            after=_token_name(self.query.get("pageToken", "")),
+            most=min(int(text[:9] or 0) or DEFAULT_RESULTS, MOST_RESULTS),
+            pattern=pattern or None,
+            prefix=prefix_of(pattern),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """The part of a sorted list that is asked for."""
+
+    after: str
+    """The last name of the page before, empty at first."""
+    most: int
+    pattern: str | None
+    prefix: str
+
+    def wants(self, name: str) -> bool:
+        """Whether a name is behind the page before, and of the pattern."""
+        return name > self.after and self.matches(name)
+
+    def matches(self, name: str) -> bool:
+        """Whether a name is of the pattern."""
+        if self.pattern is None:
+            return True
+        if self.pattern.endswith("%"):
+            return name.startswith(self.prefix)
+        return name == self.pattern
+
+    def of(self, names: Iterable[str]) -> tuple[list[str], str | None]:
+        """Take the page out of sorted names; look no further than one name behind it.
+
+        Returns:
+            The names, and the token of the next page, None at the end.
+        """
+        taken = list(islice((name for name in names if self.wants(name)), self.most + 1))
+        if len(taken) <= self.most:
+            return taken, None
+        return taken[:-1], page_token(taken[-2])
+
+
+def prefix_of(pattern: str) -> str:
+    """Return what a LIKE pattern begins with.
+
+    Raises:
+        Refusal: 400; it has wildcards anywhere but `%` at its end.
+    """
+    prefix = pattern.removesuffix("%")
+    if "%" in prefix or not _UNESCAPED.isdisjoint(prefix):
+        raise bad_request("Can only support prefix sql like pattern query now.")
+    return prefix
+
+
+def page_token(name: str) -> str:
+    """Return a token of the page behind a name; opaque to clients."""
+    return base64.urlsafe_b64encode(name.encode()).decode()
+
+
+def _token_name(token: str) -> str:
+    try:
+        return base64.b64decode(token.encode("ascii"), altchars=b"-_", validate=True).decode()
+    except (binascii.Error, ValueError) as error:
+        raise bad_request("pageToken is none of this server's.") from error
+
+
+def decoded(segment: str) -> str:
+    """Return a part of a path as it was before Java's `URLEncoder`.
+
+    Raises:
+        Refusal: 400; it is no UTF-8.
+    """
+    try:
+        return unquote_plus(segment, errors="strict")
+    except UnicodeDecodeError as error:
+        raise bad_request("Malformed request: the path is no UTF-8.") from error
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(name)

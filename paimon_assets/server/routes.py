@@ -1,0 +1,85 @@
+"""Routes: which method and path mean which operation."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any
+
+from paimon_assets.server.refusal import Refusal
+from paimon_assets.server.request import Request, decoded
+from paimon_assets.server.service import Service
+
+PREFIX = "paimon"
+"""What stands behind `/v1/`; clients learn it from `/v1/config`."""
+
+Handler = Callable[[Service, Request], Mapping[str, Any] | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One operation."""
+
+    method: str
+    path: str
+    """Behind the prefix, such as `databases/{database}`; with a slash in front: the whole path."""
+    operation: str
+    handler: Handler
+    changes: bool = False
+    """Whether it changes something."""
+
+    @property
+    def segments(self) -> tuple[str, ...]:
+        """The parts of the whole path."""
+        whole = self.path if self.path.startswith("/") else f"/v1/{PREFIX}/{self.path}"
+        return tuple(whole.strip("/").split("/"))
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The route of a request, and the names in its path."""
+
+    route: Route
+    names: Mapping[str, str]
+
+
+class Routes:
+    """All routes; those of a path are found by their number of parts, then by their fixed ones."""
+
+    def __init__(self, routes: Iterable[Route]) -> None:
+        self._by_length: dict[int, list[Route]] = {}
+        for route in routes:
+            self._by_length.setdefault(len(route.segments), []).append(route)
+
+    def find(self, method: str, path: str) -> Found:
+        """Find the operation a request means.
+
+        Args:
+            method: Of the request.
+            path: As it was sent, still encoded.
+
+        Raises:
+            Refusal: 404 or 405, or 400 if a part of the path is no text.
+        """
+        parts = tuple(path.removeprefix("/").split("/"))
+        known = False
+        for route in self._by_length.get(len(parts), ()):
+            if not _fits(route.segments, parts):
+                continue
+            known = True
+            if route.method == method:
+                names = {
+                    segment[1:-1]: decoded(part)
+                    for segment, part in zip(route.segments, parts, strict=True)
+                    if segment.startswith("{")
+                }
+                return Found(route, names)
+        if known:
+            raise Refusal(HTTPStatus.METHOD_NOT_ALLOWED, f"{method} is not served here.")
+        raise Refusal(HTTPStatus.NOT_FOUND, "There is no such path.")
+
+
+def _fits(segments: tuple[str, ...], parts: tuple[str, ...]) -> bool:
+    return all(
+        bool(part) if segment.startswith("{") else segment == part
+        for segment, part in zip(segments, parts, strict=True)
+    )

@@ -1,0 +1,208 @@
+"""Signatures of DLF clients, checked: of a request's head first, of its body when it is there.
+
+Two algorithms: `DLF4-HMAC-SHA256` (`dlf.signing-algorithm` = default) and `acs`, HMAC-SHA1
+(openapi). Both sign the method, the path as it was sent, the query and a few headers, `Content-MD5`
+of the body among them. The date may be fifteen minutes off. An `acs` request carries a nonce: one
+that changes something is taken once. The default algorithm has none: whoever can listen can repeat
+a request for fifteen minutes, so put TLS in front.
+Source: `org.apache.paimon.rest.auth.DLFDefaultSigner`, `DLFOpenApiSigner`.
+"""
+
+import base64
+import binascii
+import datetime as dt
+import hashlib
+import hmac
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from threading import Lock
+from urllib.parse import unquote, unquote_plus
+
+from paimon_assets.engine.control.clock import Clock
+
+WINDOW_MS = 15 * 60_000
+"""How far the date of a request may be off, either way."""
+DEFAULT_ALGORITHM = "DLF4-HMAC-SHA256"
+_CREDENTIAL = re.compile(
+    DEFAULT_ALGORITHM + r" Credential=(?P<key>[^/,]+)/(?P<date>\d{8})/(?P<region>[^/,]+)"
+    r"/DlfNext/aliyun_v4_request, ?Signature=(?P<signature>[0-9a-f]{64})"
+)
+_ACS = re.compile(r"acs (?P<key>[^:\s]+):(?P<signature>[A-Za-z0-9+/]{27}=)")
+_SIGNED_HEADERS = (
+    "content-md5",
+    "content-type",
+    "x-dlf-content-sha256",
+    "x-dlf-date",
+    "x-dlf-security-token",
+    "x-dlf-version",
+)
+_LONGEST_NONCE = 256
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Head:
+    """What a request says before its body."""
+
+    method: str
+    path: str
+    """As it was sent, still encoded."""
+    query: tuple[tuple[str, str], ...]
+    """Decoded once."""
+    headers: Mapping[str, str]
+    """By names in small letters."""
+
+    def header(self, name: str) -> str:
+        """Return a header's value, empty if it is absent."""
+        return self.headers.get(name, "").strip()
+
+
+class BadSignature(Exception):  # noqa: N818 - the answer is 401, whatever the reason
+    """A signature that is none, wrong, stale or used before."""
+
+
+class Nonces:
+    """The nonces of the last half hour, in this process."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._lock = Lock()
+        self._seen: dict[str, int] = {}
+        """Nonce → when it may be forgotten, in that order."""
+
+    def use(self, nonce: str) -> bool:
+        """Remember a nonce; whether it is new."""
+        now = self._clock.now_millis()
+        with self._lock:
+            while self._seen:
+                oldest = next(iter(self._seen))
+                if self._seen[oldest] > now:
+                    break
+                del self._seen[oldest]
+            if nonce in self._seen:
+                return False
+            self._seen[nonce] = now + 2 * WINDOW_MS
+            return True
+
+
+def access_key_of(authorization: str) -> str | None:
+    """Return the id of the key pair that signed, None if this is no signature of DLF."""
+    found = _CREDENTIAL.fullmatch(authorization) or _ACS.fullmatch(authorization)
+    return None if found is None else found["key"]
+
+
+def check_head(head: Head, secret: str, *, clock: Clock, nonces: Nonces) -> None:
+    """Check the signature of a request's head.
+
+    Args:
+        head: The request, without its body.
+        secret: Of the key pair `access_key_of` names.
+        clock: Says how old it is.
+        nonces: Those that were used.
+
+    Raises:
+        BadSignature: It is wrong, stale or was used before.
+    """
+    authorization = head.header("authorization")
+    default = _CREDENTIAL.fullmatch(authorization)
+    if default is not None:
+        _check_date(_dlf_date(head, default["date"]), clock)
+        expected = default_signature(head, secret, default["date"], default["region"])
+        _compare([expected], default["signature"])
+        return
+    acs = _ACS.fullmatch(authorization)
+    if acs is None:
+        raise BadSignature("no signature")
+    _check_date(_http_date(head), clock)
+    _compare(openapi_signatures(head, secret), acs["signature"])
+    nonce = head.header("x-acs-signature-nonce")
+    if not nonce or len(nonce) > _LONGEST_NONCE:
+        raise BadSignature("no nonce")
+    if head.method != "GET" and not nonces.use(f"{acs['key']}/{nonce}"):
+        raise BadSignature("the nonce was used before")
+
+
+def check_body(head: Head, body: bytes) -> None:
+    """Check that a body is the one that was signed.
+
+    Raises:
+        BadSignature: It is another, or there is a body and none was signed.
+    """
+    signed = head.header("content-md5")
+    if not body and not signed:
+        return
+    try:
+        digest = base64.b64decode(signed, validate=True)
+    except binascii.Error as error:
+        raise BadSignature("Content-MD5 is no base64") from error
+    found = hashlib.md5(body, usedforsecurity=False).digest()
+    if not hmac.compare_digest(digest, found):
+        raise BadSignature("Content-MD5 is another body's")
+
+
+def default_signature(head: Head, secret: str, date: str, region: str) -> str:
+    """Return what `DLF4-HMAC-SHA256` makes of a head, in hexadecimal digits."""
+    query = "&".join(f"{k.strip()}={v.strip()}" if v else k.strip() for k, v in sorted(head.query))
+    lines = [head.method, head.path, query]
+    lines += [f"{name}:{head.header(name)}" for name in _SIGNED_HEADERS if name in head.headers]
+    lines.append(head.header("x-dlf-content-sha256") or "UNSIGNED-PAYLOAD")
+    scope = (date, region, "DlfNext", "aliyun_v4_request")
+    digest = hashlib.sha256("\n".join(lines).encode()).hexdigest()
+    text = "\n".join((DEFAULT_ALGORITHM, head.header("x-dlf-date"), "/".join(scope), digest))
+    key = f"aliyun_v4{secret}".encode()
+    for part in scope:
+        key = _hmac_sha256(key, part)
+    return _hmac_sha256(key, text).hex()
+
+
+def openapi_signatures(head: Head, secret: str) -> list[str]:
+    """Return what `acs` makes of a head, in base64: of its query, and of it decoded again."""
+    lines = [head.method]
+    lines += [head.header(name) for name in ("accept", "content-md5", "content-type", "date")]
+    lines += [
+        f"{name}:{head.header(name)}" for name in sorted(head.headers) if name.startswith("x-acs-")
+    ]
+    path = unquote_plus(head.path)
+    found = []
+    for decode in (str, unquote):
+        query = "&".join(f"{k}={decode(v)}" if v else k for k, v in sorted(head.query))
+        text = "\n".join((*lines, f"{path}?{query}" if query else path))
+        mac = hmac.new(secret.encode(), text.encode(), hashlib.sha1)
+        found.append(base64.b64encode(mac.digest()).decode())
+    return found
+
+
+def _hmac_sha256(key: bytes, text: str) -> bytes:
+    return hmac.new(key, text.encode(), hashlib.sha256).digest()
+
+
+def _compare(expected: list[str], given: str) -> None:
+    # No short cut: each is compared, in constant time.
+    if not sum(hmac.compare_digest(each, given) for each in expected):
+        raise BadSignature("the signature is another's")
+
+
+def _dlf_date(head: Head, day: str) -> dt.datetime:
+    text = head.header("x-dlf-date")
+    try:
+        at = dt.datetime.strptime(text, "%Y%m%dT%H%M%SZ").replace(tzinfo=dt.UTC)
+    except ValueError as error:
+        raise BadSignature("x-dlf-date is no date") from error
+    if not text.startswith(day):
+        raise BadSignature("x-dlf-date is of another day")
+    return at
+
+
+def _http_date(head: Head) -> dt.datetime:
+    try:
+        at = parsedate_to_datetime(head.header("date"))
+    except ValueError as error:
+        raise BadSignature("Date is no date") from error
+    return at if at.tzinfo else at.replace(tzinfo=dt.UTC)
+
+
+def _check_date(at: dt.datetime, clock: Clock) -> None:
+    off_ms = abs(clock.now_millis() - int(at.timestamp() * 1000))
+    if off_ms > WINDOW_MS:
+        raise BadSignature(f"the date is {off_ms // 1000} seconds off")

@@ -1,0 +1,184 @@
+"""Signatures of DLF: published vectors, and everything that must not pass."""
+
+import base64
+import datetime as dt
+import hashlib
+
+import pytest
+
+from paimon_assets.server.signatures import (
+    WINDOW_MS,
+    BadSignature,
+    Head,
+    Nonces,
+    access_key_of,
+    check_body,
+    check_head,
+    default_signature,
+    openapi_signatures,
+)
+
+NOW = dt.datetime(2025, 3, 6, 13, 11, 44, tzinfo=dt.UTC)
+BODY = b'{"name":"db1","options":{}}'
+VECTOR_1 = "54948f26e82152e6052980024ee85457201e1c59bff7c11f6041a9a74fe72d5d"
+VECTOR_2 = "112bcf7ddc4962ca02d470dc83f5fcb45501ed7dc7e446dc273513618a3e35df"
+
+
+class At:
+    """A clock that stands."""
+
+    def __init__(self, off_ms=0):
+        self.millis = int(NOW.timestamp() * 1000) + off_ms
+
+    def now_millis(self):
+        return self.millis
+
+
+def dlf(method="GET", query=(), signature=VECTOR_2, **headers):
+    credential = "Credential=AKID/20250306/cn-hangzhou/DlfNext/aliyun_v4_request"
+    return Head(
+        method=method,
+        path="/v1/paimon/databases",
+        query=query,
+        headers={
+            "x-dlf-date": "20250306T131144Z",
+            "x-dlf-version": "v1",
+            "x-dlf-content-sha256": "UNSIGNED-PAYLOAD",
+            "authorization": f"DLF4-HMAC-SHA256 {credential},Signature={signature}",
+            **{name.replace("_", "-"): value for name, value in headers.items()},
+        },
+    )
+
+
+def post():
+    return dlf(
+        "POST",
+        (("maxResults", "10"),),
+        VECTOR_1,
+        content_type="application/json",
+        content_md5="Rs+25PQC+FJtNEZhyqUSkQ==",
+        **{"x-dlf-security-token": "STS-TOKEN"},
+    )
+
+
+def acs(method="POST", nonce="n-1", date="Thu, 06 Mar 2025 13:11:44 GMT", query=()):
+    md5 = base64.b64encode(hashlib.md5(BODY, usedforsecurity=False).digest()).decode()
+    headers = {
+        "date": date,
+        "accept": "application/json",
+        "content-md5": md5,
+        "content-type": "application/json",
+        "x-acs-signature-method": "HMAC-SHA1",
+        "x-acs-signature-nonce": nonce,
+        "x-acs-signature-version": "1.0",
+        "x-acs-version": "2026-01-18",
+    }
+    head = Head(method=method, path="/v1/p/databases/a%2Fb+c", query=query, headers=headers)
+    signature = openapi_signatures(head, "AKSECRET")[0]
+    return Head(
+        method=method,
+        path=head.path,
+        query=query,
+        headers={**headers, "authorization": f"acs AKID:{signature}"},
+    )
+
+
+def checked(head, *, clock=None, nonces=None, key="AKSECRET"):
+    clock = clock or At()
+    check_head(head, key, clock=clock, nonces=nonces or Nonces(clock))
+
+
+def test_the_vectors_of_java():
+    assert default_signature(post(), "AKSECRET", "20250306", "cn-hangzhou") == VECTOR_1
+    assert default_signature(dlf(), "AKSECRET", "20250306", "cn-hangzhou") == VECTOR_2
+    checked(post())
+    checked(dlf())
+    check_body(post(), BODY)
+
+
+@pytest.mark.parametrize("head", [dlf(), acs()], ids=["default", "openapi"])
+def test_another_secret_does_not_pass(head):
+    assert access_key_of(head.headers["authorization"]) == "AKID"
+    with pytest.raises(BadSignature, match="another's"):
+        checked(head, key="AKSECRET2")
+
+
+@pytest.mark.parametrize("head", [dlf(), acs()], ids=["default", "openapi"])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_stale_and_early_ones_do_not_pass(head, sign):
+    checked(head, clock=At(sign * WINDOW_MS))
+    with pytest.raises(BadSignature, match="seconds off"):
+        checked(head, clock=At(sign * (WINDOW_MS + 1000)))
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"method": "DELETE"},
+        {"path": "/v1/paimon/databases/x"},
+        {"query": (("maxResults", "11"),)},
+        {"headers": {**post().headers, "content-md5": "AAAA"}},
+        {"headers": {**post().headers, "x-dlf-security-token": "OTHER"}},
+        {"headers": {**post().headers, "x-dlf-date": "20250306T131145Z"}},
+    ],
+)
+def test_whatever_is_signed_may_not_change(changed):
+    head = post()
+    parts = {name: getattr(head, name) for name in ("method", "path", "query", "headers")}
+    with pytest.raises(BadSignature, match="another's"):
+        checked(Head(**{**parts, **changed}))
+
+
+@pytest.mark.parametrize("date", ["", "yesterday", "20250307T131144Z", "20250306T9999"])
+def test_a_date_must_be_one_and_of_the_credentials_day(date):
+    with pytest.raises(BadSignature):
+        checked(dlf(x_dlf_date=date))
+
+
+def test_a_body_must_be_the_one_that_was_signed():
+    with pytest.raises(BadSignature):
+        check_body(post(), BODY + b" ")
+    with pytest.raises(BadSignature):
+        check_body(dlf(), b"{}")  # none was signed
+    with pytest.raises(BadSignature):
+        check_body(post(), b"")
+    check_body(dlf(), b"")
+
+
+def test_a_nonce_is_taken_once_where_something_changes():
+    clock = At()
+    nonces = Nonces(clock)
+    checked(acs(), clock=clock, nonces=nonces)
+    with pytest.raises(BadSignature, match="used before"):
+        checked(acs(), clock=clock, nonces=nonces)
+    checked(acs(nonce="n-2"), clock=clock, nonces=nonces)
+    for _ in range(2):
+        checked(acs("GET", nonce="n-3"), clock=clock, nonces=nonces)
+
+
+def test_a_wrong_signature_uses_no_nonce_up():
+    nonces = Nonces(At())
+    with pytest.raises(BadSignature):
+        checked(acs(), nonces=nonces, key="other")
+    checked(acs(), nonces=nonces)
+
+
+def test_nonces_are_forgotten_when_their_date_is_stale():
+    clock = At()
+    nonces = Nonces(clock)
+    assert nonces.use("a")
+    clock.millis += 2 * WINDOW_MS
+    assert nonces.use("b")
+    assert list(nonces._seen) == ["b"]
+
+
+def test_a_query_that_java_encoded_twice_is_signed_decoded():
+    head = acs(query=(("warehouse", "a%2Fb"),))
+    twice = openapi_signatures(head, "AKSECRET")[1]
+    headers = {**head.headers, "authorization": f"acs AKID:{twice}"}
+    checked(Head(method="POST", path=head.path, query=head.query, headers=headers))
+
+
+@pytest.mark.parametrize("text", ["", "Bearer x", "DLF4-HMAC-SHA256 x", "acs a:b", "acs :="])
+def test_what_is_no_signature_names_no_key(text):
+    assert access_key_of(text) is None
