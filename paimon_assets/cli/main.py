@@ -23,6 +23,7 @@ from paimon_assets.cli.files import json_value, read_files, write_file
 from paimon_assets.cli.history import HISTORY_COMMANDS
 from paimon_assets.cli.rows import ROW_COMMANDS
 from paimon_assets.cli.segments import SEGMENT_COMMANDS
+from paimon_assets.cli.serve import serve
 from paimon_assets.cli.settings import Settings, environment_options, key_values, options_of_file
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.codec.row_files import RowFormat
@@ -392,7 +393,7 @@ def plan(settings: Settings, /, target: str, **arguments: Any) -> None:
     click.echo(f"{shown}: {len(planned.splits)} splits, {count} files, planned in {millis:.0f} ms")
 
 
-for _command in (*HISTORY_COMMANDS, *ROW_COMMANDS, *SEGMENT_COMMANDS):
+for _command in (*HISTORY_COMMANDS, *ROW_COMMANDS, *SEGMENT_COMMANDS, serve):
     main.add_command(_command)
 
 

@@ -26,9 +26,15 @@ from paimon_assets.engine.control.catalog.managed import ManagedBranch
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.ledgers import forget_after
 from paimon_assets.engine.control.publishing import published
-from paimon_assets.engine.errors import CommitUnknownError, NotFoundError, StorageError
+from paimon_assets.engine.errors import (
+    CommitUnknownError,
+    InvalidInputError,
+    NotFoundError,
+    StorageError,
+)
 from paimon_assets.engine.fileio.atomic import temporary_name
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
+from paimon_assets.engine.spec.schema.schema import TableSchema
 
 logger = logging.getLogger(__name__)
 
@@ -111,6 +117,48 @@ def _through_catalog(
         tags=tuple(tag.name for tag in tags if tag.name not in kept),
         changelogs=(),
     )
+
+
+def rollback_schema(store: FileStore, schema_id: int) -> TableSchema:
+    """Undo the schemas after one; nothing that stays may have been written with them.
+
+    Returns:
+        The newest schema now.
+
+    Raises:
+        NotFoundError: There is no such schema; nothing was changed.
+        InvalidInputError: Kind `rollback-schema`: a snapshot, tag or changelog needs a later one.
+
+    Cost:
+        Reads every snapshot, tag and changelog once.
+    """
+    ids = store.schemas.list_ids()
+    if schema_id not in ids:
+        raise NotFoundError(
+            f"Table '{store.label}' has no schema {schema_id}.",
+            kind="schema-not-found",
+            details={"table": store.label, "schema_id": schema_id},
+        )
+    found = (store.snapshots.snapshot_or_none(number) for number in store.snapshots.list_ids())
+    kept = (store.changelogs.changelog_or_none(number) for number in store.changelogs.list_ids())
+    for noun, snapshots in (
+        ("snapshot", found),
+        ("tag of snapshot", (tag.snapshot for tag in store.tags.list())),
+        ("changelog", kept),
+    ):
+        for snapshot in snapshots:
+            if snapshot is not None and snapshot.schema_id > schema_id:
+                raise InvalidInputError(
+                    f"Table '{store.label}' cannot go back to schema {schema_id}: {noun} "
+                    f"{snapshot.id} is of schema {snapshot.schema_id}. Roll the table back to an "
+                    "earlier snapshot first.",
+                    kind="rollback-schema",
+                    details={"table": store.label, "schema_id": schema_id},
+                )
+    for number in sorted(ids, reverse=True):
+        if number > schema_id:
+            store.file_io.delete_file(store.paths.schema(number))
+    return store.schemas.schema(schema_id)
 
 
 def rolled_back_to(names: Iterable[str]) -> list[int]:

@@ -43,15 +43,18 @@ class LockedFileIO:
             See `CatalogLock.hold`, `catalog_lock` and `FileIO.publish`.
         """
         with catalog_lock(self._options).hold(locked_name(path)):
-            if self._inner.exists(path):
-                return False
-            try:
-                return self._inner.publish(path, data)
-            except PaimonError as error:
-                if error.kind != NO_ATOMIC_PUBLISH:
-                    raise
-            self._inner.replace(path, data)
-            return True
+            return self._publish_alone(path, data)
+
+    def _publish_alone(self, path: str, data: bytes) -> bool:
+        if self._inner.exists(path):
+            return False
+        try:
+            return self._inner.publish(path, data)
+        except PaimonError as error:
+            if error.kind != NO_ATOMIC_PUBLISH:
+                raise
+        self._inner.replace(path, data)
+        return True
 
     def read_bytes(self, path: str) -> bytes:
         """See `FileIO`."""

@@ -34,6 +34,7 @@ from paimon_assets.engine.control.commit.checks import CommitChecks
 from paimon_assets.engine.control.commit.commit_files import CommitFiles
 from paimon_assets.engine.control.commit.data_version import inherited_properties
 from paimon_assets.engine.control.commit.foreign import protect_foreign
+from paimon_assets.engine.control.commit.given_snapshot import stands_on
 from paimon_assets.engine.control.commit.overwrite import check_new_files, upgraded
 from paimon_assets.engine.control.commit.partition_filter import PartitionFilter
 from paimon_assets.engine.control.commit.partition_sums import partition_statistics
@@ -320,7 +321,7 @@ class FileStoreCommit:
             return True
         try:
             same_table = store.schemas.is_same(store.schema)
-            if same_table and self._stands_on(snapshot, base):
+            if same_table and stands_on(store, base):
                 return True
         except StorageError:
             # All but a rollback or a drop of this instant leaves the commit standing.
@@ -338,14 +339,6 @@ class FileStoreCommit:
             raise self._unknown(snapshot)
         files.clean_all()
         raise store.schemas.not_the_same(store.schema)
-
-    def _stands_on(self, snapshot: Snapshot, base: Snapshot | None) -> bool:
-        """Whether the snapshot below is as it was, or has expired with all before it."""
-        snapshots = self._store.snapshots
-        if base is None or snapshots.is_same(base):
-            return True
-        ids = snapshots.list_ids()
-        return base.id not in ids and (not ids or ids[0] > base.id)
 
     def _published(
         self,

@@ -100,6 +100,24 @@ class BranchManager:
         """
         self._file_io.delete_directory(self._existing(name).branch_directory)
 
+    def rename(self, name: str, new_name: str) -> None:
+        """Give a branch another name (on object stores: as whole as a renamed directory).
+
+        Raises:
+            AlreadyExistsError: There is a branch of the new name.
+            InvalidInputError: It is main, or the new name is none.
+            NotFoundError: There is no such branch.
+        """
+        source = self._existing(name)
+        _check_new_name(new_name)
+        if self.exists(new_name):
+            raise self._taken(new_name)
+        try:
+            target = self._of(new_name).branch_directory
+            self._file_io.rename_directory(source.branch_directory, target)
+        except AlreadyExistsError as error:
+            raise self._taken(new_name) from error
+
     def fast_forward(self, name: str) -> Snapshot:
         """Let main be what a branch is: what main did since the branch's first snapshot is undone.
 

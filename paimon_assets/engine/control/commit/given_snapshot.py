@@ -1,0 +1,155 @@
+"""Publishing a snapshot that somebody else has made: what a catalog does with a commit.
+
+    the same one again? ─▶ next id? ─▶ base? ─▶ what it names is there? ─▶ publish ─▶ look back
+
+Who made it has written all files and deletes them on a sure failure; so a lost race (False) and a
+refusal are answered only where the snapshot surely is not, and will not be, the table's. Whoever
+commits beside, through another server or through the file system, publishes the same name: one of
+them wins.
+"""
+
+import logging
+
+from paimon_assets.engine.codec.json.metadata_json import snapshot_to_json
+from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.publishing import published
+from paimon_assets.engine.errors import (
+    CommitUnknownError,
+    InvalidInputError,
+    NotFoundError,
+    PaimonError,
+    StorageError,
+)
+from paimon_assets.engine.spec.metadata.snapshot import FIRST_SNAPSHOT_ID, Snapshot
+
+logger = logging.getLogger(__name__)
+
+
+def publish_given(
+    store: FileStore, snapshot: Snapshot, *, base_uuid: str | None, compares_base: bool = True
+) -> bool:
+    """Publish a snapshot if it is the next one of the table.
+
+    Args:
+        store: The table, as it is now.
+        snapshot: The snapshot.
+        base_uuid: Uuid of the snapshot it was made on; None: of none, or of one without.
+        compares_base: Whether `base_uuid` says anything: old clients send none.
+
+    Returns:
+        True if it is the table's now, be it since an earlier call; False if another is.
+
+    Raises:
+        InvalidInputError: It names what is not there; nothing was published.
+        NotFoundError: The table was dropped meanwhile; nothing was published, or it is gone again.
+        CommitUnknownError: It may have been published.
+        StorageError: The storage failed before.
+    """
+    latest = store.newest()
+    if latest is not None and snapshot.id <= latest.id:
+        known = store.snapshots.snapshot_or_none(snapshot.id)
+        return known is not None and _is_same(known, snapshot)
+    if snapshot.id != (FIRST_SNAPSHOT_ID if latest is None else latest.id + 1):
+        return False
+    if compares_base and base_uuid != (None if latest is None else latest.uuid):
+        return False
+    if latest is not None and store.snapshots.gap_before(latest.id):
+        return False
+    _check_named(store, snapshot)
+    if not _published(store, snapshot):
+        return False
+    if not _looked_back(store, snapshot, latest):
+        return False
+    try:
+        store.snapshots.write_latest_hint(snapshot.id)
+    except (StorageError, NotFoundError):
+        logger.warning("table %s: no hint to snapshot %d", store.label, snapshot.id, exc_info=True)
+    return True
+
+
+def stands_on(store: FileStore, base: Snapshot | None) -> bool:
+    """Whether the snapshot below a commit is as it was, or has expired with all before it."""
+    if base is None or store.snapshots.is_same(base):
+        return True
+    ids = store.snapshots.list_ids()
+    return base.id not in ids and (not ids or ids[0] > base.id)
+
+
+def _is_same(known: Snapshot, snapshot: Snapshot) -> bool:
+    if known.uuid is not None and snapshot.uuid is not None:
+        return known.uuid == snapshot.uuid
+    return snapshot_to_json(known) == snapshot_to_json(snapshot)
+
+
+def _check_named(store: FileStore, snapshot: Snapshot) -> None:
+    if store.schemas.schema_or_none(snapshot.schema_id) is None:
+        raise _refused(store, snapshot, f"schema {snapshot.schema_id}")
+    for name, size in (
+        (snapshot.base_manifest_list, snapshot.base_manifest_list_size),
+        (snapshot.delta_manifest_list, snapshot.delta_manifest_list_size),
+        (snapshot.changelog_manifest_list, snapshot.changelog_manifest_list_size),
+        (snapshot.index_manifest, None),
+    ):
+        if name is not None:
+            _check_file(store, snapshot, store.paths.manifest(name), size)
+    if snapshot.statistics is not None:
+        _check_file(store, snapshot, store.paths.statistics(snapshot.statistics), None)
+
+
+def _check_file(store: FileStore, snapshot: Snapshot, path: str, size: int | None) -> None:
+    try:
+        found = store.file_io.file_size(path)
+    except NotFoundError as error:
+        raise _refused(store, snapshot, f"'{path}'") from error
+    if size is not None and found != size:
+        raise _refused(store, snapshot, f"'{path}' of {size} bytes, which has {found}")
+
+
+def _refused(store: FileStore, snapshot: Snapshot, what: str) -> InvalidInputError:
+    return InvalidInputError(
+        f"Table '{store.label}': snapshot {snapshot.id} names {what}, which is not there.",
+        kind="snapshot-files",
+        details={"table": store.label, "snapshot_id": snapshot.id},
+    )
+
+
+def _published(store: FileStore, snapshot: Snapshot) -> bool:
+    """Publish; whether the snapshot of this id is this one, now or since before."""
+    path = store.paths.snapshot(snapshot.id)
+    if published(store.file_io, path, snapshot_to_json(snapshot)):
+        return True
+    known = store.snapshots.snapshot_or_none(snapshot.id)
+    return known is not None and _is_same(known, snapshot)
+
+
+def _looked_back(store: FileStore, snapshot: Snapshot, base: Snapshot | None) -> bool:
+    """Whether what a published snapshot is built on stands; else it is taken back.
+
+    Raises:
+        NotFoundError: The table was dropped before; the snapshot was taken back.
+        CommitUnknownError: It was renamed or dropped after; or the snapshot cannot be deleted.
+    """
+    try:
+        same_table = store.schemas.is_same(store.schema)
+        if same_table and stands_on(store, base):
+            return True
+    except StorageError:
+        # All but a rollback or a drop of this instant leaves the commit standing.
+        logger.warning("table %s: cannot look back", store.label, exc_info=True)
+        return True
+    unknown = CommitUnknownError(
+        f"Table '{store.label}' was changed while snapshot {snapshot.id} was published; look "
+        "whether it is there.",
+        details={"table": store.label, "snapshot_id": snapshot.id},
+    )
+    try:
+        is_there = store.snapshots.is_same(snapshot)
+        if is_there:
+            store.file_io.delete_file(store.paths.snapshot(snapshot.id))
+    except PaimonError as error:
+        raise unknown from error
+    if same_table:
+        return False
+    if not is_there:
+        raise unknown
+    raise store.schemas.not_the_same(store.schema)

@@ -1,0 +1,319 @@
+"""Tables: their names, schemas and ids."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import replace
+
+from paimon_assets.engine.codec.rest import resources
+from paimon_assets.engine.codec.rest.rest_requests import (
+    AlterTableRequest,
+    CreateTableRequest,
+    RegisterTableRequest,
+    RenameRequest,
+)
+from paimon_assets.engine.codec.rest.rest_responses import (
+    ListTableDetailsResponse,
+    ListTablesGloballyResponse,
+    ListTablesResponse,
+    TableResponse,
+)
+from paimon_assets.engine.control.catalog.catalog import Identifier
+from paimon_assets.engine.control.catalog.catalog_state import TABLES
+from paimon_assets.engine.control.catalog.identity import changed_by, note_change
+from paimon_assets.engine.control.catalog.numbered_document import Members
+from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.managers.schema_manager import SchemaManager
+from paimon_assets.engine.errors import (
+    AlreadyExistsError,
+    InvalidInputError,
+    NotFoundError,
+    StorageError,
+)
+from paimon_assets.engine.fileio.base import FileIO
+from paimon_assets.engine.spec.evolution.schema_change import SetOption
+from paimon_assets.engine.spec.options.all_options import DATA_FILE_EXTERNAL_PATHS, Options
+from paimon_assets.engine.spec.paths import MAIN_BRANCH, TablePaths
+from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets.engine.table.table_name import TableName
+from paimon_assets.server.paging import across_databases
+from paimon_assets.server.principals import Action
+from paimon_assets.server.refusal import bad_request
+from paimon_assets.server.request import Page, Request
+from paimon_assets.server.routes import Answer
+from paimon_assets.server.service import (
+    ServedTable,
+    Service,
+    check_database_name,
+    missing_table,
+)
+
+_PATTERN = "tableNamePattern"
+_PATH = "path"
+_TYPE = "type"
+_TABLE_TYPE = "table"
+"""The only one this engine has."""
+
+
+def list_tables(service: Service, request: Request) -> Answer:
+    """List the tables of a database the principal may list."""
+    page = request.page(_PATTERN)
+    names, token = page.of(_listed(service, request, page))
+    return ListTablesResponse(tables=tuple(names), next_page_token=token).to_json()
+
+
+def list_table_details(service: Service, request: Request) -> Answer:
+    """As `list_tables`, with schemas."""
+    page = request.page(_PATTERN)
+    names, token = page.of(_listed(service, request, page))
+    found = []
+    for name in names:
+        try:
+            found.append(_response(service.load(Identifier(request.names["database"], name))))
+        except NotFoundError:
+            continue  # dropped since
+    return ListTableDetailsResponse(table_details=tuple(found), next_page_token=token).to_json()
+
+
+def list_tables_globally(service: Service, request: Request) -> Answer:
+    """List the tables of all databases the principal may list."""
+    found, token = across_databases(
+        request,
+        _PATTERN,
+        service.catalog.list_databases(),
+        lambda database, prefix: (
+            name
+            for name in service.table_names(database, prefix=prefix)
+            if request.principal.may(Action.LIST, database, name)
+        ),
+    )
+    tables = tuple(resources.Identifier(database=d, object=t) for d, t in found)
+    return ListTablesGloballyResponse(tables=tables, next_page_token=token).to_json()
+
+
+def create_table(service: Service, request: Request) -> Answer:
+    """Create a table."""
+    asked = request.read(CreateTableRequest)
+    identifier = _new_name(service, request, asked.identifier)
+    request.require(Action.CREATE, identifier.database, identifier.table)
+    schema = asked.schema
+    _check_paths(service, schema.options)
+    path = schema.options.get(_PATH)
+    by = request.principal.name
+    if identifier.table in service.views.all(identifier.database):
+        raise _taken(identifier)
+    if path is None:
+        stored = service.catalog.create_table(identifier, schema)
+        table_path = service.catalog.get_table_location(identifier)
+        store = FileStore(
+            file_io=service.file_io, table_path=table_path, schema=stored, name=str(identifier)
+        )
+        service.identified(identifier, store, by)
+        return None
+    _create_outside(service, identifier, schema, path, by)
+    return None
+
+
+def register_table(service: Service, request: Request) -> Answer:
+    """Give a table that lies elsewhere a name."""
+    asked = request.read(RegisterTableRequest)
+    identifier = _new_name(service, request, asked.identifier)
+    request.require(Action.CREATE, identifier.database, identifier.table)
+    path = asked.path.rstrip("/")
+    service.check_root(path)
+    try:
+        FileStore.open(service.file_io_of(path), path, name=str(identifier))
+    except NotFoundError as error:
+        raise InvalidInputError(f"There is no table in '{path}'.", kind="register-path") from error
+    _note_outside(service, identifier, path, request.principal.name)
+    return None
+
+
+def get_table(service: Service, request: Request) -> Answer:
+    """Answer a table."""
+    return _response(service.table(request, Action.DESCRIBE)).to_json()
+
+
+def get_table_by_id(service: Service, request: Request) -> Answer:
+    """Answer the table of an id; to who may not see it, there is none."""
+    table_id = request.names["id"]
+    identifier = service.of_id(table_id)
+    if not request.principal.may(Action.DESCRIBE, identifier.database, identifier.table):
+        raise NotFoundError(
+            "There is no table of this id.", kind="table-not-found", details={"table": table_id}
+        )
+    return _response(service.load(identifier)).to_json()
+
+
+def alter_table(service: Service, request: Request) -> Answer:
+    """Change the schema of a table or a branch, all changes or none."""
+    table = service.table(request, Action.ALTER)
+    changes = request.read(AlterTableRequest).changes
+    options = {change.key: change.value for change in changes if isinstance(change, SetOption)}
+    _check_paths(service, options)
+    if _PATH in options:
+        raise bad_request("Change path is not supported yet.")
+    after = table.table.alter(changes, clock=service.clock).schema
+    request.noted["schema"] = after.id
+    if table.identity is not None and after.id != table.stored.id:
+        store, by = table.store, request.principal.name
+        with suppress(StorageError):  # the schema stands; only who made it is not known
+            note_change(store.file_io, store.table_path, table.identity, after.id, by)
+    return None
+
+
+def drop_table(service: Service, request: Request) -> Answer:
+    """Drop a table with its files; of an external one only the name."""
+    table = service.table(request, Action.DROP)
+    if table.identifier.branch != MAIN_BRANCH:
+        raise bad_request("A branch is dropped as one, not as a table.")
+    if not table.is_external:
+        service.catalog.drop_table(table.identifier)
+        return None
+    name = table.identifier.table
+
+    def without(members: Members) -> Members:
+        if members.pop(name, None) is None:
+            raise missing_table(table.identifier)
+        return members
+
+    service.state.change(table.identifier.database, TABLES, without)
+    return None
+
+
+def rename_table(service: Service, request: Request) -> Answer:
+    """Give a table another name, perhaps in another database."""
+    asked = request.read(RenameRequest)
+    source = Identifier(asked.source.database, asked.source.object)
+    target = Identifier(asked.destination.database, asked.destination.object)
+    for name in (source, target):
+        TableName.refuse_parts(name)
+    check_database_name(target.database)
+    request.noted["source"], request.noted["target"] = str(source), str(target)
+    request.require(Action.ALTER, source.database, source.table)
+    request.require(Action.CREATE, target.database, target.table)
+    table = service.load(source)
+    if target.table in service.table_names(target.database, prefix=target.table):
+        raise _taken(target)
+    if table.is_external:
+        path, by = table.store.table_path, request.principal.name
+        _note_outside(service, target, path, by)
+        service.state.change(source.database, TABLES, lambda m: _without(m, source.table))
+    else:
+        service.catalog.rename_table(source, target)
+    if table.identity is not None:
+        service.remember(table.identity.id, target)
+    return None
+
+
+def _listed(service: Service, request: Request, page: Page) -> Iterator[str]:
+    database = check_database_name(request.names["database"])
+    if not request.principal.sees(database):
+        request.require(Action.LIST, database)
+    names = service.table_names(database, after=page.after, prefix=page.prefix)
+    seen = (name for name in names if request.principal.may(Action.LIST, database, name))
+    kind = request.query.get("tableType")
+    if not kind:
+        return seen
+    return (
+        name
+        for name in seen
+        if service.load(Identifier(database, name)).stored.options.get(_TYPE, _TABLE_TYPE) == kind
+    )
+
+
+def _response(table: ServedTable) -> TableResponse:
+    stored, identity = table.stored, table.identity
+    path = table.store.table_path
+    owner = identity.created_by if identity else ""
+    return TableResponse(
+        id=identity.id if identity else None,
+        database=table.identifier.database,
+        name=table.identifier.object_name,
+        path=path,
+        is_external=table.is_external,
+        schema_id=stored.id,
+        schema=Schema(
+            fields=stored.fields,
+            partition_keys=stored.partition_keys,
+            primary_keys=stored.primary_keys,
+            options=stored.options,
+            comment=stored.comment,
+        ),
+        owner=owner,
+        created_at=identity.created_at if identity else 0,
+        created_by=owner,
+        updated_at=stored.time_millis,
+        updated_by=changed_by(table.store.file_io, path, identity, stored.id) if identity else "",
+    )
+
+
+def _new_name(service: Service, request: Request, given: resources.Identifier) -> Identifier:
+    identifier = Identifier(check_database_name(given.database), given.object)
+    TableName.refuse_parts(identifier)
+    if identifier.database != request.names["database"]:
+        raise bad_request("The path names another database than the body.")
+    request.noted["table"] = identifier.table
+    return identifier
+
+
+def _check_paths(service: Service, options: Mapping[str, str]) -> None:
+    """Refuse folders outside the warehouse that options name, unless they are allowed."""
+    paths: list[str] = [*Options(options).get(DATA_FILE_EXTERNAL_PATHS)]
+    if _PATH in options:
+        paths.append(options[_PATH])
+    for path in paths:
+        service.check_root(path)
+
+
+def _create_outside(
+    service: Service, identifier: Identifier, schema: Schema, path: str, by: str
+) -> None:
+    """Create a table elsewhere; the name first, so that a crash leaves no nameless table."""
+    path = path.rstrip("/")
+    file_io = service.file_io_of(path)
+    if _schemas(file_io, path).list_ids():
+        raise InvalidInputError(
+            f"There is a table in '{path}' already; register it.", kind="create-path"
+        )
+    _note_outside(service, identifier, path, by)
+    options = {key: value for key, value in schema.options.items() if key != _PATH}
+    table = replace(schema, options=options)
+    _schemas(file_io, path).create(table, time_millis=service.clock.now_millis())
+    service.load(identifier)
+
+
+def _note_outside(service: Service, identifier: Identifier, path: str, by: str) -> None:
+    if identifier.table in service.catalog.table_names(
+        identifier.database, prefix=identifier.table
+    ):
+        raise _taken(identifier)
+
+    def added(members: Members) -> Members:
+        known = members.get(identifier.table)
+        if known is not None and not _is_free(service, str(known)):
+            raise _taken(identifier)
+        return {**members, identifier.table: path}
+
+    service.state.change(identifier.database, TABLES, added, by=by)
+
+
+def _is_free(service: Service, path: str) -> bool:
+    """Whether a name was given to a table that never came to be."""
+    return not _schemas(service.file_io_of(path), path).list_ids()
+
+
+def _schemas(file_io: FileIO, path: str) -> SchemaManager:
+    return SchemaManager(file_io, TablePaths(table=path))
+
+
+def _without(members: Members, name: str) -> Members:
+    members.pop(name, None)
+    return members
+
+
+def _taken(identifier: Identifier) -> AlreadyExistsError:
+    return AlreadyExistsError(
+        f"Table '{identifier}' exists already.",
+        kind="table-exists",
+        details={"table": str(identifier)},
+    )

@@ -1,0 +1,144 @@
+"""Views."""
+
+from collections.abc import Mapping
+from typing import cast
+
+from paimon_assets.engine.codec.rest import resources
+from paimon_assets.engine.codec.rest.resources import ViewSchema
+from paimon_assets.engine.codec.rest.rest_requests import (
+    AlterViewRequest,
+    CreateViewRequest,
+    RenameRequest,
+)
+from paimon_assets.engine.codec.rest.rest_responses import (
+    ListViewDetailsResponse,
+    ListViewsGloballyResponse,
+    ListViewsResponse,
+    ViewResponse,
+)
+from paimon_assets.engine.control.catalog.catalog import Identifier
+from paimon_assets.engine.control.catalog.view_changes import changed_view
+from paimon_assets.engine.errors import AlreadyExistsError
+from paimon_assets.engine.spec.types.type_text import Json
+from paimon_assets.engine.table.table_name import TableName
+from paimon_assets.server.paging import across_databases
+from paimon_assets.server.principals import Action
+from paimon_assets.server.refusal import bad_request
+from paimon_assets.server.request import Request
+from paimon_assets.server.routes import Answer
+from paimon_assets.server.service import Service, check_database_name
+
+_PATTERN = "viewNamePattern"
+_SCHEMA = "schema"
+
+
+def list_views(service: Service, request: Request) -> Answer:
+    """List the views of a database the principal may list."""
+    names, token = request.page(_PATTERN).of(_listed(service, request))
+    return ListViewsResponse(views=tuple(names), next_page_token=token).to_json()
+
+
+def list_view_details(service: Service, request: Request) -> Answer:
+    """As `list_views`, with schemas."""
+    found = _listed(service, request)
+    names, token = request.page(_PATTERN).of(found)
+    details = tuple(_response(name, found[name]) for name in names)
+    return ListViewDetailsResponse(view_details=details, next_page_token=token).to_json()
+
+
+def list_views_globally(service: Service, request: Request) -> Answer:
+    """List the views of all databases the principal may list."""
+    found, token = across_databases(
+        request,
+        _PATTERN,
+        service.catalog.list_databases(),
+        lambda database, prefix: (
+            name
+            for name in service.views.all(database)
+            if name.startswith(prefix) and request.principal.may(Action.LIST, database, name)
+        ),
+    )
+    views = tuple(resources.Identifier(database=d, object=v) for d, v in found)
+    return ListViewsGloballyResponse(views=views, next_page_token=token).to_json()
+
+
+def create_view(service: Service, request: Request) -> Answer:
+    """Create a view."""
+    asked = request.read(CreateViewRequest)
+    name = Identifier(check_database_name(asked.identifier.database), asked.identifier.object)
+    TableName.refuse_parts(name)
+    if name.database != request.names["database"]:
+        raise bad_request("The path names another database than the body.")
+    request.noted["view"] = name.table
+    request.require(Action.CREATE, name.database, name.table, noun="VIEW")
+    _refuse_tables(service, name)
+    members = {_SCHEMA: cast("Json", asked.schema.to_json())}
+    service.views.create(name, members, by=request.principal.name)
+    return None
+
+
+def get_view(service: Service, request: Request) -> Answer:
+    """Answer a view."""
+    name = _named(request, Action.DESCRIBE)
+    return _response(name.table, service.views.get(name)).to_json()
+
+
+def alter_view(service: Service, request: Request) -> Answer:
+    """Change a view, all changes or none."""
+    name = _named(request, Action.ALTER)
+    changes = request.read(AlterViewRequest).changes
+
+    def altered(members: dict[str, Json]) -> dict[str, Json]:
+        view = changed_view(ViewSchema.from_json(members[_SCHEMA]), changes)
+        return {**members, _SCHEMA: cast("Json", view.to_json())}
+
+    service.views.alter(name, altered, by=request.principal.name)
+    return None
+
+
+def drop_view(service: Service, request: Request) -> Answer:
+    """Drop a view."""
+    service.views.drop(_named(request, Action.DROP))
+    return None
+
+
+def rename_view(service: Service, request: Request) -> Answer:
+    """Give a view another name, perhaps in another database."""
+    asked = request.read(RenameRequest)
+    source = Identifier(asked.source.database, asked.source.object)
+    target = Identifier(check_database_name(asked.destination.database), asked.destination.object)
+    TableName.refuse_parts(target)
+    request.noted["source"], request.noted["target"] = str(source), str(target)
+    request.require(Action.ALTER, source.database, source.table, noun="VIEW")
+    request.require(Action.CREATE, target.database, target.table, noun="VIEW")
+    _refuse_tables(service, target)
+    service.views.rename(source, target)
+    return None
+
+
+def _listed(service: Service, request: Request) -> dict[str, dict[str, Json]]:
+    database = check_database_name(request.names["database"])
+    if not request.principal.sees(database):
+        request.require(Action.LIST, database)
+    return {
+        name: members
+        for name, members in service.views.all(database).items()
+        if request.principal.may(Action.LIST, database, name)
+    }
+
+
+def _named(request: Request, action: Action) -> Identifier:
+    name = Identifier(request.names["database"], request.names["view"])
+    request.require(action, name.database, name.table, noun="VIEW")
+    return name
+
+
+def _refuse_tables(service: Service, name: Identifier) -> None:
+    if name.table in service.table_names(name.database, prefix=name.table):
+        raise AlreadyExistsError(
+            f"There is a table '{name}'.", kind="view-exists", details={"view": name.table}
+        )
+
+
+def _response(name: str, members: Mapping[str, Json]) -> ViewResponse:
+    return ViewResponse.from_json({**members, "name": name, "owner": members["createdBy"]})

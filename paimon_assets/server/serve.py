@@ -1,0 +1,188 @@
+"""Starting a server: the application from its settings, and uvicorn around it."""
+
+import ipaddress
+import logging
+import socket
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import uvicorn
+
+from paimon_assets.engine.control.catalog.filesystem_catalog import FilesystemCatalog
+from paimon_assets.engine.control.clock import Clock, SystemClock
+from paimon_assets.engine.errors import InvalidInputError, StorageError
+from paimon_assets.engine.fileio.base import FileIO
+from paimon_assets.engine.fileio.opening import file_io_for
+from paimon_assets.engine.spec.options.secret_options import shown_options
+from paimon_assets.server.app import App
+from paimon_assets.server.operations.all_operations import OPERATIONS
+from paimon_assets.server.principals import PrincipalsFile
+from paimon_assets.server.routes import Routes
+from paimon_assets.server.service import Service
+from paimon_assets.server.sole_writer import SoleWriterFileIO
+
+logger = logging.getLogger(__name__)
+
+_MOST_AT_ONCE = 512
+"""Requests at once; more are answered 503 before anything is done, and clients wait."""
+_GRACE_SECONDS = 30
+_HEADER_BYTES = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServeSettings:
+    """What a server is started with."""
+
+    warehouse: str
+    storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    host: str = "127.0.0.1"
+    port: int = 8080
+    principals: Path | None = None
+    insecure: bool = False
+    """Let everybody do everything."""
+    read_only: bool = False
+    sole_writer: bool = False
+    roots: tuple[str, ...] = ()
+    client_options: Mapping[str, str] = field(default_factory=dict)
+    tls_certificate: Path | None = None
+    tls_key: Path | None = None
+
+
+def app_of(settings: ServeSettings, *, clock: Clock | None = None) -> App:
+    """Make the application.
+
+    Raises:
+        InvalidInputError: Nobody could come in and `insecure` is not set; or the file of
+            principals or a client's option is wrong.
+        StorageError: The warehouse cannot be reached.
+    """
+    clock = clock or SystemClock()
+    service = Service(
+        catalog=FilesystemCatalog(settings.warehouse, _storage(settings), clock=clock),
+        clock=clock,
+        storage_options=settings.storage_options,
+        client_options=_without_secrets(settings.client_options),
+        roots=settings.roots,
+        read_only=settings.read_only,
+    )
+    service.file_io.list_directory(service.catalog.warehouse)
+    return App(
+        service,
+        Routes(OPERATIONS),
+        principals=_principals(settings),
+        read_only=settings.read_only,
+        clock=clock,
+    )
+
+
+def serve(
+    settings: ServeSettings, *, on_start: Callable[[str], None], clock: Clock | None = None
+) -> None:
+    """Serve until SIGINT or SIGTERM; requests that were begun are ended first.
+
+    Args:
+        settings: What to serve.
+        on_start: Called with the address once connections are taken.
+        clock: Says how old signatures are.
+
+    Raises:
+        See `app_of`; StorageError, too, if the port is taken.
+    """
+    app = app_of(settings, clock=clock)
+    _warn(settings)
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    try:
+        listening = socket.create_server((settings.host, settings.port), family=family, backlog=256)
+    except OSError as error:
+        raise StorageError(
+            f"Cannot listen on {settings.host}:{settings.port}: {error.strerror}.", kind="port"
+        ) from error
+    with listening:
+        scheme = "http" if settings.tls_certificate is None else "https"
+        host = f"[{settings.host}]" if ":" in settings.host else settings.host
+        on_start(f"{scheme}://{host}:{listening.getsockname()[1]}")
+        uvicorn_of(app, settings).run(sockets=[listening])
+
+
+def uvicorn_of(app: App, settings: ServeSettings) -> uvicorn.Server:
+    """Return what speaks HTTP for an application."""
+    config = uvicorn.Config(
+        app,
+        http="h11",  # it bounds what it buffers of a head
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        limit_concurrency=_MOST_AT_ONCE,
+        h11_max_incomplete_event_size=_HEADER_BYTES,
+        timeout_graceful_shutdown=_GRACE_SECONDS,
+        ssl_certfile=settings.tls_certificate,
+        ssl_keyfile=settings.tls_key,
+    )
+    return uvicorn.Server(config)
+
+
+def _storage(settings: ServeSettings) -> FileIO:
+    file_io = file_io_for(settings.warehouse, settings.storage_options)
+    return SoleWriterFileIO(file_io) if settings.sole_writer else file_io
+
+
+def _principals(settings: ServeSettings) -> PrincipalsFile | None:
+    if settings.insecure:
+        return None
+    if settings.principals is None:
+        raise InvalidInputError(
+            "A server without tokens lets everybody do everything. Give --principals FILE, or say "
+            "--insecure if that is meant.",
+            kind="principals",
+        )
+    try:
+        file = PrincipalsFile(settings.principals)
+    except OSError as error:
+        raise InvalidInputError(
+            f"The file of principals '{settings.principals}': {error.strerror}.", kind="principals"
+        ) from error
+    if not file.current().can_authenticate:
+        raise InvalidInputError(
+            f"The file of principals '{settings.principals}' has no token and no access key, so "
+            "nobody could come in.",
+            kind="principals",
+        )
+    return file
+
+
+def _without_secrets(options: Mapping[str, str]) -> Mapping[str, str]:
+    hidden = [key for key, value in shown_options(options).items() if value != options[key]]
+    if hidden:
+        raise InvalidInputError(
+            f"'{hidden[0]}' is a secret; every client would hear it. Clients bring their own.",
+            kind="client-option",
+        )
+    return options
+
+
+def _warn(settings: ServeSettings) -> None:
+    if settings.insecure:
+        logger.warning("--insecure: everybody who reaches this server may do everything")
+    if settings.tls_certificate is None and not _is_loopback(settings.host):
+        logger.warning("no TLS: tokens can be read on the way, unless a proxy in front has it")
+    if not settings.insecure:
+        logger.warning(
+            "no data tokens are issued: grants are enforced here; who holds credentials of the "
+            "storage can read and write files whatever the grants say"
+        )
+    if settings.sole_writer:
+        logger.warning(
+            "--sole-writer: commits are kept apart by this process alone. A second server, and "
+            "clients that commit by the file system, would overwrite them unnoticed"
+        )
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -1,0 +1,302 @@
+"""Service: one warehouse as a REST catalog knows it; what all operations stand on.
+
+Nothing that counts is kept here: several servers and clients of the file system work beside each
+other, and what one of them does is seen by the next request of every other.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from paimon_assets.engine.control.catalog.catalog import Identifier
+from paimon_assets.engine.control.catalog.catalog_state import (
+    STATE_DIRECTORY,
+    TABLES,
+    CatalogState,
+)
+from paimon_assets.engine.control.catalog.filesystem_catalog import FilesystemCatalog
+from paimon_assets.engine.control.catalog.identity import (
+    TABLE_FILE,
+    Identity,
+    new_identity,
+    read_identity,
+)
+from paimon_assets.engine.control.catalog.named_items import NamedItems
+from paimon_assets.engine.control.clock import Clock, SystemClock
+from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.managers.schema_manager import SchemaManager
+from paimon_assets.engine.control.segments.segment_roots import SegmentRoots
+from paimon_assets.engine.errors import InvalidInputError, NotFoundError, StorageError
+from paimon_assets.engine.fileio.base import FileIO
+from paimon_assets.engine.fileio.opening import file_io_for, scheme_of
+from paimon_assets.engine.spec.options.all_options import BRANCH
+from paimon_assets.engine.spec.paths import MAIN_BRANCH, TablePaths
+from paimon_assets.engine.spec.schema.schema import TableSchema
+from paimon_assets.engine.table.table import Table
+from paimon_assets.engine.table.table_name import SYSTEM_DATABASE, TableName
+from paimon_assets.server.principals import Action
+from paimon_assets.server.refusal import not_implemented
+from paimon_assets.server.request import Request
+
+_ID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServedTable:
+    """A table, or a branch of one, as of this request."""
+
+    identifier: Identifier
+    store: FileStore
+    stored: TableSchema
+    """The newest schema as its file has it."""
+    identity: Identity | None
+    """None if it has none yet, and this server must not give it one."""
+    is_external: bool
+    """Whether it lies outside the warehouse: then its writers commit by the file system."""
+
+    @property
+    def table(self) -> Table:
+        """The table as people use it."""
+        return Table(self.store)
+
+    def managed(self) -> "ServedTable":
+        """Return the table.
+
+        Raises:
+            Refusal: 501; it is external.
+        """
+        if self.is_external:
+            raise not_implemented("commits of external tables; their writers commit by themselves")
+        return self
+
+
+@dataclass(frozen=True, kw_only=True)
+class Service:
+    """A warehouse, and how it is served."""
+
+    catalog: FilesystemCatalog
+    clock: Clock = field(default_factory=SystemClock)
+    storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Opens the storage of external tables."""
+    client_options: Mapping[str, str] = field(default_factory=dict)
+    """Handed to clients as defaults; no secrets."""
+    roots: tuple[str, ...] = ()
+    """Folders that external tables may lie below."""
+    read_only: bool = False
+
+    @property
+    def file_io(self) -> FileIO:
+        """The storage of the warehouse."""
+        return self.catalog.file_io
+
+    @property
+    def state(self) -> CatalogState:
+        """What the warehouse knows beside its tables."""
+        return CatalogState(self.catalog, clock=self.clock)
+
+    @property
+    def views(self) -> NamedItems:
+        """Its views."""
+        return NamedItems(self.state, "view")
+
+    @property
+    def functions(self) -> NamedItems:
+        """Its functions."""
+        return NamedItems(self.state, "function")
+
+    def check(self) -> None:
+        """Ask the storage whether the warehouse is there.
+
+        Raises:
+            StorageError: It is not, or the storage does not answer.
+        """
+        if not self.file_io.exists(self.catalog.warehouse):
+            raise StorageError(f"There is no warehouse '{self.catalog.warehouse}'.")
+
+    def check_root(self, path: str) -> None:
+        """Refuse a folder outside the warehouse that nobody has allowed.
+
+        Raises:
+            InvalidInputError: Kind `path-outside`; it does not say which ones are allowed.
+        """
+        try:
+            SegmentRoots.of(self.roots).check(path)
+        except InvalidInputError as error:
+            raise InvalidInputError(
+                f"Path '{path}' lies in no folder that this server allows.", kind="path-outside"
+            ) from error
+
+    def table(self, request: Request, action: Action) -> ServedTable:
+        """Open the table that a request's path names.
+
+        Raises:
+            Refusal: 403; the principal may not do that, be there such a table or not.
+            NotFoundError: There is no such database, table or branch.
+            InvalidInputError: The name is none.
+        """
+        name = TableName.parse(Identifier(request.names["database"], request.names["table"]))
+        request.require(action, name.table.database, name.table.table)
+        if name.is_system_table:
+            raise missing_table(name.table)
+        return self.load(name.table.at_branch(name.branch or MAIN_BRANCH))
+
+    def load(self, identifier: Identifier) -> ServedTable:
+        """Open a table or a branch; a table without an id gets one.
+
+        Raises:
+            NotFoundError: There is no such database, table or branch.
+
+        Cost:
+            Two reads and a listing.
+        """
+        path = self.catalog.get_table_location(identifier)
+        found = self._opened(identifier, path, self.file_io, is_external=False)
+        if found is not None:
+            return found
+        outside = self.state.read(identifier.database, TABLES).get(identifier.table)
+        if isinstance(outside, str):
+            file_io = self.file_io_of(outside)
+            found = self._opened(identifier, outside, file_io, is_external=True)
+        if found is None:
+            raise missing_table(identifier)
+        return found
+
+    def file_io_of(self, path: str) -> FileIO:
+        """Return the storage a path lies on."""
+        if scheme_of(path) == self.file_io.spec.scheme:
+            return self.file_io
+        return file_io_for(path, self.storage_options)
+
+    def _opened(
+        self, identifier: Identifier, path: str, file_io: FileIO, *, is_external: bool
+    ) -> ServedTable | None:
+        # The id first: one that a drop has left behind is of no table, so none is handed out.
+        identity = read_identity(file_io, f"{path}/{TABLE_FILE}")
+        schemas = SchemaManager(file_io, TablePaths(table=path, branch=identifier.branch))
+        try:
+            stored = schemas.existing(str(identifier.at_branch(MAIN_BRANCH)))
+        except NotFoundError as error:
+            if error.kind == "table-not-found":
+                return None
+            if SchemaManager(file_io, TablePaths(table=path)).latest() is None:
+                return None
+            raise
+        is_main = identifier.branch == MAIN_BRANCH
+        options = {} if is_main else {BRANCH.key: identifier.branch}
+        store = FileStore(
+            file_io=file_io,
+            table_path=path,
+            schema=stored.with_dynamic_options(options) if options else stored,
+            name=str(identifier),
+        )
+        if identity is None and not self.read_only:
+            identity = self.identified(identifier, store)
+        return ServedTable(
+            identifier=identifier,
+            store=store,
+            stored=stored,
+            identity=identity,
+            is_external=is_external,
+        )
+
+    def identified(self, identifier: Identifier, store: FileStore, by: str = "") -> Identity:
+        """Give a table an id, unless it has one.
+
+        Raises:
+            NotFoundError: It was dropped meanwhile.
+        """
+        path = f"{store.table_path}/{TABLE_FILE}"
+        made = new_identity(store.file_io, path, by=by, now_millis=store.created_ms)
+        if not store.schemas.is_same(store.schema):
+            if not store.schemas.list_ids():
+                store.file_io.delete_file(path)
+                for directory in (path.rpartition("/")[0], store.table_path):
+                    store.file_io.delete_empty_directory(directory)
+            raise missing_table(identifier)
+        self.remember(made.id, identifier)
+        return made
+
+    def remember(self, table_id: str, identifier: Identifier) -> None:
+        """Write where a table of an id was last; it is only looked for there first."""
+        name = f"{identifier.database}.{identifier.table}".encode()
+        self.file_io.replace(self._hint(table_id), name)
+
+    def of_id(self, table_id: str) -> Identifier:
+        """Return the name of the table of an id.
+
+        Raises:
+            NotFoundError: There is none.
+
+        Cost:
+            Two reads; if it is not where it was last, as much as opening all tables.
+        """
+        missing = NotFoundError(
+            "There is no table of this id.", kind="table-not-found", details={"table": table_id}
+        )
+        if not _ID.fullmatch(table_id):
+            raise missing
+        try:
+            last = Identifier.parse(self.file_io.read_bytes(self._hint(table_id)).decode())
+        except (NotFoundError, InvalidInputError, UnicodeDecodeError):
+            last = None
+        for name in self._everywhere(last):
+            try:
+                identity = self.load(name).identity
+            except NotFoundError:
+                continue
+            if identity is not None and identity.id == table_id:
+                return name
+        raise missing
+
+    def _everywhere(self, first: Identifier | None) -> Iterator[Identifier]:
+        if first is None:
+            return  # who got an id is remembered before anybody hears of it
+        yield first
+        for database in self.catalog.list_databases():
+            for name in self.table_names(database):
+                yield Identifier(database, name)
+
+    def _hint(self, table_id: str) -> str:
+        return f"{self.catalog.warehouse.rstrip('/')}/{STATE_DIRECTORY}/ids/{table_id}"
+
+    def table_names(self, database: str, *, after: str = "", prefix: str = "") -> Iterator[str]:
+        """Yield the names of a database's tables, also of those outside the warehouse, sorted.
+
+        Raises:
+            NotFoundError: There is no such database.
+
+        Cost:
+            As `FilesystemCatalog.table_names`, and one document.
+        """
+        outside = [
+            name
+            for name in sorted(self.state.read(database, TABLES))
+            if name > after and name.startswith(prefix)
+        ]
+        inside = self.catalog.table_names(database, after=after, prefix=prefix)
+        if not outside:
+            return inside
+        return iter(sorted({*inside, *outside}))
+
+
+def missing_table(identifier: Identifier) -> NotFoundError:
+    """Return the error that says so."""
+    return NotFoundError(
+        f"Table '{identifier}' does not exist.",
+        kind="table-not-found",
+        details={"table": str(identifier)},
+    )
+
+
+def check_database_name(name: str) -> str:
+    """Return the name of a database that may hold tables.
+
+    Raises:
+        InvalidInputError: It is none, or that of the system's.
+    """
+    checked = Identifier(name, "t").database
+    if checked == SYSTEM_DATABASE:
+        raise InvalidInputError(
+            f"Database '{SYSTEM_DATABASE}' is the system's.", kind="system-database"
+        )
+    return checked

@@ -1,0 +1,138 @@
+"""A real server in a thread of this process, or as a child; and a client that sends anything."""
+
+import http.client
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from paimon_assets.server.serve import ServeSettings, app_of, uvicorn_of
+from tests.testkit.processes import LONGEST_SECONDS, end
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a server answered."""
+
+    status: int
+    body: bytes
+    headers: Mapping[str, str]
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body) if self.body else None
+
+    @property
+    def error(self) -> tuple[int, str | None, str | None]:
+        members = self.json
+        assert members["code"] == self.status
+        return self.status, members["resourceType"], members["resourceName"]
+
+
+@dataclass(frozen=True)
+class RestClient:
+    """Sends requests as they are given; `path` behind `/v1/paimon/`, or with a slash in front."""
+
+    port: int
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Answer:
+        whole = path if path.startswith("/") else f"/v1/paimon/{path}"
+        data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        try:
+            connection.putrequest(method, whole)
+            for name, value in {**self.headers, **(headers or {})}.items():
+                connection.putheader(name, value)
+            if data is not None:
+                connection.putheader("Content-Length", str(len(data)))
+            connection.endheaders(data)
+            response = connection.getresponse()
+            return Answer(response.status, response.read(), dict(response.headers))
+        finally:
+            connection.close()
+
+    def get(self, path: str) -> Answer:
+        return self.ask("GET", path)
+
+    def post(self, path: str, body: Any = None) -> Answer:
+        return self.ask("POST", path, body)
+
+    def delete(self, path: str) -> Answer:
+        return self.ask("DELETE", path)
+
+    def of(self, token: str) -> "RestClient":
+        """Return the client of a principal."""
+        return RestClient(self.port, {"Authorization": f"Bearer {token}"})
+
+
+@contextmanager
+def serving(settings: ServeSettings, clock: Any = None) -> Iterator[RestClient]:
+    """Serve in a thread of this process."""
+    server = uvicorn_of(app_of(settings, clock=clock), settings)
+    with socket.create_server(("127.0.0.1", 0), backlog=256) as listening:
+        port = listening.getsockname()[1]
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+        thread.start()
+        try:
+            yield RestClient(port)
+        finally:
+            server.should_exit = True
+            thread.join(LONGEST_SECONDS)
+
+
+@contextmanager
+def server_process(
+    warehouse: Path | str, *arguments: str, log: Path, environment: Mapping[str, str] | None = None
+) -> Iterator[tuple[subprocess.Popen[bytes], RestClient]]:
+    """Serve in a child, by `paimon-assets serve`."""
+    with log.open("ab") as output:
+        process = subprocess.Popen(
+            [
+                *(sys.executable, "-c", "from paimon_assets.cli.main import main; main()"),
+                *("-w", str(warehouse), "serve", "--port", "0", *arguments),
+            ],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONUNBUFFERED": "1", **(environment or {})},
+            stdout=subprocess.PIPE,
+            stderr=output,
+            start_new_session=True,
+        )
+        try:
+            assert process.stdout is not None
+            line = process.stdout.readline().decode()
+            assert "serving" in line, log.read_text()
+            client = RestClient(int(line.rsplit(":", 1)[1]))
+            _until_up(client)
+            yield process, client
+        finally:
+            if process.stdout is not None:
+                process.stdout.close()
+            end(process)
+
+
+def _until_up(client: RestClient) -> None:
+    last = time.monotonic() + LONGEST_SECONDS
+    while time.monotonic() < last:
+        try:
+            if client.get("/healthz").status == 200:
+                return
+        except OSError:
+            time.sleep(0.05)
+    raise AssertionError("the server does not answer")
