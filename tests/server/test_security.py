@@ -1,0 +1,453 @@
+"""What must not get in, and what must not get out."""
+
+import base64
+import datetime as dt
+import hashlib
+import http.client
+import json
+import logging
+import socket
+
+import pytest
+
+from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets.engine.table.api import open_catalog
+from paimon_assets.server.app import MOST_BYTES
+from paimon_assets.server.principals import Principals
+from paimon_assets.server.serve import ServeSettings, app_of
+from paimon_assets.server.signatures import Head, default_signature, openapi_signatures
+from tests.testkit.rest_server import serving
+from tests.testkit.rest_tables import commit_body, prepared, table_body
+
+ADMIN, READER, ETL, BLIND = ("admin-token-1", "reader-token-2", "etl-token-3", "blind-token-4")
+KEY, KEY_SECRET = "AKID", "ak-very-secret-5"
+
+
+def _digest(token):
+    return hashlib.sha256(token.encode()).hexdigest()
+
+
+@pytest.fixture(scope="module")
+def principals(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("principals")
+    (folder / "ak").write_text(KEY_SECRET)
+    path = folder / "principals.toml"
+    path.write_text(
+        f"""
+[[principal]]
+name = "admin"
+token-sha256 = ["{_digest(ADMIN)}"]
+access-keys = [{{ id = "{KEY}", secret-file = "ak" }}]
+grants = [{{ on = "*", may = ["all"] }}]
+
+[[principal]]
+name = "reader"
+token-sha256 = ["{_digest(READER)}"]
+grants = [{{ on = "db.pub_*", may = ["select"] }}]
+
+[[principal]]
+name = "etl"
+token-sha256 = ["{_digest(ETL)}"]
+grants = [{{ on = "db.*", may = ["update", "create"] }}]
+
+[[principal]]
+name = "blind"
+token-sha256 = ["{_digest(BLIND)}"]
+"""
+    )
+    return path
+
+
+@pytest.fixture(scope="module")
+def guarded(served, principals):
+    catalog = open_catalog(served)
+    for name in ("pub_a", "secret_a"):
+        catalog.create_table(f"db.{name}", Schema.of({"id": "INT", "text": "STRING"}))
+    catalog.create_database("hidden")
+    with serving(ServeSettings(warehouse=served, principals=principals)) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def admin(guarded):
+    return guarded.of(ADMIN)
+
+
+# Who comes in
+
+
+@pytest.mark.parametrize(
+    "authorization",
+    [None, "", "Bearer", "Bearer ", "Bearer x", "Basic eDp5", f"Bearer {ADMIN}x", f"bear {ADMIN}",
+     "Bearer " + "x" * 9000, "Bearer \xff", _digest(ADMIN), f"Bearer {_digest(ADMIN)}"],
+)  # fmt: skip
+@pytest.mark.parametrize("path", ["/v1/config", "databases", "databases/db/tables/pub_a"])
+def test_who_has_no_token_hears_nothing(guarded, authorization, path):
+    headers = {} if authorization is None else {"Authorization": authorization}
+    answer = guarded.ask("GET", path, headers=headers)
+    assert answer.error == (401, None, None)
+    assert "pub_a" not in answer.body.decode()
+
+
+def test_health_is_open_and_counts_are_not(guarded, admin):
+    assert guarded.get("/healthz").status == 200
+    assert guarded.get("/metrics").status == 401
+    assert admin.get("/metrics").status == 200
+
+
+def test_a_server_without_tokens_does_not_start(served, tmp_path):
+    with pytest.raises(InvalidInputError, match="--insecure"):
+        app_of(ServeSettings(warehouse=served))
+    empty = tmp_path / "principals.toml"
+    empty.write_text('[[principal]]\nname = "a"\n')
+    with pytest.raises(InvalidInputError, match="nobody could come in"):
+        app_of(ServeSettings(warehouse=served, principals=empty))
+
+
+def test_secrets_are_not_handed_to_clients(served):
+    with pytest.raises(InvalidInputError, match="is a secret") as refused:
+        app_of(
+            ServeSettings(
+                warehouse=served, insecure=True, client_options={"s3.secret-key": "hidden!"}
+            )
+        )
+    assert "hidden!" not in refused.value.message
+
+
+# What they may
+
+
+EVERY_CALL = [
+    ("GET", ""), ("DELETE", ""), ("POST", ""), ("POST", "/commit"), ("POST", "/rollback"),
+    ("POST", "/rollback-schema"), ("GET", "/snapshot"), ("GET", "/snapshots"),
+    ("GET", "/snapshots/1"), ("GET", "/partitions"), ("POST", "/partitions"),
+    ("POST", "/partitions/drop"), ("POST", "/partitions/mark"),
+    ("POST", "/partitions/list-by-names"), ("POST", "/partitions/list-by-filter"),
+    ("GET", "/branches"), ("POST", "/branches"), ("DELETE", "/branches/b"),
+    ("POST", "/branches/b/rename"), ("POST", "/branches/b/forward"), ("GET", "/tags"),
+    ("POST", "/tags"), ("GET", "/tags/t"), ("DELETE", "/tags/t"), ("GET", "/consumers"),
+    ("POST", "/consumers/reset"), ("GET", "/token"), ("POST", "/auth"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("token", [BLIND, READER], ids=["blind", "reader"])
+@pytest.mark.parametrize(("method", "path"), EVERY_CALL)
+def test_nobody_learns_whether_a_table_exists(guarded, token, method, path):
+    asker = guarded.of(token)
+    body = b"{}" if method == "POST" else None
+    answers = [
+        asker.ask(method, f"databases/{database}/tables/{table}{path}", body)
+        for database, table in (("db", "secret_a"), ("db", "secret_b"), ("no", "secret_a"))
+    ]
+    shown = {
+        (a.status, a.body.decode().replace("secret_b", "secret_a"), tuple(sorted(a.headers)))
+        for a in answers
+    }
+    assert len(shown) == 1
+    assert answers[0].status == 403
+
+
+@pytest.mark.parametrize("kind", ["views", "functions"])
+@pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
+def test_nor_whether_a_view_does(guarded, admin, kind, method):
+    view = {"identifier": {"database": "db", "object": "v"}, "schema": {"fields": [], "query": "1"}}
+    admin.post("databases/db/views", view)
+    admin.post("databases/db/functions", {"name": "v"})
+    asker = guarded.of(BLIND)
+    answers = [asker.ask(method, f"databases/db/{kind}/{name}", b"{}") for name in ("v", "w")]
+    assert {answer.status for answer in answers} == {403}
+
+
+def test_an_id_says_nothing_to_who_may_not_see_it(guarded, admin):
+    known = admin.get("databases/db/tables/secret_a").json["id"]
+    asker = guarded.of(BLIND)
+    unknown = known.translate(str.maketrans("0123456789", "1234567890"))
+    found = [asker.get(f"tables/id/{each}") for each in (known, unknown)]
+    assert [answer.status for answer in found] == [404, 404]
+    assert found[0].body.decode().replace(known, unknown) == found[1].body.decode()
+
+
+def test_lists_hold_what_may_be_listed(guarded, admin):
+    reader = guarded.of(READER)
+    assert reader.get("databases").json["databases"] == ["db"]
+    assert reader.get("databases/db/tables").json["tables"] == ["pub_a"]
+    assert reader.get("tables").json["tables"] == [{"database": "db", "object": "pub_a"}]
+    assert guarded.of(BLIND).get("databases").json["databases"] == []
+    assert guarded.of(BLIND).get("databases/db/tables").status == 403
+    assert "hidden" in admin.get("databases").json["databases"]
+    assert {reader.get(f"databases/{name}").status for name in ("hidden", "no")} == {403}
+
+
+def test_rights_are_kept_apart(guarded):
+    reader, etl = guarded.of(READER), guarded.of(ETL)
+    pub = "databases/db/tables/pub_a"
+    assert reader.get(pub).status == 200
+    for method, path in (("POST", ""), ("DELETE", ""), ("POST", "/commit"), ("POST", "/tags")):
+        assert reader.ask(method, pub + path, b"{}").status == 403
+    assert reader.post("databases/db/tables", table_body("pub_new")).status == 403
+    assert etl.post("databases/db/tables", table_body("etl_new")).status == 200
+    assert etl.delete("databases/db/tables/etl_new").status == 403
+    assert etl.post("databases/db/tables/etl_new", {"changes": []}).status == 403
+    assert etl.post("databases/db/tables/etl_new/rollback", {}).status == 403
+    assert etl.post("databases", {"name": "x"}).status == 403
+    assert etl.delete("databases/db").status == 403
+    rename = {
+        "source": {"database": "db", "object": "etl_new"},
+        "destination": {"database": "hidden", "object": "x"},
+    }
+    assert etl.post("tables/rename", rename).status == 403
+
+
+def test_a_commit_needs_the_right_to_update(guarded, admin):
+    table = admin.get("databases/db/tables/pub_a").json
+    body = commit_body(table, prepared(table, 1))
+    path = "databases/db/tables/pub_a/commit"
+    assert guarded.of(READER).post(path, body).status == 403
+    assert guarded.of(ETL).post(path, body).json == {"success": True}
+
+
+def test_the_file_is_read_again_when_it_changes(served, tmp_path):
+    path = tmp_path / "p.toml"
+    text = '[[principal]]\nname = "a"\ntoken-sha256 = ["{}"]\n'
+    path.write_text(text.format(_digest("one")))
+    with serving(ServeSettings(warehouse=served, principals=path)) as client:
+        assert client.of("one").get("databases").status == 200
+        path.write_text(text.format(_digest("two")) + "\n")
+        assert client.of("one").get("databases").status == 401
+        assert client.of("two").get("databases").status == 200
+        path.write_text("[[principal]\n")  # wrong: what was read before counts
+        assert client.of("two").get("databases").status == 200
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'x',
+        '[[principal]]\nname = ""',
+        '[[principal]]\nnam = "a"',
+        '[[principal]]\nname = "a"\ntoken = "plain"',
+        '[[principal]]\nname = "a"\ntoken-sha256 = ["short"]',
+        '[[principal]]\nname = "a"\ngrants = [{ on = "*", may = ["fly"] }]',
+        '[[principal]]\nname = "a"\ngrants = [{ on = "*" }]',
+        '[[principal]]\nname = "a"\n[[principal]]\nname = "a"',
+        '[[principal]]\nname = "a"\naccess-keys = [{ id = "k", secret = "s" }]',
+        '[[principal]]\nname = "a"\naccess-keys = [{ id = "k", secret-env = "NO_SUCH_VARIABLE" }]',
+    ],
+)  # fmt: skip
+def test_a_wrong_file_is_refused(text, tmp_path):
+    with pytest.raises(InvalidInputError, match="file of principals"):
+        Principals.of_toml(text, directory=tmp_path)
+
+
+# Signatures
+
+
+def signed(guarded, method, path, body=None, *, algorithm="default", at=None, key=KEY, nonce="n"):
+    at = at or dt.datetime.now(dt.UTC)
+    data = b"" if body is None else json.dumps(body).encode()
+    headers = {}
+    if data:
+        md5 = hashlib.md5(data, usedforsecurity=False).digest()
+        headers |= {"content-md5": base64.b64encode(md5).decode()}
+        headers |= {"content-type": "application/json"}
+    raw, _, query = path.partition("?")
+    pairs = tuple(tuple(part.split("=")) for part in query.split("&")) if query else ()
+    whole = f"/v1/paimon/{raw}"
+    if algorithm == "default":
+        headers |= {"x-dlf-date": at.strftime("%Y%m%dT%H%M%SZ"), "x-dlf-version": "v1"}
+        headers |= {"x-dlf-content-sha256": "UNSIGNED-PAYLOAD"}
+        head = Head(method=method, path=whole, query=pairs, headers=headers)
+        day = at.strftime("%Y%m%d")
+        signature = default_signature(head, KEY_SECRET, day, "r")
+        scope = f"Credential={key}/{day}/r/DlfNext/aliyun_v4_request,Signature={signature}"
+        headers["authorization"] = f"DLF4-HMAC-SHA256 {scope}"
+    else:
+        headers |= {"date": at.strftime("%a, %d %b %Y %H:%M:%S GMT"), "accept": "application/json"}
+        headers |= {"x-acs-signature-nonce": nonce, "x-acs-version": "2026-01-18"}
+        head = Head(method=method, path=whole, query=pairs, headers=headers)
+        headers["authorization"] = f"acs {key}:{openapi_signatures(head, KEY_SECRET)[0]}"
+    return whole + (f"?{query}" if query else ""), data or None, headers
+
+
+@pytest.mark.parametrize("algorithm", ["default", "openapi"])
+def test_a_signed_request_comes_in_and_a_changed_one_does_not(guarded, algorithm):
+    path, _, headers = signed(guarded, "GET", "databases?maxResults=5", algorithm=algorithm)
+    assert guarded.ask("GET", path, headers=headers).status == 200
+    assert guarded.ask("GET", path.replace("5", "6"), headers=headers).status == 401
+    assert guarded.ask("GET", path.replace("databases", "views"), headers=headers).status == 401
+    body = {"name": f"signed_{algorithm}", "options": {}}
+    path, data, headers = signed(guarded, "POST", "databases", body, algorithm=algorithm)
+    other = data.replace(b"signed", b"forged")
+    assert guarded.ask("POST", path, other, headers).status == 401
+    if algorithm == "openapi":  # the forged one used the nonce up
+        path, data, headers = signed(
+            guarded, "POST", "databases", body, algorithm=algorithm, nonce="m"
+        )
+    assert guarded.ask("POST", path, data, headers).status == 200
+    if algorithm == "openapi":
+        assert guarded.ask("POST", path, data, headers).status == 401  # a replay
+
+
+@pytest.mark.parametrize("algorithm", ["default", "openapi"])
+@pytest.mark.parametrize("minutes", [-16, 16])
+def test_a_stale_signature_does_not_come_in(guarded, algorithm, minutes):
+    at = dt.datetime.now(dt.UTC) + dt.timedelta(minutes=minutes)
+    path, _, headers = signed(guarded, "GET", "databases", algorithm=algorithm, at=at)
+    assert guarded.ask("GET", path, headers=headers).status == 401
+
+
+def test_an_unknown_key_and_a_wrong_secret_hear_the_same(guarded):
+    path, _, headers = signed(guarded, "GET", "databases", key="OTHER")
+    unknown = guarded.ask("GET", path, headers=headers)
+    headers["authorization"] = headers["authorization"].replace("OTHER", KEY)[:-4] + "0000"
+    wrong = guarded.ask("GET", path, headers=headers)
+    assert (unknown.status, unknown.body) == (wrong.status, wrong.body) == (401, wrong.body)
+
+
+def test_a_signed_body_is_not_left_out(guarded):
+    path, _, headers = signed(guarded, "POST", "databases", None)
+    assert guarded.ask("POST", path, b'{"name":"sneaked"}', headers).status == 401
+
+
+# What comes in
+
+
+BAD_NAMES = ["..", "%2E%2E", "a%2Fb", "..%2F..", "a%5Cb", "a%00b", "%00", "a%0Ab", ".hidden",
+             "%20a", "+", "%ff", "%c0%af", "a%24", "%24branch_", "a%24b%24c"]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BAD_NAMES)
+@pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
+def test_names_lead_nowhere(admin, name, method):
+    for path in (f"databases/{name}", f"databases/db/tables/{name}", f"databases/db/views/{name}"):
+        if path in ("databases/a%24", "databases/a%24b%24c", "databases/%24branch_"):
+            continue  # legal names of databases
+        if "views/" in path and "%24" in path:
+            continue
+        answer = admin.ask(method, path, b"{}" if method == "POST" else None)
+        assert answer.status in (400, 404), (path, answer)
+        assert answer.json["code"] == answer.status
+
+
+@pytest.mark.parametrize("name", ["..%2F..%2Fx", "%00", "a%2Fb", "a%24b"])
+@pytest.mark.parametrize("what", ["branches", "tags", "snapshots"])
+def test_names_of_versions_lead_nowhere(admin, name, what):
+    answer = admin.get(f"databases/db/tables/pub_a%24branch_{name}/snapshot")
+    assert answer.status in (400, 404)
+    method = "GET" if what != "branches" else "DELETE"
+    assert admin.ask(method, f"databases/db/tables/pub_a/{what}/{name}").status in (400, 404)
+
+
+def test_a_slash_inside_a_name_cuts_no_path(admin):
+    assert admin.get("databases%2Fdb").status == 404
+    assert admin.get("databases/db%2Ftables%2Fpub_a").status == 400
+    assert admin.get("databases/db/tables/pub_a%2Fsnapshot").status == 400
+    assert admin.get("databases//tables").status == 404
+
+
+def test_a_large_body_is_refused_before_it_is_read(guarded, admin):
+    with socket.create_connection(("127.0.0.1", guarded.port), timeout=20) as raw:
+        raw.sendall(
+            b"POST /v1/paimon/databases HTTP/1.1\r\nHost: x\r\n"
+            b"Authorization: Bearer " + ADMIN.encode() + b"\r\n"
+            b"Content-Length: " + str(MOST_BYTES + 1).encode() + b"\r\n\r\n"
+        )
+        assert b" 413 " in raw.recv(200)
+
+
+def test_a_body_of_unknown_length_is_cut(served, guarded):
+    from paimon_assets.server.serve import uvicorn_of
+
+    settings = ServeSettings(warehouse=served, insecure=True)
+    app = app_of(settings)
+    app._most_bytes = 1000
+    import threading
+
+    server = uvicorn_of(app, settings)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+        thread.start()
+        try:
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+            connection.request(
+                "POST", "/v1/paimon/databases", iter([b"x" * 600] * 2), encode_chunked=True,
+                headers={"Transfer-Encoding": "chunked"},
+            )  # fmt: skip
+            assert connection.getresponse().status == 413
+            connection.close()
+        finally:
+            server.should_exit = True
+            thread.join(20)
+
+
+def test_who_has_no_token_sends_no_body(guarded):
+    with socket.create_connection(("127.0.0.1", guarded.port), timeout=20) as raw:
+        raw.sendall(
+            b"POST /v1/paimon/databases HTTP/1.1\r\nHost: x\r\nContent-Length: 10000000\r\n\r\n"
+        )
+        assert b" 401 " in raw.recv(200)  # answered though the body never comes
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"identifier":{"database":"db","object":"\\ud800"}}',
+        b'{"identifier":null}',
+        b'{"identifier":{"database":"db","object":"x"},"schema":' + b'{"fields":[' * 2000,
+        b'{"identifier":{"database":1,"object":["x"]},"schema":{}}',
+        b"\x00\x01\x02",
+        b'{"a":' + b"9" * 5000 + b"}",
+    ],
+)
+def test_hostile_bodies_are_400(admin, body):
+    for path in ("databases/db/tables", "databases/db/views", "databases/db/tables/pub_a/commit"):
+        assert admin.post(path, body).status == 400
+
+
+# What gets out
+
+
+def test_no_token_is_in_any_log_or_answer(served, principals, caplog):
+    caplog.set_level(logging.DEBUG)
+    with serving(ServeSettings(warehouse=served, principals=principals)) as client:
+        answers = []
+        for token in (ADMIN, "wrong-token-6"):
+            asker = client.of(token)
+            answers += [asker.get("databases"), asker.post("databases", {"name": "logged"})]
+            answers += [asker.post("databases", {"name": "../x"}), asker.get("nothing")]
+        path, data, headers = signed(client, "POST", "databases", {"name": "logged2"})
+        answers.append(client.ask("POST", path, data, headers))
+        assert repr(app_of(ServeSettings(warehouse=served, principals=principals)))
+    shown = caplog.text + "".join(str(record.__dict__) for record in caplog.records)
+    shown += "".join(f"{answer.body!r}{answer.headers}" for answer in answers)
+    signature = headers["authorization"].rpartition("=")[2]
+    for secret in (ADMIN, "wrong-token-6", KEY_SECRET, signature, _digest(ADMIN)):
+        assert secret not in shown
+
+
+def test_a_change_leaves_one_audit_line(served, principals, caplog):
+    caplog.set_level(logging.INFO, logger="paimon_assets.server.audit")
+    with serving(ServeSettings(warehouse=served, principals=principals)) as client:
+        made = client.of(ADMIN).post("databases", {"name": "audited"})
+        refused = client.of(ETL).post("databases", {"name": "audited2"})
+        client.of(ETL).get("databases")
+    lines = [json.loads(record.message) for record in caplog.records if "audit" in record.name]
+    assert [(line["principal"], line["operation"], line["status"]) for line in lines] == [
+        ("admin", "createDatabase", 200),
+        ("etl", "createDatabase", 403),
+    ]
+    assert [line["request"] for line in lines] == [
+        made.headers["x-request-id"],
+        refused.headers["x-request-id"],
+    ]
+    assert lines[0]["database"] == "audited"
+
+
+def test_names_cannot_forge_an_audit_line(admin, caplog):
+    caplog.set_level(logging.INFO, logger="paimon_assets.server.audit")
+    admin.delete('databases/x%0A%7B"principal":"other"%7D')
+    [record] = [record for record in caplog.records if "audit" in record.name]
+    assert "\n" not in record.message
+    assert json.loads(record.message)["principal"] == "admin"
