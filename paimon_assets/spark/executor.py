@@ -40,7 +40,7 @@ from paimon_assets.engine.data.write.buckets.row_key_extractor import (
 from paimon_assets.engine.data.write.input_check import InputCheck
 from paimon_assets.engine.data.write.unfinished import delete_unfinished, written_paths
 from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.errors import UnsupportedFeatureError
+from paimon_assets.engine.errors import StorageError, UnsupportedFeatureError
 from paimon_assets.engine.fileio.opening import open_file_io
 from paimon_assets.engine.spec.options.all_options import TARGET_FILE_SIZE
 from paimon_assets.engine.spec.options.write_options import DYNAMIC_BUCKET_ASSIGNERS
@@ -373,6 +373,11 @@ def _result(context: WriteContext, answers: Sequence[Row]) -> WriteResult:
     error = next((answer.error for answer in answers if answer.error is not None), None)
     if error is not None:
         paths = written_paths(context, total.messages)
-        delete_unfinished(open_file_io(context.file_io), paths, context.table)
+        try:
+            file_io = open_file_io(context.file_io)
+        except StorageError:  # its credentials have ended; orphans are left
+            logger.warning("table %s: files of a failed write are left", context.table)
+        else:
+            delete_unfinished(file_io, paths, context.table)
         raise load_error(bytes(error))
     return total

@@ -107,7 +107,7 @@ SCHEMA = first_table_schema(
     ),
     time_millis=5,
 )
-FILE_IO = FileIOSpec(scheme="s3", options={"s3.secret-key": "hush"})
+FILE_IO = FileIOSpec(scheme="s3", options={"s3.secret-key": "hush"}, expires_ms=1_700_000_000_123)
 
 
 def exact(value):

@@ -1,13 +1,19 @@
 """Behaviour every FileIO shares, on the local disk and on an fsspec filesystem."""
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
 
-from paimon_assets.engine.errors import AlreadyExistsError, NotFoundError, PaimonError
-from paimon_assets.engine.fileio.base import FileIO
+from paimon_assets.engine.errors import (
+    AlreadyExistsError,
+    NotFoundError,
+    PaimonError,
+    StorageError,
+)
+from paimon_assets.engine.fileio.base import FileIO, FileIOSpec
 from paimon_assets.engine.fileio.opening import file_io_for, open_file_io
 
 
@@ -137,3 +143,12 @@ def test_a_path_of_another_storage_is_refused(file_io):
     with pytest.raises(PaimonError) as caught:
         file_io.read_bytes("elsewhere://bucket/file")
     assert caught.value.kind == "path"
+
+
+def test_a_storage_is_not_opened_with_credentials_that_have_expired():
+    now_ms = int(time.time() * 1000)
+    assert open_file_io(FileIOSpec(expires_ms=now_ms + 600_000)).spec.scheme == "file"
+    with pytest.raises(StorageError) as caught:
+        open_file_io(FileIOSpec(options={"s3.secret-key": "hush"}, scheme="s3", expires_ms=now_ms))
+    assert caught.value.kind == "token-expired"
+    assert "hush" not in str(caught.value)

@@ -128,7 +128,8 @@ class FileStore:
     @cached_property
     def dynamic_options(self) -> dict[str, str]:
         """The options that are not the stored schema's own."""
-        stored = self.schemas.schema(self.schema.id).options
+        loaded = self.environment.loaded
+        stored = (loaded.schema if loaded else self.schemas.schema(self.schema.id)).options
         return {
             key: value for key, value in self.schema.options.items() if stored.get(key) != value
         }
@@ -155,9 +156,8 @@ class FileStore:
         Raises:
             NotFoundError: The first schema is gone.
         """
-        if self.environment.catalog is not None:
-            return SchemaManager(self.file_io, self.paths).schema(0).time_millis
-        return (self.schema if self.schema.id == 0 else self.schemas.schema(0)).time_millis
+        is_first = self.schema.id == 0 and self.environment.catalog is None
+        return (self.schema if is_first else self.schemas.schema(0)).time_millis
 
     @property
     def label(self) -> str:

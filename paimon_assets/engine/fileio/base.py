@@ -17,6 +17,8 @@ class FileIOSpec:
     scheme: str = "file"
     """`file`, or the scheme of a pyarrow or fsspec filesystem: `s3`, `gs`, `hdfs`, `memory`, …"""
     options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    expires_ms: int | None = None
+    """Epoch milliseconds after which the options open nothing any more; None is never."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +48,7 @@ class FileIO(Protocol):
 
     @property
     def spec(self) -> FileIOSpec:
-        """How to open this storage elsewhere."""
+        """How to open this storage elsewhere, as of now: credentials that end are renewed."""
         ...
 
     def read_bytes(self, path: str) -> bytes:

@@ -7,6 +7,7 @@ underscores: `gs.token`, `abfs.account-name`, `hdfs.user`. For S3 Paimon's names
 its spec.
 """
 
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -77,8 +78,17 @@ def open_file_io(spec: FileIOSpec) -> FileIO:
 
     Raises:
         InvalidInputError: The scheme is unknown, or its package is not installed.
-        StorageError: The storage could not be opened; no option value is shown.
+        StorageError: The storage could not be opened, or what opens it has expired (kind
+            `token-expired`); no option value is shown.
     """
+    if spec.expires_ms is not None and spec.expires_ms <= time.time() * 1000:
+        raise StorageError(
+            f"The credentials for storage '{spec.scheme}' that this work was planned with have"
+            " expired. Plan it again; if it took longer than they live, let the catalog hand out"
+            " some that live longer.",
+            kind="token-expired",
+            details={"scheme": spec.scheme, "expires_ms": spec.expires_ms},
+        )
     if spec.scheme == "file":
         return LocalFileIO()
     if spec.scheme in _HDFS:

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.fileio.opening import scheme_of
+from paimon_assets.engine.spec.options.catalog_options import METASTORE, table_options
+from paimon_assets.engine.spec.options.option import Options
 from paimon_assets.engine.table.api import open_catalog, open_table
 from paimon_assets.engine.table.system import GlobalSystemTable, SystemTable
 from paimon_assets.engine.table.table import Table
@@ -33,7 +35,9 @@ class Location:
         options = {**defaults, **given}
         if PATH in options:
             return cls(options=options)
-        missing = [key for key in (WAREHOUSE, TABLE) if key not in options]
+        is_directory = Options(options).get(METASTORE) == METASTORE.default
+        needed = (WAREHOUSE, TABLE) if is_directory else (TABLE,)
+        missing = [key for key in needed if key not in options]
         if missing:
             raise InvalidInputError(
                 f"The Spark format needs the option '{missing[0]}'; give 'path', or 'warehouse' "
@@ -46,11 +50,11 @@ class Location:
     @property
     def table_options(self) -> dict[str, str]:
         """The options of Paimon's own, such as `scan.snapshot-id`."""
-        root = self.options.get(PATH) or self.options[WAREHOUSE]
+        root = self.options.get(PATH) or self._warehouse
         storage = (f"{scheme_of(root)}.", *_S3)
         return {
             key: value
-            for key, value in self.options.items()
+            for key, value in table_options(self.options).items()
             if key not in _OWN and not key.startswith(storage)
         }
 
@@ -76,15 +80,19 @@ class Location:
         """Open the table."""
         if PATH in self.options:
             return open_table(self.options[PATH], self.options)
-        catalog = open_catalog(self.options[WAREHOUSE], self.options)
+        catalog = open_catalog(self._warehouse, self.options)
         return catalog.get_table(self.options[TABLE])
 
     def system_table(self) -> SystemTable | GlobalSystemTable:
         """Open the system table."""
         of_catalog = {key: value for key, value in self.options.items() if key not in _OWN}
-        catalog = open_catalog(self.options[WAREHOUSE], of_catalog)
+        catalog = open_catalog(self._warehouse, of_catalog)
         options = None if self._name.is_global else self.table_options
         return catalog.get_system_table(self.options[TABLE], options=options)
+
+    @property
+    def _warehouse(self) -> str:
+        return self.options.get(WAREHOUSE, "")
 
     @property
     def _name(self) -> TableName:

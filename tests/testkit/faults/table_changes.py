@@ -19,7 +19,7 @@ from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.evolution.schema_change import add_column
 from paimon_assets.engine.spec.schema.schema import Schema
-from paimon_assets.engine.table.api import open_catalog
+from paimon_assets.engine.table.api import TableCatalog, open_catalog
 from paimon_assets.engine.table.segments.segment_import import SegmentSource
 from paimon_assets.engine.table.table import Table
 from paimon_assets.engine.table.write.table_commit import drop_partitions, truncate
@@ -67,9 +67,9 @@ def rows_of(commit: int) -> pa.Table:
     )
 
 
-def prepare(directory: Path, deed: Deed) -> Table:
-    """Create the table of a deed, with its commits."""
-    catalog = open_catalog(str(directory / "warehouse"))
+def prepare(directory: Path, deed: Deed, catalog: TableCatalog | None = None) -> Table:
+    """Create the table of a deed, with its commits; in a catalog of directories by default."""
+    catalog = catalog or open_catalog(str(directory / "warehouse"))
     catalog.create_database("d")
     table = catalog.create_table("d.t", Schema.of(COLUMNS, options=deed.options, **deed.keys))
     for commit in range(COMMITS):

@@ -93,12 +93,15 @@ def schema_of(text: str) -> TableSchema:
 
 def file_io_json(spec: FileIOSpec) -> dict[str, Any]:
     """Return how to open a storage; holds its options, credentials included."""
-    return {"scheme": spec.scheme, "options": dict(spec.options)}
+    members: dict[str, Any] = {"scheme": spec.scheme, "options": dict(spec.options)}
+    return members if spec.expires_ms is None else {**members, "expires": spec.expires_ms}
 
 
 def file_io_of(json_: Mapping[str, Any]) -> FileIOSpec:
     """Inverse of `file_io_json`."""
-    return FileIOSpec(scheme=json_["scheme"], options=json_["options"])
+    return FileIOSpec(
+        scheme=json_["scheme"], options=json_["options"], expires_ms=json_.get("expires")
+    )
 
 
 def base64_text(data: bytes) -> str:

@@ -109,7 +109,8 @@ class LoadedTable:
     location: str
     """The table's directory, without a trailing slash; the same for all its branches."""
     schema: TableSchema
-    """The newest schema: with its options as they are stored, and with its id."""
+    """The newest schema: its id, columns, keys and options. When it was made, and the highest id a
+    column ever had, are asked of its file."""
     file_io: FileIO
     """The storage of this table. Credentials that end are renewed behind it: its `spec` is asked
     anew whenever work is handed to other machines, and says how long it opens the storage."""

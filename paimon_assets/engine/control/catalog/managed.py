@@ -6,6 +6,7 @@ Source: `org.apache.paimon.catalog.SnapshotLoader`, `org.apache.paimon.utils.Cat
 """
 
 import datetime as dt
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Self
@@ -34,6 +35,8 @@ from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.metadata.tag import Tag
 from paimon_assets.engine.spec.paths import BRANCH_PREFIX, MAIN_BRANCH, TablePaths
 from paimon_assets.engine.spec.schema.schema import TableSchema
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +97,6 @@ class CatalogSchemaManager(SchemaManager):
         self._catalog = catalog
         self._identifier = identifier
         self._uuid = loaded.uuid
-        self._schemas[loaded.schema.id] = loaded.schema
 
     def list_ids(self) -> list[int]:
         """Return the ids of all schemas, ascending; empty if there is no table."""
@@ -106,7 +108,7 @@ class CatalogSchemaManager(SchemaManager):
     def latest(self) -> TableSchema | None:
         """Return the newest schema, None if there is no table."""
         loaded = self._loaded()
-        return None if loaded is None else loaded.schema
+        return None if loaded is None else self.schema(loaded.schema.id)
 
     def is_same(self, known: TableSchema) -> bool:
         """Whether the table is still the one that was opened. Cost: one request."""
@@ -129,7 +131,7 @@ class CatalogSchemaManager(SchemaManager):
         """Let the catalog change the newest schema; see `SchemaManager.commit_changes`.
 
         No request names a base. If others change the schema between the look at it and the change,
-        the change is made and then reported as a conflict.
+        the change is made on top of theirs, and a warning says so.
         """
         new = self.evolved(changes, time_millis=time_millis)
         newest = self.schema(new.id - 1)
@@ -140,11 +142,13 @@ class CatalogSchemaManager(SchemaManager):
         if changes_nothing(newest, new):
             return newest
         made = self._catalog.alter_table(self._identifier, changes)
-        self._schemas[made.id] = made
         if base is not None and made.id != new.id:
-            raise self._conflict(
-                f"is at schema {made.id} now; others changed it after the changes were judged on "
-                f"{base.id}, and the changes were made nevertheless"
+            logger.warning(
+                "table %s: others changed it after changes were judged on schema %d; with these it "
+                "is at schema %d",
+                self._identifier,
+                base.id,
+                made.id,
             )
         self._warn_of_slips(set(made.options) - set(newest.options))
         return made
@@ -155,10 +159,7 @@ class CatalogSchemaManager(SchemaManager):
             loaded = self._catalog.load_table(self._identifier)
         except NotFoundError:
             return None
-        if loaded.uuid != self._uuid:
-            return None
-        self._schemas[loaded.schema.id] = loaded.schema
-        return loaded
+        return loaded if loaded.uuid == self._uuid else None
 
 
 class CatalogTagManager(TagManager):

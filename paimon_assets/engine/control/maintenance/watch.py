@@ -19,13 +19,18 @@ class Watch:
 
     store: FileStore
     tags: frozenset[FileStatus]
+    """With the marks of rollbacks."""
+    managed_tags: frozenset[str]
+    """Those a catalog keeps, be it elsewhere than in the table's directory."""
     branches: frozenset[str]
 
     @classmethod
     def of(cls, store: FileStore) -> Self:
         """Look at what there is; before anything is planned. Cost: two listings."""
         tags = store.file_io.list_directory(store.paths.tag_directory)
-        return cls(store, frozenset(tags), frozenset(store.branches.list()))
+        managed = store.managed
+        names = () if managed is None else managed.catalog.list_tags(managed.identifier)
+        return cls(store, frozenset(tags), frozenset(names), frozenset(store.branches.list()))
 
     @property
     def rollbacks(self) -> list[int]:
@@ -35,4 +40,8 @@ class Watch:
     def has_more(self) -> bool:
         """Whether there is a tag, a branch or a mark by now that there was not. Cost: as `of`."""
         now = type(self).of(self.store)
-        return bool(now.tags - self.tags or now.branches - self.branches)
+        return bool(
+            now.tags - self.tags
+            or now.managed_tags - self.managed_tags
+            or now.branches - self.branches
+        )

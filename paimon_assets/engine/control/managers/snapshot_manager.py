@@ -142,12 +142,7 @@ class SnapshotManager:
             found = self.snapshot_or_none(ids[-1]) if ids else None
             if found is not None or not ids:
                 return found
-        raise StorageError(
-            f"Storage lists snapshot {ids[-1]} of table '{self._paths.table}', but does not find "
-            "it.",
-            kind="snapshot-listing",
-            details={"path": self._paths.table},
-        )
+        raise self._ghost(ids[-1], "Storage lists")
 
     def latest_id(self) -> int | None:
         """Return the id of the newest snapshot, None if nothing was committed yet."""
@@ -163,12 +158,22 @@ class SnapshotManager:
         return ids[0] if ids else None
 
     def list_ids(self) -> list[int]:
-        """Return the ids of all snapshots, ascending. Cost: one listing."""
-        ids = numbered_files(self._file_io, self._paths.snapshot_directory, SNAPSHOT_PREFIX)
+        """Return the ids of all snapshots, ascending. Cost: one listing.
+
+        Raises:
+            StorageError: A catalog has a newest snapshot that the table's directory does not list:
+                who went by the listing would delete what snapshots need.
+        """
         if self._loader is None:
-            return ids
-        newest = self.latest()
-        return [] if newest is None else [number for number in ids if number <= newest.id]
+            return self._listed()
+        newest, missing = self.latest(), 0
+        for _ in range(_MOST_LISTINGS):
+            if newest is None:
+                return []
+            missing, ids, newest = newest.id, self._listed(), self.latest()
+            if newest is not None and missing in ids:
+                return [number for number in ids if number <= newest.id]
+        raise self._ghost(missing, "The catalog names")
 
     def at_timestamp(self, timestamp_ms: int) -> Snapshot | None:
         """Return the newest snapshot committed at or before a time, None if all are younger.
@@ -277,6 +282,9 @@ class SnapshotManager:
         path = f"{self._paths.snapshot_directory}/{LATEST}"
         self._file_io.write_hint(path, str(snapshot_id).encode())
 
+    def _listed(self) -> list[int]:
+        return numbered_files(self._file_io, self._paths.snapshot_directory, SNAPSHOT_PREFIX)
+
     def _read_hint(self, name: str) -> int | None:
         try:
             data = self._file_io.read_bytes(f"{self._paths.snapshot_directory}/{name}")
@@ -295,6 +303,14 @@ class SnapshotManager:
             if not self._file_io.exists(self._paths.snapshot(snapshot_id + 1)):
                 return snapshot_id
         return None
+
+    def _ghost(self, snapshot_id: int, who: str) -> StorageError:
+        return StorageError(
+            f"{who} snapshot {snapshot_id} of table '{self._paths.table}', but storage does not "
+            "find it.",
+            kind="snapshot-listing",
+            details={"path": self._paths.table},
+        )
 
     def _range_text(self) -> str:
         ids = self.list_ids()

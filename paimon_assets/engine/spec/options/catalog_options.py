@@ -4,6 +4,8 @@ They are given where a warehouse is opened, beside those of its storage.
 Source: `org.apache.paimon.options.CatalogOptions`, `org.apache.paimon.jdbc.JdbcCatalogOptions`.
 """
 
+from collections.abc import Mapping
+
 from paimon_assets.engine.spec.options.option import Option, parse_bool, parse_duration_ms
 
 WAREHOUSE = Option("warehouse", str, "", "Path of the directory that is the catalog.")
@@ -25,3 +27,20 @@ LOCK_URI = Option("uri", str, "", "The database of the lock, such as jdbc:sqlite
 CATALOG_KEY = Option(
     "catalog-key", str, "jdbc", "Name of the catalog among those that lock in one database."
 )
+
+CATALOG_PREFIXES = ("lock.", "lock-", "token", "data-token.", "dlf.", "header.", "table-default.")
+"""What keys begin with that only a catalog reads."""
+
+
+def table_options(options: Mapping[str, str]) -> dict[str, str]:
+    """Return the options that are no catalog's; those of a storage are among them.
+
+    >>> table_options({"metastore": "rest", "token": "abc", "scan.snapshot-id": "1"})
+    {'scan.snapshot-id': '1'}
+    """
+    own = {WAREHOUSE.key, METASTORE.key, LOCK_URI.key, CATALOG_KEY.key}
+    return {
+        key: value
+        for key, value in options.items()
+        if key not in own and not key.startswith(CATALOG_PREFIXES)
+    }

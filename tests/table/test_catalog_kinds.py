@@ -1,0 +1,355 @@
+"""What is done to a table has the same outcome in every kind of catalog."""
+
+import datetime as dt
+
+import pyarrow as pa
+import pytest
+
+from paimon_assets.engine.control.catalog.catalog import Identifier
+from paimon_assets.engine.control.maintenance.orphan_files import clean_orphan_files
+from paimon_assets.engine.embedded import EmbeddedExecutor
+from paimon_assets.engine.errors import (
+    AlreadyExistsError,
+    CommitUnknownError,
+    InvalidInputError,
+    NotFoundError,
+    StorageError,
+    UnsupportedFeatureError,
+)
+from paimon_assets.engine.spec.evolution.schema_change import SetOption, add_column
+from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets.engine.table.api import TableCatalog
+from paimon_assets.engine.table.system import SYSTEM_TABLES
+from paimon_assets.engine.table.write.staged_batch import BatchRefusedError
+from tests.testkit.catalog_kinds import CATALOG_KINDS
+from tests.testkit.faults.maintainers import LATER
+from tests.testkit.faults.table_changes import COMMITS, DEEDS, prepare, read, rows_of
+from tests.testkit.served_catalog import Answer, ServedCatalog
+
+EXECUTOR = EmbeddedExecutor(threads=1)
+SCHEMA = Schema.of(
+    {"part": "STRING", "id": "INT", "text": "STRING"},
+    primary_keys=["part", "id"],
+    partition_keys=["part"],
+    options={"bucket": "1"},
+)
+FROM_A_SNAPSHOT = "fast forward"
+"""The deed whose branch begins with a snapshot; catalogs make them from tags."""
+
+
+@pytest.fixture(params=CATALOG_KINDS)
+def catalog(request, tmp_path):
+    """Return an empty catalog; nobody may go round it."""
+    opened = CATALOG_KINDS[request.param](tmp_path)
+    yield opened
+    assert not getattr(opened._catalog, "bypassed", [])
+
+
+@pytest.fixture
+def table(catalog):
+    """Return a table of three commits."""
+    catalog.create_database("d")
+    made = catalog.create_table("d.t", SCHEMA)
+    for commit in range(COMMITS):
+        made.new_write_builder().write(rows_of(commit), EXECUTOR)
+    return made
+
+
+@pytest.fixture
+def server(tmp_path):
+    """Return a server; nobody may go round it."""
+    made = ServedCatalog(str(tmp_path / "warehouse"))
+    yield made
+    assert made.bypassed == []
+
+
+@pytest.mark.parametrize("deed", DEEDS, ids=lambda deed: deed.name)
+def test_every_change_of_a_table_is_the_same_in_all_of_them(deed, tmp_path):
+    outcomes = {}
+    for kind, opening in CATALOG_KINDS.items():
+        if kind == "served" and deed.name == FROM_A_SNAPSHOT:
+            continue
+        opened = opening(tmp_path / kind)
+        table = prepare(tmp_path / kind, deed, opened)
+        for _ in range(2):
+            deed.perform(opened.get_table("d.t"))
+        assert not getattr(opened._catalog, "bypassed", [])
+        found = opened.get_table("d.t")
+        snapshots = [
+            (s.id, s.commit_kind, s.schema_id, read(found, s.id)) for s in found.snapshots()
+        ]
+        tags = [(tag.name, tag.snapshot.id) for tag in found.tags.list()]
+        uuids = {s.uuid for s in found.snapshots()}
+        assert None not in uuids
+        assert len(uuids) == len(snapshots)
+        outcomes[kind] = (snapshots, tags, found.schema.id, found.schema.fields, read(table))
+    assert (
+        outcomes["filesystem"]
+        == outcomes["external"]
+        == outcomes.get("served", outcomes["external"])
+    )
+
+
+COMMITTING = [deed for deed in DEEDS if deed.commits]
+
+
+@pytest.mark.parametrize("answer", [Answer.LOST_BEFORE, Answer.LOST_AFTER, Answer.RACE])
+@pytest.mark.parametrize("deed", COMMITTING[::3], ids=lambda deed: deed.name)
+def test_one_lost_answer_or_race_is_one_commit_all_the_same(deed, answer, server, tmp_path):
+    table = prepare(tmp_path, deed, TableCatalog(server))
+    server.answers.append(answer)
+    deed.perform(table)
+    assert not server.answers
+    assert [snapshot.id for snapshot in table.snapshots()] == list(range(1, COMMITS + 2))
+    deed.perform(table)
+    assert table.latest_snapshot().id == COMMITS + 1
+
+
+@pytest.mark.parametrize("done", [False, True], ids=["not done", "done"])
+def test_an_unknown_outcome_deletes_nothing_and_the_same_commit_finds_it(done, table_of, server):
+    table = table_of(server)
+    before = read(table)
+    writer = table.new_write_builder().with_commit_user("me").with_commit_identifier(1)
+    server.answers.extend([Answer.LOST_BEFORE] * 4)
+    if done:
+        server.answers[3] = Answer.LOST_AFTER
+        server.is_silent = True
+    with pytest.raises(CommitUnknownError):
+        writer.write(rows_of(8), EXECUTOR)
+    server.is_silent = False
+    assert table.latest_snapshot().id == COMMITS + done
+    assert (read(table) == before) is not done
+    writer.write(rows_of(8), EXECUTOR)
+    assert table.latest_snapshot().id == COMMITS + 1
+    assert len(read(table)) > len(before)
+
+
+@pytest.fixture
+def table_of():
+    """Make the table of three commits in a server."""
+
+    def make(server):
+        opened = TableCatalog(server)
+        opened.create_database("d")
+        table = opened.create_table("d.t", SCHEMA)
+        for commit in range(COMMITS):
+            table.new_write_builder().write(rows_of(commit), EXECUTOR)
+        return table
+
+    return make
+
+
+def files_below(table):
+    """Return the files of a table that a commit writes."""
+    listing, found = [table.path], []
+    while listing:
+        for status in table.file_io.list_directory(listing.pop()):
+            if status.is_directory:
+                listing.append(status.path)
+            else:
+                found.append(status.path)
+    return {path for path in found if "/manifest/" in path or "/bucket-" in path}
+
+
+def test_what_the_server_surely_refuses_leaves_no_file(table_of, server):
+    table = table_of(server)
+    before = files_below(table)
+    server.answers.append(Answer.REFUSED)
+    with pytest.raises(StorageError, match="no room"):
+        table.new_write_builder().write(rows_of(8), EXECUTOR)
+    assert files_below(table) == before
+    assert table.latest_snapshot().id == COMMITS
+
+
+def test_a_table_made_anew_under_the_name_is_another(table_of, server):
+    table = table_of(server)
+    opened = TableCatalog(server)
+    messages = EXECUTOR.map_rows(table.new_write_builder().prepare(), rows_of(8)).messages
+    opened.drop_table("d.t")
+    again = opened.create_table("d.t", SCHEMA)
+    with pytest.raises(NotFoundError):
+        table.new_write_builder().commit(messages)
+    with pytest.raises(NotFoundError):
+        table.alter([add_column("more", "INT")])
+    assert again.latest_snapshot() is None
+    assert again.reopened().schema.id == 0
+
+
+def test_statistics_are_the_sums_of_what_a_commit_changes(table_of, server):
+    table = table_of(server)
+    found = {item.spec["part"]: item for item in server.statistics}
+    assert {part: (item.record_count, item.file_count) for part, item in found.items()} == {
+        "a": (2, 1),
+        "b": (2, 1),
+    }
+    now = dt.datetime.now(dt.UTC).timestamp() * 1000
+    assert all(now - 600_000 < item.last_file_creation_time <= now for item in found.values())
+    assert all(item.total_buckets == 1 for item in found.values())
+    table.drop_partitions([{"part": "a"}])
+    [gone] = server.statistics
+    assert (gone.record_count, gone.file_count) == (-6, -3)
+    assert gone.file_size_in_bytes < 0
+
+
+def test_a_schema_changes_where_the_catalog_keeps_it(table, catalog):
+    assert table.alter([add_column("more", "INT")]).schema.id == 1
+    assert catalog.alter_table("d.t", [SetOption(key="num-levels", value="4")]).schema.id == 2
+    wider = rows_of(5).append_column("late", pa.array([1] * 4, pa.int32()))
+    writing = catalog.get_table("d.t", options={"write.merge-schema": "true"})
+    writing.new_write_builder().with_schema_of(wider.schema).write(wider, EXECUTOR)
+    found = table.reopened()
+    assert (found.schema.id, found.schema.fields[-1].name) == (3, "late")
+    assert found.latest_snapshot().schema_id == 3
+    assert found.created_ms == table.created_ms > 0
+    ids = found.system_table("schemas").to_arrow(EXECUTOR).column("schema_id").to_pylist()
+    assert ids == [0, 1, 2, 3]
+    with pytest.raises(InvalidInputError):
+        found.alter([add_column("more", "INT")])
+
+
+def test_a_change_judged_on_another_schema_is_judged_again(table, catalog):
+    def meddle(plan):
+        if plan.base.id == 0:
+            catalog.alter_table("d.t", [add_column("before", "INT")])
+
+    assert table.alter_checked([add_column("more", "INT")], judged=meddle).base.id == 1
+    found = table.reopened()
+    assert [field.name for field in found.schema.fields][-2:] == ["before", "more"]
+    assert found.change_made_since([add_column("more", "INT")], table.created_ms) is not None
+
+
+def test_tags_branches_and_consumers_are_the_catalogs(table, catalog):
+    table.create_tag("one", 1)
+    table.create_tag("kept", time_retained=dt.timedelta(days=1))
+    with pytest.raises(AlreadyExistsError):
+        table.create_tag("one")
+    assert table.create_tag("one", ignore_if_exists=True).snapshot.id == 1
+    with pytest.raises(NotFoundError):
+        table.create_tag("none", 9)
+    assert [(tag.name, tag.snapshot.id) for tag in table.tags.list()] == [("kept", 3), ("one", 1)]
+    assert table.tags.get("kept").time_retained == dt.timedelta(days=1)
+
+    table.branches.create("side", tag="one")
+    side = catalog.get_table("d.t$branch_side")
+    side.new_write_builder().write(rows_of(6), EXECUTOR)
+    assert (side.latest_snapshot().id, table.latest_snapshot().id) == (2, 3)
+    assert list(table.branches.list()) == ["side"]
+    side.alter([add_column("more", "INT")])
+    assert table.reopened().schema.id == 0
+    newest = table.branches.fast_forward("side")
+    assert newest.id == table.latest_snapshot().id == 2
+    assert read(table) == read(side)
+    assert table.reopened().schema.id == 1
+    table.branches.delete("side")
+    assert list(table.branches.list()) == []
+    with pytest.raises(NotFoundError):
+        catalog.get_table("d.t$branch_side")
+
+    assert table.consumers.advance("me", 2) == 2
+    assert table.consumers.advance("me", 1) == 2
+    assert table.consumers.list() == {"me": 2}
+    table.consumers.delete("me")
+    assert table.consumers.next_snapshot("me") is None
+    table.delete_tag("one")
+    assert table.tags.get_or_none("one") is None
+
+
+def test_a_rollback_undoes_what_came_later(table):
+    table.create_tag("first", 1)
+    table.create_tag("last", 3)
+    before = read(table, 2)
+    done = table.rollback_to(2)
+    assert (done.snapshot.id, done.snapshots, done.tags) == (2, (3,), ("last",))
+    assert table.latest_snapshot().id == 2
+    assert read(table) == before
+    table.new_write_builder().write(rows_of(7), EXECUTOR)
+    assert table.latest_snapshot().id == 3
+    assert table.rollback_to("first").snapshot.id == 1
+    assert [snapshot.id for snapshot in table.snapshots()] == [1]
+    with pytest.raises(NotFoundError):
+        table.rollback_to(3)
+
+
+def test_a_batch_is_judged_on_a_branch_of_its_own(table):
+    def refuse(batch):
+        assert len(read(table)) < 100
+        raise BatchRefusedError(f"{batch.physical_rows} rows are too many")
+
+    with pytest.raises(BatchRefusedError):
+        table.new_write_builder().with_audit(refuse).write(rows_of(8), EXECUTOR)
+    assert table.latest_snapshot().id == COMMITS
+    [branch] = table.branches.list()
+    assert table.at_branch(branch).latest_snapshot().total_record_count == 4
+    assert table.drop_audited(before_millis=LATER.now_millis()) == [branch]
+    table.new_write_builder().with_audit(lambda batch: None).write(rows_of(8), EXECUTOR)
+    assert table.latest_snapshot().id == COMMITS + 1
+    assert list(table.branches.list()) == []
+
+
+@pytest.mark.parametrize("kind", sorted(SYSTEM_TABLES))
+def test_system_tables_show_a_table_of_every_catalog(kind, tmp_path):
+    shapes = set()
+    for name, opening in CATALOG_KINDS.items():
+        opened = opening(tmp_path / name)
+        opened.create_database("d")
+        options = {"row-tracking.enabled": "true"} if kind == "row_tracking" else {"bucket": "1"}
+        keys = [] if kind == "row_tracking" else ["part", "id"]
+        schema = Schema.of(
+            {"part": "STRING", "id": "INT", "text": "STRING"},
+            primary_keys=keys,
+            options={**options},
+        )
+        made = opened.create_table("d.t", schema)
+        if kind != "row_tracking":
+            made.new_write_builder().write(rows_of(0), EXECUTOR)
+            made.create_tag("one")
+            made.branches.create("side", tag="one")
+            made.consumers.reset("me", 1)
+        shapes.add(opened.get_system_table(f"d.t${kind}").to_arrow(EXECUTOR).num_rows)
+        assert not getattr(opened._catalog, "bypassed", [])
+    assert len(shapes) == 1
+
+
+def test_system_tables_of_the_catalog(table, catalog):
+    [row] = catalog.get_system_table("sys.tables").to_arrow().to_pylist()
+    assert (row["database_name"], row["table_name"], row["record_count"]) == ("d", "t", 12)
+    assert catalog.get_system_table("sys.partitions").to_arrow().num_rows == 2
+
+
+def test_a_table_keeps_its_rows_under_another_name(table, catalog):
+    catalog.rename_table("d.t", "d.other")
+    renamed = catalog.get_table("d.other")
+    assert len(read(renamed)) == 6
+    with pytest.raises(NotFoundError):
+        table.new_write_builder().write(rows_of(7), EXECUTOR)
+    renamed.new_write_builder().write(rows_of(7), EXECUTOR)
+    assert renamed.latest_snapshot().id == COMMITS + 1
+    assert catalog.list_tables("d") == ["other"]
+
+
+def test_what_a_listing_does_not_show_stops_who_would_delete(table_of, server):
+    table = table_of(server)
+    served = server._served(Identifier("d", "t"))
+    (newest,) = served.newest.values()
+    table.file_io.delete_file(f"{table.path}/snapshot/snapshot-{newest.id}")
+    for deleting in (
+        lambda: clean_orphan_files(table._store, older_than_ms=0, dry_run=False, clock=LATER),
+        lambda: table.maintenance().run("expire_snapshots"),
+    ):
+        with pytest.raises(StorageError) as caught:
+            deleting()
+        assert caught.value.kind == "snapshot-listing"
+
+
+def test_what_no_request_does_is_refused_with_the_way_out(table_of, server):
+    table = table_of(server)
+    table.create_tag("one", 1)
+    for refused in (
+        lambda: table.tags.rename("one", "two"),
+        lambda: table.tags.replace("one", table.latest_snapshot()),
+        lambda: table.branches.create("side", snapshot_id=1),
+    ):
+        with pytest.raises(UnsupportedFeatureError) as caught:
+            refused()
+        assert caught.value.kind == "server-managed"
+    assert [tag.name for tag in table.tags.list()] == ["one"]
