@@ -5,7 +5,7 @@ from hypothesis import is_hypothesis_test
 
 from paimon_assets.engine.table.api import open_catalog
 from tests.testkit.effort import register_profiles
-from tests.testkit.processes import restore_signals, start_jvms_lightly
+from tests.testkit.processes import keep_bytecode, restore_signals, start_jvms_lightly
 from tests.testkit.sharing import ByWeight
 
 register_profiles()
@@ -37,6 +37,7 @@ def pytest_configure(config):
     That is sockets to its JVM, noticed at any time.
     """
     restore_signals()
+    keep_bytecode()
     start_jvms_lightly()
     for ignored in (
         "ignore:unclosed <socket:ResourceWarning",

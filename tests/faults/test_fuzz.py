@@ -30,8 +30,9 @@ from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.table.table import Table
 from tests.faults.fuzz import EXECUTOR, Overlay, forget_manifests, make_tables, mutated, only_typed
 from tests.testkit.builders import data_file
+from tests.testkit.effort import is_hunt
 
-CASES, MANY_CASES = 300, 10_000
+CASES = 10_000 if is_hunt() else 300
 """Of each decoder, in the suite and in `make hunt`; of each table an eighth."""
 SEED = os.environ.get("PAIMON_FUZZ_SEED", "1")
 
@@ -96,17 +97,13 @@ DECODERS = (
 )  # fmt: skip
 
 
-@pytest.fixture(params=[CASES, pytest.param(MANY_CASES, marks=pytest.mark.hunt)])
-def cases(request):
-    return request.param
-
-
+@pytest.mark.hunt
 @pytest.mark.parametrize("name", DECODERS)
-def test_a_decoder_raises_typed_errors_only(tables, name, cases):
+def test_a_decoder_raises_typed_errors_only(tables, name):
     data, decode = _decoders(tables)[name]
     decode(data)
     rng = random.Random(f"{name} {SEED}")  # noqa: S311
-    for number in range(cases):
+    for number in range(CASES):
         damaged = mutated(rng, data)
         with only_typed(f"{name} {number}: {damaged!r}"[:2000]):
             decode(damaged)
@@ -123,12 +120,13 @@ def _use(path, damaged, table):
         opened.system_table(name).to_arrow(EXECUTOR)
 
 
+@pytest.mark.hunt
 @pytest.mark.parametrize("number", range(3), ids=["parquet", "orc", "avro"])
-def test_a_table_with_a_damaged_file_is_read_or_refused(tables, number, cases):
+def test_a_table_with_a_damaged_file_is_read_or_refused(tables, number):
     table = tables[number]
     rng = random.Random(f"{number} {SEED}")  # noqa: S311
     files = _files(table)
-    for turn in range(cases // 8):
+    for turn in range(CASES // 8):
         path = files[turn % len(files)]
         data = path.read_bytes()
         damaged = mutated(rng, data, same_size=path.suffix[1:] in ("parquet", "orc", "avro"))

@@ -8,6 +8,7 @@ import shutil
 
 import pytest
 
+from tests.testkit.effort import is_hunt
 from tests.testkit.faults.pairs import (
     COMMANDS,
     check,
@@ -18,9 +19,10 @@ from tests.testkit.faults.pairs import (
     stepped,
 )
 
-PAIRS = list(itertools.product(COMMANDS, repeat=2))
-SAMPLE = 29
-SEEDS = 25
+PAIRS = list(itertools.product(COMMANDS, repeat=2))[:: 1 if is_hunt() else 29]
+CALLS = 1 if is_hunt() else 12
+"""From one moment of a command to the next at which the other comes."""
+SEEDS = 25 if is_hunt() else 1
 
 pytestmark = pytest.mark.hunt
 
@@ -32,20 +34,13 @@ def scene(tmp_path_factory):
     return directory
 
 
-@pytest.fixture
-def hunts(request):
-    return request.config.getoption("--hypothesis-profile") == "hunt"
-
-
 def _id(pair):
     return f"{pair[0].name} x {pair[1].name}"
 
 
 @pytest.mark.parametrize("pair", PAIRS, ids=_id)
-def test_a_command_whole_before_each_storage_call_of_another(pair, scene, tmp_path, hunts):
-    if not hunts and PAIRS.index(pair) % SAMPLE:
-        pytest.skip("a hunt does it")
-    for call in itertools.count(step=1 if hunts else 12):
+def test_a_command_whole_before_each_storage_call_of_another(pair, scene, tmp_path):
+    for call in itertools.count(step=CALLS):
         directory = tmp_path / str(call)
         before = copy_of(scene, directory)
         results = stepped(directory, *pair, call)
@@ -61,10 +56,8 @@ def test_a_command_whole_before_each_storage_call_of_another(pair, scene, tmp_pa
 
 
 @pytest.mark.parametrize("pair", PAIRS, ids=_id)
-def test_two_commands_call_by_call_as_a_seed_says(pair, scene, tmp_path, hunts):
-    if not hunts and PAIRS.index(pair) % SAMPLE:
-        pytest.skip("a hunt does it")
-    for seed in range(SEEDS if hunts else 1):
+def test_two_commands_call_by_call_as_a_seed_says(pair, scene, tmp_path):
+    for seed in range(SEEDS):
         directory = tmp_path / str(seed)
         before = copy_of(scene, directory)
         results = interleaved(directory, pair, seed)

@@ -1,9 +1,10 @@
-"""Children of tests: they start with default signals, and end for certain."""
+"""Children of tests: they start with default signals, compile nothing anew, end for certain."""
 
 import contextlib
 import os
 import signal
 import subprocess
+import sys
 import threading
 from typing import Any
 
@@ -29,6 +30,15 @@ def restore_signals() -> None:
     ):
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, handler)
+
+
+def keep_bytecode() -> None:
+    """Let this process and its children keep what they compile, whatever the environment says.
+
+    Else each of some hundred children compiles the package again, and each worker every test.
+    """
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    sys.dont_write_bytecode = False
 
 
 def start_jvms_lightly() -> None:

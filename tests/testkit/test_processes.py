@@ -25,6 +25,14 @@ print(-child.returncode)
 """
 
 
+def test_a_child_keeps_what_it_compiles():
+    program = "import sys; print(sys.dont_write_bytecode)"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "False\n"
+
+
 def test_a_child_that_does_not_end_is_killed():
     child = subprocess.Popen(
         [sys.executable, "-c", STUBBORN], start_new_session=True, stdout=subprocess.PIPE, text=True
