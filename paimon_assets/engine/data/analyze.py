@@ -47,6 +47,8 @@ _BYTES = {
     TypeRoot.DECIMAL: 16,
 }
 _LONG_BYTES = 8
+_AS_NUMBERS = frozenset({TypeRoot.DATE, TypeRoot.TIME})
+"""Java, which reads the statistics before every commit, parses these as integers."""
 
 
 def analyze_split(shared: bytes, payload: bytes, file_io: FileIO, threads: Threads) -> bytes:
@@ -120,8 +122,11 @@ class _Tally:
 
     def _bound_of(self, value: Any) -> Bound:
         one = pa.repeat(value, 1)
+        internal = internals(one, self.column.type)[0]
+        if self.column.type.root in _AS_NUMBERS:
+            return internal, str(internal)
         [text] = shown(one, self.column.type)
-        return internals(one, self.column.type)[0], text or ""
+        return internal, text or ""
 
     def summary(self) -> ColumnSummary:
         """Return what was found."""

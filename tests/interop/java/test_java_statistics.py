@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from paimon_assets.engine.spec.schema.schema import Schema
-from tests.interop.steps import JavaSide, OurSide, Side, Write
+from tests.interop.cases import CASES
+from tests.interop.steps import Chore, JavaSide, Keep, OurSide, Side, Write
 from tests.testkit.oracle import Oracle
 
 pytestmark = pytest.mark.interop
@@ -51,3 +52,13 @@ def test_each_prunes_by_the_others_statistics(
         assert len(planned) == (1 if mode in known else 4)
         assert len(java.call("rows", table=table.name, filter=asked)) == 1
         assert read.to_arrow().num_rows == 1
+
+
+def test_java_commits_on_statistics_of_every_type(java: Oracle, shared_warehouse: Path) -> None:
+    ours = OurSide(shared_warehouse)
+    case = next(case for case in CASES if "f_time" in case.columns and not case.primary_keys)
+    table = ours.create("statistics.analyzed", case.schema)
+    ours.do(table.name, Write(case.commits[0]))
+    ours.do(table.name, Keep(Chore.ANALYZE))
+    JavaSide(java, ours).do(table.name, Write(case.commits[0]))
+    assert table.new_read_builder().to_arrow().num_rows == 2 * len(case.commits[0])
