@@ -231,3 +231,21 @@ def _state(commits):
             else:
                 state[row[:2]] = repr(list(row))
     return state
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"merge-engine": "first-row"}, {"deletion-vectors.enabled": "true", "bucket": "1"}],
+    ids=["first row", "vectors"],
+)
+def test_added_files_that_wait_for_a_compaction_are_seen_by_streams_only(catalog, options):
+    schema = Schema.of(
+        {"id": "BIGINT", "v": "DOUBLE"}, primary_keys=["id"], options={"bucket": "1", **options}
+    )
+    table = catalog.create_table("db.w", schema)
+    write(table, [(1, 1.0)])
+    write(table, [(1, 2.0), (2, 2.0)])
+    added = table.new_read_builder().between(1, 2, "delta")
+    assert told(added) == []
+    assert told(added.with_waiting_rows()) == [(1, 2.0), (2, 2.0)]
+    assert told(table.new_read_builder().with_consumer("c", start=2)) == [(1, 2.0), (2, 2.0)]

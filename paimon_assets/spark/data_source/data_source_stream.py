@@ -76,7 +76,7 @@ class TableStreamReader(SplitStreamReader):
             return [StreamPartition(context, dump_split(split)) for split in plan.splits]
 
     def _plan(self, start: int, end: int) -> Plan:
-        read = self._read
+        read = self._read.with_waiting_rows()
         chosen = read.at_snapshot(end) if start == _BEFORE_FIRST else read.between(start, end)
         return chosen.plan()
 

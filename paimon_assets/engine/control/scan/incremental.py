@@ -22,6 +22,7 @@ from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
 from paimon_assets.engine.control.scan.split_generator import SplitGenerator
 from paimon_assets.engine.control.scan.table_scan import TableScan, scan_of
 from paimon_assets.engine.control.scan.time_travel import moment_options
+from paimon_assets.engine.control.scan.visibility import skips_level_0
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
 from paimon_assets.engine.spec.metadata.snapshot import FIRST_SNAPSHOT_ID, CommitKind, Snapshot
 from paimon_assets.engine.spec.options.all_options import (
@@ -144,7 +145,12 @@ def oldest_of(store: FileStore, between: Between) -> Snapshot | None:
 
 
 def scan_changes(
-    store: FileStore, between: Between, predicate: Predicate | None, *, keeps_kinds: bool
+    store: FileStore,
+    between: Between,
+    predicate: Predicate | None,
+    *,
+    keeps_kinds: bool,
+    as_stream: bool = True,
 ) -> ChangeScan:
     """Find what a read of changes needs.
 
@@ -153,6 +159,7 @@ def scan_changes(
         between: Which changes.
         predicate: Bound to `store.schema`; of a diff, both states are filtered.
         keeps_kinds: Whether the read shows what retracts.
+        as_stream: Whether added files count that batch reads do not see before a compaction.
 
     Raises:
         InvalidInputError: The changes cannot be shown without kinds.
@@ -177,6 +184,8 @@ def scan_changes(
     by_changelog = between.mode is IncrementalMode.CHANGELOG
     lists = _changelog_lists(kept) if by_changelog else _delta_lists(kept)
     entries = FileStoreScan(store).added_files(lists, predicate)
+    if not (as_stream or by_changelog) and skips_level_0(store.schema):
+        entries = [entry for entry in entries if entry.file.level > 0]
     splits = SplitGenerator(store).splits(
         end.id, entries, is_streaming=keeps_kinds and store.schema.has_primary_key
     )

@@ -117,6 +117,7 @@ class ReadBuilder:
     options: Mapping[str, str] = field(default_factory=dict)
     """Dynamic options of this read; the moment is among them."""
     row_kinds: bool = False
+    as_stream: bool = False
     only_top_level: bool = False
     consumer: str | None = None
     consumer_start: int | None = None
@@ -148,6 +149,14 @@ class ReadBuilder:
         record of a key, in the order of commits; a difference, and a state, give one.
         """
         return replace(self, row_kinds=True)
+
+    def with_waiting_rows(self) -> "ReadBuilder":
+        """Show among added files (`between`) those, too, whose rows wait for a compaction.
+
+        Streams see them, and whoever reads for a consumer; a batch read does not, of tables of
+        first-row and those with deletion vectors.
+        """
+        return replace(self, as_stream=True)
 
     def with_consumer(self, consumer_id: str, *, start: int | None = None) -> "ReadBuilder":
         """Read what a consumer has not dealt with yet: first the table, then its changes.
@@ -362,7 +371,13 @@ class ReadBuilder:
         predicate = self._bound(store.schema)
         oldest = oldest_of(store, between)
         with explaining(store, oldest):
-            found = scan_changes(store, between, predicate, keeps_kinds=keeps_kinds)
+            found = scan_changes(
+                store,
+                between,
+                predicate,
+                keeps_kinds=keeps_kinds,
+                as_stream=self.as_stream or self.consumer is not None,
+            )
         return Plan(
             context=_context(store, found.scan, names, predicate),
             splits=found.scan.splits,

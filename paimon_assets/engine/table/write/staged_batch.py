@@ -95,7 +95,8 @@ Only a `BatchRefusedError` keeps it readable.
 def batch_read(store: FileStore, snapshot: Snapshot) -> ReadBuilder:
     """Begin to describe a read of what one APPEND snapshot added."""
     read = ReadBuilder(store=store)
-    return read.between(snapshot.id - 1, snapshot.id, IncrementalMode.DELTA)
+    added = read.between(snapshot.id - 1, snapshot.id, IncrementalMode.DELTA)
+    return added.with_waiting_rows()
 
 
 def stage(store: FileStore, messages: Sequence[CommitMessage], branch: str) -> StagedBatch:
