@@ -395,3 +395,24 @@ def test_whichever_storage_call_fails_is_told_as_such(tmp_path, file_format):
     file_io = FaultyFileIO(FILE_IO, faults={0: Fault.FAIL})
     with pytest.raises(StorageError):
         open_reader(file_io, path, file_format=file_format)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_null_row_has_no_values_below_it_even_where_its_fields_need_one(tmp_path, name):
+    columns = {
+        "r": "ROW<x INT NOT NULL, y STRING>",
+        "l": "ARRAY<ROW<x INT NOT NULL>>",
+        "m": "MAP<INT, ROW<x INT NOT NULL>>",
+        "n": "ROW<r ROW<x INT NOT NULL>>",
+    }
+    catalog = open_catalog(str(tmp_path))
+    catalog.create_database("d")
+    table = catalog.create_table("d.t", Schema.of(columns, options={"file.format": name}))
+    rows = [
+        {"r": {"x": 1, "y": None}, "l": [{"x": 1}, None], "m": [(1, None)], "n": {"r": None}},
+        {"r": None, "l": None, "m": None, "n": None},
+        {"r": {"x": 2, "y": "b"}, "l": [], "m": [(2, {"x": 2})], "n": {"r": {"x": 2}}},
+    ]
+    arrow = pa.Table.from_pylist(rows, schema=to_arrow_schema(table.schema.fields))
+    table.new_write_builder().write(arrow, EmbeddedExecutor(threads=1))
+    assert table.new_read_builder().to_arrow().to_pylist() == rows

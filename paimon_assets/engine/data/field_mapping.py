@@ -16,7 +16,7 @@ import pyarrow.types as pat
 
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema, to_arrow_type
 from paimon_assets.engine.codec.arrow.arrow_values import UNIT_NANOS
-from paimon_assets.engine.data.casting.columns import CastSettings, cast_column
+from paimon_assets.engine.data.casting.columns import CastSettings, cast_column, fitted_column
 from paimon_assets.engine.data.threads import CALLER_ONLY, Threads, Work
 from paimon_assets.engine.errors import FormatError, InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.spec.predicate.predicate import (
@@ -224,7 +224,7 @@ class FieldMapping:
             self._refuse_shredded(column.type, wanted, arrow_type)
             if self.cuts_times:
                 column = _coarsened(column, arrow_type)
-            return column.cast(arrow_type)
+            return fitted_column(column, arrow_type)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             raise FormatError(
                 f"Column '{wanted.name}' of data file '{self.path}' holds Arrow type {column.type},"

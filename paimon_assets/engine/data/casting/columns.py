@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.types as pat
 
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
 from paimon_assets.engine.data.casting.arrays import values_of, with_nulls_as
@@ -99,6 +100,50 @@ def cast_column(
             return pa.MapArray.from_arrays(bounds, keys, items, type=arrow_type, mask=nulls)
         case _:
             return cast_array(array, source, target, dialect=settings.dialect, zone=settings.zone)
+
+
+def fitted_column(array: Array, arrow_type: Any) -> Array:
+    """Give a column another Arrow type of the same Paimon type.
+
+    Arrow's own cast refuses a null row whose fields may not be null: their nulls below it are none.
+
+    Raises:
+        pyarrow.ArrowInvalid: A value does not fit.
+        pyarrow.ArrowNotImplementedError: The types do not stand for the same.
+    """
+    held: Any = array.type
+    if not _has_required_fields(arrow_type) or held.id != arrow_type.id:
+        return array.cast(arrow_type)
+    nulls = array.is_null()
+    if pat.is_map(arrow_type):
+        entries = _as_lists(array)
+        keys, items = entries.flatten().flatten()
+        keys = fitted_column(keys, arrow_type.key_type)
+        items = fitted_column(items, arrow_type.item_type)
+        return pa.MapArray.from_arrays(_bounds(entries), keys, items, type=arrow_type, mask=nulls)
+    if pat.is_list(arrow_type):
+        elements = fitted_column(array.flatten(), arrow_type.value_type)
+        return pa.ListArray.from_arrays(_bounds(array), elements, type=arrow_type, mask=nulls)
+    fields = list(arrow_type)
+    if [field.name for field in held] != [field.name for field in fields]:
+        return array.cast(arrow_type)
+    columns = [
+        fitted_column(child, field.type)
+        for child, field in zip(array.flatten(), fields, strict=True)
+    ]
+    return pa.StructArray.from_arrays(columns, fields=fields, mask=nulls)
+
+
+def _has_required_fields(arrow_type: Any) -> bool:
+    if pat.is_map(arrow_type):
+        return _has_required_fields(arrow_type.key_type) or _has_required_fields(
+            arrow_type.item_type
+        )
+    if pat.is_list(arrow_type):
+        return _has_required_fields(arrow_type.value_type)
+    if not pat.is_struct(arrow_type):
+        return False
+    return any(not field.nullable or _has_required_fields(field.type) for field in arrow_type)
 
 
 def _fields(array: Array, source: RowType, target: RowType, settings: CastSettings) -> list[Array]:
