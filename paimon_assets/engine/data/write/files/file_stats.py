@@ -1,8 +1,8 @@
 """SimpleStats of the rows of one file: smallest value, largest value and nulls of each column.
 
 Full arity, so that engines that index statistics by position read them: a column without
-statistics has null values and a null count. Nested columns have none, nor have floating-point
-columns that hold NaN.
+statistics has null values and a null count. Nested columns have none, nor have BYTES columns, and
+floating-point columns that hold NaN.
 Source: `org.apache.paimon.statistics.SimpleColStatsCollector`.
 """
 
@@ -26,13 +26,17 @@ from paimon_assets.engine.spec.options.file_options import (
     STATS_KEEP_FIRST_COLUMNS,
     STATS_MODE_PER_LEVEL,
 )
-from paimon_assets.engine.spec.types.data_types import AtomicType, DataField, TypeRoot
+from paimon_assets.engine.spec.types.data_types import (
+    BINARY_ROOTS,
+    AtomicType,
+    DataField,
+    TypeRoot,
+)
 from paimon_assets.engine.spec.types.literals import Internal
 
 _TRUNCATE = re.compile(r"truncate\((\d+)\)")
 _MAX_CODE_POINT = 0x10FFFF
 _SURROGATES = range(0xD800, 0xE000)
-_MAX_BYTE = 0xFF
 _WITHOUT_ORDER = frozenset({TypeRoot.BLOB, TypeRoot.VARIANT})
 
 
@@ -51,7 +55,7 @@ class StatsMode:
 
     kind: StatsKind
     length: int = 0
-    """Characters or bytes kept by `truncate`."""
+    """Characters kept by `truncate`."""
 
 
 FULL = StatsMode(kind=StatsKind.FULL)
@@ -127,6 +131,8 @@ def stored_bounds(low: Internal, high: Internal, mode: StatsMode) -> tuple[Inter
     """Return what is kept of a column's smallest and largest value, None where unknown."""
     if low is None or high is None or mode.kind in (StatsKind.NONE, StatsKind.COUNTS):
         return None, None
+    if isinstance(low, bytes):
+        return None, None
     return _bounds(_ColumnStats(minimum=low, maximum=high), mode)
 
 
@@ -157,6 +163,8 @@ class StatsCollector:
             values: Any = rows.column(column.name)
             seen.nulls += values.null_count
             if mode.kind is StatsKind.COUNTS or values.null_count == len(values):
+                continue
+            if column.type.root in BINARY_ROOTS:  # Java would compare them as signed bytes
                 continue
             if pat.is_floating(values.type) and pc.any(pc.is_nan(values)).as_py():
                 # NaN is the largest value for some engines and no value for others.
@@ -207,27 +215,22 @@ def _bounds(seen: _ColumnStats, mode: StatsMode) -> tuple[Internal, Internal]:
     if isinstance(low, float):
         # Zero has two signs and one of them is smaller in Java; the bounds hold for both.
         return (-0.0 if low == 0 else low), (0.0 if high == 0 else high)
-    if mode.kind is StatsKind.TRUNCATE and isinstance(low, str | bytes):
+    if mode.kind is StatsKind.TRUNCATE and isinstance(low, str):
         shortened = truncate_max(high, mode.length)
         return (None, None) if shortened is None else (low[: mode.length], shortened)
     return low, high
 
 
-def truncate_max(value: str | bytes, length: int) -> str | bytes | None:
-    r"""Return a short value that is not below `value`: cut, its last character counted up.
+def truncate_max(value: str, length: int) -> str | None:
+    """Return a short value that is not below `value`: cut, its last character counted up.
 
     Characters are code points. None if no character can be counted up.
 
     >>> truncate_max("Two roads diverged in a yellow wood", 16)
     'Two roads diverh'
-    >>> truncate_max(b"\x01\xff\xff", 2), truncate_max(b"\xff\xff\xff", 2)
-    (b'\x02', None)
     """
     if len(value) <= length:
         return value
-    if isinstance(value, bytes):
-        kept = value[:length].rstrip(bytes([_MAX_BYTE]))
-        return kept[:-1] + bytes([kept[-1] + 1]) if kept else None
     text = value[:length].rstrip(chr(_MAX_CODE_POINT))
     if not text:
         return None
