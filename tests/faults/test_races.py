@@ -1,6 +1,7 @@
 """Two commands at once: one runs whole before each storage call of the other, call by call."""
 
 import itertools
+import re
 import shutil
 from collections.abc import Callable
 from contextlib import suppress
@@ -20,7 +21,12 @@ from paimon_assets.engine.control.managers.schema_manager import SchemaManager
 from paimon_assets.engine.control.rollback import rollback_to_snapshot, rollback_to_tag
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
 from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.errors import CommitUnknownError, NotFoundError, PaimonError
+from paimon_assets.engine.errors import (
+    CommitConflictError,
+    CommitUnknownError,
+    NotFoundError,
+    PaimonError,
+)
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.evolution.schema_change import add_column
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind
@@ -184,6 +190,59 @@ def test_a_commit_during_a_rollback_leaves_no_gap_that_swallows_later_commits(
 def four(store):
     for name in "abcd":
         add(store, name)
+
+
+class Death(BaseException):
+    """The end of a process."""
+
+
+def dies_after_publishing(store, name, beside):
+    """Write; just before the publish others do something, and just after it the writer dies."""
+    published = []
+
+    def before(number, method, path):
+        if published:
+            raise Death
+        if method == "publish" and "/snapshot/" in path:
+            published.append(path)
+            beside()
+
+    calls = FaultyFileIO(LocalFileIO(), before=before)
+    mine = FileStore(file_io=calls, table_path=store.table_path, schema=store.schema)
+    with pytest.raises(Death):
+        writes(name)(mine)
+
+
+@pytest.mark.parametrize("commits", range(3))
+def test_what_a_writer_that_died_left_on_top_of_an_undone_snapshot_swallows_no_commit(
+    tmp_path, commits
+):
+    store, others = new_store(tmp_path), [f"other-{number}" for number in range(commits)]
+    four(store)
+
+    def beside():
+        rollback_to_snapshot(store, 2)
+        for name in others:
+            add(store, name)
+
+    dies_after_publishing(store, "e", beside)
+    assert store.snapshots.list_ids() == [*range(1, 3 + commits), 5]
+    kept = ["a", "b", *others]
+    with pytest.raises(CommitConflictError) as caught:
+        for name in "fgh":
+            writes(name)(store)
+            kept.append(name)
+    assert caught.value.kind == "snapshot-gap"
+    last = int(re.search(r"'rollback_to\((\d)\)' drops snapshot 5", str(caught.value))[1])
+    stands = FileStoreScan(store).live_files(store.snapshots.snapshot(last))
+    assert {entry.file.file_name for entry in stands} == set(kept)
+    before = store.snapshots.list_ids()
+    expire(store)
+    assert store.snapshots.list_ids() == before
+    rollback_to_snapshot(store, last)
+    add(store, "z")
+    check_whole(store)
+    assert set(live_names(store)) == {*kept, "z"}
 
 
 def tags(name, number):

@@ -14,6 +14,7 @@ from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.scan.visibility import shows_rows_later
 from paimon_assets.engine.spec.metadata.manifest import FileKind
 from paimon_assets.engine.spec.metadata.snapshot import (
+    BUILT_ON_PROPERTY,
     DATA_VERSION_PROPERTY,
     INHERITED_PROPERTIES,
     CommitKind,
@@ -48,7 +49,7 @@ def data_version(store: FileStore, snapshot: Snapshot) -> str:
 def inherited_properties(
     store: FileStore, latest: Snapshot | None, changes: CommitChanges, kind: CommitKind
 ) -> Mapping[str, str]:
-    """Return what a snapshot on top of `latest` takes over from it."""
+    """Return what a snapshot on top of `latest` takes over from it, and says of it."""
     if latest is None:
         return {}
     taken = {
@@ -56,6 +57,7 @@ def inherited_properties(
         for key, value in latest.properties.items()
         if key.startswith(INHERITED_PROPERTIES)
     }
+    taken[BUILT_ON_PROPERTY] = latest.delta_manifest_list
     if _changes_no_row(store, changes, kind):
         taken[DATA_VERSION_PROPERTY] = data_version(store, latest)
     return taken

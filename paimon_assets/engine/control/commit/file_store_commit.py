@@ -15,8 +15,9 @@ and identifier finds out.
 
 A publish says nothing of what lies below it. A rollback deletes snapshots first and looks for later
 ones then; a commit publishes first and looks at the one below then: so at least one of them sees
-the other, and nothing is acknowledged on top of what was undone. Nobody commits above a gap. A
-table that was renamed, or dropped and made again, is seen by its schema file.
+the other, and nothing is acknowledged on top of what was undone. A snapshot names what it is built
+on, and nobody commits on top of one whose base is not the one below it. A table that was renamed,
+or dropped and made again, is seen by its schema file.
 Source: `org.apache.paimon.operation.FileStoreCommitImpl`.
 """
 
@@ -73,8 +74,8 @@ _MOST_PUBLISHES = 4
 class _Lost:
     """A try that another commit, or a rollback, was faster than."""
 
-    above_gap: int | None = None
-    """The newest snapshot, if the one before it is missing."""
+    gap: tuple[int, int] | None = None
+    """The snapshots below and above a break in the line, if there is one at the newest."""
 
 
 class FileStoreCommit:
@@ -277,8 +278,9 @@ class FileStoreCommit:
             if done is not None:
                 files.clean_all()
                 return done
-            if latest is not None and self._store.snapshots.gap_before(latest.id):
-                return _Lost(above_gap=latest.id)
+            gap = None if latest is None else self._store.snapshots.break_at(latest)
+            if gap is not None:
+                return _Lost(gap=gap)
             if self._condition is not None:
                 self._condition(latest)
             schema_id = self._store.schemas.latest_id(self._store.schema)
@@ -381,20 +383,21 @@ class FileStoreCommit:
 
     def _conflict(self, last: _Lost, lost: int) -> CommitConflictError:
         label = self._store.label
-        if last.above_gap is None:
+        if last.gap is None:
             text = (
                 f"{lost} other commits were faster; raise 'commit.max-retries', or let fewer "
                 "writers commit at once."
             )
         else:
+            below, above = last.gap
             text = (
-                f"snapshot {last.above_gap} is there, the one before it is not, and older ones "
-                "are: a rollback has not finished. Roll the table back once more, to a snapshot "
-                "before the gap; or let all before the gap expire."
+                f"snapshot {above} is there, but what it is built on is not: a rollback has not "
+                f"finished, or a writer died beside one. 'rollback_to({below})' drops snapshot "
+                f"{above} with what it added, and keeps all up to snapshot {below}."
             )
         return CommitConflictError(
             f"Table '{label}': {text}",
-            kind="commit-retries" if last.above_gap is None else "snapshot-gap",
+            kind="commit-retries" if last.gap is None else "snapshot-gap",
             details={"table": label, "lost": lost},
         )
 

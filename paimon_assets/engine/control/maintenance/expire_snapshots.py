@@ -93,6 +93,12 @@ def expire_snapshots(
     newest, ids = store.snapshots.latest(), store.snapshots.list_ids()
     if newest is None or newest.id not in ids:
         return ExpiredSnapshots(held_by=_OVERTAKEN if ids else "")
+    gap = store.snapshots.break_at(newest)
+    if gap is not None:
+        return ExpiredSnapshots(
+            held_by=f"snapshot {gap[1]}, which is not built on snapshot {gap[0]}: see the error "
+            "'snapshot-gap' of the next commit"
+        )
     first_kept = keep.first_kept(
         ids[0], newest.id, now_ms=now_ms, time_of=lambda number: _time_of(store, number)
     )

@@ -19,7 +19,7 @@ from paimon_assets.engine.control.managers.commit_history import CommitHistory
 from paimon_assets.engine.control.managers.numbered_files import number_of, numbered_files
 from paimon_assets.engine.errors import NotFoundError, PaimonError, StorageError
 from paimon_assets.engine.fileio.base import FileIO
-from paimon_assets.engine.spec.metadata.snapshot import CommitKind, Snapshot
+from paimon_assets.engine.spec.metadata.snapshot import BUILT_ON_PROPERTY, CommitKind, Snapshot
 from paimon_assets.engine.spec.paths import EARLIEST, LATEST, SNAPSHOT_PREFIX, TablePaths
 
 logger = logging.getLogger(__name__)
@@ -107,21 +107,26 @@ class SnapshotManager:
             return None
         return newest if newest.id == snapshot_id else self.snapshot_or_none(snapshot_id)
 
-    def gap_before(self, snapshot_id: int) -> bool:
-        """Whether older snapshots exist, but not the one before.
+    def break_at(self, newest: Snapshot) -> tuple[int, int] | None:
+        """Return the snapshots below and above a break in the line at the newest one, else None.
 
-        So a commit on top of what a rollback undid looks, and so does a rollback in its midst.
+        A writer that publishes on top of what a rollback undid leaves one until it looks back; for
+        ever, if it dies before. A rollback in its midst looks alike.
 
         Cost:
-            One storage call; a listing more if the one before is gone.
+            Two storage calls; a listing more if the snapshot before is gone.
         """
-        before = snapshot_id - 1
         if self._loader is not None:
-            return False  # who keeps the newest also rolls back, in one step
-        if not before or self._file_io.exists(self._paths.snapshot(before)):
-            return False
-        ids = self.list_ids()
-        return bool(ids) and ids[0] < before
+            return None  # who keeps the newest also rolls back, in one step
+        before, above = newest.id - 1, newest.id + 2
+        if self._exists(above) and not self._exists(newest.id + 1):
+            return newest.id, above
+        base = self.snapshot_or_none(before) if before else None
+        if base is not None:
+            built_on = newest.properties.get(BUILT_ON_PROPERTY, base.delta_manifest_list)
+            return None if built_on == base.delta_manifest_list else (before, newest.id)
+        older = [number for number in self.list_ids() if number < before] if before else []
+        return (older[-1], newest.id) if older else None
 
     def latest(self) -> Snapshot | None:
         """Return the newest snapshot, None if nothing was committed yet.
@@ -152,7 +157,7 @@ class SnapshotManager:
     def earliest_id(self) -> int | None:
         """Return the id of the oldest snapshot that has not expired, None if there is none."""
         hint = self._read_hint(EARLIEST)
-        if hint and self._file_io.exists(self._paths.snapshot(hint)):
+        if hint and self._exists(hint):
             return hint
         ids = self.list_ids()
         return ids[0] if ids else None
@@ -285,6 +290,9 @@ class SnapshotManager:
     def _listed(self) -> list[int]:
         return numbered_files(self._file_io, self._paths.snapshot_directory, SNAPSHOT_PREFIX)
 
+    def _exists(self, snapshot_id: int) -> bool:
+        return self._file_io.exists(self._paths.snapshot(snapshot_id))
+
     def _read_hint(self, name: str) -> int | None:
         try:
             data = self._file_io.read_bytes(f"{self._paths.snapshot_directory}/{name}")
@@ -300,7 +308,7 @@ class SnapshotManager:
         if hint is None:
             return None
         for snapshot_id in range(hint, hint + _STEPS_BEHIND):
-            if not self._file_io.exists(self._paths.snapshot(snapshot_id + 1)):
+            if not self._exists(snapshot_id + 1):
                 return snapshot_id
         return None
 

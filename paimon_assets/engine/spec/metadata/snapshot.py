@@ -21,6 +21,8 @@ INHERITED_PROPERTIES = (LEDGER_PROPERTY_PREFIX, CONSUMED_PROPERTY_PREFIX)
 """Prefixes of what a commit takes over from the snapshot before, unless it says it anew."""
 DATA_VERSION_PROPERTY = "paimon-assets.data-version"
 """In a snapshot that changes no row: the version of the data it took over."""
+BUILT_ON_PROPERTY = "paimon-assets.built-on"
+"""The list of changes of the snapshot before: ids are used twice, lists are not."""
 
 
 class CommitKind(StrEnum):
