@@ -6,13 +6,18 @@ import tracemalloc
 import zlib
 
 import fastavro
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from paimon_assets.engine.codec.avro.avro import RecordSchema, frame_block, read_container
 from paimon_assets.engine.codec.avro.index_manifest import read_index_manifest, write_index_manifest
 from paimon_assets.engine.codec.avro.manifest_avro import read_manifest
 from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.data.format.formats import open_reader
 from paimon_assets.engine.errors import FormatError, InvalidInputError, PaimonError
+from paimon_assets.engine.fileio.local import LocalFileIO
+from paimon_assets.engine.spec.predicate.predicate import CompareOp, Comparison
 from paimon_assets.engine.table.table import Table
 from tests.faults.fuzz import EXECUTOR, Overlay, forget_manifests, make_tables
 
@@ -197,3 +202,37 @@ def test_names_in_a_snapshot_that_no_storage_has_are_refused(table, member, name
     data = path.read_bytes().replace(members[member].encode(), name.encode())
     with pytest.raises(PaimonError):
         _with(path, data, table).new_read_builder().to_arrow(EXECUTOR)
+
+
+def _footer_damages():
+    """Yield Parquet files, each with one bit of its footer turned."""
+    out = io.BytesIO()
+    rows = {
+        "id": range(200),
+        "v": [f"v{n % 7}" for n in range(200)],
+        "a": [[n] for n in range(200)],
+    }
+    pq.write_table(pa.table(rows), out, row_group_size=40)
+    data = out.getvalue()
+    footer = range(len(data) - 8 - int.from_bytes(data[-8:-4], "little"), len(data) - 8)
+    for at in footer:
+        yield data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
+
+
+def test_a_damaged_parquet_footer_does_not_end_the_process(tmp_path):
+    """pyarrow lets what Arrow raises of column chunks and their statistics end it."""
+    refused, below = 0, Comparison("id", CompareOp.LT, 5)
+    for data in _footer_damages():
+        (tmp_path / "damaged").write_bytes(data)
+        try:
+            with open_reader(
+                LocalFileIO(), str(tmp_path / "damaged"), file_format="parquet"
+            ) as reader:
+                for name in reader.schema.names:
+                    reader.column_bounds(name)
+                names = [name for name in ("id", "v") if name in reader.schema.names]
+                for _ in reader.batches(names, predicate=below, batch_rows=10, batch_bytes=100):
+                    pass
+        except FormatError:
+            refused += 1
+    assert refused > 100

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from itertools import accumulate
 from typing import Any
 
@@ -28,6 +29,7 @@ from paimon_assets.engine.data.format.base import (
 )
 from paimon_assets.engine.data.format.dictionary_choice import dictionary_columns
 from paimon_assets.engine.data.format.named_errors import named_errors, with_names_read
+from paimon_assets.engine.data.format.parquet_chunks import ColumnChunks
 from paimon_assets.engine.data.format.parquet_times import TwoKinds, has_unit
 from paimon_assets.engine.errors import FormatError
 from paimon_assets.engine.spec.options.all_options import FILE_COMPRESSION_ZSTD_LEVEL
@@ -156,19 +158,26 @@ class ParquetReader(FormatReader):
 
     def _first_rows(self, names: list[str], groups: list[int], batch_bytes: int) -> int:
         """Guess how many rows take so many bytes; few where values may hide in a dictionary."""
-        wanted, metadata, widest = set(names), self._file.metadata, 1
+        metadata, widest = self._file.metadata, 1
         if metadata.num_rows * self._source.size() * _UNPACKED <= batch_bytes:
             return max(1, metadata.num_rows)  # and a damaged footer is not asked for its chunks
+        wanted, stored = set(names), self._file.schema
+        paths = (stored.column(number).path for number in range(len(stored)))
+        leaves = [number for number, path in enumerate(paths) if path.partition(".")[0] in wanted]
         for group in groups[:_GUESSED_GROUPS]:
-            row_group = metadata.row_group(group)
-            leaves = (row_group.column(number) for number in range(row_group.num_columns))
-            chunks = [leaf for leaf in leaves if leaf.path_in_schema.partition(".")[0] in wanted]
+            with named_errors(self._path, self.title):
+                chunks = self._chunks.of(group, leaves)
             taken = sum(chunk.total_uncompressed_size for chunk in chunks)
             widest = max(
                 widest,
-                taken // max(1, row_group.num_rows) + sum(_hidden_bytes(chunk) for chunk in chunks),
+                taken // max(1, metadata.row_group(group).num_rows)
+                + sum(_hidden_bytes(chunk) for chunk in chunks),
             )
         return max(1, batch_bytes // widest)
+
+    @cached_property
+    def _chunks(self) -> ColumnChunks:
+        return ColumnChunks(self._source, self._file.metadata)
 
     def matching_row_groups(self, predicate: Predicate | None) -> list[int]:
         """Return the row groups whose statistics do not rule out every row."""
@@ -179,14 +188,8 @@ class ParquetReader(FormatReader):
         leaves = self._leaf_positions(fields_of(predicate))
 
         def matches(group: int) -> bool:
-            row_group = metadata.row_group(group)
-
             def bounds_of(name: str) -> Bounds:
-                if name not in leaves:
-                    return UNKNOWN
-                # As stored, not as written: Parquet keeps seconds as milliseconds.
-                stored = self._file.schema_arrow.field(name).type
-                return _bounds(row_group.column(leaves[name]), stored, row_group.num_rows)
+                return self._bounds(group, name, leaves[name]) if name in leaves else UNKNOWN
 
             return may_match(predicate, bounds_of)
 
@@ -208,9 +211,15 @@ class ParquetReader(FormatReader):
         leaf = self._leaf_positions(frozenset({name})).get(name)
         if leaf is None:
             return UNKNOWN
+        groups = range(metadata.num_row_groups)
+        return _joined(self._bounds(group, name, leaf) for group in groups)
+
+    def _bounds(self, group: int, name: str, leaf: int) -> Bounds:
+        # As stored, not as written: Parquet keeps seconds as milliseconds.
         stored = self._file.schema_arrow.field(name).type
-        groups = (metadata.row_group(number) for number in range(metadata.num_row_groups))
-        return _joined(_bounds(group.column(leaf), stored, group.num_rows) for group in groups)
+        with named_errors(self._path, self.title):
+            [chunk] = self._chunks.of(group, [leaf])
+        return _bounds(chunk, stored, self._file.metadata.row_group(group).num_rows)
 
     def vague_timestamps(self) -> frozenset[str]:
         """Return the INT96 columns; see `FormatReader`."""
@@ -234,21 +243,16 @@ def _opened(
     file = pq.ParquetFile(source, metadata=metadata, **_READING)
     if source.size() <= whole_bytes:
         return file
-    metadata = file.metadata
-    largest = max(
-        (_stored_bytes(metadata.row_group(group)) for group in range(metadata.num_row_groups)),
-        default=0,
-    )
-    if largest <= whole_bytes:
+    metadata, leaves = file.metadata, range(len(file.schema))
+    chunks, groups = ColumnChunks(source, metadata), range(metadata.num_row_groups)
+    try:
+        stored = [sum(leaf.total_compressed_size for leaf in chunks.of(n, leaves)) for n in groups]
+    except (OSError, pa.ArrowException):  # perhaps a column that nobody reads
+        stored = [source.size()]
+    if max(stored, default=0) <= whole_bytes:
         return file
     piece = max(_LEAST_PIECE_BYTES, min(_PIECE_BYTES, whole_bytes))
     return pq.ParquetFile(source, metadata=metadata, buffer_size=piece, **_READING)
-
-
-def _stored_bytes(row_group: Any) -> int:
-    return sum(
-        row_group.column(number).total_compressed_size for number in range(row_group.num_columns)
-    )
 
 
 def _hidden_bytes(chunk: Any) -> int:
