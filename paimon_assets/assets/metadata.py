@@ -14,7 +14,7 @@ import dagster as dg
 
 from paimon_assets.assets.partitions import RunPartitions
 from paimon_assets.assets.provenance import RUN_ID
-from paimon_assets.assets.row_count import partition_counts, plan_count
+from paimon_assets.assets.row_count import partition_counts
 from paimon_assets.assets.translator import TABLE_NAME, URI
 from paimon_assets.engine.contract.commit_message import WriteReport
 from paimon_assets.engine.embedded import EmbeddedExecutor
@@ -123,7 +123,7 @@ def snapshot_metadata(table: Table, snapshot: Snapshot) -> Metadata:
 
 
 def _row_metadata(table: Table, snapshot: Snapshot) -> Metadata:
-    counting = plan_count(table, snapshot_id=snapshot.id)
+    counting = table.new_read_builder().at_snapshot(snapshot.id).plan_count()
     metadata: Metadata = {}
     if table.schema.has_primary_key:
         metadata["paimon/physical_rows"] = counting.physical_rows

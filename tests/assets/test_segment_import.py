@@ -15,7 +15,6 @@ from paimon_assets.assets import (
     build_segment_import_job,
 )
 from paimon_assets.assets.check_run import CheckOptions, CheckRun
-from paimon_assets.assets.row_count import plan_count
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.schema.schema import Schema
@@ -78,10 +77,10 @@ def test_counts_are_the_sum_of_parts_until_a_file_changes(folder, paimon):
     write(csv / "day=1" / "1.csv", pa.table({"v": [5, 6]}))
     source = SegmentSource(path=str(csv), format="csv", partition="day:int")
     table.segments().add(source, EmbeddedExecutor(threads=1))
-    assert plan_count(table).count(EmbeddedExecutor()) == 4 + 2 == len(rows_of(table))
+    assert table.new_read_builder().count() == 4 + 2 == len(rows_of(table))
     land(folder, 1)
     with pytest.raises(InvalidInputError, match="external file changed"):
-        plan_count(table)
+        table.new_read_builder().count()
 
 
 def test_metadata_and_checks_count_the_rows_of_text_segments(folder, paimon):

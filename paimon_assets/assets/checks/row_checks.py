@@ -10,7 +10,6 @@ import dagster as dg
 from paimon_assets.assets.check_run import CheckOptions, CheckRun, define_check, records_value
 from paimon_assets.assets.checks.unique_keys import find_duplicates
 from paimon_assets.assets.metadata import Metadata
-from paimon_assets.assets.row_count import plan_count
 from paimon_assets.engine.contract.repeated_keys import RepeatedKeys
 from paimon_assets.engine.errors import InvalidInputError
 
@@ -40,7 +39,7 @@ def build_row_count_check(
 
     def evaluate(run: CheckRun) -> dg.AssetCheckResult:
         wanted = expected() if callable(expected) else expected
-        counting = plan_count(run.table)
+        counting = run.table.new_read_builder().plan_count()
         rows = counting.count(run.executor(counting.physical_rows))
         missing = f"{abs(rows - wanted):,} {'too many' if rows > wanted else 'missing'}"
         return run.result(

@@ -3,12 +3,13 @@
 import datetime as dt
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pyarrow as pa
 
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.contract.context import ReadContext
-from paimon_assets.engine.contract.executor import Executor
+from paimon_assets.engine.contract.executor import CountingExecutor, Executor
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.contract.wire.wire import SPLIT_VERSION, dump_split, load_splits
 from paimon_assets.engine.control.file_store import FileStore
@@ -51,6 +52,7 @@ from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.schema.special_fields import ROW_KIND, read_fields
 from paimon_assets.engine.spec.types.data_types import DataField
 from paimon_assets.engine.table.read.missing_files import explained_batches, explaining
+from paimon_assets.engine.table.read.row_count import CountPlan, counted_columns
 from paimon_assets.engine.table.read.where import as_predicate
 
 _FALLBACK = "files of its fallback branch have schemas of their own; plan each branch by itself"
@@ -252,6 +254,32 @@ class ReadBuilder:
         store = self._opened()
         between = self._between(store)
         return self._plan_state(store) if between is None else self._plan_changes(store, between)
+
+    def plan_count(self) -> CountPlan:
+        """Plan a count of the rows: what metadata knows of it, and what must be read.
+
+        Raises:
+            PaimonError: As `plan`.
+
+        Cost: a plan; no data file.
+        """
+        schema = self.read_schema()  # a key may have had another name then
+        columns = counted_columns(schema, self._bound(schema))
+        plan = self.with_columns(columns).plan()
+        return CountPlan.of(plan.context, plan.splits)
+
+    def count(self, executor: CountingExecutor[Any] | None = None) -> int:
+        """Return how many rows the read has.
+
+        Args:
+            executor: Who reads what metadata does not know; this process by default.
+
+        Raises:
+            PaimonError: As `plan` and `read`.
+
+        Cost: a plan; and one column of the files that must be merged or filtered.
+        """
+        return self.plan_count().count(executor or EmbeddedExecutor())
 
     def plan_from(self, data: bytes) -> Plan:
         """Return the plan of splits that were made elsewhere: by `Plan.to_bytes`, or by Java.
