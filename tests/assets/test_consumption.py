@@ -175,3 +175,37 @@ def test_a_source_that_was_rolled_back_behind_what_was_read_is_refused(
     text = failure_text(io_run(by_io_manager(), lake))
     assert "up to snapshot 3, which was rolled back since" in text
     assert copied(lake) == [1, 2, 3]
+
+
+def overwrite(paimon: PaimonCatalogResource, *numbers: int) -> None:
+    builder = table_of(paimon, "orders").new_write_builder().with_overwrite({})
+    builder.write(rows(*numbers), EmbeddedExecutor())
+
+
+def test_an_overwrite_is_refused_before_the_consumer_moves(lake: PaimonCatalogResource) -> None:
+    run(by_io_manager(), lake)
+    overwrite(lake, 7)
+    text = failure_text(io_run(by_io_manager(), lake))
+    assert "snapshot 4 overwrote rows" in text
+    assert "row_kinds=True" in text
+    assert table_of(lake, "orders").consumers.list() == {"copy": 4}
+    assert copied(lake) == [1, 2, 3]
+
+
+def test_an_overwrite_reaches_a_consumer_as_the_difference(lake: PaimonCatalogResource) -> None:
+    seen: list[list[tuple[str, int]]] = []
+
+    def look(table: pa.Table) -> pa.Table:
+        kinds, ids = [table[name].to_pylist() for name in ("rowkind", "id")]
+        seen.append(
+            sorted((str(kind), int(number or 0)) for kind, number in zip(kinds, ids, strict=True))
+        )
+        return table.drop_columns(["rowkind"])
+
+    run(by_io_manager(look, row_kinds=True), lake)
+    overwrite(lake, 3, 7)
+    run(by_io_manager(look, row_kinds=True), lake)
+    run(by_io_manager(look, row_kinds=True), lake)
+    assert seen[0] == [("+I", 1), ("+I", 2), ("+I", 3)]
+    assert seen[1] == [("+I", 3), ("+I", 7), ("-D", 1), ("-D", 2), ("-D", 3)]
+    assert seen[2] == []

@@ -124,7 +124,7 @@ def test_a_consumer_holds_the_snapshots_it_has_not_read(tmp_path):
         add(store, name)
     store.consumers.reset("reader", 3)
     done = expire_snapshots(store, retention=NEWEST)
-    assert (done.snapshot_ids, done.held_by) == ((1, 2), "consumer 'reader'")
+    assert (done.snapshot_ids, done.held_by) == ((1,), "consumer 'reader'")  # at 2, for differences
 
 
 LANDING = f"{LEDGER_PROPERTY_PREFIX}landing"

@@ -346,6 +346,13 @@ def _log_read(context: dg.InputContext, table: Table, plan: Plan) -> None:
         table.name,
         len(plan.splits),
     )
+    if plan.skipped_snapshots:
+        context.log.warning(
+            "Input %s leaves out what snapshots %s of %s overwrote, as its options say.",
+            _input_name(context),
+            ", ".join(map(str, plan.skipped_snapshots)),
+            table.name,
+        )
 
 
 def _report(

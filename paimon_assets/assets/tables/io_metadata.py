@@ -71,7 +71,8 @@ class InputOptions(TypedDict, total=False):
     branch: str
     """A branch of the table."""
     consumer: str
-    """A name to remember what was read by: first the table, then what changed since."""
+    """A name to remember what was read by: first the table, then what changed since. Overwrites
+    that take rows away need `row_kinds`; see docs/changes.md."""
     row_kinds: bool
     """Read what retracts too, and the kind of each row in a first column, `rowkind`."""
     executor: Literal["spark", "embedded"]

@@ -137,9 +137,13 @@ def _forget_consumers(store: FileStore, *, dry_run: bool) -> None:
 
 
 def _held(store: FileStore, ids: list[int], first_kept: int) -> tuple[int, str]:
-    """Return the oldest snapshot that must stay, and what holds it if age alone does not."""
+    """Return the oldest snapshot that must stay, and what holds it if age alone does not.
+
+    A consumer needs the snapshot it is at too: what an overwrite changes is a difference to it.
+    """
     held_by = ""
-    for consumer, needed in store.consumers.list().items():
+    for consumer, following in store.consumers.list().items():
+        needed = following - 1
         if needed < first_kept:
             first_kept, held_by = max(needed, ids[0]), f"consumer '{consumer}'"
     return first_kept, held_by

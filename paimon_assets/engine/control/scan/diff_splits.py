@@ -2,7 +2,8 @@
 
 Key tables: the files of both states, bucket by bucket, are cut into sections that share no key;
 sections that hold the same files in both states are left out. Tables without key: files that are
-gone, and files that came.
+gone, and files that came; over several snapshots (`NetChanges`), what came and went again cancels
+out, and compactions change nothing.
 Source: `org.apache.paimon.table.source.snapshot.SnapshotReaderImpl.readIncrementalDiff`.
 """
 
@@ -25,6 +26,7 @@ from paimon_assets.engine.spec.options.all_options import (
 )
 from paimon_assets.engine.spec.options.scan_options import (
     INCREMENTAL_BETWEEN_SCAN_MODE,
+    STREAMING_READ_OVERWRITE,
     IncrementalMode,
 )
 from paimon_assets.engine.spec.predicate.predicate import Predicate
@@ -177,6 +179,75 @@ def _set_apart(
             details={"table": store.label, "file": next(iter(gone)).name},
         )
     return gone, came
+
+
+class NetChanges:
+    """The files that came and those that are gone, over snapshots of a table without key."""
+
+    def __init__(self, store: FileStore, predicate: Predicate | None) -> None:
+        self._store = store
+        self._predicate = predicate
+        self._gone: dict[Bucket, Files] = {}
+        self._came: dict[Bucket, Files] = {}
+        self._entries: dict[Bucket, ManifestEntry] = {}
+        self._gone_at: dict[_LiveFile, int] = {}
+
+    def add_appended(self, step: Snapshot) -> None:
+        """Add the files that a snapshot of kind APPEND added."""
+        entries = FileStoreScan(self._store).added_files(
+            [step.delta_manifest_list], self._predicate
+        )
+        for bucket, members in by_bucket(entries).items():
+            self._entries.setdefault(bucket, members[0])
+            came = self._came.setdefault(bucket, {})
+            came |= {_LiveFile(entry.file.file_name, None): entry.file for entry in members}
+
+    def add_overwrite(self, before: Snapshot | None, step: Snapshot) -> None:
+        """Add what differs between a snapshot of kind OVERWRITE and the one before it."""
+        old = _state(self._store, before, self._predicate)
+        new = _state(self._store, step, self._predicate)
+        for bucket in dict.fromkeys((*old.files, *new.files)):
+            had, has = old.files.get(bucket, {}), new.files.get(bucket, {})
+            entry = (new.buckets.get(bucket) or old.buckets[bucket])[0]
+            self._entries.setdefault(bucket, entry)
+            gone = self._gone.setdefault(bucket, {})
+            came = self._came.setdefault(bucket, {})
+            for live in had.keys() - has.keys():
+                if came.pop(live, None) is None:
+                    gone[live] = had[live]
+                    self._gone_at[live] = step.id
+            came |= {live: file for live, file in has.items() if live not in had}
+
+    def splits(self, snapshot_id: int, *, keeps_kinds: bool) -> list[DataSplit]:
+        """Return the splits of what is left.
+
+        Raises:
+            InvalidInputError: Kind `consumer-overwrite`; files are gone and kinds are not kept.
+        """
+        target = self._store.schema.typed_options.get(SPLIT_TARGET_SIZE)
+        found = []
+        for bucket, entry in self._entries.items():
+            gone, came = self._gone.get(bucket, {}), self._came.get(bucket, {})
+            if gone and not keeps_kinds:
+                raise refuse_without_kinds(self._store, self._gone_at[next(iter(gone))])
+            parts: list[tuple[Files, Files]] = [({live: file}, {}) for live, file in gone.items()]
+            parts += [({}, {live: file}) for live, file in came.items()]
+            for group in pack(parts, _weight, target):
+                before, after = _union(part[0] for part in group), _union(part[1] for part in group)
+                found.append(_split(self._store, entry, snapshot_id, before, after))
+        return found
+
+
+def refuse_without_kinds(store: FileStore, snapshot_id: int) -> InvalidInputError:
+    """Return the error of a consumer that would not see that rows are gone."""
+    return InvalidInputError(
+        f"Table '{store.label}': snapshot {snapshot_id} overwrote rows that the consumer has seen,"
+        " and rows without their kinds cannot show it. Read row kinds (`with_row_kinds`,"
+        f" paimon_input(row_kinds=True)); or set '{STREAMING_READ_OVERWRITE.key}' to false to"
+        " leave overwrites out; or delete the consumer to read the whole table again.",
+        kind="consumer-overwrite",
+        details={"table": store.label, "snapshot_id": snapshot_id},
+    )
 
 
 def _split(

@@ -7,17 +7,23 @@
 Delta and changelog give every record as it was written, in the order of commits, if kinds are kept:
 so does Java since 1.1. Without kinds nobody could say which row of a key is the newest, nor what
 deletes it; then the records are merged, and rows that are left are given.
-Delta and changelog leave OVERWRITE snapshots out, as every engine does: their ids are reported.
+Delta and changelog leave OVERWRITE snapshots out, as every engine does: their ids are reported. A
+consumer reads them, unless `streaming-read-overwrite` is false: as the difference, of a table with
+a primary key over the whole range, else of each overwrite (`diff_splits`).
 Source: `org.apache.paimon.table.source.snapshot.IncrementalDeltaStartingScanner`,
 `IncrementalDiffStartingScanner`, `AbstractDataTableScan.createIncrementalStartingScanner`.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from paimon_assets.engine.control.features import check_readable
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.control.scan.diff_splits import diff_splits
+from paimon_assets.engine.control.scan.diff_splits import (
+    NetChanges,
+    diff_splits,
+    refuse_without_kinds,
+)
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
 from paimon_assets.engine.control.scan.split_generator import SplitGenerator
 from paimon_assets.engine.control.scan.table_scan import TableScan, scan_of
@@ -35,6 +41,7 @@ from paimon_assets.engine.spec.options.scan_options import (
     INCREMENTAL_BETWEEN,
     INCREMENTAL_BETWEEN_SCAN_MODE,
     INCREMENTAL_BETWEEN_TIMESTAMP,
+    STREAMING_READ_OVERWRITE,
     IncrementalMode,
 )
 from paimon_assets.engine.spec.predicate.predicate import Predicate
@@ -56,6 +63,8 @@ class Between:
     start: Snapshot | None = None
     """The first snapshot, if it was found by a tag: it may have expired."""
     end: Snapshot | None = None
+    overwrites: bool = False
+    """Whether what OVERWRITE snapshots changed is read too; of a table without primary key."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +98,39 @@ def between_snapshots(store: FileStore, start_id: int, end_id: int) -> Between:
     if end_id < start_id:
         raise _backwards(store, f"snapshot {start_id}", f"snapshot {end_id}")
     return Between(start_id=start_id, end_id=end_id, mode=_mode(store, for_tags=False))
+
+
+def between_for_consumer(
+    store: FileStore, start_id: int, end_id: int, *, keeps_kinds: bool
+) -> Between:
+    """Return the changes a consumer has not seen yet, those of overwrites too.
+
+    Args:
+        store: The table.
+        start_id: The snapshot the consumer has dealt with; 0 if none.
+        end_id: The newest.
+        keeps_kinds: Whether the read shows what retracts.
+
+    Raises:
+        InvalidInputError: Kind `consumer-overwrite`; rows are gone, which only kinds can show.
+        NotFoundError: A snapshot between has expired.
+    """
+    between = between_snapshots(store, start_id, end_id)
+    leaves_out = store.schema.typed_options.get(STREAMING_READ_OVERWRITE) is False
+    if leaves_out or between.mode is IncrementalMode.DIFF:
+        return between
+    overwrites = [
+        step for step in _steps(store, between) if step.commit_kind is CommitKind.OVERWRITE
+    ]
+    if not overwrites:
+        return between
+    if not store.schema.has_primary_key:
+        return replace(between, overwrites=True)
+    for step in () if keeps_kinds else overwrites:
+        metas = store.manifests.read_list(step.delta_manifest_list)
+        if any(meta.num_deleted_files for meta in metas):
+            raise refuse_without_kinds(store, step.id)
+    return replace(between, mode=IncrementalMode.DIFF)
 
 
 def _between_versions(store: FileStore, first: str, second: str) -> Between:
@@ -139,7 +181,7 @@ def _mode(store: FileStore, *, for_tags: bool) -> IncrementalMode:
 
 def oldest_of(store: FileStore, between: Between) -> Snapshot | None:
     """Return the oldest snapshot whose files show the changes, None if it has expired."""
-    if between.mode is IncrementalMode.DIFF:
+    if between.mode is IncrementalMode.DIFF or between.overwrites:
         return between.start or store.snapshots.snapshot_or_none(between.start_id)
     return _step(store, between.start_id + 1)
 
@@ -178,6 +220,9 @@ def scan_changes(
                 raise _expired(store, between.start_id)
         splits = diff_splits(store, start, end, predicate, keeps_kinds=keeps_kinds)
         return ChangeScan(scan=scan_of(store, splits), end=end)
+    if between.overwrites:
+        net = _net_changes(store, between, predicate)
+        return ChangeScan(scan=scan_of(store, net.splits(end.id, keeps_kinds=keeps_kinds)), end=end)
     steps = list(_steps(store, between))
     skipped = tuple(step.id for step in steps if step.commit_kind is CommitKind.OVERWRITE)
     kept = [step for step in steps if step.commit_kind is not CommitKind.OVERWRITE]
@@ -190,6 +235,20 @@ def scan_changes(
         end.id, entries, is_streaming=keeps_kinds and store.schema.has_primary_key
     )
     return ChangeScan(scan=scan_of(store, splits), end=end, skipped=skipped)
+
+
+def _net_changes(store: FileStore, between: Between, predicate: Predicate | None) -> NetChanges:
+    """Return the files that came and those that are gone, of a table without primary key."""
+    net = NetChanges(store, predicate)
+    for step in _steps(store, between):
+        if step.commit_kind is CommitKind.APPEND:
+            net.add_appended(step)
+        elif step.commit_kind is CommitKind.OVERWRITE:
+            before = store.snapshots.snapshot_or_none(step.id - 1)
+            if before is None and step.id > FIRST_SNAPSHOT_ID:
+                raise _expired(store, step.id - 1)
+            net.add_overwrite(before, step)
+    return net
 
 
 def _check_supported(store: FileStore) -> None:

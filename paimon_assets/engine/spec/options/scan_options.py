@@ -145,6 +145,14 @@ INCREMENTAL_BETWEEN_SCAN_MODE = Option(
     "What shows the changes: added files, changelog files, or the difference of both states.",
     use=Use.READ,
 )
+STREAMING_READ_OVERWRITE: Option[bool | None] = Option(
+    "streaming-read-overwrite",
+    parse_bool,
+    None,
+    "Whether consumers see what overwrites change, as the difference; false leaves overwrites out. "
+    "Unset is true here, and false for Java.",
+    use=Use.READ,
+)
 SCAN_FILE_CREATION_TIME_MILLIS: Option[int | None] = Option(
     "scan.file-creation-time-millis",
     int,

@@ -17,7 +17,7 @@ from paimon_assets.engine.control.scan.given_splits import check_place, scan_of_
 from paimon_assets.engine.control.scan.incremental import (
     Between,
     between_by_options,
-    between_snapshots,
+    between_for_consumer,
     oldest_of,
     scan_changes,
 )
@@ -166,6 +166,9 @@ class ReadBuilder:
         Args:
             consumer_id: Which.
             start: The snapshot it goes on with, where that is known better than by its file.
+
+        What overwrites change comes as the difference, which needs row kinds where rows are gone
+        (else `plan` raises `consumer-overwrite`), unless `streaming-read-overwrite` is false.
 
         In two steps: plan and read, then `table.consumers.advance(id, plan.next_snapshot)`. A crash
         between them reads the same changes again, and perhaps later ones with them.
@@ -358,7 +361,8 @@ class ReadBuilder:
                 kind="consumer-ahead",
                 details={"table": store.label, "consumer": self.consumer, "newest": newest},
             )
-        return between_snapshots(store, following - 1, newest)
+        keeps_kinds = ROW_KIND in read_fields(store.schema, self._names(store.schema))
+        return between_for_consumer(store, following - 1, newest, keeps_kinds=keeps_kinds)
 
     def _plan_state(self, opened: FileStore) -> Plan:
         store, snapshot = self._travelled(opened)
