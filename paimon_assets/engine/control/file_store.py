@@ -3,7 +3,7 @@
 Source: `org.apache.paimon.FileStore`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Self
@@ -19,6 +19,7 @@ from paimon_assets.engine.control.managers.snapshot_manager import SnapshotManag
 from paimon_assets.engine.control.managers.tag_manager import TagManager
 from paimon_assets.engine.control.manifests.manifest_store import ManifestStore
 from paimon_assets.engine.control.manifests.partition_values import PartitionValues
+from paimon_assets.engine.errors import CommitConflictError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.options.all_options import (
@@ -133,6 +134,36 @@ class FileStore:
         return {
             key: value for key, value in self.schema.options.items() if stored.get(key) != value
         }
+
+    def current(self) -> Self:
+        """Return the table with its newest schema, and the same dynamic options.
+
+        Raises:
+            NotFoundError: The table was dropped or renamed meanwhile.
+
+        Cost:
+            One read, and a look for the next schema.
+        """
+        newest = self.schemas.latest_id(self.schema)
+        if newest == self.schema.id:
+            return self
+        stored = self.schemas.schema(newest)
+        return self.with_schema(stored.with_dynamic_options(self.dynamic_options))
+
+    def refuse_newer(self, schema_ids: Iterable[int]) -> None:
+        """Refuse to rewrite rows of files by a schema older than theirs: columns would be lost.
+
+        Raises:
+            CommitConflictError: Kind `schema-changed`.
+        """
+        newer = [number for number in schema_ids if number > self.schema.id]
+        if newer:
+            raise CommitConflictError(
+                f"Table '{self.label}': the schema was changed, and files of schema {newer[0]} "
+                f"cannot be rewritten by schema {self.schema.id}. Plan again.",
+                kind="schema-changed",
+                details={"table": self.label, "schema_id": newer[0]},
+            )
 
     def with_options(self, options: Mapping[str, str]) -> Self:
         """Return the same table with further dynamic options; `branch` opens another branch.

@@ -145,8 +145,9 @@ class Table:
     def alter(self, changes: Sequence[SchemaChange], *, clock: Clock | None = None) -> "Table":
         """Change the schema, all changes or none, and return the table as it is then.
 
-        Stored values are not looked at; see `plan_alter` and `alter_checked`. Readers and writers
-        opened before go on with the schema they were opened with.
+        Stored values are not looked at; see `plan_alter` and `alter_checked`. Readers opened
+        before go on with the schema they were opened with; so do writers, where the newest one
+        shows their values unchanged, and else they plan by the newest.
 
         Args:
             changes: In the order to apply them; see `spec.evolution.schema_change`.

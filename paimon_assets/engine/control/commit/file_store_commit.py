@@ -39,7 +39,7 @@ from paimon_assets.engine.control.commit.given_snapshot import stands_on
 from paimon_assets.engine.control.commit.overwrite import check_new_files, upgraded
 from paimon_assets.engine.control.commit.partition_filter import PartitionFilter
 from paimon_assets.engine.control.commit.partition_sums import partition_statistics
-from paimon_assets.engine.control.commit.planned_on import PlannedOn
+from paimon_assets.engine.control.commit.planned_on import SCHEMA_CHANGED, PlannedOn
 from paimon_assets.engine.control.commit.request import CommitRequest
 from paimon_assets.engine.control.commit.retry import RetryPolicy
 from paimon_assets.engine.control.features import check_writable
@@ -55,6 +55,8 @@ from paimon_assets.engine.errors import (
     PaimonError,
     StorageError,
 )
+from paimon_assets.engine.spec.evolution.schema_fit import first_unkept
+from paimon_assets.engine.spec.metadata.manifest import FileKind, ManifestEntry
 from paimon_assets.engine.spec.metadata.partition_statistics import PartitionStatistics
 from paimon_assets.engine.spec.metadata.snapshot import LEDGER_PROPERTY_PREFIX, CommitKind, Snapshot
 from paimon_assets.engine.spec.metadata.table_statistics import Statistics
@@ -285,6 +287,7 @@ class FileStoreCommit:
                 self._condition(latest)
             schema_id = self._store.schemas.latest_id(self._store.schema)
             checked = self._checks.plan(request, latest)
+            self._refuse_unkept(schema_id, request.kind, checked.changes.entries)
             protect_foreign(self._store, latest, checked.changes.entries, request)
             lists = files.write(checked.changes, latest, checked.index)
             inherited = inherited_properties(self._store, latest, checked.changes, request.kind)
@@ -308,6 +311,25 @@ class FileStoreCommit:
             return snapshot
         files.clean_lost_try()
         return _Lost()
+
+    def _refuse_unkept(
+        self, schema_id: int, kind: CommitKind, entries: Iterable[ManifestEntry]
+    ) -> None:
+        """Refuse new rows that the newest schema would show as others; compactions bring none."""
+        store = self._store
+        if schema_id == store.schema.id or kind not in (CommitKind.APPEND, CommitKind.OVERWRITE):
+            return
+        column = first_unkept(store.schema, store.schemas.schema(schema_id))
+        adds = any(entry.kind is FileKind.ADD for entry in entries)
+        if column is None or not adds:
+            return
+        raise CommitConflictError(
+            f"Table '{store.label}': schema {schema_id} changed column '{column.name}' after the "
+            f"rows were planned by schema {store.schema.id}, and would show them as others. Open "
+            "the table again and write them anew.",
+            kind=SCHEMA_CHANGED,
+            details={"table": store.label, "column": column.name, "schema_id": schema_id},
+        )
 
     def _looked_back(self, snapshot: Snapshot, base: Snapshot | None, files: CommitFiles) -> bool:
         """Whether what a published snapshot is built on stands; else it is taken back.

@@ -26,7 +26,8 @@ from paimon_assets.engine.spec.predicate.predicate import Predicate
 from paimon_assets.engine.spec.schema.schema import BucketMode
 
 KEYS_CHANGED = "keys-changed"
-KEYS_MOVED = frozenset({KEYS_CHANGED, "index-changed", "index-gone"})
+SCHEMA_CHANGED = "schema-changed"
+WRITTEN_ANEW = frozenset({KEYS_CHANGED, "index-changed", "index-gone", SCHEMA_CHANGED})
 """Kinds of conflicts that are over when the same rows are written anew."""
 
 

@@ -84,6 +84,7 @@ def plan_compaction(store: FileStore, scope: CompactScope, clock: Clock) -> Comp
         InvalidInputError: Kind `partition-spec`, the predicate looks at other columns; or
             `cluster-order`, the table cannot be sorted so.
         UnsupportedFeatureError: The table is not one this engine writes.
+        CommitConflictError: Kind `schema-changed`; the schema is not the newest any more.
 
     Cost:
         Reads the manifests of the chosen partitions.
@@ -103,6 +104,7 @@ def plan_compaction(store: FileStore, scope: CompactScope, clock: Clock) -> Comp
     units = tuple(_units(store, scope, live_buckets(store, snapshot, placed), now_ms))
     waiting = tuple(_waiting(store, snapshot, chosen))
     schema_ids = sorted({file.schema_id for unit in (*units, *waiting) for file in _files(unit)})
+    store.refuse_newer(schema_ids)
     if store.schema.has_primary_key:
         for schema_id in schema_ids:
             check_key_types(store.label, store.schema, store.schemas.schema(schema_id))

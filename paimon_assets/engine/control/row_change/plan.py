@@ -81,6 +81,7 @@ def plan_row_change(
         UnsupportedFeatureError: The table is not one this engine writes, holds segments of other
             formats, or rows that wait for a compaction.
         InvalidInputError: A file of a segment changed since it was added.
+        CommitConflictError: Kind `schema-changed`; the schema is not the newest any more.
     """
     check_writable(store.label, store.schema)
     if store.schema.has_primary_key:
@@ -192,6 +193,7 @@ def _read_context(
     store: FileStore, predicate: Predicate | None, files: Iterable[DataFileMeta]
 ) -> ReadContext:
     schema_ids = sorted({file.schema_id for file in files} - {store.schema.id})
+    store.refuse_newer(schema_ids)
     return ReadContext(
         table=store.label,
         schema=store.schema,

@@ -232,7 +232,7 @@ class CompactionBuilder:
                 (`cluster-order`).
             FormatError, StorageError: Metadata is damaged, or the storage failed.
         """
-        return plan_compaction(self.store, self.scope(), self.clock)
+        return plan_compaction(self.store.current(), self.scope(), self.clock)
 
     def find_committed(self) -> Snapshot | None:
         """Return the snapshot this user and identifier made before, if any.
@@ -271,7 +271,8 @@ class CompactionBuilder:
         committed = self.find_committed()
         if committed is not None:
             return CompactionOutcome(snapshot=committed, was_already_committed=True)
-        named = replace(self, commit_user=self.commit_user or str(uuid.uuid4()))
+        user = self.commit_user or str(uuid.uuid4())
+        named = replace(self, store=self.store.current(), commit_user=user)
         return _Run(builder=named, executor=executor or EmbeddedExecutor()).run(on_progress)
 
     def scope(self) -> CompactScope:

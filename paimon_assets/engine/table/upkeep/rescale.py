@@ -75,6 +75,7 @@ def rescale(
     found = _committed(store, commit_user)
     if found is not None:
         return found
+    store = store.current()
     check_writable(store.label, store.schema)
     target = store.schema.typed_options.get(BUCKET) if buckets is None else buckets
     if store.schema.bucket_mode is not BucketMode.HASH_FIXED or target < 1:

@@ -140,6 +140,9 @@ class RowChangeBuilder:
             NotFoundError: The table was dropped or renamed meanwhile.
             StorageError: The storage failed; nothing was committed.
         """
+        newest = self._on_newest()
+        if newest is not self:
+            return newest.delete(where, executor)
         predicate = self._bound(where)
         done = self._committed()
         if done is not None:
@@ -173,6 +176,9 @@ class RowChangeBuilder:
         """
         if not assignments:
             raise InvalidInputError("An update needs a column to set.", kind="update-column")
+        newest = self._on_newest()
+        if newest is not self:
+            return newest.update(assignments, where, executor)
         predicate = None if where is None else self._bound(where)
         bound = bind_assignments(assignments, self.store.schema)
         done = self._committed()
@@ -228,6 +234,9 @@ class RowChangeBuilder:
         Raises:
             As `merge`.
         """
+        newest = self._on_newest()
+        if newest is not self:
+            return newest.merge_from(source, when_matched=when_matched, inserts=inserts)
         store = self.store
         done = self._committed()
         if done is not None:
@@ -244,6 +253,11 @@ class RowChangeBuilder:
         bound = bind_assignments(when_matched, store.schema, source.columns)
         check_updatable(store, when_matched)
         return self._run(_Merge(source=source, keeps=not bound, inserts=inserts), bound, None)
+
+    def _on_newest(self) -> "RowChangeBuilder":
+        """Return the change of the table as its newest schema has it."""
+        store = self.store.current()
+        return self if store is self.store else replace(self, store=store)
 
     def _bound(self, where: Predicate | str) -> Predicate:
         return bind(as_predicate(where), self.store.schema)

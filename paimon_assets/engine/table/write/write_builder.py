@@ -23,7 +23,7 @@ from paimon_assets.engine.control.commit.partition_filter import (
     PartitionSpec,
     bound_spec,
 )
-from paimon_assets.engine.control.commit.planned_on import KEYS_MOVED
+from paimon_assets.engine.control.commit.planned_on import WRITTEN_ANEW
 from paimon_assets.engine.control.features import check_writable
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.write.hash_indexes import hash_indexes
@@ -35,6 +35,7 @@ from paimon_assets.engine.errors import (
     StorageError,
     UnsupportedFeatureError,
 )
+from paimon_assets.engine.spec.evolution.schema_fit import first_unkept
 from paimon_assets.engine.spec.metadata.snapshot import (
     BATCH_COMMIT_IDENTIFIER,
     CommitKind,
@@ -195,8 +196,9 @@ class WriteBuilder:
 
         Raises:
             InvalidInputError: Rows do not fit the table; nothing was committed.
-            CommitConflictError: Too many other writers, or kind `keys-changed`: others gave keys a
-                bucket meanwhile; nothing was committed, files were removed.
+            CommitConflictError: Too many other writers; or of kind `keys-changed`, others gave keys
+                a bucket meanwhile; or `schema-changed`, others changed the schema so that the rows
+                would be others. Nothing was committed, files were removed.
             CommitUnknownError: The storage's answer was lost; look before trying again under the
                 same user and identifier, which finds the commit if it happened.
             UnsupportedFeatureError: The table is not one this engine writes, or not so.
@@ -210,9 +212,17 @@ class WriteBuilder:
                 snapshot=committed, report=WriteReport(), was_already_committed=True
             )
         chosen: Executor[Any] = executor or EmbeddedExecutor()
-        if not self.store.schema.typed_options.get(WRITE_MERGE_SCHEMA):
-            return self.write_as_is(rows, chosen)
-        return self.with_schema_of(chosen.row_schema(rows)).write_as_is(rows, chosen)
+        builder = self._planned_anew()
+        if builder.store.schema.typed_options.get(WRITE_MERGE_SCHEMA):
+            builder = builder.with_schema_of(chosen.row_schema(rows))
+        return builder.write_as_is(rows, chosen)
+
+    def _planned_anew(self) -> "WriteBuilder":
+        """Return the write by the newest schema, where that would show its values as others."""
+        newest = self.store.current()
+        if first_unkept(self.store.schema, newest.schema) is None:
+            return self
+        return replace(self, store=newest)
 
     def with_schema_of(self, rows: pa.Schema) -> "WriteBuilder":
         """Add columns of rows that the table lacks, if `write.merge-schema` asks for it.
@@ -229,8 +239,8 @@ class WriteBuilder:
     def write_as_is(self, rows: RowsT, executor: Executor[RowsT]) -> WriteOutcome:
         """Write and commit like `write`, without looking for an earlier commit or new columns.
 
-        Where others gave keys a bucket meanwhile, the rows are written anew, a few times; a stream
-        of rows is read once, so it is not.
+        Where others gave keys a bucket or changed the schema meanwhile, the rows are written anew,
+        a few times; a stream of rows is read once, so it is not.
 
         Raises:
             PaimonError: As `write`.
@@ -240,9 +250,12 @@ class WriteBuilder:
             try:
                 return self._write_once(rows, executor)
             except CommitConflictError as error:
-                if error.kind not in KEYS_MOVED:
+                if error.kind not in WRITTEN_ANEW:
                     raise
                 logger.warning("table %s: written anew, %s", self.store.label, error.message)
+            newest = self._planned_anew()
+            if newest is not self:
+                return newest.write_as_is(rows, executor)
         return self._write_once(rows, executor)
 
     def _write_once(self, rows: RowsT, executor: Executor[RowsT]) -> WriteOutcome:
