@@ -3,6 +3,7 @@
 import pyarrow as pa
 import pytest
 
+from paimon_assets.engine.control.compact.plan import CompactStrategy
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import CommitConflictError, InvalidInputError
 from paimon_assets.engine.spec.evolution.schema_change import (
@@ -13,7 +14,6 @@ from paimon_assets.engine.spec.evolution.schema_change import (
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.types.data_types import bigint, integer
 from paimon_assets.engine.table.api import open_catalog
-from paimon_assets.engine.control.compact.plan import CompactStrategy
 
 EXECUTOR = EmbeddedExecutor()
 TO_BIGINT = UpdateColumnType(field_names=("v",), new_data_type=bigint())

@@ -34,6 +34,10 @@ from paimon_assets.engine.spec.paths import EARLIEST, LATEST
 logger = logging.getLogger(__name__)
 
 _DELETES_AT_ONCE = 8
+_STRAY = (
+    "snapshot {above}, which is not built on snapshot {below}: see the error 'snapshot-gap' of the "
+    "next commit"
+)
 _OVERTAKEN = "a rollback, or a new tag or branch, while it ran; the next run goes on"
 
 
@@ -93,12 +97,8 @@ def expire_snapshots(
     newest, ids = store.snapshots.latest(), store.snapshots.list_ids()
     if newest is None or newest.id not in ids:
         return ExpiredSnapshots(held_by=_OVERTAKEN if ids else "")
-    gap = store.snapshots.break_at(newest)
-    if gap is not None:
-        return ExpiredSnapshots(
-            held_by=f"snapshot {gap[1]}, which is not built on snapshot {gap[0]}: see the error "
-            "'snapshot-gap' of the next commit"
-        )
+    if (gap := store.snapshots.break_at(newest)) is not None:
+        return ExpiredSnapshots(held_by=_STRAY.format(above=gap[1], below=gap[0]))
     first_kept = keep.first_kept(
         ids[0], newest.id, now_ms=now_ms, time_of=lambda number: _time_of(store, number)
     )
