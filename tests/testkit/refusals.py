@@ -40,10 +40,11 @@ from paimon_assets.engine.spec.metadata.simple_stats import EMPTY_ROW
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind
 from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
 from paimon_assets.engine.spec.types.type_text import parse_type
-from paimon_assets.engine.table.api import open_catalog
+from paimon_assets.engine.table.api import TableCatalog, open_catalog
 from paimon_assets.engine.table.segments.segment_import import SegmentSource
 from tests.testkit.blob_files import PLACEHOLDER, file_bytes
 from tests.testkit.builders import data_file
+from tests.testkit.served_catalog import ServedCatalog
 
 EXECUTOR = EmbeddedExecutor(threads=1)
 KEYED: dict[str, Any] = {"primary_keys": ["k"]}
@@ -377,9 +378,18 @@ def _spark_time(at):
 
 
 EVOLVING = {"row-tracking.enabled": "true", "data-evolution.enabled": "true"}
+
+
+def _rename_served_tag(at: Place) -> None:
+    served = TableCatalog(ServedCatalog(str(at.path / "served")))
+    served.create_database("db")
+    served.create_table("db.t", Schema.of(PLAIN)).tags.rename("one", "two")
+
+
 REFUSALS: dict[str, Provocation] = {
     "table of `type` format-table": plan(type="format-table"),
     "catalog of another `metastore`": lambda at: open_catalog("/w", {"metastore": "rest"}),
+    "renaming or moving a tag": _rename_served_tag,
     "`chain-table.enabled`": plan(**{"chain-table.enabled": "true"}),
     "`query-auth.enabled`": plan(**{"query-auth.enabled": "true"}),
     "`scan.primary-branch`": plan(**{"scan.primary-branch": "b"}),

@@ -1,7 +1,7 @@
 """Metadata in, plans out; messages in, snapshots out. Opens no data file.
 
 Rooms:
-    catalog/       tables by name
+    catalog/       tables by name, and who keeps their schemas and versions
     file_store     one table's metadata (FileStore)
     managers/      snapshots, schemas, tags, branches, consumers, changelogs
     manifests/     manifests and their lists, kept and folded together
