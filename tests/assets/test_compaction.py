@@ -257,7 +257,7 @@ def test_a_step_that_is_retried_commits_once(paimon, instance, table, monkeypatc
     snapshot = table.latest_snapshot().id
     file_io = FailsOnce(after_publish_of=f"snapshot-{snapshot + 1}")
     catalog = paimon.catalog()
-    monkeypatch.setattr(catalog, "_file_io", file_io)
+    monkeypatch.setattr(catalog._catalog, "file_io", file_io)
     monkeypatch.setattr(type(paimon), "catalog", lambda _: catalog)
     monkeypatch.setattr("paimon_assets.assets.failures.RETRY_WAIT_SECONDS", 0)
     result = compact(paimon, instance, strategy="full")

@@ -224,7 +224,7 @@ def test_nothing_to_change_makes_nothing(paimon, table):
 def test_a_step_that_is_retried_changes_once(paimon, table, monkeypatch):
     file_io = FailsOnce(after_publish_of="schema-1")
     catalog = paimon.catalog()
-    monkeypatch.setattr(catalog, "_file_io", file_io)
+    monkeypatch.setattr(catalog._catalog, "file_io", file_io)
     monkeypatch.setattr(type(paimon), "catalog", lambda _: catalog)
     monkeypatch.setattr("paimon_assets.assets.failures.RETRY_WAIT_SECONDS", 0)
     result = evolve(paimon, add_column("wings", "INT"), dry_run=False)

@@ -175,6 +175,17 @@ def test_a_table_made_anew_under_the_name_is_another(table_of, server):
     assert again.reopened().schema.id == 0
 
 
+def test_a_change_whose_answer_is_lost_is_looked_for(table_of, server):
+    table = table_of(server)
+    server.loses_answer = True
+    assert table.alter([add_column("more", "INT")]).schema.id == 1
+    server.loses_answer = True
+    assert table.create_tag("one", 1).snapshot.id == 1
+    server.loses_answer = True
+    assert table.create_tag("timed", time_retained=dt.timedelta(days=1)).snapshot.id == COMMITS
+    assert not server.loses_answer
+
+
 def test_statistics_are_the_sums_of_what_a_commit_changes(table_of, server):
     table = table_of(server)
     found = {item.spec["part"]: item for item in server.statistics}
@@ -252,6 +263,15 @@ def test_tags_branches_and_consumers_are_the_catalogs(table, catalog):
     assert table.consumers.next_snapshot("me") is None
     table.delete_tag("one")
     assert table.tags.get_or_none("one") is None
+
+
+def test_what_changed_is_read_up_to_the_newest_and_no_further(table):
+    read_on = table.new_read_builder().with_consumer("me", start=3)
+    plan = read_on.plan()
+    assert (plan.next_snapshot, len(plan.splits)) == (COMMITS + 1, 2)
+    table.consumers.advance("me", plan.next_snapshot)
+    again = table.new_read_builder().with_consumer("me").plan()
+    assert (again.next_snapshot, len(again.splits)) == (COMMITS + 1, 0)
 
 
 def test_a_rollback_undoes_what_came_later(table):

@@ -84,6 +84,8 @@ class ServedCatalog:
         self._clients = FaultyFileIO(_STORAGE, before=self._guard)
         self.answers: deque[Answer] = deque()
         """What becomes of the next commits; all is well after them."""
+        self.loses_answer = False
+        """Whether the next change of a schema, or new tag, is made without an answer."""
         self.bypassed: list[str] = []
         """What clients did that is not theirs to do."""
         self.statistics: list[PartitionStatistics] = []
@@ -189,7 +191,9 @@ class ServedCatalog:
         """See `Catalog`."""
         with self._changing(identifier) as served:
             schemas = self._schemas(served, identifier.branch)
-            return schemas.commit_changes(changes, time_millis=_now())
+            made = schemas.commit_changes(changes, time_millis=_now())
+        self._answer()
+        return made
 
     def drop_table(self, identifier: Identifier, *, ignore_if_missing: bool = False) -> None:
         """See `Catalog`."""
@@ -287,6 +291,7 @@ class ServedCatalog:
             store = self._store(served, identifier.branch)
             snapshot = store.snapshots.snapshot(snapshot_id)
             store.tags.create(name, snapshot, time_retained=time_retained)
+        self._answer()
 
     def delete_tag(self, identifier: Identifier, name: str) -> None:
         """See `VersionedCatalog`."""
@@ -334,6 +339,11 @@ class ServedCatalog:
                 consumers.pop((identifier.branch, consumer_id), None)
             else:
                 consumers[identifier.branch, consumer_id] = next_snapshot
+
+    def _answer(self) -> None:
+        lost, self.loses_answer = self.loses_answer, False
+        if lost:
+            raise CommitUnknownError("The connection broke.")
 
     def _tables(self, database: str) -> dict[str, _Served]:
         if database not in self._databases:

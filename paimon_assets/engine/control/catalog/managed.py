@@ -25,7 +25,9 @@ from paimon_assets.engine.control.managers.snapshot_manager import SnapshotManag
 from paimon_assets.engine.control.managers.tag_manager import TagManager
 from paimon_assets.engine.errors import (
     AlreadyExistsError,
+    CommitUnknownError,
     NotFoundError,
+    PaimonError,
     UnsupportedFeatureError,
 )
 from paimon_assets.engine.fileio.base import FileIO
@@ -141,7 +143,10 @@ class CatalogSchemaManager(SchemaManager):
             )
         if changes_nothing(newest, new):
             return newest
-        made = self._catalog.alter_table(self._identifier, changes)
+        try:
+            made = self._catalog.alter_table(self._identifier, changes)
+        except CommitUnknownError as unknown:
+            made = self._found(new, unknown)
         if base is not None and made.id != new.id:
             logger.warning(
                 "table %s: others changed it after changes were judged on schema %d; with these it "
@@ -152,6 +157,16 @@ class CatalogSchemaManager(SchemaManager):
             )
         self._warn_of_slips(set(made.options) - set(newest.options))
         return made
+
+    def _found(self, new: TableSchema, unknown: CommitUnknownError) -> TableSchema:
+        """Return the newest schema if it is what a change was to make, else raise."""
+        try:
+            newest = self.latest()
+        except PaimonError:
+            newest = None
+        if newest is None or newest.id != new.id or not changes_nothing(newest, new):
+            raise unknown
+        return newest
 
     def _loaded(self) -> LoadedTable | None:
         """Return the table, None if it was dropped, renamed or made anew."""
@@ -186,6 +201,11 @@ class CatalogTagManager(TagManager):
             if ignore_if_exists:
                 return self.get(name)
             raise
+        except CommitUnknownError as unknown:
+            found = self._looked_for(name)
+            if found is None or found.snapshot != snapshot:
+                raise unknown from unknown.__cause__
+            return found
         made = self.get(name)
         if made.snapshot.delta_manifest_list != snapshot.delta_manifest_list:
             catalog.delete_tag(identifier, name)  # ids are used again after a rollback
@@ -236,6 +256,12 @@ class CatalogTagManager(TagManager):
         """Return all tags, by name. Cost: a request for the names, and one for each."""
         names = self._managed.catalog.list_tags(self._managed.identifier)
         return [tag for name in names if (tag := self.get_or_none(name)) is not None]
+
+    def _looked_for(self, name: str) -> Tag | None:
+        try:
+            return self.get_or_none(name)
+        except PaimonError:
+            return None
 
 
 class CatalogBranchManager(BranchManager):

@@ -180,10 +180,13 @@ def _mode(store: FileStore, *, for_tags: bool) -> IncrementalMode:
 
 
 def oldest_of(store: FileStore, between: Between) -> Snapshot | None:
-    """Return the oldest snapshot whose files show the changes, None if it has expired."""
+    """Return the oldest snapshot whose files show the changes.
+
+    None if it has expired, or if nothing can have changed.
+    """
     if between.mode is IncrementalMode.DIFF or between.overwrites:
         return between.start or store.snapshots.snapshot_or_none(between.start_id)
-    return _step(store, between.start_id + 1)
+    return None if between.start_id == between.end_id else _step(store, between.start_id + 1)
 
 
 def scan_changes(
