@@ -70,6 +70,15 @@ def java_peer(warehouse: Path, *, heap: str = "1g") -> list[str]:
     Raises:
         FileNotFoundError: There is no JDK on the PATH.
     """
+    return java_program("PaimonPeer", str(warehouse), heap=heap)
+
+
+def java_program(program: str, *arguments: str, heap: str = "1g") -> list[str]:
+    """Return the command that starts a class of tests/interop/java; compiles it if that is due.
+
+    Raises:
+        FileNotFoundError: There is no JDK on the PATH.
+    """
     classes, libraries = HOME / "classes", java_classpath()
     sources = sorted((ROOT / "tests" / "interop" / "java").glob("*.java"))
     built = max((path.stat().st_mtime for path in classes.glob("*.class")), default=0.0)
@@ -78,4 +87,4 @@ def java_peer(warehouse: Path, *, heap: str = "1g") -> list[str]:
         command = ["javac", "-nowarn", "-d", str(classes), "-cp", libraries, *map(str, sources)]
         subprocess.run(command, check=True)
     path = os.pathsep.join((str(classes), libraries))
-    return ["java", f"-Xmx{heap}", "-cp", path, "PaimonPeer", str(warehouse)]
+    return ["java", f"-Xmx{heap}", "-cp", path, program, *arguments]

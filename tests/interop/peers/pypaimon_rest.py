@@ -1,0 +1,110 @@
+"""What a client of pypaimon does over a REST catalog, and what it sees; runs in its environment.
+
+python -m tests.interop.peers.pypaimon_rest URI WAREHOUSE DATABASE: options as JSON on stdin,
+what it saw as JSON on stdout.
+"""
+
+import json
+import sys
+from typing import Any
+
+import pyarrow as pa
+from pypaimon import CatalogFactory, Schema  # type: ignore[import-not-found]  # own environment
+from pypaimon.catalog.catalog_exception import (  # type: ignore[import-not-found]
+    DatabaseAlreadyExistException,
+    TableAlreadyExistException,
+    TableNotExistException,
+)
+from pypaimon.common.identifier import Identifier  # type: ignore[import-not-found]
+from pypaimon.schema.schema_change import SchemaChange  # type: ignore[import-not-found]
+from pypaimon.schema.data_types import AtomicType  # type: ignore[import-not-found]
+from pypaimon.table.instant import Instant  # type: ignore[import-not-found]
+
+SCHEMA = pa.schema([("id", pa.int32()), ("text", pa.string())])
+
+
+def rows(*ids: int) -> pa.Table:
+    """Rows of (id, text)."""
+    return pa.table({"id": pa.array(ids, pa.int32()), "text": [f"p{n}" for n in ids]}, SCHEMA)
+
+
+def write(table: Any, data: pa.Table) -> None:
+    """Write rows as one commit."""
+    builder = table.new_batch_write_builder()
+    writer, commit = builder.new_write(), builder.new_commit()
+    writer.write_arrow(data)
+    commit.commit(writer.prepare_commit())
+    writer.close()
+    commit.close()
+
+
+def read(table: Any) -> list[Any]:
+    """Return all rows, sorted."""
+    builder = table.new_read_builder()
+    found = builder.new_read().to_arrow(builder.new_scan().plan().splits())
+    return sorted([list(row.values()) for row in found.to_pylist()], key=str)
+
+
+def raised(what: Any, *arguments: Any) -> str:
+    """Return the name of the error that a call raises."""
+    try:
+        what(*arguments)
+    except Exception as error:  # noqa: BLE001 - its name is what counts
+        return type(error).__name__
+    return "nothing"
+
+
+def walk(catalog: Any, database: str) -> dict[str, Any]:
+    """Do everything once."""
+    seen: dict[str, Any] = {}
+    catalog.create_database(database, False, {"made-by": "pypaimon"})
+    seen["database twice"] = raised(catalog.create_database, database, False)
+    seen["databases"] = database in catalog.list_databases()
+    seen["properties"] = catalog.get_database(database).options
+    name = f"{database}.t"
+    identifier = Identifier.from_string(name)
+    schema = Schema.from_pyarrow_schema(SCHEMA, options={"bucket": "-1"})
+    seen["no table"] = raised(catalog.get_table, name)
+    catalog.create_table(name, schema, False)
+    seen["table twice"] = raised(catalog.create_table, name, schema, False)
+    for number in range(3):
+        write(catalog.get_table(name), rows(number))
+    seen["written"] = read(catalog.get_table(name))
+    seen["newest"] = catalog.load_snapshot(identifier).snapshot.id
+    catalog.create_tag(identifier, "second", 2)
+    seen["tag"] = catalog.get_tag(identifier, "second").snapshot.id
+    seen["tags"] = list(catalog.list_tags_paged(identifier).elements)
+    catalog.create_branch(identifier, "b", "second")
+    seen["branches"] = catalog.list_branches(identifier)
+    write(catalog.get_table(f"{name}$branch_b"), rows(20))
+    seen["branch"] = read(catalog.get_table(f"{name}$branch_b"))
+    catalog.rollback_to(identifier, Instant.snapshot(2))
+    seen["rolled back"] = read(catalog.get_table(name))
+    change = SchemaChange.add_column("more", AtomicType("BIGINT"))
+    catalog.alter_table(name, [change, SchemaChange.set_option("a", "b")])
+    table = catalog.get_table(name)
+    seen["columns"] = [field.name for field in table.fields]
+    more = rows(5).append_column("more", pa.array([7], pa.int64()))
+    write(table, more)
+    seen["altered"] = read(catalog.get_table(name))
+    catalog.rename_branch(identifier, "b", "c")
+    catalog.drop_branch(identifier, "c")
+    catalog.delete_tag(identifier, "second")
+    seen["after"] = [catalog.list_branches(identifier), list(catalog.list_tags_paged(identifier).elements)]
+    catalog.rename_table(name, f"{database}.u")
+    seen["tables"] = catalog.list_tables(database)
+    catalog.drop_table(f"{database}.u")
+    seen["dropped"] = catalog.list_tables(database)
+    catalog.drop_database(database)
+    seen["gone"] = database not in catalog.list_databases()
+    return seen
+
+
+EXPECTED = (DatabaseAlreadyExistException, TableAlreadyExistException, TableNotExistException)
+
+
+if __name__ == "__main__":
+    uri, warehouse, database = sys.argv[1:]
+    answers, sys.stdout = sys.stdout, sys.stderr
+    options = {"metastore": "rest", "uri": uri, "warehouse": warehouse, **json.load(sys.stdin)}
+    json.dump(walk(CatalogFactory.create(options), database), answers)
