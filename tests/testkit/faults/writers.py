@@ -34,7 +34,10 @@ BARRIER_SECONDS = 60.0
 SURVIVED = 3
 
 
-_SERVED = ("writers", "compactors", "maintainers", "materializing", "table_changes")
+_SERVED = (
+    *("writers", "compactors", "maintainers", "materializing"),
+    *("table_changes", "asset_jobs"),
+)
 
 
 def fork_server() -> ForkServerContext:

@@ -1,0 +1,117 @@
+"""Steps and runs of Dagster's multiprocess executor killed at any moment of any job, and resumed.
+
+Whatever died, and however it is executed again: every row once, one snapshot, every file there.
+"""
+
+import itertools
+import os
+import select
+import shutil
+import signal
+from pathlib import Path
+
+import pytest
+
+from paimon_assets.engine.table.api import open_catalog
+from tests.testkit import foreign
+from tests.testkit.faults.asset_jobs import (
+    BEFORE,
+    NAME,
+    Fate,
+    Kind,
+    expected,
+    instance_of,
+    prepare,
+    run,
+)
+from tests.testkit.faults.pairs import check_whole
+from tests.testkit.faults.writers import fork_server
+from tests.testkit.processes import LONGEST_SECONDS
+
+STRIDE = 29
+"""Moments between two deaths in a hunt; each job and fate begins at another."""
+SHIFT = int(os.environ.get("PAIMON_FUZZ_SEED", "1"))
+CASES = list(itertools.product(Kind, Fate))
+HANDFUL = [(kind, list(Fate)[number % len(Fate)]) for number, kind in enumerate(Kind)]
+IN_THE_MIDDLE = 45
+
+
+def execute(home: Path, kind: Kind, fate: Fate) -> int:
+    """Execute the job in a process of its own; return how it ended."""
+    process = fork_server().Process(target=run, args=(str(home), kind.value, fate.value))
+    process.start()
+    process.join(LONGEST_SECONDS)
+    assert process.exitcode is not None, "the run hangs"
+    return process.exitcode
+
+
+def let_go_on(pid: int) -> None:
+    """Let a process that stands still go on, and wait for its end; it is no child of this one."""
+    try:
+        process = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    try:
+        os.kill(pid, signal.SIGCONT)
+        assert select.select([process], [], [], LONGEST_SECONDS)[0], "the step hangs"
+    finally:
+        os.close(process)
+
+
+def dies_and_is_resumed(home: Path, kind: Kind, fate: Fate, steps: int) -> bool:
+    """Let someone die, execute again, and check; False if the job had ended before."""
+    (home / "steps").write_text(str(steps))
+    landing = foreign.states(home / "landing")
+    ended = execute(home, kind, fate)
+    taken = home / "taken"
+    if taken.exists():
+        assert ended == {Fate.STEP: 1, Fate.POLICY: 0}.get(fate, -signal.SIGKILL)
+        try:
+            if fate in (Fate.RUN, Fate.BOTH):
+                with instance_of(home) as instance:
+                    [died] = instance.get_runs()
+                    instance.report_run_failed(died)  # as the daemon does that looks for dead runs
+            if fate is not Fate.POLICY:
+                assert execute(home, kind, fate) == 0, "executed again"
+        finally:
+            let_go_on(int(taken.read_text()))
+    else:
+        assert ended == 0
+    table = open_catalog(str(home / "warehouse")).get_table(NAME)
+    assert sorted(table.new_read_builder().to_arrow()["n"].to_pylist()) == expected(kind)
+    assert [snapshot.id for snapshot in table.snapshots()] == list(range(1, len(BEFORE) + 2))
+    check_whole(table._store)
+    assert foreign.states(home / "landing") == landing
+    return taken.exists()
+
+
+def home_of(tmp_path: Path, kind: Kind) -> Path:
+    home = tmp_path / "home"
+    home.mkdir()
+    prepare(home, kind)
+    instance_of(home).dispose()
+    return home
+
+
+@pytest.mark.parametrize(("kind", "fate"), HANDFUL)
+def test_a_job_that_dies_in_the_middle_is_resumed(kind: Kind, fate: Fate, tmp_path: Path) -> None:
+    assert dies_and_is_resumed(home_of(tmp_path, kind), kind, fate, IN_THE_MIDDLE)
+
+
+@pytest.mark.hunt
+@pytest.mark.parametrize(("kind", "fate"), CASES)
+def test_a_job_may_die_at_any_moment(kind: Kind, fate: Fate, tmp_path: Path) -> None:
+    home, template = home_of(tmp_path, kind), tmp_path / "template"
+    shutil.copytree(home, template)
+    deaths = 0
+    for steps in itertools.count((SHIFT * 7 + CASES.index((kind, fate))) % STRIDE, STRIDE):
+        try:
+            if not dies_and_is_resumed(home, kind, fate, steps):
+                break
+        except BaseException as error:
+            error.add_note(f"{kind}, {fate}, moment {steps}")
+            raise
+        deaths += 1
+        shutil.rmtree(home)
+        shutil.copytree(template, home)
+    assert deaths

@@ -1,0 +1,79 @@
+"""Executors, workers and drivers of Spark killed at any moment of every job; a rerun ends it."""
+
+import contextlib
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.testkit.processes import LONGEST_SECONDS
+
+spark_jobs = pytest.importorskip("tests.testkit.faults.spark_jobs")
+
+ROUNDS = 6
+"""Times each job is done while executors and workers are killed."""
+DRIVERS = 3
+"""Drivers of each job that are killed; each is a cluster of its own."""
+SEED = os.environ.get("PAIMON_FUZZ_SEED", "1")
+_JVM = b"org.apache.spark.deploy.SparkSubmit"
+
+pytestmark = [pytest.mark.hunt, pytest.mark.spark]
+
+
+def begun(*arguments: str) -> "subprocess.Popen[str]":
+    command = [sys.executable, "-m", spark_jobs.__name__, *arguments]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
+
+
+def ended(process: "subprocess.Popen[str]") -> None:
+    """Leave nothing of a cluster behind."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+
+
+@pytest.mark.parametrize("job", spark_jobs.JOBS)
+def test_executors_and_workers_may_die_at_any_moment(job: str, tmp_path: Path) -> None:
+    process = begun(str(tmp_path), job, str(ROUNDS), f"{SEED} {job}")
+    try:
+        output, _ = process.communicate(timeout=LONGEST_SECONDS * ROUNDS)
+    finally:
+        ended(process)
+    assert process.returncode == 0, output
+    rounds: list[dict[str, Any]] = [json.loads(line) for line in output.splitlines()]
+    assert len(rounds) == ROUNDS + 1
+    assert any(each["kills"] for each in rounds), "none died"
+
+
+@pytest.mark.parametrize("number", range(DRIVERS))
+@pytest.mark.parametrize("job", spark_jobs.JOBS)
+def test_a_driver_may_die_at_any_moment(job: str, number: int, tmp_path: Path) -> None:
+    """Its Python or its JVM; what was committed is whole, and the same user ends the rest."""
+    rng = random.Random(f"{SEED} {job} {number}")  # noqa: S311
+    work = spark_jobs.JOBS[job]
+    spark_jobs.prepare(tmp_path / "measured", work)
+    shutil.copytree(tmp_path / "measured", tmp_path / "killed")
+    process = begun(str(tmp_path), job)
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "begin\n"
+        began = time.monotonic()
+        assert [process.stdout.readline() for _ in range(2)] == ["end\n", "begin\n"]
+        seconds = rng.uniform(0, time.monotonic() - began)
+        try:
+            process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            victims = [pid for pid, line in spark_jobs.below(process.pid) if _JVM in line]
+            os.kill(rng.choice([process.pid, *victims[:1]]), signal.SIGKILL)
+        spark_jobs.end_and_check(tmp_path / "killed", work)
+    finally:
+        ended(process)
+    spark_jobs.end_and_check(tmp_path / "killed", work)

@@ -1,0 +1,221 @@
+"""Jobs of one table, run by processes of their own that may be killed; a server forks them.
+
+test ─▶ run process ─▶ step process     each step of a run has one: Dagster's multiprocess executor
+             ✝              ✝           who dies, and at which moment of a step, a file says
+"""
+
+import os
+import signal
+import warnings
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pyarrow as pa
+from dagster._core.execution.plan.state import KnownExecutionState
+from dagster._core.execution.retries import RetryMode
+from dagster._core.executor.multiprocess import MultiprocessExecutor
+
+from paimon_assets.assets import (
+    Batch,
+    BatchCheck,
+    CompactionConfig,
+    FileSource,
+    PaimonCatalogResource,
+    PaimonIOManager,
+    SegmentImportConfig,
+    Verdict,
+    audited_asset,
+    build_compaction_job,
+    build_file_ingestion_asset,
+    build_segment_asset,
+    build_segment_import_job,
+    paimon_asset,
+    paimon_output,
+)
+from paimon_assets.assets.jobs.compaction import StrategyChoice
+from paimon_assets.engine.embedded import EmbeddedExecutor
+from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets.engine.table.api import open_catalog
+from paimon_assets.engine.table.segments.segment_import import SegmentSource
+from tests.testkit import foreign
+from tests.testkit.faults.killing_file_io import Countdown
+
+NAME = "d.numbers"
+SCHEMA = Schema.of({"n": "BIGINT"})
+KEYED = Schema.of({"n": "BIGINT"}, primary_keys=["n"], options={"bucket": "1"})
+BEFORE = ([1], [2])
+"""Rows of the snapshots before a run."""
+NEW = [3, 4]
+_KEY = NAME.split(".")
+
+
+class Kind(StrEnum):
+    """What a job does to the table."""
+
+    FUNCTION = "function"
+    IO_MANAGER = "IO manager"
+    OVERWRITE = "IO manager, overwrite"
+    AUDIT = "audit"
+    INGESTION = "ingestion"
+    SEGMENTS = "segment asset"
+    SEGMENT_JOB = "segment job"
+    COMPACTION = "compaction"
+
+
+class Fate(StrEnum):
+    """Who dies at the moment that is given, and who goes on."""
+
+    STEP = "step, re-executed from failure"
+    POLICY = "step, retried by its policy"
+    RUN = "run, and its step goes on later"
+    BOTH = "run and step, retried automatically"
+
+
+def numbers(values: list[int]) -> pa.Table:
+    """Return rows."""
+    return pa.table({"n": pa.array(values, pa.int64())})
+
+
+def expected(kind: Kind) -> list[int]:
+    """Return what the table holds after one run."""
+    before = [number for write in BEFORE for number in write]
+    match kind:
+        case Kind.COMPACTION:
+            return before
+        case Kind.OVERWRITE:
+            return NEW
+        case _:
+            return [*before, *NEW]
+
+
+def prepare(home: Path, kind: Kind) -> None:
+    """Make the table, and the folder of files that a run may take in."""
+    catalog = open_catalog(str(home / "warehouse"))
+    catalog.create_database("d")
+    table = catalog.create_table(NAME, KEYED if kind is Kind.COMPACTION else SCHEMA)
+    for write in BEFORE:
+        table.new_write_builder().write(numbers(write), EmbeddedExecutor(threads=1))
+    foreign.write(home / "landing" / "1.parquet", numbers(NEW))
+
+
+def rebuild(home: str, kind: str, fate: str) -> dg.JobDefinition:
+    """Return a job, in a process of a run or of a step."""
+    paimon = PaimonCatalogResource(warehouse=f"{home}/warehouse", executor="embedded")
+    policy = dg.RetryPolicy(max_retries=1) if Fate(fate) is Fate.POLICY else None
+    made = _made(Path(home), Kind(kind), paimon)
+    if isinstance(made, dg.JobDefinition):
+        job: Any = made.graph.to_job(name="job", op_retry_policy=policy)
+    else:
+        job = dg.define_asset_job("job", selection="*", op_retry_policy=policy)
+    definitions = dg.Definitions(
+        assets=[] if isinstance(made, dg.JobDefinition) else [made],
+        resources={"paimon": paimon, "io_manager": PaimonIOManager(paimon=paimon)},
+        jobs=[job],
+        executor=_forking,
+    )
+    return definitions.resolve_job_def("job")
+
+
+@dg.executor(name="forking", requirements=dg.multiple_process_executor_requirements())
+def _forking(_: object) -> dg.Executor:
+    """Dagster's multiprocess executor; processes of steps are forked, which its config forbids."""
+    return MultiprocessExecutor(RetryMode.ENABLED, max_concurrent=1, start_method="fork")
+
+
+def _made(home: Path, kind: Kind, paimon: PaimonCatalogResource) -> Any:
+    def rows() -> pa.Table:
+        return numbers(NEW)
+
+    def judge(batch: Batch) -> Verdict:
+        found = batch.read.to_arrow(batch.executor)["n"].to_pylist()
+        return Verdict(passed=sorted(found) == NEW, description=f"{found}")
+
+    landing = str(home / "landing")
+    match kind:
+        case Kind.FUNCTION:
+            return paimon_asset(NAME, SCHEMA)(rows)
+        case Kind.IO_MANAGER | Kind.OVERWRITE:
+            mode = "append" if kind is Kind.IO_MANAGER else "overwrite"
+            return dg.asset(key=_KEY, metadata=paimon_output(schema=SCHEMA, mode=mode))(rows)
+        case Kind.AUDIT:
+            audits = [BatchCheck(name="all_there", evaluate=judge)]
+            metadata = paimon_output(schema=SCHEMA, mode="append")
+            return audited_asset(before_commit=audits, key=_KEY, metadata=metadata)(rows)
+        case Kind.INGESTION:
+            return build_file_ingestion_asset(NAME, SCHEMA, source=FileSource(folder=landing))
+        case Kind.SEGMENTS:
+            return build_segment_asset(NAME, SCHEMA, source=SegmentSource(path=landing))
+        case Kind.SEGMENT_JOB:
+            return build_segment_import_job()
+        case Kind.COMPACTION:
+            return build_compaction_job([NAME])
+
+
+def _config(home: Path, kind: Kind) -> dict[str, Any]:
+    ops: dict[str, Any] = {}
+    if kind is Kind.SEGMENT_JOB:
+        ops = {"import_segment": SegmentImportConfig(table=NAME, path=str(home / "landing"))}
+    if kind is Kind.COMPACTION:
+        ops = {"compact": CompactionConfig(strategy=StrategyChoice.full)}
+    return dict(dg.RunConfig(ops=ops).to_config_dict())  # type: ignore[no-untyped-call]  # Dagster's
+
+
+class _Doom(Countdown):
+    """The end of one process of a test: the first that gets so far."""
+
+    def __init__(self, home: Path, steps: int, fate: Fate, runner: int) -> None:
+        super().__init__(steps)
+        self._home, self._fate, self._runner = home, fate, runner
+
+    def _reaches_end(self) -> bool:
+        if not super()._reaches_end():
+            return False
+        try:
+            (self._home / "steps").rename(self._home / "taken")
+        except FileNotFoundError:
+            return False
+        (self._home / "taken").write_text(str(os.getpid()))
+        if self._fate in (Fate.RUN, Fate.BOTH):
+            os.kill(self._runner, signal.SIGKILL)
+        if self._fate is not Fate.RUN:
+            return True
+        os.kill(os.getpid(), signal.SIGSTOP)  # until the test lets it go on
+        return False
+
+
+def _await(home: Path, fate: Fate, runner: int) -> None:
+    """Let this process of a step meet its fate, if there still is one."""
+    try:
+        steps = int((home / "steps").read_text())
+    except FileNotFoundError:
+        return
+    _Doom(home, steps, fate, runner).watch(str(home / "warehouse"))
+
+
+def run(home: str, kind: str, fate: str) -> None:
+    """Execute the job; if there was a run before, as a re-execution of it. Exits with 0 or 1."""
+    warnings.simplefilter("ignore")
+    runner = os.getpid()
+    os.register_at_fork(after_in_child=lambda: _await(Path(home), Fate(fate), runner))
+    own = {"home": home, "kind": kind, "fate": fate}
+    job = dg.build_reconstructable_job(__name__, "rebuild", reconstructable_kwargs=own)
+    with instance_of(Path(home)) as instance:
+        runs = instance.get_runs(limit=1)
+        again: dict[str, Any] = {"run_config": _config(Path(home), Kind(kind))}
+        if runs and Fate(fate) is Fate.BOTH:
+            again["reexecution_options"] = dg.ReexecutionOptions(parent_run_id=runs[0].run_id)
+            again["tags"] = {"dagster/retry_number": "1"}
+        elif runs:
+            if not KnownExecutionState.build_resume_retry_reexecution(instance, runs[0])[0]:
+                os._exit(0)  # every step had ended; Dagster has nothing to execute
+            options = dg.ReexecutionOptions.from_failure(runs[0].run_id, instance)
+            again["reexecution_options"] = options
+        os._exit(0 if dg.execute_job(job, instance, **again).success else 1)
+
+
+def instance_of(home: Path) -> dg.DagsterInstance:
+    """Open the instance of a test's runs."""
+    (home / "dagster").mkdir(exist_ok=True)
+    return dg.DagsterInstance.local_temp(str(home / "dagster"))

@@ -1,0 +1,306 @@
+"""What Spark does to a table, on a cluster whose executors, workers and driver may be killed.
+
+python -m tests.testkit.faults.spark_jobs DIRECTORY JOB ROUNDS SEED    kills, checks, reports
+python -m tests.testkit.faults.spark_jobs DIRECTORY JOB                does it, and may be killed
+"""
+
+import json
+import os
+import random
+import shutil
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from paimon_assets.engine.embedded import EmbeddedExecutor
+from paimon_assets.engine.spec.evolution.schema_change import update_column_type
+from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets.engine.table.api import open_catalog, open_table
+from paimon_assets.engine.table.segments.segment_import import SegmentSource
+from paimon_assets.engine.table.table import Table
+from paimon_assets.spark.dataframes.merge import merge_dataframe
+from paimon_assets.spark.executor import SparkExecutor
+from paimon_assets.spark.session.session import (
+    SparkSettings,
+    add_package,
+    get_session,
+    stop_session,
+)
+from tests.testkit import foreign
+from tests.testkit.faults.pairs import check_whole
+from tests.testkit.processes import JVM_OPTIONS
+
+USER = "mortal"
+ROWS = 4_000
+_FILES = 12
+_PARTS = 6
+_COLUMNS = {"id": "BIGINT", "v": "BIGINT"}
+_EXECUTOR, _WORKER = b"CoarseGrainedExecutorBackend", b"pyspark.daemon"
+
+Rows = dict[int, int]
+"""id → v."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """One kind of work; the second argument is None where no Spark is."""
+
+    perform: Callable[[Table, SparkSession | None], object]
+    after: Callable[[Rows], Rows]
+    keys: tuple[str, ...] = ()
+    options: Mapping[str, str] = field(default_factory=dict)
+    snapshots: int = 1
+
+
+def numbers(first: int, count: int, factor: int = 1) -> pa.Table:
+    """Return rows with ids from `first`."""
+    ids = range(first, first + count)
+    values = pa.array([number * factor for number in ids], pa.int64())
+    return pa.table({"id": pa.array(ids, pa.int64()), "v": values})
+
+
+def _executor(spark: SparkSession | None) -> Any:
+    return EmbeddedExecutor(threads=1) if spark is None else SparkExecutor(spark)
+
+
+def _ingest(table: Table, spark: SparkSession | None) -> object:
+    rows = numbers(ROWS, ROWS).to_reader(max_chunksize=500)
+    return table.new_write_builder().with_commit_user(USER).write(rows, _executor(spark))
+
+
+def _store(table: Table, spark: SparkSession | None) -> object:
+    rows: Any = numbers(ROWS, ROWS)
+    if spark is not None:
+        rows = spark.range(ROWS, 2 * ROWS, 1, _PARTS).selectExpr("id", "id as v")
+    return table.new_write_builder().with_commit_user(USER).write(rows, _executor(spark))
+
+
+def _compact(strategy: str) -> Callable[[Table, SparkSession | None], object]:
+    def compact(table: Table, spark: SparkSession | None) -> object:
+        builder = table.new_compaction_builder().with_commit_user(USER).with_strategy(strategy)
+        if strategy == "sort":
+            builder = builder.with_order(["v", "id"], "zorder")
+        return builder.run(_executor(spark))
+
+    return compact
+
+
+def _import(table: Table, spark: SparkSession | None) -> object:
+    source = SegmentSource(path=str(Path(table.path).parents[2] / "landing"))
+    return table.segments().add(source, _executor(spark), commit_user=USER)
+
+
+def _alter(table: Table, spark: SparkSession | None) -> object:
+    if str(table.schema.by_name["v"].type) != "INT":
+        table.alter_checked([update_column_type("v", "INT")], executor=_executor(spark))
+    return None
+
+
+def _delete(table: Table, spark: SparkSession | None) -> object:
+    builder = table.new_row_change_builder().with_commit_user(USER)
+    return builder.delete("id % 3 = 0", _executor(spark))
+
+
+def _update(table: Table, spark: SparkSession | None) -> object:
+    builder = table.new_row_change_builder().with_commit_user(USER)
+    return builder.update({"v": 7}, "id < 1000", _executor(spark))
+
+
+def _merge(table: Table, spark: SparkSession | None) -> object:
+    builder = table.new_row_change_builder().with_commit_user(USER)
+    first = ROWS // 2
+    if spark is None:
+        return builder.merge(numbers(first, ROWS, 3), on=["id"])
+    frame = spark.range(first, first + ROWS, 1, _PARTS).selectExpr("id", "id * 3 as v")
+    return merge_dataframe(builder, frame, on=["id"])
+
+
+def _more(rows: Rows) -> Rows:
+    return rows | {number: number for number in range(ROWS, 2 * ROWS)}
+
+
+_KEYED: dict[str, Any] = {"keys": ("id",), "options": {"bucket": "3"}}
+JOBS: dict[str, Job] = {
+    "ingestion": Job(perform=_ingest, after=_more),
+    "IO manager": Job(perform=_store, after=_more, **_KEYED),
+    "compaction": Job(perform=_compact("full"), after=lambda rows: rows, **_KEYED),
+    "sort": Job(perform=_compact("sort"), after=lambda rows: rows),
+    "segment import": Job(perform=_import, after=_more),
+    "schema evolution": Job(perform=_alter, after=lambda rows: rows, snapshots=0),
+    "delete": Job(
+        perform=_delete, after=lambda rows: {n: v for n, v in rows.items() if n % 3}
+    ),
+    "update": Job(
+        perform=_update, after=lambda rows: {n: 7 if n < 1000 else v for n, v in rows.items()}
+    ),
+    "merge": Job(
+        perform=_merge,
+        after=lambda rows: rows | {n: n * 3 for n in range(ROWS // 2, ROWS // 2 + ROWS)},
+    ),
+}  # fmt: skip
+
+
+def prepare(directory: Path, job: Job) -> Path:
+    """Make a table of some commits, and a folder of files; return where the table is."""
+    catalog = open_catalog(str(directory / "warehouse"))
+    catalog.create_database("d")
+    schema = Schema.of(_COLUMNS, primary_keys=list(job.keys), options=job.options)
+    table = catalog.create_table("d.t", schema)
+    each = ROWS // _FILES + 1
+    for first in range(0, ROWS, each):
+        rows = numbers(first, min(each, ROWS - first))
+        table.new_write_builder().write(rows, EmbeddedExecutor(threads=1))
+    for number in range(_FILES):
+        rows = numbers(ROWS + number * each, min(each, ROWS - number * each))
+        foreign.write(directory / "landing" / f"{number}.parquet", rows)
+    return Path(table.path)
+
+
+def before() -> Rows:
+    """Return the rows of `prepare`."""
+    return {number: number for number in range(ROWS)}
+
+
+def end_and_check(directory: Path, job: Job) -> bool:
+    """Look at what was left, do it again, and check; return whether it had been committed."""
+    table = open_table(str(directory / "warehouse" / "d.db" / "t"))
+    made = len(table.snapshots())
+    landing = foreign.states(directory / "landing")
+    found = _rows(table)
+    assert found in (sorted(before().items()), sorted(job.after(before()).items()))
+    check_whole(table._store)
+    job.perform(table, None)
+    again = open_table(table.path)
+    assert _rows(again) == sorted(job.after(before()).items())
+    assert len(again.snapshots()) == _FILES + job.snapshots
+    check_whole(again._store)
+    assert foreign.states(directory / "landing") == landing
+    return made > _FILES
+
+
+def _rows(table: Table) -> list[tuple[int, int]]:
+    rows = table.new_read_builder().to_arrow(EmbeddedExecutor(threads=1))
+    return sorted(zip(rows["id"].to_pylist(), rows["v"].to_pylist(), strict=True))
+
+
+def below(root: int) -> Iterator[tuple[int, bytes]]:
+    """Yield (pid, command line) of all that a process started, directly or not."""
+    parents, commands = {}, {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                parent = (entry / "stat").read_text().rpartition(")")[2].split()[1]
+                commands[int(entry.name)] = (entry / "cmdline").read_bytes()
+            except OSError:
+                continue
+            parents[int(entry.name)] = int(parent)
+    for pid, command in commands.items():
+        ancestor: int | None = pid
+        while ancestor is not None and ancestor != root:
+            ancestor = parents.get(ancestor)
+        if ancestor is not None and pid != root:
+            yield pid, command
+
+
+class Killer:
+    """Kills an executor or a worker of one at moments that a seed says, while a job runs."""
+
+    def __init__(self, rng: random.Random, seconds: float) -> None:
+        self.kills: list[str] = []
+        self._done = threading.Event()
+        moments = sorted(rng.uniform(0, seconds) for _ in range(rng.choice((1, 1, 2, 3))))
+        self._thread = threading.Thread(target=self._run, args=(rng, moments))
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._done.set()
+        self._thread.join()
+
+    def _run(self, rng: random.Random, moments: list[float]) -> None:
+        began = time.monotonic()
+        for moment in moments:
+            if self._done.wait(max(0.0, began + moment - time.monotonic())):
+                return
+            wanted = rng.choice((_EXECUTOR, _WORKER))
+            victims = [pid for pid, command in below(os.getpid()) if wanted in command]
+            if victims:
+                try:
+                    os.kill(rng.choice(victims), signal.SIGKILL)
+                except ProcessLookupError:
+                    continue
+                self.kills.append("executor" if wanted is _EXECUTOR else "worker")
+
+
+def _session() -> SparkSession:
+    extra = {
+        "spark.executor.memory": "512m",
+        "spark.executor.extraJavaOptions": JVM_OPTIONS,
+        "spark.deploy.maxExecutorRetries": "-1",
+        "spark.task.maxFailures": "3",
+        "spark.sql.shuffle.partitions": "3",
+    }
+    settings = SparkSettings(master="local-cluster[2,1,512]", driver_memory="512m", extra=extra)
+    session = get_session(settings)
+    add_package(session)
+    return session
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+def main(directory: Path, name: str, rounds: int, rng: random.Random) -> None:
+    """Do a job, and kill what does it; print one line of JSON for each time."""
+    job, session = JOBS[name], _session()
+    prepare(directory / "template", job)
+    seconds = 0.0
+    for number in range(-1, rounds):
+        copy = directory / "copy"
+        shutil.copytree(directory / "template", copy)
+        table = open_table(str(copy / "warehouse" / "d.db" / "t"))
+        began, raised = time.monotonic(), None
+        with Killer(rng, seconds) as killer:
+            if number < 0:  # the first time only says how long it takes
+                killer._done.set()
+            try:
+                job.perform(table, session)
+            except Exception as error:  # noqa: BLE001  # Spark gives up after some failures
+                raised = type(error).__name__
+        seconds = seconds or time.monotonic() - began
+        committed = end_and_check(copy, job)
+        assert raised is None or number >= 0, raised
+        assert raised is not None or committed == bool(job.snapshots)
+        shutil.rmtree(copy)
+        said = {"kills": killer.kills, "raised": raised, "committed": committed}
+        _say(json.dumps({"job": name, "round": number, "seconds": round(seconds, 2)} | said))
+    stop_session()
+
+
+def perform_and_die(directory: Path, name: str) -> None:
+    """Do a job twice, and say when: once to measure it, and once to be killed."""
+    job, session = JOBS[name], _session()
+    for copy in ("measured", "killed"):
+        table = open_table(str(directory / copy / "warehouse" / "d.db" / "t"))
+        _say("begin")
+        job.perform(table, session)
+        _say("end")
+    stop_session()
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 3:
+        main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), random.Random(sys.argv[4]))  # noqa: S311
+    else:
+        perform_and_die(Path(sys.argv[1]), sys.argv[2])
