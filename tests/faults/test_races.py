@@ -353,6 +353,22 @@ def test_a_table_made_again_during_a_commit_gets_nothing_of_it(tmp_path):
 
 
 @pytest.mark.parametrize("other", [rename, remake])
+def test_a_rename_or_a_new_table_during_a_rollback_gets_nothing_of_it(tmp_path, other):
+    def rollback(store):
+        rollback_to_snapshot(store, 2)
+
+    for done in interleaved(tmp_path, four, expects(rollback), other):
+        assert done.other is None
+        if other is rename:
+            assert done.store.snapshots.list_ids() == []
+            check_whole(FileStore.open(LocalFileIO(), renamed(done.store.table_path)))
+        else:
+            again = FileStore.open(LocalFileIO(), done.store.table_path)
+            check_whole(again)
+            assert live_names(again) == ["n"]
+
+
+@pytest.mark.parametrize("other", [rename, remake])
 def test_a_rename_or_a_new_table_during_an_alter_is_noticed(tmp_path, other):
     def alter(store):
         store.schemas.commit_changes([add_column("z", "INT")], time_millis=3)

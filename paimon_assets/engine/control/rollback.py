@@ -185,15 +185,18 @@ def _roll_back(store: FileStore, snapshot: Snapshot) -> Rollback:
     # Somebody may have named one of them since.
     tags += store.tags.delete_after(snapshot.id, keep=store.snapshots.is_same)
     changelogs = store.changelogs.delete_after(snapshot.id)
+    path, put_back = store.paths.snapshot(snapshot.id), False
+    if not store.snapshots.is_same(snapshot):  # an expiration saw the mark, or will, too late
+        put_back = published(store.file_io, path, snapshot_to_json(snapshot))
     if not store.schemas.is_same(store.schema):
+        if put_back and store.snapshots.is_same(snapshot):
+            store.file_io.delete_file(path)
         raise CommitUnknownError(
             f"Table '{store.label}' was renamed or dropped while it was rolled back to snapshot "
             f"{snapshot.id}; some later snapshots may still be there. Roll it back once more under "
             "its new name.",
             details={"table": store.label, "snapshot_id": snapshot.id},
         )
-    if not store.snapshots.is_same(snapshot):  # an expiration saw the mark, or will, too late
-        published(store.file_io, store.paths.snapshot(snapshot.id), snapshot_to_json(snapshot))
     forget_after(store, snapshot.id)
     store.snapshots.write_latest_hint(snapshot.id)
     return Rollback(snapshot=snapshot, snapshots=snapshots, tags=tags, changelogs=changelogs)

@@ -3,7 +3,7 @@
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from itertools import permutations
+from itertools import pairwise, permutations
 from pathlib import Path
 from random import Random
 from threading import Condition, Thread
@@ -23,6 +23,7 @@ from paimon_assets.engine.errors import CommitUnknownError, PaimonError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.evolution.schema_change import add_column
+from paimon_assets.engine.spec.metadata.snapshot import BUILT_ON_PROPERTY
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import open_catalog
 from paimon_assets.engine.table.segments.segment_import import SegmentSource
@@ -290,10 +291,12 @@ def rows_in(table: Table) -> Rows:
 
 
 def check_whole(store: FileStore) -> None:
-    """Raise if snapshots have a gap, or a snapshot or tag lacks a file."""
+    """Raise if a snapshot is not built on the one before, or one or a tag lacks a file."""
     ids = store.snapshots.list_ids()
     assert ids == list(range(ids[0], ids[0] + len(ids))), ids
     snapshots = [store.snapshots.snapshot(number) for number in ids]
+    for below, above in pairwise(snapshots):
+        assert above.properties[BUILT_ON_PROPERTY] == below.delta_manifest_list, above.id
     for snapshot in [*snapshots, *(tag.snapshot for tag in store.tags.list())]:
         paths = set(metadata_paths(store, snapshot))
         for entry in FileStoreScan(store).live_files(snapshot):
