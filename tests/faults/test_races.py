@@ -293,6 +293,27 @@ def test_a_branch_made_while_its_snapshot_expires_is_whole_or_refused(tmp_path, 
     assert seen == ({True, False} if expire_first else {False})
 
 
+@pytest.mark.parametrize("main_goes_on", [True, False])
+def test_main_that_becomes_a_branch_whose_first_snapshots_expired_goes_on(tmp_path, main_goes_on):
+    store = new_store(tmp_path)
+    for name in "ab":
+        add(store, name)
+    store.branches.create("side", snapshot_id=2)
+    side = store.with_options({"branch": "side"})
+    for name in "cde":
+        add(side, name)
+    expire(side)
+    for name in "xyz" if main_goes_on else ():
+        add(store, name)
+    store.branches.fast_forward("side")
+    assert live_names(store) == live_names(side)
+    add(store, "f")
+    check_whole(store)
+    assert set(live_names(store)) == set("abcdef")
+    expire(store)
+    assert len(store.snapshots.list_ids()) == 1
+
+
 def renamed(path):
     return path.replace("/table", "/renamed")
 

@@ -8,6 +8,7 @@ Source: `org.apache.paimon.utils.FileSystemBranchManager`.
 """
 
 import uuid
+from dataclasses import replace
 
 from paimon_assets.engine.codec.json.metadata_json import snapshot_to_json
 from paimon_assets.engine.control.managers.names import check_file_name, known_file_name
@@ -17,7 +18,7 @@ from paimon_assets.engine.control.managers.snapshot_manager import SnapshotManag
 from paimon_assets.engine.control.managers.tag_manager import TagManager
 from paimon_assets.engine.errors import AlreadyExistsError, InvalidInputError, NotFoundError
 from paimon_assets.engine.fileio.base import FileIO
-from paimon_assets.engine.spec.metadata.snapshot import Snapshot
+from paimon_assets.engine.spec.metadata.snapshot import BUILT_ON_PROPERTY, Snapshot
 from paimon_assets.engine.spec.paths import BRANCH_PREFIX, MAIN_BRANCH, TAG_PREFIX, TablePaths
 
 AUDIT_PREFIX = "audit_"
@@ -169,9 +170,26 @@ class BranchManager:
         for number in theirs.list_ids():
             if number > shared:
                 self._copy(branch.snapshot(number), self._paths.snapshot(number))
+        self._join(first)
         self._drop_newer_schemas(branch)
         ours.write_latest_hint(newest.id)
         return newest
+
+    def _join(self, first: int) -> None:
+        """Let main's own snapshots and those of a branch be one line, where others lay between."""
+        ours = SnapshotManager(self._file_io, self._paths)
+        newest = ours.snapshot(first)
+        if ours.break_at(newest) is None:
+            return
+        base = ours.snapshot_or_none(first - 1)
+        if base is None:  # main was behind: what is left of it is history with a hole
+            for number in ours.list_ids():
+                if number < first:
+                    self._file_io.delete_file(self._paths.snapshot(number))
+        else:
+            built_on = {BUILT_ON_PROPERTY: base.delta_manifest_list}
+            joined = replace(newest, properties={**newest.properties, **built_on})
+            self._file_io.replace(self._paths.snapshot(first), snapshot_to_json(joined))
 
     def _take_schemas(self, branch: TablePaths) -> None:
         for number in SchemaManager(self._file_io, branch).list_ids():
