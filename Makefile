@@ -32,7 +32,7 @@ test: setup ## the whole test suite: unit, Spark, end to end (ARGS="-k name" pas
 hunt: setup ## what draws its input or goes through histories, ten times as long and drawn anew (PAIMON_FUZZ_SEED=2 looks elsewhere)
 	@$(BIN)/python -m pytest -n auto --dist loadgroup -m "hunt and not interop" --hypothesis-profile=hunt $(ARGS)
 
-soak: setup ## sixty days of a small deployment in minutes; figures a day (ARGS="--days 120")
+soak: setup ## two minutes under a Dagster daemon, then sixty days of a small deployment by the clock; figures a day (ARGS="--days 120 --rounds 0")
 	@$(BIN)/python -m tests.soak $(ARGS)
 
 lint: setup ## ruff, mypy strict, import contracts

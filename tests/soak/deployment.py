@@ -1,8 +1,9 @@
 """The deployment: tables of every kind, what writes them each day, and the rows they must have."""
 
 import datetime as dt
+import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,9 @@ from paimon_assets.assets import (
     build_file_ingestion_asset,
     build_maintenance_job,
     build_new_files_sensor,
+    build_new_segments_sensor,
     build_pandera_checks,
+    build_segment_asset,
     build_small_files_check,
     on_new_data,
     paimon_asset,
@@ -31,16 +34,22 @@ from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.spec.evolution.schema_change import AddColumn
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.types.data_types import integer
+from paimon_assets.engine.table.segments.segment_import import SegmentSource
 
 KEPT_DAYS = 30
 """How long partitions of `soak.days` are kept."""
+KEPT_WEEKS = 4
+"""How long others' files of `soak.archive` are part of it."""
 _KEYS = 400
 _ROWS = 60
 _LOG_ROWS = 3000
 """A day's rows of the tables without key."""
 _STILL_AFTER = 5
 """Days that `soak.still` is written on: then it is compacted once, analyzed once, and stays."""
-_EXPIRY = {"snapshot.time-retained": "1 d", "snapshot.num-retained.min": "2"}
+_DAY = "1 d"
+_MINIMUM_SECONDS = 5
+"""Between two ticks of a sensor, where there is a daemon."""
+_EXPIRY = {"snapshot.time-retained": _DAY, "snapshot.num-retained.min": "2"}
 _TYPES = {"id": "BIGINT", "n": "BIGINT", "kind": "STRING", "seq": "BIGINT"}
 CHANGES = Schema.of(
     _TYPES,
@@ -66,38 +75,71 @@ DAYS = Schema.of(
     partition_keys=["day"],
     options={"partition.expiration-time": f"{KEPT_DAYS} d", **_EXPIRY},
 )
+ARCHIVE = Schema.of(
+    {"id": "BIGINT", "n": "BIGINT", "week": "INT"}, partition_keys=["week"], options=_EXPIRY
+)
 _EVERYTHING = MaintenanceConfig(tasks=list(MaintenanceChoice))
 POSITIVE = pap.DataFrameSchema({"n": pap.Column(pa.int64(), pap.Check.gt(0))}, name="positive")
 Row = tuple[Any, ...]
 
 
-@dataclass
 class Batches:
-    """What the next run of each asset writes."""
+    """What the next runs of each asset write: files, each for one run."""
 
-    tables: dict[str, pa.Table] = field(default_factory=dict)
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._count = 0
+
+    def lay(self, name: str, rows: pa.Table) -> None:
+        """Lay down what one run writes, after what lies there."""
+        self._count += 1
+        folder = self.folder / name
+        folder.mkdir(parents=True, exist_ok=True)
+        papq.write_table(rows, folder / "unfinished")
+        (folder / "unfinished").rename(folder / f"{self._count:06}.parquet")
+
+    def waiting(self, name: str = "*") -> list[Path]:
+        """Return what no run has taken, oldest first."""
+        return sorted(self.folder.glob(f"{name}/*.parquet"))
 
     def asset(self, name: str, schema: Schema, **options: Any) -> dg.AssetsDefinition:
-        """Return the asset of a table, which writes what lies here for it."""
+        """Return the asset of a table: a run takes and writes the oldest that lies for it."""
 
         @paimon_asset(f"soak.{name}", schema, **options)
         def rows() -> pa.Table | None:
-            return self.tables.pop(name, None)
+            for path in self.waiting(name):
+                taken = papq.read_table(path, partitioning=None)
+                path.unlink()
+                return taken
+            return None
 
         return rows
 
 
 class Deployment:
-    """Assets, jobs and sensors on one warehouse; and the rows that its tables must have."""
+    """Assets, jobs and sensors on one warehouse; and the rows that its tables must have.
 
-    def __init__(self, home: Path) -> None:
-        self.landing = home / "landing"
-        self.landing.mkdir(parents=True)
+    Args:
+        home: Where all of it lies.
+        retained: How long snapshots are.
+    """
+
+    def __init__(self, home: Path, retained: str = _DAY) -> None:
+        self.landing, self.folder = home / "landing", home / "archive"
+        for path in (self.landing, self.folder):
+            path.mkdir(parents=True, exist_ok=True)
         self.paimon = PaimonCatalogResource(warehouse=str(home / "warehouse"), executor="embedded")
-        self.batches = Batches()
+        self.batches = Batches(home / "batches")
         audits = build_pandera_checks(None, POSITIVE, when="before_commit")
         source = FileSource(folder=str(self.landing))
-        make = self.batches.asset
+        segments = SegmentSource(path=str(self.folder), partition="week:int")
+
+        def kept(schema: Schema) -> Schema:
+            return replace(schema, options={**schema.options, "snapshot.time-retained": retained})
+
+        def make(name: str, schema: Schema, **options: Any) -> dg.AssetsDefinition:
+            return self.batches.asset(name, kept(schema), **options)
+
         self.assets = {
             "changes": make("changes", CHANGES),
             "sums": make("sums", SUMS),
@@ -106,33 +148,60 @@ class Deployment:
             "days": make("days", DAYS),
             "still": make("still", LOG),
             "audited": make("audited", LOG, before_commit=audits),
-            "files": build_file_ingestion_asset("soak.files", LOG, source=source),
+            "files": build_file_ingestion_asset("soak.files", kept(LOG), source=source),
+            "archive": build_segment_asset("soak.archive", kept(ARCHIVE), source=segments),
         }
-        self.new_files = build_new_files_sensor(self.assets["files"], source=source)
+        often = _MINIMUM_SECONDS
+        self.new_files = build_new_files_sensor(
+            self.assets["files"], source=source, minimum_interval_seconds=often
+        )
+        self.new_segments = build_new_segments_sensor(
+            self.assets["archive"], source=segments, minimum_interval_seconds=often
+        )
         every = list(self.assets.values())
         self.compaction = build_compaction_job([*every, "soak.wide"])
         self.maintenance = build_maintenance_job([*every, "soak.wide"])
-        self.file_debt = build_file_debt_sensor(self.compaction, tables=["soak.*"])
-        self.nightly = [
-            _schedule("nightly_compaction", self.compaction, "0 4 * * *", CompactionConfig()),
-            _schedule("nightly_maintenance", self.maintenance, "0 5 * * *", _EVERYTHING),
-        ]
+        self.file_debt = build_file_debt_sensor(
+            self.compaction, tables=["soak.*"], minimum_interval_seconds=often
+        )
         self.checks = [build_small_files_check(self.assets[name]) for name in ("days", "log")]
 
         @dg.asset(deps=[self.assets["still"]], automation_condition=on_new_data())
         def below() -> None: ...
 
         self.below = below
+        self.wide = kept(LOG)
         self.definitions = dg.Definitions(
             assets=[*every, below], asset_checks=self.checks, resources={"paimon": self.paimon}
         )
         self.truth: dict[str, dict[int, Row] | list[Row]] = {
             "changes": {}, "sums": {}, "marked": {}, "log": [], "days": [], "still": [],
-            "audited": [], "files": [], "wide": [],
+            "audited": [], "files": [], "wide": [], "archive": [],
         }  # fmt: skip
+
+    def schedules(
+        self, compaction: str, maintenance: str, **options: Any
+    ) -> list[dg.ScheduleDefinition]:
+        """Return the schedules of the compaction and the maintenance of all tables, by their crons.
+
+        Other options are those of `dg.ScheduleDefinition`.
+        """
+        jobs = (
+            (self.compaction, compaction, {"compact": CompactionConfig()}),
+            (self.maintenance, maintenance, {"maintain": _EVERYTHING}),
+        )
+        return [
+            dg.ScheduleDefinition(
+                job=job, cron_schedule=cron, run_config=dg.RunConfig(ops=ops), **options
+            )
+            for job, cron, ops in jobs
+        ]
+
+    def begin(self) -> None:
+        """Make the table that no asset makes."""
         catalog = self.paimon.catalog()
         catalog.create_database("soak")
-        catalog.create_table("soak.wide", LOG)
+        catalog.create_table("soak.wide", self.wide)
 
     def change(self, day: int, part: int) -> None:
         """Lay down a part of a day's changes: upserts, and deletes of every tenth key."""
@@ -140,9 +209,8 @@ class Deployment:
         step = day * 10 + part
         ids = [(step * 37 + each * 11) % _KEYS for each in range(_ROWS)]
         kinds = ["-D" if (each + step) % 10 == 0 else "+I" for each in ids]
-        self.batches.tables["changes"] = pa.table(
-            {"id": ids, "n": [step] * _ROWS, "kind": kinds, "seq": [step] * _ROWS}
-        )
+        steps = [step] * _ROWS
+        self.batches.lay("changes", pa.table({"id": ids, "n": steps, "kind": kinds, "seq": steps}))
         for each, kind in zip(ids, kinds, strict=True):
             found.pop(each, None)
             if kind == "+I":
@@ -164,18 +232,16 @@ class Deployment:
             days[:5] = [date - dt.timedelta(days=2)] * 5
         self._append("days", [(*row, at) for row, at in zip(rows, days, strict=True)])
         dated = plain.append_column("day", pa.array(days, pa.date32()))
-        self.batches.tables |= {"sums": small, "marked": small, "log": plain, "days": dated}
-        self.batches.tables["audited"] = plain
-        for name in ("log", "audited"):
+        for name, laid in {"sums": small, "marked": small, "days": dated}.items():
+            self.batches.lay(name, laid)
+        for name in ("log", "audited", *(["still"] if day <= _STILL_AFTER else [])):
+            self.batches.lay(name, plain)
             self._append(name, rows)
-        if day <= _STILL_AFTER:
-            self.batches.tables["still"] = plain
-            self._append("still", rows)
         return ["sums", "marked", "log", "days", "still", "audited"]
 
     def refuse(self) -> None:
         """Lay down a batch that its audit refuses."""
-        self.batches.tables["audited"] = pa.table({"id": [1], "n": [-1]})
+        self.batches.lay("audited", pa.table({"id": [1], "n": [-1]}))
 
     def land(self, day: int, count: int) -> None:
         """Let files land."""
@@ -184,6 +250,36 @@ class Deployment:
             rows = pa.table({"id": ids, "n": ids})
             papq.write_table(rows, self.landing / f"{day:04}-{number:02}.parquet")
             self._append("files", list(zip(ids, ids, strict=True)))
+
+    def archive(self, day: int) -> None:
+        """Let others add a file to the folder of the week: three on its first day."""
+        week = day // 7
+        folder = self.folder / f"week={week}"
+        folder.mkdir(exist_ok=True)
+        for number in range(3 if day % 7 == 0 else 1):
+            first = (day * 10 + number) * _LOG_ROWS
+            ids = list(range(first, first + _LOG_ROWS))
+            papq.write_table(pa.table({"id": ids, "n": ids}), folder / f"{day}-{number}.parquet")
+            self._append("archive", [(each, each, week) for each in ids])
+
+    def keep_own(self, day: int) -> None:
+        """Write rows of our own beside those of others, into the partition of the week."""
+        row = (-day, day, day // 7)
+        types = [pa.int64(), pa.int64(), pa.int32()]
+        columns: list[Any] = [pa.array([n], kind) for n, kind in zip(row, types, strict=True)]
+        self._write("archive", pa.table(columns, names=["id", "n", "week"]), row)
+
+    def drop(self, week: int) -> None:
+        """Take the files of a week out of the table; then others delete them."""
+        folder = self.folder / f"week={week}"
+        if not folder.exists():
+            return
+        segments = self.paimon.catalog().get_table("soak.archive").segments()
+        text = f"week={week}"
+        segments.delete([each.id for each in segments.live() if each.partition_text == text])
+        shutil.rmtree(folder)
+        rows: Any = self.truth["archive"]
+        self.truth["archive"] = [row for row in rows if row[2] != week or row[0] < 0]
 
     def widen(self, day: int) -> None:
         """Write to the table without an asset, and give it a column every week."""
@@ -197,9 +293,7 @@ class Deployment:
         row = tuple(range(day, day + len(names)))
         types = [pa.int64(), pa.int64(), *[pa.int32()] * (len(names) - 2)]
         columns: list[Any] = [pa.array([n], kind) for n, kind in zip(row, types, strict=True)]
-        rows = pa.table(columns, names=list(names))
-        table.new_write_builder().write(rows, EmbeddedExecutor())
-        self._append("wide", [row])
+        self._write("wide", pa.table(columns, names=list(names)), row)
 
     def forget(self, oldest: dt.date) -> None:
         """Forget what partitions hold that are too old."""
@@ -208,6 +302,11 @@ class Deployment:
     def wrong_tables(self) -> list[str]:
         """Return the tables whose rows are not those of the model."""
         return [name for name in self.truth if self._rows(name) != self._expected(name)]
+
+    def _write(self, name: str, rows: pa.Table, row: Row) -> None:
+        table = self.paimon.catalog().get_table(f"soak.{name}")
+        table.new_write_builder().write(rows, EmbeddedExecutor())
+        self._append(name, [row])
 
     def _append(self, name: str, rows: Sequence[Row]) -> None:
         found: Any = self.truth[name]
@@ -220,11 +319,3 @@ class Deployment:
     def _rows(self, name: str) -> list[Row]:
         found = self.paimon.catalog().get_table(f"soak.{name}").new_read_builder().to_arrow()
         return sorted((tuple(row.values()) for row in found.to_pylist()), key=repr)
-
-
-def _schedule(
-    name: str, job: dg.JobDefinition, cron: str, config: dg.Config
-) -> dg.ScheduleDefinition:
-    step = "compact" if isinstance(config, CompactionConfig) else "maintain"
-    run_config = dg.RunConfig(ops={step: config})
-    return dg.ScheduleDefinition(name=name, job=job, run_config=run_config, cron_schedule=cron)

@@ -5,8 +5,8 @@ from dataclasses import dataclass, fields
 
 SHOWN_DAYS = (1, 10, 20, 40, 60, 80, 100, 120)
 _PLOTTED = (
-    "seconds_a_run", "data_over_live", "disk_over_live", "files", "live_files", "directories",
-    "snapshots", "branches", "log_rewritten",
+    "seconds_a_run", "data_over_live", "disk_over_live", "metadata_bytes", "files", "live_files",
+    "directories", "snapshots", "branches", "log_rewritten",
 )  # fmt: skip
 _WIDTH, _HEIGHT, _LEFT = 640, 90, 190
 
@@ -20,9 +20,11 @@ class Day:
     seconds_a_run: float
     live_bytes: int
     data_over_live: float
-    """Bytes in buckets over those of live files."""
+    """Bytes in buckets and of segments over those of live files."""
     disk_over_live: float
-    """All bytes of the warehouse over those of live files."""
+    """All bytes of the warehouse and of segments over those of live files."""
+    metadata_bytes: int
+    """All bytes that are not in buckets: snapshots, manifests, branches, ledgers."""
     files: int
     live_files: int
     directories: int
