@@ -11,7 +11,7 @@ import datetime as dt
 import re
 import threading
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -84,6 +84,8 @@ class ServedCatalog:
         self._clients = FaultyFileIO(_STORAGE, before=self._guard)
         self.answers: deque[Answer] = deque()
         """What becomes of the next commits; all is well after them."""
+        self.meddling: Callable[[], object] | None = None
+        """What another does just before the next commit is judged."""
         self.loses_answer = False
         """Whether the next change of a schema, or new tag, is made without an answer."""
         self.bypassed: list[str] = []
@@ -141,10 +143,6 @@ class ServedCatalog:
     def list_tables(self, database: str) -> list[str]:
         """See `Catalog`."""
         return sorted(self._tables(database))
-
-    def get_table_location(self, identifier: Identifier) -> str:
-        """See `Catalog`."""
-        return self._served(identifier).path
 
     def load_table(self, identifier: Identifier) -> LoadedTable:
         """See `Catalog`."""
@@ -238,6 +236,9 @@ class ServedCatalog:
             raise StorageError("The server has no room.")
         if answer is Answer.RACE:
             return False
+        meddling, self.meddling = self.meddling, None
+        if meddling is not None:
+            meddling()
         with self._changing(identifier) as served:
             if served.uuid != table_uuid:
                 raise NotFoundError(f"Table '{identifier}' is another.", kind="table-not-found")

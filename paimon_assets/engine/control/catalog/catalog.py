@@ -149,14 +149,6 @@ class Catalog(Protocol):
         """Return the names of a database's tables, sorted."""
         ...
 
-    def get_table_location(self, identifier: Identifier) -> str:
-        """Return the path of a table's directory.
-
-        Raises:
-            NotFoundError: There is no such table, and so the catalog knows no path.
-        """
-        ...
-
     def load_table(self, identifier: Identifier) -> LoadedTable:
         """Return what opens a table, or the branch that the identifier names.
 

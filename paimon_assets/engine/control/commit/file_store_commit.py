@@ -380,9 +380,12 @@ class FileStoreCommit:
         base_uuid = None if base is None else base.uuid
         unknown: PaimonError | None = None
         for number in range(1, _MOST_PUBLISHES + 1):
+            is_lost = False
             try:
                 if self._store.snapshot_commit.commit(snapshot, base_uuid, statistics):
                     return True
+                # A catalog also refuses what is not built on the newest, though the id is free.
+                is_lost = self._store.managed is not None and unknown is None
             except CommitUnknownError as error:
                 unknown = error
             except PaimonError as error:
@@ -396,6 +399,8 @@ class FileStoreCommit:
                 found, unknown = None, error
             if found is not None:
                 return found.delta_manifest_list == snapshot.delta_manifest_list
+            if is_lost and unknown is None:
+                return False
             if number < _MOST_PUBLISHES:
                 logger.warning(
                     "table %s: no answer whether snapshot %d exists", self._store.label, snapshot.id
