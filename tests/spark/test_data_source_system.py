@@ -4,6 +4,7 @@ import pyarrow as pa
 import pytest
 
 from paimon_assets.engine.embedded import EmbeddedExecutor
+from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import open_catalog
 from paimon_assets.engine.table.system import GLOBAL_SYSTEM_TABLES, SYSTEM_TABLES
@@ -84,3 +85,13 @@ def test_storage_options_are_no_options_of_the_table(warehouse):
     )
     assert location.table_options == {"scan.snapshot-id": "1"}
     assert "hidden" not in repr(location)
+
+
+def test_options_of_a_catalog_are_none_of_the_table_and_a_server_needs_no_warehouse():
+    location = data_source.Location.of(
+        {"table": "db.t", "branch": "b"},
+        {"metastore": "rest", "uri": "https://host", "token": "hidden", "dlf.region": "r"},
+    )
+    assert location.table_options == {"branch": "b"}
+    with pytest.raises(InvalidInputError, match="'warehouse'"):
+        data_source.Location.of({"table": "db.t"}, {})

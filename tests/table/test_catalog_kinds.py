@@ -352,6 +352,8 @@ def test_system_tables_show_a_table_of_every_catalog(kind, tmp_path):
 def test_system_tables_of_the_catalog(table, catalog):
     [row] = catalog.get_system_table("sys.tables").to_arrow().to_pylist()
     assert (row["database_name"], row["table_name"], row["record_count"]) == ("d", "t", 12)
+    is_served = isinstance(catalog._catalog, ServedCatalog)
+    assert (row["owner"], row["created_by"]) == ("me" if is_served else None, None)
     assert catalog.get_system_table("sys.partitions").to_arrow().num_rows == 2
 
 

@@ -154,6 +154,7 @@ class ServedCatalog:
                 file_io=self._clients,
                 uuid=served.uuid,
                 versions=None if served.is_external else self,
+                audit={"owner": "me", "created_at": 1_700_000_000_000},
             )
 
     def load_schema(self, identifier: Identifier) -> TableSchema:

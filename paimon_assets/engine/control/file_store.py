@@ -96,7 +96,7 @@ class FileStore:
         at = identifier.at_branch(Options(options or {}).get(BRANCH))
         loaded = catalog.load_table(at)
         environment = CatalogEnvironment()
-        if loaded.uuid is not None:
+        if loaded.uuid is not None or loaded.versions is not None:
             environment = CatalogEnvironment(catalog=catalog, identifier=at, loaded=loaded)
         return cls(
             file_io=loaded.file_io,
@@ -116,7 +116,8 @@ class FileStore:
         Raises:
             NotFoundError: The table or the branch was dropped, or renamed.
         """
-        known = self.dynamic_options if options is None else options
+        here = {} if self.paths.branch == MAIN_BRANCH else {BRANCH.key: self.paths.branch}
+        known = {**self.dynamic_options, **here} if options is None else options
         catalog, identifier = self.environment.catalog, self.environment.identifier
         if catalog is not None and identifier is not None:
             return self.load(catalog, identifier, options=known, name=name or self.name)

@@ -11,8 +11,8 @@ Source: `org.apache.paimon.catalog.Catalog`, `org.apache.paimon.catalog.Identifi
 """
 
 import datetime as dt
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Protocol, Self
 
 from paimon_assets.engine.errors import InvalidInputError
@@ -120,6 +120,9 @@ class LoadedTable:
     versions: "VersionedCatalog | None" = None
     """Who keeps its snapshots, tags, branches and consumers; None if its directory does. Tables
     that a catalog calls external have a uuid and no such keeper."""
+    audit: Mapping[str, str | int | None] = field(default_factory=dict)
+    """`owner`, `created_at`, `created_by`, `updated_at`, `updated_by` (epoch milliseconds), as far
+    as the catalog says."""
 
 
 class Catalog(Protocol):

@@ -6,7 +6,7 @@ others: a warning names it, `sys.tables` shows its name with nulls, the others l
 fails as a whole.)
 
 `sys.tables` reads the newest schema, snapshot and manifest lists of a table, `sys.partitions` its
-manifests. Who made a table, and when, only a catalog server knows: null here, as in Java. Java's
+manifests. Who made a table, and when, only a catalog server knows: else null, as in Java. Java's
 file system catalog leaves sizes null, too; here they are given as far as the lists know them.
 
 Source: `org.apache.paimon.table.system.AllTablesTable`, `AllPartitionsTable`,
@@ -88,6 +88,9 @@ def _table_rows(store: FileStore) -> _Rows:
         "partitioned": bool(store.schema.partition_keys),
         "primary_key": store.schema.has_primary_key,
     }
+    loaded = store.environment.loaded
+    audit = {} if loaded is None else loaded.audit
+    row |= {key: value for key, value in audit.items() if key in _TABLES}
     snapshot = store.snapshots.latest()
     if snapshot is not None:
         metas = store.manifests.manifests_of(snapshot)
