@@ -15,6 +15,7 @@ from pyspark.sql import Row, SparkSession
 
 from paimon_assets.engine.contract.tasks.task_batch import TaskBatch, as_ended
 from paimon_assets.engine.contract.wire.wire import load_error
+from paimon_assets.engine.fileio.opening import current_spec
 from paimon_assets.spark.failure import typed_errors
 from paimon_assets.spark.packing import ddl
 from paimon_assets.spark.worker import TASK_ANSWER_SCHEMA, TASK_SCHEMA, run_tasks
@@ -71,7 +72,7 @@ def _jobs(batch: TaskBatch, cores: int) -> list[list[int]]:
 def _answers(session: SparkSession, batch: TaskBatch, numbers: Sequence[int]) -> list[Row]:
     columns = {"number": numbers, "payload": [batch.payloads[number] for number in numbers]}
     frame = session.createDataFrame(pa.table(columns, TASK_SCHEMA)).coalesce(1)
-    run = run_tasks(batch.name, batch.shared, batch.file_io)
+    run = run_tasks(batch.name, batch.shared, current_spec(batch.file_io))
     with typed_errors():
         answers: list[Row] = frame.mapInArrow(run, ddl(TASK_ANSWER_SCHEMA)).collect()
     return answers

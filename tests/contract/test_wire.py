@@ -107,7 +107,9 @@ SCHEMA = first_table_schema(
     ),
     time_millis=5,
 )
-FILE_IO = FileIOSpec(scheme="s3", options={"s3.secret-key": "hush"}, expires_ms=1_700_000_000_123)
+FILE_IO = FileIOSpec(
+    scheme="s3", options={"s3.secret-key": "hush"}, expires_ms=1_700_000_000_123, renewed_by="a"
+)
 
 
 def exact(value):

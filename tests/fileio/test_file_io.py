@@ -14,7 +14,13 @@ from paimon_assets.engine.errors import (
     StorageError,
 )
 from paimon_assets.engine.fileio.base import FileIO, FileIOSpec
-from paimon_assets.engine.fileio.opening import file_io_for, open_file_io
+from paimon_assets.engine.fileio.local import LocalFileIO
+from paimon_assets.engine.fileio.opening import (
+    current_spec,
+    file_io_for,
+    open_file_io,
+    renewing,
+)
 
 
 @pytest.fixture(params=["plain", "file:", "file://", "memory://"])
@@ -152,3 +158,30 @@ def test_a_storage_is_not_opened_with_credentials_that_have_expired():
         open_file_io(FileIOSpec(options={"s3.secret-key": "hush"}, scheme="s3", expires_ms=now_ms))
     assert caught.value.kind == "token-expired"
     assert "hush" not in str(caught.value)
+
+
+class Renewing(LocalFileIO):
+    """Hands out specs of its own that end at once."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self.key = renewing(self)
+
+    @property
+    def spec(self) -> FileIOSpec:
+        """Return what opens it, another one each time."""
+        self.asked += 1
+        return FileIOSpec(
+            options={"file.token": f"{self.asked}"}, expires_ms=1, renewed_by=self.key
+        )
+
+
+def test_where_credentials_are_renewed_a_spec_opens_who_renews_them():
+    storage = Renewing()
+    spec = storage.spec
+    assert open_file_io(spec) is storage
+    assert current_spec(spec).options == {"file.token": "2"}
+    del storage
+    assert current_spec(spec) is spec
+    with pytest.raises(StorageError, match="expired"):
+        open_file_io(spec)

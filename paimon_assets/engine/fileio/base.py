@@ -19,6 +19,8 @@ class FileIOSpec:
     options: Mapping[str, str] = field(default_factory=dict, repr=False)
     expires_ms: int | None = None
     """Epoch milliseconds after which the options open nothing any more; None is never."""
+    renewed_by: str | None = None
+    """In the process it comes from, the storage that renews them (`opening.renewing`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

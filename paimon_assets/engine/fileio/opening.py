@@ -10,6 +10,8 @@ its spec.
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
+from uuid import uuid4
+from weakref import WeakValueDictionary
 
 import fsspec  # type: ignore[import-untyped]  # because it ships no types
 import pyarrow.fs as pafs
@@ -21,6 +23,7 @@ from paimon_assets.engine.fileio.catalog_lock import is_locked
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.fileio.locked import LockedFileIO
 
+_RENEWING: WeakValueDictionary[str, FileIO] = WeakValueDictionary()
 _HDFS = frozenset({"hdfs", "viewfs"})
 _S3 = frozenset({"s3", "s3a"})
 _WITHOUT_USERS = _S3 | {"gs", "gcs", "oss"}
@@ -76,11 +79,16 @@ def file_io_for(path: str, options: Mapping[str, str] | None = None) -> FileIO:
 def open_file_io(spec: FileIOSpec) -> FileIO:
     """Open the storage a spec describes; `open_file_io(file_io.spec)` opens the same one.
 
+    In the process of a storage that renews its credentials, that storage itself.
+
     Raises:
         InvalidInputError: The scheme is unknown, or its package is not installed.
         StorageError: The storage could not be opened, or what opens it has expired (kind
             `token-expired`); no option value is shown.
     """
+    renewing_one = _renewing_one(spec)
+    if renewing_one is not None:
+        return renewing_one
     if spec.expires_ms is not None and spec.expires_ms <= time.time() * 1000:
         raise StorageError(
             f"The credentials for storage '{spec.scheme}' that this work was planned with have"
@@ -98,6 +106,26 @@ def open_file_io(spec: FileIOSpec) -> FileIO:
     backend = _guarded(spec, lambda: fsspec.filesystem(spec.scheme, **arguments))
     handler = GuardedHandler(backend)  # type: ignore[abstract]  # because the stubs are wrong
     return ArrowFileIO(pafs.PyFileSystem(handler), spec, backend=backend)
+
+
+def renewing(file_io: FileIO) -> str:
+    """Return what the specs of a storage say that renews its credentials (`renewed_by`).
+
+    As long as somebody holds the storage, `open_file_io` of this process returns it.
+    """
+    key = uuid4().hex
+    _RENEWING[key] = file_io
+    return key
+
+
+def current_spec(spec: FileIOSpec) -> FileIOSpec:
+    """Return a spec as of now, for work that is handed out long after it was planned."""
+    renewing_one = _renewing_one(spec)
+    return spec if renewing_one is None else renewing_one.spec
+
+
+def _renewing_one(spec: FileIOSpec) -> FileIO | None:
+    return None if spec.renewed_by is None else _RENEWING.get(spec.renewed_by)
 
 
 def _guarded(spec: FileIOSpec, opening: Callable[[], Any]) -> Any:

@@ -94,13 +94,17 @@ def schema_of(text: str) -> TableSchema:
 def file_io_json(spec: FileIOSpec) -> dict[str, Any]:
     """Return how to open a storage; holds its options, credentials included."""
     members: dict[str, Any] = {"scheme": spec.scheme, "options": dict(spec.options)}
-    return members if spec.expires_ms is None else {**members, "expires": spec.expires_ms}
+    ends = {"expires": spec.expires_ms, "renewedBy": spec.renewed_by}
+    return {**members, **{key: value for key, value in ends.items() if value is not None}}
 
 
 def file_io_of(json_: Mapping[str, Any]) -> FileIOSpec:
     """Inverse of `file_io_json`."""
     return FileIOSpec(
-        scheme=json_["scheme"], options=json_["options"], expires_ms=json_.get("expires")
+        scheme=json_["scheme"],
+        options=json_["options"],
+        expires_ms=json_.get("expires"),
+        renewed_by=json_.get("renewedBy"),
     )
 
 
