@@ -1,0 +1,79 @@
+"""Files taken in, tables written, kept and evolved by Dagster where a server keeps versions."""
+
+import dagster as dg
+import pyarrow as pa
+import pyarrow.parquet as papq
+import pytest
+
+from paimon_assets.assets import (
+    CompactionConfig,
+    FileSource,
+    MaintenanceConfig,
+    PaimonCatalogResource,
+    SchemaEvolutionConfig,
+    build_compaction_job,
+    build_file_ingestion_asset,
+    build_maintenance_job,
+    build_schema_evolution_job,
+)
+from paimon_assets.engine.spec.evolution.schema_change import add_column
+from paimon_assets.engine.spec.evolution.schema_change_json import change_to_json
+from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets.engine.table.api import CATALOGS
+from tests.testkit.asset_tables import instance_beside, run
+from tests.testkit.served_catalog import Answer, ServedCatalog
+
+EVENTS = Schema.of({"id": "BIGINT", "what": "STRING"}, primary_keys=["id"], options={"bucket": "1"})
+
+
+@pytest.fixture
+def server(warehouse, monkeypatch):
+    """Return a server that the resource finds."""
+    made = ServedCatalog(warehouse)
+    monkeypatch.setitem(CATALOGS, "served", lambda *_: made)
+    yield made
+    assert made.bypassed == []
+
+
+@pytest.fixture
+def paimon(server, warehouse):
+    """Return the resource of the server's catalog."""
+    return PaimonCatalogResource(
+        warehouse=warehouse, options={"metastore": "served"}, executor="embedded"
+    )
+
+
+def do(paimon, job, op, config):
+    with instance_beside(paimon) as instance:
+        return job.execute_in_process(
+            run_config=dg.RunConfig(ops={op: config}),
+            resources={"paimon": paimon},
+            instance=instance,
+        )
+
+
+def test_a_table_lives_its_life_by_jobs(paimon, server, tmp_path):
+    landing = tmp_path / "landing"
+    landing.mkdir()
+    asset = build_file_ingestion_asset("log.events", EVENTS, source=FileSource(folder=str(landing)))
+    for number in range(4):
+        rows = pa.table({"id": [number, number + 1], "what": [f"{number}"] * 2})
+        papq.write_table(rows, landing / f"{number}.parquet")
+        if number == 2:
+            server.answers.append(Answer.LOST_AFTER)
+        assert run(asset, paimon).success
+    assert run(asset, paimon).success  # nothing new
+    table = paimon.catalog().get_table("log.events")
+    assert [snapshot.id for snapshot in table.snapshots()] == [1, 2, 3, 4]
+    change = SchemaEvolutionConfig(
+        table="log.events", dry_run=False, changes=[change_to_json(add_column("more", "INT"))]
+    )
+    assert do(paimon, build_schema_evolution_job(), "evolve_schema", change).success
+    assert do(paimon, build_compaction_job(["log.events"]), "compact", CompactionConfig()).success
+    assert do(
+        paimon, build_maintenance_job(["log.events"]), "maintain", MaintenanceConfig()
+    ).success
+    found = table.reopened()
+    assert found.schema.id == 1
+    texts = found.new_read_builder().with_columns(["what"]).to_arrow().column("what")
+    assert sorted(texts.to_pylist()) == ["0", "1", "2", "3", "3"]
