@@ -18,6 +18,7 @@ from paimon_assets.engine.codec.row_files import RowFormat, naming, open_rows
 from paimon_assets.engine.data.write.input_check import is_lossless_family
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.fileio.opening import file_io_for
+from paimon_assets.engine.spec.options.catalog_options import table_options
 from paimon_assets.engine.spec.types.data_types import DataField
 from paimon_assets.spark.executor import parallelism
 from paimon_assets.spark.failure import encoded_errors
@@ -76,7 +77,7 @@ def files_to_dataframe(
     if not paths:
         raise InvalidInputError("No files to read: the list of paths is empty.", kind="no-files")
     known = _format_of(format)
-    storage = dict(options or {})
+    storage = table_options(options or {})  # tasks need no catalog
     if schema is None:
         schema = _without_nulls(_first_schema(paths[0], known, storage))
     spark_schema = _spark_schema(schema)

@@ -38,7 +38,7 @@ def table_options(options: Mapping[str, str]) -> dict[str, str]:
     >>> table_options({"metastore": "rest", "token": "abc", "scan.snapshot-id": "1"})
     {'scan.snapshot-id': '1'}
     """
-    own = {WAREHOUSE.key, METASTORE.key, LOCK_URI.key, CATALOG_KEY.key}
+    own = {WAREHOUSE.key, METASTORE.key, LOCK_URI.key, CATALOG_KEY.key, "prefix"}
     return {
         key: value
         for key, value in options.items()
