@@ -75,6 +75,7 @@ INTEGER: Kind[int] = Kind(_integer, _same, empty=int)
 REQUIRED_INTEGER: Kind[int] = Kind(_integer, _same)
 BOOLEAN: Kind[bool] = Kind(_boolean, _same, empty=bool)
 """Absent is false."""
+REQUIRED_BOOLEAN: Kind[bool] = Kind(_boolean, _same)
 TEXT_MAP: Kind[Mapping[str, str]] = Kind(_texts, _same, empty=dict)
 """Absent is empty; members that are null are left out."""
 OBJECTS: Kind[Mapping[str, Json]] = Kind(_object, _same, empty=dict)

@@ -1,6 +1,7 @@
 """What catalogs hold, as requests and responses name it: by its name, whole, or a page of it."""
 
 from collections.abc import Mapping
+from dataclasses import asdict
 
 from paimon_assets.engine.codec.rest.member_kinds import (
     BOOLEAN,
@@ -16,6 +17,7 @@ from paimon_assets.engine.codec.rest.member_kinds import (
     optional,
 )
 from paimon_assets.engine.codec.rest.structure import Kind, Structure, member, one_of, structure
+from paimon_assets.engine.spec.metadata.partition_statistics import PartitionStatistics
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.types.data_types import DataField
 from paimon_assets.engine.spec.types.type_text import Json
@@ -30,17 +32,22 @@ class Identifier(Structure):
 
 
 @structure
-class PartitionStatistics(Structure):
-    """What a commit adds to the numbers of a partition; may be negative."""
+class _Differences(Structure):
+    """The members of `PartitionStatistics`."""
 
     spec: Mapping[str, str] = member(TEXT_MAP)
-    """Partition column → text, as in the partition's path."""
     record_count: int = member(INTEGER)
     file_size_in_bytes: int = member(INTEGER)
     file_count: int = member(INTEGER)
     last_file_creation_time: int = member(INTEGER)
-    """Epoch milliseconds."""
     total_buckets: int = member(INTEGER)
+
+
+PARTITION_STATISTICS: Kind[PartitionStatistics] = Kind(
+    lambda json: PartitionStatistics(**vars(_Differences.from_json(json))),
+    lambda statistics: _Differences(**asdict(statistics)).to_json(),
+)
+"""The kind of a member that says what a commit changes in a partition."""
 
 
 @structure

@@ -19,10 +19,10 @@ from paimon_assets.engine.codec.rest.member_kinds import (
 )
 from paimon_assets.engine.codec.rest.resources import (
     INSTANT,
+    PARTITION_STATISTICS,
     FunctionBody,
     Identifier,
     Instant,
-    PartitionStatistics,
     ViewSchema,
 )
 from paimon_assets.engine.codec.rest.structure import (
@@ -35,6 +35,7 @@ from paimon_assets.engine.codec.rest.structure import (
 )
 from paimon_assets.engine.codec.rest.view_changes import VIEW_CHANGE, ViewChange
 from paimon_assets.engine.spec.evolution.schema_change import SchemaChange
+from paimon_assets.engine.spec.metadata.partition_statistics import PartitionStatistics
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.types.type_text import Json
@@ -98,7 +99,7 @@ class CommitRequest(Structure):
     base_snapshot_uuid: str | Absent | None = member(OPTIONAL_TEXT, omitted=ABSENT, default=ABSENT)
     """Uuid of the snapshot before; ABSENT: the client is of 1.4 and does not compare."""
     snapshot: Snapshot = member(SNAPSHOT)
-    statistics: tuple[PartitionStatistics, ...] = member(list_of(nested(PartitionStatistics)))
+    statistics: tuple[PartitionStatistics, ...] = member(list_of(PARTITION_STATISTICS))
 
 
 @structure

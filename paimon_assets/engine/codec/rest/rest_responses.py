@@ -7,6 +7,7 @@ from paimon_assets.engine.codec.rest.member_kinds import (
     INTEGER,
     OPTIONAL_INTEGER,
     OPTIONAL_TEXT,
+    REQUIRED_BOOLEAN,
     REQUIRED_INTEGER,
     SCHEMA,
     SNAPSHOT,
@@ -128,7 +129,8 @@ class AlterDatabaseResponse(Structure):
 class CommitResponse(Structure):
     """Whether the snapshot was published; if not, another was faster."""
 
-    success: bool = member(BOOLEAN)
+    success: bool = member(REQUIRED_BOOLEAN)
+    """Must be said: an answer without it is none."""
 
 
 @structure
