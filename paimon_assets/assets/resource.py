@@ -15,7 +15,7 @@ import pyarrow as pa
 from pydantic import Field, PrivateAttr
 
 from paimon_assets.engine.contract.executor import CountingExecutor
-from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.errors import InvalidInputError, without_secrets
 from paimon_assets.engine.table.api import TableCatalog, open_catalog
 from paimon_assets.engine.table.read.read_builder import ReadBuilder
 from paimon_assets.engine.table.segments.segments import Segments
@@ -125,10 +125,20 @@ class PaimonSparkResource(dg.ConfigurableResource):  # type: ignore[type-arg]  #
 
 
 class PaimonCatalogResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # because it provides itself
-    """A Paimon warehouse: its tables, and who reads and writes their rows."""
+    """A Paimon warehouse, or a REST catalog: its tables, and who reads and writes their rows."""
 
     warehouse: str = Field(
-        description="Root of the warehouse: a path, or a URL such as s3://bucket/warehouse."
+        default="",
+        description="Root of the warehouse: a path, or a URL such as s3://bucket/warehouse. Of a "
+        "REST catalog, the name its server gives the warehouse; empty if it has one only.",
+    )
+    metastore: str = Field(
+        default="", description="'rest' for a REST catalog; empty for the warehouse's directories."
+    )
+    uri: str = Field(default="", description="Where the REST catalog is: https://host/prefix.")
+    token: str = Field(
+        default="",
+        description="Bearer token of the REST catalog, by EnvVar only. Keys of DLF go to options.",
     )
     options: dict[str, str] = Field(
         default={},
@@ -160,12 +170,19 @@ class PaimonCatalogResource(dg.ConfigurableResource):  # type: ignore[type-arg] 
 
         Raises:
             InvalidInputError: A value is the UI's mask of a secret; or the storage is unknown.
-            UnsupportedFeatureError: The options ask for a catalog other than that of the file
-                system.
-            StorageError: The storage could not be opened.
+            UnsupportedFeatureError: There is no such metastore.
+            AccessDeniedError: The REST catalog does not know who asks.
+            StorageError: The storage could not be opened, or the REST catalog does not answer.
         """
-        _refuse_masks({"warehouse": self.warehouse, **self.options})
-        return open_catalog(self.warehouse, self.options)
+        named = {"warehouse": self.warehouse, "uri": self.uri, "token": self.token}
+        _refuse_masks({**named, **self.options})
+        return open_catalog(
+            self.warehouse,
+            self.options,
+            metastore=self.metastore,
+            uri=self.uri,
+            token=self.token,
+        )
 
     def segments(self, table: Table) -> Segments:
         """Return a table's segments; files are taken from `segment_roots` only, if there are any.
@@ -227,6 +244,7 @@ class PaimonCatalogResource(dg.ConfigurableResource):  # type: ignore[type-arg] 
 
     def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
         yield from (("warehouse", self.warehouse), ("options", sorted(self.options)))
+        yield from (("metastore", self.metastore), ("uri", without_secrets(self.uri)))
         yield from (("executor", self.executor), ("spark", self.spark))
 
 

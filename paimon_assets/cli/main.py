@@ -1,6 +1,7 @@
 """paimon-assets: tables on the command line. Stands on `engine.table`; adds no logic.
 
-A TARGET is `database.table` in `--warehouse`, or a table directory.
+A TARGET is `database.table` of the catalog, which is `--warehouse` or a REST server, or a table
+directory.
 """
 
 import errno
@@ -30,6 +31,8 @@ from paimon_assets.engine.codec.row_files import RowFormat
 from paimon_assets.engine.contract.wire.wire import SPLIT_VERSION
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.errors import InvalidInputError, PaimonError, without_secrets
+from paimon_assets.engine.spec.options.catalog_options import METASTORE
+from paimon_assets.engine.spec.options.rest_options import URI
 from paimon_assets.engine.spec.options.scan_options import (
     INCREMENTAL_BETWEEN,
     INCREMENTAL_BETWEEN_SCAN_MODE,
@@ -40,7 +43,6 @@ from paimon_assets.engine.spec.options.scan_options import (
 )
 from paimon_assets.engine.spec.options.secret_options import shown_options
 from paimon_assets.engine.spec.schema.schema import Schema
-from paimon_assets.engine.table.api import open_catalog
 from paimon_assets.engine.table.read.read_builder import ReadBuilder
 from paimon_assets.engine.table.schema.schema_inference import infer_schema
 from paimon_assets.engine.table.table import Table
@@ -69,6 +71,14 @@ class PaimonGroup(click.Group):
 @click.group(cls=PaimonGroup)
 @click.option("--warehouse", "-w", envvar="PAIMON_WAREHOUSE", help="Root of the catalog.")
 @click.option(
+    "--metastore", help="filesystem, or rest for a server; PAIMON_METASTORE. --uri says rest."
+)
+@click.option(
+    "--uri",
+    help="Where the REST catalog is; PAIMON_URI. Who asks says the environment: PAIMON_TOKEN, or"
+    " PAIMON_DLF_ACCESS_KEY_ID and PAIMON_DLF_ACCESS_KEY_SECRET.",
+)
+@click.option(
     "--storage-option",
     "storage_options",
     multiple=True,
@@ -87,6 +97,8 @@ class PaimonGroup(click.Group):
 def main(
     ctx: click.Context,
     warehouse: str | None,
+    metastore: str | None,
+    uri: str | None,
     storage_options: dict[str, str],
     storage_options_file: str | None,
 ) -> None:
@@ -97,7 +109,11 @@ def main(
     environment and fsspec's configuration.
     """
     from_file = {} if storage_options_file is None else options_of_file(storage_options_file)
-    ctx.obj = Settings(warehouse, {**environment_options(), **from_file, **storage_options})
+    flags = {METASTORE.key: metastore, URI.key: uri}
+    named = environment_options() | {key: value for key, value in flags.items() if value}
+    if URI.key in named:
+        named.setdefault(METASTORE.key, "rest")
+    ctx.obj = Settings(warehouse, {**named, **from_file, **storage_options})
 
 
 def _executor_option(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -131,8 +147,6 @@ def _session() -> Any:
 @click.pass_obj
 def create(settings: Settings, /, target: str, **arguments: Any) -> None:
     """Create TARGET, a database.table of the warehouse."""
-    if settings.warehouse is None:
-        raise InvalidInputError("Creating a table needs --warehouse.", kind="target")
     identifier = Identifier.parse(target)
     schema = Schema.of(
         _columns(arguments["columns"], arguments["like"]),
@@ -141,7 +155,7 @@ def create(settings: Settings, /, target: str, **arguments: Any) -> None:
         options=arguments["options"],
         comment=arguments["comment"],
     )
-    catalog = open_catalog(settings.warehouse, settings.options)
+    catalog = settings.catalog()
     catalog.create_database(identifier.database, ignore_if_exists=True)
     table = catalog.create_table(identifier, schema, ignore_if_exists=arguments["if_not_exists"])
     click.echo(f"{table.name} at {table.path}, schema {table.schema.id}")

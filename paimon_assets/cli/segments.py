@@ -15,7 +15,6 @@ from paimon_assets.cli.history import duration_ms
 from paimon_assets.cli.settings import Settings, key_values
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.spec.segments.segment import PAIMON_FORMATS, TEXT_FORMATS
-from paimon_assets.engine.table.api import open_catalog
 from paimon_assets.engine.table.segments.segment_import import SegmentSource
 from paimon_assets.engine.table.segments.segment_tables import show_segments
 from paimon_assets.engine.table.segments.segments import SegmentOutcome, Segments
@@ -104,10 +103,7 @@ def segments_list(settings: Settings, /, target: str, *, limit: int | None) -> N
 @click.pass_obj
 def sql(settings: Settings, /, statement: str, *, roots: tuple[str, ...]) -> None:
     """Run STATEMENT: ALTER TABLE t ADD SEGMENT, SHOW SEGMENTS, DELETE FROM TABLE t … SEGMENT."""
-    if settings.warehouse is None:
-        raise click.UsageError("Give --warehouse: statements name tables of a catalog.")
-    catalog = open_catalog(settings.warehouse, settings.options)
-    _print(catalog.execute(statement, EmbeddedExecutor(), roots=roots or None))
+    _print(settings.catalog().execute(statement, EmbeddedExecutor(), roots=roots or None))
 
 
 def _print(shown: pa.Table) -> None:

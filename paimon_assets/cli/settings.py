@@ -9,7 +9,18 @@ from typing import Any
 import click
 
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.table.api import open_catalog, open_table
+from paimon_assets.engine.spec.options.catalog_options import METASTORE
+from paimon_assets.engine.spec.options.rest_options import (
+    DLF_ACCESS_KEY_ID,
+    DLF_ACCESS_KEY_SECRET,
+    DLF_REGION,
+    DLF_SECURITY_TOKEN,
+    DLF_TOKEN_PATH,
+    TOKEN,
+    TOKEN_PROVIDER,
+    URI,
+)
+from paimon_assets.engine.table.api import TableCatalog, open_catalog, open_table
 from paimon_assets.engine.table.system import GlobalSystemTable, SystemTable
 from paimon_assets.engine.table.table import Table
 from paimon_assets.engine.table.table_name import SYSTEM_DATABASE
@@ -21,14 +32,23 @@ _ENVIRONMENT = {
     )
 }  # fmt: skip
 """Option of the storage → environment variable it comes from, where that is set."""
+_CATALOG_ENVIRONMENT = {
+    option: f"PAIMON_{option.upper().replace('.', '_').replace('-', '_')}"
+    for option in (
+        METASTORE.key, URI.key, TOKEN.key, TOKEN_PROVIDER.key, DLF_REGION.key,
+        DLF_ACCESS_KEY_ID.key, DLF_ACCESS_KEY_SECRET.key, DLF_SECURITY_TOKEN.key,
+        DLF_TOKEN_PATH.key,
+    )
+}  # fmt: skip
+"""Option of the catalog → environment variable."""
 
 
 def environment_options() -> dict[str, str]:
-    """Return the storage options that the environment gives."""
+    """Return the options of catalog and storage that the environment gives."""
     return {
         option: os.environ[variable]
-        for option, variable in _ENVIRONMENT.items()
-        if variable in os.environ
+        for option, variable in (_CATALOG_ENVIRONMENT | _ENVIRONMENT).items()
+        if os.environ.get(variable)
     }
 
 
@@ -69,11 +89,27 @@ class Settings:
     warehouse: str | None
     options: Mapping[str, str]
 
+    @property
+    def names_tables(self) -> bool:
+        """Whether there is a catalog: a warehouse, or a server."""
+        return self.warehouse is not None or URI.key in self.options
+
+    def catalog(self) -> TableCatalog:
+        """Open the catalog.
+
+        Raises:
+            InvalidInputError: There is none.
+        """
+        if not self.names_tables:
+            raise InvalidInputError(
+                "This needs --warehouse, or --metastore rest --uri.", kind="target"
+            )
+        return open_catalog(self.warehouse or "", self.options)
+
     def table(self, target: str, options: Mapping[str, str] | None = None) -> Table:
         """Open TARGET, with dynamic options of the table."""
         if self._is_named(target):
-            catalog = open_catalog(str(self.warehouse), self.options)
-            return catalog.get_table(target, options=options)
+            return self.catalog().get_table(target, options=options)
         if "/" in target or Path(target).is_dir():
             table = open_table(target, self.options)
             return table.copy(options) if options else table
@@ -87,16 +123,13 @@ class Settings:
     ) -> SystemTable | GlobalSystemTable | None:
         """Open TARGET if it is a system table, such as `database.table$files` or `sys.tables`."""
         if self._is_named(target) and target.startswith(f"{SYSTEM_DATABASE}."):
-            return open_catalog(str(self.warehouse), self.options).get_system_table(
-                target, options=options
-            )
+            return self.catalog().get_system_table(target, options=options)
         name, dollar, kind = target.rpartition("$")
         if not dollar or "/" in kind or kind.startswith("branch_"):
             return None
         if self._is_named(target):
-            catalog = open_catalog(str(self.warehouse), self.options)
-            return catalog.get_system_table(target, options=options)
+            return self.catalog().get_system_table(target, options=options)
         return self.table(name, options).system_table(kind)
 
     def _is_named(self, target: str) -> bool:
-        return self.warehouse is not None and "/" not in target
+        return self.names_tables and "/" not in target

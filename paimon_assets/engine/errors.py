@@ -4,6 +4,7 @@
     ├── InvalidInputError        fix the call or the data; nothing was committed
     │   ├── NotFoundError        the named thing does not exist
     │   └── AlreadyExistsError   the named thing exists already
+    ├── AccessDeniedError        the catalog lets nobody, or not you: other credentials, or a grant
     ├── CommitConflictError      somebody else was faster: plan again
     ├── CommitUnknownError       look first, delete nothing
     ├── FormatError              bytes on disk are not what the format says
@@ -95,6 +96,12 @@ class AlreadyExistsError(InvalidInputError):
     default_kind = "already-exists"
 
 
+class AccessDeniedError(PaimonError):
+    """The catalog does not know who asks, or lets somebody else do this only; nothing was done."""
+
+    default_kind = "forbidden"
+
+
 class CommitConflictError(PaimonError):
     """A concurrent commit makes ours wrong; plan again on the newest snapshot."""
 
@@ -132,6 +139,7 @@ ERROR_CLASSES: Mapping[str, type[PaimonError]] = {
         InvalidInputError,
         NotFoundError,
         AlreadyExistsError,
+        AccessDeniedError,
         CommitConflictError,
         CommitUnknownError,
         FormatError,

@@ -28,21 +28,53 @@ def peer_python() -> Path:
     return python
 
 
+REST_SERVER_ARTIFACTS = (
+    "org.apache.paimon:paimon-core:1.4.2:jar:tests",
+    "com.squareup.okhttp3:mockwebserver:4.9.3",
+)
+"""Java Paimon's own tests, with the server its REST client is tested with, and what that needs."""
+_OF_WEB_SERVER = (
+    "com/squareup/**",
+    "org/jetbrains/kotlin/**",
+    "junit/junit/4.*",
+    "org/hamcrest/**",
+)
+
+
+def _fetch(artifact: str, *, transitive: bool) -> None:
+    subprocess.run(
+        [
+            *("mvn", "--quiet", "--batch-mode", "dependency:get"),
+            *(f"-Dartifact={artifact}", f"-Dtransitive={str(transitive).lower()}"),
+            f"-Dmaven.repo.local={HOME / 'm2'}",
+        ],
+        check=True,
+    )
+
+
 def java_jar() -> Path:
     """Return Java Paimon's jar, fetched by Maven if it is absent."""
     group, artifact, version = JAVA_ARTIFACT.split(":")
     repository = HOME / "m2"
     jar = repository.joinpath(*group.split("."), artifact, version, f"{artifact}-{version}.jar")
     if not jar.exists():
-        subprocess.run(
-            [
-                *("mvn", "--quiet", "--batch-mode", "dependency:get"),
-                *(f"-Dartifact={JAVA_ARTIFACT}", "-Dtransitive=false"),
-                f"-Dmaven.repo.local={repository}",
-            ],
-            check=True,
-        )
+        _fetch(JAVA_ARTIFACT, transitive=False)
     return jar
+
+
+def rest_server_jars() -> list[Path]:
+    """Return the jars of Java Paimon's REST server for tests, fetched by Maven if absent."""
+    tests, web_server = REST_SERVER_ARTIFACTS
+    repository = HOME / "m2"
+
+    def found() -> list[Path]:
+        own = repository.glob("org/apache/paimon/paimon-core/*/*-tests.jar")
+        return [*own, *(j for where in _OF_WEB_SERVER for j in repository.glob(f"{where}/*.jar"))]
+
+    if not any("mockwebserver" in jar.name for jar in found()):
+        _fetch(tests, transitive=False)
+        _fetch(web_server, transitive=True)
+    return found()
 
 
 def java_classpath() -> str:
@@ -70,21 +102,33 @@ def java_peer(warehouse: Path, *, heap: str = "1g") -> list[str]:
     Raises:
         FileNotFoundError: There is no JDK on the PATH.
     """
-    return java_program("PaimonPeer", str(warehouse), heap=heap)
+    path = _compiled("java", java_classpath())
+    return ["java", f"-Xmx{heap}", "-cp", path, "PaimonPeer", str(warehouse)]
 
 
-def java_program(program: str, *arguments: str, heap: str = "1g") -> list[str]:
-    """Return the command that starts a class of tests/interop/java; compiles it if that is due.
+def java_rest_server(
+    warehouse: Path, *, auth: str = "bear", data_tokens: bool = False
+) -> list[str]:
+    """Return the command that starts Java Paimon's REST server for tests; compiles it if due.
 
-    Raises:
-        FileNotFoundError: There is no JDK on the PATH.
+    Args:
+        warehouse: Where its tables lie.
+        auth: `bear`, whose token is `letmein`, or `dlf`, whose keys are AKID and AKSECRET.
+        data_tokens: Whether clients are told to ask for a token for each table.
     """
-    classes, libraries = HOME / "classes", java_classpath()
-    sources = sorted((ROOT / "tests" / "interop" / "java").glob("*.java"))
+    libraries = [java_classpath(), *map(str, rest_server_jars())]
+    path = _compiled("java/rest", os.pathsep.join(libraries))
+    arguments = [str(warehouse), auth, str(data_tokens).lower()]
+    return ["java", "-Xmx512m", "-cp", path, "RestServer", *arguments]
+
+
+def _compiled(folder: str, libraries: str) -> str:
+    """Return the class path of the sources in a folder, compiled if that is due."""
+    classes = HOME / ("classes" if folder == "java" else f"classes-{folder.replace('/', '-')}")
+    sources = sorted((ROOT / "tests" / "interop" / folder).glob("*.java"))
     built = max((path.stat().st_mtime for path in classes.glob("*.class")), default=0.0)
     if built < max(path.stat().st_mtime for path in sources):
         classes.mkdir(parents=True, exist_ok=True)
         command = ["javac", "-nowarn", "-d", str(classes), "-cp", libraries, *map(str, sources)]
         subprocess.run(command, check=True)
-    path = os.pathsep.join((str(classes), libraries))
-    return ["java", f"-Xmx{heap}", "-cp", path, program, *arguments]
+    return os.pathsep.join((str(classes), libraries))

@@ -388,7 +388,7 @@ def _rename_served_tag(at: Place) -> None:
 
 REFUSALS: dict[str, Provocation] = {
     "table of `type` format-table": plan(type="format-table"),
-    "catalog of another `metastore`": lambda at: open_catalog("/w", {"metastore": "rest"}),
+    "catalog of another `metastore`": lambda at: open_catalog("/w", {"metastore": "hive"}),
     "renaming or moving a tag": _rename_served_tag,
     "`chain-table.enabled`": plan(**{"chain-table.enabled": "true"}),
     "`query-auth.enabled`": plan(**{"query-auth.enabled": "true"}),

@@ -13,12 +13,14 @@ import pyarrow as pa
 from paimon_assets.engine.contract.executor import Executor
 from paimon_assets.engine.control.catalog.catalog import Catalog, Identifier
 from paimon_assets.engine.control.catalog.filesystem_catalog import FilesystemCatalog
+from paimon_assets.engine.control.catalog.rest_catalog import RestCatalog
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.fileio.opening import file_io_for
 from paimon_assets.engine.spec.evolution.schema_change import SchemaChange
 from paimon_assets.engine.spec.options.catalog_options import METASTORE, WAREHOUSE
 from paimon_assets.engine.spec.options.option import Options
+from paimon_assets.engine.spec.options.rest_options import TOKEN, URI
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.segments.segment_sql import (
     AddSegment,
@@ -265,7 +267,14 @@ def _filesystem(warehouse: str, options: Mapping[str, str]) -> Catalog:
     return FilesystemCatalog(warehouse, file_io_for(warehouse, options))
 
 
-CATALOGS: dict[str, Callable[[str, Mapping[str, str]], Catalog]] = {METASTORE.default: _filesystem}
+def _rest(warehouse: str, options: Mapping[str, str]) -> Catalog:
+    return RestCatalog({**options, WAREHOUSE.key: warehouse})
+
+
+CATALOGS: dict[str, Callable[[str, Mapping[str, str]], Catalog]] = {
+    METASTORE.default: _filesystem,
+    "rest": _rest,
+}
 """Value of `metastore` → (warehouse, options of the catalog and its storage) → catalog."""
 
 
@@ -279,29 +288,43 @@ def _refuse_system(database: str) -> None:
         )
 
 
-def open_catalog(warehouse: str, options: Mapping[str, str] | None = None) -> TableCatalog:
-    """Open a warehouse directory.
+def open_catalog(
+    warehouse: str = "",
+    options: Mapping[str, str] | None = None,
+    *,
+    metastore: str | None = None,
+    uri: str | None = None,
+    token: str | None = None,
+) -> TableCatalog:
+    """Open a warehouse directory, or the catalog behind a REST server.
 
     Args:
-        warehouse: A path, or a URI such as `s3://bucket/warehouse`.
-        options: For the storage, such as `s3.endpoint`; never shown in messages.
+        warehouse: A path, or a URI such as `s3://bucket/warehouse`. Of a REST server, the name it
+            gives its warehouse, if it has more than one.
+        options: For the catalog and its storage, such as `s3.endpoint`; never shown in messages.
+        metastore: `rest`; a directory by default. Like the next two it is short for the option.
+        uri: Where the REST server is.
+        token: The bearer token it wants; a secret.
 
     Raises:
-        UnsupportedFeatureError: Another catalog than that of the file system is asked for.
+        UnsupportedFeatureError: Another catalog than these is asked for.
+        AccessDeniedError: The REST server does not know who asks.
         InvalidInputError: The path is blank or carries a key, its scheme is unknown, or the package
             for it is not installed.
         StorageError: The storage could not be opened.
     """
-    metastore = Options(options or {}).get(METASTORE)
-    if metastore not in CATALOGS:
+    short = {METASTORE.key: metastore, URI.key: uri, TOKEN.key: token}
+    given = {**(options or {}), **{key: value for key, value in short.items() if value}}
+    kind = Options(given).get(METASTORE)
+    if kind not in CATALOGS:
         raise UnsupportedFeatureError(
-            f"'{METASTORE.key}' = {metastore} is no catalog of this engine. Open the warehouse it"
+            f"'{METASTORE.key}' = {kind} is no catalog of this engine. Open the warehouse it"
             f" keeps its tables in ('{METASTORE.key}' = {METASTORE.default}), or a table by path.",
             kind="unsupported-metastore",
-            details={"metastore": metastore},
+            details={"metastore": kind},
         )
-    of_catalog = {**(options or {}), WAREHOUSE.key: warehouse}
-    return TableCatalog(CATALOGS[metastore](warehouse, options or {}), options=of_catalog)
+    of_catalog = {**given, WAREHOUSE.key: warehouse}
+    return TableCatalog(CATALOGS[kind](warehouse, given), options=of_catalog)
 
 
 def open_table(path: str, options: Mapping[str, str] | None = None) -> Table:

@@ -17,6 +17,14 @@ from paimon_assets.engine.spec.options.catalog_options import (
     METASTORE,
     WAREHOUSE,
 )
+from paimon_assets.engine.spec.options.rest_options import (
+    DATA_TOKEN_ENABLED,
+    DLF_REGION,
+    DLF_SIGNING_ALGORITHM,
+    HEADER_PREFIX,
+    PREFIX,
+    TOKEN_PROVIDER,
+)
 
 _SECRET = re.compile(
     r"secret|passw(or)?d|passphrase|credential|token(?!iz)|signature|bearer|jaas|authorization"
@@ -37,6 +45,11 @@ _PLAIN_CATALOG = frozenset(
         LOCK_ACQUIRE_TIMEOUT,
         LOCK_CHECK_MAX_SLEEP,
         CATALOG_KEY,
+        PREFIX,
+        TOKEN_PROVIDER,
+        DLF_REGION,
+        DLF_SIGNING_ALGORITHM,
+        DATA_TOKEN_ENABLED,
     )
 )
 _OF_COLUMNS = ("fields.", "file-index.")
@@ -73,6 +86,24 @@ def shown_catalog_options(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def _shown(key: str, value: str) -> str:
+    return without_secrets(value) if _is_plain(key) else HIDDEN
+
+
+def _is_plain(key: str) -> bool:
     storage, dot, name = key.partition(".")
-    plain = key in _PLAIN_CATALOG or (bool(dot) and name in _PLAIN_STORAGE and storage != "lock")
-    return without_secrets(value) if plain else HIDDEN
+    return key in _PLAIN_CATALOG or (bool(dot) and name in _PLAIN_STORAGE and storage != "lock")
+
+
+def secret_values(options: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the values of a catalog's options that no text may hold, whoever wrote it.
+
+    >>> secret_values({"token": "abc", "token.provider": "bear", "header.X": "h", "uri": "u"})
+    ('abc', 'h')
+    """
+    return tuple(
+        value
+        for key, value in options.items()
+        if value
+        and not _is_plain(key)
+        and (key.startswith(HEADER_PREFIX) or _is_secret(key, value))
+    )

@@ -1,0 +1,97 @@
+"""Data tokens: what a REST catalog hands out to open the files of one table, and of no other.
+
+A token with less than an hour left is asked for anew; of several threads one asks.
+Source: `org.apache.paimon.rest.RESTTokenFileIO`.
+"""
+
+import threading
+from collections.abc import Callable, Mapping
+
+from paimon_assets.engine.codec.rest.rest_responses import TokenResponse
+from paimon_assets.engine.control.clock import Clock
+from paimon_assets.engine.fileio.base import FileIO
+from paimon_assets.engine.fileio.opening import file_io_for
+from paimon_assets.engine.spec.options.option import Options
+from paimon_assets.engine.spec.options.rest_options import DLF_OSS_ENDPOINT
+
+_SAFE_MS = 3_600_000
+_NAMES = {
+    "fs.oss.accessKeyId": "oss.key",
+    "fs.oss.accessKeySecret": "oss.secret",
+    "fs.oss.securityToken": "oss.token",
+    "fs.oss.endpoint": "oss.endpoint",
+    "fs.s3a.access.key": "s3.access-key",
+    "fs.s3a.secret.key": "s3.secret-key",
+    "fs.s3a.session.token": "s3.session-token",
+    "fs.s3a.endpoint": "s3.endpoint",
+    "fs.s3a.endpoint.region": "s3.region",
+    "fs.s3a.path.style.access": "s3.path-style-access",
+    "s3.access.key": "s3.access-key",
+    "s3.secret.key": "s3.secret-key",
+    "s3.session.token": "s3.session-token",
+    "s3.path.style.access": "s3.path-style-access",
+}
+"""Names of Hadoop's and of Java's options → those of this engine's storages."""
+_CREDENTIALS = frozenset(
+    f"{scheme}.{name}"
+    for scheme in ("s3", "s3a", "oss")
+    for name in (
+        "access-key", "access-key-id", "secret-key", "session-token", "key", "secret", "token",
+    )
+)  # fmt: skip
+
+
+def storage_options(options: Mapping[str, str]) -> dict[str, str]:
+    """Return options with the names that storages here know.
+
+    >>> storage_options({"fs.oss.endpoint": "e", "s3.region": "r"})
+    {'oss.endpoint': 'e', 's3.region': 'r'}
+    """
+    return {_NAMES.get(key, key): value for key, value in options.items()}
+
+
+class TableStorage:
+    """The storage of one table, opened with the token the catalog hands out for it.
+
+    Args:
+        path: Where the table lies.
+        options: Those of the catalog; its credentials are left out, the token's serve.
+        ask: Asks the catalog for a token.
+        clock: Says the time.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        options: Mapping[str, str],
+        ask: Callable[[], TokenResponse],
+        clock: Clock,
+    ) -> None:
+        self._path = path
+        self._options = {
+            key: value for key, value in storage_options(options).items() if key not in _CREDENTIALS
+        }
+        self._endpoint = Options(options).get(DLF_OSS_ENDPOINT)
+        self._ask = ask
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._opened: tuple[FileIO, int] | None = None
+
+    def opened(self) -> tuple[FileIO, int]:
+        """Return the storage, opened with a token that serves for a while, and when that ends.
+
+        Raises:
+            PaimonError: The catalog gives no token, or the storage does not open.
+        """
+        with self._lock:
+            now = self._clock.now_millis()
+            if self._opened is None or self._opened[1] - now < _SAFE_MS:
+                token = self._ask()
+                self._opened = (self._open(token), token.expires_at_millis)
+            return self._opened
+
+    def _open(self, token: TokenResponse) -> FileIO:
+        given = {**self._options, **storage_options(token.token)}
+        if self._endpoint:
+            given["oss.endpoint"] = self._endpoint
+        return file_io_for(self._path, given)

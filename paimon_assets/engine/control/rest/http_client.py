@@ -1,0 +1,347 @@
+"""HttpClient: one request: signed, sent, sent again where that is safe, its answer read.
+
+    busy (429), unavailable (503)     any is sent again, after Retry-After, or 1, 2, 4 … seconds
+    connection lost, answer cut       what only reads or deletes is sent again
+    no connection, TLS, time is out   nothing is sent again
+
+A change whose answer was lost is unknown (`CommitUnknownError`); one that was never sent is not. A
+deletion that is sent again and finds nothing has done its work.
+Source: `org.apache.paimon.rest.HttpClient`, `ExponentialHttpRequestRetryStrategy`.
+"""
+
+import datetime as dt
+import logging
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from email.utils import parsedate_to_datetime
+from functools import lru_cache
+from importlib import import_module
+from typing import Any, Self, TypeVar
+from urllib.parse import urlsplit
+
+from paimon_assets.engine.codec.rest.structure import Structure, structure
+from paimon_assets.engine.control.clock import Clock, SystemClock
+from paimon_assets.engine.control.rest.answers import Answer, error_of, without
+from paimon_assets.engine.control.rest.auth import Auth
+from paimon_assets.engine.control.rest.dlf_signers import SignedRequest
+from paimon_assets.engine.control.rest.encoding import query_text
+from paimon_assets.engine.errors import (
+    CommitUnknownError,
+    FormatError,
+    InvalidInputError,
+    PaimonError,
+    StorageError,
+)
+
+logger = logging.getLogger(__name__)
+
+S = TypeVar("S", bound=Structure)
+_PRODUCT = "paimon-assets"
+_TIMEOUT_S = 180.0
+_CONNECT_TIMEOUT_S = 30.0
+_MOST_RETRIES = 5
+_LONGEST_WAIT_S = 64.0
+_LONGEST_ASKED_WAIT_S = 300.0
+_JITTER = 0.1
+_LARGEST_ANSWER = 256 * 1024 * 1024
+_PIECE = 1024 * 1024
+_POOL = 32
+_NOT_FOUND = 404
+_UNAVAILABLE = 503
+_BUSY = (429, _UNAVAILABLE)
+_REPEATED = frozenset({"GET", "DELETE"})
+
+
+@structure
+class Nothing(Structure):
+    """An answer whose body nobody reads."""
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """Read nothing."""
+        return cls()
+
+
+class _LostError(Exception):
+    """A request that may have arrived, and whose answer did not."""
+
+    def __init__(self, reason: str, *, may_repeat: bool) -> None:
+        super().__init__(reason)
+        self.may_repeat = may_repeat
+
+
+class _NotSentError(Exception):
+    """A request that surely did not arrive."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What is asked of a server."""
+
+    method: str
+    path: str
+    """Encoded, below the URI of the catalog."""
+    query: Mapping[str, str] = field(default_factory=dict)
+    body: bytes | None = None
+    is_change: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.path}"
+
+
+@lru_cache(maxsize=1)
+def _session() -> Any:
+    """Return the pool of connections of this process; it keeps no cookies."""
+    try:
+        requests = import_module("requests")
+    except ImportError as error:
+        raise InvalidInputError(
+            "A REST catalog needs the package requests: pip install 'paimon-assets[rest]'.",
+            kind="rest-package",
+        ) from error
+    session = requests.Session()
+    for scheme in ("http://", "https://"):
+        session.mount(scheme, requests.adapters.HTTPAdapter(_POOL, _POOL, max_retries=0))
+    session.cookies.set_policy(
+        import_module("http.cookiejar").DefaultCookiePolicy(allowed_domains=[])
+    )
+    return session
+
+
+def checked_uri(uri: str) -> str:
+    """Return the URI of a catalog with its scheme and without a slash at its end.
+
+    Raises:
+        InvalidInputError: It is blank or no URI of HTTP, or carries a user or a query.
+
+    >>> checked_uri("host:8080/catalog/")
+    'http://host:8080/catalog'
+    """
+    full = uri.strip() if "://" in uri else f"http://{uri.strip()}"
+    try:
+        parts = urlsplit(full)
+        is_good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        raise InvalidInputError("The catalog's 'uri' is none.", kind="rest-options") from None
+    if not is_good or "@" in parts.netloc or parts.query or parts.fragment:
+        raise InvalidInputError(
+            "The catalog's 'uri' must be such as https://host:port/prefix, without a user and"
+            " without a query; say who asks by 'token' or keys.",
+            kind="rest-options",
+        )
+    return full.rstrip("/")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """How long a client waits: between tries, and for an answer."""
+
+    clock: Clock = field(default_factory=SystemClock)
+    random_fraction: Callable[[], float] = random.random
+    """Returns numbers in [0, 1), for jitter."""
+    timeout_s: float = _TIMEOUT_S
+    """How long a server may be silent."""
+
+
+class HttpClient:
+    """Sends requests to one server.
+
+    Args:
+        uri: As `checked_uri` takes it.
+        auth: Who asks; None asks as nobody.
+        headers: Of every request.
+        secrets: What no message may show.
+        pace: How long it waits.
+    """
+
+    def __init__(
+        self,
+        uri: str,
+        auth: Auth | None = None,
+        *,
+        headers: Mapping[str, str] | None = None,
+        secrets: tuple[str, ...] = (),
+        pace: "Pace | None" = None,
+    ) -> None:
+        self.uri = checked_uri(uri)
+        self._auth = auth
+        self._headers = {"User-Agent": _PRODUCT, "Accept": "application/json", **(headers or {})}
+        self._secrets = secrets
+        self._pace = pace or Pace()
+
+    def __repr__(self) -> str:
+        return f"HttpClient({self.uri!r})"
+
+    def with_headers(self, headers: Mapping[str, str]) -> "HttpClient":
+        """Return a client that sends these headers too."""
+        other = HttpClient.__new__(HttpClient)
+        other.__dict__ = {**self.__dict__, "_headers": {**self._headers, **headers}}
+        return other
+
+    def ask(self, request: Request, into: type[S]) -> S:
+        """Send a request and read its answer.
+
+        Raises:
+            AccessDeniedError, NotFoundError, AlreadyExistsError, InvalidInputError,
+            UnsupportedFeatureError: What the server said; nothing was changed.
+            StorageError: The server is busy, not there, or failed at what only reads.
+            CommitUnknownError: Of a change: it may have been done.
+            FormatError: The answer is none of this kind.
+        """
+        answer, in_doubt = self._answered(request)
+        if answer.is_good:
+            try:
+                return into.from_bytes(answer.body)
+            except FormatError as error:
+                if request.is_change:
+                    raise self._unknown(
+                        request, f"the answer is broken ({error.message})"
+                    ) from error
+                raise
+        if in_doubt and request.method == "DELETE" and answer.status == _NOT_FOUND:
+            return into.from_bytes(b"")
+        raise error_of(
+            answer,
+            str(request),
+            is_change=request.is_change,
+            in_doubt=in_doubt,
+            secrets=self._secrets,
+        )
+
+    def fetch(self, url: str) -> bytes:
+        """Return what lies at another URL, asked as nobody.
+
+        Raises:
+            StorageError: It is not there, or the server failed.
+        """
+        bare = HttpClient(url, pace=self._pace)
+        suffix = "/" if url.endswith("/") else ""
+        answer, _ = bare._answered(Request(method="GET", path=suffix))
+        if not answer.is_good:
+            raise StorageError(f"'{url}' answered {answer.status}.", kind="server-failed")
+        return answer.body
+
+    def _answered(self, request: Request) -> tuple[Answer, bool]:
+        """Return the answer, and whether a try before it may have been done."""
+        in_doubt = False
+        for tried in range(_MOST_RETRIES + 1):
+            is_last = tried == _MOST_RETRIES
+            try:
+                answer = self._sent(request)
+            except _NotSentError as error:
+                if in_doubt and request.is_change:
+                    raise self._unknown(request, str(error)) from None
+                raise self._failed(request, str(error)) from None
+            except _LostError as error:
+                if is_last or not error.may_repeat or request.method not in _REPEATED:
+                    raise self._no_answer(request, str(error)) from None
+                wait_s = self._wait_s(tried, None)
+                in_doubt = True
+            else:
+                if answer.status not in _BUSY or is_last:
+                    return answer, in_doubt
+                wait_s = self._wait_s(tried, answer.headers.get("retry-after"))
+                in_doubt = in_doubt or answer.status == _UNAVAILABLE
+            logger.warning("REST catalog: %s is sent again in %.1f s", request, wait_s)
+            self._pace.clock.sleep_millis(wait_s * 1000)
+        raise AssertionError
+
+    def _sent(self, request: Request) -> Answer:
+        requests = import_module("requests")
+        signed = SignedRequest(
+            method=request.method,
+            path=request.path,
+            query=request.query,
+            body=request.body,
+            host=urlsplit(self.uri).netloc,
+        )
+        who = {} if self._auth is None else self._auth.headers(signed)
+        content = {} if request.body is None else {"Content-Type": "application/json"}
+        session = _session()
+        url = f"{self.uri}{request.path}{query_text(request.query)}"
+        prepared = requests.Request(
+            request.method, self.uri, headers={**self._headers, **content, **who}, data=request.body
+        ).prepare()
+        prepared.url = url  # as it was signed: requests would write some characters in another way
+        try:
+            proxies = session.merge_environment_settings(
+                url, {}, stream=True, verify=None, cert=None
+            )
+            with session.send(
+                prepared,
+                timeout=(min(_CONNECT_TIMEOUT_S, self._pace.timeout_s), self._pace.timeout_s),
+                allow_redirects=False,
+                **proxies,
+            ) as response:
+                body = _read(response)
+                headers = {name.lower(): value for name, value in response.headers.items()}
+                return Answer(response.status_code, headers, body)
+        except requests.exceptions.RequestException as error:
+            raise _judged(requests, error) from None
+
+    def _wait_s(self, tried: int, asked: str | None) -> float:
+        if asked is not None and (seconds := self._asked_s(asked)) is not None:
+            return min(seconds, _LONGEST_ASKED_WAIT_S)
+        wait: float = min(_LONGEST_WAIT_S, float(1 << tried))
+        return wait * (1 + _JITTER * self._pace.random_fraction())
+
+    def _asked_s(self, text: str) -> float | None:
+        if text.strip().isdecimal():
+            return float(text.strip())
+        try:
+            moment = parsedate_to_datetime(text)
+        except ValueError:
+            return None
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=dt.UTC)
+        return max(0.0, moment.timestamp() - self._pace.clock.now_millis() / 1000)
+
+    def _no_answer(self, request: Request, reason: str) -> PaimonError:
+        if request.is_change:
+            return self._unknown(request, reason)
+        return self._failed(request, reason)
+
+    def _failed(self, request: Request, reason: str) -> StorageError:
+        return StorageError(
+            without(f"The REST catalog at {self.uri}: {request}: {reason}.", self._secrets),
+            kind="server-unreachable",
+        )
+
+    def _unknown(self, request: Request, reason: str) -> CommitUnknownError:
+        return CommitUnknownError(
+            without(
+                f"The REST catalog at {self.uri}: {request}: {reason}. Whether it was done is"
+                " unknown: look first.",
+                self._secrets,
+            )
+        )
+
+
+def _read(response: Any) -> bytes:
+    pieces: list[bytes] = []
+    size = 0
+    for piece in response.iter_content(_PIECE):
+        pieces.append(piece)
+        size += len(piece)
+        if size > _LARGEST_ANSWER:
+            raise _LostError(f"the answer has more than {_LARGEST_ANSWER} bytes", may_repeat=False)
+    return b"".join(pieces)
+
+
+def _judged(requests: Any, error: Exception) -> Exception:
+    """Return whether a request was surely not sent, or may have been; the text shows no URL."""
+    kinds = requests.exceptions
+    name = type(error).__name__
+    if isinstance(error, kinds.ConnectTimeout | kinds.SSLError | kinds.ProxyError):
+        return _NotSentError(f"no connection ({name})")
+    if isinstance(error, kinds.Timeout):
+        return _LostError("no answer in time", may_repeat=False)
+    if isinstance(error, kinds.ConnectionError):
+        reason = getattr(error.args[0] if error.args else None, "reason", None)
+        if type(reason).__name__ in ("NewConnectionError", "NameResolutionError"):
+            return _NotSentError("no connection")
+        return _LostError("the connection was lost", may_repeat=True)
+    if isinstance(error, kinds.ChunkedEncodingError | kinds.ContentDecodingError):
+        return _LostError("the answer was cut", may_repeat=True)
+    return _NotSentError(f"the request cannot be sent ({name})")

@@ -1,0 +1,41 @@
+"""Options of a catalog behind a REST server: where it is, who asks, how its storage is opened.
+
+Source: `org.apache.paimon.rest.RESTCatalogOptions`.
+"""
+
+from paimon_assets.engine.spec.options.option import Option, parse_bool
+
+URI = Option("uri", str, "", "Where the REST catalog is, such as https://host/catalog.")
+PREFIX = Option("prefix", str, "", "Part of the server's paths; it says so itself.")
+TOKEN_PROVIDER = Option(
+    "token.provider", str.lower, "", "Who asks: bear, with a token, or dlf, with keys that sign."
+)
+TOKEN = Option("token", str, "", "The bearer token; a secret.")
+DLF_REGION = Option("dlf.region", str, "", "Region of DLF; else the one in the URI.")
+DLF_ACCESS_KEY_ID = Option("dlf.access-key-id", str, "", "Key of DLF.")
+DLF_ACCESS_KEY_SECRET = Option("dlf.access-key-secret", str, "", "Secret of the key.")
+DLF_SECURITY_TOKEN = Option("dlf.security-token", str, "", "Token that belongs to a key that ends.")
+DLF_TOKEN_PATH = Option("dlf.token-path", str, "", "File with a key that somebody renews.")
+DLF_TOKEN_LOADER = Option(
+    "dlf.token-loader", str.lower, "", "Where keys come from: local_file, or ecs, the machine."
+)
+DLF_ECS_METADATA_URL = Option(
+    "dlf.token-ecs-metadata-url",
+    str,
+    "http://100.100.100.200/latest/meta-data/Ram/security-credentials/",
+    "Where the machine says keys of its role.",
+)
+DLF_ECS_ROLE_NAME = Option("dlf.token-ecs-role-name", str, "", "Role; else the machine's only one.")
+DLF_SIGNING_ALGORITHM = Option(
+    "dlf.signing-algorithm", str.lower, "", "default or openapi; else by the URI."
+)
+DLF_OSS_ENDPOINT = Option(
+    "dlf.oss-endpoint", str, "", "Endpoint of OSS, before the one that a table's token names."
+)
+DATA_TOKEN_ENABLED = Option(
+    "data-token.enabled", parse_bool, False, "Whether the server hands out a token for each table."
+)
+HEADER_PREFIX = "header."
+"""Before a name: a header of every request."""
+TABLE_DEFAULT_PREFIX = "table-default."
+"""Before a key: an option of every table that is created and does not say it."""

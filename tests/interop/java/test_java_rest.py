@@ -1,0 +1,271 @@
+"""Our client of REST catalogs against the server that Java Paimon tests its own client with."""
+
+import datetime as dt
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from paimon_assets.engine.codec.rest.resources import ViewSchema
+from paimon_assets.engine.codec.rest.view_changes import AddDialect, SetViewOption
+from paimon_assets.engine.control.catalog.catalog import Identifier
+from paimon_assets.engine.errors import (
+    AccessDeniedError,
+    AlreadyExistsError,
+    InvalidInputError,
+    NotFoundError,
+    PaimonError,
+    UnsupportedFeatureError,
+)
+from paimon_assets.engine.spec.evolution.schema_change import add_column, drop_column, set_option
+from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets.engine.table.api import TableCatalog, open_catalog
+from tests.interop.environment import HOME, ROOT, java_rest_server
+from tests.testkit.oracle import Oracle
+
+pytestmark = pytest.mark.interop
+
+BEARER = "letmein"
+WRONG = "wrong-token"
+SCHEMA = Schema.of(
+    {"id": "BIGINT", "dt": "STRING", "name": "STRING"},
+    primary_keys=["id", "dt"],
+    partition_keys=["dt"],
+    options={"bucket": "2"},
+)
+
+
+def _server(directory: Path, **settings: object) -> Iterator[tuple[Oracle, str, Path]]:
+    if shutil.which("javac") is None or not HOME.exists():
+        pytest.skip("there is no JDK on the PATH, or Java Paimon is absent")
+    warehouse = directory / "w"
+    warehouse.mkdir()
+    command = java_rest_server(warehouse, **settings)  # type: ignore[arg-type]
+    with Oracle(command, exchange=directory, working_directory=ROOT) as oracle:
+        yield oracle, oracle.call("url"), warehouse
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    yield from _server(tmp_path_factory.mktemp("rest"))
+
+
+@pytest.fixture
+def db(request):
+    """Return the name of a database of the test's own: the server forgets no snapshot of a name."""
+    return request.node.name[:60]
+
+
+@pytest.fixture
+def catalog(server, db) -> Iterator[TableCatalog]:
+    made = open_catalog("w", metastore="rest", uri=server[1], token=BEARER)
+    made.create_database(db)
+    yield made
+    made.drop_database(db, cascade=True)
+
+
+@pytest.fixture
+def rest(catalog):
+    return catalog._catalog
+
+
+def rows(ids, name):
+    columns = {"id": pa.array(ids, pa.int64()), "dt": ["x"] * len(ids), "name": [name] * len(ids)}
+    return pa.table(columns)
+
+
+def write(table, ids, name):
+    return table.new_write_builder().write(rows(ids, name)).snapshot.id
+
+
+def names(table):
+    return {row["id"]: row["name"] for row in table.new_read_builder().to_arrow().to_pylist()}
+
+
+def test_databases_have_options(catalog, rest, db):
+    catalog.create_database(db, ignore_if_exists=True)
+    with pytest.raises(AlreadyExistsError, match="exists already") as taken:
+        catalog.create_database(db)
+    assert taken.value.kind == "database-exists"
+    assert rest.get_database(db).name == db
+    changed = rest.alter_database(db, updates={"a": "b"}, removals=["x"])
+    assert changed.updated == ("a",)
+    with pytest.raises(NotFoundError, match="'nope' does not exist") as missing:
+        catalog.list_tables("nope")
+    assert missing.value.kind == "database-not-found"
+
+
+def test_tables_are_made_written_read_changed_and_dropped(catalog, db):
+    table = catalog.create_table(f"{db}.t", SCHEMA)
+    with pytest.raises(AlreadyExistsError, match="exists already"):
+        catalog.create_table(f"{db}.t", SCHEMA)
+    assert catalog.create_table(f"{db}.t", SCHEMA, ignore_if_exists=True).name == f"{db}.t"
+    assert (write(table, [1, 2], "a"), write(table, [2, 3], "b")) == (1, 2)
+    assert names(catalog.get_table(f"{db}.t")) == {1: "a", 2: "b", 3: "b"}
+    changed = catalog.alter_table(f"{db}.t", [add_column("c", "INT"), set_option("k", "v")])
+    assert (changed.schema.id, changed.schema.options["k"]) == (1, "v")
+    assert names(changed) == {1: "a", 2: "b", 3: "b"}
+    with pytest.raises(InvalidInputError, match="'zzz'"):
+        catalog.alter_table(f"{db}.t", [drop_column("zzz")])
+    assert catalog.list_tables(db) == ["t"]
+    catalog.drop_table(f"{db}.t")
+    catalog.drop_table(f"{db}.t", ignore_if_missing=True)
+    for call in (catalog.get_table, catalog.drop_table):
+        with pytest.raises(NotFoundError, match="does not exist") as missing:
+            call(f"{db}.t")
+        assert missing.value.kind == "table-not-found"
+
+
+def test_tables_are_found_by_pattern_and_by_id(catalog, rest, db):
+    for name in ("apple", "avocado", "berry"):
+        catalog.create_table(f"{db}.{name}", SCHEMA)
+    assert rest.list_tables(db, "a%") == ["apple", "avocado"]
+    found, _ = rest.load_table_by_id(rest.load_table(Identifier(db, "berry")).uuid or "")
+    assert str(found) == f"{db}.berry"
+
+
+def test_the_server_writes_snapshots_where_they_are_read(catalog, db):
+    table = catalog.create_table(f"{db}.t", SCHEMA)
+    write(table, [1], "a")
+    assert [file.name for file in Path(table.path, "snapshot").glob("snapshot-*")] == ["snapshot-1"]
+
+
+def test_names_with_every_character(catalog, db):
+    name = f"{db}.x y~*%2Fé+&=%"
+    table = catalog.create_table(name, SCHEMA)
+    write(table, [1], "a")
+    assert names(catalog.get_table(name)) == {1: "a"}
+    assert catalog.list_tables(db) == [name.removeprefix(f"{db}.")]
+
+
+def test_tags_branches_and_rollback(catalog, rest, db):
+    table = catalog.create_table(f"{db}.t", SCHEMA)
+    write(table, [1], "a")
+    write(table, [2], "b")
+    table.create_tag("one", 1)
+    table.create_tag("two", 2, time_retained=dt.timedelta(hours=1))
+    assert rest.list_tags(Identifier(db, "t")) == ["one", "two"]
+    assert rest.get_tag(Identifier(db, "t"), "two").time_retained == dt.timedelta(hours=1)
+    with pytest.raises(AlreadyExistsError) as taken:
+        rest.create_tag(Identifier(db, "t"), "one", 2)
+    assert taken.value.kind == "tag-exists"
+    for call, kind in (
+        (lambda: rest.get_tag(Identifier(db, "t"), "no"), "tag-not-found"),
+        (lambda: rest.delete_tag(Identifier(db, "t"), "no"), "tag-not-found"),
+        (lambda: rest.create_tag(Identifier(db, "t"), "no", 99), "snapshot-not-found"),
+        (lambda: rest.rollback_to(Identifier(db, "t"), 99), "snapshot-not-found"),
+        (lambda: rest.rollback_to(Identifier(db, "t"), "no"), "tag-not-found"),
+        (lambda: rest.drop_branch(Identifier(db, "t"), "no"), "branch-not-found"),
+        (lambda: catalog.get_table(f"{db}.t$branch_no"), "branch-not-found"),
+    ):
+        with pytest.raises(NotFoundError) as missing:
+            call()
+        assert missing.value.kind == kind
+    rest.create_branch(Identifier(db, "t"), "b", from_tag="one")
+    branch = catalog.get_table(f"{db}.t$branch_b")
+    assert write(branch, [9], "z") == 2
+    assert names(catalog.get_table(f"{db}.t$branch_b")) == {1: "a", 9: "z"}
+    assert names(catalog.get_table(f"{db}.t")) == {1: "a", 2: "b"}
+    catalog.get_table(f"{db}.t").rollback_to(1)
+    assert names(catalog.get_table(f"{db}.t")) == {1: "a"}
+    rest.drop_branch(Identifier(db, "t"), "b")
+    assert rest.list_branches(Identifier(db, "t")) == []
+
+
+def test_a_commit_whose_answer_is_lost_is_found_and_made_once(catalog, server, db):
+    table = catalog.create_table(f"{db}.t", SCHEMA)
+    server[0].call("lose_answer")
+    assert write(table, [1], "a") == 1
+    assert [snapshot.id for snapshot in catalog.get_table(f"{db}.t").snapshots()] == [1]
+    assert names(catalog.get_table(f"{db}.t")) == {1: "a"}
+
+
+def test_who_may_not_hears_so_and_no_token_is_shown(catalog, server, db):
+    catalog.create_table(f"{db}.secret", SCHEMA)
+    server[0].call("forbid", table=f"{db}.secret")
+    with pytest.raises(AccessDeniedError) as forbidden:
+        catalog.get_table(f"{db}.secret")
+    assert forbidden.value.kind == "forbidden"
+    with pytest.raises(AccessDeniedError) as unknown:
+        open_catalog("w", metastore="rest", uri=server[1], token=WRONG)
+    assert unknown.value.kind == "unauthorized"
+    assert WRONG not in str(unknown.value)
+    shown = catalog.get_system_table("sys.catalog_options").to_arrow().to_pylist()
+    assert {"key": "token", "value": "******"} in shown
+    assert BEARER not in repr(rest_of(catalog))
+
+
+def rest_of(catalog):
+    return catalog._catalog, catalog._catalog._api._client
+
+
+def test_views(catalog, rest, db):
+    view = Identifier(db, "v")
+    body = ViewSchema(fields=SCHEMA.fields, query="select 1", dialects={"spark": "select 2"})
+    rest.create_view(view, body)
+    rest.create_view(view, body, ignore_if_exists=True)
+    with pytest.raises(AlreadyExistsError) as taken:
+        rest.create_view(view, body)
+    assert taken.value.kind == "view-exists"
+    rest.alter_view(
+        view, [SetViewOption(key="k", value="v"), AddDialect(dialect="flink", query="select 3")]
+    )
+    got = rest.get_view(view).schema
+    assert got.fields == SCHEMA.fields
+    assert (got.dialects, got.options) == ({"spark": "select 2", "flink": "select 3"}, {"k": "v"})
+    rest.rename_view(view, Identifier(db, "w"))
+    assert rest.list_views(db) == ["w"]
+    rest.drop_view(Identifier(db, "w"))
+    with pytest.raises(NotFoundError) as missing:
+        rest.get_view(view)
+    assert missing.value.kind == "view-not-found"
+
+
+def test_what_the_server_does_not_count_is_refused_by_name(catalog, rest, db):
+    catalog.create_table(f"{db}.t", SCHEMA)
+    with pytest.raises(UnsupportedFeatureError) as refused:
+        rest.list_partitions(Identifier(db, "t"))
+    assert refused.value.kind == "server-unsupported"
+    catalog.create_table(
+        f"{db}.p",
+        Schema.of(
+            {"id": "BIGINT", "dt": "STRING", "name": "STRING"},
+            partition_keys=["dt"],
+            options={"metastore.partitioned-table": "true"},
+        ),
+    )
+    write(catalog.get_table(f"{db}.p"), [1, 2], "a")
+    write(catalog.get_table(f"{db}.p"), [3], "a")
+    (partition,) = rest.list_partitions(Identifier(db, "p"))
+    assert (partition.spec, partition.record_count) == ({"dt": "x"}, 3)
+
+
+def test_signed_requests_are_taken(tmp_path):
+    for _, url, _ in _server(tmp_path, auth="dlf"):
+        keys = {"token.provider": "dlf", "dlf.access-key-id": "AKID", "dlf.region": "cn-hangzhou"}
+        options = {**keys, "dlf.access-key-secret": "AKSECRET"}
+        catalog = open_catalog("w", options, metastore="rest", uri=url)
+        catalog.create_database("db")
+        name = "db.a b~*é"
+        write(catalog.create_table(name, SCHEMA), [1], "a")
+        rest = catalog._catalog
+        assert rest.list_tables("db", "a%") == ["a b~*é"]
+        wrong = {**keys, "dlf.access-key-secret": "another-secret"}
+        with pytest.raises(PaimonError) as refused:
+            open_catalog("w", wrong, metastore="rest", uri=url)
+        assert "another-secret" not in str(refused.value)
+
+
+def test_data_tokens_are_asked_for(tmp_path):
+    for oracle, url, _ in _server(tmp_path, data_tokens=True):
+        catalog = open_catalog("w", metastore="rest", uri=url, token=BEARER)
+        catalog.create_database("db")
+        catalog.create_table("db.t", SCHEMA)
+        in_a_day = int(time.time() + 86_400) * 1000
+        oracle.call("token", table="db.t", token={"fs.oss.accessKeyId": "k"}, expires=in_a_day)
+        table = catalog.get_table("db.t")
+        write(table, [1], "a")
+        assert names(catalog.get_table("db.t")) == {1: "a"}
