@@ -17,8 +17,6 @@ from paimon_assets.engine.fileio.atomic import NO_ATOMIC_PUBLISH
 RESOURCES = ("database", "table", "partition", "column", "snapshot", "branch", "tag", "view",
              "dialect", "function", "definition")  # fmt: skip
 """What a kind such as `table-not-found` begins with → `resourceType` in capitals."""
-_LAST_PART = frozenset({"table"})
-"""Resources that errors name with their database."""
 
 
 @dataclass
@@ -71,10 +69,7 @@ def refusal_of(error: PaimonError, names: Mapping[str, str]) -> Refusal:
     resource = next((r for r in RESOURCES if error.kind.startswith(f"{r}-")), None)
     if resource is None or status not in (HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT):
         return Refusal(status, error.message)
-    known = error.details.get(resource, error.details.get(f"{resource}_id"))
-    name = names.get(resource) if known is None else known
-    if resource in _LAST_PART:
-        name = names.get(resource) or str(name).rpartition(".")[2]
+    name = error.details.get(resource, names.get(resource))
     return Refusal(status, error.message, resource.upper(), None if name is None else str(name))
 
 
@@ -91,8 +86,7 @@ def _status(error: PaimonError) -> int:
         case UnsupportedFeatureError():
             return HTTPStatus.NOT_IMPLEMENTED
         case CommitConflictError():
-            # Surely nothing was changed, and clients wait and ask again.
-            return HTTPStatus.SERVICE_UNAVAILABLE
+            return HTTPStatus.CONFLICT
         case _:
             no_publish = error.kind == NO_ATOMIC_PUBLISH
             return HTTPStatus.NOT_IMPLEMENTED if no_publish else HTTPStatus.INTERNAL_SERVER_ERROR
