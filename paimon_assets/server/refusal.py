@@ -17,6 +17,8 @@ from paimon_assets.engine.fileio.atomic import NO_ATOMIC_PUBLISH
 RESOURCES = ("database", "table", "partition", "column", "snapshot", "branch", "tag", "view",
              "dialect", "function", "definition")  # fmt: skip
 """What a kind such as `table-not-found` begins with → `resourceType` in capitals."""
+_LAST_PART = frozenset({"table"})
+"""Resources that errors name with their database."""
 
 
 @dataclass
@@ -70,6 +72,8 @@ def refusal_of(error: PaimonError, names: Mapping[str, str]) -> Refusal:
     if resource is None or status not in (HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT):
         return Refusal(status, error.message)
     name = error.details.get(resource, names.get(resource))
+    if resource in _LAST_PART:
+        name = names.get(resource) or str(name).rpartition(".")[2]
     return Refusal(status, error.message, resource.upper(), None if name is None else str(name))
 
 
@@ -86,7 +90,8 @@ def _status(error: PaimonError) -> int:
         case UnsupportedFeatureError():
             return HTTPStatus.NOT_IMPLEMENTED
         case CommitConflictError():
-            return HTTPStatus.CONFLICT
+            # Surely nothing was changed, and clients wait and ask again.
+            return HTTPStatus.SERVICE_UNAVAILABLE
         case _:
             no_publish = error.kind == NO_ATOMIC_PUBLISH
             return HTTPStatus.NOT_IMPLEMENTED if no_publish else HTTPStatus.INTERNAL_SERVER_ERROR

@@ -2,16 +2,18 @@
 
 import base64
 import binascii
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any
+from typing import TypeVar
 from urllib.parse import unquote_plus
 
+from paimon_assets.engine.codec.rest.structure import Structure
+from paimon_assets.engine.errors import FormatError
 from paimon_assets.server.principals import Action, Principal
 from paimon_assets.server.refusal import bad_request, forbidden
 
+StructureT = TypeVar("StructureT", bound=Structure)
 DEFAULT_RESULTS = 100
 MOST_RESULTS = 1000
 _UNESCAPED = frozenset("_\\")
@@ -28,37 +30,37 @@ class Request:
     body: bytes = field(repr=False)
     principal: Principal
     id: str
+    noted: dict[str, str | int | bool] = field(default_factory=dict)
+    """What its audit line says besides: a snapshot, a new name."""
 
-    def members(self) -> dict[str, Any]:
-        """Return the members of the body.
+    def read(self, structure: type[StructureT]) -> StructureT:
+        """Return the body.
 
         Raises:
-            Refusal: 400; it is no JSON object.
+            Refusal: 400; it is no JSON, or another structure's.
         """
         try:
-            found = json.loads(self.body, parse_constant=_refuse_constant)
-        except (ValueError, RecursionError) as error:
-            raise bad_request("Malformed request: the body is no JSON.") from error
-        if not isinstance(found, dict):
-            raise bad_request("Malformed request: the body is no JSON object.")
-        return found
+            return structure.from_bytes(self.body)
+        except FormatError as error:
+            raise bad_request(f"Malformed request: {error.message}") from error
 
-    def require(self, action: Action, database: str, name: str | None = None) -> None:
+    def require(
+        self, action: Action, database: str, name: str | None = None, *, noun: str = "TABLE"
+    ) -> None:
         """Refuse what the principal has no grant for.
 
         Raises:
             Refusal: 403, be there such a thing or not.
         """
-        if not self.principal.may(action, database, name):
-            if name is None:
-                raise forbidden("DATABASE", database)
-            raise forbidden("TABLE", name)
+        if self.principal.may(action, database, name):
+            return
+        raise forbidden("DATABASE", database) if name is None else forbidden(noun, name)
 
-    def page(self, default_pattern: str = "") -> "Page":
+    def page(self, pattern_name: str = "") -> "Page":
         """Return which part of a list is asked for.
 
         Args:
-            default_pattern: Name of the parameter that holds the pattern, if there may be one.
+            pattern_name: Name of the parameter that holds the pattern, if there may be one.
 
         Raises:
             Refusal: 400; a parameter is wrong.
@@ -66,7 +68,7 @@ class Request:
         text = self.query.get("maxResults", "")
         if text and not (text.isascii() and text.isdecimal()):
             raise bad_request(f"maxResults {text!r} is no number of results.")
-        pattern = self.query.get(default_pattern, "") if default_pattern else ""
+        pattern = self.query.get(pattern_name, "") if pattern_name else ""
         return Page(
             after=_token_name(self.query.get("pageToken", "")),
             most=min(int(text[:9] or 0) or DEFAULT_RESULTS, MOST_RESULTS),
@@ -143,7 +145,3 @@ def decoded(segment: str) -> str:
         return unquote_plus(segment, errors="strict")
     except UnicodeDecodeError as error:
         raise bad_request("Malformed request: the path is no UTF-8.") from error
-
-
-def _refuse_constant(name: str) -> Any:
-    raise ValueError(name)

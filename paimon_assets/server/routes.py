@@ -12,7 +12,9 @@ from paimon_assets.server.service import Service
 PREFIX = "paimon"
 """What stands behind `/v1/`; clients learn it from `/v1/config`."""
 
-Handler = Callable[[Service, Request], Mapping[str, Any] | None]
+Answer = Mapping[str, Any] | None
+"""The members of a body; None is an empty one."""
+Handler = Callable[[Service, Request], Answer]
 
 
 @dataclass(frozen=True, slots=True)
