@@ -71,7 +71,8 @@ def refusal_of(error: PaimonError, names: Mapping[str, str]) -> Refusal:
     resource = next((r for r in RESOURCES if error.kind.startswith(f"{r}-")), None)
     if resource is None or status not in (HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT):
         return Refusal(status, error.message)
-    name = error.details.get(resource, names.get(resource))
+    known = error.details.get(resource, error.details.get(f"{resource}_id"))
+    name = names.get(resource) if known is None else known
     if resource in _LAST_PART:
         name = names.get(resource) or str(name).rpartition(".")[2]
     return Refusal(status, error.message, resource.upper(), None if name is None else str(name))

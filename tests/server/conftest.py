@@ -1,7 +1,5 @@
 """One server a module: everybody may do everything, on a warehouse with one database `db`."""
 
-from pathlib import Path
-
 import pytest
 
 from paimon_assets.engine.table.api import open_catalog
@@ -18,7 +16,7 @@ def served(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def outside(tmp_path_factory) -> Path:
+def outside(tmp_path_factory):
     """A folder that external tables may lie below."""
     return tmp_path_factory.mktemp("outside")
 

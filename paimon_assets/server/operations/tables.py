@@ -102,6 +102,9 @@ def create_table(service: Service, request: Request) -> Answer:
     if identifier.table in service.views.all(identifier.database):
         raise _taken(identifier)
     if path is None:
+        outside = service.state.read(identifier.database, TABLES).get(identifier.table)
+        if outside is not None and not _is_free(service, str(outside)):
+            raise _taken(identifier)
         stored = service.catalog.create_table(identifier, schema)
         table_path = service.catalog.get_table_location(identifier)
         store = FileStore(
