@@ -28,7 +28,7 @@ def table_body(name: str, database: str = "db", **schema: Any) -> dict[str, Any]
     return {"identifier": {"database": database, "object": name}, "schema": {**plain, **schema}}
 
 
-def created(client: RestClient, name: str, database: str = "db", **schema: Any) -> dict[str, Any]:
+def created(client: RestClient, name: str, database: str = "db", **schema: Any) -> Any:
     """Create a table and return what the server says of it."""
     answer = client.post(f"databases/{database}/tables", table_body(name, database, **schema))
     assert (answer.status, answer.body) == (200, b""), answer.body
@@ -91,11 +91,10 @@ def open_posted(client: RestClient, table: Mapping[str, Any]) -> tuple[Table, Po
 
 def rows(*ids: int) -> pa.Table:
     """Rows of (id, text)."""
+    fields = [pa.field("id", pa.int32(), nullable=False), pa.field("text", pa.string())]
     return pa.table(
-        {"id": pa.array(ids, pa.int32()), "text": [f"x{number}" for number in ids]},
-        schema=pa.schema(
-            [pa.field("id", pa.int32(), nullable=False), pa.field("text", pa.string())]
-        ),
+        [pa.array(ids, pa.int32()), pa.array([f"x{number}" for number in ids])],
+        schema=pa.schema(fields),
     )
 
 
@@ -106,9 +105,10 @@ def write(table: Table, *ids: int) -> Snapshot:
     return snapshot
 
 
-def ids_of(table: Table) -> list[int]:
+def ids_of(table: Table) -> list[Any]:
     """The ids of all rows, sorted."""
-    return sorted(table.new_read_builder().to_arrow()["id"].to_pylist())
+    found: list[Any] = table.new_read_builder().to_arrow()["id"].to_pylist()
+    return sorted(found)
 
 
 class Unpublished:
