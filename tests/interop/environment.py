@@ -102,8 +102,17 @@ def java_peer(warehouse: Path, *, heap: str = "1g") -> list[str]:
     Raises:
         FileNotFoundError: There is no JDK on the PATH.
     """
+    return java_program("PaimonPeer", str(warehouse), heap=heap)
+
+
+def java_program(program: str, *arguments: str, heap: str = "1g") -> list[str]:
+    """Return the command that starts a class of tests/interop/java; compiles it if that is due.
+
+    Raises:
+        FileNotFoundError: There is no JDK on the PATH.
+    """
     path = _compiled("java", java_classpath())
-    return ["java", f"-Xmx{heap}", "-cp", path, "PaimonPeer", str(warehouse)]
+    return ["java", f"-Xmx{heap}", "-cp", path, program, *arguments]
 
 
 def java_rest_server(
