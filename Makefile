@@ -6,9 +6,10 @@ BIN := .venv/bin
 HOME_OF_DEMO := $(CURDIR)/.demo/dagster_home
 DEV_HOST ?= 127.0.0.1
 DEV_PORT ?= 3000
+SERVE_PORT ?= 8080
 ARGS ?=
 
-.PHONY: help setup demo dev check test hunt soak lint format options bench interop interop-java clean
+.PHONY: help setup demo dev serve check test hunt soak lint format options bench interop interop-java clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -22,6 +23,10 @@ demo: setup ## a year of real flight changes into Paimon tables, on Spark, then 
 dev: setup ## the Dagster UI on the demo's runs and tables (DEV_PORT=3000)
 	@$(BIN)/python -m jobs.demo.home
 	DAGSTER_HOME=$(HOME_OF_DEMO) $(BIN)/dagster dev -w workspace.yaml -h $(DEV_HOST) -p $(DEV_PORT)
+
+serve: setup ## a REST catalog over the demo's tables, for this machine alone and without tokens (SERVE_PORT=8080)
+	@mkdir -p $${PAIMON_WAREHOUSE:-.demo/warehouse}
+	@$(BIN)/paimon-assets -w $${PAIMON_WAREHOUSE:-.demo/warehouse} serve --port $(SERVE_PORT) --insecure $(ARGS)
 
 check: lint ## lint, and every test that needs no JVM and kills no process: the loop while you work
 	@$(BIN)/python -m pytest -n auto --dist loadgroup --check $(ARGS)

@@ -24,7 +24,7 @@ from starlette.types import Receive, Scope, Send
 
 from paimon_assets.engine.control.clock import Clock, SystemClock
 from paimon_assets.engine.errors import PaimonError
-from paimon_assets.server.audit import Audit
+from paimon_assets.server.audit_log import Audit
 from paimon_assets.server.authentication import Authentication
 from paimon_assets.server.metrics import Metrics
 from paimon_assets.server.principals import PrincipalsFile

@@ -7,6 +7,7 @@ other, and what one of them does is seen by the next request of every other.
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from uuid import uuid4
 
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.control.catalog.catalog_state import (
@@ -206,14 +207,18 @@ class Service:
             NotFoundError: It was dropped meanwhile.
         """
         path = f"{store.table_path}/{TABLE_FILE}"
-        made = new_identity(store.file_io, path, by=by, now_millis=store.created_ms)
+        # Remembered first: an id that somebody has heard of is found, whoever died meanwhile.
+        own = str(uuid4())
+        self.remember(own, identifier)
+        made = new_identity(store.file_io, path, by=by, now_millis=store.created_ms, id_=own)
+        if made.id != own:
+            self.file_io.delete_file(self._hint(own))
         if not store.schemas.is_same(store.schema):
             if not store.schemas.list_ids():
                 store.file_io.delete_file(path)
                 for directory in (path.rpartition("/")[0], store.table_path):
                     store.file_io.delete_empty_directory(directory)
             raise missing_table(identifier)
-        self.remember(made.id, identifier)
         return made
 
     def remember(self, table_id: str, identifier: Identifier) -> None:

@@ -428,7 +428,7 @@ def test_no_token_is_in_any_log_or_answer(served, principals, caplog):
 
 
 def test_a_change_leaves_one_audit_line(served, principals, caplog):
-    caplog.set_level(logging.INFO, logger="paimon_assets.server.audit")
+    caplog.set_level(logging.INFO, logger="paimon_assets.server.audit_log")
     with serving(ServeSettings(warehouse=served, principals=principals)) as client:
         made = client.of(ADMIN).post("databases", {"name": "audited"})
         refused = client.of(ETL).post("databases", {"name": "audited2"})
@@ -446,7 +446,7 @@ def test_a_change_leaves_one_audit_line(served, principals, caplog):
 
 
 def test_names_cannot_forge_an_audit_line(admin, caplog):
-    caplog.set_level(logging.INFO, logger="paimon_assets.server.audit")
+    caplog.set_level(logging.INFO, logger="paimon_assets.server.audit_log")
     admin.delete('databases/x%0A%7B"principal":"other"%7D')
     [record] = [record for record in caplog.records if "audit" in record.name]
     assert "\n" not in record.message

@@ -91,7 +91,10 @@ def open_posted(client: RestClient, table: Mapping[str, Any]) -> tuple[Table, Po
 
 def rows(*ids: int) -> pa.Table:
     """Rows of (id, text)."""
-    fields: list[pa.Field[Any]] = [pa.field("id", pa.int32(), nullable=False), pa.field("text", pa.string())]
+    fields: list[pa.Field[Any]] = [
+        pa.field("id", pa.int32(), nullable=False),
+        pa.field("text", pa.string()),
+    ]
     return pa.table(
         [pa.array(ids, pa.int32()), pa.array([f"x{number}" for number in ids])],
         schema=pa.schema(fields),

@@ -16,8 +16,8 @@ from pypaimon.catalog.catalog_exception import (  # type: ignore[import-not-foun
     TableNotExistException,
 )
 from pypaimon.common.identifier import Identifier  # type: ignore[import-not-found]
-from pypaimon.schema.schema_change import SchemaChange  # type: ignore[import-not-found]
 from pypaimon.schema.data_types import AtomicType  # type: ignore[import-not-found]
+from pypaimon.schema.schema_change import SchemaChange  # type: ignore[import-not-found]
 from pypaimon.table.instant import Instant  # type: ignore[import-not-found]
 
 SCHEMA = pa.schema([("id", pa.int32()), ("text", pa.string())])
@@ -90,7 +90,10 @@ def walk(catalog: Any, database: str) -> dict[str, Any]:
     catalog.rename_branch(identifier, "b", "c")
     catalog.drop_branch(identifier, "c")
     catalog.delete_tag(identifier, "second")
-    seen["after"] = [catalog.list_branches(identifier), list(catalog.list_tags_paged(identifier).elements)]
+    seen["after"] = [
+        catalog.list_branches(identifier),
+        list(catalog.list_tags_paged(identifier).elements),
+    ]
     catalog.rename_table(name, f"{database}.u")
     seen["tables"] = catalog.list_tables(database)
     catalog.drop_table(f"{database}.u")

@@ -35,8 +35,12 @@ SURVIVED = 3
 
 
 _SERVED = (
-    *("writers", "compactors", "maintainers", "materializing"),
-    *("table_changes", "asset_jobs"),
+    "writers",
+    "compactors",
+    "maintainers",
+    "materializing",
+    "table_changes",
+    "rest_servers",
 )
 
 

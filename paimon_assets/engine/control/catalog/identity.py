@@ -54,14 +54,23 @@ def read_identity(file_io: FileIO, path: str) -> Identity | None:
         ) from error
 
 
-def new_identity(file_io: FileIO, path: str, *, by: str, now_millis: int) -> Identity:
+def new_identity(
+    file_io: FileIO, path: str, *, by: str, now_millis: int, id_: str | None = None
+) -> Identity:
     """Publish an identity, and return the one that is there: ours, or of who was faster.
+
+    Args:
+        file_io: The storage.
+        path: Its file.
+        by: Who made what it is of.
+        now_millis: When.
+        id_: The uuid; a fresh one by default.
 
     Raises:
         NotFoundError: What it belongs to was dropped meanwhile.
         CommitUnknownError: The storage's answer was lost.
     """
-    made = Identity(id=str(uuid4()), created_at=now_millis, created_by=by)
+    made = Identity(id=id_ or str(uuid4()), created_at=now_millis, created_by=by)
     members = {"id": made.id, "createdAt": made.created_at, "createdBy": made.created_by}
     if published(file_io, path, json.dumps(members, separators=(",", ":")).encode()):
         return made

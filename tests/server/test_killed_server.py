@@ -1,0 +1,303 @@
+"""A server killed at any moment of any change: what was, or what should be; another one ends it."""
+
+import itertools
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from paimon_assets.engine.table.api import open_table
+from tests.testkit.faults.rest_servers import asked, mortal_server
+from tests.testkit.faults.writers import fork_server
+from tests.testkit.rest_tables import (
+    commit_body,
+    created,
+    ids_of,
+    open_posted,
+    prepared,
+    table_body,
+    write,
+)
+
+DB, TABLES = "databases/db", "databases/db/tables"
+MOST_STEPS = 60
+OPTION = {"action": "setOption", "key": "snapshot.num-retained.max", "value": "20"}
+COLUMN = {"action": "addColumn", "fieldNames": ["c"], "dataType": "INT"}
+VIEW = {"fields": [], "query": "1", "dialects": {"spark": "2"}}
+
+
+@dataclass(frozen=True)
+class Change:
+    """One kind of request that changes something.
+
+    Attributes:
+        setup: (client, name, outside) → the request, and whatever `check` needs.
+        check: (client, name, that) asserts that the change is made, whole.
+        again: Statuses of the same request once more, on another server.
+    """
+
+    setup: Callable[..., Any]
+    check: Callable[..., None]
+    again: tuple[int, ...] = (200,)
+
+
+def _table(client, name, _outside):
+    return created(client, name)
+
+
+def _written(client, name, commits=1, **schema):
+    made = created(client, name, **schema)
+    for number in range(commits):
+        write(open_posted(client, made)[0], number)
+    return made
+
+
+def _branched(client, name):
+    made = _written(client, name)
+    client.post(f"{TABLES}/{name}/tags", {"tagName": "t"})
+    client.post(f"{TABLES}/{name}/branches", {"branch": "b", "fromTag": "t"})
+    return made
+
+
+def _create_database(client, name, outside):
+    return ("POST", "databases", {"name": name, "options": {}}), None
+
+
+def _drop_database(client, name, outside):
+    client.post("databases", {"name": name, "options": {"a": "b"}})
+    client.post(f"databases/{name}/tables", table_body("t", name))
+    return ("DELETE", f"databases/{name}"), None
+
+
+def _alter_database(client, name, outside):
+    client.post("databases", {"name": name, "options": {"a": "b"}})
+    return ("POST", f"databases/{name}", {"removals": ["a"], "updates": {"c": "d"}}), None
+
+
+def _commit(client, name, outside):
+    made = created(client, name)
+    body = commit_body(made, prepared(made, 7), baseSnapshotUuid=None)
+    return ("POST", f"{TABLES}/{name}/commit", body), made
+
+
+def _rename(client, name, outside):
+    made = created(client, name)
+    target = {"database": "db", "object": f"{name}_new"}
+    body = {"source": {"database": "db", "object": name}, "destination": target}
+    return ("POST", "tables/rename", body), made
+
+
+def _rename_view(client, name, outside):
+    client.post(f"{DB}/views", {"identifier": {"database": "db", "object": name}, "schema": VIEW})
+    client.post("databases", {"name": f"{name}_db"})
+    target = {"database": f"{name}_db", "object": "w"}
+    body = {"source": {"database": "db", "object": name}, "destination": target}
+    return ("POST", "views/rename", body), None
+
+
+def _register(client, name, outside):
+    path = str(outside / name)
+    created(client, name, options={"path": path})
+    client.delete(f"{TABLES}/{name}")
+    body = {"identifier": {"database": "db", "object": name}, "path": path}
+    return ("POST", f"{DB}/register", body), None
+
+
+def _post(path, body, setup=_table):
+    return lambda client, name, outside: (
+        ("POST", path.format(name=name), body),
+        setup(client, name, outside),
+    )
+
+
+def _is(path, member, expected):
+    def check(client, name, _made):
+        assert client.get(path.format(name=name)).json[member] == expected
+
+    return check
+
+
+def _status(path, status):
+    def check(client, name, _made):
+        assert client.get(path.format(name=name)).status == status
+
+    return check
+
+
+def _rows(*ids):
+    def check(client, name, made):
+        assert ids_of(open_table(made["path"])) == list(ids)
+
+    return check
+
+
+def _fields(client, name, _made):
+    fields = client.get(f"{TABLES}/{name}").json["schema"]["fields"]
+    assert [field["name"] for field in fields] == ["id", "text", "c"]
+
+
+def _renamed(client, name, made):
+    assert client.get(f"{TABLES}/{name}").status == 404
+    assert client.get(f"{TABLES}/{name}_new").json["id"] == made["id"]
+    assert client.get(f"tables/id/{made['id']}").json["name"] == f"{name}_new"
+
+
+def _has_id(client, name, _made):
+    found = client.get(f"{TABLES}/{name}").json
+    assert client.get(f"tables/id/{found['id']}").json == found
+
+
+def _dropped_database(client, name, _made):
+    client.post("databases", {"name": name})
+    assert client.get(f"databases/{name}").json["options"] == {}
+    assert client.get(f"databases/{name}/tables").json["tables"] == []
+
+
+def _moved_view(client, name, _made):
+    assert client.get(f"{DB}/views/{name}").status == 404
+    assert client.get(f"databases/{name}_db/views/w").json["schema"]["query"] == "1"
+
+
+def _view(client, name, _outside):
+    body = {"identifier": {"database": "db", "object": name}, "schema": VIEW}
+    return client.post(f"{DB}/views", body)
+
+
+T = TABLES + "/{name}"
+CHANGES = {
+    "createDatabase": Change(_create_database, _status("databases/{name}", 200), (200, 409)),
+    "alterDatabase": Change(_alter_database, _is("databases/{name}", "options", {"c": "d"})),
+    "dropDatabase": Change(_drop_database, _dropped_database, (200, 404)),
+    "createTable": Change(
+        lambda c, n, o: (("POST", TABLES, table_body(n)), None), _has_id, (200, 409)
+    ),
+    "createTable outside": Change(
+        lambda c, n, o: (("POST", TABLES, table_body(n, options={"path": f"{o}/{n}"})), None),
+        _has_id,
+        (200, 409),
+    ),
+    "registerTable": Change(_register, _status(T, 200), (200, 409)),
+    "alterTable": Change(_post(T, {"changes": [COLUMN]}), _fields, (200, 400)),
+    "dropTable": Change(
+        lambda c, n, o: (("DELETE", f"{TABLES}/{n}"), _written(c, n)), _status(T, 404), (200, 404)
+    ),
+    "renameTable": Change(_rename, _renamed, (200, 404)),
+    "commitTable": Change(_commit, _rows(7)),
+    "rollbackTable": Change(
+        _post(
+            f"{T}/rollback",
+            {"instant": {"snapshotId": 1}},
+            lambda c, n, o: _written(c, n, 3),
+        ),
+        _rows(0),
+    ),
+    "rollbackSchema": Change(
+        _post(
+            f"{T}/rollback-schema",
+            {"schemaId": 0},
+            lambda c, n, o: (_table(c, n, o), c.post(f"{TABLES}/{n}", {"changes": [COLUMN]})),
+        ),
+        _is(T, "schemaId", 0),
+    ),
+    "createTag": Change(
+        _post(f"{T}/tags", {"tagName": "t"}, lambda c, n, o: _written(c, n)),
+        _is(f"{T}/tags", "tags", ["t"]),
+        (200, 409),
+    ),
+    "deleteTag": Change(
+        lambda c, n, o: (("DELETE", f"{TABLES}/{n}/tags/t"), _branched(c, n)),
+        _is(f"{T}/tags", "tags", []),
+        (200, 404),
+    ),
+    "createBranch": Change(
+        _post(f"{T}/branches", {"branch": "b"}),
+        _is(f"{T}/branches", "branches", ["b"]),
+        (200, 409),
+    ),
+    "dropBranch": Change(
+        lambda c, n, o: (("DELETE", f"{TABLES}/{n}/branches/b"), _branched(c, n)),
+        _is(f"{T}/branches", "branches", []),
+        (200, 404),
+    ),
+    "renameBranch": Change(
+        _post(f"{T}/branches/b/rename", {"toBranch": "z"}, lambda c, n, o: _branched(c, n)),
+        _is(f"{T}/branches", "branches", ["z"]),
+        (200, 404),
+    ),
+    "forwardBranch": Change(
+        _post(
+            f"{T}/branches/b/forward",
+            {},
+            lambda c, n, o: [made := _branched(c, n), write(open_posted(c, made)[0], 9)][0],
+        ),
+        _rows(0),
+    ),
+    "resetConsumer": Change(
+        _post(f"{T}/consumers/reset", {"consumerId": "c", "nextSnapshotId": 3}),
+        _is(f"{T}/consumers", "consumers", [{"consumerId": "c", "nextSnapshot": 3}]),
+    ),
+    "dropPartitions": Change(
+        _post(
+            f"{T}/partitions/drop",
+            {"partitionSpecs": [{"text": "x0"}], "ignoreIfNotExists": True},
+            lambda c, n, o: _written(c, n, 2, partitionKeys=["text"]),
+        ),
+        _rows(1),
+    ),
+    "createView": Change(
+        lambda c, n, o: (
+            (
+                *("POST", f"{DB}/views"),
+                {"identifier": {"database": "db", "object": n}, "schema": VIEW},
+            ),
+            None,
+        ),
+        _status(f"{DB}/views/{{name}}", 200),
+        (200, 409),
+    ),
+    "alterView": Change(
+        _post(
+            f"{DB}/views/{{name}}",
+            {"changes": [{"action": "dropDialect", "dialect": "spark"}]},
+            _view,
+        ),
+        lambda c, n, _: _is(f"{DB}/views/{{name}}", "name", n)(c, n, _),
+        (200, 404),
+    ),
+    "renameView": Change(_rename_view, _moved_view, (200, 404)),
+    "dropView": Change(
+        lambda c, n, o: (("DELETE", f"{DB}/views/{n}"), _view(c, n, o)),
+        _status(f"{DB}/views/{{name}}", 404),
+        (200, 404),
+    ),
+    "createFunction": Change(
+        lambda c, n, o: (("POST", f"{DB}/functions", {"name": n}), None),
+        _status(f"{DB}/functions/{{name}}", 200),
+        (200, 409),
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", CHANGES)
+def test_a_server_may_die_at_any_moment(kind, client, served, outside):
+    change, context = CHANGES[kind], fork_server()
+    for steps in itertools.count():
+        assert steps < MOST_STEPS
+        name = f"{''.join(filter(str.isalnum, kind))}_{steps}"
+        request, made = change.setup(client, name, outside)
+        with mortal_server(context, served, (str(outside),), steps) as (process, mortal):
+            status = asked(mortal, *request)
+            if status is None:
+                process.join()
+                assert process.exitcode == -signal.SIGKILL
+        client.get(f"{TABLES}/{name}")  # somebody looks in between
+        if status is None:
+            assert client.ask(*request).status in change.again
+        else:
+            assert status == 200
+        change.check(client, name, made)
+        if status is not None:
+            break
+    assert steps > 0  # it died at least once
