@@ -5,8 +5,10 @@ other, and what one of them does is seen by the next request of every other.
 """
 
 import re
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from threading import Lock
 from uuid import uuid4
 
 from paimon_assets.engine.control.catalog.catalog import Identifier
@@ -71,6 +73,34 @@ class ServedTable:
         return self
 
 
+class Recent:
+    """The directories of databases as they were listed a moment ago, for pages behind the first.
+
+    Whether a name is a table is asked anew for each page; one that came to be meanwhile may be
+    missing, as it would be if it came behind a page.
+    """
+
+    def __init__(self, seconds: float = 5.0, most: int = 64) -> None:
+        self._seconds = seconds
+        self._most = most
+        self._lock = Lock()
+        self._items: dict[str, tuple[float, list[str]]] = {}
+
+    def get(self, database: str) -> list[str] | None:
+        """Return what was listed, None if that is too long ago."""
+        with self._lock:
+            until, names = self._items.get(database, (0.0, []))
+            return names if time.monotonic() < until else None
+
+    def put(self, database: str, names: list[str]) -> None:
+        """Keep what was listed."""
+        with self._lock:
+            self._items.pop(database, None)
+            self._items[database] = (time.monotonic() + self._seconds, names)
+            while len(self._items) > self._most:
+                del self._items[next(iter(self._items))]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Service:
     """A warehouse, and how it is served."""
@@ -84,6 +114,7 @@ class Service:
     roots: tuple[str, ...] = ()
     """Folders that external tables may lie below."""
     read_only: bool = False
+    _listings: Recent = field(default_factory=Recent, repr=False)
 
     @property
     def file_io(self) -> FileIO:
@@ -267,21 +298,41 @@ class Service:
     def table_names(self, database: str, *, after: str = "", prefix: str = "") -> Iterator[str]:
         """Yield the names of a database's tables, also of those outside the warehouse, sorted.
 
+        Args:
+            database: The database.
+            after: Only what comes behind this name: a page that is not the first. Then the
+                directory is not listed anew if it was lately.
+            prefix: Only what begins so.
+
         Raises:
             NotFoundError: There is no such database.
 
         Cost:
-            As `FilesystemCatalog.table_names`, and one document.
+            A listing and a document, and one listing of each table that is yielded.
         """
-        outside = [
-            name
-            for name in sorted(self.state.read(database, TABLES))
-            if name > after and name.startswith(prefix)
-        ]
-        inside = self.catalog.table_names(database, after=after, prefix=prefix)
-        if not outside:
-            return inside
-        return iter(sorted({*inside, *outside}))
+        inside = self._listings.get(database) if after else None
+        if inside is None:
+            inside = self.catalog.directory_names(database)
+            self._listings.put(database, inside)
+        outside = self.state.read(database, TABLES)
+        for name in sorted({*inside, *outside}) if outside else inside:
+            if name > after and name.startswith(prefix) and self._is_table(database, name, outside):
+                yield name
+
+    def has_table(self, identifier: Identifier) -> bool:
+        """Whether there is a table of this name, be it outside the warehouse.
+
+        Raises:
+            NotFoundError: There is no such database.
+        """
+        outside = self.state.read(identifier.database, TABLES)
+        return self._is_table(identifier.database, identifier.table, outside)
+
+    def _is_table(self, database: str, name: str, outside: Mapping[str, object]) -> bool:
+        path = outside.get(name)
+        if not isinstance(path, str):
+            return self.catalog.has_table(Identifier(database, name))
+        return bool(SchemaManager(self.file_io_of(path), TablePaths(table=path)).list_ids())
 
 
 def missing_table(identifier: Identifier) -> NotFoundError:

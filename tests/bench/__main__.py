@@ -41,7 +41,7 @@ ENGINES = {
     "pypaimon": Engine(module="tests.interop.peers.pypaimon_peer", is_peer=True),
 }
 
-OTHERS = ("casts", "planning", "commits", "compaction", "segments")
+OTHERS = ("casts", "planning", "commits", "compaction", "segments", "rest")
 """Modules `bench_…` that print tables of their own, each in a process of its own."""
 
 

@@ -10,6 +10,7 @@ from paimon_assets.engine.control.catalog.filesystem_catalog import FilesystemCa
 from paimon_assets.engine.control.catalog.named_items import NamedItems
 from paimon_assets.engine.errors import AlreadyExistsError, FormatError, NotFoundError
 from paimon_assets.engine.fileio.local import LocalFileIO
+from paimon_assets.engine.spec.schema.schema import Schema
 
 
 @pytest.fixture
@@ -132,12 +133,13 @@ def test_functions_are_beside_views(state, views):
     assert taken.value.kind == "function-exists"
 
 
-def test_a_page_of_tables_is_listed_without_the_others(catalog):
-    from paimon_assets.engine.spec.schema.schema import Schema
-
-    for name in ("a", "b", "ba", "c"):
+def test_tables_are_found_one_by_one(catalog, warehouse):
+    for name in ("a", "b"):
         catalog.create_table(Identifier("db", name), Schema.of({"x": "INT"}))
-    assert list(catalog.table_names("db", after="a")) == ["b", "ba", "c"]
-    assert list(catalog.table_names("db", prefix="b")) == ["b", "ba"]
+    LocalFileIO().make_directory(f"{warehouse}/db.db/no-table")
+    assert catalog.directory_names("db") == ["a", "b", "no-table"]
+    assert list(catalog.table_names("db")) == ["a", "b"]
+    assert catalog.has_table(Identifier("db", "a"))
+    assert not catalog.has_table(Identifier("db", "no-table"))
     with pytest.raises(NotFoundError):
         catalog.table_names("no")

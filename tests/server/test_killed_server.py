@@ -23,7 +23,6 @@ from tests.testkit.rest_tables import (
 
 DB, TABLES = "databases/db", "databases/db/tables"
 MOST_STEPS = 60
-OPTION = {"action": "setOption", "key": "snapshot.num-retained.max", "value": "20"}
 COLUMN = {"action": "addColumn", "fieldNames": ["c"], "dataType": "INT"}
 VIEW = {"fields": [], "query": "1", "dialects": {"spark": "2"}}
 
@@ -179,7 +178,7 @@ CHANGES = {
         (200, 409),
     ),
     "registerTable": Change(_register, _status(T, 200), (200, 409)),
-    "alterTable": Change(_post(T, {"changes": [COLUMN]}), _fields, (200, 400)),
+    "alterTable": Change(_post(T, {"changes": [COLUMN]}), _fields, (200, 409)),
     "dropTable": Change(
         lambda c, n, o: (("DELETE", f"{TABLES}/{n}"), _written(c, n)), _status(T, 404), (200, 404)
     ),

@@ -101,10 +101,10 @@ def create_table(service: Service, request: Request) -> Answer:
     by = request.principal.name
     if identifier.table in service.views.all(identifier.database):
         raise _taken(identifier)
+    outside = service.state.read(identifier.database, TABLES).get(identifier.table)
+    if outside is not None and not _is_free(service, str(outside)):
+        raise _taken(identifier)
     if path is None:
-        outside = service.state.read(identifier.database, TABLES).get(identifier.table)
-        if outside is not None and not _is_free(service, str(outside)):
-            raise _taken(identifier)
         stored = service.catalog.create_table(identifier, schema)
         table_path = service.catalog.get_table_location(identifier)
         store = FileStore(
@@ -195,7 +195,7 @@ def rename_table(service: Service, request: Request) -> Answer:
     request.require(Action.ALTER, source.database, source.table)
     request.require(Action.CREATE, target.database, target.table)
     table = service.load(source)
-    if target.table in service.table_names(target.database, prefix=target.table):
+    if service.has_table(target):
         raise _taken(target)
     if table.is_external:
         path, by = table.store.table_path, request.principal.name
@@ -286,9 +286,7 @@ def _create_outside(
 
 
 def _note_outside(service: Service, identifier: Identifier, path: str, by: str) -> None:
-    if identifier.table in service.catalog.table_names(
-        identifier.database, prefix=identifier.table
-    ):
+    if service.catalog.has_table(identifier):
         raise _taken(identifier)
 
     def added(members: Members) -> Members:

@@ -134,7 +134,7 @@ def _named(request: Request, action: Action) -> Identifier:
 
 
 def _refuse_tables(service: Service, name: Identifier) -> None:
-    if name.table in service.table_names(name.database, prefix=name.table):
+    if service.has_table(name):
         raise AlreadyExistsError(
             f"There is a table '{name}'.", kind="view-exists", details={"view": name.table}
         )

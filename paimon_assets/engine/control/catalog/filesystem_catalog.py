@@ -78,13 +78,8 @@ class FilesystemCatalog:
         """Return the names of a database's tables, sorted. Cost: one listing a directory."""
         return list(self.table_names(database))
 
-    def table_names(self, database: str, *, after: str = "", prefix: str = "") -> Iterator[str]:
+    def table_names(self, database: str) -> Iterator[str]:
         """Yield the names of a database's tables, sorted, as far as they are asked for.
-
-        Args:
-            database: The database.
-            after: Only what comes behind this name.
-            prefix: Only what begins so.
 
         Raises:
             NotFoundError: There is no such database.
@@ -92,16 +87,24 @@ class FilesystemCatalog:
         Cost:
             One listing, and one of each table that is yielded.
         """
-        path = self.database_path(database)
-        names = sorted(
+        names = self.directory_names(database)
+        return (name for name in names if self.has_table(Identifier(database, name)))
+
+    def directory_names(self, database: str) -> list[str]:
+        """Return the names of what may be a database's tables, sorted. Cost: one listing.
+
+        Raises:
+            NotFoundError: There is no such database.
+        """
+        return sorted(
             entry.name
-            for entry in self.file_io.list_directory(path)
-            if entry.is_directory
-            and not entry.name.startswith(".")
-            and entry.name > after
-            and entry.name.startswith(prefix)
+            for entry in self.file_io.list_directory(self.database_path(database))
+            if entry.is_directory and not entry.name.startswith(".")
         )
-        return (name for name in names if self._schemas(f"{path}/{name}").list_ids())
+
+    def has_table(self, identifier: Identifier) -> bool:
+        """Whether there is such a table. Cost: one listing."""
+        return bool(self._schemas(self.get_table_location(identifier)).list_ids())
 
     def get_table_location(self, identifier: Identifier) -> str:
         """Return the path of a table's directory, whether the table exists or not."""
