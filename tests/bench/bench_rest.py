@@ -13,6 +13,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -43,8 +44,8 @@ def commits(client: RestClient, count: int) -> tuple[float, float]:
     write(plain, 0)
     served, alone = [], []
     for number in range(count):
-        served.append(timed(lambda n=number: write(through, n)))
-        alone.append(timed(lambda n=number: write(plain, n)))
+        served.append(timed(partial(write, through, number)))
+        alone.append(timed(partial(write, plain, number)))
     return statistics.median(served), statistics.median(alone)
 
 
@@ -73,7 +74,7 @@ def gets(port: int, tables: int, requests: int) -> list[float]:
     paths = [f"databases/many/tables/t{n:06}" for n in range(0, tables, step)]
     for path in paths:
         asked(connection, path)
-    found = [timed(lambda p=path: asked(connection, p)) for path in paths]
+    found = [timed(partial(asked, connection, path)) for path in paths]
     connection.close()
     return sorted(found)
 
@@ -81,11 +82,11 @@ def gets(port: int, tables: int, requests: int) -> list[float]:
 def listed(port: int, page: int) -> tuple[int, float]:
     """Return (names, milliseconds) of a whole list in pages."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-    names, token, began = 0, "", time.perf_counter()
-    while token is not None:
-        query = f"maxResults={page}" + (f"&pageToken={token}" if token else "")
+    names, query, began = 0, f"maxResults={page}", time.perf_counter()
+    while query:
         answer = asked(connection, f"databases/many/tables?{query}")
         names, token = names + len(answer["tables"]), answer["nextPageToken"]
+        query = f"maxResults={page}&pageToken={token}" if token else ""
     connection.close()
     return names, 1e3 * (time.perf_counter() - began)
 

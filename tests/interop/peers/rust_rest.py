@@ -40,7 +40,9 @@ def walk(sql: Any, catalog: Any, database: str) -> dict[str, Any]:
     sql.sql(f"CREATE SCHEMA c.{database}")
     seen["databases"] = database in catalog.list_databases()
     sql.sql(f"CREATE TABLE {name} (id INT, text STRING)")
-    seen["tables"] = catalog.list_tables(database)
+    sql.sql(f"CREATE TABLE c.{database}.kept (id INT, text STRING)")
+    seen["tables"] = sorted(catalog.list_tables(database))
+    write(catalog.get_table((database, "kept")), 7)
     write(catalog.get_table((database, "t")), 1, 2)
     write(catalog.get_table((database, "t")), 3)
     seen["written"] = read(catalog.get_table((database, "t")))
@@ -55,6 +57,8 @@ def walk(sql: Any, catalog: Any, database: str) -> dict[str, Any]:
             seen[key] = True
         except Exception as error:  # noqa: BLE001 - what it cannot do, it says
             seen[key] = str(error)[:300]
+        if key == "roll back":
+            seen["rolled back"] = read(catalog.get_table((database, "t")))
     seen["after"] = catalog.list_tables(database)
     return seen
 
