@@ -1,10 +1,15 @@
 """Our catalog server, walked through by clients we did not write."""
 
+import json
+import subprocess
+
 import pytest
 
 from paimon_assets.engine.table.api import open_catalog
 from tests.interop.environment import HOME, peer_python
-from tests.testkit.rest_walks import BEARER, served_to_outsiders, signed_by
+from tests.testkit.rest_server import RestClient
+from tests.testkit.rest_tables import created, open_posted, write
+from tests.testkit.rest_walks import BEARER, TOKEN, served_to_outsiders, signed_by
 
 pytestmark = pytest.mark.interop
 
@@ -72,3 +77,38 @@ def test_nobody_else_comes_in(served):
     command = [str(peer_python()), "-m", "tests.interop.peers.pypaimon_rest"]
     with pytest.raises(AssertionError, match="NotAuthorizedException"):
         served.walk(command, "nobody", {**BEARER, "token": "another"})
+
+
+def test_pypaimons_catalog_of_the_file_system_stumbles_over_nothing(served, tmp_path):
+    """What the server keeps beside tables is no table of theirs, and goes when they drop."""
+    client = RestClient(int(served.uri.rsplit(":", 1)[1])).of(TOKEN)
+    assert client.post("databases", {"name": "mixed", "options": {"a": "b"}}).status == 200
+    made = created(client, "t", "mixed", partitionKeys=["text"])
+    write(open_posted(client, made)[0], 1)
+    view = {"identifier": {"database": "mixed", "object": "v"}, "schema": {"query": "1"}}
+    assert client.post("databases/mixed/views", view).status == 200
+    client.post("databases/mixed/functions", {"name": "f"})
+    marked = {"specs": [{"text": "x1"}]}
+    assert client.post("databases/mixed/tables/t/partitions/mark", marked).status == 200
+    program = (
+        "import json, sys; from pypaimon import CatalogFactory\n"
+        "c = CatalogFactory.create({'warehouse': 'file://' + sys.argv[1]})\n"
+        "b = c.get_table('mixed.t').new_read_builder()\n"
+        "n = b.new_read().to_arrow(b.new_scan().plan().splits()).num_rows\n"
+        "seen = [c.list_databases(), c.list_tables('mixed'), n]\n"
+        "c.rename_table('mixed.t', 'mixed.u'); c.drop_table('mixed.u')\n"
+        "c.drop_database('mixed'); print(json.dumps(seen))"
+    )
+    done = subprocess.run(
+        [str(peer_python()), "-c", program, str(served.warehouse)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    databases, tables, count = json.loads(done.stdout)
+    assert "mixed" in databases
+    assert (tables, count) == (["t"], 1)
+    assert all(not name.startswith(".") for name in databases)
+    assert client.get("databases/mixed").status == 404
+    client.post("databases", {"name": "mixed"})
+    assert client.get("databases/mixed/views").json["views"] == []

@@ -15,7 +15,8 @@ from pypaimon.schema.data_types import AtomicType  # type: ignore[import-not-fou
 from pypaimon.schema.schema_change import SchemaChange  # type: ignore[import-not-found]
 from pypaimon.table.instant import Instant  # type: ignore[import-not-found]
 
-SCHEMA = pa.schema([pa.field("id", pa.int32()), pa.field("text", pa.string())])
+FIELDS: Any = [pa.field("id", pa.int32()), pa.field("text", pa.string())]
+SCHEMA = pa.schema(FIELDS)
 
 
 def rows(*ids: int) -> pa.Table:
