@@ -53,7 +53,7 @@ def publish_given(
         return False
     if compares_base and base_uuid != (None if latest is None else latest.uuid):
         return False
-    if latest is not None and store.snapshots.gap_before(latest.id):
+    if latest is not None and store.snapshots.break_at(latest) is not None:
         return False
     _check_named(store, snapshot)
     if not _published(store, snapshot):
