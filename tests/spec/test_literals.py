@@ -23,3 +23,14 @@ def test_digits_that_python_alone_takes_are_no_number(root: TypeRoot, text: str)
     with pytest.raises(InvalidInputError, match="not a value of that type"):
         to_internal(text, AtomicType(root=root), "n")
     assert to_internal("10", AtomicType(root=root), "n") == 10
+
+
+def test_nanoseconds_of_a_text_are_kept():
+    wanted = {
+        "1970-01-01 00:00:00.101473979": 101_473_979,
+        "1969-12-31T23:59:59.999999999": -1,
+        "1970-01-01 00:00:00.1234567+00:00": 123_456_700,
+        "1970-01-01 00:00:00.123456": 123_456_000,
+    }
+    data_type = AtomicType(root=TypeRoot.TIMESTAMP, precision=9)
+    assert {text: to_internal(text, data_type, "c") for text in wanted} == wanted

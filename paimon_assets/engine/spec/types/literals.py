@@ -7,6 +7,7 @@ is `decimal.Decimal`, CHAR/VARCHAR `str`, BINARY/VARBINARY `bytes`, the rest boo
 
 import ctypes
 import datetime as dt
+import re
 from decimal import Decimal, InvalidOperation
 
 from paimon_assets.engine.errors import InvalidInputError
@@ -131,9 +132,21 @@ def _millis_of_day(value: Literal) -> int:
     return _integer(value)
 
 
+_FINE = re.compile(r"(\.\d{6})(\d{1,3})(?!\d)")
+
+
+def _cut(text: str) -> tuple[str, int]:
+    """Split off the nanoseconds of a timestamp, for which Python has no place."""
+    found = _FINE.search(text)
+    if found is None:
+        return text, 0
+    return text[: found.start(2)] + text[found.end(2) :], int(found[2].ljust(3, "0"))
+
+
 def _nanos(value: Literal) -> int:
     if isinstance(value, str):
-        value = dt.datetime.fromisoformat(value)
+        cut, digits = _cut(value)
+        return _nanos(dt.datetime.fromisoformat(cut)) + digits
     if isinstance(value, dt.date) and not isinstance(value, dt.datetime):
         value = dt.datetime(value.year, value.month, value.day, tzinfo=dt.UTC)
     if isinstance(value, dt.datetime):
