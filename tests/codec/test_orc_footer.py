@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from paimon_assets.engine.codec import orc_footer
 from paimon_assets.engine.codec.orc_footer import read_orc_footer
 from paimon_assets.engine.errors import FormatError
 from tests.testkit.effort import often
@@ -79,3 +80,11 @@ def test_damaged_footers_are_an_error_of_ours(data):
 def test_an_error_names_the_file():
     with pytest.raises(FormatError, match=r"a\.orc"):
         _footer(b"ORC")
+
+
+@pytest.mark.parametrize("size", [1, 40, 5000, 1 << 18])
+def test_chunks_of_lz4_end_where_they_did_though_they_do_not_say(size):
+    plain = (b"ab" * size)[:size]
+    chunk = bytes(pa.Codec("lz4_raw").compress(plain))
+    mark = (len(chunk) << 1).to_bytes(3, "little")
+    assert orc_footer._decompressed(mark + chunk, 4, 1 << 18) == plain

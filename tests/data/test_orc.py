@@ -167,3 +167,36 @@ def test_a_fraction_of_a_second_near_1970_is_that_of_the_writers_zone(
     (nothing, found) = read(path).column("t").cast(pa.int64()).to_pylist()
     assert nothing is None
     assert found == round(right * 10**6) * 1000
+
+
+LAST = dt.datetime(9999, 12, 31, 23, 59, 59, 999999)
+
+
+def test_timestamps_of_every_year_are_read_and_columns_come_in_the_order_asked_for(tmp_path):
+    path = tmp_path / "wide.orc"
+    held = pa.table(
+        {
+            "i": pa.array([1, 2, 3], pa.int32()),
+            "t": pa.array([LAST, None, dt.datetime(1970, 1, 1)], pa.timestamp("us")),
+            "z": pa.array([None, LAST.replace(microsecond=0), None], pa.timestamp("us", "UTC")),
+        }
+    )
+    orc.write_table(held, path)
+    for names in (["t"], ["z", "i", "t"], ["i"], []):
+        with open_reader(FILE_IO, str(path), file_format="orc") as reader:
+            [batch] = reader.batches(names, predicate=None, batch_rows=9)
+        assert batch.num_rows == 3
+        assert batch.to_pydict() == held.select(names).to_pydict()
+
+
+def test_timestamps_beyond_nanoseconds_inside_a_column_are_named(tmp_path):
+    path = tmp_path / "nested.orc"
+    orc.write_table(
+        pa.table({"i": [1], "r": pa.array([[LAST]], pa.list_(pa.timestamp("us")))}), path
+    )
+    with open_reader(FILE_IO, str(path), file_format="orc") as reader:
+        [batch] = reader.batches(["i"], predicate=None, batch_rows=9)
+        assert batch.to_pydict() == {"i": [1]}
+        with pytest.raises(FormatError, match="columns i, r") as raised:
+            list(reader.batches(["i", "r"], predicate=None, batch_rows=9))
+    assert raised.value.kind == "orc-timestamp"

@@ -22,7 +22,8 @@ _LARGEST_BLOCK = 1 << 23
 """The length of a chunk has 23 bits."""
 _MOST_SHIFT = 63
 _WRITER_ZONE = 3
-_DAMAGE = (
+_TIMES = 9
+DAMAGE = (
     LookupError, ValueError, TypeError, AttributeError, OverflowError, MemoryError,
     zlib.error, pa.ArrowException, OSError,
 )  # fmt: skip
@@ -43,6 +44,26 @@ class OrcColumnStats:
     minimum: Any = None
     """An int (days for a date), text or Decimal; None if the footer does not say."""
     maximum: Any = None
+    milliseconds: tuple[int, int] | None = None
+    """Of timestamps, the smallest and the largest, cut to milliseconds; in the writer's zone."""
+
+
+@dataclass(frozen=True, slots=True)
+class OrcStripe:
+    """The part of a stripe's footer that is used here."""
+
+    zone: str
+    """Of the process that wrote it."""
+    encodings: tuple[int, ...]
+    """Of each type, as ORC numbers them."""
+    streams: Mapping[tuple[int, int], tuple[int, int]]
+    """(type, kind) → offset and length in the file."""
+    codec: int
+    block_size: int
+
+    def data(self, read: Read, number: int, kind: int) -> bytes:
+        """Return a stream, decompressed."""
+        return _decompressed(read(*self.streams[number, kind]), self.codec, self.block_size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,21 +86,34 @@ class OrcFooter:
     """Every type of the file, the row itself first, then in depth-first order."""
     stripes: tuple[tuple[int, int], ...]
     """Where the footer of each stripe lies: offset and length."""
+    stripe_starts: tuple[int, ...]
+    stripe_rows: tuple[int, ...]
     codec: int
     block_size: int
 
-    def zone(self, read: Read, stripe: int) -> str:
-        """Return the zone of the process that wrote a stripe; UTC where it does not say.
+    def stripe(self, read: Read, stripe: int) -> OrcStripe:
+        """Read the footer of a stripe; its zone is UTC where it does not say.
 
         Raises:
-            FormatError: The stripe's footer is not readable.
+            FormatError: It is not readable.
         """
         try:
             found = _message(
                 _decompressed(read(*self.stripes[stripe]), self.codec, self.block_size)
             )
-            return bytes(found.get(_WRITER_ZONE, [b"UTC"])[0]).decode()
-        except _DAMAGE as error:
+            at, streams = self.stripe_starts[stripe], {}
+            for stream in map(_message, found.get(1, [])):
+                length = stream.get(3, [0])[0]
+                streams[stream.get(2, [0])[0], stream.get(1, [0])[0]] = (at, length)
+                at += length
+            return OrcStripe(
+                zone=bytes(found.get(_WRITER_ZONE, [b"UTC"])[0]).decode(),
+                encodings=tuple(_message(each).get(1, [0])[0] for each in found.get(2, [])),
+                streams=streams,
+                codec=self.codec,
+                block_size=self.block_size,
+            )
+        except DAMAGE as error:
             raise FormatError(
                 f"The footer of stripe {stripe} is not readable: {error!r}.", kind="orc-footer"
             ) from error
@@ -103,16 +137,19 @@ def read_orc_footer(read: Read, size: int, path: str) -> OrcFooter:
         raw = read(size - 1 - length - footer_length, footer_length)
         codec, block_size = script.get(2, [0])[0], script.get(3, [1 << 18])[0]
         footer = _message(_decompressed(raw, codec, block_size))
+        stripes = [_message(data) for data in footer.get(3, [])]
         exact = script.get(6, [0])[0] >= _FIRST_RIGHT_WRITER
         return OrcFooter(
             row_count=footer.get(6, [0])[0],
             columns=dict(_columns(footer, with_bounds=exact)),
             types=tuple(_type(_message(data)) for data in footer[4]),
-            stripes=tuple(_stripe_footer(_message(data)) for data in footer.get(3, [])),
+            stripes=tuple(_stripe_footer(stripe) for stripe in stripes),
+            stripe_starts=tuple(stripe.get(1, [0])[0] for stripe in stripes),
+            stripe_rows=tuple(stripe.get(5, [0])[0] for stripe in stripes),
             codec=codec,
             block_size=block_size,
         )
-    except _DAMAGE as error:
+    except DAMAGE as error:
         raise FormatError(
             f"The footer of ORC file '{path}' is not readable: {error!r}.",
             kind="orc-footer",
@@ -145,6 +182,12 @@ def _column(statistics: Message, *, with_bounds: bool) -> OrcColumnStats:
         return OrcColumnStats(value_count=count)
     low: Any = None
     high: Any = None
+    if _TIMES in statistics:
+        times = _message(statistics[_TIMES][0])
+        found = [times.get(utc, times.get(plain)) for plain, utc in ((1, 3), (2, 4))]
+        bounds = tuple(_zigzag(each[0]) for each in found if each)
+        if len(bounds) == 2:
+            return OrcColumnStats(value_count=count, milliseconds=bounds)
     for number, convert in _BOUNDS.items():
         if number in statistics:
             kind = _message(statistics[number][0])
@@ -198,7 +241,7 @@ def _inflate(chunk: bytes, block_size: int) -> bytes:
 
 
 def _unsnap(chunk: bytes, block_size: int) -> bytes:
-    size, _ = _varint(chunk, 0)
+    size, _ = varint(chunk, 0)
     if size > block_size:
         raise ValueError("a chunk is larger than a block")
     return bytes(pa.Codec("snappy").decompress(chunk, decompressed_size=size))
@@ -213,7 +256,18 @@ def _unzstd(chunk: bytes, block_size: int) -> bytes:
 
 
 def _unlz4(chunk: bytes, block_size: int) -> bytes:
-    return bytes(pa.Codec("lz4_raw").decompress(chunk, decompressed_size=block_size))
+    """Decompress a chunk that does not say its size: the least that has room for it."""
+    codec = pa.Codec("lz4_raw")
+    low, high = 0, block_size
+    while low < high:
+        size = (low + high) // 2
+        try:
+            codec.decompress(chunk, decompressed_size=size)
+        except (pa.ArrowException, OSError):
+            low = size + 1
+        else:
+            high = size
+    return bytes(codec.decompress(chunk, decompressed_size=low))
 
 
 _DECOMPRESSORS: Mapping[int, Callable[[bytes, int], bytes]] = {
@@ -229,15 +283,15 @@ def _message(data: bytes) -> Message:
     found: Message = {}
     at = 0
     while at < len(data):
-        tag, at = _varint(data, at)
+        tag, at = varint(data, at)
         value: Any
         match tag & 7:
             case 0:
-                value, at = _varint(data, at)
+                value, at = varint(data, at)
             case 1:
                 value, at = data[at : at + 8], at + 8
             case 2:
-                length, at = _varint(data, at)
+                length, at = varint(data, at)
                 value, at = data[at : at + length], at + length
             case 5:
                 value, at = data[at : at + 4], at + 4
@@ -255,12 +309,13 @@ def _packed(value: int | bytes) -> list[int]:
     numbers = []
     at = 0
     while at < len(value):
-        number, at = _varint(value, at)
+        number, at = varint(value, at)
         numbers.append(number)
     return numbers
 
 
-def _varint(data: bytes, at: int) -> tuple[int, int]:
+def varint(data: bytes, at: int) -> tuple[int, int]:
+    """Decode a number of up to 64 bits; return it, and where it ends."""
     number = shift = 0
     while True:
         byte = data[at]

@@ -118,9 +118,11 @@ def fitted_column(array: Array, arrow_type: Any) -> Array:
     if pat.is_map(arrow_type):
         entries = _as_lists(array)
         keys, items = entries.flatten().flatten()
-        keys = fitted_column(keys, arrow_type.key_type)
-        items = fitted_column(items, arrow_type.item_type)
-        return pa.MapArray.from_arrays(_bounds(entries), keys, items, type=arrow_type, mask=nulls)
+        parts: Any = (
+            fitted_column(keys, arrow_type.key_type),
+            fitted_column(items, arrow_type.item_type),
+        )
+        return pa.MapArray.from_arrays(_bounds(entries), *parts, type=arrow_type, mask=nulls)
     if pat.is_list(arrow_type):
         elements = fitted_column(array.flatten(), arrow_type.value_type)
         return pa.ListArray.from_arrays(_bounds(array), elements, type=arrow_type, mask=nulls)

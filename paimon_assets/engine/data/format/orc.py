@@ -32,6 +32,7 @@ from paimon_assets.engine.data.format.base import (
 )
 from paimon_assets.engine.data.format.named_errors import named_errors, with_names_read
 from paimon_assets.engine.data.format.orc_check import checked
+from paimon_assets.engine.data.format.orc_times import read_wide, wide_columns
 from paimon_assets.engine.data.format.orc_values import as_java_reads, has_times, offset_in_1970
 from paimon_assets.engine.errors import FormatError, InvalidInputError
 from paimon_assets.engine.spec.options.all_options import FILE_FORMAT, ORC_LEGACY_LTZ, Options
@@ -44,6 +45,9 @@ from paimon_assets.engine.spec.options.file_options import (
 from paimon_assets.engine.spec.predicate.predicate import Predicate
 from paimon_assets.engine.spec.predicate.prune import UNKNOWN, Bounds
 from paimon_assets.engine.spec.types.data_types import DataType, TypeRoot
+
+_OUT_OF_RANGE = "out of range for nanosecond"
+"""What pyarrow says of a timestamp that it cannot hold."""
 
 
 class OrcReader(FormatReader):
@@ -68,18 +72,43 @@ class OrcReader(FormatReader):
         Nothing is pruned by `predicate`: pyarrow does not show ORC's statistics.
         """
         names = list(columns)
+        wide = [name for name in names if name in self._wide]
+        decoded = [name for name in names if name not in self._wide]
         # A stripe without columns would not keep its number of rows: decode one, and drop it.
-        positions = [self.schema.get_field_index(name) for name in names] or [0]
+        positions = [self.schema.get_field_index(name) for name in decoded] or [self._narrow]
         with named_errors(self._path, self.title):
             stripes = (
-                self._file.read_stripe(stripe, columns=positions)
-                for stripe in range(self._file.nstripes)
+                self._stripe(stripe, positions, decoded) for stripe in range(self._file.nstripes)
             )
             statistics = {} if self._footer is None else self._footer.columns
             places = sorted(set(positions))
-            for number, stripe in enumerate(checked(stripes, statistics, names, self._path)):
-                rows = self._as_java_reads(stripe, places, number).select(names)
-                yield from short_batches([rows], batch_rows, batch_bytes)
+            for number, stripe in enumerate(checked(stripes, statistics, decoded, self._path)):
+                rows = self._as_java_reads(stripe, places, number).select(decoded)
+                for name in wide:
+                    rows = rows.append_column(name, self._wide_column(name, number))
+                yield from short_batches([rows.select(names)], batch_rows, batch_bytes)
+
+    def _stripe(self, stripe: int, positions: Sequence[int], names: Sequence[str]) -> Any:
+        try:
+            return self._file.read_stripe(stripe, columns=positions)
+        except pa.ArrowInvalid as error:
+            if _OUT_OF_RANGE not in str(error):
+                raise
+            raise FormatError(
+                f"ORC file '{self._path}' holds timestamps outside the years 1678 to 2261 inside"
+                f" one of the columns {', '.join(names)}; they are read only where a column is one"
+                " itself, and the file has statistics. Leave the column out, or rewrite the table"
+                " as parquet.",
+                kind="orc-timestamp",
+                details={"path": self._path},
+            ) from error
+
+    def _wide_column(self, name: str, stripe: int) -> Any:
+        footer = self._footer
+        if footer is None:
+            raise ValueError("a wide column is known by the footer alone")
+        number = footer.types[0].inner[self.schema.get_field_index(name)]
+        return read_wide(footer, self._read, stripe, number, name, self._path)
 
     def row_ranges(self, predicate: Predicate | None) -> Sequence[tuple[int, int]]:
         """Return all rows; see `FormatReader`."""
@@ -96,7 +125,7 @@ class OrcReader(FormatReader):
         numbers = [footer.types[0].inner[place] for place in places]
         ahead = 0
         if any(has_times(footer.types, number) for number in numbers):
-            ahead = offset_in_1970(footer.zone(self._read, stripe), self._path)
+            ahead = offset_in_1970(footer.stripe(self._read, stripe).zone, self._path)
         columns = [
             as_java_reads(column, footer.types, number, ahead)
             for column, number in zip(rows.columns, numbers, strict=True)
@@ -113,6 +142,16 @@ class OrcReader(FormatReader):
             return read_orc_footer(self._read, self._source.size(), self._path)
         except FormatError:  # pyarrow could read the file, compressed with LZO perhaps
             return None
+
+    @cached_property
+    def _wide(self) -> frozenset[str]:
+        return frozenset() if self._footer is None else wide_columns(self._footer)
+
+    @cached_property
+    def _narrow(self) -> int:
+        """A column that pyarrow decodes."""
+        names = self.schema.names
+        return next((at for at, name in enumerate(names) if name not in self._wide), 0)
 
     @cached_property
     def _bounds(self) -> dict[str, Bounds]:
