@@ -48,8 +48,8 @@ def test_executors_and_workers_may_die_at_any_moment(job: str, tmp_path: Path) -
     finally:
         ended(process)
     assert process.returncode == 0, output
+    sys.stdout.write(output)  # what a hunt did; `-rP` shows it
     rounds: list[dict[str, Any]] = [json.loads(line) for line in output.splitlines()]
-    assert len(rounds) == ROUNDS + 1
     assert any(each["kills"] for each in rounds), "none died"
 
 

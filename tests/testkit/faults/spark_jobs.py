@@ -5,6 +5,7 @@ python -m tests.testkit.faults.spark_jobs DIRECTORY JOB                does it, 
 """
 
 import json
+import math
 import os
 import random
 import shutil
@@ -36,13 +37,15 @@ from paimon_assets.spark.session.session import (
 )
 from tests.testkit import foreign
 from tests.testkit.faults.pairs import check_whole
-from tests.testkit.processes import JVM_OPTIONS
+from tests.testkit.processes import JVM_OPTIONS, LONGEST_SECONDS
 
 USER = "mortal"
 ROWS = 4_000
 _FILES = 12
 _PARTS = 6
 _COLUMNS = {"id": "BIGINT", "v": "BIGINT"}
+_UNHARMED = 2
+"""Times a job is done before the first kill: they say how long it takes."""
 _EXECUTOR, _WORKER = b"CoarseGrainedExecutorBackend", b"pyspark.daemon"
 
 Rows = dict[int, int]
@@ -213,10 +216,10 @@ def below(root: int) -> Iterator[tuple[int, bytes]]:
 class Killer:
     """Kills an executor or a worker of one at moments that a seed says, while a job runs."""
 
-    def __init__(self, rng: random.Random, seconds: float) -> None:
+    def __init__(self, rng: random.Random, seconds: float, most: int) -> None:
         self.kills: list[str] = []
         self._done = threading.Event()
-        moments = sorted(rng.uniform(0, seconds) for _ in range(rng.choice((1, 1, 2, 3))))
+        moments = sorted(rng.uniform(0, seconds) for _ in range(min(most, rng.choice((1, 2, 3)))))
         self._thread = threading.Thread(target=self._run, args=(rng, moments))
 
     def __enter__(self) -> Self:
@@ -265,20 +268,18 @@ def main(directory: Path, name: str, rounds: int, rng: random.Random) -> None:
     """Do a job, and kill what does it; print one line of JSON for each time."""
     job, session = JOBS[name], _session()
     prepare(directory / "template", job)
-    seconds = 0.0
-    for number in range(-1, rounds):
+    seconds = math.inf
+    for number in range(-_UNHARMED, rounds):
         copy = directory / "copy"
         shutil.copytree(directory / "template", copy)
         table = open_table(str(copy / "warehouse" / "d.db" / "t"))
         began, raised = time.monotonic(), None
-        with Killer(rng, seconds) as killer:
-            if number < 0:  # the first time only says how long it takes
-                killer._done.set()
+        with Killer(rng, min(seconds, LONGEST_SECONDS), 0 if number < 0 else 3) as killer:
             try:
                 job.perform(table, session)
             except Exception as error:  # noqa: BLE001  # Spark gives up after some failures
                 raised = type(error).__name__
-        seconds = seconds or time.monotonic() - began
+        seconds = min(seconds, time.monotonic() - began)
         committed = end_and_check(copy, job)
         assert raised is None or number >= 0, raised
         assert raised is not None or committed == bool(job.snapshots)
