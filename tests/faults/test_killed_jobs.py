@@ -9,6 +9,7 @@ import select
 import shutil
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -78,7 +79,8 @@ def dies_and_is_resumed(home: Path, kind: Kind, fate: Fate, steps: int) -> bool:
     else:
         assert ended == 0
     table = open_catalog(str(home / "warehouse")).get_table(NAME)
-    assert sorted(table.new_read_builder().to_arrow()["n"].to_pylist()) == expected(kind)
+    rows: list[Any] = table.new_read_builder().to_arrow()["n"].to_pylist()
+    assert sorted(rows) == expected(kind)
     assert [snapshot.id for snapshot in table.snapshots()] == list(range(1, len(BEFORE) + 2))
     check_whole(table._store)
     assert foreign.states(home / "landing") == landing

@@ -129,7 +129,7 @@ def _made(home: Path, kind: Kind, paimon: PaimonCatalogResource) -> Any:
         return numbers(NEW)
 
     def judge(batch: Batch) -> Verdict:
-        found = batch.read.to_arrow(batch.executor)["n"].to_pylist()
+        found: list[Any] = batch.read.to_arrow(batch.executor)["n"].to_pylist()
         return Verdict(passed=sorted(found) == NEW, description=f"{found}")
 
     landing = str(home / "landing")
@@ -159,7 +159,7 @@ def _config(home: Path, kind: Kind) -> dict[str, Any]:
         ops = {"import_segment": SegmentImportConfig(table=NAME, path=str(home / "landing"))}
     if kind is Kind.COMPACTION:
         ops = {"compact": CompactionConfig(strategy=StrategyChoice.full)}
-    return dict(dg.RunConfig(ops=ops).to_config_dict())  # type: ignore[no-untyped-call]  # Dagster's
+    return dict(dg.RunConfig(ops=ops).to_config_dict())
 
 
 class _Doom(Countdown):

@@ -191,7 +191,9 @@ def end_and_check(directory: Path, job: Job) -> bool:
 
 def _rows(table: Table) -> list[tuple[int, int]]:
     rows = table.new_read_builder().to_arrow(EmbeddedExecutor(threads=1))
-    return sorted(zip(rows["id"].to_pylist(), rows["v"].to_pylist(), strict=True))
+    ids: list[Any] = rows["id"].to_pylist()
+    values: list[Any] = rows["v"].to_pylist()
+    return sorted(zip(ids, values, strict=True))
 
 
 def below(root: int) -> Iterator[tuple[int, bytes]]:
