@@ -213,9 +213,10 @@ def dies_after_publishing(store, name, beside):
         writes(name)(mine)
 
 
+@pytest.mark.parametrize("way_out", ["rollback_to", "fast_forward"])
 @pytest.mark.parametrize("commits", range(3))
 def test_what_a_writer_that_died_left_on_top_of_an_undone_snapshot_swallows_no_commit(
-    tmp_path, commits
+    tmp_path, commits, way_out
 ):
     store, others = new_store(tmp_path), [f"other-{number}" for number in range(commits)]
     four(store)
@@ -243,7 +244,12 @@ def test_what_a_writer_that_died_left_on_top_of_an_undone_snapshot_swallows_no_c
     before = store.snapshots.list_ids()
     expire(store)
     assert store.snapshots.list_ids() == before
-    rollback_to_snapshot(store, last)
+    if way_out == "rollback_to":
+        rollback_to_snapshot(store, last)
+    else:
+        kept = list("abcde")
+        store.branches.create("kept", snapshot_id=5)
+        store.branches.fast_forward("kept")
     add(store, "z")
     check_whole(store)
     assert set(live_names(store)) == {*kept, "z"}

@@ -420,7 +420,9 @@ class FileStoreCommit:
             text = (
                 f"snapshot {above} is there, but what it is built on is not: a rollback has not "
                 f"finished, or a writer died beside one. 'rollback_to({below})' drops snapshot "
-                f"{above} with what it added, and keeps all up to snapshot {below}."
+                f"{above} with what it added, and keeps all up to snapshot {below}. To keep "
+                f"snapshot {above} instead, make a branch of it, and let main become that branch "
+                "('fast_forward')."
             )
         return CommitConflictError(
             f"Table '{label}': {text}",
