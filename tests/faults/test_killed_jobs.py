@@ -8,6 +8,7 @@ import os
 import select
 import shutil
 import signal
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -117,3 +118,4 @@ def test_a_job_may_die_at_any_moment(kind: Kind, fate: Fate, tmp_path: Path) -> 
         shutil.rmtree(home)
         shutil.copytree(template, home)
     assert deaths
+    sys.stdout.write(f"{deaths} deaths\n")  # `-rP` shows it
