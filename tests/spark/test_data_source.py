@@ -1,5 +1,7 @@
 """`format("paimon_assets")`: what Spark's own reader and writer API makes of a table."""
 
+import datetime as dt
+
 import pytest
 
 from paimon_assets.engine.embedded import EmbeddedExecutor
@@ -74,6 +76,53 @@ def test_columns_filters_and_time_travel(load, new_catalog, spark):
     assert path.where("value IS NULL").count() == 1
 
 
+def test_moments_in_the_words_of_spark(load, new_catalog):
+    table = new_catalog.create_table("db.t", Schema.of(COLUMNS))
+    write(table, some_rows())
+    table.create_tag("nine", 1)
+    time = dt.datetime.fromtimestamp(table.latest_snapshot().time_millis / 1000, dt.UTC)
+    write(table, some_rows(start=100))
+    for moment in ({"versionAsOf": "1"}, {"versionAsOf": "nine"}, {"timestampAsOf": f"{time}"}):
+        assert load(**moment).count() == 9
+    assert load("db.t$files", versionAsOf="1").count() == 1
+    assert load().count() == 18
+
+
+def test_a_view_stands_where_it_was_first_read_until_it_is_made_anew(spark, warehouse, new_catalog):
+    table = new_catalog.create_table("db.t", Schema.of(COLUMNS))
+    write(table, some_rows())
+    view = "CREATE OR REPLACE TEMPORARY VIEW seen USING paimon_assets"
+    view = f"{view} OPTIONS (warehouse '{warehouse}', table 'db.t')"
+    spark.sql(view)
+    assert spark.table("seen").count() == 9
+    write(table, some_rows(start=100))
+    assert spark.table("seen").count() == 9
+    spark.sql(view)
+    assert spark.table("seen").count() == 18
+
+
+def test_tables_of_the_catalog_of_spark_are_refused_when_made(spark, warehouse, new_catalog):
+    new_catalog.create_table("db.t", Schema.of(COLUMNS))
+    with pytest.raises(Exception, match="paimon-error") as caught:
+        spark.sql(
+            f"CREATE TABLE made USING paimon_assets OPTIONS (warehouse '{warehouse}', table 'db.t')"
+        )
+    error = error_inside(caught.value)
+    assert (type(error), error.kind) == (UnsupportedFeatureError, "spark-format-create")
+    assert not spark.catalog.tableExists("made")
+
+
+def test_streams_are_sent_to_the_sink(spark, warehouse, new_catalog, tmp_path):
+    table = new_catalog.create_table("db.t", Schema.of({"value": "BIGINT"}))
+    rows = spark.readStream.format("rate").load().select("value")
+    options = {"warehouse": warehouse, "table": "db.t", "checkpointLocation": str(tmp_path / "c")}
+    query = rows.writeStream.format("paimon_assets").options(**options).start()
+    with pytest.raises(Exception, match=r"foreachBatch\(streaming_sink") as caught:
+        query.awaitTermination()
+    assert error_inside(caught.value).kind == "spark-format-stream"
+    assert table.latest_snapshot() is None
+
+
 def test_a_frame_may_be_asked_again_and_otherwise(load, new_catalog):
     table = new_catalog.create_table("db.t", Schema.of(COLUMNS, partition_keys=["part"]))
     write(table, some_rows())
@@ -119,6 +168,9 @@ def test_errors_say_what_is_wrong(load, new_catalog, spark):
         (lambda: load("db.absent"), NotFoundError, "table-not-found"),
         (lambda: load(columns="id,absent"), NotFoundError, "column-not-found"),
         (lambda: load(**{"scan.snapshot-id": "7"}), NotFoundError, None),
+        (lambda: load(nonsense="1"), InvalidInputError, "spark-options"),
+        (lambda: load(**{"scan.snapshotid": "1"}), InvalidInputError, "spark-options"),
+        (lambda: load(versionAsOf="7"), NotFoundError, None),
         (lambda: load("db.t$files", where="level > 1").count(), InvalidInputError, "spark-options"),
         (
             lambda: spark.read.format("paimon_assets").load().count(),

@@ -370,6 +370,19 @@ def _spark_write(at):
     source.TableWriter.of(location(options={"path": table.path}), None, overwrite=False)
 
 
+def _spark_create(at):
+    location = pytest.importorskip("paimon_assets.spark.data_source.location").Location
+    location.of({"provider": "paimon_assets", "table": "db.t"}, {})
+
+
+def _spark_stream(at):
+    source = pytest.importorskip("paimon_assets.spark.data_source.data_source")
+    failure = importlib.import_module("paimon_assets.spark.failure")
+    with pytest.raises(failure.WorkerError) as caught:
+        source.PaimonDataSource({}).streamWriter(None, overwrite=False)
+    raise failure.error_inside(caught.value)
+
+
 def _spark_time(at):
     types = pytest.importorskip("paimon_assets.spark.types")
     with pytest.MonkeyPatch.context() as patch:
@@ -460,6 +473,8 @@ REFUSALS: dict[str, Provocation] = {
     "commit to a storage": _no_atomic_publish,
     "lock of another": _other_lock,
     '`format("paimon_assets")`': _spark_write,
+    "`CREATE TABLE ... USING": _spark_create,
+    "`writeStream.format(": _spark_stream,
     "TIME column on": _spark_time,
 }
 """How what begins with these words in the document is provoked."""

@@ -3,14 +3,17 @@
     spark.read.format("paimon_assets").option("warehouse", "/w").option("table", "db.t").load()
 
 Options: `path` (a table directory), or `warehouse` and `table` (`db.t`, `db.t$snapshots`);
-`columns` (`id,amount`); `where` (`dt = '2024-01-01' AND amount > 3`); Paimon's own keys such as
-`scan.snapshot-id`; those of the storage, such as `s3.endpoint`. What `register` was given serves
+`columns` (`id,amount`); `where` (`dt = '2024-01-01' AND amount > 3`); `versionAsOf` (a snapshot or
+tag) and `timestampAsOf` (UTC, if it has no offset); Paimon's own keys such as `scan.snapshot-id`;
+those of the storage, such as `s3.endpoint`. Others are refused. What `register` was given serves
 where a read names nothing else, and stays out of plans: give secrets there.
 
 Spark does not say to a Python Data Source which columns are needed. It could say which rows (4.1
 and later), but keeps what was planned so for further actions of the same DataFrame, whatever they
 filter. So name what to read by `columns` and `where`, or use `spark.tables.to_spark`. What is kept
-is also the snapshot: a DataFrame reads that of its first action, and one loaded anew the newest.
+is also the snapshot: a DataFrame or temporary view reads that of its first action for ever, and one
+loaded or created anew the newest. Nor does it ask for a size, and takes it for the largest there
+is: join by `broadcast(frame)` what is small, or use `to_spark`, whose frames claim what they hold.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,13 +26,14 @@ from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
     DataSourceStreamReader,
+    DataSourceStreamWriter,
     DataSourceWriter,
     InputPartition,
 )
 from pyspark.sql.types import StructType
 
 from paimon_assets.engine.contract.wire.wire import dump_read_context, dump_split
-from paimon_assets.engine.errors import InvalidInputError, NotFoundError
+from paimon_assets.engine.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
 from paimon_assets.engine.table.read.read_builder import Plan, ReadBuilder
 from paimon_assets.engine.table.table import Table
 from paimon_assets.spark.data_source.data_source_stream import TableStreamReader
@@ -112,6 +116,16 @@ class PaimonDataSource(DataSource):
         """Return who writes; see `TableWriter`."""
         with encoded_errors():
             return TableWriter.of(self._location, schema, overwrite=overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: FBT001, N802 - Spark's name
+        """Refuse the query, at its first batch, before a row is read."""
+        with encoded_errors():
+            raise UnsupportedFeatureError(
+                "Spark gives the writer of a stream no query to commit under, so that a batch could"
+                " come twice; write by `foreachBatch(streaming_sink(table))`, of "
+                "paimon_assets.spark.dataframes.streaming.",
+                kind="spark-format-stream",
+            )
 
     @property
     def _location(self) -> Location:

@@ -4,10 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from paimon_assets.engine.control.catalog.catalog import Identifier
-from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.fileio.opening import scheme_of
+from paimon_assets.engine.spec.evolution.option_rules import is_option, key_hints
 from paimon_assets.engine.spec.options.catalog_options import METASTORE, table_options
 from paimon_assets.engine.spec.options.option import Options
+from paimon_assets.engine.spec.options.scan_options import SCAN_TIMESTAMP, SCAN_VERSION
 from paimon_assets.engine.table.api import open_catalog, open_table
 from paimon_assets.engine.table.system import GlobalSystemTable, SystemTable
 from paimon_assets.engine.table.table import Table
@@ -15,6 +17,10 @@ from paimon_assets.engine.table.table_name import TableName
 
 PATH, WAREHOUSE, TABLE, COLUMNS, WHERE = "path", "warehouse", "table", "columns", "where"
 _OWN = frozenset({PATH, WAREHOUSE, TABLE, COLUMNS, WHERE})
+_OF_SPARK = {"versionasof": SCAN_VERSION.key, "timestampasof": SCAN_TIMESTAMP.key}
+"""Spark's words for a moment, in the small letters in which options come → Paimon's."""
+_CREATED = "provider"
+"""Option that only CREATE TABLE gives."""
 _S3 = ("s3.", "s3a.")
 
 
@@ -30,32 +36,60 @@ class Location:
         """Join the options of a read with those of `register`.
 
         Raises:
-            InvalidInputError: Neither names a table.
+            InvalidInputError: Neither names a table, or `given` has an option that nobody knows.
+            UnsupportedFeatureError: A table is being made in Spark's catalog.
         """
-        options = {**defaults, **given}
-        if PATH in options:
-            return cls(options=options)
+        if _CREATED in given:
+            raise UnsupportedFeatureError(
+                "Spark keeps no options of a table that CREATE TABLE ... USING makes, so that it "
+                "could not be read; use CREATE TEMPORARY VIEW ... USING with the same options.",
+                kind="spark-format-create",
+            )
+        location = cls(options={**defaults, **{_OF_SPARK.get(k, k): v for k, v in given.items()}})
+        options = location.options
+        if PATH not in options:
+            location._check_named()
+        location._check_known(given)
+        return location
+
+    def _check_named(self) -> None:
+        options = self.options
         is_directory = Options(options).get(METASTORE) == METASTORE.default
         needed = (WAREHOUSE, TABLE) if is_directory else (TABLE,)
         missing = [key for key in needed if key not in options]
         if missing:
             raise InvalidInputError(
                 f"The Spark format needs the option '{missing[0]}'; give 'path', or 'warehouse' "
-                "and 'table' (database.table).",
+                "and 'table' (database.table). Spark keeps no options of what CREATE TABLE made.",
                 kind="spark-options",
                 details={"option": missing[0]},
             )
-        return cls(options=options)
+
+    def _check_known(self, given: Mapping[str, str]) -> None:
+        known = _OWN | _OF_SPARK.keys()
+        for key in sorted(table_options(given)):
+            if key in known or key.startswith(self._storage) or is_option(key):
+                continue
+            hint = "".join(f"; did you mean '{close}'?" for close in key_hints([key]).values())
+            raise InvalidInputError(
+                f"The Spark format knows no option '{key}'{hint}; leave it out.",
+                kind="spark-options",
+                details={"option": key},
+            )
+
+    @property
+    def _storage(self) -> tuple[str, ...]:
+        """What keys of the storage begin with."""
+        root = self.options.get(PATH) or self._warehouse
+        return (f"{scheme_of(root)}.", *_S3)
 
     @property
     def table_options(self) -> dict[str, str]:
         """The options of Paimon's own, such as `scan.snapshot-id`."""
-        root = self.options.get(PATH) or self._warehouse
-        storage = (f"{scheme_of(root)}.", *_S3)
         return {
             key: value
             for key, value in table_options(self.options).items()
-            if key not in _OWN and not key.startswith(storage)
+            if key not in _OWN and not key.startswith(self._storage)
         }
 
     @property

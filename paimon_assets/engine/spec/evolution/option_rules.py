@@ -124,6 +124,15 @@ def check_options(schema: TableSchema, old: Mapping[str, str]) -> None:
     _check_together(schema.typed_options, changed)
 
 
+def is_option(key: str) -> bool:
+    """Whether a key is one of `all_options`, with the name of a column where its pattern has one.
+
+    >>> is_option("bucket"), is_option("fields.n.aggregate-function"), is_option("bucke")
+    (True, True, False)
+    """
+    return _declared(key) is not None
+
+
 def key_hints(options: Iterable[str]) -> dict[str, str]:
     """Return the unknown keys that are a slip away from a known one → the known one.
 
