@@ -26,7 +26,7 @@ from paimon_assets.engine.control.maintenance.refused_batches import staged_name
 from paimon_assets.engine.errors import CommitUnknownError
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import open_catalog
-from tests.testkit.asset_tables import PLANES, failure_text, instance_beside, planes, rows_of, run
+from tests.testkit.asset_tables import PLANES, failure_text, lent_instance, planes, rows_of, run
 
 SEATS = pap.DataFrameSchema(
     {"tailnum": pap.Column(str), "seats": pap.Column(pa.int32(), pap.Check.gt(0))}, name="seats"
@@ -280,7 +280,7 @@ def test_a_check_that_keeps_a_batch_out_stands_in_the_log_of_checks(
 ) -> None:
     """What the UI reads: the check failed, and the asset was not materialized."""
     asset = planes_asset(FAILING)
-    with instance_beside(paimon) as instance:
+    with lent_instance() as instance:
         run(asset, paimon, instance=instance)
         [key] = asset.check_keys
         record = instance.get_latest_asset_check_evaluation_record(key)

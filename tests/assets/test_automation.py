@@ -9,7 +9,7 @@ import pytest
 from paimon_assets.assets import PaimonCatalogResource, on_new_data, paimon_asset
 from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind
-from tests.testkit.asset_tables import PLANES, instance_beside, planes
+from tests.testkit.asset_tables import PLANES, lent_instance, planes
 
 pytestmark = pytest.mark.filterwarnings("ignore::dagster.BetaWarning")
 
@@ -26,7 +26,7 @@ def test_only_new_data_asks_for_what_lies_downstream(paimon: PaimonCatalogResour
 
     definitions = dg.Definitions(assets=[some_planes, downstream], resources={"paimon": paimon})
     asked = []
-    with instance_beside(paimon) as instance:
+    with lent_instance() as instance:
 
         def materialize(*assets: dg.AssetsDefinition) -> None:
             assert dg.materialize(

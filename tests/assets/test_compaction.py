@@ -16,7 +16,7 @@ from tests.testkit.asset_tables import (
     WEATHER,
     FailsOnce,
     data_snapshot_of,
-    instance_beside,
+    lent_instance,
     metadata_of,
     planes,
     run,
@@ -41,8 +41,9 @@ def below() -> None: ...
 
 
 @pytest.fixture
-def instance(paimon):
-    return instance_beside(paimon)
+def instance():
+    with lent_instance() as instance:
+        yield instance
 
 
 @pytest.fixture
@@ -57,12 +58,13 @@ def table(paimon, instance):
 
 
 def compact(paimon, instance=None, job=None, **config):
-    return (job or build_compaction_job([the_planes])).execute_in_process(
-        run_config=dg.RunConfig(ops={"compact": CompactionConfig(**config)}),
-        resources={"paimon": paimon},
-        instance=instance or instance_beside(paimon),
-        raise_on_error=False,
-    )
+    with lent_instance(instance) as chosen:
+        return (job or build_compaction_job([the_planes])).execute_in_process(
+            run_config=dg.RunConfig(ops={"compact": CompactionConfig(**config)}),
+            resources={"paimon": paimon},
+            instance=chosen,
+            raise_on_error=False,
+        )
 
 
 def observed(result, key=KEY):

@@ -26,7 +26,7 @@ from paimon_assets.engine.errors import FormatError
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind
 from paimon_assets.engine.table.api import open_catalog
 from paimon_assets.engine.table.table import Table
-from tests.testkit.asset_tables import PLANES, WEATHER, data_snapshot_of, instance_beside, planes
+from tests.testkit.asset_tables import PLANES, WEATHER, data_snapshot_of, lent_instance, planes
 
 
 @pytest.fixture
@@ -107,7 +107,7 @@ def test_an_observation_carries_the_data_version(
     job = dg.Definitions(
         assets=[assets], jobs=[dg.define_asset_job("observe", everything)]
     ).resolve_job_def("observe")
-    with instance_beside(paimon) as instance:
+    with lent_instance() as instance:
         result = job.execute_in_process(instance=instance)
     assert result.success
     [event] = [it for it in result.all_events if it.event_type_value == "ASSET_OBSERVATION"]

@@ -15,14 +15,15 @@ from paimon_assets.assets import (
 )
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.spec.schema.schema import Schema
-from tests.testkit.asset_tables import PLANES, WEATHER, instance_beside, planes
+from tests.testkit.asset_tables import PLANES, WEATHER, lent_instance, planes
 
 JOB = build_compaction_job(["ops.planes"])
 
 
 @pytest.fixture
-def instance(paimon):
-    return instance_beside(paimon)
+def instance():
+    with lent_instance() as instance:
+        yield instance
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from paimon_assets.assets.tables import io_manager
 from paimon_assets.engine.control.maintenance.refused_batches import staged_names
 from paimon_assets.engine.errors import CommitUnknownError
 from paimon_assets.engine.spec.schema.schema import Schema
-from tests.testkit.asset_tables import failure_text, instance_beside, metadata_of, rows_of
+from tests.testkit.asset_tables import failure_text, lent_instance, metadata_of, rows_of
 from tests.testkit.io_manager_runs import FROM_ARROW, io_run
 
 KEY = dg.AssetKey(["shop", "sales"])
@@ -89,7 +89,7 @@ def test_what_the_checks_said_stands_in_the_log(paimon: PaimonCatalogResource) -
     asset = sales_asset(BAD, GOOD)
     [key] = asset.check_keys
     assert key == dg.AssetCheckKey(KEY, "positive")
-    with instance_beside(paimon) as instance:
+    with lent_instance() as instance:
         said = []
         for _ in range(2):
             result = io_run(asset, paimon, instance=instance)

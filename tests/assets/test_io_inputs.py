@@ -23,7 +23,7 @@ from tests.testkit.asset_tables import (
     FailsOnce,
     data_version_of,
     failure_text,
-    instance_beside,
+    lent_instance,
     rows_of,
 )
 from tests.testkit.io_manager_runs import io_run
@@ -285,7 +285,7 @@ def test_a_consumer_has_one_position(lake: PaimonCatalogResource) -> None:
 def test_a_person_loads_a_table_without_a_run(lake: PaimonCatalogResource) -> None:
     manager = PaimonIOManager(paimon=lake)
     defs = dg.Definitions(assets=[external()], resources={"io_manager": manager})
-    with instance_beside(lake) as instance, defs.get_asset_value_loader(instance) as loader:
+    with lent_instance() as instance, defs.get_asset_value_loader(instance) as loader:
 
         def load(**options: Any) -> pl.DataFrame:
             metadata = paimon_input(**options)

@@ -9,7 +9,7 @@ from paimon_assets.assets.files.source_files import FileSource
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.evolution.schema_change import RenameColumn
 from paimon_assets.engine.spec.schema.schema import Schema
-from tests.testkit.asset_tables import PLANES, instance_beside, metadata_of, planes, run
+from tests.testkit.asset_tables import PLANES, lent_instance, metadata_of, planes, run
 
 RENAMED = Schema.of(
     {"tailnum": "STRING", "places": "INT", "engine": "STRING"}, primary_keys=["tailnum"]
@@ -47,7 +47,7 @@ def test_a_schema_that_changed_is_told_once(paimon: PaimonCatalogResource) -> No
 
         return some_planes
 
-    with instance_beside(paimon) as instance:
+    with lent_instance() as instance:
         before, after = asset(PLANES), asset(RENAMED)
         shown = [metadata_of(run(before, paimon, instance=instance), before.key)]
         rename = RenameColumn(field_names=("seats",), new_name="places")

@@ -12,7 +12,7 @@ from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.table import Table
 from paimon_assets.engine.table.upkeep.maintenance import MaintenanceTask
-from tests.testkit.asset_tables import PLANES, instance_beside, planes, rows_of
+from tests.testkit.asset_tables import PLANES, lent_instance, planes, rows_of
 
 EXPIRING = {
     "snapshot.num-retained.min": "2",
@@ -41,7 +41,7 @@ def make(paimon: PaimonCatalogResource, name: str, commits: int = 6) -> Table:
 def run(paimon: PaimonCatalogResource, config: MaintenanceConfig, *tables: str) -> Any:
     """Run the job in this process."""
     job = build_maintenance_job(tables)
-    with instance_beside(paimon) as instance:
+    with lent_instance() as instance:
         return job.execute_in_process(
             run_config=dg.RunConfig(ops={"maintain": config}),
             resources={"paimon": paimon},

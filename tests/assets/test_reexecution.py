@@ -25,7 +25,13 @@ from paimon_assets.assets import (
 from paimon_assets.assets.files.segment_import import SegmentImportConfig, build_segment_import_job
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.segments.segment_import import SegmentSource
-from tests.testkit.asset_tables import failure_text, instance_beside, metadata_of, rows_of
+from tests.testkit.asset_tables import (
+    failure_text,
+    instance_beside,
+    lent_instance,
+    metadata_of,
+    rows_of,
+)
 
 SCHEMA = Schema.of({"n": "BIGINT"})
 KEY = dg.AssetKey(["d", "numbers"])
@@ -191,7 +197,7 @@ def test_a_segment_job_that_is_resumed_reports_what_was_committed(
     papq.write_table(numbers(), folder / "a.parquet")
     config = SegmentImportConfig(table="d.numbers", path=str(folder))
     job = build_segment_import_job()
-    with instance_beside(paimon) as instance:
+    with lent_instance() as instance:
 
         def run(tags: dict[str, str]) -> dg.ExecuteInProcessResult:
             return job.execute_in_process(

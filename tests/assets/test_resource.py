@@ -8,7 +8,7 @@ import pytest
 from paimon_assets.assets import PaimonCatalogResource, PaimonSparkResource
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import InvalidInputError
-from tests.testkit.asset_tables import failure_text, instance_beside
+from tests.testkit.asset_tables import failure_text, lent_instance
 
 
 def test_environment_variables_resolve_in_every_field(
@@ -47,7 +47,7 @@ def test_environment_variables_resolve_in_every_field(
             extra={"spark.sql.shuffle.partitions": dg.EnvVar("SETTING")},
         ),
     )
-    with instance_beside(paimon) as instance:
+    with lent_instance() as instance:
         assert dg.materialize([looks], resources={"lake": lake}, instance=instance).success
     assert seen == [
         values["WAREHOUSE"],
@@ -80,7 +80,7 @@ def test_the_mask_the_ui_shows_is_refused_as_a_value(paimon: PaimonCatalogResour
     lake = PaimonCatalogResource(
         warehouse="/wh", options={"s3.secret-key": "********"}, executor="embedded"
     )
-    with instance_beside(paimon) as instance:
+    with lent_instance() as instance:
         result = dg.materialize(
             [looks], resources={"lake": lake}, instance=instance, raise_on_error=False
         )

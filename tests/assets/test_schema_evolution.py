@@ -36,7 +36,7 @@ from tests.testkit.asset_tables import (
     PLANES,
     FailsOnce,
     data_snapshot_of,
-    instance_beside,
+    lent_instance,
     metadata_of,
     planes,
     run,
@@ -63,12 +63,13 @@ def table(paimon):
 def evolve(paimon, *changes, instance=None, table="ops.planes", **config):
     job = build_schema_evolution_job()
     described = SchemaEvolutionConfig(table=table, changes=changes_to_json(changes), **config)
-    return job.execute_in_process(
-        run_config=dg.RunConfig(ops={"evolve_schema": described}),
-        resources={"paimon": paimon},
-        instance=instance or instance_beside(paimon),
-        raise_on_error=False,
-    )
+    with lent_instance(instance) as chosen:
+        return job.execute_in_process(
+            run_config=dg.RunConfig(ops={"evolve_schema": described}),
+            resources={"paimon": paimon},
+            instance=chosen,
+            raise_on_error=False,
+        )
 
 
 def observed(result):
@@ -235,13 +236,14 @@ def test_a_step_that_is_retried_changes_once(paimon, table, monkeypatch):
 
 
 def checked(check, paimon, asset=the_planes):
-    result = dg.materialize(
-        [asset, check],
-        selection=dg.AssetSelection.checks(check),
-        resources={"paimon": paimon},
-        instance=instance_beside(paimon),
-        raise_on_error=False,
-    )
+    with lent_instance() as instance:
+        result = dg.materialize(
+            [asset, check],
+            selection=dg.AssetSelection.checks(check),
+            resources={"paimon": paimon},
+            instance=instance,
+            raise_on_error=False,
+        )
     [found] = result.get_asset_check_evaluations()
     return found
 

@@ -23,6 +23,7 @@ from tests.testkit.asset_tables import (
     data_snapshot_of,
     failure_text,
     instance_beside,
+    lent_instance,
     metadata_of,
     rows_of,
     run,
@@ -139,7 +140,7 @@ def test_a_broken_rule_is_a_failure_that_is_not_tried_again(folder, paimon):
 
 def imported(paimon: PaimonCatalogResource, config: SegmentImportConfig) -> Any:
     job = build_segment_import_job()
-    with instance_beside(paimon) as instance:
+    with lent_instance() as instance:
         return job.execute_in_process(
             run_config=dg.RunConfig(ops={"import_segment": config}),
             resources={"paimon": paimon},

@@ -23,7 +23,7 @@ from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.types.data_types import AtomicType, TypeRoot
 from tests.testkit.asset_tables import failure_text, run
 
-SECRET = "secret" * 50_000
+SECRET = "secret" * 2_000
 SCHEMA = Schema.of({"name": "STRING", "n": "INT"})
 ROWS = pa.table({"name": [SECRET, SECRET], "n": pa.array([4711, 4711], pa.int32())})
 SHORT = pap.DataFrameSchema({"name": pap.Column(str, pap.Check.str_length(max_value=3))})

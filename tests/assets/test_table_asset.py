@@ -21,7 +21,7 @@ from tests.testkit.asset_tables import (
     FailsOnce,
     data_version_of,
     failure_text,
-    instance_beside,
+    lent_instance,
     metadata_of,
     planes,
     rows_of,
@@ -200,7 +200,7 @@ def test_the_function_takes_context_config_resources_and_upstream_assets(
         context.log.info("asked for %d seats", config.seats)
         return planes(*[(name, config.seats, None) for name in names])
 
-    with instance_beside(paimon) as instance:
+    with lent_instance() as instance:
         result = dg.materialize(
             [names, air_planes],
             resources={"lake": paimon},

@@ -18,7 +18,7 @@ from paimon_assets.assets import (
 from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind
 from paimon_assets.engine.spec.schema.schema import Schema
-from tests.testkit.asset_tables import PLANES, failure_text, instance_beside, planes, run
+from tests.testkit.asset_tables import PLANES, failure_text, lent_instance, planes, run
 
 LOG: dict[str, Any] = {"primary_keys": ["id"], "options": {"bucket": "1", "sequence.field": "ts"}}
 TYPES = {"id": "INT NOT NULL", "ts": "BIGINT", "n": "INT"}
@@ -65,7 +65,7 @@ def test_a_compaction_makes_nothing_fresh(paimon: PaimonCatalogResource) -> None
     )
     clock = ClockAt(dt.timedelta(hours=9))
     check = build_freshness_check(some_planes, dt.timedelta(hours=2), clock=clock)
-    with instance_beside(paimon) as instance:
+    with lent_instance() as instance:
         result = dg.materialize(
             [some_planes, check],
             selection=dg.AssetSelection.checks(check),

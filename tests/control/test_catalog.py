@@ -1,5 +1,3 @@
-import multiprocessing
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,8 +9,9 @@ from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.fileio.opening import file_io_for
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import CATALOGS
+from tests.testkit.faults.writers import fork_server
 
-_SPAWN = multiprocessing.get_context("spawn")
+_FORKED = fork_server()
 SCHEMA = Schema.of({"a": "INT"})
 T = Identifier("db", "t")
 
@@ -154,9 +153,9 @@ def test_of_two_processes_exactly_one_creates_the_table(kind, tmp_path):
     warehouse = str(tmp_path)
     catalog = CATALOGS[kind](warehouse, {})
     catalog.create_database("db")
-    barrier, answers = _SPAWN.Barrier(2), _SPAWN.Queue()
+    barrier, answers = _FORKED.Barrier(2), _FORKED.Queue()
     processes = [
-        _SPAWN.Process(target=_create, args=(kind, warehouse, index, barrier, answers))
+        _FORKED.Process(target=_create, args=(kind, warehouse, index, barrier, answers))
         for index in range(2)
     ]
     for process in processes:

@@ -1,10 +1,9 @@
 """Several processes on one table: nothing acknowledged is lost."""
 
-import multiprocessing
-
 from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.fileio.local import LocalFileIO
+from tests.testkit.faults.writers import fork_server
 from tests.testkit.metadata_tables import (
     live_names,
     manifest_files,
@@ -14,9 +13,9 @@ from tests.testkit.metadata_tables import (
     referenced_manifests,
 )
 
-_SPAWN = multiprocessing.get_context("spawn")
+_FORKED = fork_server()
 _PROCESSES = 4
-_COMMITS = 40
+_COMMITS = 15
 
 
 def _commit_many(path: str, writer: int, barrier, answers) -> None:
@@ -34,9 +33,9 @@ def _commit_many(path: str, writer: int, barrier, answers) -> None:
 
 def test_four_processes_that_meet_before_every_commit_lose_nothing(tmp_path):
     table = new_store(tmp_path)
-    barrier, answers = _SPAWN.Barrier(_PROCESSES), _SPAWN.Queue()
+    barrier, answers = _FORKED.Barrier(_PROCESSES), _FORKED.Queue()
     processes = [
-        _SPAWN.Process(target=_commit_many, args=(table.table_path, writer, barrier, answers))
+        _FORKED.Process(target=_commit_many, args=(table.table_path, writer, barrier, answers))
         for writer in range(_PROCESSES)
     ]
     for process in processes:

@@ -15,6 +15,7 @@ from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.table.api import open_table
 from paimon_assets.engine.table.table import Table
 from tests.testkit import foreign
+from tests.testkit.effort import is_hunt
 from tests.testkit.faults.table_changes import (
     COMMITS,
     DEEDS,
@@ -26,7 +27,7 @@ from tests.testkit.faults.writers import SURVIVED, fork_server
 from tests.testkit.faulty_fileio import WRITES, FaultyFileIO
 
 DEATHS = {-signal.SIGKILL, -signal.SIGXFSZ, SURVIVED}
-STRIDE = 89
+STRIDE = 89 if is_hunt() else 197
 """Moments between two deaths of real processes; each deed dies at others."""
 
 
@@ -105,6 +106,7 @@ def test_whoever_dies_before_a_write_leaves_one_of_two_states(deed, tmp_path):
     assert seen == ({False, True} if deed.commits else {None})
 
 
+@pytest.mark.hunt
 @pytest.mark.parametrize("deed", DEEDS, ids=lambda deed: deed.name)
 def test_whoever_is_killed_leaves_one_of_two_states(deed, tmp_path):
     scene = Scene(deed, tmp_path)

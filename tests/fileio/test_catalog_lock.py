@@ -1,4 +1,3 @@
-import multiprocessing
 import os
 import signal
 import sqlite3
@@ -22,9 +21,10 @@ from paimon_assets.engine.fileio.catalog_lock import JdbcLock
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.fileio.locked import LockedFileIO
 from paimon_assets.engine.fileio.opening import file_io_for
+from tests.testkit.faults.writers import fork_server
 from tests.testkit.metadata_tables import live_names, message, new_store, plain_file
 
-_SPAWN = multiprocessing.get_context("spawn")
+_FORKED = fork_server()
 _WRITERS, _COMMITS = 2, 15
 
 _OF_JAVA = """
@@ -104,10 +104,10 @@ def _hold_until_killed(tmp_path: Path, held) -> None:
 
 
 def test_processes_on_a_storage_without_an_atomic_create_lose_no_commit(tmp_path):
-    table, barrier = new_store(tmp_path), _SPAWN.Barrier(_WRITERS)
+    table, barrier = new_store(tmp_path), _FORKED.Barrier(_WRITERS)
     arguments = (table.table_path, _options(tmp_path, **{"lock-check-max-sleep": "5 ms"}))
     writers = [
-        _SPAWN.Process(target=_commit_often, args=(*arguments, writer, barrier))
+        _FORKED.Process(target=_commit_often, args=(*arguments, writer, barrier))
         for writer in range(_WRITERS)
     ]
     for process in writers:
@@ -122,8 +122,8 @@ def test_processes_on_a_storage_without_an_atomic_create_lose_no_commit(tmp_path
 
 
 def test_a_lock_whose_holder_was_killed_is_taken_over_when_it_has_expired(tmp_path):
-    held = _SPAWN.Event()
-    holder = _SPAWN.Process(target=_hold_until_killed, args=(tmp_path, held))
+    held = _FORKED.Event()
+    holder = _FORKED.Process(target=_hold_until_killed, args=(tmp_path, held))
     holder.start()
     assert held.wait(60)
     os.kill(holder.pid, signal.SIGKILL)

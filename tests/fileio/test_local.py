@@ -1,5 +1,4 @@
 import errno
-import multiprocessing
 import os
 from pathlib import Path
 
@@ -12,8 +11,9 @@ from paimon_assets.engine.errors import (
     UnsupportedFeatureError,
 )
 from paimon_assets.engine.fileio.local import LocalFileIO, local_path
+from tests.testkit.faults.writers import fork_server
 
-_SPAWN = multiprocessing.get_context("spawn")
+_FORKED = fork_server()
 
 
 def test_a_fresh_file_is_never_overwritten(tmp_path):
@@ -87,10 +87,10 @@ def _publish(path: str, index: int, barrier, answers) -> None:
 
 
 def test_of_several_processes_exactly_one_publishes(tmp_path):
-    barrier, answers = _SPAWN.Barrier(3), _SPAWN.Queue()
+    barrier, answers = _FORKED.Barrier(3), _FORKED.Queue()
     path = str(tmp_path / "deep" / "snapshot-1")
     processes = [
-        _SPAWN.Process(target=_publish, args=(path, index, barrier, answers)) for index in range(3)
+        _FORKED.Process(target=_publish, args=(path, index, barrier, answers)) for index in range(3)
     ]
     for process in processes:
         process.start()

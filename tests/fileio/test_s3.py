@@ -1,6 +1,5 @@
 """Tables on an S3 server, over HTTP."""
 
-import multiprocessing
 from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
@@ -11,10 +10,11 @@ from paimon_assets.engine.errors import NotFoundError, PaimonError
 from paimon_assets.engine.fileio.opening import file_io_for
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import open_catalog, open_table
+from tests.testkit.faults.writers import fork_server
 from tests.testkit.s3_server import ACCESS_KEY, BUCKET, SECRET_KEY, boto3_client, s3_server
 
 WAREHOUSE = f"s3://{BUCKET}/warehouse"
-WRITERS, COMMITS = 3, 3
+WRITERS, COMMITS = 3, 2
 KEYED = Schema.of(
     {"id": "BIGINT", "day": "STRING", "v": "STRING"},
     primary_keys=["id", "day"],
@@ -106,7 +106,7 @@ def _commit_many(path, options, writer):
 
 def test_processes_that_commit_at_once_lose_nothing(catalog, options):
     table = catalog.create_table("db.t", KEYED)
-    context = multiprocessing.get_context("spawn")
+    context = fork_server()
     processes = [
         context.Process(target=_commit_many, args=(table.path, options, writer))
         for writer in range(WRITERS)

@@ -1,6 +1,7 @@
 """A merge engine is named in its traits and where its merge function is made; nobody else asks."""
 
 import ast
+import functools
 import inspect
 from collections.abc import Callable
 from pathlib import Path
@@ -11,10 +12,14 @@ from paimon_assets.engine.spec.merge.engine_traits import ENGINE_TRAITS, EngineT
 from paimon_assets.engine.spec.options.all_options import MergeEngine
 
 PACKAGE = Path(__file__).resolve().parents[2] / "paimon_assets"
-TREES = {
-    str(path.relative_to(PACKAGE)): ast.parse(path.read_text(encoding="utf-8"))
-    for path in sorted(PACKAGE.rglob("*.py"))
-}
+
+
+@functools.cache
+def _trees() -> dict[str, ast.Module]:
+    return {
+        str(path.relative_to(PACKAGE)): ast.parse(path.read_text(encoding="utf-8"))
+        for path in sorted(PACKAGE.rglob("*.py"))
+    }
 
 
 def _home(named: Any) -> str:
@@ -25,7 +30,7 @@ DECLARED, TRAITS, MAKER = map(_home, (MergeEngine, EngineTraits, merge_function_
 
 
 def _modules_with(found: Callable[[ast.AST], bool]) -> set[str]:
-    return {name for name, tree in TREES.items() if any(map(found, ast.walk(tree)))}
+    return {name for name, tree in _trees().items() if any(map(found, ast.walk(tree)))}
 
 
 def _names_an_engine(node: ast.AST) -> bool:

@@ -13,7 +13,7 @@ from tests.testkit.stateful.changes import CHANGES
 from tests.testkit.stateful.reads import READS
 from tests.testkit.stateful.run import run_in_processes
 
-STEPS = 2_000
+STEPS = 1_000
 PROCESSES = 2
 _FEWEST = 1 / 200
 """Part of all steps that each kind of step has at least."""

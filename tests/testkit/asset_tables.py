@@ -1,5 +1,10 @@
 """What the asset tests share: one small key table and one small append table."""
 
+import atexit
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -38,12 +43,37 @@ def run(assets: Any, paimon: PaimonCatalogResource, **options: Any) -> dg.Execut
     """Materialize in this process, without raising."""
     chosen = assets if isinstance(assets, list) else [assets]
     resources = {"paimon": paimon}
-    if "instance" in options:
-        return dg.materialize(chosen, resources=resources, raise_on_error=False, **options)
-    with instance_beside(paimon) as instance:
+    with lent_instance(options.pop("instance", None)) as instance:
         return dg.materialize(
             chosen, resources=resources, raise_on_error=False, instance=instance, **options
         )
+
+
+_IDLE: list[dg.DagsterInstance] = []
+
+
+@contextmanager
+def lent_instance(own: dg.DagsterInstance | None = None) -> Iterator[dg.DagsterInstance]:
+    """Lend an instance in memory that knows of nothing, or `own` if there is one.
+
+    It is wiped and lent again: making one costs more than a run does.
+    """
+    if own is not None:
+        yield own
+        return
+    instance = _IDLE.pop() if _IDLE else _new_instance()
+    yield instance
+    instance.wipe()
+    shutil.rmtree(instance.storage_directory(), ignore_errors=True)
+    _IDLE.append(instance)
+
+
+def _new_instance() -> dg.DagsterInstance:
+    directory = tempfile.mkdtemp(prefix="paimon-assets-dagster-")
+    instance = dg.DagsterInstance.ephemeral(tempdir=directory)
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    atexit.register(instance.dispose)
+    return instance
 
 
 def instance_beside(paimon: PaimonCatalogResource) -> dg.DagsterInstance:

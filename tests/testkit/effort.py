@@ -4,13 +4,15 @@ from hypothesis import HealthCheck, settings
 
 HUNT = "hunt"
 _TIMES = 10
+_DRAWN, _DRAWN_IN_A_HUNT = 25, 400
+"""Examples of a property."""
 _BASE = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def register_profiles() -> None:
     """Load the suite's profile; `--hypothesis-profile=hunt`, as `make hunt`, takes the other."""
-    settings.register_profile("suite", _BASE, derandomize=True, database=None, max_examples=40)
-    settings.register_profile(HUNT, _BASE, print_blob=True, max_examples=40 * _TIMES)
+    settings.register_profile("suite", _BASE, derandomize=True, database=None, max_examples=_DRAWN)
+    settings.register_profile(HUNT, _BASE, print_blob=True, max_examples=_DRAWN_IN_A_HUNT)
     settings.load_profile("suite")
 
 

@@ -9,7 +9,7 @@ import polars as pl
 import pyarrow as pa
 
 from paimon_assets.assets import PaimonCatalogResource, PaimonIOManager
-from tests.testkit.asset_tables import instance_beside
+from tests.testkit.asset_tables import lent_instance
 
 FROM_ARROW: Mapping[str, Callable[[pa.Table], Any]] = {
     "arrow": lambda table: table,
@@ -55,9 +55,7 @@ def io_run(
     """Materialize through the IO manager in this process, without raising."""
     chosen = assets if isinstance(assets, list) else [assets]
     resources = {"io_manager": manager or PaimonIOManager(paimon=paimon), "paimon": paimon}
-    if "instance" in options:
-        return dg.materialize(chosen, resources=resources, raise_on_error=False, **options)
-    with instance_beside(paimon) as instance:
+    with lent_instance(options.pop("instance", None)) as instance:
         return dg.materialize(
             chosen, resources=resources, raise_on_error=False, instance=instance, **options
         )
