@@ -6,21 +6,11 @@ import pytest
 
 from paimon_assets.engine.codec.avro.manifest_avro import read_manifest
 from paimon_assets.engine.codec.rows.data_file_row import file_to_row
-from paimon_assets.engine.codec.rows.index_file_row import (
-    IndexRowLayout,
-    index_from_row,
-    index_to_row,
-)
 from paimon_assets.engine.codec.rows.java_stream import DataOutput
 from paimon_assets.engine.contract.commit_message import (
     CommitMessage,
     CompactIncrement,
     DataIncrement,
-)
-from paimon_assets.engine.contract.wire.wire_java_messages import (
-    JAVA_MESSAGE_VERSION,
-    dump_java_messages,
-    load_java_messages,
 )
 from paimon_assets.engine.errors import FormatError, UnsupportedFeatureError
 from paimon_assets.engine.spec.metadata.index_file import (
@@ -30,6 +20,16 @@ from paimon_assets.engine.spec.metadata.index_file import (
 )
 from paimon_assets.engine.spec.metadata.simple_stats import EMPTY_ROW
 from tests.testkit.builders import data_file
+from tests.testkit.index_file_row import (
+    IndexRowLayout,
+    index_from_row,
+    index_to_row,
+)
+from tests.testkit.java_messages import (
+    JAVA_MESSAGE_VERSION,
+    dump_java_messages,
+    load_java_messages,
+)
 
 TABLES = Path(__file__).parents[3] / "shared" / "tables"
 VECTORS = IndexFileMeta(

@@ -19,7 +19,6 @@ from paimon_assets.engine.contract.commit_message import CommitMessage, CompactI
 from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.contract.wire.wire import SPLIT_MAGIC, dump_split, load_split
-from paimon_assets.engine.contract.wire.wire_java_messages import load_java_messages
 from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
 from paimon_assets.engine.control.features import check_key_types
 from paimon_assets.engine.control.file_store import FileStore
@@ -433,7 +432,6 @@ REFUSALS: dict[str, Provocation] = {
     "wrapped split": _newer_split,
     "streaming split with files": _diff_split,
     "streaming split read": _streaming_split,
-    "commit messages": lambda at: load_java_messages(b"\0" * 8, 99),
     "write to `row-tracking": write(**{"row-tracking.enabled": "true"}),
     "write to `data-evolution": write(**EVOLVING),
     "write to a table with `metadata.iceberg": write(

@@ -19,11 +19,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from paimon_assets.engine.codec.rows.data_file_row import file_from_row
-from paimon_assets.engine.codec.rows.index_file_row import (
-    IndexRowLayout,
-    index_from_row,
-    index_to_row,
-)
 from paimon_assets.engine.codec.rows.java_stream import DataInput, DataOutput
 from paimon_assets.engine.contract.commit_message import (
     CommitMessage,
@@ -38,6 +33,11 @@ from paimon_assets.engine.contract.wire.wire_frame import (
 from paimon_assets.engine.errors import FormatError, UnsupportedFeatureError
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 from paimon_assets.engine.spec.metadata.index_file import IndexFileMeta
+from tests.testkit.index_file_row import (
+    IndexRowLayout,
+    index_from_row,
+    index_to_row,
+)
 
 JAVA_MESSAGE_VERSION = 12
 """The version written: that of Paimon 2.0, which later releases read."""
