@@ -8,7 +8,8 @@ Source: `org.apache.paimon.schema.SchemaChange`, `org.apache.paimon.rest.request
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import cast
+from dataclasses import MISSING, fields
+from typing import Any, cast
 
 from paimon_assets.engine.errors import FormatError, InvalidInputError
 from paimon_assets.engine.spec.evolution.schema_change import (
@@ -64,47 +65,27 @@ def changes_to_json(changes: Iterable[SchemaChange]) -> list[Json]:
     return [change_to_json(change) for change in changes]
 
 
-def _members(change: SchemaChange) -> dict[str, Json]:
-    match change:
-        case SetOption(key=key, value=value):
-            return {"key": key, "value": value}
-        case RemoveOption(key=key):
-            return {"key": key}
-        case UpdateComment(comment=comment):
-            return {"comment": comment}
-        case UpdateColumnPosition(move=move):
-            return {"move": _move_to_json(move)}
-        case DropPrimaryKey():
-            return {}
+def _members(value: SchemaChange | Move) -> dict[str, Json]:
+    return {_in_json(field.name): _to_json(getattr(value, field.name)) for field in fields(value)}
+
+
+def _in_json(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(word.capitalize() for word in rest)
+
+
+def _to_json(value: Any) -> Json:
+    match value:
+        case DataType():
+            return type_to_json(value)
+        case Move():
+            return _members(value)
+        case MoveType():
+            return value.value
+        case tuple():
+            return list(value)
         case _:
-            return {"fieldNames": list(change.field_names), **_column_members(change)}
-
-
-def _column_members(change: SchemaChange) -> dict[str, Json]:
-    match change:
-        case AddColumn(data_type=data_type, comment=comment, move=move):
-            place = None if move is None else _move_to_json(move)
-            return {"dataType": type_to_json(data_type), "comment": comment, "move": place}
-        case RenameColumn(new_name=name):
-            return {"newName": name}
-        case UpdateColumnType(new_data_type=data_type, keep_nullability=keep):
-            return {"newDataType": type_to_json(data_type), "keepNullability": keep}
-        case UpdateColumnNullability(new_nullability=nullable):
-            return {"newNullability": nullable}
-        case UpdateColumnComment(new_comment=comment):
-            return {"newComment": comment}
-        case UpdateColumnDefaultValue(new_default_value=default):
-            return {"newDefaultValue": default}
-        case _:
-            return {}
-
-
-def _move_to_json(move: Move) -> Json:
-    return {
-        "fieldName": move.field_name,
-        "referenceFieldName": move.reference_field_name,
-        "type": move.type.value,
-    }
+            return cast("Json", value)
 
 
 def changes_from_json(json: object) -> tuple[SchemaChange, ...]:
@@ -141,11 +122,21 @@ def change_from_json(json: object) -> SchemaChange:
     if not isinstance(json, Mapping):
         raise _wrong(f"expected an object such as {{action: dropColumn, …}}, got {json!r}")
     action = json.get("action", json.get("type"))
-    read = _READERS.get(str(action))
-    if read is None:
-        known = ", ".join(_READERS)
+    kind = _KINDS.get(str(action))
+    if kind is None:
+        known = ", ".join(_KINDS)
         raise _wrong(f"unknown action {action!r}; there are {known}")
-    return read(_Members(str(action), cast("Mapping[str, Json]", json)))
+    return _read(kind, _Members(str(action), cast("Mapping[str, Json]", json)))
+
+
+def _read(kind: type[SchemaChange], members: "_Members") -> SchemaChange:
+    """Read what a kind of change needs; a member with a default may be missing."""
+    found: dict[str, Any] = {}
+    for field in fields(kind):
+        name = _in_json(field.name)
+        if field.default is MISSING or members.has(name, or_null=field.default is not None):
+            found[field.name] = _READERS[field.name](members, name)
+    return kind(**found)
 
 
 def _wrong(reason: str) -> InvalidInputError:
@@ -183,9 +174,9 @@ class _Members:
             raise _wrong(f"'{name}' of '{self._action}' must not be null")
         return value
 
-    def has(self, name: str) -> bool:
-        """Whether there is a member of this name."""
-        return name in self._json
+    def has(self, name: str, *, or_null: bool) -> bool:
+        """Whether there is a member of this name, and not null unless that is a value."""
+        return name in self._json and (or_null or self._json[name] is not None)
 
     def boolean(self, name: str) -> bool:
         """Return true or false, perhaps as a text."""
@@ -198,12 +189,12 @@ class _Members:
             case _:
                 raise _wrong(f"'{name}' of '{self._action}' must be true or false, not {value!r}")
 
-    def path(self) -> Path:
+    def path(self, member: str) -> Path:
         """Return the column."""
-        value = self.given("fieldNames")
+        value = self.given(member)
         names = [value] if isinstance(value, str) else value
         if not isinstance(names, list) or not names or not all(isinstance(n, str) for n in names):
-            raise _wrong(f"'fieldNames' of '{self._action}' must list names, not {value!r}")
+            raise _wrong(f"'{member}' of '{self._action}' must list names, not {value!r}")
         return tuple(str(name) for name in names)
 
     def data_type(self, name: str) -> DataType:
@@ -215,11 +206,11 @@ class _Members:
             shown = error.message if isinstance(error, FormatError) else repr(value)
             raise _wrong(f"'{name}' of '{self._action}' is no data type: {shown}") from error
 
-    def move(self) -> Move:
+    def move(self, name: str) -> Move:
         """Return a column's new place."""
-        value = self.given("move")
+        value = self.given(name)
         if not isinstance(value, Mapping):
-            raise _wrong(f"'move' of '{self._action}' must be an object, not {value!r}")
+            raise _wrong(f"'{name}' of '{self._action}' must be an object, not {value!r}")
         inner = _Members("move", value)
         kind = inner.text("type").upper()
         if kind not in MoveType.__members__:
@@ -231,45 +222,21 @@ class _Members:
             type=MoveType(kind),
         )
 
-    def optional_move(self) -> Move | None:
-        """Return a new column's place, if it is said."""
-        return None if self._json.get("move") is None else self.move()
 
+_KINDS = {name: kind for kind, name in _ACTIONS.items()}
 
-def _add_column(m: _Members) -> AddColumn:
-    return AddColumn(
-        field_names=m.path(),
-        data_type=m.data_type("dataType"),
-        comment=m.optional_text("comment") if m.has("comment") else None,
-        move=m.optional_move(),
-    )
-
-
-def _update_type(m: _Members) -> UpdateColumnType:
-    keep = m.boolean("keepNullability") if m.has("keepNullability") else False
-    return UpdateColumnType(
-        field_names=m.path(), new_data_type=m.data_type("newDataType"), keep_nullability=keep
-    )
-
-
-_READERS: Mapping[str, Callable[[_Members], SchemaChange]] = {
-    "setOption": lambda m: SetOption(key=m.text("key"), value=m.text("value")),
-    "removeOption": lambda m: RemoveOption(key=m.text("key")),
-    "updateComment": lambda m: UpdateComment(comment=m.optional_text("comment")),
-    "addColumn": _add_column,
-    "renameColumn": lambda m: RenameColumn(field_names=m.path(), new_name=m.text("newName")),
-    "dropColumn": lambda m: DropColumn(field_names=m.path()),
-    "updateColumnType": _update_type,
-    "updateColumnNullability": lambda m: UpdateColumnNullability(
-        field_names=m.path(), new_nullability=m.boolean("newNullability")
-    ),
-    "updateColumnComment": lambda m: UpdateColumnComment(
-        field_names=m.path(), new_comment=m.optional_text("newComment")
-    ),
-    "updateColumnDefaultValue": lambda m: UpdateColumnDefaultValue(
-        field_names=m.path(), new_default_value=m.optional_text("newDefaultValue")
-    ),
-    "updateColumnPosition": lambda m: UpdateColumnPosition(move=m.move()),
-    "dropPrimaryKey": lambda _: DropPrimaryKey(),
+_READERS: Mapping[str, Callable[[_Members, str], Any]] = {
+    "key": _Members.text,
+    "value": _Members.text,
+    "new_name": _Members.text,
+    "comment": _Members.optional_text,
+    "new_comment": _Members.optional_text,
+    "new_default_value": _Members.optional_text,
+    "field_names": _Members.path,
+    "data_type": _Members.data_type,
+    "new_data_type": _Members.data_type,
+    "keep_nullability": _Members.boolean,
+    "new_nullability": _Members.boolean,
+    "move": _Members.move,
 }
-"""Name in JSON → how its members are read."""
+"""Field of a change → how its member is read."""
