@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from paimon_assets.engine.contract.wire.wire_frame import header, open_header
+from paimon_assets.engine.contract.wire.wire_frame import header, opened
 from paimon_assets.engine.spec.types.literals import Internal
 
 ANALYZE_TASK = "analyze"
@@ -109,21 +109,21 @@ def dump_row_summary(summary: RowSummary) -> bytes:
 
 def load_row_summary(data: bytes) -> RowSummary:
     """Inverse of `dump_row_summary`."""
-    members, _ = open_header(data, "row summary")
-    return RowSummary(
-        rows=members["rows"],
-        columns=tuple(
-            ColumnSummary(
-                nulls=nulls,
-                minimum=_bound_of(low),
-                maximum=_bound_of(high),
-                total_bytes=total_bytes,
-                longest_bytes=longest_bytes,
-                hashes=None if hashes is None else tuple(hashes),
-            )
-            for nulls, low, high, total_bytes, longest_bytes, hashes in members["columns"]
-        ),
-    )
+    with opened(data, "row summary") as (members, _):
+        return RowSummary(
+            rows=members["rows"],
+            columns=tuple(
+                ColumnSummary(
+                    nulls=nulls,
+                    minimum=_bound_of(low),
+                    maximum=_bound_of(high),
+                    total_bytes=total_bytes,
+                    longest_bytes=longest_bytes,
+                    hashes=None if hashes is None else tuple(hashes),
+                )
+                for nulls, low, high, total_bytes, longest_bytes, hashes in members["columns"]
+            ),
+        )
 
 
 def _bound_json(bound: Bound | None) -> Any:

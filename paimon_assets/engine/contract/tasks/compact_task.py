@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.contract.wire.wire import dump_split, load_split
-from paimon_assets.engine.contract.wire.wire_frame import damaged, header, open_header
+from paimon_assets.engine.contract.wire.wire_frame import header, opened
 from paimon_assets.engine.contract.wire.wire_messages import index_json, index_of
 from paimon_assets.engine.spec.metadata.index_file import IndexFileMeta
 
@@ -72,14 +72,11 @@ def load_compact_task(data: bytes) -> CompactTask:
     Raises:
         FormatError: Damaged bytes, or written by another version.
     """
-    members, source = open_header(data, "compact-task")
-    try:
+    with opened(data, "compact-task") as (members, source):
         indexes = tuple(index_of(file) for file in json.loads(source.read_bytes()))
         split = load_split(source.read_bytes())
         above = load_split(source.read_bytes()) if members["hasAbove"] else None
         return _task_of(members, indexes, split, above)
-    except (KeyError, TypeError, ValueError) as error:
-        raise damaged("compact-task", error) from error
 
 
 def _task_of(

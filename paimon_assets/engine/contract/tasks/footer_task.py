@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from paimon_assets.engine.contract.wire.wire_frame import (
-    damaged,
     header,
-    open_header,
+    opened,
     read_optional_int,
     schema_of,
     schema_text,
@@ -68,12 +67,12 @@ def dump_footer_context(context: FooterContext) -> bytes:
 
 def load_footer_context(data: bytes) -> FooterContext:
     """Inverse of `dump_footer_context`."""
-    members, _ = open_header(data, "footer context")
-    return FooterContext(
-        format=members["format"],
-        schema=schema_of(members["schema"]),
-        options=members["options"],
-    )
+    with opened(data, "footer context") as (members, _):
+        return FooterContext(
+            format=members["format"],
+            schema=schema_of(members["schema"]),
+            options=members["options"],
+        )
 
 
 def dump_footer_request(request: FooterRequest) -> bytes:
@@ -84,8 +83,8 @@ def dump_footer_request(request: FooterRequest) -> bytes:
 
 def load_footer_request(data: bytes) -> FooterRequest:
     """Inverse of `dump_footer_request`."""
-    members, _ = open_header(data, "footer request")
-    return FooterRequest(paths=tuple(members["paths"]), sizes=tuple(members["sizes"]))
+    with opened(data, "footer request") as (members, _):
+        return FooterRequest(paths=tuple(members["paths"]), sizes=tuple(members["sizes"]))
 
 
 def dump_footers(footers: list[FileFooter]) -> bytes:
@@ -116,8 +115,7 @@ def load_footers(data: bytes) -> list[FileFooter]:
     Raises:
         FormatError: Damaged, or of another version.
     """
-    members, source = open_header(data, "footers")
-    try:
+    with opened(data, "footers") as (members, source):
         layouts = [
             (tuple(map(_column_of, columns)), tuple(stats)) for columns, stats in members["layouts"]
         ]
@@ -130,8 +128,6 @@ def load_footers(data: bytes) -> list[FileFooter]:
             footers.append(
                 FileFooter(rows=rows, columns=columns, stats_columns=stats_columns, stats=stats)
             )
-    except (KeyError, IndexError, TypeError, ValueError) as error:
-        raise damaged("list of footers", error) from error
     return footers
 
 

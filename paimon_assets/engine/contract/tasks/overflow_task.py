@@ -10,7 +10,7 @@ from typing import Any
 from paimon_assets.engine.contract.wire.wire_frame import (
     FILE_ARITY,
     header,
-    open_header,
+    opened,
     read_files,
     write_files,
 )
@@ -91,13 +91,13 @@ def dump_overflow_context(context: OverflowContext) -> bytes:
 
 def load_overflow_context(data: bytes) -> OverflowContext:
     """Inverse of `dump_overflow_context`."""
-    members, _ = open_header(data, "overflow context")
-    return OverflowContext(
-        table=members["table"],
-        options=members["options"],
-        batch_rows=members["batch_rows"],
-        examples=members["examples"],
-    )
+    with opened(data, "overflow context") as (members, _):
+        return OverflowContext(
+            table=members["table"],
+            options=members["options"],
+            batch_rows=members["batch_rows"],
+            examples=members["examples"],
+        )
 
 
 def dump_overflow_request(request: OverflowRequest) -> bytes:
@@ -113,13 +113,13 @@ def dump_overflow_request(request: OverflowRequest) -> bytes:
 
 def load_overflow_request(data: bytes) -> OverflowRequest:
     """Inverse of `dump_overflow_request`."""
-    members, source = open_header(data, "overflow request")
-    columns = tuple(
-        CastColumn(held=parse_field(held), wanted=parse_field(wanted), forbids_null=forbids)
-        for held, wanted, forbids in members["columns"]
-    )
-    (file,) = read_files(source, FILE_ARITY)
-    return OverflowRequest(path=members["path"], file=file, columns=columns)
+    with opened(data, "overflow request") as (members, source):
+        columns = tuple(
+            CastColumn(held=parse_field(held), wanted=parse_field(wanted), forbids_null=forbids)
+            for held, wanted, forbids in members["columns"]
+        )
+        (file,) = read_files(source, FILE_ARITY)
+        return OverflowRequest(path=members["path"], file=file, columns=columns)
 
 
 def dump_losses(losses: tuple[ColumnLosses, ...]) -> bytes:
@@ -129,8 +129,8 @@ def dump_losses(losses: tuple[ColumnLosses, ...]) -> bytes:
 
 def load_losses(data: bytes) -> tuple[ColumnLosses, ...]:
     """Inverse of `dump_losses`."""
-    members, _ = open_header(data, "losses")
-    return tuple(_losses_of(column) for column in members["columns"])
+    with opened(data, "losses") as (members, _):
+        return tuple(_losses_of(column) for column in members["columns"])
 
 
 def _losses_json(column: ColumnLosses) -> dict[str, Any]:

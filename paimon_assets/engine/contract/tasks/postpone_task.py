@@ -13,7 +13,7 @@ from paimon_assets.engine.contract.wire.wire import (
     load_read_context,
     load_write_context,
 )
-from paimon_assets.engine.contract.wire.wire_frame import header, open_header
+from paimon_assets.engine.contract.wire.wire_frame import header, opened
 
 POSTPONE_TASK = "place-waiting"
 """Name of the task in a `TaskBatch`; its result is a `WriteResult` of compact increments."""
@@ -43,6 +43,6 @@ def load_postpone_context(data: bytes) -> PostponeContext:
     Raises:
         FormatError: Damaged bytes, or written by another version.
     """
-    _, source = open_header(data, "postpone-context")
-    read = load_read_context(source.read_bytes())
-    return PostponeContext(read=read, write=load_write_context(source.read_bytes()))
+    with opened(data, "postpone-context") as (_, source):
+        read = load_read_context(source.read_bytes())
+        return PostponeContext(read=read, write=load_write_context(source.read_bytes()))

@@ -19,7 +19,7 @@ from paimon_assets.engine.contract.wire.wire import (
     load_split,
     load_write_context,
 )
-from paimon_assets.engine.contract.wire.wire_frame import damaged, header, open_header
+from paimon_assets.engine.contract.wire.wire_frame import header, opened
 from paimon_assets.engine.contract.wire.wire_messages import (
     dump_write_result,
     index_json,
@@ -124,8 +124,7 @@ def load_row_change(data: bytes) -> RowChange:
     Raises:
         FormatError: Damaged bytes, or written by another version.
     """
-    members, source = open_header(data, "row-change")
-    try:
+    with opened(data, "row-change") as (members, source):
         given = members["assignments"]
         read, write = source.read_bytes(), source.read_bytes()
         rows = source.read_bytes()
@@ -140,8 +139,6 @@ def load_row_change(data: bytes) -> RowChange:
             source=rows if members["hasSource"] else None,
             on=tuple(members["on"]),
         )
-    except (KeyError, TypeError, ValueError) as error:
-        raise damaged("row-change", error) from error
 
 
 def dump_row_change_task(task: RowChangeTask) -> bytes:
@@ -165,15 +162,12 @@ def load_row_change_task(data: bytes) -> RowChangeTask:
     Raises:
         FormatError: Damaged bytes, or written by another version.
     """
-    members, source = open_header(data, "row-change-task")
-    try:
+    with opened(data, "row-change-task") as (members, source):
         return RowChangeTask(
             splits=tuple(load_split(source.read_bytes()) for _ in range(members["splits"])),
             index_files=tuple(index_of(file) for file in members["indexFiles"]),
             index_directory=str(members["indexDirectory"]),
         )
-    except (KeyError, TypeError, ValueError) as error:
-        raise damaged("row-change-task", error) from error
 
 
 def dump_row_change_result(result: RowChangeResult) -> bytes:
@@ -190,15 +184,12 @@ def load_row_change_result(data: bytes) -> RowChangeResult:
     Raises:
         FormatError: Damaged bytes, or written by another version.
     """
-    members, source = open_header(data, "row-change-result")
-    try:
+    with opened(data, "row-change-result") as (members, source):
         return RowChangeResult(
             rows_matched=int(members["matched"]),
             result=load_write_result(source.read_bytes()),
             source_rows=source.read_bytes(),
         )
-    except (KeyError, TypeError, ValueError) as error:
-        raise damaged("row-change-result", error) from error
 
 
 def _expression_json(expression: Expression) -> dict[str, Any]:

@@ -24,11 +24,10 @@ from paimon_assets.engine.contract.split import DataSplit, DeletionFile
 from paimon_assets.engine.contract.wire.wire_frame import (
     FILE_ARITY,
     base64_text,
-    damaged,
     file_io_json,
     file_io_of,
     header,
-    open_header,
+    opened,
     read_files,
     read_optional_int,
     schema_of,
@@ -211,8 +210,7 @@ def load_read_context(data: bytes) -> ReadContext:
     Raises:
         FormatError: Damaged bytes, or written by another version.
     """
-    members, _ = open_header(data, "read-context")
-    try:
+    with opened(data, "read-context") as (members, _):
         predicate = members["predicate"]
         return ReadContext(
             table=members["table"],
@@ -225,8 +223,6 @@ def load_read_context(data: bytes) -> ReadContext:
                 name: _text_options(text) for name, text in members["textOptions"].items()
             },
         )
-    except (KeyError, TypeError, ValueError) as error:
-        raise damaged("read-context", error) from error
 
 
 def _text_options(members: Mapping[str, Any]) -> TextOptions:
@@ -265,8 +261,7 @@ def load_write_context(data: bytes) -> WriteContext:
     Raises:
         FormatError: Damaged bytes, or written by another version.
     """
-    members, _ = open_header(data, "write-context")
-    try:
+    with opened(data, "write-context") as (members, _):
         partitions = members["partitions"]
         return WriteContext(
             table=members["table"],
@@ -296,8 +291,6 @@ def load_write_context(data: bytes) -> WriteContext:
             partitions=None if partitions is None else predicate_of(partitions),
             file_io=file_io_of(members["fileIO"]),
         )
-    except (KeyError, TypeError, ValueError) as error:
-        raise damaged("write-context", error) from error
 
 
 def _key_read_json(keys: KeyRead) -> tuple[str, list[str]]:
@@ -329,9 +322,6 @@ def load_error(data: bytes) -> PaimonError:
     Raises:
         FormatError: Damaged bytes, or written by another version.
     """
-    members, _ = open_header(data, "error")
-    try:
+    with opened(data, "error") as (members, _):
         error_class = ERROR_CLASSES.get(members["class"], PaimonError)
         return error_class.of_parts(members["message"], members["kind"], members["details"])
-    except (KeyError, TypeError) as error:
-        raise damaged("error", error) from error

@@ -5,7 +5,8 @@ Every value but DataSplit begins with its length and a JSON header {"what", "ver
 
 import base64
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from paimon_assets.engine.codec.json.metadata_json import schema_from_json, schema_to_json
@@ -31,8 +32,9 @@ def header(what: str, members: Mapping[str, Any]) -> DataOutput:
     return out
 
 
-def open_header(data: bytes, what: str) -> tuple[dict[str, Any], DataInput]:
-    """Open an encoding: the members of its header, and the bytes behind it.
+@contextmanager
+def opened(data: bytes, what: str) -> Iterator[tuple[dict[str, Any], DataInput]]:
+    """Open an encoding while the block reads: the members of its header, and the bytes behind it.
 
     Raises:
         FormatError: Damaged, another kind of value, or written by another version.
@@ -49,7 +51,10 @@ def open_header(data: bytes, what: str) -> tuple[dict[str, Any], DataInput]:
             "run the same version of paimon-assets.",
             kind="wire",
         )
-    return members, source
+    try:
+        yield members, source
+    except (LookupError, TypeError, ValueError) as error:
+        raise FormatError(f"A {what} is damaged: {error!r}.", kind="wire") from error
 
 
 def write_optional_int(out: DataOutput, value: int | None) -> None:
@@ -111,8 +116,3 @@ def file_io_of(json_: Mapping[str, Any]) -> FileIOSpec:
 def base64_text(data: bytes) -> str:
     """Return bytes as text."""
     return base64.b64encode(data).decode()
-
-
-def damaged(what: str, error: Exception) -> FormatError:
-    """Return the error of an encoding that cannot be read."""
-    return FormatError(f"A {what} is damaged: {error!r}.", kind="wire")

@@ -16,9 +16,8 @@ from paimon_assets.engine.contract.commit_message import (
 from paimon_assets.engine.contract.wire.wire_frame import (
     FILE_ARITY,
     base64_text,
-    damaged,
     header,
-    open_header,
+    opened,
     read_files,
     read_optional_int,
     write_files,
@@ -68,17 +67,14 @@ def load_write_result(data: bytes) -> WriteResult:
     Raises:
         FormatError: Damaged bytes, or written by another version.
     """
-    members, source = open_header(data, "write-result")
-    try:
+    with opened(data, "write-result") as (members, source):
         report = WriteReport(
             rows_in=members["rowsIn"],
             rows_ignored=members["rowsIgnored"],
             rows_written=members["rowsWritten"],
             sequence_wraps=members["sequenceWraps"],
         )
-    except KeyError as error:
-        raise damaged("write-result", error) from error
-    messages = tuple(_read_message(source) for _ in range(source.read_int()))
+        messages = tuple(_read_message(source) for _ in range(source.read_int()))
     return WriteResult(messages=messages, report=report)
 
 
@@ -116,10 +112,7 @@ def _write_indexes(out: DataOutput, indexes: Sequence[IndexFileMeta]) -> None:
 
 
 def _read_indexes(source: DataInput) -> tuple[IndexFileMeta, ...]:
-    try:
-        return tuple(index_of(json_) for json_ in json.loads(source.read_bytes()))
-    except (KeyError, TypeError, ValueError) as error:
-        raise damaged("write-result", error) from error
+    return tuple(index_of(json_) for json_ in json.loads(source.read_bytes()))
 
 
 def index_json(index: IndexFileMeta) -> dict[str, Any]:
