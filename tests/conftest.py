@@ -7,7 +7,7 @@ import pytest
 from hypothesis import is_hypothesis_test
 
 from paimon_assets.engine.table.api import open_catalog
-from tests.testkit.effort import register_profiles
+from tests.testkit.effort import is_hunt, register_profiles
 from tests.testkit.processes import keep_bytecode, restore_signals, start_jvms_lightly
 from tests.testkit.sharing import ByWeight
 
@@ -61,14 +61,22 @@ def pytest_ignore_collect(collection_path, config):
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` selects
 def pytest_collection_modifyitems(config, items):
-    """Leave out what starts Spark; let everything that draws its input go on in a hunt."""
+    """Let everything that draws its input go on in a hunt; leave out what is for hunts alone.
+
+    `--check` leaves out what starts Spark, too.
+    """
+    left_out = []
     for item in items:
-        if is_hypothesis_test(getattr(item, "obj", None)):
+        is_long = item.get_closest_marker("hunt_only")
+        if is_long or is_hypothesis_test(getattr(item, "obj", None)):
             item.add_marker(pytest.mark.hunt)
-    if config.option.check:
-        left_out = [item for item in items if item.get_closest_marker("spark")]
+        starts_spark = item.get_closest_marker("spark")
+        if (is_long and not is_hunt()) or (starts_spark and config.option.check):
+            left_out.append(item)
+    if left_out:
         config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if item not in left_out]
+        gone = set(left_out)
+        items[:] = [item for item in items if item not in gone]
 
 
 @pytest.hookimpl(wrapper=True)

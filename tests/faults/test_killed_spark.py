@@ -25,7 +25,7 @@ DRIVERS = 3
 SEED = os.environ.get("PAIMON_FUZZ_SEED", "1")
 _JVM = b"org.apache.spark.deploy.SparkSubmit"
 
-pytestmark = [pytest.mark.hunt, pytest.mark.spark]
+pytestmark = [pytest.mark.hunt_only, pytest.mark.spark]
 
 
 def begun(*arguments: str) -> "subprocess.Popen[str]":
