@@ -12,9 +12,9 @@ from typing import Any
 
 import dagster as dg
 
+from paimon_assets.assets.partition_counts import partition_counts
 from paimon_assets.assets.partitions import RunPartitions
 from paimon_assets.assets.provenance import RUN_ID
-from paimon_assets.assets.row_count import partition_counts
 from paimon_assets.assets.translator import TABLE_NAME, URI
 from paimon_assets.engine.contract.commit_message import WriteReport
 from paimon_assets.engine.embedded import EmbeddedExecutor
