@@ -18,7 +18,7 @@ SCHEMA = Schema.of(
     COLUMNS,
     primary_keys=["part", "id"],
     partition_keys=["part"],
-    options={"bucket": "-1", "deletion-vectors.enabled": "true"},
+    options={"bucket": "-1"},
 )
 
 
