@@ -3,9 +3,13 @@
 import json
 import subprocess
 import sys
+import tomllib
+from importlib import import_module
+from pathlib import Path
 
 import pytest
 
+ROOT = Path(__file__).resolve().parents[2]
 HEAVY = ("dagster", "pyspark", "pandas", "polars")
 LIGHT_DOORS = {
     "paimon_assets": (*HEAVY, "pyarrow", "numpy"),
@@ -35,3 +39,9 @@ def test_a_front_door_is_light(module: str) -> None:
     )
     loaded = set(json.loads(done.stdout.splitlines()[-1]))
     assert loaded.isdisjoint(LIGHT_DOORS[module])
+
+
+def test_the_command_is_where_the_package_says() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    module, _, name = project["scripts"]["paimon-assets"].partition(":")
+    assert callable(getattr(import_module(module), name))
