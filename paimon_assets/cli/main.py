@@ -26,6 +26,7 @@ from paimon_assets.cli.rows import ROW_COMMANDS
 from paimon_assets.cli.segments import SEGMENT_COMMANDS
 from paimon_assets.cli.serve import serve
 from paimon_assets.cli.settings import Settings, environment_options, key_values, options_of_file
+from paimon_assets.cli.view_commands import views
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.codec.row_files import RowFormat
 from paimon_assets.engine.contract.wire.wire import SPLIT_VERSION
@@ -407,7 +408,7 @@ def plan(settings: Settings, /, target: str, **arguments: Any) -> None:
     click.echo(f"{shown}: {len(planned.splits)} splits, {count} files, planned in {millis:.0f} ms")
 
 
-for _command in (*HISTORY_COMMANDS, *ROW_COMMANDS, *SEGMENT_COMMANDS, serve):
+for _command in (*HISTORY_COMMANDS, *ROW_COMMANDS, *SEGMENT_COMMANDS, serve, views):
     main.add_command(_command)
 
 

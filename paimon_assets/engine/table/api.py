@@ -15,7 +15,7 @@ from paimon_assets.engine.control.catalog.catalog import Catalog, Identifier
 from paimon_assets.engine.control.catalog.filesystem_catalog import FilesystemCatalog
 from paimon_assets.engine.control.catalog.rest_catalog import RestCatalog
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
+from paimon_assets.engine.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
 from paimon_assets.engine.fileio.opening import file_io_for
 from paimon_assets.engine.spec.evolution.schema_change import SchemaChange
 from paimon_assets.engine.spec.options.catalog_options import METASTORE, WAREHOUSE
@@ -36,6 +36,7 @@ from paimon_assets.engine.table.system import (
 )
 from paimon_assets.engine.table.table import Table
 from paimon_assets.engine.table.table_name import SYSTEM_DATABASE, TableName
+from paimon_assets.engine.table.views import Views, refuse_view
 
 
 class TableCatalog:
@@ -53,6 +54,15 @@ class TableCatalog:
     def __init__(self, catalog: Catalog, *, options: Mapping[str, str] | None = None) -> None:
         self._catalog = catalog
         self._options = dict(options or {})
+
+    @property
+    def views(self) -> Views:
+        """The views of the catalog.
+
+        Raises:
+            UnsupportedFeatureError: It keeps none.
+        """
+        return Views(self._catalog)
 
     def list_databases(self) -> list[str]:
         """Return the names of all databases, sorted.
@@ -122,6 +132,7 @@ class TableCatalog:
 
         Raises:
             NotFoundError: There is no such table or branch.
+            UnsupportedFeatureError: It is a view.
             InvalidInputError: The name is not `database.table`, or is that of a system table.
             FormatError, StorageError: Metadata is damaged, or the storage failed.
         """
@@ -171,7 +182,13 @@ class TableCatalog:
         return found
 
     def _opened(self, parts: TableName, options: Mapping[str, str] | None) -> Table:
-        table = Table(FileStore.load(self._catalog, parts.table, options=options))
+        try:
+            store = FileStore.load(self._catalog, parts.table, options=options)
+        except NotFoundError as error:
+            if error.kind == "table-not-found":
+                refuse_view(self._catalog, parts.table)
+            raise
+        table = Table(store)
         return table if parts.branch is None else table.at_branch(parts.branch)
 
     def table_exists(self, identifier: str | Identifier) -> bool:

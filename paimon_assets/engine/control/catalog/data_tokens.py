@@ -87,11 +87,11 @@ class TableStorage:
             now = self._clock.now_millis()
             if self._opened is None or self._opened[1] - now < _SAFE_MS:
                 token = self._ask()
-                self._opened = (self._open(token), token.expires_at_millis)
+                opened = file_io_for(self._path, self.options_with(token))
+                self._opened = (opened, token.expires_at_millis)
             return self._opened
 
-    def _open(self, token: TokenResponse) -> FileIO:
+    def options_with(self, token: TokenResponse) -> dict[str, str]:
+        """Return the options that open the storage with a token."""
         given = {**self._options, **storage_options(token.token)}
-        if self._endpoint:
-            given["oss.endpoint"] = self._endpoint
-        return file_io_for(self._path, given)
+        return {**given, "oss.endpoint": self._endpoint} if self._endpoint else given

@@ -7,33 +7,37 @@ Source: `org.apache.paimon.rest.RESTCatalog`.
 """
 
 import datetime as dt
-import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 
-from paimon_assets.engine.codec.rest import resources
 from paimon_assets.engine.codec.rest.resources import Partition, ViewSchema
 from paimon_assets.engine.codec.rest.rest_requests import CommitRequest, CreateTagRequest
 from paimon_assets.engine.codec.rest.rest_responses import (
     AlterDatabaseResponse,
     DatabaseResponse,
     TableResponse,
-    TagResponse,
     ViewResponse,
 )
 from paimon_assets.engine.codec.rest.view_changes import ViewChange
 from paimon_assets.engine.control.catalog.catalog import Identifier, LoadedTable, check_name
 from paimon_assets.engine.control.catalog.data_tokens import TableStorage, storage_options
+from paimon_assets.engine.control.catalog.rest_values import (
+    headers_of,
+    location_of,
+    main_of,
+    named,
+    naming,
+    raced,
+    schema_of,
+    tag_of,
+)
 from paimon_assets.engine.control.clock import Clock, SystemClock
 from paimon_assets.engine.control.rest.auth import auth_of
 from paimon_assets.engine.control.rest.http_client import HttpClient, Pace
 from paimon_assets.engine.control.rest.rest_api import RestApi
 from paimon_assets.engine.errors import (
     AlreadyExistsError,
-    CommitConflictError,
     InvalidInputError,
     NotFoundError,
-    PaimonError,
 )
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.fileio.opening import file_io_for
@@ -45,10 +49,9 @@ from paimon_assets.engine.spec.metadata.partition_statistics import PartitionSta
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.metadata.tag import Tag
 from paimon_assets.engine.spec.options.catalog_options import METASTORE, WAREHOUSE
-from paimon_assets.engine.spec.options.option import Options, parse_duration_ms
+from paimon_assets.engine.spec.options.option import Options
 from paimon_assets.engine.spec.options.rest_options import (
     DATA_TOKEN_ENABLED,
-    HEADER_PREFIX,
     PREFIX,
     TABLE_DEFAULT_PREFIX,
     URI,
@@ -58,12 +61,7 @@ from paimon_assets.engine.spec.paths import MAIN_BRANCH
 from paimon_assets.engine.spec.schema.schema import (
     Schema,
     TableSchema,
-    all_field_ids,
     first_table_schema,
-)
-
-_DURATION = re.compile(
-    r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)(?:\.(\d{1,9}))?S)?)?", re.IGNORECASE
 )
 
 
@@ -96,14 +94,14 @@ class RestCatalog:
         client = HttpClient(
             uri,
             auth_of(own, self._clock, bare.fetch),
-            headers=_headers(own),
+            headers=headers_of(own),
             secrets=secret_values(own),
             pace=pace,
         )
         config = RestApi(client).config(Options(own).get(WAREHOUSE))
         self._options = {**config.defaults, **own, **config.overrides}
         prefix = Options(self._options).get(PREFIX)
-        self._api = RestApi(client.with_headers(_headers(self._options)), prefix)
+        self._api = RestApi(client.with_headers(headers_of(self._options)), prefix)
         self._uri = client.uri
 
     def __repr__(self) -> str:
@@ -123,7 +121,7 @@ class RestCatalog:
         """Create a database, with options of its own."""
         check_name("database", name)
         try:
-            with _naming(database=name):
+            with naming(database=name):
                 self._api.create_database(name, options or {})
         except AlreadyExistsError:
             if not ignore_if_exists:
@@ -131,14 +129,14 @@ class RestCatalog:
 
     def get_database(self, name: str) -> DatabaseResponse:
         """Return a database, with its options and who made it."""
-        with _naming(database=check_name("database", name)):
+        with naming(database=check_name("database", name)):
             return self._api.get_database(name)
 
     def alter_database(
         self, name: str, *, removals: Sequence[str] = (), updates: Mapping[str, str] | None = None
     ) -> AlterDatabaseResponse:
         """Remove and set options of a database."""
-        with _naming(database=check_name("database", name)):
+        with naming(database=check_name("database", name)):
             return self._api.alter_database(name, removals=removals, updates=updates or {})
 
     def drop_database(self, name: str, *, cascade: bool = False) -> None:
@@ -151,7 +149,7 @@ class RestCatalog:
                 kind="database-not-empty",
                 details={"database": name},
             )
-        with _naming(database=name):
+        with naming(database=name):
             self._api.drop_database(name)
 
     def list_tables(self, database: str, pattern: str | None = None) -> list[str]:
@@ -161,7 +159,7 @@ class RestCatalog:
             database: Which.
             pattern: The beginning of a name, and `%`; None is all.
         """
-        with _naming(database=check_name("database", database)):
+        with naming(database=check_name("database", database)):
             return sorted(self._api.list_tables(database, pattern))
 
     def load_table(self, identifier: Identifier) -> LoadedTable:
@@ -176,7 +174,7 @@ class RestCatalog:
 
     def load_schema(self, identifier: Identifier) -> TableSchema:
         """Return the newest schema of a table."""
-        return _schema(self._got(identifier))
+        return schema_of(self._got(identifier))
 
     def create_table(
         self, identifier: Identifier, schema: Schema, *, ignore_if_exists: bool = False
@@ -198,8 +196,8 @@ class RestCatalog:
             comment=first.comment,
         )
         try:
-            with _naming(identifier):
-                self._api.create_table(_named(identifier), asked)
+            with naming(identifier):
+                self._api.create_table(named(identifier), asked)
         except AlreadyExistsError:
             if not ignore_if_exists:
                 raise
@@ -207,34 +205,34 @@ class RestCatalog:
 
     def register_table(self, identifier: Identifier, path: str) -> TableSchema:
         """Take in a table that lies at a path already, as an external one."""
-        with _naming(identifier):
-            self._api.register_table(_named(identifier), path)
+        with naming(identifier):
+            self._api.register_table(named(identifier), path)
         return self.load_schema(identifier)
 
     def alter_table(self, identifier: Identifier, changes: Sequence[SchemaChange]) -> TableSchema:
         """Apply changes to a table's schema, all or none."""
-        with _naming(identifier):
-            self._api.alter_table(_named(identifier), changes)
+        with naming(identifier):
+            self._api.alter_table(named(identifier), changes)
         return self.load_schema(identifier)
 
     def drop_table(self, identifier: Identifier, *, ignore_if_missing: bool = False) -> None:
         """Drop a table; of one that is not external the server deletes the files."""
         try:
-            with _naming(identifier):
-                self._api.drop_table(_named(identifier))
+            with naming(identifier):
+                self._api.drop_table(named(identifier))
         except NotFoundError as error:
             if not ignore_if_missing or error.kind not in ("table-not-found", "database-not-found"):
                 raise
 
     def rename_table(self, source: Identifier, target: Identifier) -> None:
         """Give a table another name, perhaps in another database."""
-        with _naming(source, taken=target):
-            self._api.rename_table(_named(source), _named(target))
+        with naming(source, taken=target):
+            self._api.rename_table(named(source), named(target))
 
     def load_snapshot(self, identifier: Identifier) -> Snapshot | None:
         """Return the newest snapshot, None if nothing was committed yet."""
-        with _naming(identifier):
-            newest = self._api.snapshot(_named(identifier))
+        with naming(identifier):
+            newest = self._api.snapshot(named(identifier))
         return None if newest is None else newest.snapshot
 
     def commit_snapshot(
@@ -253,8 +251,8 @@ class RestCatalog:
             snapshot=snapshot,
             statistics=tuple(statistics),
         )
-        with _naming(identifier):
-            return self._api.commit(_named(identifier), commit)
+        with naming(identifier):
+            return self._api.commit(named(identifier), commit)
 
     def rollback_to(
         self, identifier: Identifier, target: int | str, *, from_snapshot: int | None = None
@@ -262,24 +260,22 @@ class RestCatalog:
         """Make a snapshot the newest again; see `VersionedCatalog`."""
         newest = self.load_snapshot(identifier)
         if from_snapshot is not None and (newest is None or newest.id != from_snapshot):
-            raise CommitConflictError(
-                f"Table '{identifier}' is at snapshot {newest.id if newest else None} now, not at"
-                f" {from_snapshot}; look again before it is rolled back.",
-                kind="rollback-raced",
-                details={"table": str(identifier)},
-            )
-        with _naming(identifier):
-            self._api.rollback(_named(identifier), target, from_snapshot)
+            raise raced(identifier, from_snapshot)  # servers of 1.4 do not say it
+        try:
+            with naming(identifier):
+                self._api.rollback(named(identifier), target, from_snapshot)
+        except AlreadyExistsError as error:
+            raise raced(identifier, from_snapshot) from error
 
     def list_tags(self, identifier: Identifier) -> list[str]:
         """Return the names of all tags, sorted."""
-        with _naming(identifier):
-            return sorted(self._api.list_tags(_named(identifier)))
+        with naming(identifier):
+            return sorted(self._api.list_tags(named(identifier)))
 
     def get_tag(self, identifier: Identifier, name: str) -> Tag:
         """Return a tag."""
-        with _naming(identifier):
-            return _tag(self._api.get_tag(_named(identifier), name))
+        with naming(identifier):
+            return tag_of(self._api.get_tag(named(identifier), name))
 
     def create_tag(
         self,
@@ -294,40 +290,40 @@ class RestCatalog:
             None if time_retained is None else f"{time_retained // dt.timedelta(milliseconds=1)}ms"
         )
         tag = CreateTagRequest(tag_name=name, snapshot_id=snapshot_id, time_retained=kept)
-        with _naming(identifier):
-            self._api.create_tag(_named(identifier), tag)
+        with naming(identifier):
+            self._api.create_tag(named(identifier), tag)
 
     def delete_tag(self, identifier: Identifier, name: str) -> None:
         """Delete a tag."""
-        with _naming(identifier):
-            self._api.delete_tag(_named(identifier), name)
+        with naming(identifier):
+            self._api.delete_tag(named(identifier), name)
 
     def list_branches(self, identifier: Identifier) -> list[str]:
         """Return the names of all branches but main, sorted."""
-        with _naming(identifier):
-            return sorted(set(self._api.list_branches(_main(identifier))) - {MAIN_BRANCH})
+        with naming(identifier):
+            return sorted(set(self._api.list_branches(main_of(identifier))) - {MAIN_BRANCH})
 
     def create_branch(
         self, identifier: Identifier, name: str, *, from_tag: str | None = None
     ) -> None:
         """Make a branch: empty, or with the state of a tag."""
-        with _naming(identifier):
-            self._api.create_branch(_main(identifier), name, from_tag)
+        with naming(identifier):
+            self._api.create_branch(main_of(identifier), name, from_tag)
 
     def drop_branch(self, identifier: Identifier, name: str) -> None:
         """Delete a branch."""
-        with _naming(identifier):
-            self._api.drop_branch(_main(identifier), name)
+        with naming(identifier):
+            self._api.drop_branch(main_of(identifier), name)
 
     def fast_forward(self, identifier: Identifier, name: str) -> None:
         """Let main be what a branch is."""
-        with _naming(identifier):
-            self._api.forward_branch(_main(identifier), name)
+        with naming(identifier):
+            self._api.forward_branch(main_of(identifier), name)
 
     def list_consumers(self, identifier: Identifier) -> dict[str, int]:
         """Return consumer → the next snapshot it will read, by name."""
-        with _naming(identifier):
-            found = self._api.list_consumers(_named(identifier))
+        with naming(identifier):
+            found = self._api.list_consumers(named(identifier))
         return {
             each.consumer_id: each.next_snapshot
             for each in sorted(found, key=lambda each: each.consumer_id)
@@ -338,60 +334,60 @@ class RestCatalog:
         self, identifier: Identifier, consumer_id: str, next_snapshot: int | None
     ) -> None:
         """Let a consumer go on at a snapshot, a new one as well; None forgets it."""
-        with _naming(identifier):
-            self._api.reset_consumer(_named(identifier), consumer_id, next_snapshot)
+        with naming(identifier):
+            self._api.reset_consumer(named(identifier), consumer_id, next_snapshot)
 
     def list_partitions(self, identifier: Identifier) -> list[Partition]:
         """Return the partitions the server counts, with what it knows of them."""
-        with _naming(identifier):
-            return self._api.list_partitions(_named(identifier))
+        with naming(identifier):
+            return self._api.list_partitions(named(identifier))
 
     def mark_partitions_done(
         self, identifier: Identifier, specs: Sequence[Mapping[str, str]]
     ) -> None:
         """Say of partitions that no more will come."""
-        with _naming(identifier):
-            self._api.mark_done(_named(identifier), specs)
+        with naming(identifier):
+            self._api.mark_done(named(identifier), specs)
 
     def list_views(self, database: str) -> list[str]:
         """Return the names of a database's views, sorted."""
-        with _naming(database=check_name("database", database)):
+        with naming(database=check_name("database", database)):
             return sorted(self._api.list_views(database))
 
     def get_view(self, identifier: Identifier) -> ViewResponse:
         """Return a view."""
-        return self._api.get_view(_named(identifier))
+        return self._api.get_view(named(identifier))
 
     def create_view(
         self, identifier: Identifier, schema: ViewSchema, *, ignore_if_exists: bool = False
     ) -> None:
         """Create a view."""
         try:
-            self._api.create_view(_named(identifier), schema)
+            self._api.create_view(named(identifier), schema)
         except AlreadyExistsError:
             if not ignore_if_exists:
                 raise
 
     def alter_view(self, identifier: Identifier, changes: Sequence[ViewChange]) -> None:
         """Change a view, all changes or none."""
-        self._api.alter_view(_named(identifier), changes)
+        self._api.alter_view(named(identifier), changes)
 
     def drop_view(self, identifier: Identifier, *, ignore_if_missing: bool = False) -> None:
         """Drop a view."""
         try:
-            self._api.drop_view(_named(identifier))
+            self._api.drop_view(named(identifier))
         except NotFoundError as error:
             if not ignore_if_missing or error.kind != "view-not-found":
                 raise
 
     def rename_view(self, source: Identifier, target: Identifier) -> None:
         """Give a view another name."""
-        self._api.rename_view(_named(source), _named(target))
+        self._api.rename_view(named(source), named(target))
 
     def _got(self, identifier: Identifier) -> TableResponse:
         try:
-            with _naming(identifier):
-                return self._api.get_table(_named(identifier))
+            with naming(identifier):
+                return self._api.get_table(named(identifier))
         except NotFoundError as error:
             if error.kind != "table-not-found" or identifier.branch == MAIN_BRANCH:
                 raise
@@ -403,10 +399,10 @@ class RestCatalog:
         )
 
     def _loaded(self, identifier: Identifier, got: TableResponse) -> LoadedTable:
-        path = _location(got)
+        path = location_of(got)
         return LoadedTable(
             location=path,
-            schema=_schema(got),
+            schema=schema_of(got),
             file_io=self._file_io(identifier, got, path),
             uuid=got.id,
             versions=None if got.is_external else self,
@@ -419,118 +415,9 @@ class RestCatalog:
         key = (str(identifier.at_branch(MAIN_BRANCH)), got.id or "")
         storage = self._storages.get(key)
         if storage is None:
-            table = _main(identifier)
+            table = main_of(identifier)
             storage = self._storages.setdefault(
                 key,
                 TableStorage(path, self._options, lambda: self._api.token(table), self._clock),
             )
         return RenewedFileIO(storage.opened)
-
-
-def _headers(options: Mapping[str, str]) -> dict[str, str]:
-    """Return the headers that options ask for.
-
-    Raises:
-        InvalidInputError: One holds what no header may; shows no value.
-    """
-    headers = {
-        key.removeprefix(HEADER_PREFIX): value
-        for key, value in options.items()
-        if key.startswith(HEADER_PREFIX)
-    }
-    for name, value in headers.items():
-        if not name.isascii() or not name.replace("-", "").replace("_", "").isalnum():
-            raise InvalidInputError(f"{name!r} is no name of a header.", kind="rest-options")
-        if any(not " " <= character <= "~" for character in value):
-            raise InvalidInputError(
-                f"Header '{name}' holds a character that no header may.", kind="rest-options"
-            )
-    return headers
-
-
-def _named(identifier: Identifier) -> resources.Identifier:
-    return resources.Identifier(database=identifier.database, object=identifier.object_name)
-
-
-def _main(identifier: Identifier) -> resources.Identifier:
-    return _named(identifier.at_branch(MAIN_BRANCH))
-
-
-def _location(got: TableResponse) -> str:
-    path = got.path.rstrip("/") or "/"
-    if path[:5].lower() != "file:":
-        return path
-    return "/" + path[5:].lstrip("/")
-
-
-def _schema(got: TableResponse) -> TableSchema:
-    schema = got.schema
-    return TableSchema(
-        id=got.schema_id,
-        fields=schema.fields,
-        highest_field_id=max(all_field_ids(schema.fields), default=-1),
-        partition_keys=schema.partition_keys,
-        primary_keys=schema.primary_keys,
-        options=schema.options,
-        comment=schema.comment,
-        time_millis=got.updated_at,
-    )
-
-
-def _tag(got: TagResponse) -> Tag:
-    created = got.tag_create_time
-    return Tag(
-        name=got.tag_name,
-        snapshot=got.snapshot,
-        create_time=None if created is None else dt.datetime.fromtimestamp(created / 1000),  # noqa: DTZ006
-        time_retained=_time_retained(got.tag_time_retained),
-    )
-
-
-def _time_retained(text: str | None) -> dt.timedelta | None:
-    """Read `PT24H` as Java writes it, or `1 d` as people do."""
-    if not text:
-        return None
-    found = _DURATION.fullmatch(text.strip())
-    if found is None:
-        return dt.timedelta(milliseconds=parse_duration_ms(text))
-    days, hours, minutes, seconds = (int(part or 0) for part in found.groups()[:4])
-    micros = int((found[5] or "").ljust(6, "0")[:6])
-    return dt.timedelta(
-        days=days, hours=hours, minutes=minutes, seconds=seconds, microseconds=micros
-    )
-
-
-@contextmanager
-def _naming(
-    identifier: Identifier | None = None,
-    *,
-    database: str | None = None,
-    taken: Identifier | None = None,
-) -> Iterator[None]:
-    """Let errors name the table as the other catalogs do.
-
-    Args:
-        identifier: The table of the request.
-        database: Its database, where there is no table.
-        taken: The table that may exist already, if it is another.
-    """
-    try:
-        yield
-    except PaimonError as error:
-        where = taken or identifier
-        text = {
-            "table-not-found": f"Table '{identifier}' does not exist.",
-            "table-exists": f"Table '{where}' exists already.",
-            "database-not-found": f"Database '{database or (where and where.database)}' does not"
-            " exist.",
-            "database-exists": f"Database '{database}' exists already.",
-        }.get(error.kind)
-        if text is None:
-            raise
-        details = {**error.details}
-        if database is None:
-            details["table"] = str(where)
-        else:
-            details["database"] = database
-        raise type(error)(text, kind=error.kind, details=details) from error

@@ -1,0 +1,96 @@
+"""`paimon-assets views`: the views of a catalog."""
+
+from collections.abc import Mapping
+
+import click
+
+from paimon_assets.cli.settings import Settings, key_values
+from paimon_assets.engine.codec.rest.view_changes import AddDialect, DropDialect, UpdateDialect
+
+
+@click.group("views")
+def views() -> None:
+    """Named queries of a catalog: create, change, show, drop."""
+
+
+@views.command("list")
+@click.argument("database")
+@click.pass_obj
+def views_list(settings: Settings, /, database: str) -> None:
+    """List the views of DATABASE."""
+    for name in settings.catalog().views.list(database):
+        click.echo(f"{database}.{name}")
+
+
+@views.command("show")
+@click.argument("name")
+@click.option("--dialect", help="Only the query, in this dialect.")
+@click.pass_obj
+def views_show(settings: Settings, /, name: str, *, dialect: str | None) -> None:
+    """Show the columns and the queries of the view NAME, a database.view."""
+    view = settings.catalog().views.get(name)
+    if dialect is not None:
+        click.echo(view.query_for(dialect))
+        return
+    for column in view.fields:
+        click.echo(f"{column.name} {column.type}")
+    for spoken, query in {"": view.query, **view.dialects}.items():
+        click.echo(f"-- {spoken or 'any dialect'}\n{query}")
+
+
+@views.command("create")
+@click.argument("name")
+@click.argument("query")
+@click.option("--column", "columns", multiple=True, required=True, help='"NAME TYPE"; repeated.')
+@click.option("--dialect", "dialects", multiple=True, callback=key_values, help="NAME=QUERY.")
+@click.option("--comment", help="What the view is for.")
+@click.pass_obj
+def views_create(
+    settings: Settings,
+    /,
+    name: str,
+    query: str,
+    *,
+    columns: tuple[str, ...],
+    dialects: Mapping[str, str],
+    comment: str | None,
+) -> None:
+    """Create the view NAME, a database.view, of QUERY."""
+    typed = dict(column.strip().split(None, 1) for column in columns if " " in column.strip())
+    if len(typed) != len(columns):
+        raise click.BadParameter(
+            'each column is "NAME TYPE", and named once', param_hint="--column"
+        )
+    settings.catalog().views.create(name, query, typed, dialects=dialects, comment=comment)
+
+
+@views.command("dialect")
+@click.argument("name")
+@click.argument("dialect")
+@click.argument("query", required=False)
+@click.pass_obj
+def views_dialect(settings: Settings, /, name: str, dialect: str, *, query: str | None) -> None:
+    """Set the query of the view NAME in DIALECT; without QUERY, remove it."""
+    found = settings.catalog().views
+    if query is None:
+        found.alter(name, [DropDialect(dialect=dialect)])
+        return
+    change = UpdateDialect if dialect in found.get(name).dialects else AddDialect
+    found.alter(name, [change(dialect=dialect, query=query)])
+
+
+@views.command("rename")
+@click.argument("source")
+@click.argument("target")
+@click.pass_obj
+def views_rename(settings: Settings, /, source: str, target: str) -> None:
+    """Give the view SOURCE the name TARGET."""
+    settings.catalog().views.rename(source, target)
+
+
+@views.command("drop")
+@click.argument("name")
+@click.pass_obj
+def views_drop(settings: Settings, /, name: str) -> None:
+    """Drop the view NAME; the tables it reads stay."""
+    settings.catalog().views.drop(name)

@@ -1,0 +1,161 @@
+"""Views of a catalog: named queries, in one dialect or more.
+
+>>> catalog.views.create("ods.late", "SELECT * FROM ods.flights WHERE late > 15",
+...                      {"carrier": "STRING"})                       # doctest: +SKIP
+>>> catalog.views.get("ods.late").query_for("spark")                  # doctest: +SKIP
+'SELECT * FROM ods.flights WHERE late > 15'
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from paimon_assets.engine.codec.rest.resources import ViewSchema
+from paimon_assets.engine.codec.rest.view_changes import ViewChange
+from paimon_assets.engine.control.catalog.catalog import Catalog, Identifier
+from paimon_assets.engine.control.catalog.view_catalog import ViewCatalog
+from paimon_assets.engine.errors import NotFoundError, UnsupportedFeatureError
+from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets.engine.spec.types.data_types import DataField, DataType
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """A view."""
+
+    name: str
+    """`database.view`."""
+    fields: tuple[DataField, ...]
+    query: str
+    """The query of dialects that `dialects` does not name."""
+    dialects: Mapping[str, str] = field(default_factory=dict)
+    comment: str | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    def query_for(self, dialect: str) -> str:
+        """Return the query in a dialect, such as `spark`."""
+        return self.dialects.get(dialect, self.query)
+
+
+class Views:
+    """The views of a catalog; names are `database.view`.
+
+    Args:
+        catalog: Keeps them.
+
+    Raises:
+        UnsupportedFeatureError: The catalog keeps no views (kind `no-views`).
+    """
+
+    def __init__(self, catalog: Catalog) -> None:
+        if not isinstance(catalog, ViewCatalog):
+            raise UnsupportedFeatureError(
+                "This catalog keeps no views; one behind a REST server does.", kind="no-views"
+            )
+        self._catalog = catalog
+
+    def list(self, database: str) -> list[str]:
+        """Return the names of a database's views, sorted.
+
+        Raises:
+            NotFoundError: There is no such database.
+        """
+        return self._catalog.list_views(database)
+
+    def get(self, name: str) -> View:
+        """Return a view.
+
+        Raises:
+            NotFoundError: There is none of this name.
+        """
+        schema = self._catalog.get_view(Identifier.parse(name)).schema
+        return View(
+            name=name,
+            fields=schema.fields,
+            query=schema.query,
+            dialects=schema.dialects,
+            comment=schema.comment,
+            options=schema.options,
+        )
+
+    def create(
+        self,
+        name: str,
+        query: str,
+        columns: Mapping[str, str | DataType],
+        *,
+        dialects: Mapping[str, str] | None = None,
+        comment: str | None = None,
+        options: Mapping[str, str] | None = None,
+    ) -> View:
+        """Create a view.
+
+        Args:
+            name: Its name, taken by no table and no view.
+            query: What it shows, for every dialect that has no query of its own.
+            columns: Name → type of what the query returns.
+            dialects: Name of a dialect, such as `spark` or `flink`, → the query in it.
+            comment: What the view is for.
+            options: Options, text → text.
+
+        Raises:
+            AlreadyExistsError: The name is taken.
+            NotFoundError: There is no such database.
+            CommitUnknownError: No answer came; look whether it is there.
+        """
+        schema = ViewSchema(
+            fields=Schema.of(columns).fields,
+            query=query,
+            dialects=dict(dialects or {}),
+            comment=comment,
+            options=dict(options or {}),
+        )
+        self._catalog.create_view(Identifier.parse(name), schema)
+        return self.get(name)
+
+    def alter(self, name: str, changes: Sequence[ViewChange]) -> View:
+        """Change a view, all changes or none.
+
+        Raises:
+            NotFoundError: There is no such view, or no such dialect.
+            AlreadyExistsError: A dialect to be added is there.
+            CommitUnknownError: No answer came; look at the view first.
+        """
+        self._catalog.alter_view(Identifier.parse(name), changes)
+        return self.get(name)
+
+    def drop(self, name: str, *, ignore_if_missing: bool = False) -> None:
+        """Drop a view; the tables it reads stay.
+
+        Raises:
+            NotFoundError: There is no such view, and `ignore_if_missing` is not set.
+        """
+        self._catalog.drop_view(Identifier.parse(name), ignore_if_missing=ignore_if_missing)
+
+    def rename(self, source: str, target: str) -> None:
+        """Give a view another name, perhaps in another database.
+
+        Raises:
+            NotFoundError: There is no view `source`.
+            AlreadyExistsError: `target` is taken.
+        """
+        self._catalog.rename_view(Identifier.parse(source), Identifier.parse(target))
+
+
+def refuse_view(catalog: Catalog, identifier: Identifier) -> None:
+    """Refuse to open a view as if it were a table.
+
+    Raises:
+        UnsupportedFeatureError: It is a view (kind `view`).
+    """
+    if not isinstance(catalog, ViewCatalog):
+        return
+    try:
+        catalog.get_view(identifier)
+    except (NotFoundError, UnsupportedFeatureError):
+        return
+    raise UnsupportedFeatureError(
+        f"'{identifier}' is a view, and views are queries, which this engine does not run. Read the"
+        " tables it names, or run its query where its dialect is spoken.",
+        kind="view",
+        details={"view": str(identifier)},
+    )

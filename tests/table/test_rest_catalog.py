@@ -1,0 +1,174 @@
+"""The catalog behind a server, as people and tools use it; the server is ours, over real HTTP."""
+
+import pyarrow as pa
+import pytest
+from click.testing import CliRunner
+
+from paimon_assets.cli.main import main
+from paimon_assets.engine.codec.rest.view_changes import (
+    AddDialect,
+    SetViewOption,
+    UpdateViewComment,
+)
+from paimon_assets.engine.control.catalog.catalog import Identifier
+from paimon_assets.engine.errors import (
+    AlreadyExistsError,
+    CommitConflictError,
+    InvalidInputError,
+    NotFoundError,
+    UnsupportedFeatureError,
+)
+from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets.engine.table.api import open_catalog
+
+serve = pytest.importorskip("paimon_assets.server.serve")
+rest_server = pytest.importorskip("tests.testkit.rest_server")
+
+SCHEMA = Schema.of({"id": "INT", "dt": "STRING"}, partition_keys=["dt"])
+T = Identifier("db", "t")
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory):
+    """URI of a server, and a folder that external tables may lie in."""
+    warehouse, outside = tmp_path_factory.mktemp("w"), tmp_path_factory.mktemp("outside")
+    settings = serve.ServeSettings(warehouse=str(warehouse), insecure=True, roots=(str(outside),))
+    with rest_server.serving(settings) as client:
+        yield f"http://127.0.0.1:{client.port}", outside
+
+
+@pytest.fixture
+def catalog(served):
+    """A catalog with an empty database `db`."""
+    made = open_catalog(metastore="rest", uri=served[0], token="any")  # noqa: S106
+    made.create_database("db")
+    yield made
+    made.drop_database("db", cascade=True)
+
+
+@pytest.fixture
+def rest(catalog):
+    return catalog._catalog
+
+
+def rows(*ids):
+    return pa.table({"id": pa.array(ids, pa.int32()), "dt": ["a"] * len(ids)})
+
+
+def ids(table):
+    return sorted(table.new_read_builder().to_arrow().column("id").to_pylist())
+
+
+def test_databases_have_properties(catalog, rest):
+    rest.create_database("props", options={"a": "b"})
+    changed = rest.alter_database("props", updates={"c": "d"}, removals=["a", "zz"])
+    assert (changed.removed, changed.updated, changed.missing) == (("a",), ("c",), ("zz",))
+    assert rest.get_database("props").options["c"] == "d"
+    catalog.drop_database("props")
+
+
+def test_partitions_are_counted_and_marked(catalog, rest):
+    catalog.create_table("db.t", SCHEMA).new_write_builder().write(rows(1, 2))
+    (partition,) = rest.list_partitions(T)
+    assert (partition.spec, partition.record_count, partition.done) == ({"dt": "a"}, 2, False)
+    rest.mark_partitions_done(T, [{"dt": "a"}])
+    assert rest.list_partitions(T)[0].done
+
+
+def test_consumers_and_rollback_are_the_servers(catalog, rest):
+    table = catalog.create_table("db.t", SCHEMA)
+    for number in (1, 2):
+        table.new_write_builder().write(rows(number))
+    rest.reset_consumer(T, "me", 2)
+    assert rest.list_consumers(T) == {"me": 2}
+    rest.reset_consumer(T, "me", None)
+    assert rest.list_consumers(T) == {}
+    with pytest.raises(CommitConflictError):
+        rest.rollback_to(T, 1, from_snapshot=1)
+    assert ids(catalog.get_table("db.t")) == [1, 2]
+    rest.rollback_to(T, 1, from_snapshot=2)
+    assert ids(catalog.get_table("db.t")) == [1]
+
+
+def test_an_external_table_keeps_its_versions_itself(catalog, rest, served):
+    theirs = open_catalog(str(served[1]))
+    theirs.create_database("o")
+    table = theirs.create_table("o.t", SCHEMA)
+    table.new_write_builder().write(rows(1))
+    rest.register_table(Identifier("db", "ext"), table.path)
+    loaded = rest.load_table(Identifier("db", "ext"))
+    assert loaded.uuid is not None
+    assert loaded.versions is None
+    catalog.get_table("db.ext").new_write_builder().write(rows(2))
+    assert ids(theirs.get_table("o.t")) == [1, 2]
+    with pytest.raises(InvalidInputError, match="no folder that this server allows"):
+        rest.register_table(Identifier("db", "bad"), "/etc")
+    catalog.drop_table("db.ext")
+    assert ids(theirs.get_table("o.t")) == [1, 2]
+
+
+def test_two_catalogs_of_one_server_see_each_other(catalog, served):
+    other = open_catalog(metastore="rest", uri=served[0], token="any")  # noqa: S106
+    ours, theirs = catalog.create_table("db.t", SCHEMA), other.get_table("db.t")
+    for number, table in enumerate((ours, theirs, ours, theirs)):
+        table.new_write_builder().write(rows(number))
+    assert ids(other.get_table("db.t")) == [0, 1, 2, 3]
+    assert [snapshot.id for snapshot in ours.snapshots()] == [1, 2, 3, 4]
+
+
+def test_views_are_made_changed_and_dropped(catalog):
+    views = catalog.views
+    made = views.create(
+        "db.v", "SELECT 1", {"a": "INT"}, dialects={"spark": "SELECT 2"}, options={"k": "v"}
+    )
+    assert (made.query_for("spark"), made.query_for("flink")) == ("SELECT 2", "SELECT 1")
+    with pytest.raises(AlreadyExistsError):
+        views.create("db.v", "SELECT 1", {"a": "INT"})
+    changed = views.alter(
+        "db.v",
+        [
+            AddDialect(dialect="flink", query="SELECT 3"),
+            SetViewOption(key="o", value="p"),
+            UpdateViewComment(comment="c"),
+        ],
+    )
+    assert (changed.query_for("flink"), changed.comment) == ("SELECT 3", "c")
+    assert changed.options == {"k": "v", "o": "p"}
+    assert [str(column.type) for column in changed.fields] == ["INT"]
+    with pytest.raises(UnsupportedFeatureError, match="is a view") as refused:
+        catalog.get_table("db.v")
+    assert refused.value.kind == "view"
+    views.rename("db.v", "db.w")
+    assert views.list("db") == ["w"]
+    views.drop("db.w")
+    views.drop("db.w", ignore_if_missing=True)
+    with pytest.raises(NotFoundError):
+        views.get("db.w")
+
+
+def test_a_catalog_without_views_says_so(tmp_path):
+    with pytest.raises(UnsupportedFeatureError) as refused:
+        _ = open_catalog(str(tmp_path)).views
+    assert refused.value.kind == "no-views"
+
+
+def test_the_command_line_reaches_the_server(catalog, served, monkeypatch, tmp_path):
+    def run(*arguments, uri=("--uri", served[0])):
+        result = CliRunner().invoke(main, [*uri, *arguments])
+        assert result.exit_code == 0, result.output
+        return result.output
+
+    monkeypatch.setenv("PAIMON_TOKEN", "any")
+    run("create", "db.t", "--column", "id INT", "--column", "dt STRING")
+    catalog.get_table("db.t").new_write_builder().write(rows(7))
+    assert "7" in run("read", "db.t")
+    monkeypatch.setenv("PAIMON_URI", served[0])
+    run("views", "create", "db.v", "SELECT 1", "--column", "a INT", uri=())
+    run("views", "dialect", "db.v", "spark", "SELECT 2", uri=())
+    run("views", "dialect", "db.v", "spark", "SELECT 3", uri=())
+    assert run("views", "show", "db.v", "--dialect", "spark", uri=()) == "SELECT 3\n"
+    run("views", "dialect", "db.v", "spark", uri=())
+    assert "SELECT 3" not in run("views", "show", "db.v", uri=())
+    run("views", "rename", "db.v", "db.w", uri=())
+    assert run("views", "list", "db", uri=()) == "db.w\n"
+    run("views", "drop", "db.w", uri=())
