@@ -6,6 +6,7 @@ import pyarrow as pa
 import pytest
 
 from paimon_assets.engine.control.catalog.catalog import Identifier
+from paimon_assets.engine.control.catalog.rest_catalog import RestCatalog
 from paimon_assets.engine.control.maintenance.orphan_files import clean_orphan_files
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import (
@@ -84,6 +85,7 @@ def outcome(kind, directory, deed):
     [
         *(("served", deed) for deed in DEEDS if deed.name != FROM_A_SNAPSHOT),
         *(("external", deed) for deed in DEEDS[::4]),
+        *(("rest", deed) for deed in DEEDS[1::4] if deed.name != FROM_A_SNAPSHOT),
     ],
     ids=lambda value: getattr(value, "name", value),
 )
@@ -352,8 +354,9 @@ def test_system_tables_show_a_table_of_every_catalog(kind, tmp_path):
 def test_system_tables_of_the_catalog(table, catalog):
     [row] = catalog.get_system_table("sys.tables").to_arrow().to_pylist()
     assert (row["database_name"], row["table_name"], row["record_count"]) == ("d", "t", 12)
-    is_served = isinstance(catalog._catalog, ServedCatalog)
-    assert (row["owner"], row["created_by"]) == ("me" if is_served else None, None)
+    owners = {ServedCatalog: ("me", None), RestCatalog: ("anonymous", "anonymous")}
+    expected = owners.get(type(catalog._catalog), (None, None))
+    assert (row["owner"], row["created_by"]) == expected
     assert catalog.get_system_table("sys.partitions").to_arrow().num_rows == 2
 
 

@@ -20,9 +20,8 @@ from paimon_assets.engine.errors import (
 )
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import open_catalog
-
-serve = pytest.importorskip("paimon_assets.server.serve")
-rest_server = pytest.importorskip("tests.testkit.rest_server")
+from paimon_assets.server.serve import ServeSettings
+from tests.testkit.rest_server import serving
 
 SCHEMA = Schema.of({"id": "INT", "dt": "STRING"}, partition_keys=["dt"])
 T = Identifier("db", "t")
@@ -32,8 +31,8 @@ T = Identifier("db", "t")
 def served(tmp_path_factory):
     """URI of a server, and a folder that external tables may lie in."""
     warehouse, outside = tmp_path_factory.mktemp("w"), tmp_path_factory.mktemp("outside")
-    settings = serve.ServeSettings(warehouse=str(warehouse), insecure=True, roots=(str(outside),))
-    with rest_server.serving(settings) as client:
+    settings = ServeSettings(warehouse=str(warehouse), insecure=True, roots=(str(outside),))
+    with serving(settings) as client:
         yield f"http://127.0.0.1:{client.port}", outside
 
 
@@ -88,6 +87,13 @@ def test_consumers_and_rollback_are_the_servers(catalog, rest):
     assert ids(catalog.get_table("db.t")) == [1, 2]
     rest.rollback_to(T, 1, from_snapshot=2)
     assert ids(catalog.get_table("db.t")) == [1]
+
+
+def test_the_server_says_who_made_a_table(catalog):
+    catalog.create_table("db.t", SCHEMA)
+    (row,) = catalog.get_system_table("sys.tables").to_arrow().to_pylist()
+    assert (row["owner"], row["created_by"]) == ("anonymous", "anonymous")
+    assert row["created_at"] is not None
 
 
 def test_an_external_table_keeps_its_versions_itself(catalog, rest, served):

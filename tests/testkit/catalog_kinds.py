@@ -1,9 +1,13 @@
 """Every kind of catalog, for tests that hold all of them to the same."""
 
+import weakref
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 from paimon_assets.engine.table.api import TableCatalog, open_catalog
+from paimon_assets.server.serve import ServeSettings
+from tests.testkit.rest_server import serving
 from tests.testkit.served_catalog import ServedCatalog
 
 
@@ -21,9 +25,22 @@ def _external(directory: Path) -> TableCatalog:
     return TableCatalog(served)
 
 
+def _rest(directory: Path) -> TableCatalog:
+    """Return our client of our server, which ends with it."""
+    warehouse = directory / "warehouse"
+    warehouse.mkdir(parents=True)
+    running = ExitStack()
+    server = running.enter_context(serving(ServeSettings(warehouse=str(warehouse), insecure=True)))
+    uri = f"http://127.0.0.1:{server.port}"
+    opened = open_catalog(metastore="rest", uri=uri, token="any")  # noqa: S106
+    weakref.finalize(opened, running.close)
+    return opened
+
+
 CATALOG_KINDS: dict[str, Callable[[Path], TableCatalog]] = {
     "filesystem": _filesystem,
     "served": _served,
     "external": _external,
+    "rest": _rest,
 }
 """Name → (directory) → an empty catalog whose tables lie below it."""

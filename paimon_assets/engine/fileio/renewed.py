@@ -6,6 +6,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from paimon_assets.engine.fileio.base import FileIO, FileIOSpec, FileStatus
+from paimon_assets.engine.fileio.opening import renewing
 
 
 class RenewedFileIO:
@@ -18,6 +19,7 @@ class RenewedFileIO:
 
     def __init__(self, opened: Callable[[], tuple[FileIO, int]]) -> None:
         self._opened = opened
+        self._key = renewing(self)
 
     def _current(self) -> FileIO:
         return self._opened()[0]
@@ -26,7 +28,7 @@ class RenewedFileIO:
     def spec(self) -> FileIOSpec:
         """How to open it elsewhere, and until when."""
         file_io, expires_ms = self._opened()
-        return replace(file_io.spec, expires_ms=expires_ms)
+        return replace(file_io.spec, expires_ms=expires_ms, renewed_by=self._key)
 
     def read_bytes(self, path: str) -> bytes:
         """See `FileIO`."""

@@ -21,6 +21,7 @@ from paimon_assets.engine.codec.rest.view_changes import ViewChange
 from paimon_assets.engine.control.catalog.catalog import Identifier, LoadedTable, check_name
 from paimon_assets.engine.control.catalog.data_tokens import TableStorage, storage_options
 from paimon_assets.engine.control.catalog.rest_values import (
+    audit_of,
     headers_of,
     location_of,
     main_of,
@@ -82,7 +83,7 @@ class RestCatalog:
         self, options: Mapping[str, str], *, clock: Clock | None = None, pace: Pace | None = None
     ) -> None:
         self._clock = clock or SystemClock()
-        self._storages: dict[tuple[str, str], TableStorage] = {}
+        self._storages: dict[tuple[str, str], RenewedFileIO] = {}
         own = {key: value for key, value in options.items() if key != METASTORE.key}
         pace = pace or Pace(clock=self._clock)
         uri = Options(own).get(URI)
@@ -406,6 +407,7 @@ class RestCatalog:
             file_io=self._file_io(identifier, got, path),
             uuid=got.id,
             versions=None if got.is_external else self,
+            audit=audit_of(got),
         )
 
     def _file_io(self, identifier: Identifier, got: TableResponse, path: str) -> FileIO:
@@ -413,11 +415,9 @@ class RestCatalog:
         if got.is_external or not Options(self._options).get(DATA_TOKEN_ENABLED):
             return file_io_for(path, storage_options(self._options))
         key = (str(identifier.at_branch(MAIN_BRANCH)), got.id or "")
-        storage = self._storages.get(key)
-        if storage is None:
+        file_io = self._storages.get(key)
+        if file_io is None:
             table = main_of(identifier)
-            storage = self._storages.setdefault(
-                key,
-                TableStorage(path, self._options, lambda: self._api.token(table), self._clock),
-            )
-        return RenewedFileIO(storage.opened)
+            storage = TableStorage(path, self._options, lambda: self._api.token(table), self._clock)
+            file_io = self._storages.setdefault(key, RenewedFileIO(storage.opened))
+        return file_io

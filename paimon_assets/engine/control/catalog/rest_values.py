@@ -69,6 +69,17 @@ def location_of(got: TableResponse) -> str:
     return "/" + path[5:].lstrip("/")
 
 
+def audit_of(got: TableResponse) -> dict[str, str | int | None]:
+    """Return who made a table and changed it, and when."""
+    return {
+        "owner": got.owner,
+        "created_at": got.created_at or None,
+        "created_by": got.created_by,
+        "updated_at": got.updated_at or None,
+        "updated_by": got.updated_by,
+    }
+
+
 def schema_of(got: TableResponse) -> TableSchema:
     """Return the newest schema of a table."""
     schema = got.schema
