@@ -1,0 +1,82 @@
+"""The catalog behind a server as a resource: assets are written to it, and no token is seen."""
+
+import logging
+
+import dagster as dg
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from paimon_assets.assets import PaimonCatalogResource, PaimonIOManager
+from paimon_assets.engine.errors import AccessDeniedError, InvalidInputError
+from paimon_assets.server.serve import ServeSettings
+from tests.testkit.rest_server import serving
+
+SECRET = "one-secret-token"  # noqa: S105
+
+
+@pytest.fixture(scope="module")
+def uri(tmp_path_factory):
+    settings = ServeSettings(warehouse=str(tmp_path_factory.mktemp("w")), insecure=True)
+    with serving(settings) as client:
+        yield f"http://127.0.0.1:{client.port}"
+
+
+@dg.asset(key=["ods", "numbers"])
+def numbers() -> pa.Table:
+    """Return three rows."""
+    return pa.table({"id": pa.array([1, 2, 3], pa.int32())})
+
+
+@dg.asset(key=["ods", "doubled"])
+def doubled(numbers: pa.Table) -> pa.Table:
+    """Return what was read, doubled."""
+    return numbers.set_column(0, "id", pc.multiply(numbers["id"], pa.scalar(2, pa.int32())))
+
+
+def test_assets_live_in_the_servers_tables(uri, monkeypatch, caplog, capfd):
+    monkeypatch.setenv("CATALOG_TOKEN", SECRET)
+    monkeypatch.setenv("CATALOG_URI", uri)
+    caplog.set_level(logging.DEBUG)
+    paimon = PaimonCatalogResource(
+        metastore="rest",
+        uri=dg.EnvVar("CATALOG_URI"),
+        token=dg.EnvVar("CATALOG_TOKEN"),
+        executor="embedded",
+    )
+    with dg.DagsterInstance.ephemeral() as instance:
+        for _ in range(2):
+            done = dg.materialize(
+                [numbers, doubled],
+                resources={"io_manager": PaimonIOManager(paimon=paimon)},
+                instance=instance,
+            )
+            assert done.success
+        events = "\n".join(str(record) for record in instance.all_logs(done.run_id))
+    direct = PaimonCatalogResource(metastore="rest", uri=uri, token=SECRET, executor="embedded")
+    table = direct.catalog().get_table("ods.doubled")
+    assert sorted(table.new_read_builder().to_arrow()["id"].to_pylist()) == [2, 4, 6]
+    assert [snapshot.id for snapshot in table.snapshots()] == [1, 2]
+    printed = capfd.readouterr()
+    for text in (events, caplog.text, printed.out, printed.err, repr(direct)):
+        assert SECRET not in text
+
+
+def test_the_mask_of_a_token_is_not_sent_to_anybody(uri):
+    masked = PaimonCatalogResource(metastore="rest", uri=uri, token="********")  # noqa: S106
+    with pytest.raises(InvalidInputError, match="mask"):
+        masked.catalog()
+
+
+def test_who_the_server_does_not_know_is_not_shown(tmp_path):
+    principals = tmp_path / "principals.toml"
+    principals.write_text('[[principal]]\nname = "a"\ntoken-sha256 = ["' + "0" * 64 + '"]\n')
+    settings = ServeSettings(warehouse=str(tmp_path / "w"), principals=principals)
+    (tmp_path / "w").mkdir()
+    with serving(settings) as client:
+        uri = f"http://127.0.0.1:{client.port}"
+        resource = PaimonCatalogResource(metastore="rest", uri=uri, token=SECRET)
+        with pytest.raises(AccessDeniedError) as refused:
+            resource.catalog()
+    assert refused.value.kind == "unauthorized"
+    assert SECRET not in str(refused.value)
