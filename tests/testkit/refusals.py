@@ -14,6 +14,7 @@ import pytest
 from fsspec.implementations.local import LocalFileSystem  # type: ignore[import-untyped]
 
 from paimon_assets.engine.codec.json.metadata_json import schema_from_json, snapshot_from_json
+from paimon_assets.engine.codec.rest.rest_requests import AlterTableRequest
 from paimon_assets.engine.codec.rows.binary_row import serialize_row
 from paimon_assets.engine.contract.commit_message import CommitMessage, CompactIncrement
 from paimon_assets.engine.contract.context import ReadContext
@@ -32,7 +33,7 @@ from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.fileio.arrow_fs import ArrowFileIO
 from paimon_assets.engine.fileio.base import FileIOSpec
 from paimon_assets.engine.fileio.local import LocalFileIO
-from paimon_assets.engine.spec.evolution.schema_change import UpdateColumnComment
+from paimon_assets.engine.spec.evolution.schema_change import DropPrimaryKey, UpdateColumnComment
 from paimon_assets.engine.spec.merge.merge_rules import AggregateFunction, FieldAggregation
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 from paimon_assets.engine.spec.metadata.simple_stats import EMPTY_ROW
@@ -43,6 +44,7 @@ from paimon_assets.engine.table.api import TableCatalog, open_catalog
 from paimon_assets.engine.table.segments.segment_import import SegmentSource
 from tests.testkit.blob_files import PLACEHOLDER, file_bytes
 from tests.testkit.builders import data_file
+from tests.testkit.catalog_kinds import CATALOG_KINDS
 from tests.testkit.served_catalog import ServedCatalog
 
 EXECUTOR = EmbeddedExecutor(threads=1)
@@ -398,12 +400,26 @@ def _rename_served_tag(at: Place) -> None:
     served.create_table("db.t", Schema.of(PLAIN)).tags.rename("one", "two")
 
 
+def _view_as_table(at: Place) -> None:
+    served = CATALOG_KINDS["rest"](at.path / "rest")
+    served.create_database("db")
+    served.views.create("db.v", "SELECT 1", {"a": "INT"})
+    served.get_table("db.v")
+
+
 REFUSALS: dict[str, Provocation] = {
     "table of `type` format-table": plan(type="format-table"),
     "catalog of another `metastore`": lambda at: open_catalog("/w", {"metastore": "hive"}),
     "renaming or moving a tag": _rename_served_tag,
+    "view opened as a table": _view_as_table,
+    "views of a catalog of directories": lambda at: at.catalog.views,
+    "default value, primary key": lambda at: AlterTableRequest(
+        changes=(DropPrimaryKey(),)
+    ).to_dlf(),
     "`chain-table.enabled`": plan(**{"chain-table.enabled": "true"}),
-    "`query-auth.enabled`": plan(**{"query-auth.enabled": "true"}),
+    "`query-auth.enabled`, unless the catalog is asked and leaves the read as it is": plan(
+        **{"query-auth.enabled": "true"}
+    ),
     "`scan.primary-branch`": plan(**{"scan.primary-branch": "b"}),
     "fallback branch": _fallback_branch,
     "`fields.<c>.map.storage-layout": plan(**{"fields.v.map.storage-layout": "shared-shredding"}),

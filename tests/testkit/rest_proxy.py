@@ -48,7 +48,8 @@ class LossyProxy:
                 body = self.rfile.read(int(self.headers.get("content-length", 0)))
                 is_meant = bool(proxy.fates) and self.path.endswith(proxy.suffix)
                 fate = proxy.fates.popleft() if is_meant else Fate.PASSED
-                status, headers, answer = _BUSY.get(fate, 0), [], b""
+                headers: list[tuple[str, str]] = []
+                status, answer = _BUSY.get(fate, 0), b""
                 if not status and fate is not Fate.LOST_BEFORE:
                     status, headers, answer = self.asked(body)
                 if fate in _AFTER:

@@ -243,6 +243,17 @@ def test_what_the_server_does_not_count_is_refused_by_name(catalog, rest, db):
     assert (partition.spec, partition.record_count) == ({"dt": "x"}, 3)
 
 
+def test_the_server_judges_which_columns_are_read(catalog, server, db):
+    table = catalog.create_table(f"{db}.t", SCHEMA)
+    write(table, [1], "a")
+    catalog.alter_table(f"{db}.t", [set_option("query-auth.enabled", "true")])
+    server[0].call("columns", table=f"{db}.t", columns=["id", "dt"])
+    read = catalog.get_table(f"{db}.t").new_read_builder()
+    assert read.with_columns(["id"]).to_arrow()["id"].to_pylist() == [1]
+    with pytest.raises(AccessDeniedError):
+        read.to_arrow()
+
+
 def test_signed_requests_are_taken(tmp_path):
     for _, url, _ in _server(tmp_path, auth="dlf"):
         keys = {"token.provider": "dlf", "dlf.access-key-id": "AKID", "dlf.region": "cn-hangzhou"}

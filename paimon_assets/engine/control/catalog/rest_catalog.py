@@ -338,6 +338,12 @@ class RestCatalog:
         with naming(identifier):
             self._api.reset_consumer(named(identifier), consumer_id, next_snapshot)
 
+    def is_plain_query(self, identifier: Identifier, columns: Sequence[str]) -> bool:
+        """Whether the server lets a reader see these columns as they are."""
+        with naming(identifier):
+            answer = self._api.auth(named(identifier), columns)
+        return not answer.filter and not answer.column_masking
+
     def list_partitions(self, identifier: Identifier) -> list[Partition]:
         """Return the partitions the server counts, with what it knows of them."""
         with naming(identifier):

@@ -47,11 +47,12 @@ from paimon_assets.engine.spec.options.scan_options import (
     SCAN_WATERMARK,
     IncrementalMode,
 )
-from paimon_assets.engine.spec.predicate.predicate import Predicate, all_of, bind
+from paimon_assets.engine.spec.predicate.predicate import Predicate, all_of, bind, fields_of
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.schema.special_fields import ROW_KIND, read_fields
 from paimon_assets.engine.spec.types.data_types import DataField
 from paimon_assets.engine.table.read.missing_files import explained_batches, explaining
+from paimon_assets.engine.table.read.query_auth import authorized
 from paimon_assets.engine.table.read.row_count import CountPlan, counted_columns
 from paimon_assets.engine.table.read.where import as_predicate
 
@@ -254,7 +255,7 @@ class ReadBuilder:
             UnsupportedFeatureError: The table uses a feature this engine does not read.
             FormatError, StorageError: Metadata is damaged, or the storage failed.
         """
-        store = self._opened()
+        store = authorized(self._opened(), self._looked_at)
         between = self._between(store)
         return self._plan_state(store) if between is None else self._plan_changes(store, between)
 
@@ -428,6 +429,10 @@ class ReadBuilder:
 
     def _bound(self, schema: TableSchema) -> Predicate | None:
         return None if self.predicate is None else bind(self.predicate, schema)
+
+    def _looked_at(self) -> frozenset[str]:
+        bound = self._bound(schema := self.read_schema())
+        return frozenset(self._names(schema)) | (fields_of(bound) if bound else frozenset())
 
     def _travelled(self, store: FileStore) -> tuple[FileStore, Snapshot | None]:
         """Return the store as its schema was, and the snapshot to read."""

@@ -1,0 +1,81 @@
+"""Tables whose catalog judges reads: asked for what the read looks at, and refused unless plain."""
+
+import pyarrow as pa
+import pytest
+
+from paimon_assets.engine.errors import AccessDeniedError, UnsupportedFeatureError
+from paimon_assets.engine.spec.evolution.schema_change import set_option
+from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets.engine.table.api import TableCatalog, open_catalog
+from tests.testkit.served_catalog import ServedCatalog
+
+OPTION = "query-auth.enabled"
+
+
+class JudgingCatalog(ServedCatalog):
+    """Lets readers see all but `secret`, and `masked` only masked."""
+
+    def __init__(self, warehouse: str) -> None:
+        super().__init__(warehouse)
+        self.asked: list[tuple[str, ...]] = []
+
+    def is_plain_query(self, identifier, columns):
+        self.asked.append(tuple(columns))
+        if "secret" in columns:
+            raise AccessDeniedError("not yours")
+        return "masked" not in columns
+
+
+@pytest.fixture
+def catalog(tmp_path):
+    made = TableCatalog(JudgingCatalog(str(tmp_path)))
+    made.create_database("db")
+    columns = {"id": "INT", "masked": "STRING", "secret": "STRING"}
+    table = made.create_table("db.t", Schema.of(columns))
+    rows = {"id": pa.array([1, 2], pa.int32()), "masked": ["a", "b"], "secret": ["c", "d"]}
+    table.new_write_builder().write(pa.table(rows))
+    made.alter_table("db.t", [set_option(OPTION, "true")])
+    return made
+
+
+@pytest.fixture
+def asked(catalog):
+    return catalog._catalog.asked
+
+
+def test_a_plain_read_goes_on_and_is_asked_for_what_it_looks_at(catalog, asked):
+    read = catalog.get_table("db.t").new_read_builder().with_columns(["id"])
+    assert read.to_arrow()["id"].to_pylist() == [1, 2]
+    assert read.with_filter("id > 1").to_arrow()["id"].to_pylist() == [2]
+    assert set(asked) == {("id",)}
+
+
+def test_what_must_be_masked_or_filtered_is_refused(catalog, asked):
+    read = catalog.get_table("db.t").new_read_builder().with_columns(["id"])
+    with pytest.raises(UnsupportedFeatureError) as refused:
+        read.with_filter("masked = 'a'").to_arrow()
+    assert refused.value.kind == "unsupported-query-auth"
+    assert asked == [("id", "masked")]
+
+
+def test_what_is_not_allowed_is_not_read(catalog, asked):
+    read = catalog.get_table("db.t").new_read_builder()
+    with pytest.raises(AccessDeniedError):
+        read.to_arrow()
+    with pytest.raises(AccessDeniedError):
+        read.with_filter("secret = 'c'").count()
+    assert (read.count(), asked[-1]) == (2, ("id",))
+
+
+def test_a_table_without_the_option_is_not_asked_about(catalog, asked):
+    catalog.alter_table("db.t", [set_option(OPTION, "false")])
+    assert catalog.get_table("db.t").new_read_builder().to_arrow().num_rows == 2
+    assert asked == []
+
+
+def test_nobody_to_ask_is_a_refusal(tmp_path):
+    catalog = open_catalog(str(tmp_path))
+    catalog.create_database("db")
+    table = catalog.create_table("db.t", Schema.of({"id": "INT"}, options={OPTION: "true"}))
+    with pytest.raises(UnsupportedFeatureError, match="only its catalog knows"):
+        table.new_read_builder().to_arrow()
