@@ -11,6 +11,7 @@ Source: `org.apache.paimon.rest.HttpClient`, `ExponentialHttpRequestRetryStrateg
 
 import datetime as dt
 import logging
+import os
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -91,8 +92,8 @@ class Request:
 
 
 @lru_cache(maxsize=1)
-def _session() -> Any:
-    """Return the pool of connections of this process; it keeps no cookies."""
+def _session(process: int) -> Any:
+    """Return the pool of connections of a process, which a fork does not share; no cookies."""
     try:
         requests = import_module("requests")
     except ImportError as error:
@@ -258,7 +259,7 @@ class HttpClient:
         )
         who = {} if self._auth is None else self._auth.headers(signed)
         content = {} if request.body is None else {"Content-Type": "application/json"}
-        session = _session()
+        session = _session(os.getpid())
         url = f"{self.uri}{request.path}{query_text(request.query)}"
         prepared = requests.Request(
             request.method, self.uri, headers={**self._headers, **content, **who}, data=request.body
