@@ -8,7 +8,10 @@ import pyarrow.compute as pc
 import pytest
 
 from paimon_assets.assets import PaimonCatalogResource, PaimonIOManager
+from paimon_assets.assets.external.tables_component import PaimonTablesComponent
 from paimon_assets.engine.errors import AccessDeniedError, InvalidInputError
+from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets.engine.table.api import open_catalog
 from paimon_assets.server.serve import ServeSettings
 from tests.testkit.rest_server import serving
 
@@ -60,6 +63,21 @@ def test_assets_live_in_the_servers_tables(uri, monkeypatch, caplog, capfd):
     printed = capfd.readouterr()
     for text in (events, caplog.text, printed.out, printed.err, repr(direct)):
         assert SECRET not in text
+
+
+def test_the_component_asks_the_server(uri, tmp_path):
+    catalog = open_catalog(metastore="rest", uri=uri, token=SECRET)
+    catalog.create_database("others", ignore_if_exists=True)
+    catalog.create_table("others.seen", Schema.of({"id": "INT"}))
+    options = {"metastore": "rest", "uri": uri, "token": SECRET}
+    component = PaimonTablesComponent(options=options, include=["others.*"])
+    component.write_state_to_path(tmp_path / "state.json")
+    state = (tmp_path / "state.json").read_text()
+    assert "seen" in state
+    assert SECRET not in state
+    key = component.defs_state_config.key
+    assert uri in key
+    assert SECRET not in key
 
 
 def test_the_mask_of_a_token_is_not_sent_to_anybody(uri):

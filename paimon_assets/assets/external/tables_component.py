@@ -26,6 +26,8 @@ from paimon_assets.assets.external.external_tables import (
     tables_to_json,
 )
 from paimon_assets.assets.external.table_sensor import build_new_snapshots_sensor
+from paimon_assets.engine.errors import without_secrets
+from paimon_assets.engine.spec.options.rest_options import URI
 from paimon_assets.engine.table.api import TableCatalog, open_catalog
 
 logger = logging.getLogger(__name__)
@@ -79,7 +81,11 @@ class PaimonTablesComponent(dg.StateBackedComponent, dg.Model, dg.Resolvable):
     follow what others commit, and no compaction.
     """
 
-    warehouse: str = Field(description="Root of the warehouse: a path or a URL.")
+    warehouse: str = Field(
+        default="",
+        description="Root of the warehouse: a path or a URL. Of a REST catalog, which the options "
+        "name by metastore and uri, the name its server gives the warehouse, if any.",
+    )
     options: Annotated[dict[str, str], dg.Resolver(_texts, model_field_type=dict[str, Any])] = (
         Field(default={}, description="Storage and catalog options; secrets as '{{ env.NAME }}'.")
     )
@@ -107,8 +113,9 @@ class PaimonTablesComponent(dg.StateBackedComponent, dg.Model, dg.Resolvable):
     def defs_state_config(self) -> DefsStateConfig:
         """Where the state is kept, and under which key."""
         patterns = ",".join(self.include)
+        where = self.warehouse or without_secrets(self.options.get(URI.key, ""))
         return DefsStateConfig.from_args(
-            self.defs_state, default_key=f"PaimonTablesComponent[{self.warehouse},{patterns}]"
+            self.defs_state, default_key=f"PaimonTablesComponent[{where},{patterns}]"
         )
 
     def write_state_to_path(self, state_path: Path) -> None:
