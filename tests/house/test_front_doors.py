@@ -22,6 +22,8 @@ LIGHT_DOORS = {
         "paimon_assets.engine.table",
     ),
     "paimon_assets.engine.table.api": HEAVY,
+    "paimon_assets.cli.main": (*HEAVY, "starlette", "uvicorn"),
+    "paimon_assets.server.serve": HEAVY,
     "paimon_assets.spark.worker": (
         *("dagster", "pandas", "polars"),
         "paimon_assets.engine.control",
