@@ -17,6 +17,7 @@ from paimon_assets.engine.control.catalog.catalog_state import (
     TABLES,
     CatalogState,
 )
+from paimon_assets.engine.control.catalog.catalog_views import CatalogViews
 from paimon_assets.engine.control.catalog.filesystem_catalog import FilesystemCatalog
 from paimon_assets.engine.control.catalog.identity import (
     TABLE_FILE,
@@ -127,9 +128,9 @@ class Service:
         return CatalogState(self.catalog, clock=self.clock)
 
     @property
-    def views(self) -> NamedItems:
+    def views(self) -> CatalogViews:
         """Its views."""
-        return NamedItems(self.state, "view")
+        return CatalogViews(self.state)
 
     @property
     def functions(self) -> NamedItems:

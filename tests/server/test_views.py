@@ -2,6 +2,7 @@
 
 import pytest
 
+from paimon_assets.engine.errors import AlreadyExistsError
 from tests.testkit.rest_tables import created, table_body
 
 VIEWS, FUNCTIONS = "databases/db/views", "databases/db/functions"
@@ -151,3 +152,16 @@ def test_a_function_is_stored_changed_and_dropped(client, name):
     assert client.delete(path).status == 200
     assert client.get(path).error == (404, "FUNCTION", name)
     assert client.post(FUNCTIONS, {"name": "12"}).status == 400
+
+
+def test_views_of_the_file_system_and_of_the_server_are_the_same(client, catalog, name):
+    catalog.views.create(f"db.{name}", "SELECT 1", {"a": "INT"}, dialects={"spark": "SELECT 2"})
+    found = client.get(f"{VIEWS}/{name}").json
+    assert found["schema"]["dialects"] == {"spark": "SELECT 2"}
+    changed(client, name, {"action": "updateComment", "comment": "by the server"})
+    assert catalog.views.get(f"db.{name}").comment == "by the server"
+    catalog.views.drop(f"db.{name}")
+    assert client.get(f"{VIEWS}/{name}").status == 404
+    created(client, f"{name}_t")
+    with pytest.raises(AlreadyExistsError):
+        catalog.views.create(f"db.{name}_t", "SELECT 1", {"a": "INT"})

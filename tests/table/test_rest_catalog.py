@@ -19,9 +19,10 @@ from paimon_assets.engine.errors import (
     UnsupportedFeatureError,
 )
 from paimon_assets.engine.spec.schema.schema import Schema
-from paimon_assets.engine.table.api import open_catalog
+from paimon_assets.engine.table.api import TableCatalog, open_catalog
 from paimon_assets.server.serve import ServeSettings
 from tests.testkit.rest_server import serving
+from tests.testkit.served_catalog import ServedCatalog
 
 SCHEMA = Schema.of({"id": "INT", "dt": "STRING"}, partition_keys=["dt"])
 T = Identifier("db", "t")
@@ -122,7 +123,11 @@ def test_two_catalogs_of_one_server_see_each_other(catalog, served):
     assert [snapshot.id for snapshot in ours.snapshots()] == [1, 2, 3, 4]
 
 
-def test_views_are_made_changed_and_dropped(catalog):
+@pytest.mark.parametrize("kind", ["rest", "filesystem"])
+def test_views_are_made_changed_and_dropped(catalog, kind, tmp_path):
+    if kind == "filesystem":
+        catalog = open_catalog(str(tmp_path / "of-the-file-system"))
+        catalog.create_database("db")
     views = catalog.views
     made = views.create(
         "db.v", "SELECT 1", {"a": "INT"}, dialects={"spark": "SELECT 2"}, options={"k": "v"}
@@ -154,7 +159,7 @@ def test_views_are_made_changed_and_dropped(catalog):
 
 def test_a_catalog_without_views_says_so(tmp_path):
     with pytest.raises(UnsupportedFeatureError) as refused:
-        _ = open_catalog(str(tmp_path)).views
+        _ = TableCatalog(ServedCatalog(str(tmp_path))).views
     assert refused.value.kind == "no-views"
 
 

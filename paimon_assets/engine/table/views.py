@@ -49,7 +49,7 @@ class Views:
     def __init__(self, catalog: Catalog) -> None:
         if not isinstance(catalog, ViewCatalog):
             raise UnsupportedFeatureError(
-                "This catalog keeps no views; one behind a REST server does.", kind="no-views"
+                "This catalog keeps no views; a warehouse and a REST server do.", kind="no-views"
             )
         self._catalog = catalog
 

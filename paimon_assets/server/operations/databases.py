@@ -122,12 +122,9 @@ def drop_database(service: Service, request: Request) -> Answer:
     """Drop a database with all its tables; clients have asked whether it may hold some."""
     name = check_database_name(request.names["database"])
     request.require(Action.DROP, name)
-    identity = service.state.identity(name)
     for table in service.table_names(name):
         request.require(Action.DROP, name, table)
     service.catalog.drop_database(name, cascade=True)
-    if identity is not None:
-        service.state.forget(identity)
     return None
 
 

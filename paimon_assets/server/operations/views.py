@@ -1,10 +1,6 @@
 """Views."""
 
-from collections.abc import Mapping
-from typing import cast
-
 from paimon_assets.engine.codec.rest import resources
-from paimon_assets.engine.codec.rest.resources import ViewSchema
 from paimon_assets.engine.codec.rest.rest_requests import (
     AlterViewRequest,
     CreateViewRequest,
@@ -17,9 +13,7 @@ from paimon_assets.engine.codec.rest.rest_responses import (
     ViewResponse,
 )
 from paimon_assets.engine.control.catalog.catalog import Identifier
-from paimon_assets.engine.control.catalog.view_changes import changed_view
 from paimon_assets.engine.errors import AlreadyExistsError
-from paimon_assets.engine.spec.types.type_text import Json
 from paimon_assets.engine.table.table_name import TableName
 from paimon_assets.server.paging import across_databases
 from paimon_assets.server.principals import Action
@@ -29,7 +23,6 @@ from paimon_assets.server.routes import Answer
 from paimon_assets.server.service import Service, check_database_name
 
 _PATTERN = "viewNamePattern"
-_SCHEMA = "schema"
 
 
 def list_views(service: Service, request: Request) -> Answer:
@@ -42,7 +35,7 @@ def list_view_details(service: Service, request: Request) -> Answer:
     """As `list_views`, with schemas."""
     found = _listed(service, request)
     names, token = request.page(_PATTERN).of(found)
-    details = tuple(_response(name, found[name]) for name in names)
+    details = tuple(found[name] for name in names)
     return ListViewDetailsResponse(view_details=details, next_page_token=token).to_json()
 
 
@@ -72,27 +65,21 @@ def create_view(service: Service, request: Request) -> Answer:
     request.noted["view"] = name.table
     request.require(Action.CREATE, name.database, name.table, noun="VIEW")
     _refuse_tables(service, name)
-    members = {_SCHEMA: cast("Json", asked.schema.to_json())}
-    service.views.create(name, members, by=request.principal.name)
+    service.views.create(name, asked.schema, by=request.principal.name)
     return None
 
 
 def get_view(service: Service, request: Request) -> Answer:
     """Answer a view."""
     name = _named(request, Action.DESCRIBE)
-    return _response(name.table, service.views.get(name)).to_json()
+    return service.views.get(name).to_json()
 
 
 def alter_view(service: Service, request: Request) -> Answer:
     """Change a view, all changes or none."""
     name = _named(request, Action.ALTER)
     changes = request.read(AlterViewRequest).changes
-
-    def altered(members: dict[str, Json]) -> dict[str, Json]:
-        view = changed_view(ViewSchema.from_json(members[_SCHEMA]), changes)
-        return {**members, _SCHEMA: cast("Json", view.to_json())}
-
-    service.views.alter(name, altered, by=request.principal.name)
+    service.views.alter(name, changes, by=request.principal.name)
     return None
 
 
@@ -116,13 +103,13 @@ def rename_view(service: Service, request: Request) -> Answer:
     return None
 
 
-def _listed(service: Service, request: Request) -> dict[str, dict[str, Json]]:
+def _listed(service: Service, request: Request) -> dict[str, ViewResponse]:
     database = check_database_name(request.names["database"])
     if not request.principal.sees(database):
         request.require(Action.LIST, database)
     return {
-        name: members
-        for name, members in service.views.all(database).items()
+        name: view
+        for name, view in service.views.all(database).items()
         if request.principal.may(Action.LIST, database, name)
     }
 
@@ -138,7 +125,3 @@ def _refuse_tables(service: Service, name: Identifier) -> None:
         raise AlreadyExistsError(
             f"There is a table '{name}'.", kind="view-exists", details={"view": name.table}
         )
-
-
-def _response(name: str, members: Mapping[str, Json]) -> ViewResponse:
-    return ViewResponse.from_json({**members, "name": name, "owner": members["createdBy"]})

@@ -159,7 +159,7 @@ public class RestWalk {
                 false);
         SEEN.put("view", List.of(catalog.getView(name).dialects().size(),
                 catalog.getView(name).query("flink"), catalog.getView(name).comment().get(),
-                catalog.getView(name).options().size()));
+                catalog.getView(name).options().get("c")));
         SEEN.put("dialect twice", raised(() -> catalog.alterView(
                 name, List.of(ViewChange.addDialect("flink", "x")), false)));
         catalog.renameView(name, Identifier.create(database, "w"), false);

@@ -42,7 +42,7 @@ def test_java_walks_through(served, options, request):
         "same id": True,
         "after": [],
         "partitions": ["{day=mon} 2 true", "{day=tue} 1 false"],
-        "view": [2, "select 2", "other", 2],
+        "view": [2, "select 2", "other", "d"],
         "dialect twice": "DialectAlreadyExistException",
         "views": ["w"],
         "no view": "ViewNotExistException",

@@ -7,8 +7,8 @@ that is dropped and made again has another id, and nothing of the old one's come
 """
 
 from collections.abc import Callable
+from typing import Protocol
 
-from paimon_assets.engine.control.catalog.filesystem_catalog import FilesystemCatalog
 from paimon_assets.engine.control.catalog.identity import (
     DATABASE_FILE,
     Identity,
@@ -17,11 +17,23 @@ from paimon_assets.engine.control.catalog.identity import (
 )
 from paimon_assets.engine.control.catalog.numbered_document import Members, NumberedDocument
 from paimon_assets.engine.control.clock import Clock, SystemClock
+from paimon_assets.engine.fileio.base import FileIO
 
 STATE_DIRECTORY = ".catalog"
 PROPERTIES = "properties"
 TABLES = "tables"
 """Names of tables that lie outside the warehouse."""
+
+
+class Warehouse(Protocol):
+    """A directory of databases."""
+
+    warehouse: str
+    file_io: FileIO
+
+    def database_path(self, name: str) -> str:
+        """Return the directory of a database; NotFoundError if there is none."""
+        ...
 
 
 class CatalogState:
@@ -32,7 +44,7 @@ class CatalogState:
         clock: Says when something is made.
     """
 
-    def __init__(self, catalog: FilesystemCatalog, *, clock: Clock | None = None) -> None:
+    def __init__(self, catalog: Warehouse, *, clock: Clock | None = None) -> None:
         self._catalog = catalog
         self._file_io = catalog.file_io
         self.clock = clock or SystemClock()

@@ -2,17 +2,29 @@
 
     <warehouse>/<database>.db/<table>/schema/schema-0
 
-A database is a directory; a table exists if its `schema/` holds a `schema-N`.
+A database is a directory; a table exists if its `schema/` holds a `schema-N`. Views lie where no
+other catalog of the file system looks (`catalog_state`).
 Source: `org.apache.paimon.catalog.FileSystemCatalog`.
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from uuid import uuid4
 
+from paimon_assets.engine.codec.rest.resources import ViewSchema
+from paimon_assets.engine.codec.rest.rest_responses import ViewResponse
+from paimon_assets.engine.codec.rest.view_changes import ViewChange
 from paimon_assets.engine.control.catalog.catalog import Identifier, LoadedTable, check_name
+from paimon_assets.engine.control.catalog.catalog_state import CatalogState
+from paimon_assets.engine.control.catalog.catalog_views import CatalogViews
 from paimon_assets.engine.control.clock import Clock, SystemClock
 from paimon_assets.engine.control.managers.schema_manager import SchemaManager
-from paimon_assets.engine.errors import AlreadyExistsError, InvalidInputError, NotFoundError
+from paimon_assets.engine.errors import (
+    AlreadyExistsError,
+    FormatError,
+    InvalidInputError,
+    NotFoundError,
+)
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.evolution.schema_change import SchemaChange
 from paimon_assets.engine.spec.paths import MAIN_BRANCH, TablePaths
@@ -71,8 +83,14 @@ class FilesystemCatalog:
                 kind="database-not-empty",
                 details={"database": name},
             )
+        state = CatalogState(self, clock=self._clock)
+        identity = None
+        with suppress(FormatError):  # it is dropped all the same
+            identity = state.identity(name)
         if not self._deleted(self._database_path(name)):
             self.database_path(name)
+        if identity is not None:
+            state.forget(identity)
 
     def list_tables(self, database: str) -> list[str]:
         """Return the names of a database's tables, sorted. Cost: one listing a directory."""
@@ -167,6 +185,55 @@ class FilesystemCatalog:
             self.file_io.rename_directory(path, self.get_table_location(target))
         except AlreadyExistsError as error:
             raise _taken(target) from error
+
+    @property
+    def views(self) -> CatalogViews:
+        """The views of the warehouse, and who made them."""
+        return CatalogViews(CatalogState(self, clock=self._clock))
+
+    def list_views(self, database: str) -> list[str]:
+        """Return the names of a database's views, sorted."""
+        return list(self.views.all(database))
+
+    def get_view(self, identifier: Identifier) -> ViewResponse:
+        """Return a view."""
+        return self.views.get(identifier)
+
+    def create_view(
+        self, identifier: Identifier, schema: ViewSchema, *, ignore_if_exists: bool = False
+    ) -> None:
+        """Create a view, of a name that no table has."""
+        self._refuse_table(identifier)
+        try:
+            self.views.create(identifier, schema)
+        except AlreadyExistsError:
+            if not ignore_if_exists:
+                raise
+
+    def alter_view(self, identifier: Identifier, changes: Sequence[ViewChange]) -> None:
+        """Change a view, all changes or none."""
+        self.views.alter(identifier, changes)
+
+    def drop_view(self, identifier: Identifier, *, ignore_if_missing: bool = False) -> None:
+        """Drop a view."""
+        try:
+            self.views.drop(identifier)
+        except NotFoundError as error:
+            if not ignore_if_missing or error.kind != "view-not-found":
+                raise
+
+    def rename_view(self, source: Identifier, target: Identifier) -> None:
+        """Give a view another name, perhaps in another database."""
+        self._refuse_table(target)
+        self.views.rename(source, target)
+
+    def _refuse_table(self, identifier: Identifier) -> None:
+        if self.has_table(identifier):
+            raise AlreadyExistsError(
+                f"There is a table '{identifier}'.",
+                kind="view-exists",
+                details={"view": identifier.table},
+            )
 
     def _deleted(self, path: str) -> bool:
         """Delete a directory, at once where a rename is one step; whether it was there.
