@@ -164,6 +164,18 @@ def _view(client, name, _outside):
     return client.post(f"{DB}/views", body)
 
 
+def _partition(*, done):
+    def check(client, name, _made):
+        [found] = client.get(f"{TABLES}/{name}/partitions").json["partitions"]
+        assert found["done"] is done
+
+    return check
+
+
+def _function(client, name, _outside):
+    return client.post(f"{DB}/functions", {"name": name})
+
+
 T = TABLES + "/{name}"
 CHANGES = {
     "createDatabase": Change(_create_database, _status("databases/{name}", 200), (200, 409)),
@@ -245,6 +257,22 @@ CHANGES = {
         ),
         _rows(1),
     ),
+    "createPartitions": Change(
+        _post(
+            f"{T}/partitions",
+            {"partitionSpecs": [{"text": "x"}], "ignoreIfExists": True},
+            lambda c, n, o: created(c, n, partitionKeys=["text"]),
+        ),
+        _partition(done=False),
+    ),
+    "markDonePartitions": Change(
+        _post(
+            f"{T}/partitions/mark",
+            {"specs": [{"text": "x0"}]},
+            lambda c, n, o: _written(c, n, partitionKeys=["text"]),
+        ),
+        _partition(done=True),
+    ),
     "createView": Change(
         lambda c, n, o: (
             (
@@ -269,6 +297,19 @@ CHANGES = {
     "dropView": Change(
         lambda c, n, o: (("DELETE", f"{DB}/views/{n}"), _view(c, n, o)),
         _status(f"{DB}/views/{{name}}", 404),
+        (200, 404),
+    ),
+    "alterFunction": Change(
+        _post(
+            f"{DB}/functions/{{name}}",
+            {"changes": [{"action": "updateComment", "comment": "c"}]},
+            _function,
+        ),
+        _is(f"{DB}/functions/{{name}}", "comment", "c"),
+    ),
+    "dropFunction": Change(
+        lambda c, n, o: (("DELETE", f"{DB}/functions/{n}"), _function(c, n, o)),
+        _status(f"{DB}/functions/{{name}}", 404),
         (200, 404),
     ),
     "createFunction": Change(

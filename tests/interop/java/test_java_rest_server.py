@@ -2,7 +2,10 @@
 
 import pytest
 
+from paimon_assets.server.serve import ServeSettings
 from tests.interop.environment import java_program
+from tests.testkit.rest_server import serving
+from tests.testkit.rest_tables import created, open_posted, write
 from tests.testkit.rest_walks import BEARER, served_to_outsiders, signed_by
 
 pytestmark = pytest.mark.interop
@@ -50,3 +53,24 @@ def test_java_walks_through(served, options, request):
         "not empty": "DatabaseNotEmptyException",
         "gone": True,
     }
+
+
+def test_java_on_the_file_system_stumbles_over_nothing(java, shared_warehouse):
+    """What the server keeps beside tables is no table, and no orphan, of Java's."""
+    with serving(ServeSettings(warehouse=str(shared_warehouse), insecure=True)) as client:
+        assert client.post("databases", {"name": "beside", "options": {"a": "b"}}).status == 200
+        made = created(client, "t", "beside", partitionKeys=["text"])
+        write(open_posted(client, made)[0], 1)
+        view = {"identifier": {"database": "beside", "object": "v"}, "schema": {"query": "1"}}
+        assert client.post("databases/beside/views", view).status == 200
+        marked = {"specs": [{"text": "x1"}]}
+        client.post("databases/beside/tables/t/partitions/mark", marked)
+        add = {"action": "addColumn", "fieldNames": ["c"], "dataType": "INT"}
+        client.post("databases/beside/tables/t", {"changes": [add]})
+        before = client.get("databases/beside/tables/t").json
+        assert java.call("change", table="beside.t", action="clean_orphans") == 0
+        assert client.get("databases/beside/tables/t").json == before
+        [partition] = client.get("databases/beside/tables/t/partitions").json["partitions"]
+        assert partition["done"]
+        assert len(java.call("rows", table="beside.t")) == 1
+        assert client.delete("databases/beside").status == 200
