@@ -17,11 +17,14 @@ class Audit:
             "request": request.id,
             "principal": request.principal.name,
             "operation": request.operation,
-            **{name: value[:_LONGEST] for name, value in request.names.items()},
-            **request.noted,
+            **{name: _cut(value) for name, value in {**request.names, **request.noted}.items()},
             "status": status,
         }
         logger.info("%s", json.dumps(line))
+
+
+def _cut(value: object) -> object:
+    return value[:_LONGEST] if isinstance(value, str) else value
 
 
 _LONGEST = 256

@@ -17,6 +17,8 @@ from paimon_assets.engine.fileio.atomic import NO_ATOMIC_PUBLISH
 RESOURCES = ("database", "table", "partition", "column", "snapshot", "branch", "tag", "view",
              "dialect", "function", "definition")  # fmt: skip
 """What a kind such as `table-not-found` begins with → `resourceType` in capitals."""
+_LONGEST = 4000
+"""Characters of a message, which may repeat what the client sent."""
 _LAST_PART = frozenset({"table"})
 """Resources that errors name with their database."""
 
@@ -33,7 +35,7 @@ class Refusal(Exception):  # noqa: N818 - an answer, no failure of ours
     def body(self) -> dict[str, object]:
         """Return the members of the error body, as Java's clients read it."""
         return {
-            "message": self.message,
+            "message": self.message[:_LONGEST],
             "resourceType": self.resource_type,
             "resourceName": self.resource_name,
             "code": self.status,

@@ -244,7 +244,7 @@ class Service:
         self.remember(own, identifier)
         made = new_identity(store.file_io, path, by=by, now_millis=store.created_ms, id_=own)
         if made.id != own:
-            self.file_io.delete_file(self._hint(own))
+            self.forget(own)
         if not store.schemas.is_same(store.schema):
             if not store.schemas.list_ids():
                 store.file_io.delete_file(path)
@@ -257,6 +257,10 @@ class Service:
         """Write where a table of an id was last; it is only looked for there first."""
         name = f"{identifier.database}.{identifier.table}".encode()
         self.file_io.replace(self._hint(table_id), name)
+
+    def forget(self, table_id: str) -> None:
+        """Forget where a table was that was dropped."""
+        self.file_io.delete_file(self._hint(table_id))
 
     def of_id(self, table_id: str) -> Identifier:
         """Return the name of the table of an id.

@@ -171,6 +171,8 @@ def drop_table(service: Service, request: Request) -> Answer:
         raise bad_request("A branch is dropped as one, not as a table.")
     if not table.is_external:
         service.catalog.drop_table(table.identifier)
+        if table.identity is not None:
+            service.forget(table.identity.id)
         return None
     name = table.identifier.table
 
