@@ -38,6 +38,9 @@ def catalog(options, request):
     return catalog
 
 
+SCHEMA_OF_RENAMED = Schema.of({"id": "INT"})
+
+
 def _rows(*rows):
     return pa.Table.from_pylist([dict(zip(("id", "day", "v"), row, strict=True)) for row in rows])
 
@@ -139,3 +142,18 @@ def test_no_secret_is_told_when_the_storage_fails(options):
     told = f"{failure.value!r} {failure.value.details} {failure.value.__cause__!r}"
     assert SECRET_KEY not in told
     assert ACCESS_KEY not in told
+
+
+def test_a_table_and_a_branch_are_renamed_with_all_files(catalog):
+    """A rename is a copy and a delete; what fsspec calls a directory is no object to copy."""
+    table = catalog.create_table("db.old", SCHEMA_OF_RENAMED)
+    rows = pa.table({"id": pa.array([1, 2], pa.int32())})
+    table.new_write_builder().write(rows, EmbeddedExecutor())
+    table.create_tag("one")
+    table.branches.create("side", tag="one")
+    catalog.rename_table("db.old", "db.new")
+    assert catalog.list_tables("db") == ["new"]
+    for name in ("db.new", "db.new$branch_side"):
+        found = catalog.get_table(name).new_read_builder().to_arrow()
+        assert sorted(found["id"].to_pylist()) == [1, 2]
+    assert catalog._catalog.file_io.list_directory(table.path) == []

@@ -209,6 +209,22 @@ class GuardedHandler(pafs.FSSpecHandler):
         file: Any = _GuardedFile(backend.open(path, mode="rb"))
         return pa.PythonFile(file, mode="r")
 
+    def move(self, src: str, dest: str) -> None:
+        """Copy the files of a directory, schemas last because they make a table, then delete them.
+
+        fsspec's own move stops at what is a directory, and no object.
+        """
+        backend: Any = self.fs
+        root = backend._strip_protocol(src).rstrip("/")  # noqa: SLF001 - how fsspec spells paths
+        target = backend._strip_protocol(dest).rstrip("/")  # noqa: SLF001
+        names = [str(name) for name in backend.find(root)]
+        schemas = [name for name in names if "/schema/" in name[len(root) :]]
+        others = sorted(set(names).difference(schemas))
+        for some in (others, schemas):
+            if some:
+                backend.copy(some, [target + name[len(root) :] for name in some], on_error="raise")
+        backend.rm(root, recursive=True)
+
 
 class _GuardedFile:
     """A file of fsspec that raises `OSError` with an error number, whatever its SDK raises."""

@@ -1,0 +1,81 @@
+"""A server on an object store: no directory is renamed there, and a put has a condition."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pyarrow as pa
+import pytest
+
+from paimon_assets.engine.embedded import EmbeddedExecutor
+from paimon_assets.engine.table.api import open_catalog
+from paimon_assets.server.serve import ServeSettings
+from tests.testkit.rest_server import serving
+from tests.testkit.rest_tables import table_body
+from tests.testkit.s3_server import BUCKET, s3_server
+
+WAREHOUSE = f"s3://{BUCKET}/warehouse"
+
+
+@pytest.fixture(scope="module")
+def options():
+    """Options of the storage."""
+    with s3_server() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def clients(options):
+    """Two servers on one warehouse."""
+    settings = ServeSettings(warehouse=WAREHOUSE, storage_options=options, insecure=True)
+    with serving(settings) as one, serving(settings) as other:
+        assert one.post("databases", {"name": "db", "options": {"a": "b"}}).status == 200
+        yield one, other
+
+
+def opened(client, options):
+    """Our client of a server, with credentials of its own for files."""
+    uri = f"http://127.0.0.1:{client.port}"
+    return open_catalog(metastore="rest", uri=uri, token="any", options=options)  # noqa: S106
+
+
+def rows(*ids):
+    return pa.table({"id": pa.array(ids, pa.int32()), "text": [str(number) for number in ids]})
+
+
+def test_writers_through_two_servers_lose_nothing(clients, options):
+    clients[0].post("databases/db/tables", table_body("t", options={"commit.max-retries": "100"}))
+
+    def write(number):
+        table = opened(clients[number % 2], options).get_table("db.t")
+        table.new_write_builder().write(rows(number), EmbeddedExecutor())
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(write, range(8)))
+    beside = open_catalog(WAREHOUSE, options).get_table("db.t")
+    assert sorted(beside.new_read_builder().to_arrow()["id"].to_pylist()) == list(range(8))
+    assert [snapshot.id for snapshot in beside.snapshots()] == list(range(1, 9))
+
+
+def test_a_rename_keeps_the_id_and_a_drop_leaves_nothing(clients):
+    one, other = clients
+    one.post("databases/db/tables", table_body("moved"))
+    known = other.get("databases/db/tables/moved").json["id"]
+    rename = {
+        "source": {"database": "db", "object": "moved"},
+        "destination": {"database": "db", "object": "there"},
+    }
+    assert one.post("tables/rename", rename).status == 200
+    assert other.get("databases/db/tables/there").json["id"] == known
+    assert other.get(f"tables/id/{known}").json["name"] == "there"
+    assert one.delete("databases/db/tables/there").status == 200
+    assert other.get("databases/db/tables/there").status == 404
+    one.post("databases/db/tables", table_body("there"))
+    assert other.get("databases/db/tables/there").json["id"] != known
+
+
+def test_views_and_properties(clients):
+    one, other = clients
+    view = {"identifier": {"database": "db", "object": "v"}, "schema": {"query": "1"}}
+    assert one.post("databases/db/views", view).status == 200
+    assert other.post("databases/db/views", view).status == 409
+    assert other.get("databases/db").json["options"] == {"a": "b"}
+    assert other.get("databases").json["databases"] == ["db"]
