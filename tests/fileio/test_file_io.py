@@ -1,5 +1,6 @@
 """Behaviour every FileIO shares, on the local disk and on an fsspec filesystem."""
 
+import itertools
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,8 +20,8 @@ from paimon_assets.engine.fileio.opening import (
     current_spec,
     file_io_for,
     open_file_io,
-    renewing,
 )
+from paimon_assets.engine.fileio.renewed import RenewedFileIO
 
 
 @pytest.fixture(params=["plain", "file:", "file://", "memory://"])
@@ -160,27 +161,15 @@ def test_a_storage_is_not_opened_with_credentials_that_have_expired():
     assert "hush" not in str(caught.value)
 
 
-class Renewing(LocalFileIO):
-    """Hands out specs of its own that end at once."""
-
-    def __init__(self) -> None:
-        self.asked = 0
-        self.key = renewing(self)
-
-    @property
-    def spec(self) -> FileIOSpec:
-        """Return what opens it, another one each time."""
-        self.asked += 1
-        return FileIOSpec(
-            options={"file.token": f"{self.asked}"}, expires_ms=1, renewed_by=self.key
-        )
-
-
-def test_where_credentials_are_renewed_a_spec_opens_who_renews_them():
-    storage = Renewing()
+def test_where_credentials_are_renewed_a_spec_opens_who_renews_them(tmp_path):
+    ends = itertools.count(1)
+    storage = RenewedFileIO(lambda: (LocalFileIO(), next(ends)))
     spec = storage.spec
     assert open_file_io(spec) is storage
-    assert current_spec(spec).options == {"file.token": "2"}
+    path = f"{tmp_path}/file"
+    open_file_io(spec).write_bytes(path, b"content")
+    assert storage.read_bytes(path) == b"content"
+    assert (spec.expires_ms, current_spec(spec).expires_ms) == (1, 4)
     del storage
     assert current_spec(spec) is spec
     with pytest.raises(StorageError, match="expired"):
