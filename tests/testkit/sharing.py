@@ -33,7 +33,7 @@ WEIGHTS = {
     "tests/e2e/test_ui.py": 36.0,
     "tests/e2e/test_workspace.py": 10.0,
     "tests/faults/test_dying_deeds.py": 23.0,
-    "tests/faults/test_killed_jobs.py": 30.0,
+    "tests/faults/test_killed_jobs.py": 20.0,
     "tests/faults/test_killed_materialization.py": 12.0,
     "tests/faults/test_killed_writer.py": 13.0,
     "tests/faults/test_stress.py": 8.0,
