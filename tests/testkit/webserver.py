@@ -18,13 +18,16 @@ from tests.testkit.processes import LONGEST_SECONDS, end
 ROOT = Path(__file__).resolve().parents[2]
 LOCATION = {"repositoryName": "__repository__", "repositoryLocationName": "paimon"}
 
-# Runs start at once, by the server itself: no daemon and no queue.
+# Runs start at once, in the server itself: no daemon, no queue, no process that imports it all again.
 SETTINGS = """
 telemetry: {enabled: false}
 nux: {enabled: false}
 run_coordinator:
   module: dagster._core.run_coordinator
   class: DefaultRunCoordinator
+run_launcher:
+  module: dagster._core.launcher.sync_in_memory_run_launcher
+  class: SyncInMemoryRunLauncher
 """
 
 METADATA = """
