@@ -8,6 +8,7 @@ one session for it. Groups made by marks are none to pytest 9.2 and xdist 3.8.
 """
 
 import math
+import os
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
@@ -24,26 +25,55 @@ OWN_JVM = (
 """What starts JVMs of its own beside the one SparkSession."""
 
 WEIGHTS = {
-    "tests/assets/test_io_on_spark.py": 25.0,
-    "tests/assets/test_io_partitions.py": 14.0,
-    "tests/behaviour/test_changes.py": 20.0,
-    "tests/behaviour/test_schema_evolution.py": 30.0,
-    "tests/data/test_merge_engines.py": 10.0,
-    "tests/e2e/test_demo.py": 75.0,
-    "tests/e2e/test_ui.py": 36.0,
+    "tests/assets/test_audit.py": 4.0,
+    "tests/assets/test_compaction.py": 5.5,
+    "tests/assets/test_frame_matrix.py": 5.0,
+    "tests/assets/test_ingestion.py": 4.5,
+    "tests/assets/test_io_audit.py": 6.0,
+    "tests/assets/test_io_frames.py": 5.0,
+    "tests/assets/test_io_modes.py": 4.0,
+    "tests/assets/test_io_on_spark.py": 14.0,
+    "tests/assets/test_io_partitions.py": 8.5,
+    "tests/assets/test_on_spark.py": 9.0,
+    "tests/behaviour/test_bucket_modes.py": 11.0,
+    "tests/behaviour/test_changes.py": 15.0,
+    "tests/behaviour/test_executors.py": 26.0,
+    "tests/behaviour/test_overwrite.py": 9.0,
+    "tests/behaviour/test_row_changes.py": 18.0,
+    "tests/behaviour/test_schema_evolution.py": 14.0,
+    "tests/behaviour/test_segments.py": 7.0,
+    "tests/data/test_bounded_merge.py": 7.0,
+    "tests/data/test_merge_engines.py": 9.0,
+    "tests/data/test_write.py": 6.0,
+    "tests/e2e/test_demo.py": 95.0,
+    "tests/e2e/test_ui.py": 16.0,
     "tests/e2e/test_workspace.py": 10.0,
-    "tests/faults/test_dying_deeds.py": 23.0,
+    "tests/faults/test_concurrent_commits.py": 6.5,
+    "tests/faults/test_dying_deeds.py": 18.0,
     "tests/faults/test_killed_jobs.py": 20.0,
-    "tests/faults/test_killed_materialization.py": 12.0,
+    "tests/faults/test_killed_materialization.py": 14.0,
+    "tests/faults/test_killed_runs.py": 13.0,
     "tests/faults/test_killed_writer.py": 13.0,
-    "tests/faults/test_stress.py": 8.0,
-    "tests/fileio/test_s3.py": 16.0,
-    "tests/spark/test_cluster.py": 28.0,
-    "tests/spark/test_connect.py": 28.0,
-    "tests/spark/test_data_source.py": 20.0,
-    "tests/stateful/test_machine.py": 18.0,
-    "tests/stateful/test_maintenance.py": 10.0,
-    "tests/table/test_compaction.py": 14.0,
+    "tests/faults/test_races.py": 7.0,
+    "tests/faults/test_stress.py": 7.0,
+    "tests/fileio/test_s3.py": 8.5,
+    "tests/fileio/test_s3_faults.py": 18.0,
+    "tests/spark/test_cluster.py": 40.0,
+    "tests/spark/test_connect.py": 34.0,
+    "tests/spark/test_data_source.py": 25.0,
+    "tests/spark/test_executor.py": 30.0,
+    "tests/spark/test_java.py": 17.0,
+    "tests/spark/test_merge.py": 29.0,
+    "tests/spark/test_native_read.py": 24.0,
+    "tests/spark/test_session.py": 35.0,
+    "tests/spark/test_sources.py": 20.0,
+    "tests/spark/test_streaming.py": 15.0,
+    "tests/stateful/test_machine.py": 12.0,
+    "tests/stateful/test_maintenance.py": 11.0,
+    "tests/table/test_catalog_kinds.py": 6.0,
+    "tests/table/test_compaction.py": 15.0,
+    "tests/table/test_java_tables.py": 12.0,
+    "tests/table/test_row_merges.py": 6.0,
 }
 """File → measured seconds of CPU, children included; of heavy files only."""
 SECONDS, SPARK_SECONDS = 0.1, 0.7
@@ -90,9 +120,10 @@ class ByWeight(LoadScopeScheduling):  # type: ignore[misc]
             weights = weigh(nodeids)
             spark = {file_of(nodeid) for nodeid in nodeids if uses_session(nodeid)}
             of_spark = {file: weights[file] for file in spark}
-            fair = sum(weights.values()) / self.numnodes
+            cores = min(self.numnodes, os.cpu_count() or 1)  # a worker may wait, a core must not
+            fair = sum(weights.values()) / cores
             needed = math.ceil(sum(of_spark.values()) / fair)
-            self._lanes = deal(of_spark, max(1, min(needed, self.numnodes)))
+            self._lanes = deal(of_spark, max(1, min(needed, cores)))
             self._weights: dict[str, float] = defaultdict(float)
             for file, weight in weights.items():
                 self._weights[self._split_scope(file)] += weight

@@ -18,7 +18,7 @@ from tests.testkit.processes import LONGEST_SECONDS, end
 ROOT = Path(__file__).resolve().parents[2]
 LOCATION = {"repositoryName": "__repository__", "repositoryLocationName": "paimon"}
 
-# Runs start at once, in the server itself: no daemon, no queue, no process that imports it all again.
+# Runs start at once, in the server itself: no daemon, no queue, no process that imports all again.
 SETTINGS = """
 telemetry: {enabled: false}
 nux: {enabled: false}
