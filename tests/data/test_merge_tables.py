@@ -13,10 +13,11 @@ from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.merge.merge_rules import merge_rules_of
 from paimon_assets.engine.spec.schema.schema import Schema
-from paimon_assets.engine.spec.types.row_kind import RowKind, parse_row_kind
+from paimon_assets.engine.spec.types.row_kind import RowKind
 from paimon_assets.engine.table.api import open_catalog
 from tests.testkit.effort import often
 from tests.testkit.merge_model import MergeModel, NotRetractableError
+from tests.testkit.model import parse_row_kind
 
 INTS = st.none() | st.integers(-2, 2)
 COLUMNS = {

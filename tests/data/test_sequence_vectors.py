@@ -15,8 +15,8 @@ from paimon_assets.engine.spec.merge.sequence_padding import PaddingConfig
 from paimon_assets.engine.spec.options.all_options import parse_paddings
 from paimon_assets.engine.spec.types.data_types import TIMESTAMP_ROOTS, DataField, TypeRoot
 from paimon_assets.engine.spec.types.literals import to_internal
-from paimon_assets.engine.spec.types.row_kind import parse_row_kind
 from paimon_assets.engine.spec.types.type_text import parse_type
+from tests.testkit.model import parse_row_kind
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "sequence_vectors.csv"
 VECTORS = list(csv.DictReader(GOLDEN.read_text(encoding="utf-8").splitlines()))

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from paimon_assets.engine.data.write.row_kinds import kept_rows, refuse_retracts, row_kinds
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.types.row_kind import parse_row_kind
+from tests.testkit.model import parse_row_kind
 from tests.testkit.write_contexts import keyed, table_schema
 
 COLUMNS = {"k": "INT", "op": "STRING"}

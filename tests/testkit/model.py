@@ -25,7 +25,7 @@ from paimon_assets.engine.spec.options.all_options import (
     SequencePadding,
 )
 from paimon_assets.engine.spec.schema.schema import Schema
-from paimon_assets.engine.spec.types.row_kind import RowKind, parse_row_kind
+from paimon_assets.engine.spec.types.row_kind import BY_SHORT_TEXT, RowKind
 
 Row = Mapping[str, Any]
 _EPOCH = datetime(1970, 1, 1)
@@ -172,3 +172,8 @@ def _padded(given: Any, steps: Sequence[SequencePadding], count: int, is_add: bo
 
 def _null_first(value: Any) -> tuple[bool, Any]:
     return (value is not None, value)
+
+
+def parse_row_kind(text: str) -> RowKind:
+    """The kind that +I, -U, +U or -D means, in any letter case."""
+    return BY_SHORT_TEXT[text.upper()]

@@ -5,8 +5,6 @@ Source: `org.apache.paimon.types.RowKind`; semantics of `rowkind.field`.
 
 from enum import IntEnum
 
-from paimon_assets.engine.errors import InvalidInputError
-
 
 class RowKind(IntEnum):
     """Kind of a change; the value is the byte stored in `_VALUE_KIND`."""
@@ -35,21 +33,3 @@ SHORT_TEXTS = {
 }
 
 BY_SHORT_TEXT = {text: kind for kind, text in SHORT_TEXTS.items()}
-
-
-def parse_row_kind(text: str) -> RowKind:
-    """Parse +I, -U, +U or -D in any letter case.
-
-    Raises:
-        InvalidInputError: Any other text; blanks are not trimmed, as in Java.
-
-    >>> parse_row_kind("-d").short_text
-    '-D'
-    """
-    kind = BY_SHORT_TEXT.get(text.upper())
-    if kind is None:
-        raise InvalidInputError(
-            f"Unsupported short string '{text}' for row kind; expected one of +I, -U, +U, -D.",
-            kind="row-kind",
-        )
-    return kind
