@@ -50,7 +50,7 @@ WEIGHTS = {
     "tests/e2e/test_workspace.py": 10.0,
     "tests/faults/test_concurrent_commits.py": 6.5,
     "tests/faults/test_dying_deeds.py": 18.0,
-    "tests/faults/test_killed_jobs.py": 20.0,
+    "tests/faults/test_killed_jobs.py": 27.0,
     "tests/faults/test_killed_materialization.py": 14.0,
     "tests/faults/test_killed_runs.py": 13.0,
     "tests/faults/test_killed_writer.py": 13.0,
