@@ -23,8 +23,7 @@ class ColumnChunks:
     """
 
     def __init__(self, source: pa.NativeFile, metadata: Any) -> None:
-        file = pq.ParquetFile(source, metadata=metadata, buffer_size=_PIECE_BYTES)
-        self._metadata, self._reader, self._leaves = metadata, file.reader, file.schema
+        self._source, self._metadata = source, metadata
 
     def of(self, group: int, leaves: Sequence[int]) -> list[Any]:
         """Return what the footer says of some leaves in one row group.
@@ -40,12 +39,14 @@ class ColumnChunks:
         """
         if not leaves:
             return []
-        for _ in self._reader.iter_batches(0, [group], list(leaves), False):  # noqa: FBT003
+        # A reader of its own: what one looked at it keeps, 64 KiB a chunk and more.
+        file = pq.ParquetFile(self._source, metadata=self._metadata, buffer_size=_PIECE_BYTES)
+        for _ in file.reader.iter_batches(0, [group], list(leaves), False):  # noqa: FBT003
             pass
         row_group = self._metadata.row_group(group)
         chunks = [row_group.column(leaf) for leaf in leaves]
         for chunk, leaf in zip(chunks, leaves, strict=True):
-            if chunk.physical_type != (expected := self._leaves.column(leaf).physical_type):
+            if chunk.physical_type != (expected := file.schema.column(leaf).physical_type):
                 raise pa.ArrowInvalid(
                     f"column {leaf} is {chunk.physical_type} in row group {group}, and {expected} "
                     "in the schema"
