@@ -104,11 +104,10 @@ def test_another_scale_in_the_same_place_is_refused_by_name(first, home: Path):
 
 @pytest.mark.spark
 def test_all_of_it_on_spark(tmp_path: Path):
-    small = ("--every", "1000", "--files", "2")
-    done = run_demo(tmp_path, "spark", *small)
+    done = run_demo(tmp_path, "spark")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "demo.daily_delays" in done.stdout
-    again = run_demo(tmp_path, "spark", *small)
+    again = run_demo(tmp_path, "spark")
     assert again.returncode == 0, again.stdout + again.stderr
     assert "Nothing new to ingest" in again.stdout
 
