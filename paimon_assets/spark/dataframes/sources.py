@@ -7,6 +7,7 @@ change log in files keeps its order up to the merge.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import LongType, StructField, StructType
 
 from paimon_assets.engine.codec.arrow.arrow_types import from_arrow_type
-from paimon_assets.engine.codec.row_files import RowFormat, naming, open_rows
+from paimon_assets.engine.data.format.loose_files import FileKind, LooseFormat, open_loose_file
 from paimon_assets.engine.data.write.input_check import is_lossless_family
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.fileio.opening import file_io_for
@@ -37,7 +38,7 @@ _TASK_SCHEMA = columns(slot=pa.int32(), first=pa.int64(), path=pa.string())
 class _Reading:
     """The settings a task needs to read its files."""
 
-    format: RowFormat
+    kind: FileKind
     schema: pa.Schema
     """The schema of every file, as it lies there."""
     spark_schema: pa.Schema
@@ -52,6 +53,7 @@ def files_to_dataframe(
     schema: pa.Schema | None = None,
     *,
     options: Mapping[str, str] | None = None,
+    text_options: Mapping[str, str] | None = None,
 ) -> DataFrame:
     """Read files into one DataFrame whose rows remember their order.
 
@@ -61,10 +63,11 @@ def files_to_dataframe(
     Args:
         session: Which Spark.
         paths: Files, in the order that counts; plain paths or URIs, readable from every worker.
-        format: A `codec.row_files.RowFormat`.
+        format: Of the files: a `LooseFormat` of `data.format.loose_files`.
         schema: Columns of the files; default: those of the first file. CSV and JSON values are
             parsed as its types; those of Parquet and ORC files are converted if nothing is lost.
         options: For the storage, as `open_catalog` takes them.
+        text_options: How CSV and JSON files are written, as text segments take them.
 
     Raises:
         InvalidInputError: No paths, an unknown format, or a column type Spark or Paimon lacks.
@@ -76,13 +79,13 @@ def files_to_dataframe(
     """
     if not paths:
         raise InvalidInputError("No files to read: the list of paths is empty.", kind="no-files")
-    known = _format_of(format)
+    known = FileKind(format=cast("LooseFormat", format.lower()), options=text_options or {})
     storage = table_options(options or {})  # tasks need no catalog
     if schema is None:
         schema = _without_nulls(_first_schema(paths[0], known, storage))
     spark_schema = _spark_schema(schema)
     reading = _Reading(
-        format=known,
+        kind=known,
         schema=schema,
         spark_schema=spark_arrow_schema(spark_schema),
         options=storage,
@@ -99,16 +102,6 @@ def files_to_dataframe(
     )
     files = session.createDataFrame(table).repartition(tasks, "slot").sortWithinPartitions("first")
     return files.mapInArrow(_read_files(reading), spark_schema)
-
-
-def _format_of(text: str) -> RowFormat:
-    try:
-        return RowFormat(text.lower())
-    except ValueError as error:
-        raise InvalidInputError(
-            f"Files of format '{text}' cannot be read; expected one of {', '.join(RowFormat)}.",
-            kind="file-format",
-        ) from error
 
 
 def _spark_schema(schema: pa.Schema) -> StructType:
@@ -153,8 +146,8 @@ def _positioned(path: str, first: int, reading: _Reading) -> Iterator[pa.RecordB
 def _guarded(path: str, reading: _Reading) -> Iterator[pa.RecordBatch]:
     """Yield a file's batches in the schema of all; what is wrong with it is said with its name."""
     file_io = file_io_for(path, reading.options)
-    with naming(path, reading.format), file_io.open_input(path) as file:
-        for batch in open_rows(file, reading.format, reading.schema).batches:
+    with open_loose_file(file_io, path, reading.kind, reading.schema) as opened:
+        for batch in opened.batches:
             yield _conformed(path, batch, reading)
 
 
@@ -181,9 +174,9 @@ def _shown(schema: pa.Schema) -> str:
     return ", ".join(f"{field.name} {field.type}" for field in schema)
 
 
-def _first_schema(path: str, row_format: RowFormat, options: Mapping[str, str]) -> pa.Schema:
-    with naming(path, row_format), file_io_for(path, options).open_input(path) as file:
-        return open_rows(file, row_format).schema
+def _first_schema(path: str, kind: FileKind, options: Mapping[str, str]) -> pa.Schema:
+    with open_loose_file(file_io_for(path, options), path, kind) as opened:
+        return opened.schema
 
 
 def _without_nulls(schema: pa.Schema) -> pa.Schema:

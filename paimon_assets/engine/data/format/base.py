@@ -47,6 +47,8 @@ class DeclaredText:
     """The table's columns."""
     options: TextOptions | None = None
     """How the file is written; the format's defaults if None."""
+    refuses_others: bool = False
+    """Whether members of a JSON object that no column has are an error, not left out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

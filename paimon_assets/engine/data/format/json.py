@@ -27,6 +27,8 @@ class JsonReader(CountedRows):
     title = "JSON lines"
 
     def _columns(self, file: FileToRead) -> pa.Schema:
+        refuses = file.declared is not None and file.declared.refuses_others
+        self._others: Literal["ignore", "error"] = "error" if refuses else "ignore"
         self._declared = {
             field.name: pa.field(field.name, to_arrow_type(field.type))
             for field in declared_fields(file)
@@ -59,7 +61,7 @@ class JsonReader(CountedRows):
         return without_array(stream) if self._text.multi_line else stream
 
     def _open(self, stream: Any, schema: pa.Schema | None) -> Any:
-        behavior: Literal["infer", "ignore"] = "infer" if schema is None else "ignore"
+        behavior: Literal["infer", "ignore", "error"] = "infer" if schema is None else self._others
         return pa_json.open_json(
             stream,
             read_options=pa_json.ReadOptions(block_size=BLOCK_BYTES),

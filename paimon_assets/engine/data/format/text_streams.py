@@ -16,7 +16,8 @@ from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.segments.text_options import TextOptions
 
 BLOCK_BYTES = 4 * 1024 * 1024
-_COMPRESSIONS: Mapping[str, Any] = {"gz": "gzip", "bz2": "bz2", "zst": "zstd", "lz4": "lz4"}
+COMPRESSIONS: Mapping[str, Any] = {"gz": "gzip", "bz2": "bz2", "zst": "zstd", "lz4": "lz4"}
+"""Suffix of a file's name → codec."""
 _OPEN, _CLOSE = b"[{", b"]}"
 
 Bytes = npt.NDArray[np.uint8]
@@ -25,7 +26,7 @@ Bytes = npt.NDArray[np.uint8]
 def open_text_stream(file_io: FileIO, path: str, options: TextOptions) -> Any:
     """Open the bytes of a text file in UTF-8, decompressed by the suffix of its name."""
     source: Any = file_io.open_input(path)
-    codec = _COMPRESSIONS.get(path.rpartition(".")[2].lower())
+    codec = COMPRESSIONS.get(path.rpartition(".")[2].lower())
     stream = source if codec is None else pa.CompressedInputStream(source, codec)
     if options.encoding == "utf-8":
         return stream

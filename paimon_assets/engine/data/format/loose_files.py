@@ -1,0 +1,149 @@
+"""Files of rows that are no part of a table, as somebody else wrote them → Arrow batches.
+
+Parquet, ORC, Arrow, CSV, JSON     `codec.row_files`
+Avro                               the reader of tables
+CSV and JSON with options          the readers of text segments
+…gz, bz2, zst, lz4                 CSV and JSON are decompressed on the way, by the file's name
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
+
+import pyarrow as pa
+
+from paimon_assets.engine.codec.arrow.arrow_types import from_arrow_type
+from paimon_assets.engine.codec.row_files import RowFile, RowFormat, naming, open_rows
+from paimon_assets.engine.data.format.base import DeclaredText
+from paimon_assets.engine.data.format.formats import open_reader
+from paimon_assets.engine.data.format.text_streams import COMPRESSIONS
+from paimon_assets.engine.errors import FormatError, InvalidInputError
+from paimon_assets.engine.fileio.base import FileIO
+from paimon_assets.engine.spec.segments.text_options import TextOptions
+from paimon_assets.engine.spec.types.data_types import DataField
+
+LooseFormat = Literal["parquet", "orc", "avro", "arrow", "csv", "json"]
+
+_BATCH_ROWS = 65_536
+_TEXTS = ("csv", "json")
+_MAGIC = {
+    b"\x1f\x8b": "gzip",
+    b"BZh": "bzip2",
+    b"\x28\xb5\x2f\xfd": "zstd",
+    b"\x04\x22\x4d\x18": "lz4",
+    b"\xfd7zXZ": "xz",
+    b"PK\x03\x04": "zip",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileKind:
+    """The format of files, and how texts are written."""
+
+    format: LooseFormat
+    options: Mapping[str, str] = field(default_factory=dict)
+    """Of CSV and JSON files, as text segments take them: `sep`, `header`, `encoding` ..."""
+
+    def __post_init__(self) -> None:
+        """Check the format and the options.
+
+        Raises:
+            InvalidInputError: Of another format, or an option the format has not.
+        """
+        if self.format not in get_args(LooseFormat):
+            raise InvalidInputError(
+                f"Files of format '{self.format}' cannot be read; expected one of "
+                f"{', '.join(get_args(LooseFormat))}.",
+                kind="file-format",
+            )
+        if self.options and not self.is_text:
+            raise InvalidInputError(
+                f"Files of format {self.format} have no options; csv and json files do.",
+                kind="segment-option",
+            )
+        if self.options:
+            TextOptions.of(self.format, self.options, ())
+
+    @property
+    def is_text(self) -> bool:
+        """Whether values are texts that must be parsed, so that types are ours to say."""
+        return self.format in _TEXTS
+
+    @property
+    def endings(self) -> tuple[str, ...]:
+        """Endings of files of this kind."""
+        packed = [f"{self.format}.{suffix}" for suffix in COMPRESSIONS] if self.is_text else []
+        return (self.format, *packed)
+
+
+@contextmanager
+def open_loose_file(
+    file_io: FileIO, path: str, kind: FileKind, columns: pa.Schema | None = None
+) -> Iterator[RowFile]:
+    """Open a file while the block runs; take its batches inside.
+
+    Args:
+        file_io: The storage.
+        path: The file.
+        kind: What it holds.
+        columns: Types that values of CSV and JSON files are parsed as, where names agree.
+
+    Raises:
+        FormatError: It is damaged, compressed in a way that is not read, or a value does not fit;
+            names it. Also while batches are taken.
+        StorageError: The storage failed.
+
+    Cost:
+        A footer, or the first block of a text file; then one batch in memory.
+    """
+    _refuse_packed(file_io, path, kind)
+    if kind.format == "avro" or kind.options:
+        declared = _declared(kind, columns)
+        with open_reader(file_io, path, file_format=kind.format, declared=declared) as reader:
+            names = reader.schema.names
+            batches = reader.batches(names, predicate=None, batch_rows=_BATCH_ROWS)
+            yield RowFile(schema=reader.schema.remove_metadata(), batches=batches)
+        return
+    row_format = RowFormat(kind.format)
+    codec = COMPRESSIONS.get(_suffix(path)) if kind.is_text else None
+    with naming(path, row_format), file_io.open_input(path) as file:
+        stream: Any = file if codec is None else pa.CompressedInputStream(file, codec)
+        yield open_rows(stream, row_format, columns)
+
+
+def _declared(kind: FileKind, columns: pa.Schema | None) -> DeclaredText | None:
+    if not kind.is_text:
+        return None
+    known = columns if columns is not None else pa.schema([])
+    fields = [
+        DataField(id=number, name=item.name, type=from_arrow_type(item.type, nullable=True))
+        for number, item in enumerate(known)
+    ]
+    options = TextOptions.of(kind.format, kind.options, known.names)
+    return DeclaredText(fields=fields, options=options, refuses_others=True)
+
+
+def _suffix(path: str) -> str:
+    return path.rpartition(".")[2].lower()
+
+
+def _refuse_packed(file_io: FileIO, path: str, kind: FileKind) -> None:
+    """Refuse a compressed file that its name does not say to be one, or that is not read so."""
+    known = kind.is_text and _suffix(path) in COMPRESSIONS
+    if known:
+        return
+    with file_io.open_input(path) as file:
+        start = file.read(8)
+    codec = next((name for magic, name in _MAGIC.items() if start.startswith(magic)), None)
+    if codec is None:
+        return
+    way_out = (
+        f"Only CSV and JSON files are decompressed, and their names end in "
+        f"{', '.join('.' + suffix for suffix in COMPRESSIONS)}."
+    )
+    raise FormatError(
+        f"'{path}' is compressed with {codec}, and read as {kind.format}. {way_out}",
+        kind="source-file",
+        details={"path": path},
+    )
