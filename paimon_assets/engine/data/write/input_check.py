@@ -22,7 +22,11 @@ from paimon_assets.engine.codec.arrow.numpy_columns import to_numpy
 from paimon_assets.engine.data.sequence import first_failing
 from paimon_assets.engine.data.write.column_defaults import column_defaults
 from paimon_assets.engine.errors import Detail, InvalidInputError
-from paimon_assets.engine.spec.options.file_options import WRITE_MERGE_SCHEMA, WRITE_SHOW_VALUES
+from paimon_assets.engine.spec.options.file_options import (
+    WRITE_FILL_MISSING,
+    WRITE_MERGE_SCHEMA,
+    WRITE_SHOW_VALUES,
+)
 from paimon_assets.engine.spec.options.merge_options import ROWKIND_FIELD
 from paimon_assets.engine.spec.samples import sample
 from paimon_assets.engine.spec.schema.schema import TableSchema
@@ -70,11 +74,12 @@ class InputCheck:
             column.name for column in self.schema.fields if has_rules_inside(column.type)
         )
         self._shows_values = self.schema.typed_options.get(WRITE_SHOW_VALUES)
-        merging = self.schema.typed_options.get(WRITE_MERGE_SCHEMA)
+        options = self.schema.typed_options
+        fills = options.get(WRITE_MERGE_SCHEMA) or options.get(WRITE_FILL_MISSING)
         self._optional = frozenset(
             field.name
             for field in self.schema.fields
-            if field.name in self._defaults or (merging and field.type.nullable)
+            if field.name in self._defaults or (fills and field.type.nullable)
         )
 
     def conform(self, batch: pa.RecordBatch) -> pa.RecordBatch:

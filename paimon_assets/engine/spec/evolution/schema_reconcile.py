@@ -24,6 +24,7 @@ from paimon_assets.engine.spec.evolution.schema_change import (
 )
 from paimon_assets.engine.spec.evolution.schema_evolution import apply_changes
 from paimon_assets.engine.spec.schema.schema import Schema, TableSchema, first_table_schema
+from paimon_assets.engine.spec.types.cast_fit import keeps_all
 from paimon_assets.engine.spec.types.cast_rules import same_type
 from paimon_assets.engine.spec.types.data_types import DataField
 
@@ -34,6 +35,8 @@ class Reconciliation:
 
     changes: tuple[SchemaChange, ...]
     """In order; together they are legal."""
+    result: TableSchema
+    """The schema they make."""
     unreachable: tuple[str, ...] = ()
     """What they do not reach, as sentences."""
 
@@ -53,12 +56,42 @@ def reconciling_changes(stored: TableSchema, declared: Schema) -> Reconciliation
     for field in wanted.fields:
         _column(found, field)
     _order(found, wanted)
+    _rest(found, wanted)
+    return found.all()
+
+
+def adding_changes(stored: TableSchema, declared: Schema, *, widens: bool) -> Reconciliation:
+    """Return the changes that add what is declared and take nothing away.
+
+    Args:
+        stored: As it is.
+        declared: Columns, options and comments to have.
+        widens: Whether types become wider too, and NOT NULL columns nullable.
+    """
+    wanted = first_table_schema(declared, time_millis=0)
+    found = _Found(schema=stored, changes=[], unreachable=list(_keys(stored, wanted)))
+    for field in wanted.fields:
+        have = stored.by_name.get(field.name)
+        if have is None:
+            found.take(_added(field))
+            continue
+        wider = keeps_all(have.type, field.type)
+        if widens and wider and not same_type(have.type, field.type):
+            found.take(update_column_type(field.name, field.type))
+        if widens and field.type.nullable and not have.type.nullable:
+            found.take(update_column_nullability(field.name, nullable=True))
+        if have.description != field.description:
+            found.take(update_column_comment(field.name, field.description))
+    _rest(found, wanted)
+    return found.all()
+
+
+def _rest(found: "_Found", wanted: TableSchema) -> None:
     for key, value in wanted.options.items():
         if found.schema.options.get(key) != value:
             found.take(SetOption(key=key, value=value))
     if wanted.comment != found.schema.comment:
         found.take(UpdateComment(comment=wanted.comment))
-    return Reconciliation(changes=tuple(found.changes), unreachable=tuple(found.unreachable))
 
 
 @dataclass(slots=True)
@@ -67,6 +100,14 @@ class _Found:
     """As the changes so far would make it."""
     changes: list[SchemaChange]
     unreachable: list[str]
+
+    def all(self) -> Reconciliation:
+        """Return what was found."""
+        return Reconciliation(
+            changes=tuple(self.changes),
+            result=self.schema,
+            unreachable=tuple(self.unreachable),
+        )
 
     def take(self, change: SchemaChange) -> None:
         """Add a change, or say why it cannot be made."""
@@ -105,8 +146,7 @@ def _column(found: _Found, field: DataField) -> None:
     name = field.name
     have = found.schema.by_name.get(name)
     if have is None:
-        data_type = replace(field.type, nullable=True)
-        found.take(AddColumn(field_names=(name,), data_type=data_type, comment=field.description))
+        found.take(_added(field))
         have = found.schema.by_name.get(name)
         if have is None:
             return
@@ -118,6 +158,11 @@ def _column(found: _Found, field: DataField) -> None:
         found.take(update_column_comment(name, field.description))
     if have.default_value != field.default_value:
         found.take(update_column_default_value(name, field.default_value))
+
+
+def _added(field: DataField) -> AddColumn:
+    data_type = replace(field.type, nullable=True)
+    return AddColumn(field_names=(field.name,), data_type=data_type, comment=field.description)
 
 
 def _order(found: _Found, wanted: TableSchema) -> None:

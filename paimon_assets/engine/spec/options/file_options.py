@@ -188,6 +188,12 @@ WRITE_MERGE_SCHEMA = Option(
     "Whether columns that rows have and the table lacks are added to it; those that rows lack are"
     " null.",
 )
+WRITE_FILL_MISSING = Option(
+    "write.fill-missing",
+    parse_bool,
+    False,
+    "Whether nullable columns that rows lack are null; ours, Paimon does not know it.",
+)
 WRITE_SHOW_VALUES = Option(
     "write.show-values",
     parse_bool,

@@ -235,7 +235,7 @@ def change_schema(
         judged: Called with each plan, before it is refused or made.
 
     What others commit between judging and publishing is judged again. A writer that was opened
-    before the change and commits after it is not: it writes the old type.
+    before the change and commits after it is refused, if the new type would change its values.
 
     Raises:
         InvalidInputError: A change is refused, or would lose values (kind `schema-overflow`).
