@@ -44,9 +44,11 @@ def spark_module(name: str) -> ModuleType:
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
+        # py4j comes with pyspark; who lacks it has not installed that.
+        package = str(error.name).partition(".")[0].replace("py4j", "pyspark")
         raise InvalidInputError(
-            f"Spark is asked for, but the package '{error.name}' is not installed: install "
+            f"Spark is asked for, but the package '{package}' is not installed: install "
             "paimon-assets[spark], or choose the executor 'embedded'.",
             kind="spark-missing",
-            details={"package": error.name},
+            details={"package": package},
         ) from error

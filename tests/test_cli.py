@@ -72,7 +72,7 @@ def test_reading_takes_columns_filter_snapshot_and_limit(run, rows_file):
     output = run("read", "db.t", "--columns", "name", "--where", "id = 2", "--snapshot", "1")
     assert "│ b" in output
     assert "│ a" not in output
-    assert "1 rows" in run("read", "db.t", "--limit", "1")
+    assert "1 row" in run("read", "db.t", "--limit", "1")
 
 
 def test_metadata_commands_show_what_is_there(run, rows_file):
@@ -82,7 +82,7 @@ def test_metadata_commands_show_what_is_there(run, rows_file):
     assert json.loads(run("schema", "db.t", "--json"))[0]["comment"] == "people"
     assert json.loads(run("snapshots", "db.t", "--json"))[0]["commit_kind"] == "APPEND"
     assert json.loads(run("files", "db.t", "--json"))[0]["record_count"] == 2
-    assert "snapshot 1: 1 splits, 1 files" in run("plan", "db.t")
+    assert "snapshot 1: 1 split, 1 file" in run("plan", "db.t")
 
 
 def test_a_writer_that_comes_again_is_told_so(run, rows_file):
@@ -248,7 +248,7 @@ def test_the_terminal_says_whether_there_is_more(run, rows_file):
     create(run)
     run("write", "db.t", rows_file)
     assert run("read", "db.t", "--limit", "2").endswith("2 rows\n")
-    assert "1 rows (use --limit" in run("read", "db.t", "--limit", "1")
+    assert "1 row (use --limit" in run("read", "db.t", "--limit", "1")
     assert "0 rows (use --limit" in run("read", "db.t", "--limit", "0")
     assert "Invalid value" in run("read", "db.t", "--limit", "-1", code=2)
 

@@ -42,7 +42,7 @@ def test_a_moment_is_named_by_snapshot_tag_or_option(run, tmp_path):
     assert rows(run, tmp_path, "db.t", "--option", "scan.version=v1") == wanted
     assert "scan.snapshot-id" in run("read", "db.t", "--tag", "v1", "--snapshot", "1", code=1)
     assert "no snapshot at or before" in run("read", "db.t", "--timestamp", "1999-01-01", code=1)
-    assert "snapshot 1: 1 splits, 1 files" in run("plan", "db.t", "--tag", "v1")
+    assert "snapshot 1: 1 split, 1 file" in run("plan", "db.t", "--tag", "v1")
 
 
 def test_what_changed_is_read_with_its_kinds(run, tmp_path):

@@ -26,15 +26,20 @@ def test_rows_are_counted_deleted_and_updated(run):
     assert "2 rows match" in run("delete", "db.t", "--where", "id > 1", "--dry-run")
     said = run("update", "db.t", "--set", "name = coalesce(name, 'x') || '!'", "--where", "id < 3")
     assert "2 rows updated in snapshot 2" in said
-    assert "1 rows deleted in snapshot 3" in run("delete", "db.t", "--where", "name = 'x!'")
+    assert "1 row deleted in snapshot 3" in run("delete", "db.t", "--where", "name = 'x!'")
     assert "0 rows match" in run("delete", "db.t", "--where", "name = 'x!'")
-    assert "COLUMN = EXPRESSION" in run("update", "db.t", "--set", "name", code=1)
-    assert "UPPER(name)" in run("update", "db.t", "--set", "name = upper(name)", code=1)
+    where = ("--where", "id = 1")
+    assert "COLUMN = EXPRESSION" in run("update", "db.t", "--set", "name", *where, code=1)
+    assert "--where" in run("update", "db.t", "--set", "name = 'x'", code=2)
+    upper = ("--set", "name = upper(name)", *where)
+    assert "UPPER(name)" in run("update", "db.t", *upper, code=1)
+    run("update", "db.t", "--set", "name = 'x'", "--all", *where, code=2)
+    assert "2 rows match" in run("update", "db.t", "--set", "name = 'x'", "--all", "--dry-run")
 
 
 def test_a_plan_leaves_as_splits_and_is_read_from_them(run, tmp_path):
     splits = str(tmp_path / "splits")
-    assert "1 splits, 1 files" in run("plan", "db.t", "--out", splits, "--where", "id > 1")
+    assert "1 split, 1 file" in run("plan", "db.t", "--out", splits, "--where", "id > 1")
     run("delete", "db.t", "--where", "id = 3")
     kept = run("read", "db.t", "--splits", splits, "--where", "id > 1")
     assert "2 rows" in kept

@@ -52,7 +52,7 @@ def test_options_say_how_a_folder_of_texts_is_written(run, tmp_path):
     added = ("segments", "add", "db.t", str(tmp_path / "c"), "--format", "csv")
     options = ("--partition", "day:int", "--option", "sep= ", "--option", "fileheader=v,w")
     assert "is not KEY=VALUE" in run(*added, "--option", "header", code=2)
-    assert "1 files and 1 rows" in run(*added, *options, "--option", "header=false")
+    assert "1 file and 1 row" in run(*added, *options, "--option", "header=false")
     assert "7" in run("read", "db.t")
 
 
@@ -74,7 +74,7 @@ def test_loads_of_the_table_are_listed_and_deleted(run, tmp_path):
     assert shown.count("Success") == 3
     assert "{day=4}" in shown
     assert "a load of the table's own" in run("segments", "refresh", "db.t", "0", code=1)
-    assert "segments 0 with 1 files and 3 rows were deleted" in run(
+    assert "segments 0 with 1 file and 3 rows were deleted" in run(
         "segments", "delete", "db.t", "0"
     )
     assert "4 rows" in run("read", "db.t")

@@ -10,6 +10,7 @@ import click
 from paimon_assets.cli.settings import Settings
 from paimon_assets.engine.control.clock import SystemClock
 from paimon_assets.engine.spec.options.option import parse_duration_ms
+from paimon_assets.engine.spec.words import counted
 
 
 @click.group()
@@ -156,8 +157,9 @@ def rollback(
         raise click.UsageError("Give either --snapshot or --tag.")
     done = settings.table(target).rollback_to(given[0])
     click.echo(
-        f"{target} is at snapshot {done.snapshot.id}; {len(done.snapshots)} snapshots and"
-        f" {len(done.tags)} tags are gone, their files stay until a cleaning"
+        f"{target} is at snapshot {done.snapshot.id}; gone are "
+        f"{counted(len(done.snapshots), 'snapshot')} and {counted(len(done.tags), 'tag')}, "
+        "their files stay until a cleaning"
     )
 
 

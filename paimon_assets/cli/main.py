@@ -44,6 +44,7 @@ from paimon_assets.engine.spec.options.scan_options import (
 )
 from paimon_assets.engine.spec.options.secret_options import shown_options
 from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets.engine.spec.words import counted
 from paimon_assets.engine.table.read.read_builder import ReadBuilder
 from paimon_assets.engine.table.schema.schema_inference import infer_schema
 from paimon_assets.engine.table.table import Table
@@ -206,11 +207,14 @@ def write(settings: Settings, /, target: str, files: tuple[str, ...], **argument
     report = outcome.report
     done = "nothing to commit" if outcome.snapshot is None else f"snapshot {outcome.snapshot.id}"
     click.echo(
-        f"{done}: {report.rows_in} rows in, {report.rows_ignored} ignored, "
+        f"{done}: {counted(report.rows_in, 'row')} in, {report.rows_ignored} ignored, "
         f"{report.rows_written} written"
     )
     if report.sequence_wraps:
-        click.echo(f"warning: {report.sequence_wraps} rows wrapped the padded sequence", err=True)
+        click.echo(
+            f"warning: {counted(report.sequence_wraps, 'row')} wrapped the padded sequence",
+            err=True,
+        )
 
 
 def _moment_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -276,7 +280,7 @@ def read(settings: Settings, /, target: str, **arguments: Any) -> None:
     with _progress("reading", total) as advance:
         rows = _counted(_limited(reader, limit), advance)
         count = write_file(Path(out), reader.schema, rows)
-    click.echo(f"{count} rows in {out}")
+    click.echo(f"{counted(count, 'row')} in {out}")
 
 
 def _refuse_for_system_tables(arguments: Mapping[str, Any]) -> None:
@@ -405,7 +409,10 @@ def plan(settings: Settings, /, target: str, **arguments: Any) -> None:
     _print_grid(grid)
     count = sum(len(split.before_files) + len(split.data_files) for split in planned.splits)
     shown = "no snapshot" if planned.snapshot is None else f"snapshot {planned.snapshot.id}"
-    click.echo(f"{shown}: {len(planned.splits)} splits, {count} files, planned in {millis:.0f} ms")
+    click.echo(
+        f"{shown}: {counted(len(planned.splits), 'split')}, {counted(count, 'file')}, "
+        f"planned in {millis:.0f} ms"
+    )
 
 
 for _command in (*HISTORY_COMMANDS, *ROW_COMMANDS, *SEGMENT_COMMANDS, serve, views):
@@ -440,7 +447,7 @@ def _print_rows(schema: pa.Schema, batches: Iterator[pa.RecordBatch], most: int)
         seen += batch.num_rows
     _print_grid(grid)
     shown = min(seen, most)
-    click.echo(f"{shown} rows" + (" (use --limit or --out for more)" if seen > most else ""))
+    click.echo(counted(shown, "row") + (" (use --limit or --out for more)" if seen > most else ""))
 
 
 class _progress:  # noqa: N801 - used like a function

@@ -4,6 +4,7 @@ import click
 
 from paimon_assets.cli.settings import Settings
 from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.words import counted
 from paimon_assets.engine.table.read.where import parse_expression
 from paimon_assets.engine.table.write.row_change import RowChangeBuilder, RowChangeOutcome
 
@@ -21,7 +22,8 @@ def delete(settings: Settings, /, target: str, *, where: str, dry_run: bool) -> 
 @click.command()
 @click.argument("target")
 @click.option("--set", "assignments", multiple=True, required=True, help='"COLUMN = EXPRESSION".')
-@click.option("--where", help="Filter, as in read; every row by default.")
+@click.option("--where", help="Filter, as in read.")
+@click.option("--all", "is_all", is_flag=True, help="Every row, instead of a filter.")
 @click.option("--dry-run", is_flag=True, help="Only count the rows.")
 @click.pass_obj
 def update(
@@ -31,9 +33,12 @@ def update(
     *,
     assignments: tuple[str, ...],
     where: str | None,
+    is_all: bool,
     dry_run: bool,
 ) -> None:
     """Give the rows of TARGET for which a filter is true new values."""
+    if (where is None) is not is_all:
+        raise click.UsageError("Give either --where, or --all for every row.")
     values = {}
     for text in assignments:
         name, sign, expression = text.partition("=")
@@ -49,13 +54,14 @@ def _changing(settings: Settings, target: str, *, dry_run: bool) -> RowChangeBui
 
 
 def _show(outcome: RowChangeOutcome, done: str) -> None:
-    rows = "unknown" if outcome.rows_matched is None else str(outcome.rows_matched)
+    matched = outcome.rows_matched
+    rows = "an unknown number of rows" if matched is None else counted(matched, "row")
     if outcome.snapshot is None:
-        click.echo(f"{rows} rows match, none was {done}")
+        click.echo(f"{rows} match{'es' if matched == 1 else ''}, none was {done}")
         return
+    went = counted(outcome.files_deleted, "file")
     click.echo(
-        f"{rows} rows {done} in snapshot {outcome.snapshot.id}: {outcome.files_deleted} files went,"
-        f" {outcome.files_added} came"
+        f"{rows} {done} in snapshot {outcome.snapshot.id}: {went} went, {outcome.files_added} came"
     )
 
 

@@ -15,6 +15,7 @@ from paimon_assets.cli.history import duration_ms
 from paimon_assets.cli.settings import Settings, key_values
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.spec.segments.segment import PAIMON_FORMATS, TEXT_FORMATS
+from paimon_assets.engine.spec.words import counted
 from paimon_assets.engine.table.segments.segment_import import SegmentSource
 from paimon_assets.engine.table.segments.segment_tables import show_segments
 from paimon_assets.engine.table.segments.segments import SegmentOutcome, Segments
@@ -83,8 +84,8 @@ def segments_add(
     if plan.problem is not None:
         raise plan.problem
     click.echo(
-        f"{len(plan.files)} files with {plan.row_count:,} rows in {len(plan.folders)} folders of"
-        f" '{plan.root}' would be added"
+        f"{counted(len(plan.files), 'file')} with {counted(plan.row_count, 'row')} in "
+        f"{counted(len(plan.folders), 'folder')} of '{plan.root}' would be added"
     )
 
 
@@ -167,8 +168,8 @@ def _show(outcome: SegmentOutcome, done: str) -> None:
     files = sum(len(segment.files) for segment in outcome.segments)
     rows = sum(segment.row_count for segment in outcome.segments)
     click.echo(
-        f"segments {ids} with {files} files and {rows:,} rows were {done} in snapshot"
-        f" {outcome.snapshot.id}"
+        f"segments {ids} with {counted(files, 'file')} and {counted(rows, 'row')} were {done} in "
+        f"snapshot {outcome.snapshot.id}"
     )
 
 

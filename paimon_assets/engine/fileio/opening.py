@@ -131,9 +131,18 @@ def _renewing_one(spec: FileIOSpec) -> FileIO | None:
 def _guarded(spec: FileIOSpec, opening: Callable[[], Any]) -> Any:
     try:
         return opening()
-    except (ImportError, ValueError) as error:
+    except ImportError as error:
+        package = "s3fs" if spec.scheme in _S3 else str(error)
+        way_out = "paimon-assets[s3]" if spec.scheme in _S3 else "it"
         raise InvalidInputError(
-            f"Storage '{spec.scheme}' is unknown, or the fsspec package for it is not installed.",
+            f"Storage '{spec.scheme}' needs a package that is not installed ({package}): install "
+            f"{way_out}.",
+            kind="storage-scheme",
+            details={"scheme": spec.scheme},
+        ) from error
+    except ValueError as error:
+        raise InvalidInputError(
+            f"Storage '{spec.scheme}' is unknown: no fsspec package knows it.",
             kind="storage-scheme",
             details={"scheme": spec.scheme},
         ) from error
