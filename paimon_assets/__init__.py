@@ -10,49 +10,36 @@ The names below are what the engine promises to keep; `paimon_assets.assets` has
 Modules deeper down may change. A name is loaded when it is first used: importing costs nothing.
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from paimon_assets.lazy_door import lazy_door
 
 if TYPE_CHECKING:
-    from paimon_assets.engine.control.catalog.catalog import Identifier
-    from paimon_assets.engine.embedded import EmbeddedExecutor
-    from paimon_assets.engine.errors import PaimonError
-    from paimon_assets.engine.spec.schema.schema import Schema
-    from paimon_assets.engine.table.api import TableCatalog, open_catalog, open_table
-    from paimon_assets.engine.table.segments.segment_import import SegmentSource
-    from paimon_assets.engine.table.table import Table
-    from paimon_assets.spark.executor import SparkExecutor
+    from paimon_assets.engine.control.catalog.catalog import Identifier as Identifier
+    from paimon_assets.engine.embedded import EmbeddedExecutor as EmbeddedExecutor
+    from paimon_assets.engine.errors import PaimonError as PaimonError
+    from paimon_assets.engine.spec.schema.schema import Schema as Schema
+    from paimon_assets.engine.table.api import (
+        TableCatalog as TableCatalog,
+        open_catalog as open_catalog,
+        open_table as open_table,
+    )
+    from paimon_assets.engine.table.segments.segment_import import SegmentSource as SegmentSource
+    from paimon_assets.engine.table.table import Table as Table
+    from paimon_assets.spark.executor import SparkExecutor as SparkExecutor
 
 __version__ = "0.1.0"
 
-_HOMES = {
-    "EmbeddedExecutor": "engine.embedded",
-    "Identifier": "engine.control.catalog.catalog",
-    "PaimonError": "engine.errors",
-    "Schema": "engine.spec.schema.schema",
-    "SegmentSource": "engine.table.segments.segment_import",
-    "SparkExecutor": "spark.executor",
-    "Table": "engine.table.table",
-    "TableCatalog": "engine.table.api",
-    "open_catalog": "engine.table.api",
-    "open_table": "engine.table.api",
-}
-__all__ = [
-    "EmbeddedExecutor",
-    "Identifier",
-    "PaimonError",
-    "Schema",
-    "SegmentSource",
-    "SparkExecutor",
-    "Table",
-    "TableCatalog",
-    "open_catalog",
-    "open_table",
-]
-
-
-def __getattr__(name: str) -> Any:
-    """Load a public name from its module (PEP 562)."""
-    if name not in _HOMES:
-        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
-    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+__all__, __getattr__ = lazy_door(
+    __name__,
+    {
+        "engine.control.catalog.catalog": ["Identifier"],
+        "engine.embedded": ["EmbeddedExecutor"],
+        "engine.errors": ["PaimonError"],
+        "engine.spec.schema.schema": ["Schema"],
+        "engine.table.api": ["TableCatalog", "open_catalog", "open_table"],
+        "engine.table.segments.segment_import": ["SegmentSource"],
+        "engine.table.table": ["Table"],
+        "spark.executor": ["SparkExecutor"],
+    },
+)

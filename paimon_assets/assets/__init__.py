@@ -16,164 +16,141 @@
 Names are loaded when they are first used; none of them loads pyspark.
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from paimon_assets.lazy_door import lazy_door
 
 if TYPE_CHECKING:
-    from paimon_assets.assets.check_run import CheckOptions
-    from paimon_assets.assets.checks.pandera_checks import build_pandera_checks
-    from paimon_assets.assets.checks.row_checks import build_row_count_check, build_unique_key_check
+    from paimon_assets.assets.check_run import CheckOptions as CheckOptions
+    from paimon_assets.assets.checks.pandera_checks import (
+        build_pandera_checks as build_pandera_checks,
+    )
+    from paimon_assets.assets.checks.row_checks import (
+        build_row_count_check as build_row_count_check,
+        build_unique_key_check as build_unique_key_check,
+    )
     from paimon_assets.assets.checks.schema_checks import (
-        build_overflow_check,
-        build_schema_check,
-        build_source_overflow_check,
+        build_overflow_check as build_overflow_check,
+        build_schema_check as build_schema_check,
+        build_source_overflow_check as build_source_overflow_check,
     )
     from paimon_assets.assets.checks.table_checks import (
-        build_freshness_check,
-        build_sequence_check,
-        build_small_files_check,
+        build_freshness_check as build_freshness_check,
+        build_quarantine_check as build_quarantine_check,
+        build_sequence_check as build_sequence_check,
+        build_small_files_check as build_small_files_check,
     )
     from paimon_assets.assets.external.external_tables import (
-        build_external_table_specs,
-        build_observable_tables,
-        describe_tables,
+        build_external_table_specs as build_external_table_specs,
+        build_observable_tables as build_observable_tables,
+        describe_tables as describe_tables,
     )
-    from paimon_assets.assets.external.table_sensor import build_new_snapshots_sensor
-    from paimon_assets.assets.external.tables_component import PaimonTablesComponent
-    from paimon_assets.assets.files.ingestion import IngestConfig, build_file_ingestion_asset
+    from paimon_assets.assets.external.table_sensor import (
+        build_new_snapshots_sensor as build_new_snapshots_sensor,
+    )
+    from paimon_assets.assets.external.tables_component import (
+        PaimonTablesComponent as PaimonTablesComponent,
+    )
+    from paimon_assets.assets.files.ingestion import (
+        IngestConfig as IngestConfig,
+        build_file_ingestion_asset as build_file_ingestion_asset,
+    )
     from paimon_assets.assets.files.segment_import import (
-        SegmentImportConfig,
-        build_new_segments_sensor,
-        build_segment_asset,
-        build_segment_import_job,
+        SegmentImportConfig as SegmentImportConfig,
+        build_new_segments_sensor as build_new_segments_sensor,
+        build_segment_asset as build_segment_asset,
+        build_segment_import_job as build_segment_import_job,
     )
-    from paimon_assets.assets.files.sensor import build_new_files_sensor
-    from paimon_assets.assets.files.source_files import FileSource
-    from paimon_assets.assets.jobs.compaction import CompactionConfig, build_compaction_job
-    from paimon_assets.assets.jobs.file_debt import FileDebt, build_file_debt_sensor
-    from paimon_assets.assets.jobs.maintenance import MaintenanceConfig, build_maintenance_job
+    from paimon_assets.assets.files.sensor import build_new_files_sensor as build_new_files_sensor
+    from paimon_assets.assets.files.source_files import FileSource as FileSource
+    from paimon_assets.assets.jobs.compaction import (
+        CompactionConfig as CompactionConfig,
+        build_compaction_job as build_compaction_job,
+    )
+    from paimon_assets.assets.jobs.file_debt import (
+        FileDebt as FileDebt,
+        build_file_debt_sensor as build_file_debt_sensor,
+    )
+    from paimon_assets.assets.jobs.maintenance import (
+        MaintenanceConfig as MaintenanceConfig,
+        build_maintenance_job as build_maintenance_job,
+    )
     from paimon_assets.assets.jobs.schema_evolution import (
-        SchemaEvolutionConfig,
-        build_schema_evolution_job,
+        SchemaEvolutionConfig as SchemaEvolutionConfig,
+        build_schema_evolution_job as build_schema_evolution_job,
     )
-    from paimon_assets.assets.metadata import data_version_of
+    from paimon_assets.assets.metadata import data_version_of as data_version_of
     from paimon_assets.assets.resource import (
-        ExecutorKind,
-        PaimonCatalogResource,
-        PaimonSparkResource,
+        ExecutorKind as ExecutorKind,
+        PaimonCatalogResource as PaimonCatalogResource,
+        PaimonSparkResource as PaimonSparkResource,
     )
-    from paimon_assets.assets.tables.audit import Batch, BatchCheck, Verdict
-    from paimon_assets.assets.tables.audited_frame import audited_asset
-    from paimon_assets.assets.tables.automation import on_new_data
-    from paimon_assets.assets.tables.io_manager import PaimonIOManager
-    from paimon_assets.assets.tables.io_metadata import paimon_input, paimon_output
-    from paimon_assets.assets.tables.table_asset import paimon_asset
-    from paimon_assets.assets.translator import PaimonTranslator, asset_key_of, pool_of
+    from paimon_assets.assets.tables.audit import (
+        Batch as Batch,
+        BatchCheck as BatchCheck,
+        Verdict as Verdict,
+    )
+    from paimon_assets.assets.tables.audited_frame import audited_asset as audited_asset
+    from paimon_assets.assets.tables.automation import on_new_data as on_new_data
+    from paimon_assets.assets.tables.io_manager import PaimonIOManager as PaimonIOManager
+    from paimon_assets.assets.tables.io_metadata import (
+        paimon_input as paimon_input,
+        paimon_output as paimon_output,
+    )
+    from paimon_assets.assets.tables.stored_assets import as_table_assets as as_table_assets
+    from paimon_assets.assets.tables.table_asset import paimon_asset as paimon_asset
+    from paimon_assets.assets.translator import (
+        PaimonTranslator as PaimonTranslator,
+        asset_key_of as asset_key_of,
+        pool_of as pool_of,
+    )
 
-__all__ = [
-    "Batch",
-    "BatchCheck",
-    "CheckOptions",
-    "CompactionConfig",
-    "ExecutorKind",
-    "FileDebt",
-    "FileSource",
-    "IngestConfig",
-    "MaintenanceConfig",
-    "PaimonCatalogResource",
-    "PaimonIOManager",
-    "PaimonSparkResource",
-    "PaimonTablesComponent",
-    "PaimonTranslator",
-    "SchemaEvolutionConfig",
-    "SegmentImportConfig",
-    "Verdict",
-    "asset_key_of",
-    "audited_asset",
-    "build_compaction_job",
-    "build_external_table_specs",
-    "build_file_debt_sensor",
-    "build_file_ingestion_asset",
-    "build_freshness_check",
-    "build_maintenance_job",
-    "build_new_files_sensor",
-    "build_new_segments_sensor",
-    "build_new_snapshots_sensor",
-    "build_observable_tables",
-    "build_overflow_check",
-    "build_pandera_checks",
-    "build_row_count_check",
-    "build_schema_check",
-    "build_schema_evolution_job",
-    "build_segment_asset",
-    "build_segment_import_job",
-    "build_sequence_check",
-    "build_small_files_check",
-    "build_source_overflow_check",
-    "build_unique_key_check",
-    "data_version_of",
-    "describe_tables",
-    "on_new_data",
-    "paimon_asset",
-    "paimon_input",
-    "paimon_output",
-    "pool_of",
-]
-
-_HOMES = {
-    "on_new_data": "tables.automation",
-    "build_sequence_check": "checks.table_checks",
-    "build_small_files_check": "checks.table_checks",
-    "build_freshness_check": "checks.table_checks",
-    "build_observable_tables": "external.external_tables",
-    "build_external_table_specs": "external.external_tables",
-    "describe_tables": "external.external_tables",
-    "PaimonTablesComponent": "external.tables_component",
-    "build_new_snapshots_sensor": "external.table_sensor",
-    "Batch": "tables.audit",
-    "BatchCheck": "tables.audit",
-    "Verdict": "tables.audit",
-    "audited_asset": "tables.audited_frame",
-    "build_pandera_checks": "checks.pandera_checks",
-    "CheckOptions": "check_run",
-    "build_row_count_check": "checks.row_checks",
-    "build_unique_key_check": "checks.row_checks",
-    "PaimonIOManager": "tables.io_manager",
-    "paimon_input": "tables.io_metadata",
-    "paimon_output": "tables.io_metadata",
-    "CompactionConfig": "jobs.compaction",
-    "build_compaction_job": "jobs.compaction",
-    "FileDebt": "jobs.file_debt",
-    "build_file_debt_sensor": "jobs.file_debt",
-    "MaintenanceConfig": "jobs.maintenance",
-    "build_maintenance_job": "jobs.maintenance",
-    "data_version_of": "metadata",
-    "IngestConfig": "files.ingestion",
-    "build_file_ingestion_asset": "files.ingestion",
-    "ExecutorKind": "resource",
-    "PaimonCatalogResource": "resource",
-    "PaimonSparkResource": "resource",
-    "SegmentImportConfig": "files.segment_import",
-    "build_new_segments_sensor": "files.segment_import",
-    "build_segment_asset": "files.segment_import",
-    "build_segment_import_job": "files.segment_import",
-    "SchemaEvolutionConfig": "jobs.schema_evolution",
-    "build_schema_evolution_job": "jobs.schema_evolution",
-    "build_schema_check": "checks.schema_checks",
-    "build_overflow_check": "checks.schema_checks",
-    "build_source_overflow_check": "checks.schema_checks",
-    "build_new_files_sensor": "files.sensor",
-    "FileSource": "files.source_files",
-    "paimon_asset": "tables.table_asset",
-    "PaimonTranslator": "translator",
-    "asset_key_of": "translator",
-    "pool_of": "translator",
-}
-
-
-def __getattr__(name: str) -> Any:
-    """Load a public name from its module (PEP 562)."""
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
-    return getattr(importlib.import_module(f"{__name__}.{home}"), name)
+__all__, __getattr__ = lazy_door(
+    __name__,
+    {
+        "check_run": ["CheckOptions"],
+        "checks.pandera_checks": ["build_pandera_checks"],
+        "checks.row_checks": ["build_row_count_check", "build_unique_key_check"],
+        "checks.schema_checks": [
+            "build_overflow_check",
+            "build_schema_check",
+            "build_source_overflow_check",
+        ],
+        "checks.table_checks": [
+            "build_freshness_check",
+            "build_quarantine_check",
+            "build_sequence_check",
+            "build_small_files_check",
+        ],
+        "external.external_tables": [
+            "build_external_table_specs",
+            "build_observable_tables",
+            "describe_tables",
+        ],
+        "external.table_sensor": ["build_new_snapshots_sensor"],
+        "external.tables_component": ["PaimonTablesComponent"],
+        "files.ingestion": ["IngestConfig", "build_file_ingestion_asset"],
+        "files.segment_import": [
+            "SegmentImportConfig",
+            "build_new_segments_sensor",
+            "build_segment_asset",
+            "build_segment_import_job",
+        ],
+        "files.sensor": ["build_new_files_sensor"],
+        "files.source_files": ["FileSource"],
+        "jobs.compaction": ["CompactionConfig", "build_compaction_job"],
+        "jobs.file_debt": ["FileDebt", "build_file_debt_sensor"],
+        "jobs.maintenance": ["MaintenanceConfig", "build_maintenance_job"],
+        "jobs.schema_evolution": ["SchemaEvolutionConfig", "build_schema_evolution_job"],
+        "metadata": ["data_version_of"],
+        "resource": ["ExecutorKind", "PaimonCatalogResource", "PaimonSparkResource"],
+        "tables.audit": ["Batch", "BatchCheck", "Verdict"],
+        "tables.audited_frame": ["audited_asset"],
+        "tables.automation": ["on_new_data"],
+        "tables.io_manager": ["PaimonIOManager"],
+        "tables.io_metadata": ["paimon_input", "paimon_output"],
+        "tables.stored_assets": ["as_table_assets"],
+        "tables.table_asset": ["paimon_asset"],
+        "translator": ["PaimonTranslator", "asset_key_of", "pool_of"],
+    },
+)

@@ -13,7 +13,12 @@ import dagster as dg
 from paimon_assets.assets.failures import dagster_failures
 from paimon_assets.assets.metadata import Metadata
 from paimon_assets.assets.partitions import PARTITION_COLUMNS, RunPartitions, run_partitions
-from paimon_assets.assets.resource import ExecutorKind, PaimonCatalogResource
+from paimon_assets.assets.resource import (
+    ExecutorKind,
+    PaimonCatalogResource,
+    catalog_resource,
+    resource_key_of,
+)
 from paimon_assets.assets.translator import identifier_of_asset
 from paimon_assets.engine.contract.executor import CountingExecutor
 from paimon_assets.engine.contract.repeated_keys import ROWS
@@ -37,6 +42,8 @@ class CheckOptions:
     """Who reads; None is this process up to `EMBEDDED_LIMIT_ROWS`, then the resource's choice."""
     show_values: bool | None = None
     """Whether results show some of the rows' values; None is the resource's choice."""
+    resource_key: str | None = None
+    """The catalog's; None is that of the asset."""
 
     def shows_values(self, paimon: PaimonCatalogResource) -> bool:
         """Whether results show some of the rows' values."""
@@ -96,16 +103,17 @@ def define_check(
 ) -> dg.AssetChecksDefinition:
     """Define a check of one table asset by what it evaluates."""
     identifier = identifier_of_asset(asset)
+    resource_key = options.resource_key or resource_key_of(asset)
 
     @dg.asset_check(
         asset=asset,
         name=options.name or name,
         description=description,
         blocking=options.blocking,
+        required_resource_keys={resource_key},
     )
-    def check(
-        context: dg.AssetCheckExecutionContext, paimon: PaimonCatalogResource
-    ) -> dg.AssetCheckResult:
+    def check(context: dg.AssetCheckExecutionContext) -> dg.AssetCheckResult:
+        paimon = catalog_resource(context, resource_key)
         with dagster_failures(identifier):
             run = CheckRun(
                 paimon=paimon,

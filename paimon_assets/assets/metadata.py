@@ -20,6 +20,11 @@ from paimon_assets.engine.contract.commit_message import WriteReport
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import NotFoundError
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
+from paimon_assets.engine.spec.options.merge_options import (
+    IGNORE_DELETE,
+    IGNORE_UPDATE_BEFORE,
+    SEQUENCE_AUTO_PADDING,
+)
 from paimon_assets.engine.spec.schema.schema import Schema, TableSchema, first_table_schema
 from paimon_assets.engine.spec.types.data_types import DataField, not_null
 from paimon_assets.engine.table.table import Table
@@ -95,8 +100,14 @@ def table_metadata(table: Table) -> Metadata:
     }
 
 
-def snapshot_metadata(table: Table, snapshot: Snapshot) -> Metadata:
+def snapshot_metadata(table: Table, snapshot: Snapshot, *, is_new: bool = True) -> Metadata:
     """Return what a snapshot says of its table; numbers are plotted over time by Dagster.
+
+    Args:
+        table: Whose.
+        snapshot: Which.
+        is_new: Whether the event is about what the snapshot added; if not, what it added was
+            reported before, and nothing was added since.
 
     Cost:
         The snapshot's manifests, and at most `COUNT_LIMIT_ROWS` keys.
@@ -107,14 +118,16 @@ def snapshot_metadata(table: Table, snapshot: Snapshot) -> Metadata:
         "dagster/size_bytes": sum(entry.file.file_size for entry in live),
         "paimon/snapshot_id": snapshot.id,
         "paimon/schema_id": snapshot.schema_id,
-        "paimon/commit_kind": str(snapshot.commit_kind),
-        "paimon/added_records": snapshot.delta_record_count,
+        "paimon/commit_kind": str(snapshot.commit_kind) if is_new else "none",
+        "paimon/added_records": snapshot.delta_record_count if is_new else 0,
         "paimon/total_records": table.physical_rows(snapshot),
         "paimon/total_files": len(live),
         "paimon/recent_snapshots": _recent_snapshots(table, snapshot),
     }
     before = snapshot_or_none(table, snapshot.id - 1)
-    if before is not None or snapshot.id == 1:
+    if not is_new:
+        metadata["paimon/added_files"] = 0
+    elif before is not None or snapshot.id == 1:
         known = {entry.identifier for entry in table.live_files(before)} if before else set()
         metadata["paimon/added_files"] = sum(entry.identifier not in known for entry in live)
         rows_before = table.physical_rows(before) if before else 0
@@ -140,14 +153,18 @@ def partition_metadata(
     return {key: {PARTITION_ROW_COUNT: rows} for key, rows in counts.items()}
 
 
-def report_metadata(report: WriteReport) -> Metadata:
-    """Return what a write saw on its way."""
-    return {
+def report_metadata(report: WriteReport, schema: TableSchema) -> Metadata:
+    """Return what a write saw on its way; without numbers that the table cannot have."""
+    metadata: Metadata = {
         "paimon/rows_in": report.rows_in,
-        "paimon/rows_ignored": report.rows_ignored,
         "paimon/rows_written": report.rows_written,
-        "paimon/sequence_wraps": report.sequence_wraps,
     }
+    options = schema.typed_options
+    if report.rows_ignored or options.get(IGNORE_DELETE) or options.get(IGNORE_UPDATE_BEFORE):
+        metadata["paimon/rows_ignored"] = report.rows_ignored
+    if report.sequence_wraps or options.get(SEQUENCE_AUTO_PADDING):
+        metadata["paimon/sequence_wraps"] = report.sequence_wraps
+    return metadata
 
 
 def data_version_of(table: Table, snapshot: Snapshot) -> dg.DataVersion:

@@ -8,7 +8,7 @@ embedded executor works.
 
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import dagster as dg
 import pyarrow as pa
@@ -27,6 +27,23 @@ ExecutorKind = Literal["spark", "embedded"]
 
 DEFAULT_RESOURCE_KEY = "paimon"
 """Key of the catalog resource where a function does not name its own."""
+RESOURCE_KEY = "paimon/resource_key"
+"""Metadata of an asset whose catalog has another key."""
+
+
+def executor_kind(text: str) -> str:
+    """Return a kind of executor.
+
+    Raises:
+        InvalidInputError: There is none of that name.
+    """
+    kinds = get_args(ExecutorKind)
+    if text not in kinds:
+        raise InvalidInputError(
+            f"The executor '{text}' is unknown; expected one of {', '.join(kinds)}.",
+            kind="executor",
+        )
+    return text
 
 
 class PaimonSparkResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # because it provides itself
@@ -224,13 +241,20 @@ class PaimonCatalogResource(dg.ConfigurableResource):  # type: ignore[type-arg] 
         executor: Any = self.new_executor("spark")
         return executor.to_dataframe(plan.context, plan.splits)
 
-    def files_dataframe(self, paths: Sequence[str], file_format: str, schema: pa.Schema) -> Any:
+    def files_dataframe(
+        self,
+        paths: Sequence[str],
+        file_format: str,
+        schema: pa.Schema,
+        text_options: Mapping[str, str] | None = None,
+    ) -> Any:
         """Return files as a Spark DataFrame whose rows remember their order.
 
         Args:
             paths: Files, in the order that counts.
-            file_format: `parquet`, `orc`, `csv` or `json`.
+            file_format: `parquet`, `orc`, `avro`, `arrow`, `csv` or `json`.
             schema: Columns of the files.
+            text_options: How CSV and JSON files are written, as text segments take them.
 
         Raises:
             InvalidInputError: Spark cannot be used, an option is the UI's mask of a secret, or the
@@ -239,13 +263,32 @@ class PaimonCatalogResource(dg.ConfigurableResource):  # type: ignore[type-arg] 
         _refuse_masks(self.options)
         sources = spark_module("paimon_assets.spark.dataframes.sources")
         return sources.files_to_dataframe(
-            self.spark.session(), paths, file_format, schema, options=self.options
+            self.spark.session(),
+            paths,
+            file_format,
+            schema,
+            options=self.options,
+            text_options=text_options,
         )
 
     def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
         yield from (("warehouse", self.warehouse), ("options", sorted(self.options)))
         yield from (("metastore", self.metastore), ("uri", without_secrets(self.uri)))
         yield from (("executor", self.executor), ("spark", self.spark))
+
+
+def resource_key_of(asset: dg.AssetsDefinition) -> str:
+    """Return the key of the catalog resource that an asset was defined with."""
+    for spec in asset.specs:
+        if RESOURCE_KEY in spec.metadata:
+            return str(spec.metadata[RESOURCE_KEY])
+    return DEFAULT_RESOURCE_KEY
+
+
+def catalog_resource(context: Any, resource_key: str) -> PaimonCatalogResource:
+    """Return the catalog of a run, a check or a tick, by the key of its resource."""
+    found: PaimonCatalogResource = getattr(context.resources, resource_key)
+    return found
 
 
 class _SharedSession:

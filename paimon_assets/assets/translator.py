@@ -93,8 +93,9 @@ def pool_of(table: str | Identifier) -> str:
 
 
 def kinds_of(executor: str | None) -> set[str]:
-    """Return the kinds of a table asset: Paimon, and who computes."""
-    return {STORAGE_KIND, "arrow" if executor == "embedded" else "spark"}
+    """Return the kinds of a table asset: Paimon, and who computes, if that is known."""
+    computes = {"embedded": {"arrow"}, "spark": {"spark"}}
+    return {STORAGE_KIND, *computes.get(executor or "", ())}
 
 
 def uri_of(warehouse: str, table: str | Identifier) -> str:
@@ -118,14 +119,29 @@ def identifier_of_asset(asset: dg.AssetsDefinition) -> Identifier:
             the database is known to the IO manager alone.
     """
     specs = list(asset.specs)
-    name = specs[0].metadata.get(TABLE_NAME) if len(specs) == 1 else None
+    if len(specs) == 1:
+        return identifier_of_spec(specs[0])
+    raise InvalidInputError(
+        f"Asset definition '{asset.node_def.name}' is not one Paimon table: it has {len(specs)} "
+        "assets, and exactly one is needed.",
+        kind="asset-table",
+    )
+
+
+def identifier_of_spec(spec: dg.AssetSpec) -> Identifier:
+    """Return the table of an asset: its `dagster/table_name`, else the last two parts of its key.
+
+    Raises:
+        InvalidInputError: It has neither: then the database is known to the IO manager alone.
+    """
+    name = spec.metadata.get(TABLE_NAME)
     if isinstance(name, str):
         return identifier_of(name)
-    if len(specs) == 1 and name is None and len(specs[0].key.path) > 1:
-        return identifier_of_key(specs[0].key)
+    if name is None and len(spec.key.path) > 1:
+        return identifier_of_key(spec.key)
     raise InvalidInputError(
-        f"Asset definition '{asset.node_def.name}' is not one Paimon table: it needs exactly one "
-        f"asset, with the metadata '{TABLE_NAME}' (`paimon_output(table=...)`) or a key that ends "
-        "in database and table.",
+        f"Asset '{spec.key.to_user_string()}' names no Paimon table: it needs the metadata "
+        f"'{TABLE_NAME}', from as_table_assets(…, io_manager=…) or paimon_output(table=…), or a "
+        "key that ends in database and table.",
         kind="asset-table",
     )

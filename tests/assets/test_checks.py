@@ -14,7 +14,7 @@ from paimon_assets.assets import (
     build_unique_key_check,
     paimon_asset,
 )
-from paimon_assets.assets.jobs.compaction import DeclaredTable
+from paimon_assets.assets.jobs.declared_tables import DeclaredTables
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.schema.schema import Schema
 from tests.testkit.asset_tables import PLANES, failure_text, planes, run
@@ -138,7 +138,7 @@ def test_a_check_needs_the_asset_of_a_table() -> None:
     @dg.asset
     def other() -> None: ...
 
-    with pytest.raises(InvalidInputError, match="'other' is not one Paimon table"):
+    with pytest.raises(InvalidInputError, match="'other' names no Paimon table"):
         build_row_count_check(other, 1)
 
 
@@ -154,4 +154,5 @@ def test_a_check_finds_the_table_of_an_asset_of_the_io_manager(
         resources={"paimon": paimon, "lake_io": PaimonIOManager(paimon=paimon)},
     )
     assert evaluated(result)[0].passed
-    assert str(DeclaredTable.of(seats).identifier) == "air.seats"
+    [declared] = DeclaredTables.of([seats]).tables
+    assert str(declared.identifier) == "air.seats"

@@ -140,7 +140,7 @@ def test_a_negative_max_files_is_refused_with_the_way_out(
 def test_a_dry_run_reports_and_writes_nothing(landing: Path, paimon: PaimonCatalogResource) -> None:
     land(landing, "a.parquet", 1)
     shown = metadata_of(run(events(landing), paimon, run_config=config(dry_run=True)), KEY)
-    assert "Dry run: 1 new files would be ingested" in shown["paimon/note"]
+    assert "Dry run: 1 new file would be ingested" in shown["paimon/note"]
     assert table_of(paimon).latest_snapshot() is None
     assert table_of(paimon).file_io.list_directory(f"{table_of(paimon).path}/ingestion") == []
 

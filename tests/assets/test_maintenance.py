@@ -135,7 +135,7 @@ def test_orphans_are_only_counted_unless_the_form_says_more(paimon):
     assert summary(output_metadata(found)) == [("ods.a", "clean_orphans", 1)]
     [event] = found.get_asset_observation_events()
     told = event.asset_observation_data.asset_observation.description
-    assert told == "clean_orphans: 1 (1 files, 2 B), counted, not deleted."
+    assert told == "clean_orphans: 1 (1 file, 2 B), counted, not deleted."
     assert orphan.exists()
     run(paimon, only.model_copy(update={"delete_orphans": True}), "ods.a")
     assert not orphan.exists()

@@ -18,7 +18,7 @@ from tests.testkit.asset_tables import PLANES, planes
 @pytest.fixture
 def table(paimon: PaimonCatalogResource) -> Table:
     """Two upserts that overlap: four physical rows, three rows."""
-    made = ensure_table(paimon.catalog(), Identifier("air", "planes"), PLANES)
+    made = ensure_table(paimon.catalog(), Identifier("air", "planes"), PLANES).table
     for rows in (
         planes(("N1", 1, None), ("N2", 2, None)),
         planes(("N2", 3, None), ("N3", 4, None)),

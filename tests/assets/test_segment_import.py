@@ -171,7 +171,7 @@ def test_the_job_shows_the_difference_and_imports(tmp_path, paimon):
     assert event.asset_key == dg.AssetKey(["db", "t"])
     assert event.materialization.metadata["paimon/rows_in"].value == 1
     assert data_snapshot_of(event.materialization) == 1
-    assert event.materialization.description == "Snapshot 1: 1 rows of 1 file, read where they lie."
+    assert event.materialization.description == "Snapshot 1: 1 row of 1 file, read where they lie."
     snapshot = table.latest_snapshot()
     assert snapshot.properties["dagster.run-id"] == done.run_id
     assert rows_of(catalog.get_table("db.t")) == [{"a": 1, "b": "x"}]

@@ -85,7 +85,7 @@ def test_new_files_are_requested_once_until_they_are_ingested(watched: Watched) 
     watched.ingest(first)
     done = watched.tick()
     assert isinstance(done, dg.SkipReason)
-    assert "All 1 files" in (done.skip_message or "")
+    assert "all 1 file" in (done.skip_message or "")
 
 
 def test_files_are_requested_again_after_a_rollback_and_after_a_recreate(

@@ -60,7 +60,8 @@ def test_a_translator_names_the_assets_of_tables() -> None:
 
 
 def test_kinds_say_who_computes() -> None:
-    assert kinds_of(None) == {"paimon", "spark"}
+    assert kinds_of(None) == {"paimon"}  # the resource decides
+    assert kinds_of("spark") == {"paimon", "spark"}
     assert kinds_of("embedded") == {"paimon", "arrow"}
 
 

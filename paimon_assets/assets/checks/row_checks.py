@@ -12,6 +12,7 @@ from paimon_assets.assets.checks.unique_keys import find_duplicates
 from paimon_assets.assets.metadata import Metadata
 from paimon_assets.engine.contract.repeated_keys import RepeatedKeys
 from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.words import counted
 
 _DEFAULTS = CheckOptions()
 
@@ -44,7 +45,7 @@ def build_row_count_check(
         missing = f"{abs(rows - wanted):,} {'too many' if rows > wanted else 'missing'}"
         return run.result(
             passed=rows == wanted,
-            description=f"{rows:,} rows" + (f", {missing}" if rows != wanted else ""),
+            description=counted(rows, "row") + (f", {missing}" if rows != wanted else ""),
             metadata={
                 "paimon/rows": rows,
                 "paimon/expected_rows": wanted,
@@ -98,7 +99,7 @@ def build_unique_key_check(
 def _duplicates_text(found: RepeatedKeys, key: Sequence[str]) -> str:
     named = ", ".join(key)
     if not found.keys:
-        return f"{found.rows:,} rows, each with a key of its own ({named})"
+        return f"{counted(found.rows, 'row')}, each with a key of its own ({named})"
     keys = "1 key" if found.keys == 1 else f"{found.keys:,} keys"
     verb = "is" if found.keys == 1 else "are"
     return f"{keys} ({named}) {verb} shared by {found.rows_of_keys:,} rows"

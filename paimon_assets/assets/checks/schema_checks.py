@@ -9,6 +9,7 @@
 from collections.abc import Sequence
 
 import dagster as dg
+import pyarrow as pa
 
 from paimon_assets.assets.check_run import CheckOptions, CheckRun, define_check
 from paimon_assets.assets.files.ingestion import source_name_of
@@ -26,6 +27,7 @@ from paimon_assets.engine.spec.evolution.schema_change import SchemaChange
 from paimon_assets.engine.spec.evolution.schema_change_json import changes_to_json
 from paimon_assets.engine.spec.evolution.schema_reconcile import reconciling_changes
 from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets.engine.spec.words import counted
 from paimon_assets.engine.table.schema.source_overflow import WaitingFiles, judge_waiting_files
 
 _SCHEMA_OPTIONS = CheckOptions(severity=dg.AssetCheckSeverity.WARN)
@@ -56,7 +58,7 @@ def build_schema_check(
             *comment_differences(declared, stored),
         ]
         if not differences:
-            text = f"Schema {stored.id} is as declared: {len(stored.fields)} columns."
+            text = f"Schema {stored.id} is as declared: {counted(len(stored.fields), 'column')}."
             return run.result(passed=True, description=text, metadata={})
         offer = reconciling_changes(stored, declared)
         records = [dg.TableRecord({"difference": line}) for line in differences]
@@ -157,7 +159,7 @@ def build_source_overflow_check(
             file_io=file_io,
             paths=paths,
             sizes=[file.size_bytes for file in new],
-            schema=checked_schema(file_io, paths, source, source.schema),
+            schema=checked_schema(file_io, paths, source, source.schema) or pa.schema([]),
         )
         executor = run.executor(run.physical_rows())
         columns = judge_waiting_files(run.table.name, run.table.schema, waiting, executor=executor)

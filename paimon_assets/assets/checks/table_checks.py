@@ -2,6 +2,7 @@
 
 `freshness_check`     how old the newest data is; a compaction makes nothing fresh
 `small_files_check`   whether its files ask for a compaction
+`quarantine_check`    whether landed files were left out because they cannot be read
 `sequence_check`      whether the sequence field decides which row of a key is the last
 """
 
@@ -12,12 +13,16 @@ import dagster as dg
 
 from paimon_assets.assets.check_run import CheckOptions, CheckRun, define_check, records_value
 from paimon_assets.assets.checks.unique_keys import find_duplicates, unmerged_plan
+from paimon_assets.assets.files.ingestion import quarantine_value, source_name_of
+from paimon_assets.assets.files.ledger import compare, ledger_snapshot, load_ledger, names_text
+from paimon_assets.assets.files.source_files import FileSource
 from paimon_assets.assets.jobs.file_debt import FileDebt
 from paimon_assets.assets.jobs.table_picture import levels_table
 from paimon_assets.assets.metadata import Metadata, newest_data
 from paimon_assets.engine.contract.repeated_keys import RepeatedKeys
 from paimon_assets.engine.control.clock import Clock, SystemClock
 from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.fileio.opening import file_io_for
 from paimon_assets.engine.spec.options.all_options import (
     SEQUENCE_AUTO_PADDING,
     SEQUENCE_FIELD,
@@ -25,6 +30,7 @@ from paimon_assets.engine.spec.options.all_options import (
 )
 from paimon_assets.engine.spec.predicate.predicate import IsNull
 from paimon_assets.engine.spec.schema.schema import TableSchema
+from paimon_assets.engine.spec.words import counted
 
 SEQUENCE_WRAPS = "paimon/sequence_wraps"
 
@@ -117,7 +123,7 @@ def build_small_files_check(
         snapshot = run.table.latest_snapshot()
         shape, due = run.table.shape(snapshot), debt.due(run.table, snapshot)
         amplification = f"read amplification {shape.read_amplification:.2f}"
-        text = f"{len(shape.file_sizes):,} files, {amplification}."
+        text = f"{counted(len(shape.file_sizes), 'file')}, {amplification}."
         if due is not None:
             text = (
                 f"{due.reason}; {text} Run compaction_job with the strategy {due.strategy.value};"
@@ -137,6 +143,43 @@ def build_small_files_check(
         )
 
     return define_check(asset, "small_files", "Reads open few files.", options, evaluate)
+
+
+def build_quarantine_check(
+    asset: dg.AssetsDefinition, source: FileSource, *, options: CheckOptions = _WARNING
+) -> dg.AssetChecksDefinition:
+    """Check that no file of a landing folder was left out because it cannot be read.
+
+    It shows each with the reason. A file leaves quarantine when it is mended, or removed.
+
+    Args:
+        asset: From `build_file_ingestion_asset`.
+        source: The asset's, with `on_bad_file="quarantine"`.
+        options: Name, severity (a warning by default), blocking.
+
+    Raises:
+        InvalidInputError: The asset is not of exactly one table.
+
+    Cost:
+        A listing of the folder, and the ledger.
+    """
+
+    def evaluate(run: CheckRun) -> dg.AssetCheckResult:
+        name, folder = source_name_of(asset.key), source.folder_path()
+        listed = source.list_files(file_io_for(folder, run.paimon.options), folder)
+        ledger = load_ledger(run.table, name, ledger_snapshot(run.table, name))
+        left_out = compare(listed, ledger, run.table).left_out
+        metadata: Metadata = {"paimon/files_in_quarantine": len(left_out)}
+        text = f"All files of '{folder}' that were looked at could be read."
+        if left_out:
+            metadata["paimon/quarantine"] = quarantine_value(left_out)
+            text = (
+                f"Left out of '{folder}' are {counted(len(left_out), 'file')}; mend or remove: "
+                f"{names_text(each.file for each in left_out)}."
+            )
+        return run.result(passed=not left_out, description=text, metadata=metadata)
+
+    return define_check(asset, "quarantine", "Every landed file could be read.", options, evaluate)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -26,7 +26,7 @@ from paimon_assets.assets.metadata import (
     newest_data,
     snapshot_or_none,
 )
-from paimon_assets.assets.resource import PaimonCatalogResource
+from paimon_assets.assets.resource import DEFAULT_RESOURCE_KEY, catalog_resource
 from paimon_assets.assets.translator import TABLE_NAME, identifier_of
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.errors import PaimonError
@@ -125,7 +125,7 @@ def _expiry_text(table: Table, newest: Snapshot, seen: Seen) -> str:
     return f"Snapshots since {seen.snapshot_id} have expired before they were looked at."
 
 
-def build_new_snapshots_sensor(
+def build_new_snapshots_sensor(  # noqa: PLR0913 - all but the first have defaults
     specs: Sequence[dg.AssetSpec],
     *,
     name: str = "new_snapshots",
@@ -133,6 +133,7 @@ def build_new_snapshots_sensor(
     open_catalog: OpenCatalog | None = None,
     minimum_interval_seconds: int = 60,
     max_seconds: float = 40.0,
+    resource_key: str = DEFAULT_RESOURCE_KEY,
 ) -> dg.SensorDefinition:
     """Report new data of external tables, and run a target for it. It is shipped stopped.
 
@@ -144,9 +145,10 @@ def build_new_snapshots_sensor(
         specs: The tables, from `build_external_table_specs`.
         name: The name of the sensor.
         target: A job or selection to run; none by default, automation conditions need none.
-        open_catalog: How to open the catalog; by default the resource `paimon` does.
+        open_catalog: How to open the catalog; by default the resource does.
         minimum_interval_seconds: Between ticks.
         max_seconds: After so long the next tick goes on; Dagster ends a tick after 60.
+        resource_key: The catalog's, unless `open_catalog` is given.
 
     Raises:
         InvalidInputError: The table name of a spec is not `database.table`.
@@ -164,15 +166,15 @@ def build_new_snapshots_sensor(
         target=target,
         minimum_interval_seconds=minimum_interval_seconds,
         default_status=dg.DefaultSensorStatus.STOPPED,
+        required_resource_keys=None if open_catalog is not None else {resource_key},
         description=f"Reports new snapshots of {_names([str(item) for item in watched.values()])}.",
     )
     if open_catalog is not None:
         return decorate(lambda context: tick(context, open_catalog()))
 
-    def by_resource(
-        context: dg.SensorEvaluationContext, paimon: PaimonCatalogResource
-    ) -> dg.SensorResult:
-        return tick(context, paimon.catalog())
+    # Dagster hands the resource to whoever calls a sensor directly.
+    def by_resource(context: dg.SensorEvaluationContext, **_: Any) -> dg.SensorResult:
+        return tick(context, catalog_resource(context, resource_key).catalog())
 
     return decorate(by_resource)
 

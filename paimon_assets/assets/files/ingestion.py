@@ -7,18 +7,20 @@ neither.
 """
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Unpack
 
 import dagster as dg
+import pyarrow as pa
 from pydantic import Field
 
 from paimon_assets.assets.failures import dagster_failures
 from paimon_assets.assets.files.intake import Intake, define_intake
 from paimon_assets.assets.files.ledger import (
     Ledger,
+    LeftOut,
     compare,
     ledger_snapshot,
     load_ledger,
@@ -27,26 +29,33 @@ from paimon_assets.assets.files.ledger import (
     write_ledger,
 )
 from paimon_assets.assets.files.ledger_parts import SourceFile
-from paimon_assets.assets.files.source_files import FileSource, checked_schema, read_files
+from paimon_assets.assets.files.source_files import (
+    BadFile,
+    FileSource,
+    OnBadFile,
+    OnChanged,
+    checked_schema,
+    read_files,
+)
 from paimon_assets.assets.frames import Frame, to_rows
 from paimon_assets.assets.metadata import Metadata
 from paimon_assets.assets.provenance import StepIdentity, step_identity
 from paimon_assets.assets.resource import ExecutorKind, PaimonCatalogResource
 from paimon_assets.assets.tables.audit import BatchAudit
-from paimon_assets.assets.tables.declared_table import ensure_table
-from paimon_assets.assets.tables.schema_history import changes_since_last
-from paimon_assets.assets.tables.table_asset import (
-    AssetOptions,
-    TableTarget,
-    result_of,
-    result_of_earlier_try,
-    result_of_write,
-)
+from paimon_assets.assets.tables.results import result_of, result_of_earlier_try, result_of_write
+from paimon_assets.assets.tables.table_asset import AssetOptions, TableTarget
+from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.control.catalog.catalog import Identifier
-from paimon_assets.engine.errors import CommitConflictError, InvalidInputError
+from paimon_assets.engine.errors import (
+    CommitConflictError,
+    FormatError,
+    InvalidInputError,
+    PaimonError,
+)
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.fileio.opening import file_io_for
 from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets.engine.spec.words import counted
 from paimon_assets.engine.table.table import Table
 from paimon_assets.engine.table.write.write_builder import WriteOutcome
 
@@ -92,10 +101,33 @@ class _Batch:
     """What the run takes in."""
     left: int
     """New files beyond `max_files`."""
+    changed: int = 0
+    """Files among them that were taken in before, or that are left as they were."""
+    left_out: tuple[LeftOut, ...] = ()
+    """Files in quarantine, of this run and of those before."""
 
     @property
     def paths(self) -> list[str]:
-        return [f"{self.folder}/{file.name}" for file in self.files]
+        return [self.path_of(file) for file in self.files]
+
+    def path_of(self, file: SourceFile) -> str:
+        """Return the path of a file."""
+        return f"{self.folder}/{file.name}"
+
+    def without(self, bad: Mapping[str, PaimonError]) -> "_Batch":
+        """Return the batch with some paths in quarantine."""
+        found = [
+            LeftOut(file=file, reason=bad[self.path_of(file)].message)
+            for file in self.files
+            if self.path_of(file) in bad
+        ]
+        names = {each.file.name for each in found}
+        return replace(
+            self,
+            ledger=self.ledger.with_left_out(found),
+            files=tuple(file for file in self.files if file.name not in names),
+            left_out=(*self.left_out, *found),
+        )
 
     def metadata(self) -> Metadata:
         shown = [
@@ -111,7 +143,24 @@ class _Batch:
         }
         if shown:
             metadata["paimon/files"] = dg.MetadataValue.table(shown)
+        if self.changed:
+            metadata["paimon/files_changed"] = self.changed
+        if self.left_out:
+            metadata["paimon/files_in_quarantine"] = len(self.left_out)
+            metadata["paimon/quarantine"] = quarantine_value(self.left_out)
         return metadata
+
+
+def quarantine_value(left_out: Sequence[LeftOut]) -> dg.TableMetadataValue:
+    """Return files in quarantine as a table, each with the reason."""
+    return dg.MetadataValue.table(
+        [
+            dg.TableRecord(
+                {"file": each.file.name, "bytes": each.file.size_bytes, "reason": each.reason}
+            )
+            for each in left_out[:_FILES_SHOWN]
+        ]
+    )
 
 
 def build_file_ingestion_asset(
@@ -127,8 +176,7 @@ def build_file_ingestion_asset(
     """Make a table the asset of the files that land in a folder.
 
     Each run takes in the files it does not hold yet, in path order, and commits them with their
-    ledger as one snapshot; `IngestConfig` bounds it. Without a new file nothing is committed. The
-    catalog is the resource `paimon`.
+    ledger as one snapshot; `IngestConfig` bounds it. Without a new file nothing is committed.
 
     Args:
         table: `database.table`.
@@ -144,8 +192,15 @@ def build_file_ingestion_asset(
 
     Raises:
         InvalidInputError: `table` is no name; or the asset has partitions, which files have not,
-            or check_specs, which nothing here could answer.
+            or check_specs, which nothing here could answer; or changed files shall be taken in
+            again by a table without a primary key, which would have their rows twice.
     """
+    if source.on_changed == OnChanged.AGAIN and not schema.primary_keys:
+        raise InvalidInputError(
+            f"Changed files cannot be taken in again by table {table}: without a primary key it "
+            "would have their rows twice. Declare primary_keys, or on_changed='ignore'.",
+            kind="source-changed",
+        )
     intake = Intake(
         take_in=partial(_ingest, landing=_Landing(source=source, transform=transform)),
         config=IngestConfig,
@@ -172,7 +227,8 @@ def _ingest(
     """Take in what landed, once."""
     with dagster_failures(target.identifier):
         _check(config)
-        table = ensure_table(paimon.catalog(), target.identifier, target.schema)
+        ensured = target.ensure(paimon)
+        table = ensured.table
         audit = BatchAudit(target.before_commit, table, paimon)
         source_name = source_name_of(context.asset_key)
         newest = ledger_snapshot(table, source_name)
@@ -185,18 +241,20 @@ def _ingest(
         if config.dry_run or not batch.files:
             return _nothing_written(context, table, batch, config, audit.results())
         context.log.info(
-            "%d new files in '%s': %s.", len(batch.files), batch.folder, names_text(batch.files)
+            "%s in '%s': %s.",
+            counted(len(batch.files), "new file"),
+            batch.folder,
+            names_text(batch.files),
         )
         started = time.monotonic()
         work = _Work(target, landing, table, file_io, batch, audit, step)
-        outcome = _write(paimon, work)
+        outcome, batch = _write_readable(context, paimon, work)
         metadata = {
             **target.lineage,
-            **changes_since_last(context, table),
             "paimon/write_seconds": round(time.monotonic() - started, 3),
             **batch.metadata(),
         }
-        return result_of_write(context, table, outcome, metadata, audit.results())
+        return result_of_write(context, ensured, outcome, metadata, audit.results())
 
 
 def _check(config: IngestConfig) -> None:
@@ -212,6 +270,7 @@ def _next_batch(
     config: IngestConfig, source: FileSource, table: Table, ledger: Ledger, file_io: FileIO
 ) -> _Batch:
     folder = source.folder_path(config.source)
+    source.check_folder(file_io, folder, is_known=ledger.file_count > 0)
     listed = source.list_files(file_io, folder)
     if config.source and not listed:
         raise InvalidInputError(
@@ -221,9 +280,20 @@ def _next_batch(
             details={"folder": folder},
         )
     pending = compare(listed, ledger, table)
-    pending.refuse_changes(folder)
-    taken = pending.new[: config.max_files or None]
-    return _Batch(folder=folder, ledger=ledger, files=taken, left=len(pending.new) - len(taken))
+    due = pending.new
+    if source.on_changed == OnChanged.REFUSE:
+        pending.refuse_changes(folder)
+    elif source.on_changed == OnChanged.AGAIN:
+        due = tuple(sorted((*due, *pending.changed)))
+    taken = due[: config.max_files or None]
+    return _Batch(
+        folder=folder,
+        ledger=ledger,
+        files=taken,
+        left=len(due) - len(taken),
+        changed=len(pending.changed),
+        left_out=pending.left_out,
+    )
 
 
 def _nothing_written(
@@ -234,11 +304,12 @@ def _nothing_written(
     checks: Sequence[dg.AssetCheckResult],
 ) -> dg.MaterializeResult[Any]:
     if config.dry_run:
-        said = f"Dry run: {len(batch.files)} new files would be ingested; nothing was written."
+        files = counted(len(batch.files), "new file")
+        said = f"Dry run: {files} would be ingested; nothing was written."
     else:
         said = (
-            f"No new files in '{batch.folder}': all {batch.ledger.file_count} known files are "
-            "ingested; nothing was committed."
+            f"No new files in '{batch.folder}': {counted(batch.ledger.file_count, 'known file')} "
+            "ingested before; nothing was committed."
         )
     context.log.info(said)
     metadata = {**batch.metadata(), "paimon/rows_in": 0, "paimon/note": said}
@@ -258,17 +329,51 @@ class _Work:
     step: StepIdentity
 
 
-def _write(paimon: PaimonCatalogResource, work: _Work) -> WriteOutcome:
-    """Write the files' rows and their ledger as one commit.
+def _write_readable(
+    context: dg.AssetExecutionContext, paimon: PaimonCatalogResource, work: _Work
+) -> tuple[WriteOutcome, _Batch]:
+    """Write the files that can be read; what cannot goes to quarantine, if the source says so.
+
+    Raises:
+        FormatError, InvalidInputError: A file cannot be read, and the source says `refuse`; or what
+            is wrong is not that of one file.
+        CommitConflictError: Another run took files of this source in meanwhile.
+
+    Cost:
+        Where damage shows only while a file is read, the others are read again.
+    """
+    sets_aside = work.landing.source.on_bad_file == OnBadFile.QUARANTINE
+    while True:
+        bad: dict[str, PaimonError] = {}
+        try:
+            schema = _schema(work, bad.__setitem__ if sets_aside else None)
+            if not bad:
+                return _write(paimon, work, schema), work.batch
+        except (FormatError, InvalidInputError) as error:
+            path = str(error.details.get("path") or error.details.get("file"))
+            if not sets_aside or path not in work.batch.paths:
+                raise
+            bad[path] = error
+        for path, why in bad.items():
+            context.log.warning("'%s' is left out: %s", path, why.message)
+        work = replace(work, batch=work.batch.without(bad))
+
+
+def _write(paimon: PaimonCatalogResource, work: _Work, schema: pa.Schema | None) -> WriteOutcome:
+    """Write the files' rows and their ledger as one commit; without a schema there are none.
 
     Raises:
         CommitConflictError: Another run took files of this source in meanwhile.
     """
     table, landing = work.table, work.landing
     executor = paimon.new_executor(work.target.executor)
-    frame = _frame(paimon, work)
-    if landing.transform is not None:
-        frame = landing.transform(frame)
+    frame: Frame
+    if schema is None:
+        frame = to_arrow_schema(table.schema.fields).empty_table()
+    else:
+        frame = _frame(paimon, work, schema)
+        if landing.transform is not None:
+            frame = landing.transform(frame)
     rows = to_rows(frame, executor, table.schema, show_values=paimon.show_values)
     ledger = work.batch.ledger.with_files(work.batch.files)
     name = write_ledger(table, ledger, remembered=landing.source.remembered_files)
@@ -313,13 +418,17 @@ def _refuse_changes_since(work: _Work, source: FileSource) -> None:
         )
 
 
-def _frame(paimon: PaimonCatalogResource, work: _Work) -> Frame:
+def _schema(work: _Work, on_bad: BadFile | None) -> pa.Schema | None:
+    """Return the columns of the files, None if there is none."""
     source = work.landing.source
     expected = source.schema
     if expected is None and work.landing.transform is None:
         expected = work.target.schema
-    paths: Sequence[str] = work.batch.paths
-    schema = checked_schema(work.file_io, paths, source, expected)
+    return checked_schema(work.file_io, work.batch.paths, source, expected, on_bad)
+
+
+def _frame(paimon: PaimonCatalogResource, work: _Work, schema: pa.Schema) -> Frame:
+    source, paths = work.landing.source, work.batch.paths
     if paimon.executor_kind(work.target.executor) == "embedded":
         return read_files(work.file_io, paths, source, schema)
-    return paimon.files_dataframe(paths, source.format, schema)
+    return paimon.files_dataframe(paths, source.format, schema, source.options)

@@ -7,7 +7,7 @@ from typing import Any
 
 import dagster as dg
 
-from paimon_assets.assets.resource import DEFAULT_RESOURCE_KEY, PaimonCatalogResource
+from paimon_assets.assets.resource import PaimonCatalogResource
 from paimon_assets.assets.tables.table_asset import (
     AssetOptions,
     TableTarget,
@@ -49,13 +49,13 @@ def define_intake(
             )
 
     def take_in(context: dg.AssetExecutionContext, **inputs: Any) -> dg.MaterializeResult[Any]:
-        return intake.take_in(context, inputs[DEFAULT_RESOURCE_KEY], inputs["config"], target)
+        return intake.take_in(context, inputs[target.resource_key], inputs["config"], target)
 
     take_in.__name__ = target.identifier.table
     take_in.__doc__ = intake.description
     keyword = inspect.Parameter.KEYWORD_ONLY
     parameters = [
         inspect.Parameter("config", keyword, annotation=intake.config),
-        inspect.Parameter(DEFAULT_RESOURCE_KEY, keyword, annotation=PaimonCatalogResource),
+        inspect.Parameter(target.resource_key, keyword, annotation=PaimonCatalogResource),
     ]
     return define_asset(with_signature(take_in, parameters), target, options)

@@ -45,6 +45,14 @@ _SOURCES_KEPT = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LeftOut:
+    """A file that could not be read, and is tried again when it has changed."""
+
+    file: SourceFile
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Ledger:
     """All files of one source a table holds."""
 
@@ -57,6 +65,8 @@ class Ledger:
     """Files that are in no part any more."""
     forgotten_to: str = ""
     """The last of their names: files up to it count as taken in."""
+    left_out: tuple[LeftOut, ...] = ()
+    """Files in quarantine."""
 
     @property
     def file_count(self) -> int:
@@ -64,10 +74,18 @@ class Ledger:
         return self.forgotten + sum(part.count for part in self.parts)
 
     def with_files(self, files: Iterable[SourceFile]) -> "Ledger":
-        """Return the next generation, which holds `files` too; none of them may be in it."""
+        """Return the next generation, which holds `files` too; the newest of a name counts."""
         listed = list(files)
         parts = (*self.parts, part_of(listed)) if listed else self.parts
-        return replace(self, generation=self.generation + 1, parts=parts)
+        names = {file.name for file in listed}
+        left_out = tuple(each for each in self.left_out if each.file.name not in names)
+        return replace(self, generation=self.generation + 1, parts=parts, left_out=left_out)
+
+    def with_left_out(self, found: Iterable[LeftOut]) -> "Ledger":
+        """Return the ledger with further files in quarantine."""
+        added = {each.file.name: each for each in found}
+        kept = (each for each in self.left_out if each.file.name not in added)
+        return replace(self, left_out=(*kept, *added.values()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +96,8 @@ class Pending:
     """Not taken in yet, by name."""
     changed: tuple[SourceFile, ...]
     """Taken in, but since then of another size or time."""
+    left_out: tuple[LeftOut, ...] = ()
+    """In quarantine, and as they were then."""
 
     def refuse_changes(self, folder: str) -> None:
         """Raise if files changed after they were taken in.
@@ -110,7 +130,13 @@ def compare(listed: Iterable[SourceFile], ledger: Ledger, table: Table | None = 
     if ledger.forgotten_to:
         files = files[bisect_right(files, ledger.forgotten_to, key=lambda file: file.name) :]
     new, changed = look_up(files, ledger.parts, lambda part: _rows_of(part, table))
-    return Pending(new=tuple(new), changed=tuple(changed))
+    left_out = tuple(each for each in ledger.left_out if each.file in files)
+    bad = {each.file for each in left_out}
+    return Pending(
+        new=tuple(file for file in new if file not in bad),
+        changed=tuple(file for file in changed if file not in bad),
+        left_out=left_out,
+    )
 
 
 def names_text(files: Iterable[SourceFile]) -> str:
@@ -284,6 +310,11 @@ def ledger_to_json(ledger: Ledger) -> bytes:
         "forgotten": ledger.forgotten,
         "forgottenTo": ledger.forgotten_to,
     }
+    if ledger.left_out:
+        members["leftOut"] = [
+            [each.file.name, each.file.size_bytes, each.file.modified_ms, each.reason]
+            for each in ledger.left_out
+        ]
     return json.dumps(members, ensure_ascii=False).encode()
 
 
@@ -328,4 +359,13 @@ def _ledger_of(members: Mapping[str, object]) -> Ledger:
         ),
         forgotten=int(str(members["forgotten"])),
         forgotten_to=str(members["forgottenTo"]),
+        left_out=tuple(_left_out(members.get("leftOut", []))),
     )
+
+
+def _left_out(listed: object) -> Iterator[LeftOut]:
+    if not isinstance(listed, list):
+        raise TypeError("its members are of other types")
+    for name, size, modified, reason in listed:
+        file = SourceFile(name=str(name), size_bytes=int(size), modified_ms=int(modified))
+        yield LeftOut(file=file, reason=str(reason))

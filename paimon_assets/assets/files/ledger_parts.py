@@ -99,8 +99,16 @@ def merged(parts: Sequence[Part], read: Read, *, most: int = PART_FILES) -> tupl
         count += taken[-1].count
     if not taken:
         return tuple(kept)
+    # The newest first: of a name that was taken in again, that counts.
     rows = pa.concat_tables([read(part) for part in taken])
-    return (*kept, _unwritten(rows.sort_by("name").combine_chunks()))
+    order = pa.array(np.arange(len(rows)))
+    ordered = rows.append_column("order", order).sort_by(
+        [("name", "ascending"), ("order", "ascending")]
+    )
+    names = ordered["name"].to_numpy()
+    is_newest = np.append(True, names[1:] != names[:-1])
+    newest_of_each = ordered.drop_columns(["order"]).filter(pa.array(is_newest))
+    return (*kept, _unwritten(newest_of_each.combine_chunks()))
 
 
 def most_of_a_part(remembered: int | None) -> int:

@@ -9,19 +9,25 @@ import dagster as dg
 from paimon_assets.assets.files.ingestion import IngestConfig, source_name_of
 from paimon_assets.assets.files.ledger import (
     Ledger,
+    Pending,
     compare,
     ledger_snapshot,
     load_ledger,
     names_text,
 )
 from paimon_assets.assets.files.ledger_parts import SourceFile
-from paimon_assets.assets.files.source_files import FileSource
-from paimon_assets.assets.resource import PaimonCatalogResource
+from paimon_assets.assets.files.source_files import FileSource, OnChanged
+from paimon_assets.assets.resource import (
+    PaimonCatalogResource,
+    catalog_resource,
+    resource_key_of,
+)
 from paimon_assets.assets.run_requests import REQUEST_TAG, asked
 from paimon_assets.assets.translator import identifier_of_asset
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.errors import NotFoundError
 from paimon_assets.engine.fileio.opening import file_io_for
+from paimon_assets.engine.spec.words import counted
 from paimon_assets.engine.table.table import Table
 
 Ticked = dg.SkipReason | dg.SensorResult
@@ -51,7 +57,7 @@ def build_new_files_sensor(
     Raises:
         InvalidInputError: The asset is not of exactly one table.
     """
-    identifier = identifier_of_asset(asset)
+    identifier, resource_key = identifier_of_asset(asset), resource_key_of(asset)
     op_name = asset.node_def.name
 
     @dg.sensor(
@@ -59,27 +65,26 @@ def build_new_files_sensor(
         target=target if target is not None else asset,
         minimum_interval_seconds=minimum_interval_seconds,
         default_status=dg.DefaultSensorStatus.STOPPED,
+        required_resource_keys={resource_key},
         description=f"Requests an ingestion run when new files land for {identifier}.",
     )
-    def new_files(context: dg.SensorEvaluationContext, paimon: PaimonCatalogResource) -> Ticked:
+    def new_files(context: dg.SensorEvaluationContext, **_: Any) -> Ticked:
+        paimon = catalog_resource(context, resource_key)
         folder = source.folder_path()
         listed = source.list_files(file_io_for(folder, paimon.options), folder)
         table = _table(paimon, identifier)
         ledger = _ledger(table, source_name_of(asset.key))
         pending = compare(listed, ledger, table)
-        if pending.changed:
-            return dg.SkipReason(
-                f"{names_text(pending.changed)} in '{folder}' changed after being ingested; a run "
-                "would fail. Restore them, or land the new rows under new names."
-            )
-        taken = pending.new[: max_files or None]
-        if not taken:
-            return dg.SkipReason(_why_nothing(folder, listed))
+        again = pending.changed if source.on_changed == OnChanged.AGAIN else ()
+        taken = tuple(sorted((*pending.new, *again)))[: max_files or None]
+        refused = pending.changed and source.on_changed == OnChanged.REFUSE
+        if refused or not taken:
+            return dg.SkipReason(_why_nothing(folder, listed, pending, refused=bool(refused)))
         key = f"{identifier}:{_made(table)}:{ledger.generation}:{_digest(taken)}"
         before = asked(context.instance, key)
         if not before.is_due_again or context.cursor == before.run_key:
             return dg.SkipReason(
-                f"{len(taken)} new files in '{folder}' were requested already, as run key "
+                f"{counted(len(taken), 'new file')} in '{folder}' requested already, as run key "
                 f"'{key}'; if that run failed, re-execute it."
             )
         config = dg.RunConfig(ops={op_name: IngestConfig(max_files=max_files)})
@@ -107,10 +112,21 @@ def _ledger(table: Table | None, source_name: str) -> Ledger:
     return load_ledger(table, source_name, ledger_snapshot(table, source_name))
 
 
-def _why_nothing(folder: str, listed: list[SourceFile]) -> str:
+def _why_nothing(folder: str, listed: list[SourceFile], pending: Pending, *, refused: bool) -> str:
+    if refused:
+        return (
+            f"{names_text(pending.changed)} in '{folder}' changed after being ingested; a run "
+            "would fail. Restore them, or land the new rows under new names."
+        )
     if not listed:
         return f"No file matches in '{folder}', or the folder does not exist."
-    return f"All {len(listed)} files of '{folder}' are ingested."
+    bad = len(pending.left_out)
+    if bad:
+        return (
+            f"{len(listed) - bad} of {counted(len(listed), 'file')} of '{folder}' are ingested; "
+            f"{bad} in quarantine until they change."
+        )
+    return f"Ingested: all {counted(len(listed), 'file')} of '{folder}'."
 
 
 def _digest(files: Iterable[SourceFile]) -> str:

@@ -5,23 +5,46 @@ Empty files, and names that begin with `_` or `.`, are never taken.
 """
 
 import fnmatch
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Literal
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cached_property
 
 import dagster as dg
 import pyarrow as pa
 
 from paimon_assets.assets.files.ledger_parts import SourceFile
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
-from paimon_assets.engine.codec.row_files import RowFormat, naming, open_rows
-from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.control.segments.segment_folder import walk
+from paimon_assets.engine.data.format.loose_files import FileKind, LooseFormat, open_loose_file
+from paimon_assets.engine.errors import FormatError, InvalidInputError, NotFoundError, PaimonError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.schema.schema import Schema
 
-FileFormat = Literal["parquet", "orc", "csv", "json"]
-
 _HIDDEN = ("_", ".")
+_GLOB = re.compile(r"\*\*/|\*\*|\*|\?|\[!?[^]]+\]|[^*?\[]+|\[")
+
+
+class OnChanged(StrEnum):
+    """What becomes of a file whose size or time is another than when it was taken in."""
+
+    REFUSE = "refuse"
+    """The run fails and names it."""
+    IGNORE = "ignore"
+    """It stays as it was taken in."""
+    AGAIN = "again"
+    """It is taken in again, over its rows of before: the table has a primary key."""
+
+
+class OnBadFile(StrEnum):
+    """What becomes of a file that cannot be read."""
+
+    REFUSE = "refuse"
+    """The run fails and names it; nothing of the run is committed."""
+    QUARANTINE = "quarantine"
+    """It is left out and noted with the reason; the others are taken in. It is tried again when it
+    has changed. `build_quarantine_check` shows what was left out."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,10 +53,20 @@ class FileSource:
 
     folder: str | dg.EnvVar
     """A path or a URL; an `EnvVar` is read when the asset runs."""
-    format: FileFormat = "parquet"
-    """CSV with a header line, JSON with one object a line."""
+    format: LooseFormat = "parquet"
+    """CSV with a header line, JSON with one object a line, unless `options` say otherwise."""
     pattern: str | None = None
-    """Glob on file names; by default the format's ending, such as `*.parquet`."""
+    """Glob: on names in the folder, or with a `/` on paths below it, where `**/` is any number of
+    folders. By default the format's ending, such as `*.parquet` or, of texts, `*.csv.gz` too."""
+    options: Mapping[str, str] = field(default_factory=dict)
+    """How CSV and JSON files are written, as for segments: `sep`, `header`, `quote`, `encoding`,
+    `dateFormat`, `timestampFormat`, `multiLine`, `nullValue` ..."""
+    on_changed: str = OnChanged.REFUSE
+    """What becomes of a file that changed after it was taken in: `refuse`, `ignore`, `again`."""
+    on_bad_file: str = OnBadFile.REFUSE
+    """What becomes of a file that cannot be read, or has other columns: `refuse`, `quarantine`."""
+    may_be_missing: bool = False
+    """Whether a folder that does not exist holds no files, instead of being an error."""
     schema: Schema | None = None
     """Columns of the files, where they are not those of the table."""
     remembered_files: int | None = None
@@ -42,11 +75,19 @@ class FileSource:
     default all names are kept."""
 
     def __post_init__(self) -> None:
-        """Check what is remembered.
+        """Check what was given.
 
         Raises:
-            InvalidInputError: Not a number of files.
+            InvalidInputError: A format, an option or a choice that is none, or no number of files.
         """
+        _ = self.kind
+        for name, choices in (("on_changed", OnChanged), ("on_bad_file", OnBadFile)):
+            value = getattr(self, name)
+            if value not in list(choices):
+                raise InvalidInputError(
+                    f"{name} is '{value}'; expected one of {', '.join(choices)}.",
+                    kind="source-folder",
+                )
         if self.remembered_files is not None and self.remembered_files < 1:
             raise InvalidInputError(
                 f"remembered_files is {self.remembered_files}; give how many names the ledger "
@@ -54,10 +95,15 @@ class FileSource:
                 kind="source-folder",
             )
 
+    @cached_property
+    def kind(self) -> FileKind:
+        """The format of the files, with its options."""
+        return FileKind(format=self.format, options=self.options)
+
     @property
     def is_text(self) -> bool:
         """Whether values are texts that must be parsed, so that types are ours to say."""
-        return RowFormat(self.format).is_text
+        return self.kind.is_text
 
     def folder_path(self, override: str = "") -> str:
         """Return the folder, or what a run gave in its place.
@@ -79,35 +125,110 @@ class FileSource:
         return value.rstrip("/")
 
     def list_files(self, file_io: FileIO, folder: str) -> list[SourceFile]:
-        """Return the files that match, by name. Cost: one listing.
+        """Return the files that match, by name; none if there is no folder.
 
         Raises:
             StorageError: The storage failed.
+            UnsupportedFeatureError: Of a pattern with folders: below it lies a table with a log.
+
+        Cost:
+            One listing; of a pattern with folders, one for each folder below.
         """
-        pattern = self.pattern or f"*.{self.format}"
+        if self.pattern is not None and "/" in self.pattern:
+            wanted = glob_regex(self.pattern)
+            try:
+                found = walk(file_io, folder)
+            except NotFoundError:
+                return []
+            return sorted(
+                SourceFile(name=file.name, size_bytes=file.size, modified_ms=file.modified_ms)
+                for file in found
+                if file.size > 0 and wanted.fullmatch(file.name)
+            )
         return sorted(
             SourceFile(name=file.name, size_bytes=file.size, modified_ms=file.modified_ms)
             for file in file_io.list_directory(folder)
             if not file.is_directory
             and file.size > 0
             and not file.name.startswith(_HIDDEN)
-            and fnmatch.fnmatchcase(file.name, pattern)
+            and self._matches(file.name)
+        )
+
+    def _matches(self, name: str) -> bool:
+        if self.pattern is not None:
+            return fnmatch.fnmatchcase(name, self.pattern)
+        return name.endswith(tuple(f".{ending}" for ending in self.kind.endings))
+
+    def check_folder(self, file_io: FileIO, folder: str, *, is_known: bool) -> None:
+        """Refuse a folder that is not there: a wrong path must not look like no new files.
+
+        Args:
+            file_io: The storage.
+            folder: The folder.
+            is_known: Whether files of it were taken in before. An object store has no folders: one
+                whose objects are gone is as if it never was.
+
+        Raises:
+            InvalidInputError: Kind `source-folder`.
+        """
+        if self.may_be_missing or file_io.exists(folder):
+            return
+        if is_known and file_io.spec.scheme != "file":
+            return
+        raise InvalidInputError(
+            f"The source folder '{folder}' does not exist. Correct it, make it, or say "
+            "FileSource(may_be_missing=True).",
+            kind="source-folder",
+            details={"folder": folder},
         )
 
 
+def glob_regex(pattern: str) -> re.Pattern[str]:
+    """Return the paths a glob means: `**/` is any number of folders, `*` stays in one.
+
+    >>> [bool(glob_regex("**/*.csv").fullmatch(path)) for path in ("a.csv", "b/c/a.csv", "a.orc")]
+    [True, True, False]
+    >>> [bool(glob_regex("*/20*.csv").fullmatch(path)) for path in ("x/2024-1.csv", "2024-1.csv")]
+    [True, False]
+    """
+    words = {"**/": "(?:[^/]+/)*", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+    parts = []
+    for found in _GLOB.finditer(pattern):
+        word = found.group()
+        if word in words:
+            parts.append(words[word])
+        elif word.startswith("[") and len(word) > 1:
+            parts.append(word.replace("[!", "[^", 1))
+        else:
+            parts.append(re.escape(word))
+    return re.compile("".join(parts))
+
+
+BadFile = Callable[[str, PaimonError], None]
+"""Takes the path of a file that cannot be read, and why."""
+
+
 def checked_schema(
-    file_io: FileIO, paths: Sequence[str], source: FileSource, expected: Schema | None
-) -> pa.Schema:
+    file_io: FileIO,
+    paths: Sequence[str],
+    source: FileSource,
+    expected: Schema | None,
+    on_bad: BadFile | None = None,
+) -> pa.Schema | None:
     """Return the schema all files are read as, after comparing every file with it.
 
-    Columns and types of Parquet and ORC files are those of the first file, of CSV and JSON files
-    those expected, or those of the first file where nothing is.
+    Columns and types of Parquet, ORC, Avro and Arrow files are those of the first file, of CSV and
+    JSON files those expected, or those of the first file where nothing is.
 
     Args:
         file_io: The storage of the files.
-        paths: At least one.
+        paths: Of the files.
         source: Their format.
         expected: Columns the files must have; None takes those of the first file.
+        on_bad: Takes files that are wrong; without it the first one is raised.
+
+    Returns:
+        None if there is no file that is right.
 
     Raises:
         FormatError: A file cannot be read; names it.
@@ -117,19 +238,37 @@ def checked_schema(
     Cost:
         One footer, or the first block of a text file, each.
     """
-    first = _schema_of(file_io, paths[0], source)
-    schema = first
-    if expected is not None:
-        wanted = to_arrow_schema(expected.fields)
-        _compare_columns(paths[0], first.names, wanted.names)
-        if source.is_text:
-            schema = pa.schema([wanted.field(name) for name in first.names])
-    for path in paths[1:]:
-        found = _schema_of(file_io, path, source)
+    wanted = None if expected is None else to_arrow_schema(expected.fields)
+    schema: pa.Schema | None = None
+    for path in paths:
+        try:
+            schema = _compared(file_io, path, source, wanted, schema)
+        except (FormatError, InvalidInputError) as error:
+            if on_bad is None:
+                raise
+            on_bad(path, error)
+    return schema
+
+
+def _compared(
+    file_io: FileIO,
+    path: str,
+    source: FileSource,
+    wanted: pa.Schema | None,
+    schema: pa.Schema | None,
+) -> pa.Schema:
+    """Return the schema of all files, which is that of the first one if there is none yet."""
+    with open_loose_file(file_io, path, source.kind, wanted) as opened:
+        found = opened.schema
+    if schema is not None:
         _compare_columns(path, found.names, schema.names)
         if not source.is_text:
             _compare_types(path, found, schema)
-    return schema
+        return schema
+    if wanted is None:
+        return found
+    _compare_columns(path, found.names, wanted.names)
+    return pa.schema([wanted.field(name) for name in found.names]) if source.is_text else found
 
 
 def read_files(
@@ -143,24 +282,11 @@ def read_files(
 
     def batches() -> Iterator[pa.RecordBatch]:
         for path in paths:
-            yield from _batches_of(file_io, path, source, schema)
+            with open_loose_file(file_io, path, source.kind, schema) as opened:
+                for batch in opened.batches:
+                    yield batch.select(schema.names)
 
     return pa.RecordBatchReader.from_batches(schema, batches())
-
-
-def _schema_of(file_io: FileIO, path: str, source: FileSource) -> pa.Schema:
-    row_format = RowFormat(source.format)
-    with naming(path, row_format), file_io.open_input(path) as file:
-        return open_rows(file, row_format).schema
-
-
-def _batches_of(
-    file_io: FileIO, path: str, source: FileSource, schema: pa.Schema
-) -> Iterator[pa.RecordBatch]:
-    row_format = RowFormat(source.format)
-    with naming(path, row_format), file_io.open_input(path) as file:
-        for batch in open_rows(file, row_format, schema).batches:
-            yield batch.select(schema.names)
 
 
 def _compare_columns(path: str, found: Sequence[str], expected: Sequence[str]) -> None:
@@ -181,12 +307,12 @@ def _compare_columns(path: str, found: Sequence[str], expected: Sequence[str]) -
 
 
 def _compare_types(path: str, found: pa.Schema, expected: pa.Schema) -> None:
-    for field in expected:
-        other = found.field(field.name).type
-        if other != field.type:
+    for column in expected:
+        other = found.field(column.name).type
+        if other != column.type:
             raise InvalidInputError(
-                f"'{path}' holds column '{field.name}' as {other}, files before it as "
-                f"{field.type}; ingest them in runs of their own, or write them alike.",
+                f"'{path}' holds column '{column.name}' as {other}, files before it as "
+                f"{column.type}; ingest them in runs of their own, or write them alike.",
                 kind="source-columns",
-                details={"file": path, "column": field.name},
+                details={"file": path, "column": column.name},
             )

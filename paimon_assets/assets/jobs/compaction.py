@@ -6,8 +6,8 @@
     step: done by an earlier try? ─▶ dry run: the plan     ─┐
                                   └▶ tasks ─▶ one snapshot ─┴▶ observation of the asset
 
-It is an observation, not a materialization: no row changed, so nothing downstream is asked to run,
-and the data version stays (`metadata.data_version_of`).
+It is an observation, unless the job says otherwise: no row changed, so nothing downstream is asked
+to run, and the data version stays (`metadata.data_version_of`).
 """
 
 import datetime as dt
@@ -15,7 +15,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from fnmatch import fnmatchcase
 from typing import Any
 
 import dagster as dg
@@ -29,18 +28,23 @@ from paimon_assets.assets.jobs.compaction_report import (
     plan_text,
     progress_text,
 )
-from paimon_assets.assets.metadata import Metadata
-from paimon_assets.assets.provenance import JOB, RUN_ID, STEP_KEY
-from paimon_assets.assets.resource import DEFAULT_RESOURCE_KEY, PaimonCatalogResource
-from paimon_assets.assets.translator import (
-    asset_key_of,
-    identifier_of,
-    identifier_of_asset,
-    pool_of,
+from paimon_assets.assets.jobs.declared_tables import DeclaredTable, DeclaredTables, TableLike
+from paimon_assets.assets.metadata import (
+    DATA_VERSION,
+    Metadata,
+    data_version_of,
+    snapshot_metadata,
 )
-from paimon_assets.engine.control.catalog.catalog import Identifier
+from paimon_assets.assets.provenance import JOB, RUN_ID, STEP_KEY
+from paimon_assets.assets.resource import (
+    DEFAULT_RESOURCE_KEY,
+    PaimonCatalogResource,
+    catalog_resource,
+)
+from paimon_assets.assets.translator import DEFAULT_TRANSLATOR, PaimonTranslator
 from paimon_assets.engine.errors import InvalidInputError, PaimonError
 from paimon_assets.engine.spec.options.option import parse_duration_ms
+from paimon_assets.engine.spec.words import counted
 from paimon_assets.engine.table.api import TableCatalog
 from paimon_assets.engine.table.table import Table
 from paimon_assets.engine.table.upkeep.compaction import CompactionBuilder, CompactionProgress
@@ -139,49 +143,39 @@ def _refused(reason: str) -> InvalidInputError:
     return InvalidInputError(f"The compaction cannot run: {reason}.", kind="compaction-config")
 
 
-@dataclass(frozen=True, kw_only=True)
-class DeclaredTable:
-    """A table the job has a step for."""
-
-    identifier: Identifier
-    asset_key: dg.AssetKey
-
-    @staticmethod
-    def of(table: dg.AssetsDefinition | str | Identifier) -> "DeclaredTable":
-        """Return the table of an asset, or of a name, which has the default key."""
-        if isinstance(table, dg.AssetsDefinition):
-            return DeclaredTable(identifier=identifier_of_asset(table), asset_key=table.key)
-        identifier = identifier_of(table)
-        return DeclaredTable(identifier=identifier, asset_key=asset_key_of(identifier))
-
-    @property
-    def step(self) -> str:
-        """Name of its step."""
-        return "__".join((self.identifier.database, self.identifier.table))
-
-
 def build_compaction_job(
-    tables: Sequence[dg.AssetsDefinition | str | Identifier] = (),
+    tables: Sequence[TableLike] = (),
     name: str = "compaction_job",
     *,
     suggestion: CompactionConfig | None = None,
+    translator: PaimonTranslator = DEFAULT_TRANSLATOR,
+    resource_key: str = DEFAULT_RESOURCE_KEY,
+    materializes: bool = False,
 ) -> dg.JobDefinition:
-    """Return the job that compacts tables of the catalog `paimon`, by the resource's executor.
+    """Return the job that compacts tables of a catalog, by the resource's executor.
 
     Args:
         tables: Assets or names of tables. Each has a step of its own, in the pool it shares with
             its writers, so that a failing table stops no other; the form may name further ones.
         name: The name of the job.
         suggestion: What fills the Launchpad.
+        translator: Names the assets of tables that are given by name.
+        resource_key: The catalog's.
+        materializes: Whether a compaction is a materialization of the asset, so that its page shows
+            the new snapshot and size. The data version stays, and `on_new_data` asks for nothing;
+            but `AutomationCondition.eager` below it does, which looks at events alone.
 
     Raises:
         InvalidInputError: Something in `tables` is not one table.
     """
-    declared = [DeclaredTable.of(table) for table in tables]
+    declared = DeclaredTables.of(tables, translator)
     # Names of ops must differ in a code location, also from those of the tables' assets.
-    steps = {table.step: _table_op(table, f"{name}__{table.step}") for table in declared}
-    steps[_OTHERS] = _others_op(declared, f"{name}__{_OTHERS}")
-    choose = _choose_op(declared, f"{name}__{_CHOOSE}")
+    reporter = _Reporter(resource_key=resource_key, materializes=materializes)
+    steps = {
+        table.step: _table_op(table, f"{name}__{table.step}", reporter) for table in declared.tables
+    }
+    steps[_OTHERS] = _others_op(declared, f"{name}__{_OTHERS}", reporter)
+    choose = _choose_op(declared, f"{name}__{_CHOOSE}", resource_key)
 
     @dg.config_mapping
     def one_form(val: CompactionConfig) -> dict[str, Any]:
@@ -192,7 +186,7 @@ def build_compaction_job(
     @dg.graph(name=f"{name}__{COMPACTION_OP}", config=one_form)
     def compact() -> None:
         chosen = choose.alias(_CHOOSE)()
-        outputs = chosen if declared else (chosen,)
+        outputs = chosen if declared.tables else (chosen,)
         for output, (step, op) in zip(outputs, steps.items(), strict=True):
             op.alias(step)(start=output)
 
@@ -209,56 +203,32 @@ def build_compaction_job(
 
 
 def chosen_tables(
-    config: CompactionConfig, declared: Sequence[DeclaredTable], catalog: TableCatalog
-) -> tuple[list[DeclaredTable], list[Identifier]]:
+    config: CompactionConfig, declared: DeclaredTables, catalog: TableCatalog
+) -> tuple[list[DeclaredTable], list[DeclaredTable]]:
     """Return what a form names: declared tables, and others.
 
     Raises:
         InvalidInputError: The form names no table, or a pattern that fits none.
     """
     config.check()
-    if not config.tables:
-        if not declared:
-            raise _refused("the form names no table: fill in 'tables' as database.table")
-        return list(declared), []
-    named = [found for text in config.tables for found in tables_named(text, catalog)]
-    known = {table.identifier for table in declared}
-    return (
-        [table for table in declared if table.identifier in named],
-        [each for each in dict.fromkeys(named) if each not in known],
-    )
+    if not config.tables and not declared.tables:
+        raise _refused("the form names no table: fill in 'tables' as database.table")
+    chosen = declared.chosen(config.tables, catalog)
+    ours = [table for table in declared.tables if table in chosen]
+    return ours, [table for table in chosen if table not in ours]
 
 
-def tables_named(text: str, catalog: TableCatalog) -> list[Identifier]:
-    """Return the table a name means, or all that fit a pattern such as `database.*`.
-
-    Raises:
-        InvalidInputError: It is no name, or a pattern that fits no table.
-    """
-    identifier = identifier_of(text.strip())
-    if not set("*?") & set(identifier.table):
-        return [identifier]
-    names = catalog.list_tables(identifier.database)
-    found = [
-        Identifier(identifier.database, name)
-        for name in names
-        if fnmatchcase(name, identifier.table)
-    ]
-    if not found:
-        raise _refused(f"no table fits '{text}'")
-    return found
-
-
-def _choose_op(declared: Sequence[DeclaredTable], name: str) -> dg.OpDefinition:
+def _choose_op(declared: DeclaredTables, name: str, resource_key: str) -> dg.OpDefinition:
     """Skip the steps of tables that the form does not name, before they wait for their pool."""
-    steps = [*(table.step for table in declared), _OTHERS]
+    steps = [*(table.step for table in declared.tables), _OTHERS]
     outputs = {step: dg.Out(dg.Nothing, is_required=False) for step in steps}
 
-    @dg.op(name=name, out=outputs)
+    @dg.op(name=name, out=outputs, required_resource_keys={resource_key})
     def choose_tables(
-        context: dg.OpExecutionContext, config: CompactionConfig, paimon: PaimonCatalogResource
+        context: dg.OpExecutionContext, config: CompactionConfig
     ) -> Iterator[dg.Output[None]]:
         """Say which tables the form names."""
+        paimon = catalog_resource(context, resource_key)
         try:
             ours, others = chosen_tables(config, declared, paimon.catalog())
         except InvalidInputError as error:
@@ -266,7 +236,7 @@ def _choose_op(declared: Sequence[DeclaredTable], name: str) -> dg.OpDefinition:
                 error.message, metadata={"paimon/error_kind": error.kind}, allow_retries=False
             ) from error
         context.log.info(
-            "Compacting %s.", ", ".join([*(str(t.identifier) for t in ours), *map(str, others)])
+            "Compacting %s.", ", ".join(str(table.identifier) for table in (*ours, *others))
         )
         for table in ours:
             yield dg.Output(None, table.step)
@@ -276,45 +246,85 @@ def _choose_op(declared: Sequence[DeclaredTable], name: str) -> dg.OpDefinition:
     return choose_tables
 
 
-def _table_op(table: DeclaredTable, name: str) -> dg.OpDefinition:
+@dataclass(frozen=True, kw_only=True)
+class _Reporter:
+    """How a job reports, and whose catalog it takes."""
+
+    resource_key: str
+    materializes: bool
+
+    def report(
+        self,
+        context: dg.OpExecutionContext,
+        target: DeclaredTable,
+        text: str,
+        metadata: Metadata,
+        table: Table | None = None,
+    ) -> None:
+        """Log what was done to a table, and report to its asset.
+
+        Args:
+            context: Of the step.
+            target: The table.
+            text: What was done, in one line.
+            metadata: In numbers.
+            table: The table, if it was compacted.
+        """
+        context.log.info("Table %s: %s", target.identifier, text)
+        newest = None if table is None or not self.materializes else table.latest_snapshot()
+        key = target.asset_key
+        if table is None or newest is None:
+            event = dg.AssetObservation(asset_key=key, description=text, metadata=metadata)
+            context.log_event(event)
+            return
+        known = snapshot_metadata(table, newest, is_new=False)
+        version = {DATA_VERSION: data_version_of(table, newest).value}
+        context.log_event(
+            dg.AssetMaterialization(
+                asset_key=key, description=text, metadata={**known, **metadata}, tags=version
+            )
+        )
+
+
+def _table_op(table: DeclaredTable, name: str, reporter: _Reporter) -> dg.OpDefinition:
     @dg.op(
         name=name,
         ins={"start": dg.In(dg.Nothing)},
-        pool=pool_of(table.identifier),
-        required_resource_keys={DEFAULT_RESOURCE_KEY},
+        pool=table.pool,
+        required_resource_keys={reporter.resource_key},
         tags={"kind": "paimon"},
     )
     def compact_table(context: dg.OpExecutionContext, config: CompactionConfig) -> None:
-        paimon: PaimonCatalogResource = getattr(context.resources, DEFAULT_RESOURCE_KEY)
+        paimon = catalog_resource(context, reporter.resource_key)
         with dagster_failures(table.identifier):
-            _compact(context, config, paimon, table)
+            _compact(context, config, paimon, table, reporter)
 
     return compact_table
 
 
-def _others_op(declared: Sequence[DeclaredTable], name: str) -> dg.OpDefinition:
+def _others_op(declared: DeclaredTables, name: str, reporter: _Reporter) -> dg.OpDefinition:
     @dg.op(
         name=name,
         ins={"start": dg.In(dg.Nothing)},
         pool=OTHERS_POOL,
-        required_resource_keys={DEFAULT_RESOURCE_KEY},
+        required_resource_keys={reporter.resource_key},
         tags={"kind": "paimon"},
     )
     def other_tables(context: dg.OpExecutionContext, config: CompactionConfig) -> None:
         """Compact tables that have no step here, one after the other; each fails by itself."""
-        paimon: PaimonCatalogResource = getattr(context.resources, DEFAULT_RESOURCE_KEY)
+        paimon = catalog_resource(context, reporter.resource_key)
         _, others = chosen_tables(config, declared, paimon.catalog())
         failures: list[dg.Failure] = []
-        for identifier in others:
+        for table in others:
             try:
-                _compact(context, config, paimon, DeclaredTable.of(identifier))
+                _compact(context, config, paimon, table, reporter)
             except PaimonError as error:
-                failures.append(failure_of(error, identifier))
+                failures.append(failure_of(error, table.identifier))
                 context.log.exception("%s", failures[-1].description)
         if failures:
             texts = [str(failure.description) for failure in failures]
             raise dg.Failure(
-                f"{len(failures)} of {len(others)} tables failed. {' '.join(texts)}",
+                f"{len(failures)} of {counted(len(others), 'table')} failed. {' '.join(texts)}",
                 metadata={"paimon/failures": dg.MetadataValue.json(texts)},
                 allow_retries=False,
             )
@@ -327,6 +337,7 @@ def _compact(
     config: CompactionConfig,
     paimon: PaimonCatalogResource,
     target: DeclaredTable,
+    reporter: _Reporter,
 ) -> None:
     """Compact one table, or show how, and report to its asset."""
     catalog = paimon.catalog()
@@ -340,18 +351,20 @@ def _compact(
         text = f"Dry run: {plan_text(plan)}"
         if not (plan.units or plan.waiting) and config.strategy is StrategyChoice.minor:
             text += " The strategy full would merge what is left."
-        _report(context, target, text, {"paimon/dry_run": True, **plan_metadata(table, plan)})
+        reporter.report(
+            context, target, text, {"paimon/dry_run": True, **plan_metadata(table, plan)}
+        )
         return
     started = time.monotonic()
     outcome = builder.run(paimon.new_executor(), on_progress=_progress_log(context, table.name))
     seconds = time.monotonic() - started
     if outcome.snapshot is None:
-        _report(context, target, outcome_text(outcome), {})
+        reporter.report(context, target, outcome_text(outcome), {})
         return
     if outcome.was_already_committed:
         context.log.info("An earlier try of this step committed; it is reported, not repeated.")
     metadata = outcome_metadata(table, outcome.snapshot, outcome, seconds)
-    _report(context, target, outcome_text(outcome), metadata)
+    reporter.report(context, target, outcome_text(outcome), metadata, table)
 
 
 def _builder(
@@ -385,12 +398,3 @@ def _progress_log(
             context.log.info("Table %s: %s", table, progress_text(progress))
 
     return log_progress
-
-
-def _report(
-    context: dg.OpExecutionContext, target: DeclaredTable, text: str, metadata: Metadata
-) -> None:
-    context.log.info("Table %s: %s", target.identifier, text)
-    context.log_event(
-        dg.AssetObservation(asset_key=target.asset_key, description=text, metadata=metadata)
-    )

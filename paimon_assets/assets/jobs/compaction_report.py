@@ -11,6 +11,7 @@ from paimon_assets.engine.control.compact.plan import CompactionPlan
 from paimon_assets.engine.control.compact.unit import PlannedUnit
 from paimon_assets.engine.errors import NotFoundError
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
+from paimon_assets.engine.spec.words import counted
 from paimon_assets.engine.table.table import Table
 from paimon_assets.engine.table.upkeep.compaction import CompactionOutcome, CompactionProgress
 from paimon_assets.engine.table.upkeep.table_shape import TableShape
@@ -50,7 +51,7 @@ def plan_text(plan: CompactionPlan) -> str:
         return first.rstrip("; ") + "." if first else "Nothing to compact."
     files = sum(len(unit.files) for unit in units)
     return first + (
-        f"{len(units)} tasks would read {files:,} files ("
+        f"{counted(len(units), 'task')} would read {counted(files, 'file')} ("
         f"{size_text(sum(unit.file_bytes for unit in units))}) and leave about "
         f"{files - saved_files(units):,}."
     )
@@ -97,7 +98,7 @@ def outcome_text(outcome: CompactionOutcome) -> str:
     if outcome.snapshot is None:
         return "Nothing to compact."
     return (
-        f"Snapshot {outcome.snapshot.id}: {outcome.files_before:,} files ("
+        f"Snapshot {outcome.snapshot.id}: {counted(outcome.files_before, 'file')} ("
         f"{size_text(outcome.bytes_before)}) became {outcome.files_after:,} ("
         f"{size_text(outcome.bytes_after)})."
     )
@@ -107,9 +108,10 @@ def progress_text(progress: CompactionProgress) -> str:
     """Return how far a compaction is."""
     left = progress.seconds_left if progress.tasks_done < progress.tasks else None
     return (
-        f"{progress.tasks_done} of {progress.tasks} tasks, {size_text(progress.bytes_done)} of "
-        f"{size_text(progress.total_bytes)}, {progress.rows_done:,} of {progress.total_rows:,} "
-        f"rows in {progress.seconds:.1f} s" + ("" if left is None else f"; about {left:.0f} s left")
+        f"{progress.tasks_done} of {counted(progress.tasks, 'task')}, "
+        f"{size_text(progress.bytes_done)} of {size_text(progress.total_bytes)}, "
+        f"{progress.rows_done:,} of {progress.total_rows:,} rows in {progress.seconds:.1f} s"
+        + ("" if left is None else f"; about {left:.0f} s left")
     )
 
 

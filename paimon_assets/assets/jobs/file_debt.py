@@ -10,21 +10,22 @@ import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import dagster as dg
 
 from paimon_assets.assets.jobs.compaction import (
     COMPACTION_OP,
     CompactionConfig,
-    DeclaredTable,
     StrategyChoice,
-    tables_named,
 )
-from paimon_assets.assets.resource import PaimonCatalogResource
+from paimon_assets.assets.jobs.declared_tables import DeclaredTables, TableLike, tables_named
+from paimon_assets.assets.resource import DEFAULT_RESOURCE_KEY, catalog_resource
 from paimon_assets.assets.run_requests import FAILED, REQUEST_TAG, Asked, asked
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.errors import NotFoundError, PaimonError
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
+from paimon_assets.engine.spec.words import counted
 from paimon_assets.engine.table.api import TableCatalog
 from paimon_assets.engine.table.table import Table
 from paimon_assets.engine.table.upkeep.table_shape import TableShape
@@ -95,15 +96,15 @@ class FileDebt:
     def _reasons(self, shape: TableShape) -> Iterator[str]:
         runs, small = shape.level_0_runs, shape.small_files
         if self.level_0_runs is not None and 0 < self.level_0_runs <= runs:
-            yield f"{runs} runs on level 0 of a bucket"
+            yield f"{counted(runs, 'run')} on level 0 of a bucket"
         if self.small_files is not None and not shape.has_key and 0 < self.small_files <= small:
-            yield f"{small} small files"
+            yield counted(small, "small file")
         deleted, rows = shape.deleted_rows, max(1, shape.row_count)
         if self.deleted_rows is not None and deleted and deleted >= self.deleted_rows * rows:
             yield f"{deleted:,} of {rows:,} rows deleted"
         waiting = shape.waiting_files
         if self.waiting_files is not None and 0 < self.waiting_files <= waiting:
-            yield f"{waiting} files of rows that wait for a bucket"
+            yield f"{counted(waiting, 'file')} of rows that wait for a bucket"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,10 +119,11 @@ class DueCompaction:
 def build_file_debt_sensor(
     job: dg.JobDefinition,
     *,
-    tables: Sequence[dg.AssetsDefinition | str | Identifier],
+    tables: Sequence[TableLike],
     debt: FileDebt | None = None,
     name: str = "file_debt",
     minimum_interval_seconds: int = 300,
+    resource_key: str = DEFAULT_RESOURCE_KEY,
 ) -> dg.SensorDefinition:
     """Request a run of the compaction job for each table whose files ask for it.
 
@@ -136,26 +138,26 @@ def build_file_debt_sensor(
         debt: From how much on; the defaults of `FileDebt`.
         name: The name of the sensor.
         minimum_interval_seconds: Between ticks.
+        resource_key: The catalog's.
 
     Raises:
         InvalidInputError: An asset is not of exactly one table.
     """
     thresholds = debt or FileDebt()
-    named = [
-        str(DeclaredTable.of(table).identifier)
-        if isinstance(table, dg.AssetsDefinition)
-        else str(table)
-        for table in tables
-    ]
+    named = []
+    for table in tables:
+        known = DeclaredTables.of([table]).tables if isinstance(table, dg.AssetsDefinition) else ()
+        named += [str(each.identifier) for each in known] or [str(table)]
 
     @dg.sensor(
         name=name,
         job_name=job.name,
         minimum_interval_seconds=minimum_interval_seconds,
         default_status=dg.DefaultSensorStatus.STOPPED,
+        required_resource_keys={resource_key},
         description=f"Requests a compaction of {', '.join(named)} when file debt asks for it.",
     )
-    def look(context: dg.SensorEvaluationContext, paimon: PaimonCatalogResource) -> Ticked:
+    def look(context: dg.SensorEvaluationContext, **_: Any) -> Ticked:
         tick = _Tick(
             context=context,
             job=job.name,
@@ -163,7 +165,7 @@ def build_file_debt_sensor(
             cursor=_Cursor.of(context),
             wait_seconds=minimum_interval_seconds,
         )
-        catalog = paimon.catalog()
+        catalog = catalog_resource(context, resource_key).catalog()
         return tick.run(catalog, sorted(set(tick.named(named, catalog)), key=str))
 
     return look
@@ -232,7 +234,7 @@ class _Tick:
         cursor = json.dumps({"seen": self.seen, "first": next_first}, sort_keys=True)
         skip = None
         if not self.requests:
-            skip = "; ".join(self.said) or f"No file debt in {len(tables)} tables."
+            skip = "; ".join(self.said) or f"No file debt in {counted(len(tables), 'table')}."
         return dg.SensorResult(run_requests=self.requests, skip_reason=skip, cursor=cursor)
 
     def _look(self, catalog: TableCatalog, identifier: Identifier) -> None:

@@ -17,10 +17,15 @@ import dagster as dg
 from pydantic import Field
 
 from paimon_assets.assets.failures import RETRY_WAIT_SECONDS, failure_of
-from paimon_assets.assets.jobs.compaction import DeclaredTable, tables_named
+from paimon_assets.assets.jobs.declared_tables import DeclaredTable, DeclaredTables, TableLike
 from paimon_assets.assets.jobs.table_picture import size_text
 from paimon_assets.assets.metadata import Metadata
-from paimon_assets.assets.resource import DEFAULT_RESOURCE_KEY, PaimonCatalogResource
+from paimon_assets.assets.resource import (
+    DEFAULT_RESOURCE_KEY,
+    PaimonCatalogResource,
+    catalog_resource,
+)
+from paimon_assets.assets.translator import DEFAULT_TRANSLATOR, PaimonTranslator
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.control.clock import SystemClock
 from paimon_assets.engine.errors import (
@@ -31,6 +36,7 @@ from paimon_assets.engine.errors import (
     PaimonError,
     StorageError,
 )
+from paimon_assets.engine.spec.words import counted
 from paimon_assets.engine.table.upkeep.maintenance import (
     CHEAP_TASKS,
     Maintenance,
@@ -110,32 +116,36 @@ class MaintenanceConfig(dg.Config):
 
 
 def build_maintenance_job(
-    tables: Sequence[dg.AssetsDefinition | str | Identifier] = (),
+    tables: Sequence[TableLike] = (),
     name: str = "maintenance_job",
     *,
     suggestion: MaintenanceConfig | None = None,
+    translator: PaimonTranslator = DEFAULT_TRANSLATOR,
+    resource_key: str = DEFAULT_RESOURCE_KEY,
 ) -> dg.JobDefinition:
-    """Return the job that maintains tables of the catalog `paimon`.
+    """Return the job that maintains tables of a catalog.
 
     Args:
         tables: Assets or names of tables; the form may name further ones.
         name: The name of the job.
         suggestion: What fills the Launchpad.
+        translator: Names the assets of tables that are given by name.
+        resource_key: The catalog's.
 
     Raises:
         InvalidInputError: Something in `tables` is not one table.
     """
-    declared = [DeclaredTable.of(table) for table in tables]
+    declared = DeclaredTables.of(tables, translator)
 
     @dg.op(
         name=f"{name}__{MAINTENANCE_OP}",
         pool=MAINTENANCE_POOL,
-        required_resource_keys={DEFAULT_RESOURCE_KEY},
+        required_resource_keys={resource_key},
         retry_policy=dg.RetryPolicy(max_retries=_MOST_RETRIES, delay=RETRY_WAIT_SECONDS),
         tags={"kind": "paimon"},
     )
     def maintain(context: dg.OpExecutionContext, config: MaintenanceConfig) -> None:
-        paimon: PaimonCatalogResource = getattr(context.resources, DEFAULT_RESOURCE_KEY)
+        paimon = catalog_resource(context, resource_key)
         _Run(context=context, config=config, paimon=paimon, declared=declared).run()
 
     @dg.job(
@@ -161,7 +171,7 @@ class _Run:
         context: dg.OpExecutionContext,
         config: MaintenanceConfig,
         paimon: PaimonCatalogResource,
-        declared: Sequence[DeclaredTable],
+        declared: DeclaredTables,
     ) -> None:
         self._context = context
         self._config = config
@@ -178,7 +188,7 @@ class _Run:
         """
         try:
             self._config.check()
-            targets = self._targets()
+            targets = self._declared.chosen(self._config.tables, self._paimon.catalog())
         except InvalidInputError as error:
             raise dg.Failure(error.message, allow_retries=False) from error
         for target in targets:
@@ -195,18 +205,10 @@ class _Run:
             return
         texts = [str(failure_of(error, table).description) for error, table in self._errors]
         raise dg.Failure(
-            f"{len(texts)} of {len(targets)} tables failed. {' '.join(texts)}",
+            f"{len(texts)} of {counted(len(targets), 'table')} failed. {' '.join(texts)}",
             metadata=summary,
             allow_retries=any(isinstance(error, _RETRIED) for error, _ in self._errors),
         )
-
-    def _targets(self) -> list[DeclaredTable]:
-        if not self._config.tables:
-            return list(self._declared)
-        catalog = self._paimon.catalog()
-        known = {table.identifier: table for table in self._declared}
-        named = [each for text in self._config.tables for each in tables_named(text, catalog)]
-        return [known.get(each) or DeclaredTable.of(each) for each in dict.fromkeys(named)]
 
     def _is_there(self, target: DeclaredTable) -> bool:
         """Whether there is anything to maintain; a table that the form names must exist."""
@@ -298,7 +300,7 @@ def _texts(reports: Sequence[MaintenanceReport]) -> Iterator[str]:
     """Yield what was done, in words; tasks without anything to do are left out."""
     for report in reports:
         if report.count or report.note or not report.is_complete:
-            size = f" ({report.files:,} files, {size_text(report.total_bytes)})"
+            size = f" ({counted(report.files, 'file')}, {size_text(report.total_bytes)})"
             note = _note(report)
             yield (
                 f"{report.task.value}: {report.count:,}"

@@ -8,6 +8,7 @@ The materialization carries the new columns, so the page of the table's asset sh
 data version of the last snapshot: what lies downstream is not run again for a change of schema.
 """
 
+from collections.abc import Sequence
 from enum import Enum
 from typing import Any
 
@@ -15,6 +16,7 @@ import dagster as dg
 from pydantic import Field
 
 from paimon_assets.assets.failures import dagster_failures, failure_of
+from paimon_assets.assets.jobs.declared_tables import DeclaredTable, DeclaredTables, TableLike
 from paimon_assets.assets.metadata import (
     DATA_VERSION,
     Metadata,
@@ -22,9 +24,13 @@ from paimon_assets.assets.metadata import (
     snapshot_metadata,
     table_metadata,
 )
-from paimon_assets.assets.resource import PaimonCatalogResource
+from paimon_assets.assets.resource import (
+    DEFAULT_RESOURCE_KEY,
+    PaimonCatalogResource,
+    catalog_resource,
+)
 from paimon_assets.assets.tables.schema_report import plan_metadata, plan_text
-from paimon_assets.assets.translator import asset_key_of, identifier_of
+from paimon_assets.assets.translator import DEFAULT_TRANSLATOR, PaimonTranslator, identifier_of
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.evolution.schema_change import SchemaChange
 from paimon_assets.engine.spec.evolution.schema_change_json import changes_from_json
@@ -70,15 +76,36 @@ _EXAMPLE = SchemaEvolutionConfig(table="database.table", changes=[])
 
 
 def build_schema_evolution_job(
-    name: str = "schema_evolution_job", *, example: SchemaEvolutionConfig = _EXAMPLE
+    name: str = "schema_evolution_job",
+    *,
+    example: SchemaEvolutionConfig = _EXAMPLE,
+    tables: Sequence[TableLike] = (),
+    translator: PaimonTranslator = DEFAULT_TRANSLATOR,
+    resource_key: str = DEFAULT_RESOURCE_KEY,
 ) -> dg.JobDefinition:
     """Return the job that changes the schema of any table of the catalog.
 
     Args:
         name: The name of the job.
         example: What fills the Launchpad.
+        tables: Assets whose keys are not those of the translator: their pages show the change.
+        translator: Names the assets of all other tables.
+        resource_key: The catalog's.
+
+    Raises:
+        InvalidInputError: Something in `tables` is not a table.
     """
     config = dg.RunConfig(ops={SCHEMA_EVOLUTION_OP: example})
+    declared = DeclaredTables.of(tables, translator)
+
+    # Names of ops must differ in a code location.
+    @dg.op(name=f"{name}__{SCHEMA_EVOLUTION_OP}", required_resource_keys={resource_key})
+    def evolve_schema(context: dg.OpExecutionContext, config: SchemaEvolutionConfig) -> None:
+        """Judge the changes and, unless it is a dry run, make them: one schema, or none."""
+        paimon = catalog_resource(context, resource_key)
+        target = declared.find(identifier_of(config.table))
+        with dagster_failures(target.identifier):
+            _run(context, config, paimon, target)
 
     @dg.job(
         name=name,
@@ -87,26 +114,25 @@ def build_schema_evolution_job(
         "stores, and makes them if `dry_run` is false and nothing is lost.",
     )
     def job() -> None:
-        evolve_schema()
+        evolve_schema.alias(SCHEMA_EVOLUTION_OP)()
 
     return job
 
 
-@dg.op(name=SCHEMA_EVOLUTION_OP)
-def evolve_schema(
-    context: dg.OpExecutionContext, config: SchemaEvolutionConfig, paimon: PaimonCatalogResource
+def _run(
+    context: dg.OpExecutionContext,
+    config: SchemaEvolutionConfig,
+    paimon: PaimonCatalogResource,
+    target: DeclaredTable,
 ) -> None:
-    """Judge the changes and, unless it is a dry run, make them: one schema, or none."""
-    identifier = identifier_of(config.table)
-    with dagster_failures(identifier):
-        changes = changes_from_json(config.changes)
-        table = paimon.catalog().get_table(identifier)
-        made = None if config.dry_run else table.change_made_since(changes, _began_millis(context))
-        if made is not None:
-            context.log.info("Schema %d was made by an earlier try of this run.", made.id)
-            _report(context, table, made, {})
-            return
-        _evolve(context, config, table, changes, paimon)
+    changes = changes_from_json(config.changes)
+    table = paimon.catalog().get_table(target.identifier)
+    made = None if config.dry_run else table.change_made_since(changes, _began_millis(context))
+    if made is not None:
+        context.log.info("Schema %d was made by an earlier try of this run.", made.id)
+        _report(context, target.asset_key, table, made, {})
+        return
+    _evolve(context, config, table, changes, paimon, target.asset_key)
 
 
 def _evolve(
@@ -115,6 +141,7 @@ def _evolve(
     table: Table,
     changes: tuple[SchemaChange, ...],
     paimon: PaimonCatalogResource,
+    asset_key: dg.AssetKey,
 ) -> None:
     """Judge the changes, say what was found, and make them unless it is a dry run."""
     found: Metadata = {}
@@ -128,7 +155,7 @@ def _evolve(
         judged(planned)
         context.log_event(
             dg.AssetObservation(
-                asset_key=asset_key_of(table.name),
+                asset_key=asset_key,
                 description=f"Dry run: {plan_text(planned)}",
                 metadata={"paimon/dry_run": True, **found},
             )
@@ -151,25 +178,33 @@ def _evolve(
             failure.description, metadata={**failure.metadata, **found}, allow_retries=False
         ) from error
     if plan.differences:
-        _report(context, table, plan.new, found)
+        _report(context, asset_key, table, plan.new, found)
         context.log.info("Table %s has schema %d now.", table.name, plan.new.id)
         return
     context.log.info("Nothing to change; table %s stays at schema %d.", table.name, plan.base.id)
 
 
 def _report(
-    context: dg.OpExecutionContext, table: Table, made: TableSchema, metadata: Metadata
+    context: dg.OpExecutionContext,
+    asset_key: dg.AssetKey,
+    table: Table,
+    made: TableSchema,
+    metadata: Metadata,
 ) -> None:
     """Report the table as it is now; its asset's page shows the new columns."""
     table = table.reopened()
     snapshot = table.latest_snapshot()
-    known = table_metadata(table) if snapshot is None else snapshot_metadata(table, snapshot)
+    known = (
+        table_metadata(table)
+        if snapshot is None
+        else snapshot_metadata(table, snapshot, is_new=False)
+    )
     tags = {}
     if snapshot is not None:
         tags[DATA_VERSION] = data_version_of(table, snapshot).value
     context.log_event(
         dg.AssetMaterialization(
-            asset_key=asset_key_of(table.name),
+            asset_key=asset_key,
             description=f"Schema {made.id}.",
             metadata={**known, **metadata, "paimon/schema_id": made.id},
             tags=tags,

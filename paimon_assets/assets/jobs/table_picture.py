@@ -11,6 +11,7 @@ from math import inf
 
 import dagster as dg
 
+from paimon_assets.engine.spec.words import counted
 from paimon_assets.engine.table.upkeep.table_shape import RunShape, TableShape
 
 _KILO, _MEGA = 1024, 1024 * 1024
@@ -154,7 +155,11 @@ def _level(left: int, top: int, level: int, runs: Sequence[RunShape], widest: in
         parts.append(_bar(start, top + 3, width, _LINE - 7, color))
         start += width + 1
     files = sum(run.file_count for run in runs)
-    caption = f"{len(runs)} runs, {files} files, {size_text(_bytes(runs))}" if runs else "empty"
+    caption = (
+        f"{counted(len(runs), 'run')}, {counted(files, 'file')}, {size_text(_bytes(runs))}"
+        if runs
+        else "empty"
+    )
     return [*parts, _text(int(start) + 6, top + 14, caption)]
 
 

@@ -1,71 +1,202 @@
-"""The declared schema of an asset against the stored table: create it, or verify that they agree.
+"""The declared schema of an asset against the stored table, and what a policy does about it.
 
-Nothing is altered here: a difference is an error that says what differs. Evolving a table is a
-deliberate act of its own. Only integers may be wider on one side, because every value is checked
-when it is written: a table can be widened before or after its declaration. `build_schema_check`
-shows the difference.
+    no table                         created
+    as declared                      written
+    differs ─▶ changes the policy makes ─▶ what would still differ? ─┬─▶ nothing: one new schema
+                                                                     └─▶ an error, nothing altered
+
+Without a policy nothing is altered: a difference is an error that says what differs. Integers may
+be wider on one side, because every value is checked when it is written; and a table that merges the
+schemas of rows (`write.merge-schema`) may have more than was declared. `build_schema_check` shows
+the difference.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from enum import StrEnum
 
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError
+from paimon_assets.engine.spec.evolution.schema_reconcile import (
+    Reconciliation,
+    adding_changes,
+    reconciling_changes,
+)
+from paimon_assets.engine.spec.options.file_options import (
+    WRITE_FILL_MISSING,
+    WRITE_MERGE_SCHEMA,
+    WRITE_MERGE_SCHEMA_TYPE_WIDENING,
+)
 from paimon_assets.engine.spec.schema.schema import Schema, TableSchema, first_table_schema
+from paimon_assets.engine.spec.types.cast_fit import keeps_all
 from paimon_assets.engine.spec.types.cast_rules import is_widened_integer
 from paimon_assets.engine.spec.types.data_types import DataField
 from paimon_assets.engine.table.api import TableCatalog
+from paimon_assets.engine.table.schema.schema_changes import ExecutorChoice
 from paimon_assets.engine.table.table import Table
 
 
-def ensure_table(catalog: TableCatalog, identifier: Identifier, schema: Schema) -> Table:
-    """Return the table, created if it is not there, with its database.
+class SchemaPolicy(StrEnum):
+    """The policy of an asset whose declaration is not what is stored."""
+
+    ERROR = "error"
+    """The run fails, and says what differs."""
+    ADD = "add"
+    """Declared columns that the table lacks are added, options and comments are set. Columns of the
+    table that nobody declares stay, and are null in what is written."""
+    WIDEN = "widen"
+    """As `add`; and types become wider where that keeps every value."""
+    SYNC = "sync"
+    """The table becomes what is declared, columns nobody declares are dropped; only a change that
+    would lose other values is refused."""
+
+
+_MERGING = {WRITE_MERGE_SCHEMA.key: "true"}
+MERGED_BY: Mapping[SchemaPolicy, Mapping[str, str]] = {
+    SchemaPolicy.ERROR: {},
+    SchemaPolicy.ADD: _MERGING,
+    SchemaPolicy.WIDEN: {**_MERGING, WRITE_MERGE_SCHEMA_TYPE_WIDENING.key: "true"},
+}
+"""Policy → options of a write that does the same where nothing is declared but by the rows."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EnsuredTable:
+    """A table that is what an asset declares."""
+
+    table: Table
+    schema_before: int
+    """Id of the schema the run found; another than the table's if the policy changed it."""
+
+
+def schema_policy(text: str, table: str) -> SchemaPolicy:
+    """Return the policy of that name.
+
+    Raises:
+        InvalidInputError: There is none; lists those that are.
+    """
+    try:
+        return SchemaPolicy(text)
+    except ValueError:
+        raise InvalidInputError(
+            f"Schema policy '{text}' of table '{table}' is unknown; expected one of "
+            f"{', '.join(SchemaPolicy)}.",
+            kind="schema-policy",
+            details={"table": table},
+        ) from None
+
+
+def ensure_table(
+    catalog: TableCatalog,
+    identifier: Identifier,
+    schema: Schema,
+    policy: SchemaPolicy = SchemaPolicy.ERROR,
+    executor: ExecutorChoice = None,
+) -> "EnsuredTable":
+    """Return the table as declared, created if it is not there, with its database.
 
     Args:
         catalog: Where the table lies.
         identifier: The table.
         schema: As declared by the asset.
+        policy: What becomes of differences.
+        executor: Who reads files whose values a change might lose; this process by default.
 
     Raises:
-        InvalidInputError: The stored schema differs from the declared one (kind `schema-drift`);
-            lists every difference. Or the declared schema is no legal one.
+        InvalidInputError: The stored schema differs from the declared one, and the policy does not
+            reconcile them (kind `schema-drift`); lists every difference. Or a change would lose
+            values (`schema-overflow`). Or the declared schema is no legal one.
+        CommitConflictError: Others were faster too often.
     """
     try:
         table = catalog.get_table(identifier)
     except NotFoundError:
         catalog.create_database(identifier.database, ignore_if_exists=True)
         table = catalog.create_table(identifier, schema, ignore_if_exists=True)
-    verify_schema(identifier, schema, table.schema)
-    return table
+    before = table.schema.id
+    if policy is not SchemaPolicy.ERROR:
+        found = _changes(policy, table.schema, schema)
+        verify_schema(identifier, schema, found.result, policy, found.unreachable)
+        if found.changes:
+            table.alter_checked(found.changes, executor=executor)
+            table = table.reopened()
+    verify_schema(identifier, schema, table.schema, policy)
+    if policy in (SchemaPolicy.ADD, SchemaPolicy.WIDEN):
+        table = table.copy({WRITE_FILL_MISSING.key: "true"})
+    return EnsuredTable(table=table, schema_before=before)
 
 
-def verify_schema(identifier: Identifier, declared: Schema, stored: TableSchema) -> None:
-    """Refuse a stored schema that is not the declared one, but for the width of integers.
+def _changes(policy: SchemaPolicy, stored: TableSchema, declared: Schema) -> Reconciliation:
+    if policy is SchemaPolicy.SYNC:
+        return reconciling_changes(stored, declared)
+    return adding_changes(stored, declared, widens=policy is SchemaPolicy.WIDEN)
+
+
+def verify_schema(
+    identifier: Identifier,
+    declared: Schema,
+    stored: TableSchema,
+    policy: SchemaPolicy = SchemaPolicy.ERROR,
+    unreachable: tuple[str, ...] = (),
+) -> None:
+    """Refuse a stored schema that is not the declared one, but for what may differ.
+
+    Args:
+        identifier: The table.
+        declared: By the asset.
+        stored: As it is, or as a policy would make it.
+        policy: Says what may differ.
+        unreachable: What the policy's changes do not reach, as sentences.
 
     Raises:
         InvalidInputError: They differ; lists every difference.
     """
-    if any(schema_differences(_as_wide_as(stored, declared), stored)):
-        differences = list(schema_differences(declared, stored))
-        raise InvalidInputError(
-            f"Table {identifier} is not what the asset declares: {'; '.join(differences)}. Change "
-            "the declaration, or evolve the table before materializing.",
-            kind="schema-drift",
-            details={"table": str(identifier), "differences": len(differences)},
-        )
+    wanted = _as_tolerated(stored, declared, policy)
+    if not any(schema_differences(wanted, stored)):
+        return
+    shown = declared if policy is SchemaPolicy.ERROR else wanted
+    differences = list(schema_differences(shown, stored))
+    why = f" {' '.join(unreachable)}" if unreachable else ""
+    way_out = "Change the declaration, evolve the table before materializing"
+    if policy is SchemaPolicy.ERROR:
+        way_out += ", or let the asset do it (schema_policy 'add', 'widen' or 'sync')"
+    else:
+        way_out += f"; the schema policy '{policy}' does not reach it"
+    raise InvalidInputError(
+        f"Table {identifier} is not what the asset declares: {'; '.join(differences)}.{why} "
+        f"{way_out}.",
+        kind="schema-drift",
+        details={"table": str(identifier), "differences": len(differences)},
+    )
 
 
-def _as_wide_as(stored: TableSchema, declared: Schema) -> Schema:
-    """Return the declared schema with integers as wide as they are stored."""
+def _as_tolerated(stored: TableSchema, declared: Schema, policy: SchemaPolicy) -> Schema:
+    """Return the declared schema with what may differ as it is stored."""
+    options = stored.typed_options
+    merges = policy is not SchemaPolicy.SYNC and options.get(WRITE_MERGE_SCHEMA)
+    widens = bool(merges and options.get(WRITE_MERGE_SCHEMA_TYPE_WIDENING))
 
     def fitted(field: DataField) -> DataField:
         have = stored.by_name.get(field.name)
-        pair = (field.type, have.type) if have is not None else None
-        if pair is None or not (is_widened_integer(*pair) or is_widened_integer(*pair[::-1])):
+        if have is None or not _is_tolerated(field, have, widens=widens):
             return field
-        return replace(field, type=replace(pair[1], nullable=field.type.nullable))
+        return replace(field, type=replace(have.type, nullable=field.type.nullable))
 
-    return replace(declared, fields=tuple(map(fitted, declared.fields)))
+    fields = [fitted(field) for field in declared.fields]
+    if merges or policy in (SchemaPolicy.ADD, SchemaPolicy.WIDEN):
+        names = {field.name for field in fields}
+        fields += [field for field in stored.fields if field.name not in names]
+        position = {name: number for number, name in enumerate(stored.field_names)}
+        fields.sort(key=lambda field: position.get(field.name, len(position)))
+    return replace(declared, fields=tuple(fields))
+
+
+def _is_tolerated(declared: DataField, stored: DataField, *, widens: bool) -> bool:
+    """Whether the stored type takes the declared one's values, or refuses each it does not hold."""
+    pair = (declared.type, stored.type)
+    if is_widened_integer(*pair) or is_widened_integer(*pair[::-1]):
+        return True
+    return widens and keeps_all(*pair)
 
 
 def schema_differences(declared: Schema, stored: TableSchema) -> Iterator[str]:

@@ -39,24 +39,33 @@ from paimon_assets.assets.tables.consumption import (
     start_of,
     take_consumed,
 )
-from paimon_assets.assets.tables.declared_table import ensure_table
+from paimon_assets.assets.tables.declared_table import (
+    MERGED_BY,
+    EnsuredTable,
+    SchemaPolicy,
+    ensure_table,
+    schema_policy,
+)
 from paimon_assets.assets.tables.io_metadata import (
     BRANCH,
     CONSUMER,
     EXECUTOR,
     MODE,
+    SCHEMA_POLICY,
     check_input_keys,
     check_output_keys,
     declared_schema,
     described_read,
 )
-from paimon_assets.assets.tables.table_asset import result_of_earlier_try, result_of_write
+from paimon_assets.assets.tables.results import result_of_earlier_try, result_of_write
 from paimon_assets.assets.tables.table_write import TableWrite, WriteMode, write_mode
-from paimon_assets.assets.translator import TABLE_NAME, identifier_of
+from paimon_assets.assets.translator import TABLE_NAME, identifier_of, identifier_of_spec
+from paimon_assets.engine.contract.executor import CountingExecutor
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError, PaimonError
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.schema.schema import Schema, TableSchema
+from paimon_assets.engine.spec.words import counted
 from paimon_assets.engine.table.read.read_builder import Plan, ReadBuilder
 from paimon_assets.engine.table.schema.schema_inference import infer_schema
 from paimon_assets.engine.table.table import Table
@@ -97,14 +106,14 @@ class PaimonIOManager(dg.ConfigurableIOManager):
         handed = obj if isinstance(obj, AuditedFrame) else AuditedFrame(frame=obj)
         with dagster_failures(identifier), reporting_checks(context):
             check_output_keys(definition, _owner(context))
-            table, frame, is_new = self._table_to_write(context, identifier, handed.frame)
-            if table is None:
+            ensured, frame, is_new = self._table_to_write(context, identifier, handed.frame)
+            if ensured is None:
                 context.log.info("Nothing to write, and no table %s yet.", identifier)
                 handed.results = results_without_rows(handed.checks)
                 return
             handed.frame = frame
             try:
-                self._write(context, table, handed)
+                self._write(context, ensured, handed)
             except (*TRY_AGAIN, BatchRefusedError):
                 raise  # the next try, or who looks at the batch, needs the table
             except Exception:
@@ -123,7 +132,10 @@ class PaimonIOManager(dg.ConfigurableIOManager):
             if table.latest_snapshot() is None and not table.branches.list():
                 catalog.drop_table(identifier)
 
-    def _write(self, context: dg.OutputContext, table: Table, handed: AuditedFrame) -> None:
+    def _write(
+        self, context: dg.OutputContext, ensured: EnsuredTable, handed: AuditedFrame
+    ) -> None:
+        table = ensured.table
         audit = BatchAudit(handed.checks, table, self.paimon)
         write = replace(self._write_of(context, table), audit=audit if handed.checks else None)
         snapshot = write.find_committed()
@@ -134,7 +146,7 @@ class PaimonIOManager(dg.ConfigurableIOManager):
             executor = context.definition_metadata.get(EXECUTOR)
             outcome = write.write(handed.frame, self.paimon, executor)
             snapshot = outcome.snapshot if outcome is not None else None
-            result = result_of_write(context, table, outcome, {})
+            result = result_of_write(context, ensured, outcome, {})
             handed.results = audit.results()
         _report(context, write, result, snapshot)
 
@@ -213,9 +225,24 @@ class PaimonIOManager(dg.ConfigurableIOManager):
     def _named(self, table: str) -> Identifier:
         return Identifier(self.database, table)
 
+    def identifier_of(self, spec: dg.AssetSpec) -> Identifier:
+        """Return the table of an asset: of its metadata, else of its key.
+
+        Raises:
+            InvalidInputError: The metadata names none.
+        """
+        if TABLE_NAME in spec.metadata or len(spec.key.path) > 1:
+            return identifier_of_spec(spec)
+        return self._named(spec.key.path[0])
+
+    def known_warehouse(self) -> str | None:
+        """Return the warehouse, None if it comes from an environment variable that is not set."""
+        warehouse = self.paimon.warehouse
+        return warehouse.get_value() if isinstance(warehouse, dg.EnvVar) else warehouse
+
     def _table_to_write(
         self, context: dg.OutputContext, identifier: Identifier, frame: Frame | None
-    ) -> tuple[Table | None, Frame | None, bool]:
+    ) -> tuple[EnsuredTable | None, Frame | None, bool]:
         """Return the table, the frame, and whether the table is new.
 
         The frame is that of the table's rows, where its columns made the table.
@@ -223,13 +250,21 @@ class PaimonIOManager(dg.ConfigurableIOManager):
         catalog = self.paimon.catalog()
         metadata = context.definition_metadata
         schema = declared_schema(metadata)
+        policy = schema_policy(metadata.get(SCHEMA_POLICY, SchemaPolicy.ERROR), str(identifier))
         if schema is not None:
-            return ensure_table(catalog, identifier, schema), frame, False
+
+            def executor_of_change() -> CountingExecutor[Any]:
+                return self.paimon.new_executor(metadata.get(EXECUTOR))
+
+            made = ensure_table(catalog, identifier, schema, policy, executor_of_change)
+            return made, frame, False
         try:
-            return catalog.get_table(identifier), frame, False
+            table = catalog.get_table(identifier).copy(MERGED_BY[policy])
         except NotFoundError:
             if frame is None:
                 return None, None, False
+        else:
+            return EnsuredTable(table=table, schema_before=table.schema.id), frame, False
         executor = self.paimon.new_executor(metadata.get(EXECUTOR))
         rows = to_rows(frame, executor, _NO_COLUMNS, show_values=self.paimon.show_values)
         columns: PartitionColumns | None = metadata.get(PARTITION_COLUMNS)
@@ -271,7 +306,7 @@ class PaimonIOManager(dg.ConfigurableIOManager):
         except NotFoundError as error:
             if schema is not None:
                 # An asset that reads its own earlier rows: before the first there are none.
-                return ensure_table(catalog, identifier, schema)
+                return ensure_table(catalog, identifier, schema).table
             raise NotFoundError(
                 f"Table '{identifier}' does not exist yet. Materialize its asset first, or declare "
                 "its schema (paimon_output(schema=…)) to read it as empty.",
@@ -340,11 +375,11 @@ def _input_name(context: dg.InputContext) -> str:
 def _log_read(context: dg.InputContext, table: Table, plan: Plan) -> None:
     snapshot = "no snapshot" if plan.snapshot is None else f"snapshot {plan.snapshot.id}"
     context.log.info(
-        "Input %s reads %s of %s: %d splits.",
+        "Input %s reads %s of %s: %s.",
         _input_name(context),
         snapshot,
         table.name,
-        len(plan.splits),
+        counted(len(plan.splits), "split"),
     )
     if plan.skipped_snapshots:
         context.log.warning(

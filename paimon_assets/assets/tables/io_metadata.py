@@ -10,7 +10,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypedDict, Unpack
 
 from paimon_assets.assets.metadata import Metadata, declared_columns
+from paimon_assets.assets.option_names import refuse_unknown
 from paimon_assets.assets.partitions import PARTITION_COLUMNS, PartitionColumns
+from paimon_assets.assets.resource import RESOURCE_KEY, executor_kind
+from paimon_assets.assets.tables.declared_table import SchemaPolicy, schema_policy
 from paimon_assets.assets.tables.table_write import write_mode
 from paimon_assets.assets.translator import TABLE_NAME, identifier_of
 from paimon_assets.engine.codec.json.metadata_json import schema_from_json, schema_to_json
@@ -18,10 +21,12 @@ from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
 from paimon_assets.engine.table.read.read_builder import ReadBuilder
+from paimon_assets.engine.table.read.where import as_predicate
 
 MODE = "paimon/mode"
 SCHEMA = "paimon/schema"
 EXECUTOR = "paimon/executor"
+SCHEMA_POLICY = "paimon/schema_policy"
 COLUMNS = "paimon/columns"
 WHERE = "paimon/where"
 SNAPSHOT = "paimon/snapshot"
@@ -32,7 +37,8 @@ CONSUMER = "paimon/consumer"
 ROW_KINDS = "paimon/row_kinds"
 
 _PREFIX = "paimon/"
-_OF_OUTPUTS = frozenset({MODE, SCHEMA, EXECUTOR, PARTITION_COLUMNS})
+_MOMENTS = ("snapshot", "tag", "timestamp", "consumer")
+_OF_OUTPUTS = frozenset({MODE, SCHEMA, SCHEMA_POLICY, EXECUTOR, PARTITION_COLUMNS, RESOURCE_KEY})
 _OF_INPUTS = frozenset(
     {COLUMNS, WHERE, SNAPSHOT, TAG, TIMESTAMP, BRANCH, CONSUMER, ROW_KINDS, EXECUTOR}
 )
@@ -51,6 +57,9 @@ class OutputOptions(TypedDict, total=False):
     """The column that holds the key of a partitioned asset; or dimension → column."""
     executor: Literal["spark", "embedded"]
     """Who writes; by default the resource decides."""
+    schema_policy: str
+    """What a run does where the declaration, or without one the frame, is not what is stored:
+    `error` by default, `add`, `widen`, `sync`; see `declared_table.SchemaPolicy`."""
 
 
 class InputOptions(TypedDict, total=False):
@@ -83,11 +92,13 @@ def paimon_output(**options: Unpack[OutputOptions]) -> Metadata:
     """Return metadata for an asset or `dg.Out` that `PaimonIOManager` writes.
 
     Raises:
-        InvalidInputError: The mode or the table's name is none.
+        InvalidInputError: An option is none, or its value is.
 
     >>> paimon_output(table="ods.planes", mode="append")
     {'dagster/table_name': 'ods.planes', 'paimon/mode': 'append'}
     """
+    known = OutputOptions.__annotations__
+    refuse_unknown(options, known, "paimon_output", kind="output-option")
     metadata: Metadata = {}
     if "table" in options:
         metadata[TABLE_NAME] = str(identifier_of(options["table"]))
@@ -100,7 +111,15 @@ def paimon_output(**options: Unpack[OutputOptions]) -> Metadata:
     if "partition_column" in options:
         metadata[PARTITION_COLUMNS] = options["partition_column"]
     if "executor" in options:
-        metadata[EXECUTOR] = options["executor"]
+        metadata[EXECUTOR] = executor_kind(options["executor"])
+    if "schema_policy" in options:
+        policy = schema_policy(options["schema_policy"], str(options.get("table", "")))
+        if policy is SchemaPolicy.SYNC and "schema" not in options:
+            raise InvalidInputError(
+                "The schema policy 'sync' needs a declared schema (paimon_output(schema=…)).",
+                kind="schema-policy",
+            )
+        metadata[SCHEMA_POLICY] = str(policy)
     return metadata
 
 
@@ -108,11 +127,13 @@ def paimon_input(**options: Unpack[InputOptions]) -> Metadata:
     """Return metadata for a `dg.AssetIn` or `dg.In` that `PaimonIOManager` reads.
 
     Raises:
-        InvalidInputError: `table` is not `database.table`.
+        InvalidInputError: An option is none, or its value is; or two say which moment is read.
 
     >>> paimon_input(columns=["id"], where="id > 3")
     {'paimon/columns': ['id'], 'paimon/where': 'id > 3'}
     """
+    refuse_unknown(options, InputOptions.__annotations__, "paimon_input", kind="input-option")
+    _check_input(options)
     metadata: Metadata = {}
     for name, value in options.items():
         if name == "table":
@@ -122,6 +143,25 @@ def paimon_input(**options: Unpack[InputOptions]) -> Metadata:
         else:
             metadata[_PREFIX + name] = list(options["columns"]) if name == "columns" else value
     return metadata
+
+
+def _check_input(options: InputOptions) -> None:
+    moments = [name for name in _MOMENTS if name in options]
+    if len(moments) > 1:
+        raise InvalidInputError(
+            f"paimon_input takes one of {', '.join(_MOMENTS)}: {' and '.join(moments)} say "
+            "different things of what is read.",
+            kind="time-travel",
+        )
+    if isinstance(options.get("columns"), str):
+        raise InvalidInputError(
+            f"paimon_input(columns='{options['columns']}') is one text; give a list of names.",
+            kind="input-option",
+        )
+    if "where" in options:
+        as_predicate(options["where"])
+    if "executor" in options:
+        executor_kind(options["executor"])
 
 
 def check_output_keys(metadata: Mapping[str, Any], owner: str) -> None:
@@ -139,13 +179,8 @@ def check_input_keys(metadata: Mapping[str, Any], owner: str) -> None:
 
 
 def _check(metadata: Mapping[str, Any], known: frozenset[str], owner: str) -> None:
-    for key in metadata:
-        if key.startswith(_PREFIX) and key not in known:
-            raise InvalidInputError(
-                f"Metadata '{key}' of {owner} is none that PaimonIOManager knows; expected one of "
-                f"{', '.join(sorted(known))}.",
-                kind="metadata-key",
-            )
+    ours = [key for key in metadata if key.startswith(_PREFIX)]
+    refuse_unknown(ours, known, f"The metadata of {owner}", kind="metadata-key")
 
 
 def declared_schema(metadata: Mapping[str, Any]) -> Schema | None:

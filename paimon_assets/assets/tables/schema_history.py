@@ -10,19 +10,27 @@ from paimon_assets.engine.table.table import Table
 SCHEMA_ID = "paimon/schema_id"
 
 
-def changes_since_last(context: dg.AssetExecutionContext, table: Table) -> Metadata:
+def changes_since_last(
+    context: dg.AssetExecutionContext | dg.OutputContext, table: Table, schema_before: int | None
+) -> Metadata:
     """Return what differs from the schema of the asset's last materialization, nothing if nothing.
+
+    Args:
+        context: Of the run.
+        table: As it is now.
+        schema_before: Id of the schema the run found, for an asset without a materialization.
 
     Cost:
         A query of the event log; if the schema is another one, its file.
     """
-    event = context.instance.get_latest_materialization_event(context.asset_key)
-    materialization = event.asset_materialization if event is not None else None
-    known = materialization.metadata.get(SCHEMA_ID) if materialization is not None else None
-    if not isinstance(known, dg.IntMetadataValue) or known.value == table.schema.id:
+    shown = _last_shown(context)
+    known = schema_before if shown is None else shown
+    if known is None or known == table.schema.id:
         return {}
-    earlier = next((schema for schema in table.schemas() if schema.id == known.value), None)
-    lines = schema_diff(earlier, table.schema) if earlier is not None else ()
+    # As stored: without options that the write alone has.
+    stored = {schema.id: schema for schema in table.schemas()}
+    earlier = stored.get(known)
+    lines = schema_diff(earlier, stored[table.schema.id]) if earlier is not None else ()
     if not lines:
         return {}
     records = [
@@ -37,4 +45,18 @@ def changes_since_last(context: dg.AssetExecutionContext, table: Table) -> Metad
         )
         for line in lines
     ]
-    return {DIFF: dg.MetadataValue.table(records), "paimon/schema_before": known.value}
+    return {DIFF: dg.MetadataValue.table(records), "paimon/schema_before": known}
+
+
+def _last_shown(context: dg.AssetExecutionContext | dg.OutputContext) -> int | None:
+    """Return the id of the schema that the asset's last materialization shows."""
+    if isinstance(context, dg.OutputContext):
+        if not context.has_asset_key:
+            return None
+        instance = context.step_context.instance
+    else:
+        instance = context.instance
+    event = instance.get_latest_materialization_event(context.asset_key)
+    materialization = event.asset_materialization if event is not None else None
+    value = materialization.metadata.get(SCHEMA_ID) if materialization is not None else None
+    return value.value if isinstance(value, dg.IntMetadataValue) else None

@@ -20,13 +20,10 @@ from paimon_assets.assets.failures import dagster_failures
 from paimon_assets.assets.frames import Frame
 from paimon_assets.assets.metadata import (
     Metadata,
-    data_version_of,
     declared_columns,
     partition_metadata,
-    report_metadata,
-    snapshot_metadata,
-    table_metadata,
 )
+from paimon_assets.assets.option_names import refuse_unknown
 from paimon_assets.assets.partitions import (
     PARTITION_COLUMNS,
     PartitionColumns,
@@ -38,14 +35,21 @@ from paimon_assets.assets.partitions import (
 from paimon_assets.assets.provenance import partition_keys_of, step_identity, step_key_of
 from paimon_assets.assets.resource import (
     DEFAULT_RESOURCE_KEY,
+    RESOURCE_KEY,
     ExecutorKind,
     PaimonCatalogResource,
+    executor_kind,
 )
 from paimon_assets.assets.tables.audit import BatchAudit, BatchCheck, reporting_refusals
 from paimon_assets.assets.tables.consumption import take_consumed
-from paimon_assets.assets.tables.declared_table import ensure_table
+from paimon_assets.assets.tables.declared_table import (
+    EnsuredTable,
+    SchemaPolicy,
+    ensure_table,
+    schema_policy,
+)
 from paimon_assets.assets.tables.lineage import PassThrough, lineage_metadata
-from paimon_assets.assets.tables.schema_history import changes_since_last
+from paimon_assets.assets.tables.results import result_of_earlier_try, result_of_write
 from paimon_assets.assets.tables.table_write import TableWrite, WriteMode, write_mode
 from paimon_assets.assets.translator import (
     DEFAULT_TRANSLATOR,
@@ -64,7 +68,6 @@ from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.table import Table
-from paimon_assets.engine.table.write.write_builder import WriteOutcome
 
 _CONTEXT_NAMES = frozenset({"context", "_context", "context_", "_"})
 """First parameters Dagster passes the context to."""
@@ -97,6 +100,11 @@ class AssetOptions(TypedDict, total=False):
     op_tags: Mapping[str, Any]
     translator: PaimonTranslator
     """Not `dg.asset`'s: key, group and owners where the other options name none."""
+    resource_key: str
+    """Not `dg.asset`'s: the catalog's; `paimon` by default."""
+    schema_policy: str
+    """Not `dg.asset`'s: what a run does where the declaration is not what is stored: `error` by
+    default, `add`, `widen`, `sync`; see `declared_table.SchemaPolicy`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,6 +128,9 @@ class TableTarget:
     """What judges each batch before it is committed."""
     lineage: Metadata = field(default_factory=dict)
     """Column lineage, if it was declared."""
+    resource_key: str = DEFAULT_RESOURCE_KEY
+    """The catalog's, where the function does not name one."""
+    schema_policy: SchemaPolicy = SchemaPolicy.ERROR
 
     @classmethod
     def of(
@@ -131,7 +142,15 @@ class TableTarget:
         executor: ExecutorKind | None = None,
         warehouse: str | None = None,
     ) -> "TableTarget":
-        """Return the target of an asset without partitions, as its options describe it."""
+        """Return the target of an asset without partitions, as its options describe it.
+
+        Raises:
+            InvalidInputError: An option is none, or its value is.
+        """
+        owner = f"The asset of table {table}"
+        refuse_unknown(options, AssetOptions.__annotations__, owner, kind="asset-options")
+        if executor is not None:
+            executor_kind(executor)
         return cls(
             identifier=identifier_of(table),
             schema=schema,
@@ -141,6 +160,24 @@ class TableTarget:
             has_checks=bool(options.get("check_specs")),
             before_commit=options.get("before_commit", ()),
             lineage=lineage_metadata(options.get("pass_through", {}), schema, str(table)),
+            resource_key=options.get("resource_key", DEFAULT_RESOURCE_KEY),
+            schema_policy=schema_policy(
+                options.get("schema_policy", SchemaPolicy.ERROR), str(table)
+            ),
+        )
+
+    def ensure(self, paimon: PaimonCatalogResource) -> EnsuredTable:
+        """Return the table, created or brought to the declared schema as the policy says.
+
+        Raises:
+            InvalidInputError, CommitConflictError: As `ensure_table`.
+        """
+        return ensure_table(
+            paimon.catalog(),
+            self.identifier,
+            self.schema,
+            self.schema_policy,
+            lambda: paimon.new_executor(self.executor),
         )
 
 
@@ -168,8 +205,8 @@ def paimon_asset(
     The function may take `context`, a `dg.Config`, resources and upstream assets as any asset
     function does. It returns a frame (see `assets.frames`); or `dg.MaterializeResult(value=frame,
     metadata=…, check_results=…)`; or None for nothing to write. Rows are appended, or upserted if
-    the table has a primary key. The catalog is the resource `paimon`, or the one whose parameter
-    the function annotates as `PaimonCatalogResource`.
+    the table has a primary key. The catalog is the resource whose parameter
+    the function annotates as `PaimonCatalogResource`, else that of `resource_key` (`paimon`).
 
     The asset gets the key `[database, table]`, the database as group, the pool
     `paimon/<database>.<table>`, its kinds, and storage metadata, unless `options` say otherwise.
@@ -201,7 +238,8 @@ def paimon_asset(
     _check_partition_column(target, options.get("partitions_def"))
 
     def decorate(function: Callable[..., Any]) -> dg.AssetsDefinition:
-        return define_asset(_compute(function, target), target, options)
+        named = replace(target, resource_key=_own_catalog(function) or target.resource_key)
+        return define_asset(_compute(function, named), named, options)
 
     return decorate
 
@@ -245,6 +283,8 @@ def define_asset(
     settings["metadata"] = {**_spec_metadata(target), **options.get("metadata", {})}
     settings["tags"] = {STORAGE_KIND_KEY: STORAGE_KIND, **options.get("tags", {})}
     settings.pop("pass_through", None)
+    for ours in ("resource_key", "schema_policy"):
+        settings.pop(ours, None)
     audited = settings.pop("before_commit", ())
     if audited:
         specs = [check.spec(_key_of(settings)) for check in audited]
@@ -266,6 +306,8 @@ def _spec_metadata(target: TableTarget) -> Metadata:
     metadata |= declared_columns(target.schema)
     if target.partition_column is not None:
         metadata[PARTITION_COLUMNS] = target.partition_column
+    if target.resource_key != DEFAULT_RESOURCE_KEY:
+        metadata[RESOURCE_KEY] = target.resource_key
     if target.warehouse is not None:
         metadata[URI] = uri_of(target.warehouse, target.identifier)
     return metadata
@@ -277,8 +319,7 @@ def _compute(
     """Wrap a person's function: same parameters, plus a context and the catalog."""
     wanted = list(inspect.signature(function).parameters.values())
     takes_context = bool(wanted) and wanted[0].name in _CONTEXT_NAMES
-    own_catalog = next((item.name for item in wanted if _is_catalog(item.annotation)), None)
-    catalog_name = own_catalog or DEFAULT_RESOURCE_KEY
+    own_catalog, catalog_name = _own_catalog(function), target.resource_key
 
     @functools.wraps(function)
     def compute(
@@ -317,6 +358,12 @@ def with_signature(
     return compute
 
 
+def _own_catalog(function: Callable[..., Any]) -> str | None:
+    """Return the parameter through which a function takes the catalog itself."""
+    parameters = inspect.signature(function).parameters.values()
+    return next((item.name for item in parameters if _is_catalog(item.annotation)), None)
+
+
 def _is_catalog(annotation: Any) -> bool:
     if isinstance(annotation, str):
         return annotation.rsplit(".", 1)[-1] == PaimonCatalogResource.__name__
@@ -348,7 +395,8 @@ def materialize_table(
         RetryRequested: A lost race or a failing storage.
     """
     with dagster_failures(target.identifier):
-        table = ensure_table(paimon.catalog(), target.identifier, target.schema)
+        ensured = target.ensure(paimon)
+        table = ensured.table
         audit = BatchAudit(target.before_commit, table, paimon)
         write = TableWrite(
             table=table,
@@ -376,11 +424,10 @@ def materialize_table(
         checks = [*production.check_results, *audit.results()]
         metadata = {
             **target.lineage,
-            **changes_since_last(context, table),
             "paimon/write_seconds": round(time.monotonic() - started, 3),
             **production.metadata,
         }
-        return result_of_write(context, table, outcome, metadata, checks)
+        return result_of_write(context, ensured, outcome, metadata, checks)
 
 
 def _partitions_of(
@@ -402,67 +449,3 @@ def _report_partitions(
     reported = partition_metadata(write.table, snapshot, write.partitions)
     for key, metadata in reported.items():
         context.add_asset_metadata(metadata, asset_key=context.asset_key, partition_key=key)
-
-
-def result_of_earlier_try(
-    context: dg.AssetExecutionContext | dg.OutputContext,
-    table: Table,
-    snapshot: Snapshot,
-    check_results: Sequence[dg.AssetCheckResult] = (),
-) -> dg.MaterializeResult[Any]:
-    """Return the materialization of what an earlier try of this step committed."""
-    context.log.info(
-        "An earlier try of this step committed snapshot %d of %s; it is reported, not repeated.",
-        snapshot.id,
-        table.name,
-    )
-    return result_of(table, snapshot.id, {"paimon/already_committed": True}, check_results)
-
-
-def result_of_write(
-    context: dg.AssetExecutionContext | dg.OutputContext,
-    table: Table,
-    outcome: WriteOutcome | None,
-    metadata: Metadata,
-    check_results: Sequence[dg.AssetCheckResult] = (),
-) -> dg.MaterializeResult[Any]:
-    """Return the materialization of a write; None or no snapshot means nothing was written."""
-    if outcome is None or outcome.snapshot is None:
-        context.log.info("Nothing to write: %s stays as it is.", table.name)
-        return result_of(table, None, {"paimon/rows_in": 0, **metadata}, check_results)
-    report = outcome.report
-    snapshot = outcome.snapshot
-    context.log.info(
-        "Committed snapshot %d of %s: %d rows in, %d written.",
-        snapshot.id,
-        table.name,
-        report.rows_in,
-        report.rows_written,
-    )
-    if report.sequence_wraps:
-        context.log.warning(
-            "%d rows of %s share one sequence value with more rows than its padding can number; "
-            "among those the order is not certain.",
-            report.sequence_wraps,
-            table.name,
-        )
-    return result_of(table, snapshot.id, {**report_metadata(report), **metadata}, check_results)
-
-
-def result_of(
-    table: Table,
-    snapshot_id: int | None,
-    metadata: Metadata,
-    check_results: Sequence[dg.AssetCheckResult] = (),
-) -> dg.MaterializeResult[Any]:
-    """Return the materialization of a snapshot, or of the newest for None."""
-    snapshot = table.snapshot(snapshot_id)
-    if snapshot is None:
-        return dg.MaterializeResult(
-            metadata={**table_metadata(table), **metadata}, check_results=list(check_results)
-        )
-    return dg.MaterializeResult(
-        check_results=list(check_results),
-        metadata={**snapshot_metadata(table, snapshot), **metadata},
-        data_version=data_version_of(table, snapshot),
-    )

@@ -168,10 +168,14 @@ class TableWrite:
         others = [name for name in columns if name not in keys]
         if keys and not others:
             return
-        partitioning = f"by {', '.join(keys)}, not by '{others[0]}'" if keys else "not at all"
+        partitioning = (
+            f"is partitioned by {', '.join(keys)}, not by '{others[0]}'"
+            if keys
+            else "has no partitions"
+        )
         raise InvalidInputError(
-            f"Mode '{self.mode}' replaces whole partitions, but table '{self.table.name}' is"
-            f" partitioned {partitioning}."
+            f"Mode '{self.mode}' replaces whole partitions, but table '{self.table.name}'"
+            f" {partitioning}."
             " Declare partition_keys, or use mode 'append' or 'upsert'.",
             kind="write-mode",
             details={"table": self.table.name, "column": others[0] if others else None},

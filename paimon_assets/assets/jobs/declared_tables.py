@@ -1,0 +1,112 @@
+"""The tables a job is about: those of its assets, and those its form names."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+import dagster as dg
+
+from paimon_assets.assets.translator import (
+    DEFAULT_TRANSLATOR,
+    PaimonTranslator,
+    identifier_of,
+    identifier_of_spec,
+    pool_of,
+)
+from paimon_assets.engine.control.catalog.catalog import Identifier
+from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.table.api import TableCatalog
+
+TableLike = dg.AssetsDefinition | str | Identifier
+"""An asset whose tables are meant, or the name of a table."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeclaredTable:
+    """A table that a job knows, and the asset it reports on."""
+
+    identifier: Identifier
+    asset_key: dg.AssetKey
+    pool: str
+    """The pool of everything that writes the table."""
+
+    @property
+    def step(self) -> str:
+        """Name of its step."""
+        return "__".join((self.identifier.database, self.identifier.table))
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeclaredTables:
+    """The tables a job knows, and the names of all others."""
+
+    tables: tuple[DeclaredTable, ...]
+    translator: PaimonTranslator
+
+    @staticmethod
+    def of(
+        tables: Sequence[TableLike], translator: PaimonTranslator = DEFAULT_TRANSLATOR
+    ) -> "DeclaredTables":
+        """Return the tables of assets, be they several of one definition, and of names.
+
+        Args:
+            tables: Assets or names.
+            translator: Names the asset of a table that is given by name.
+
+        Raises:
+            InvalidInputError: An asset is not of Paimon tables, or a name is none.
+        """
+        found: list[DeclaredTable] = []
+        for table in tables:
+            if not isinstance(table, dg.AssetsDefinition):
+                found.append(_named(identifier_of(table), translator))
+                continue
+            pools = table.node_def.pools
+            for spec in table.specs:
+                identifier = identifier_of_spec(spec)
+                pool = next(iter(pools)) if len(pools) == 1 else pool_of(identifier)
+                found.append(DeclaredTable(identifier=identifier, asset_key=spec.key, pool=pool))
+        return DeclaredTables(tables=tuple(found), translator=translator)
+
+    def find(self, identifier: Identifier) -> DeclaredTable:
+        """Return a table by name, with the translator's key if the job does not know it."""
+        for table in self.tables:
+            if table.identifier == identifier:
+                return table
+        return _named(identifier, self.translator)
+
+    def chosen(self, names: Sequence[str], catalog: TableCatalog) -> list[DeclaredTable]:
+        """Return the tables a form names, or all that the job knows if it names none.
+
+        Raises:
+            InvalidInputError: The form names no table, or a pattern that fits none.
+        """
+        if not names:
+            return list(self.tables)
+        named = [found for text in names for found in tables_named(text, catalog)]
+        return [self.find(each) for each in dict.fromkeys(named)]
+
+
+def _named(identifier: Identifier, translator: PaimonTranslator) -> DeclaredTable:
+    key = translator.get_asset_key(identifier)
+    return DeclaredTable(identifier=identifier, asset_key=key, pool=pool_of(identifier))
+
+
+def tables_named(text: str, catalog: TableCatalog) -> list[Identifier]:
+    """Return the table a name means, or all that fit a pattern such as `database.*`.
+
+    Raises:
+        InvalidInputError: It is no name, or a pattern that fits no table.
+    """
+    identifier = identifier_of(text.strip())
+    if not set("*?") & set(identifier.table):
+        return [identifier]
+    names = catalog.list_tables(identifier.database)
+    found = [
+        Identifier(identifier.database, name)
+        for name in names
+        if fnmatchcase(name, identifier.table)
+    ]
+    if not found:
+        raise InvalidInputError(f"No table fits '{text}'.", kind="table-pattern")
+    return found

@@ -1,0 +1,164 @@
+"""Numbers on an asset's page are those of its run: nothing is told twice, nothing of others."""
+
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from paimon_assets import SegmentSource
+from paimon_assets.assets import (
+    CompactionConfig,
+    FileSource,
+    PaimonCatalogResource,
+    SchemaEvolutionConfig,
+    build_compaction_job,
+    build_file_ingestion_asset,
+    build_schema_evolution_job,
+    build_segment_asset,
+    on_new_data,
+    paimon_asset,
+)
+from paimon_assets.assets.jobs.compaction import StrategyChoice
+from paimon_assets.engine.spec.schema.schema import Schema
+from tests.testkit.asset_tables import data_version_of, instance_beside, metadata_of, run
+
+SCHEMA = Schema.of({"id": "BIGINT"})
+KEY = dg.AssetKey(["db", "t"])
+
+
+def rows(*numbers: int) -> pa.Table:
+    return pa.table({"id": pa.array(numbers, pa.int64())})
+
+
+def write_file(folder: Path, name: str, *numbers: int) -> None:
+    folder.mkdir(exist_ok=True)
+    pq.write_table(rows(*numbers), folder / name)
+
+
+@pytest.fixture
+def instance(paimon: PaimonCatalogResource) -> Any:
+    with instance_beside(paimon) as found:
+        yield found
+
+
+def materialize(asset: Any, paimon: PaimonCatalogResource, instance: Any) -> Any:
+    return dg.materialize([asset], resources={"paimon": paimon}, instance=instance)
+
+
+def test_an_ingestion_without_new_files_adds_nothing(
+    tmp_path: Path, paimon: PaimonCatalogResource, instance: Any
+) -> None:
+    write_file(tmp_path / "in", "a.parquet", 1, 2)
+    asset = build_file_ingestion_asset(
+        "db.t", SCHEMA, source=FileSource(folder=str(tmp_path / "in"))
+    )
+    first = metadata_of(materialize(asset, paimon, instance), KEY)
+    assert (first["paimon/added_records"], first["paimon/added_files"]) == (2, 1)
+    again = metadata_of(materialize(asset, paimon, instance), KEY)
+    assert (again["paimon/added_records"], again["paimon/added_files"]) == (0, 0)
+    assert again["paimon/commit_kind"] == "none"
+    assert (again["dagster/row_count"], again["paimon/snapshot_id"]) == (2, 1)
+
+
+def test_a_function_that_returns_nothing_adds_nothing(paimon: PaimonCatalogResource) -> None:
+    frames = [rows(1), None]
+
+    @paimon_asset("db.t", SCHEMA)
+    def t() -> Any:
+        return frames.pop(0)
+
+    assert metadata_of(run(t, paimon), KEY)["paimon/added_records"] == 1
+    assert metadata_of(run(t, paimon), KEY)["paimon/added_records"] == 0
+
+
+def test_a_schema_evolution_adds_no_rows(paimon: PaimonCatalogResource, instance: Any) -> None:
+    paimon.catalog().create_database("db")
+    paimon.catalog().create_table("db.t", SCHEMA).new_write_builder().write(rows(1, 2))
+    change = {"action": "addColumn", "fieldNames": ["w"], "dataType": "INT"}
+    config = SchemaEvolutionConfig(table="db.t", changes=[change], dry_run=False)
+    build_schema_evolution_job().execute_in_process(
+        run_config=dg.RunConfig(ops={"evolve_schema": config}),
+        resources={"paimon": paimon},
+        instance=instance,
+    )
+    event = instance.get_latest_materialization_event(KEY).asset_materialization
+    shown = {name: value.value for name, value in event.metadata.items()}
+    assert (shown["paimon/added_records"], shown["paimon/commit_kind"]) == (0, "none")
+    assert (shown["dagster/row_count"], shown["paimon/schema_id"]) == (2, 1)
+
+
+def test_a_segment_asset_shows_the_rows_of_its_own_folder(
+    tmp_path: Path, paimon: PaimonCatalogResource, instance: Any
+) -> None:
+    write_file(tmp_path / "one", "a.parquet", 1, 2)
+    write_file(tmp_path / "two", "b.parquet", 3)
+    one, two = (
+        build_segment_asset(
+            "db.t", SCHEMA, source=SegmentSource(path=str(tmp_path / name)), key=["db", name]
+        )
+        for name in ("one", "two")
+    )
+    materialize(one, paimon, instance)
+    shown = metadata_of(materialize(two, paimon, instance), two.key)
+    size = (tmp_path / "two" / "b.parquet").stat().st_size
+    assert (shown["dagster/row_count"], shown["dagster/size_bytes"]) == (1, size)
+    assert shown["paimon/total_records"] == 3
+    again = metadata_of(materialize(one, paimon, instance), one.key)
+    assert (again["dagster/row_count"], again["paimon/added_records"]) == (2, 0)
+
+
+def test_numbers_that_a_table_cannot_have_are_left_out(paimon: PaimonCatalogResource) -> None:
+    def shown(schema: Schema) -> Any:
+        @paimon_asset("db.t", schema)
+        def t() -> Any:
+            return rows(1)
+
+        found = metadata_of(run(t, paimon), KEY)
+        paimon.catalog().drop_table("db.t")
+        return {"paimon/sequence_wraps", "paimon/rows_ignored"} & found.keys()
+
+    keyed: Any = {"primary_keys": ["id"]}
+    padded = {
+        "sequence.field": "id",
+        "sequence.auto-padding": "row-kind-flag",
+    }
+    assert shown(SCHEMA) == set()
+    assert shown(Schema.of({"id": "BIGINT"}, **keyed, options=padded)) == {"paimon/sequence_wraps"}
+    ignoring = {"ignore-delete": "true"}
+    assert shown(Schema.of({"id": "BIGINT"}, **keyed, options=ignoring)) == {"paimon/rows_ignored"}
+
+
+@pytest.mark.filterwarnings("ignore::dagster.BetaWarning")
+def test_a_compaction_can_bring_the_page_up_to_date_and_asks_for_no_run(
+    paimon: PaimonCatalogResource, instance: Any
+) -> None:
+    numbers = [1, 2, 3]
+
+    @paimon_asset("db.t", SCHEMA)
+    def t() -> Any:
+        return rows(numbers.pop())
+
+    @dg.asset(deps=[t], automation_condition=on_new_data())
+    def below() -> None: ...
+
+    versions = [data_version_of(materialize(t, paimon, instance), KEY) for _ in range(3)]
+    materialize(below, paimon, instance)
+    job = build_compaction_job([t], materializes=True)
+    defs = dg.Definitions([t, below], jobs=[job], resources={"paimon": paimon})
+    cursor = dg.evaluate_automation_conditions(defs=defs, instance=instance).cursor
+    config = CompactionConfig(strategy=StrategyChoice.full)
+    defs.resolve_job_def(job.name).execute_in_process(
+        run_config=dg.RunConfig(ops={"compact": config}), instance=instance
+    )
+    event = instance.get_latest_materialization_event(KEY).asset_materialization
+    table = paimon.catalog().get_table("db.t")
+    shown = {name: value.value for name, value in event.metadata.items()}
+    assert shown["paimon/snapshot_id"] == 4
+    assert shown["dagster/size_bytes"] == sum(entry.file.file_size for entry in table.live_files())
+    assert (shown["paimon/added_records"], shown["paimon/total_files"]) == (0, 1)
+    assert event.tags["dagster/data_version"] == versions[-1]
+    asked = dg.evaluate_automation_conditions(defs=defs, instance=instance, cursor=cursor)
+    assert asked.total_requested == 0

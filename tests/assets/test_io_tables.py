@@ -1,0 +1,140 @@
+"""Assets of the IO manager that carry all a table asset carries."""
+
+from typing import Any
+
+import dagster as dg
+import pyarrow as pa
+import pytest
+
+from paimon_assets.assets import (
+    CompactionConfig,
+    PaimonCatalogResource,
+    PaimonIOManager,
+    as_table_assets,
+    build_compaction_job,
+    build_row_count_check,
+    build_schema_check,
+    paimon_asset,
+    paimon_output,
+)
+from paimon_assets.assets.jobs.compaction import COMPACTION_OP, StrategyChoice
+from paimon_assets.engine.errors import InvalidInputError
+from tests.testkit.asset_tables import PLANES, failure_text, instance_beside, metadata_of, planes
+from tests.testkit.io_manager_runs import io_run
+
+TWO = planes(("N1", 100, "jet"), ("N2", None, "prop"))
+
+
+def by_hand(**options: Any) -> dg.AssetsDefinition:
+    def fleet() -> pa.Table:
+        return TWO
+
+    settings: Any = {"metadata": paimon_output(schema=PLANES, mode="append"), **options}
+    asset: dg.AssetsDefinition = dg.asset(**settings)(fleet)
+    return asset
+
+
+def manager(paimon: PaimonCatalogResource) -> PaimonIOManager:
+    return PaimonIOManager(paimon=paimon, database="air")
+
+
+def stored(paimon: PaimonCatalogResource, **options: Any) -> dg.AssetsDefinition:
+    [asset] = as_table_assets([by_hand(**options)], io_manager=manager(paimon))
+    assert isinstance(asset, dg.AssetsDefinition)
+    return asset
+
+
+def test_it_carries_what_a_paimon_asset_carries(paimon: PaimonCatalogResource) -> None:
+    @paimon_asset(
+        "air.fleet",
+        PLANES,
+        key="fleet",
+        executor="embedded",
+        warehouse=paimon.warehouse,
+        group_name="default",
+    )
+    def wanted() -> Any: ...
+
+    asset = stored(paimon)
+    have, want = asset.get_asset_spec(), wanted.get_asset_spec()
+    assert {key: have.metadata[key] for key in want.metadata} == dict(want.metadata)
+    assert (have.kinds, have.tags, have.description) == (want.kinds, want.tags, want.description)
+    assert asset.op.pool == wanted.op.pool == "paimon/air.fleet"
+    assert have.metadata["dagster/uri"] == f"{paimon.warehouse}/air.db/fleet"
+    columns = have.metadata["dagster/column_schema"].columns
+    assert columns[1].description == "Seats for passengers."
+
+
+def test_what_the_definition_says_itself_stays(paimon: PaimonCatalogResource) -> None:
+    asset = stored(
+        paimon,
+        kinds={"polars"},
+        pool="mine",
+        description="Ours.",
+        metadata=paimon_output(table="sky.fleet", executor="spark"),
+    )
+    spec = asset.get_asset_spec()
+    assert spec.kinds == {"polars", "paimon", "spark"}
+    assert (asset.op.pool, spec.description) == ("mine", "Ours.")
+    assert spec.metadata["dagster/table_name"] == "sky.fleet"
+
+
+def test_it_is_checked_and_compacted_in_the_pool_of_its_writer(
+    paimon: PaimonCatalogResource,
+) -> None:
+    asset = stored(paimon, pool="mine")
+    checks = [build_row_count_check(asset, 2), build_schema_check(asset, PLANES)]
+    result = io_run([asset, *checks], paimon, manager=manager(paimon))
+    assert result.success, failure_text(result)
+    assert [check.passed for check in result.get_asset_check_evaluations()] == [True, True]
+    assert metadata_of(result, asset.key)["dagster/table_name"] == "air.fleet"
+    job = build_compaction_job([asset], "c", suggestion=CompactionConfig())
+    ops = {node.name: node.definition for node in job.nodes}
+    assert "mine" in ops[COMPACTION_OP].pools
+    config = CompactionConfig(strategy=StrategyChoice.full)
+    defs = dg.Definitions(
+        [asset], jobs=[job], resources={"paimon": paimon, "io_manager": manager(paimon)}
+    )
+    with instance_beside(paimon) as instance:
+        run = defs.resolve_job_def("c").execute_in_process(
+            instance=instance, run_config=dg.RunConfig(ops={COMPACTION_OP: config})
+        )
+    observed = [event.asset_key for event in run.get_asset_observation_events()]
+    assert observed == [asset.key]
+
+
+def test_every_table_of_a_multi_asset_is_one(paimon: PaimonCatalogResource) -> None:
+    @dg.multi_asset(
+        outs={name: dg.AssetOut(metadata=paimon_output(mode="append")) for name in ("a", "b")}
+    )
+    def both() -> tuple[pa.Table, pa.Table]:
+        return TWO, TWO
+
+    [asset] = as_table_assets([both], io_manager=manager(paimon))
+    assert isinstance(asset, dg.AssetsDefinition)
+    assert [spec.metadata["dagster/table_name"] for spec in asset.specs] == ["air.a", "air.b"]
+    job = build_compaction_job([asset], "c")
+    assert {node.name for node in job.nodes} == {COMPACTION_OP}
+    assert asset.op.pool == "paimon/both"
+    [compact] = job.nodes
+    assert {"paimon/both", "paimon/compaction"} == compact.definition.pools
+
+
+def test_what_the_io_manager_does_not_store_passes(paimon: PaimonCatalogResource) -> None:
+    @dg.asset(io_manager_key="other")
+    def elsewhere() -> int:
+        return 1
+
+    @dg.asset
+    def nothing() -> None: ...
+
+    @paimon_asset("air.planes", PLANES)
+    def table() -> Any: ...
+
+    given = [elsewhere, nothing, table, dg.AssetSpec("external")]
+    assert as_table_assets(given, io_manager=manager(paimon)) == given
+
+
+def test_a_key_of_one_part_says_how_it_becomes_a_table() -> None:
+    with pytest.raises(InvalidInputError, match="as_table_assets"):
+        build_row_count_check(by_hand(), 2)

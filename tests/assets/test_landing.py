@@ -1,0 +1,313 @@
+"""Landing folders: what is below them, what is missing, what cannot be read, what changed."""
+
+import gzip
+import os
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import fastavro
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from paimon_assets.assets import (
+    FileSource,
+    IngestConfig,
+    PaimonCatalogResource,
+    build_file_ingestion_asset,
+    build_new_files_sensor,
+    build_quarantine_check,
+)
+from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.schema.schema import Schema
+from tests.testkit.asset_tables import failure_text, instance_beside, metadata_of, rows_of
+
+SCHEMA = Schema.of({"id": "BIGINT", "v": "STRING"})
+KEYED = Schema.of({"id": "BIGINT", "v": "STRING"}, primary_keys=["id"])
+KEY = dg.AssetKey(["db", "t"])
+
+
+@pytest.fixture
+def landing(tmp_path: Path) -> Path:
+    folder = tmp_path / "landing"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def instance(paimon: PaimonCatalogResource) -> Any:
+    with instance_beside(paimon) as found:
+        yield found
+
+
+def put(path: Path, *numbers: int, value: str = "x") -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    rows = {"id": pa.array(numbers, pa.int64()), "v": [value] * len(numbers)}
+    pq.write_table(pa.table(rows), path)
+
+
+class Runs:
+    """Runs of one ingestion asset."""
+
+    def __init__(self, paimon: PaimonCatalogResource, instance: Any, source: FileSource) -> None:
+        self.paimon, self.instance, self.source = paimon, instance, source
+
+    def asset(self, schema: Schema = SCHEMA) -> dg.AssetsDefinition:
+        return build_file_ingestion_asset("db.t", schema, source=self.source)
+
+    def run(self, *more: Any, schema: Schema = SCHEMA, **config: Any) -> Any:
+        asset = self.asset(schema)
+        run_config = dg.RunConfig(ops={asset.op.name: IngestConfig(**config)})
+        return dg.materialize(
+            [asset, *more],
+            resources={"paimon": self.paimon},
+            instance=self.instance,
+            run_config=run_config,
+            raise_on_error=False,
+        )
+
+    def taken(self, **options: Any) -> Any:
+        result = self.run(**options)
+        assert result.success, failure_text(result)
+        return metadata_of(result, KEY)
+
+    def ids(self) -> list[int]:
+        return sorted(row["id"] for row in rows_of(self.paimon.catalog().get_table("db.t")))
+
+
+@pytest.fixture
+def runs(paimon: PaimonCatalogResource, instance: Any, landing: Path) -> Any:
+    def make(**options: Any) -> Runs:
+        return Runs(paimon, instance, FileSource(**{"folder": str(landing), **options}))
+
+    return make
+
+
+def test_a_pattern_with_folders_looks_below(runs: Any, landing: Path) -> None:
+    put(landing / "top.parquet", 1)
+    put(landing / "2024" / "01" / "a.parquet", 2)
+    put(landing / "2024" / "02" / "b.parquet", 3)
+    put(landing / "2024" / "_tmp" / "c.parquet", 4)
+    put(landing / "2025" / "d.parquet", 5)
+    flat = runs()
+    flat.taken()
+    assert flat.ids() == [1]
+    below = runs(pattern="2024/**/*.parquet")
+    shown = below.taken()
+    assert [item.data["file"] for item in shown["paimon/files"]] == [
+        "2024/01/a.parquet",
+        "2024/02/b.parquet",
+    ]
+    everything = runs(pattern="**/*.parquet")
+    everything.taken()
+    assert everything.ids() == [1, 2, 3, 5]
+
+
+def test_a_missing_folder_is_an_error_unless_it_may_be_missing(runs: Any, landing: Path) -> None:
+    missing = str(landing / "nowhere")
+    for pattern in (None, "**/*.parquet"):
+        text = failure_text(runs(folder=missing, pattern=pattern).run())
+        assert f"'{missing}' does not exist" in text
+        assert "may_be_missing" in text
+        runs(folder=missing, pattern=pattern, may_be_missing=True).taken()
+
+
+def broken(landing: Path) -> None:
+    put(landing / "a.parquet", 1)
+    (landing / "b.parquet").write_bytes(b"no parquet at all")
+    put(landing / "c.parquet", 3)
+    pq.write_table(pa.table({"other": [1]}), landing / "d.parquet")
+
+
+def test_one_bad_file_stops_the_folder_unless_it_goes_to_quarantine(
+    runs: Any, landing: Path
+) -> None:
+    broken(landing)
+    assert "b.parquet" in failure_text(runs().run())
+    source = runs(on_bad_file="quarantine")
+    check = build_quarantine_check(source.asset(), source.source)
+    result = source.run(check)
+    assert result.success, failure_text(result)
+    assert source.ids() == [1, 3]
+    shown = metadata_of(result, KEY)
+    assert (shown["paimon/files_ingested"], shown["paimon/files_in_quarantine"]) == (2, 2)
+    reasons = {item.data["file"]: item.data["reason"] for item in shown["paimon/quarantine"]}
+    assert "cannot be read as parquet" in reasons["b.parquet"]
+    assert "lacks columns (id, v)" in reasons["d.parquet"]
+    [evaluated] = result.get_asset_check_evaluations()
+    assert not evaluated.passed
+    assert evaluated.metadata["paimon/files_in_quarantine"].value == 2
+    assert "b.parquet, d.parquet" in str(evaluated.description)
+
+
+def test_a_file_leaves_quarantine_when_it_is_mended_or_removed(runs: Any, landing: Path) -> None:
+    broken(landing)
+    source = runs(on_bad_file="quarantine")
+    source.taken()
+    assert source.taken()["paimon/files_ingested"] == 0, "it is not tried again as it is"
+    put(landing / "b.parquet", 2)
+    (landing / "d.parquet").unlink()
+    assert "paimon/files_in_quarantine" not in source.taken()
+    assert source.ids() == [1, 2, 3]
+    check = build_quarantine_check(source.asset(), source.source)
+    [evaluated] = source.run(check).get_asset_check_evaluations()
+    assert evaluated.passed
+
+
+def test_files_of_which_none_can_be_read_are_noted_too(runs: Any, landing: Path) -> None:
+    (landing / "b.parquet").write_bytes(b"no parquet at all")
+    source = runs(on_bad_file="quarantine")
+    assert source.taken()["paimon/files_in_quarantine"] == 1
+    assert source.ids() == []
+    assert source.taken()["paimon/files_ingested"] == 0
+
+
+def test_damage_that_shows_while_a_file_is_read_goes_to_quarantine(
+    runs: Any, landing: Path
+) -> None:
+    (landing / "a.csv").write_text("id,v\n1,x\n")
+    good = "\n".join(f"{number},x" for number in range(200_000))
+    (landing / "b.csv").write_text(f"id,v\n{good}\nno number,x\n")
+    source = runs(format="csv", on_bad_file="quarantine")
+    shown = source.taken()
+    [record] = shown["paimon/quarantine"]
+    assert record.data["file"] == "b.csv"
+    assert "no number" in record.data["reason"]
+    assert source.ids() == [1]
+
+
+def change(path: Path, *numbers: int, value: str = "y") -> None:
+    put(path, *numbers, value=value)
+    os.utime(path, (len(numbers), sum(numbers)))
+
+
+def test_a_changed_file_is_refused_ignored_or_taken_in_again(runs: Any, landing: Path) -> None:
+    put(landing / "a.parquet", 1, 2)
+    put(landing / "b.parquet", 3)
+    runs().taken(schema=KEYED)
+    change(landing / "a.parquet", 1, 2, 4)
+    assert "a.parquet" in failure_text(runs().run(schema=KEYED))
+    ignoring = runs(on_changed="ignore")
+    assert ignoring.taken(schema=KEYED)["paimon/files_changed"] == 1
+    assert ignoring.ids() == [1, 2, 3]
+    again = runs(on_changed="again")
+    assert again.taken(schema=KEYED)["paimon/files_ingested"] == 1
+    assert again.ids() == [1, 2, 3, 4]
+    assert again.taken(schema=KEYED)["paimon/files_ingested"] == 0
+    for number in range(3):  # the parts of the ledger are merged meanwhile
+        change(landing / "a.parquet", 1, 10 + number)
+        put(landing / f"z{number}.parquet", 20 + number)
+        assert again.taken(schema=KEYED)["paimon/files_ingested"] == 2
+        assert again.taken(schema=KEYED)["paimon/files_ingested"] == 0
+    assert again.ids() == [1, 2, 3, 4, 10, 11, 12, 20, 21, 22]
+    with pytest.raises(InvalidInputError, match="without a primary key"):
+        again.asset()
+
+
+def test_a_sensor_asks_for_what_changed_where_it_is_taken_in_again(
+    runs: Any, landing: Path, paimon: PaimonCatalogResource, instance: Any
+) -> None:
+    put(landing / "a.parquet", 1)
+    again = runs(on_changed="again")
+    again.taken(schema=KEYED)
+    change(landing / "a.parquet", 1, 2)
+    for source, asked in ((again, True), (runs(on_changed="ignore"), False)):
+        sensor = build_new_files_sensor(source.asset(KEYED), source=source.source)
+        with dg.build_sensor_context(instance=instance, resources={"paimon": paimon}) as context:
+            tick = sensor(context)
+        assert isinstance(tick, dg.SensorResult) is asked
+
+
+CSV = "id,v\n1,a\n2,b\n"
+JSON = '{"id": 1, "v": "a"}\n{"id": 2, "v": "b"}\n'
+
+
+@pytest.mark.parametrize("suffix", ["gz", "bz2", "zst", "lz4"])
+@pytest.mark.parametrize(("file_format", "text"), [("csv", CSV), ("json", JSON)])
+def test_compressed_texts_are_read(
+    suffix: str, file_format: Any, text: str, runs: Any, landing: Path
+) -> None:
+    codec: Any = {"gz": "gzip", "bz2": "bz2", "zst": "zstd", "lz4": "lz4"}[suffix]
+    path = landing / f"a.{file_format}.{suffix}"
+    with pa.OSFile(str(path), "wb") as file, pa.CompressedOutputStream(file, codec) as stream:
+        stream.write(text.encode())
+    source = runs(format=file_format)
+    source.taken()
+    assert source.ids() == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("name", "file_format"), [("a.csv", "csv"), ("a.csv.xz", "csv"), ("a.parquet", "parquet")]
+)
+def test_a_compressed_file_that_cannot_be_read_is_named(
+    name: str, file_format: Any, runs: Any, landing: Path
+) -> None:
+    packed = b"\xfd7zXZ\x00" if name.endswith("xz") else gzip.compress(CSV.encode())
+    (landing / name).write_bytes(packed)
+    text = failure_text(runs(format=file_format, pattern="*").run())
+    assert f"{name}' is compressed with" in text
+    assert ".gz, .bz2, .zst, .lz4" in text
+
+
+def test_avro_and_arrow_files_are_read(runs: Any, landing: Path) -> None:
+    fields = [{"name": "id", "type": "long"}, {"name": "v", "type": ["null", "string"]}]
+    with (landing / "a.avro").open("wb") as file:
+        record = {"type": "record", "name": "r", "fields": fields}
+        fastavro.writer(file, record, [{"id": 1, "v": "a"}, {"id": 2, "v": None}])
+    rows = pa.table({"id": pa.array([3], pa.int64()), "v": ["c"]})
+    with pa.ipc.new_file(str(landing / "b.arrow"), rows.schema) as writer:
+        writer.write_table(rows)
+    avro = runs(format="avro")
+    avro.taken()
+    assert avro.ids() == [1, 2]
+    arrow = runs(format="arrow")
+    arrow.taken()
+    assert arrow.ids() == [1, 2, 3]
+
+
+def test_texts_are_read_by_the_options_of_segments(
+    runs: Any, landing: Path, paimon: PaimonCatalogResource
+) -> None:
+    dated = Schema.of({"id": "BIGINT", "v": "STRING", "d": "DATE"})
+    (landing / "a.csv").write_bytes("# by hand\n1;ä;31.12.2024\n2;NA;\n".encode("latin-1"))
+    options = {
+        "sep": ";",
+        "header": "false",
+        "comment": "#",
+        "encoding": "latin1",
+        "dateFormat": "dd.MM.yyyy",
+        "nullValue": "NA",
+    }
+    runs(format="csv", options=options).taken(schema=dated)
+    found = rows_of(paimon.catalog().get_table("db.t"))
+    assert [(row["id"], row["v"], str(row["d"])) for row in found] == [
+        (1, "ä", "2024-12-31"),
+        (2, None, "None"),
+    ]
+
+
+def test_json_in_one_array_is_read_and_members_nobody_knows_are_refused(
+    runs: Any, landing: Path
+) -> None:
+    source = runs(format="json", options={"multiLine": "true"})
+    (landing / "a.json").write_text('[{"id": 1, "v": "a"},\n {"id": 2, "v": "b"}]')
+    source.taken()
+    assert source.ids() == [1, 2]
+    (landing / "b.json").write_text('[{"id": 3, "v": "a"},\n {"id": 4, "v": "b", "w": 1}]')
+    assert "b.json" in failure_text(source.run())
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"format": "cvs"}, "parquet, orc, avro, arrow, csv, json"),
+        ({"format": "csv", "options": {"separator": ";"}}, "separator"),
+        ({"options": {"sep": ";"}}, "no options"),
+        ({"on_changed": "agan"}, "refuse, ignore, again"),
+        ({"on_bad_file": "skip"}, "refuse, quarantine"),
+    ],
+)
+def test_a_source_is_checked_when_it_is_defined(options: Any, text: str) -> None:
+    with pytest.raises(InvalidInputError, match=text):
+        FileSource(folder="/x", **options)

@@ -1,0 +1,92 @@
+"""What is misspelt is refused when it is defined, not when it is read, and never dropped."""
+
+from typing import Any
+
+import dagster as dg
+import pyarrow as pa
+import pytest
+
+from paimon_assets import SegmentSource
+from paimon_assets.assets import (
+    FileSource,
+    PaimonCatalogResource,
+    PaimonIOManager,
+    as_table_assets,
+    build_file_ingestion_asset,
+    build_segment_asset,
+    paimon_asset,
+    paimon_input,
+    paimon_output,
+)
+from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.schema.schema import Schema
+from tests.testkit.asset_tables import failure_text
+from tests.testkit.io_manager_runs import io_run
+
+SCHEMA = Schema.of({"id": "BIGINT"})
+
+
+def table(**options: Any) -> Any:
+    return paimon_asset("a.b", SCHEMA, **options)
+
+
+def ingestion(**options: Any) -> Any:
+    source = FileSource(folder="/x")
+    return build_file_ingestion_asset("a.b", SCHEMA, source=source, **options)
+
+
+def segments(**options: Any) -> Any:
+    return build_segment_asset("a.b", SCHEMA, source=SegmentSource(path="/x"), **options)
+
+
+@pytest.mark.parametrize(
+    ("define", "name", "meant"),
+    [
+        (paimon_output, "mod", "mode"),
+        (paimon_output, "scheme", "schema"),
+        (paimon_input, "colums", "columns"),
+        (paimon_input, "consumr", "consumer"),
+        (table, "retry_polcy", "retry_policy"),
+        (ingestion, "schema_polici", "schema_policy"),
+        (segments, "grup_name", "group_name"),
+    ],
+)
+def test_a_name_that_is_none_is_refused_with_the_one_that_was_meant(
+    define: Any, name: str, meant: str
+) -> None:
+    with pytest.raises(InvalidInputError, match=f"no '{name}'. Did you mean '{meant}'"):
+        define(**{name: "x"})
+
+
+@pytest.mark.parametrize(
+    ("define", "options", "text"),
+    [
+        (paimon_output, {"executor": "sparc"}, "spark, embedded"),
+        (paimon_output, {"mode": "apend"}, "append"),
+        (paimon_input, {"executor": "sparc"}, "spark, embedded"),
+        (paimon_input, {"where": "price >"}, "price >"),
+        (paimon_input, {"columns": "id"}, "list"),
+        (paimon_input, {"consumer": "etl", "snapshot": 3}, "snapshot and consumer"),
+        (paimon_input, {"tag": "v1", "snapshot": 3}, "snapshot and tag"),
+        (table, {"executor": "sparc"}, "spark, embedded"),
+        (table, {"mode": "apend"}, "append"),
+    ],
+)
+def test_a_value_that_is_none_is_refused_when_it_is_defined(
+    define: Any, options: Any, text: str
+) -> None:
+    with pytest.raises(InvalidInputError, match=text):
+        define(**options)
+
+
+def test_metadata_by_hand_is_checked_when_assets_are_described(
+    paimon: PaimonCatalogResource,
+) -> None:
+    def rows() -> pa.Table:
+        return pa.table({"id": [1]})
+
+    metadata = {"paimon/mod": "append"}
+    t: dg.AssetsDefinition = dg.asset(key=["db", "t"], metadata=metadata)(rows)
+    with pytest.raises(InvalidInputError, match="Did you mean 'paimon/mode'"):
+        as_table_assets([t], io_manager=PaimonIOManager(paimon=paimon))
+    assert "Did you mean 'paimon/mode'" in failure_text(io_run(t, paimon))

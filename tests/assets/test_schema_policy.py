@@ -1,0 +1,198 @@
+"""A declaration that changed, and a table that did: what a policy does about it."""
+
+from typing import Any
+
+import dagster as dg
+import pyarrow as pa
+import pytest
+
+from paimon_assets.assets import (
+    FileSource,
+    PaimonCatalogResource,
+    build_file_ingestion_asset,
+    paimon_asset,
+    paimon_output,
+)
+from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.evolution.schema_change import add_column
+from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets.engine.spec.types.data_types import integer
+from tests.testkit.asset_tables import failure_text, instance_beside, metadata_of, rows_of
+from tests.testkit.io_manager_runs import io_run
+
+KEY = dg.AssetKey(["db", "t"])
+MERGING = {"write.merge-schema": "true"}
+ONE = {"id": [1], "v": [1]}
+
+
+def schema(options: Any = None, **columns: str) -> Schema:
+    return Schema.of({"id": "INT", **(columns or {"v": "INT"})}, options=options or {})
+
+
+def by_decorator(declared: Schema, rows: Any, **options: Any) -> dg.AssetsDefinition:
+    @paimon_asset("db.t", declared, **options)
+    def t() -> Any:
+        return pa.table(rows)
+
+    return t
+
+
+def by_io_manager(declared: Schema, rows: Any, **options: Any) -> dg.AssetsDefinition:
+    def t() -> pa.Table:
+        return pa.table(rows)
+
+    metadata = paimon_output(schema=declared, mode="append", **options)
+    asset: dg.AssetsDefinition = dg.asset(key=KEY, metadata=metadata)(t)
+    return asset
+
+
+MAKERS = pytest.mark.parametrize("make", [by_decorator, by_io_manager])
+
+
+def ok(asset: dg.AssetsDefinition, paimon: PaimonCatalogResource) -> Any:
+    result = io_run(asset, paimon)
+    assert result.success, failure_text(result)
+    return metadata_of(result, KEY)
+
+
+def stored(paimon: PaimonCatalogResource) -> list[Any]:
+    rows = rows_of(paimon.catalog().get_table("db.t"))
+    return sorted(rows, key=lambda row: [(value is not None, value) for value in row.values()])
+
+
+def diff(metadata: Any) -> list[tuple[Any, ...]]:
+    return [
+        (record["what"], record["change"], record["before"], record["after"])
+        for record in (item.data for item in metadata["paimon/schema_diff"])
+    ]
+
+
+@MAKERS
+def test_a_column_that_merging_added_stops_no_later_run(
+    make: Any, paimon: PaimonCatalogResource
+) -> None:
+    declared = schema(MERGING)
+    ok(make(declared, ONE), paimon)
+    metadata = ok(make(declared, {**ONE, "w": ["x"]}), paimon)
+    assert diff(metadata) == [("column", "added", None, "w STRING")]
+    assert [column.name for column in metadata["dagster/column_schema"].columns] == ["id", "v", "w"]
+    ok(make(declared, ONE), paimon)
+    assert [row["w"] for row in stored(paimon)] == [None, None, "x"]
+
+
+@MAKERS
+def test_without_a_policy_nothing_is_altered(make: Any, paimon: PaimonCatalogResource) -> None:
+    ok(make(schema(), ONE), paimon)
+    text = failure_text(io_run(make(schema(v="INT", w="STRING"), ONE), paimon))
+    assert "column 'w' STRING is declared but not in the table" in text
+    assert "schema_policy" in text
+    assert len(paimon.catalog().get_table("db.t").schemas()) == 1
+
+
+@MAKERS
+def test_add_adds_columns_and_sets_options(make: Any, paimon: PaimonCatalogResource) -> None:
+    ok(make(schema(), ONE), paimon)
+    wider = Schema.of(
+        {"w": "STRING", "id": "INT", "v": "INT"}, options={"snapshot.num-retained.min": "3"}
+    )
+    asset = make(wider, {**ONE, "w": ["x"]}, schema_policy="add")
+    metadata = ok(asset, paimon)
+    assert diff(metadata) == [
+        ("column", "added", None, "w STRING"),
+        ("option snapshot.num-retained.min", "set", None, "3"),
+    ]
+    assert stored(paimon)[1] == {"id": 1, "v": 1, "w": "x"}
+    assert "paimon/schema_diff" not in ok(
+        make(wider, {**ONE, "w": ["x"]}, schema_policy="add"), paimon
+    )
+
+
+@MAKERS
+def test_columns_of_others_stay_and_are_null(make: Any, paimon: PaimonCatalogResource) -> None:
+    ok(make(schema(), ONE), paimon)
+    paimon.catalog().get_table("db.t").alter([add_column("others", integer())])
+    ok(make(schema(), ONE, schema_policy="add"), paimon)
+    assert stored(paimon)[1] == {"id": 1, "v": 1, "others": None}
+
+
+@MAKERS
+def test_widen_widens_and_add_does_not(make: Any, paimon: PaimonCatalogResource) -> None:
+    ok(make(schema(v="FLOAT"), {"id": [1], "v": pa.array([1.5], pa.float32())}), paimon)
+    wide = {"id": [1], "v": [2.5]}
+    text = failure_text(io_run(make(schema(v="DOUBLE"), wide, schema_policy="add"), paimon))
+    assert "column 'v' is declared DOUBLE but stored FLOAT" in text
+    metadata = ok(make(schema(v="DOUBLE"), wide, schema_policy="widen"), paimon)
+    assert diff(metadata) == [("column", "type", "v FLOAT", "v DOUBLE")]
+    text = failure_text(io_run(make(schema(v="INT"), ONE, schema_policy="widen"), paimon))
+    assert "column 'v' is declared INT but stored DOUBLE" in text
+
+
+@MAKERS
+def test_sync_makes_the_table_what_is_declared_unless_values_are_lost(
+    make: Any, paimon: PaimonCatalogResource
+) -> None:
+    ok(make(schema(v="DOUBLE", gone="INT"), {"id": [1], "v": [2.5], "gone": [1]}), paimon)
+    narrow = make(schema(v="INT"), ONE, schema_policy="sync")
+    assert "truncated" in failure_text(io_run(narrow, paimon))
+    assert len(paimon.catalog().get_table("db.t").schemas()) == 1, "all or none"
+    metadata = ok(make(schema(v="DOUBLE"), {"id": [2], "v": [1.0]}, schema_policy="sync"), paimon)
+    assert diff(metadata) == [("column", "dropped", "gone INT", None)]
+    assert stored(paimon) == [{"id": 1, "v": 2.5}, {"id": 2, "v": 1.0}]
+
+
+@MAKERS
+def test_what_no_change_reaches_is_refused_before_anything_is_altered(
+    make: Any, paimon: PaimonCatalogResource
+) -> None:
+    ok(make(schema(), ONE), paimon)
+    keyed = Schema.of({"id": "INT", "v": "INT", "w": "INT"}, primary_keys=["id"])
+    for policy in ("add", "widen", "sync"):
+        text = failure_text(io_run(make(keyed, ONE, schema_policy=policy), paimon))
+        assert "primary key" in text
+    assert len(paimon.catalog().get_table("db.t").schemas()) == 1
+
+
+def test_without_a_declared_schema_the_frame_says_what_is_added(
+    paimon: PaimonCatalogResource,
+) -> None:
+    def made(rows: Any, **options: Any) -> dg.AssetsDefinition:
+        def t() -> pa.Table:
+            return pa.table(rows)
+
+        metadata = paimon_output(mode="append", **options)
+        asset: dg.AssetsDefinition = dg.asset(key=KEY, metadata=metadata)(t)
+        return asset
+
+    ok(made({"id": pa.array([1], pa.int32())}), paimon)
+    more = {"id": pa.array([2], pa.int32()), "w": ["x"]}
+    assert not io_run(made(more), paimon).success
+    ok(made(more, schema_policy="add"), paimon)
+    ok(made({"id": pa.array([2**40], pa.int64())}, schema_policy="widen"), paimon)
+    assert [row["id"] for row in stored(paimon)] == [1, 2, 2**40]
+    with pytest.raises(InvalidInputError, match="sync"):
+        made(more, schema_policy="sync")
+
+
+def test_a_policy_that_is_none_is_refused_when_it_is_defined() -> None:
+    for make in (by_decorator, by_io_manager):
+        with pytest.raises(InvalidInputError, match="error, add, widen, sync"):
+            make(schema(), ONE, schema_policy="append")
+
+
+def test_an_ingestion_has_a_policy_too(tmp_path: Any, paimon: PaimonCatalogResource) -> None:
+    landing = tmp_path / "landing"
+    landing.mkdir()
+    (landing / "a.csv").write_text("id,v\n1,2\n")
+    source = FileSource(folder=str(landing), format="csv")
+    metadata: Any = {}
+    with instance_beside(paimon) as instance:
+        for declared, text in ((schema(), ""), (schema(v="INT", w="INT"), "id,v,w\n1,2,3\n")):
+            if text:
+                (landing / "b.csv").write_text(text)
+            asset = build_file_ingestion_asset(
+                "db.t", declared, source=source, schema_policy="add", key=KEY
+            )
+            result = dg.materialize([asset], resources={"paimon": paimon}, instance=instance)
+            metadata = metadata_of(result, KEY)
+    assert diff(metadata) == [("column", "added", None, "w INT")]
+    assert [row["w"] for row in stored(paimon)] == [None, 3]
