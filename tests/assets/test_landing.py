@@ -148,7 +148,7 @@ def test_a_file_leaves_quarantine_when_it_is_mended_or_removed(runs: Any, landin
     assert source.taken()["paimon/files_ingested"] == 0, "it is not tried again as it is"
     put(landing / "b.parquet", 2)
     (landing / "d.parquet").unlink()
-    assert "paimon/files_in_quarantine" not in source.taken()
+    assert source.taken()["paimon/files_in_quarantine"] == 0
     assert source.ids() == [1, 2, 3]
     check = build_quarantine_check(source.asset(), source.source)
     [evaluated] = source.run(check).get_asset_check_evaluations()
@@ -175,6 +175,19 @@ def test_damage_that_shows_while_a_file_is_read_goes_to_quarantine(
     assert record.data["file"] == "b.csv"
     assert "no number" in record.data["reason"]
     assert source.ids() == [1]
+
+
+def test_a_reason_shows_no_value_where_values_are_hidden(
+    landing: Path, paimon: PaimonCatalogResource, instance: Any
+) -> None:
+    hidden = PaimonCatalogResource(
+        warehouse=paimon.warehouse, executor="embedded", show_values=False
+    )
+    (landing / "a.csv").write_text("id,v\nsecret,x\n")
+    source = FileSource(folder=str(landing), format="csv", on_bad_file="quarantine")
+    [record] = Runs(hidden, instance, source).taken()["paimon/quarantine"]
+    assert "values are not shown" in record.data["reason"]
+    assert "secret" not in record.data["reason"]
 
 
 def change(path: Path, *numbers: int, value: str = "y") -> None:

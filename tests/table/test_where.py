@@ -185,3 +185,13 @@ def test_a_long_expression_is_refused_before_it_is_too_deep():
     with pytest.raises(InvalidInputError, match="nested"):
         parse_expression(" + ".join(["a"] * 500))
     assert parse_expression(" + ".join(["a"] * 60))
+
+
+@pytest.mark.parametrize("text", ["select = 1", "from > 2 AND id = 1"])
+def test_a_column_called_as_a_word_of_sql_is_told_to_be_quoted(text):
+    with pytest.raises(InvalidInputError, match=r"If '\w+' is a column, write `\w+`"):
+        parse_where(text)
+    quoted = parse_where("`select` = 1 AND `a b` > 2")
+    assert quoted == And(
+        (Comparison("select", CompareOp.EQ, 1), Comparison("a b", CompareOp.GT, 2))
+    )

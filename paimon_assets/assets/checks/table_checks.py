@@ -174,7 +174,7 @@ def build_quarantine_check(
         if left_out:
             metadata["paimon/quarantine"] = quarantine_value(left_out)
             text = (
-                f"Left out of '{folder}' are {counted(len(left_out), 'file')}; mend or remove: "
+                f"{counted(len(left_out), 'file')} of '{folder}' left out; mend or remove: "
                 f"{names_text(each.file for each in left_out)}."
             )
         return run.result(passed=not left_out, description=text, metadata=metadata)

@@ -42,7 +42,12 @@ from paimon_assets.assets.metadata import Metadata
 from paimon_assets.assets.provenance import StepIdentity, step_identity
 from paimon_assets.assets.resource import ExecutorKind, PaimonCatalogResource
 from paimon_assets.assets.tables.audit import BatchAudit
-from paimon_assets.assets.tables.results import result_of, result_of_earlier_try, result_of_write
+from paimon_assets.assets.tables.results import (
+    NOTHING_WRITTEN,
+    result_of,
+    result_of_earlier_try,
+    result_of_write,
+)
 from paimon_assets.assets.tables.table_asset import AssetOptions, TableTarget
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.control.catalog.catalog import Identifier
@@ -105,6 +110,8 @@ class _Batch:
     """Files among them that were taken in before, or that are left as they were."""
     left_out: tuple[LeftOut, ...] = ()
     """Files in quarantine, of this run and of those before."""
+    sets_aside: bool = False
+    """Whether files can be in quarantine."""
 
     @property
     def paths(self) -> list[str]:
@@ -114,10 +121,10 @@ class _Batch:
         """Return the path of a file."""
         return f"{self.folder}/{file.name}"
 
-    def without(self, bad: Mapping[str, PaimonError]) -> "_Batch":
-        """Return the batch with some paths in quarantine."""
+    def without(self, bad: Mapping[str, str]) -> "_Batch":
+        """Return the batch with some paths in quarantine, each for a reason."""
         found = [
-            LeftOut(file=file, reason=bad[self.path_of(file)].message)
+            LeftOut(file=file, reason=bad[self.path_of(file)])
             for file in self.files
             if self.path_of(file) in bad
         ]
@@ -145,8 +152,9 @@ class _Batch:
             metadata["paimon/files"] = dg.MetadataValue.table(shown)
         if self.changed:
             metadata["paimon/files_changed"] = self.changed
-        if self.left_out:
+        if self.sets_aside:
             metadata["paimon/files_in_quarantine"] = len(self.left_out)
+        if self.left_out:
             metadata["paimon/quarantine"] = quarantine_value(self.left_out)
         return metadata
 
@@ -293,6 +301,7 @@ def _next_batch(
         left=len(due) - len(taken),
         changed=len(pending.changed),
         left_out=pending.left_out,
+        sets_aside=source.on_bad_file == OnBadFile.QUARANTINE,
     )
 
 
@@ -307,12 +316,13 @@ def _nothing_written(
         files = counted(len(batch.files), "new file")
         said = f"Dry run: {files} would be ingested; nothing was written."
     else:
+        known = batch.ledger.file_count
         said = (
-            f"No new files in '{batch.folder}': {counted(batch.ledger.file_count, 'known file')} "
-            "ingested before; nothing was committed."
+            f"No new files in '{batch.folder}': it had {counted(known, 'file')} before; nothing "
+            "was committed."
         )
     context.log.info(said)
-    metadata = {**batch.metadata(), "paimon/rows_in": 0, "paimon/note": said}
+    metadata = {**batch.metadata(), **NOTHING_WRITTEN, "paimon/note": said}
     return result_of(table, None, metadata, checks)
 
 
@@ -354,9 +364,17 @@ def _write_readable(
             if not sets_aside or path not in work.batch.paths:
                 raise
             bad[path] = error
-        for path, why in bad.items():
-            context.log.warning("'%s' is left out: %s", path, why.message)
-        work = replace(work, batch=work.batch.without(bad))
+        reasons = {path: _reason(why, show=paimon.show_values) for path, why in bad.items()}
+        for path, reason in reasons.items():
+            context.log.warning("'%s' is left out: %s", path, reason)
+        work = replace(work, batch=work.batch.without(reasons))
+
+
+def _reason(error: PaimonError, *, show: bool) -> str:
+    """Return why a file is left out; what a parser says may quote a value."""
+    if show or isinstance(error, InvalidInputError):
+        return error.message
+    return "It is damaged, or a value does not fit; values are not shown."
 
 
 def _write(paimon: PaimonCatalogResource, work: _Work, schema: pa.Schema | None) -> WriteOutcome:

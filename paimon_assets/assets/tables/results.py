@@ -19,6 +19,9 @@ from paimon_assets.engine.spec.words import counted
 from paimon_assets.engine.table.table import Table
 from paimon_assets.engine.table.write.write_builder import WriteOutcome
 
+NOTHING_WRITTEN: Metadata = {"paimon/rows_in": 0, "paimon/rows_written": 0}
+"""Numbers of a run that wrote no row: what is plotted does not break off."""
+
 
 def result_of_earlier_try(
     context: dg.AssetExecutionContext | dg.OutputContext,
@@ -47,7 +50,7 @@ def result_of_write(
     if outcome is None or outcome.snapshot is None:
         metadata = {**changes_since_last(context, table, before), **metadata}
         context.log.info("Nothing to write: %s stays as it is.", table.name)
-        return result_of(table, None, {"paimon/rows_in": 0, **metadata}, check_results)
+        return result_of(table, None, {**NOTHING_WRITTEN, **metadata}, check_results)
     report = outcome.report
     snapshot = outcome.snapshot
     if snapshot.schema_id != table.schema.id:  # the write has merged the rows' columns
