@@ -100,10 +100,8 @@ def test_moments(lake: PaimonCatalogResource) -> None:
     [
         ({"columns": ["id", "w"]}, "'w'"),
         ({"where": "w > 1"}, "'w'"),
-        ({"where": "id >"}, "id >"),
         ({"snapshot": 99}, "99"),
         ({"tag": "third"}, "third"),
-        ({"snapshot": 1, "tag": "second"}, "scan."),
     ],
 )
 def test_what_does_not_exist_is_named(
@@ -123,7 +121,8 @@ def test_a_key_of_metadata_that_is_none_is_refused(lake: PaimonCatalogResource) 
     def reader(table: pa.Table) -> None:
         raise AssertionError(table)
 
-    assert "'paimon/column' of input 'table'" in failure_text(io_run([external(), reader], lake))
+    text = failure_text(io_run([external(), reader], lake))
+    assert "input 'table' has no 'paimon/column'. Did you mean 'paimon/columns'" in text
 
 
 def test_a_table_that_is_not_there(paimon: PaimonCatalogResource) -> None:
