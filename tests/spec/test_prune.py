@@ -108,3 +108,31 @@ def test_binding_turns_literals_into_internal_values():
     assert second.literal == 1_000_000_000
     assert [str(value) for value in money.literals] == ["1", "2.50"]
     assert bind(bound, schema) == bound
+
+
+FLOATS = [float("-inf"), -1.5, -0.0, 0.0, 5e-324, 2.0, float("inf"), float("nan")]
+"""In Java's order."""
+PLACES = {
+    CompareOp.EQ: lambda a, b: a == b,
+    CompareOp.NE: lambda a, b: a != b,
+    CompareOp.LT: lambda a, b: a < b,
+    CompareOp.LE: lambda a, b: a <= b,
+    CompareOp.GT: lambda a, b: a > b,
+    CompareOp.GE: lambda a, b: a >= b,
+}
+
+
+def test_a_known_float_is_judged_exactly_as_whole_partitions_go_by_the_answer():
+    for place, value in enumerate(FLOATS):
+        held = {"p": exactly(value)}.__getitem__
+        for other, literal in enumerate(FLOATS):
+            for op, holds in PLACES.items():
+                found = may_match(Comparison("p", op, literal), held)
+                assert found == holds(place, other), (value, op, literal)
+            assert may_match(In("p", (literal, 7.0)), held) == (place == other)
+            assert may_match(In("p", (literal, 7.0), negated=True), held) == (place != other)
+
+
+def test_bounds_that_hold_nan_rule_nothing_out():
+    held = {"p": Bounds(minimum=1.0, maximum=float("nan"), null_count=0, row_count=2)}.__getitem__
+    assert may_match(Comparison("p", CompareOp.GT, 7.0), held)

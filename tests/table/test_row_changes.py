@@ -34,6 +34,9 @@ from tests.testkit.row_changing import (
 )
 
 
+NAN = float("nan")
+
+
 def test_delete_then_update_then_delete_again(row_table):
     rows = [*FIRST, *SECOND]
     outcome = changing(row_table).delete("v > 5 AND v < 9")
@@ -312,3 +315,23 @@ def test_files_of_others_are_never_touched(catalog, tmp_path):
     with pytest.raises(UnsupportedFeatureError) as caught:
         changing(table).delete("id = 3")
     assert caught.value.kind == "segment-mixed-formats"
+
+
+@pytest.mark.parametrize(
+    ("where", "left"),
+    [
+        ("p = 0.0", [-3.0, -0.0, 1.5, NAN]),
+        ("p <> 0.0", [0.0]),
+        ("p > 1.0", [-3.0, -0.0, 0.0]),
+        ("p NOT IN (0.0, 1.5)", [0.0, 1.5]),
+    ],
+)
+def test_partitions_of_floats_are_dropped_one_by_one(catalog, where, left):
+    schema = Schema.of({"v": "INT", "p": "DOUBLE"}, partition_keys=["p"])
+    table = catalog.create_table("db.floats", schema)
+    values = [-3.0, -0.0, 0.0, 1.5, NAN]
+    rows = pa.table({"v": pa.array(range(5), pa.int32()), "p": values})
+    table.new_write_builder().write(rows, EXECUTOR)
+    table.new_row_change_builder().delete(where, EXECUTOR)
+    found = table.new_read_builder().to_arrow(EXECUTOR).sort_by("v").column("p").to_pylist()
+    assert list(map(str, found)) == list(map(str, left))

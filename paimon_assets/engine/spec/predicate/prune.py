@@ -28,6 +28,9 @@ class Bounds:
     maximum: Any = None
     null_count: int | None = None
     row_count: int | None = None
+    is_exact: bool = False
+    """Whether minimum and maximum are one value, that of every row, or every row is null: then the
+    answer is exact, too."""
 
     @property
     def all_null(self) -> bool:
@@ -44,10 +47,10 @@ UNKNOWN = Bounds()
 
 
 def exactly(value: Any) -> Bounds:
-    """Bounds of one known value, such as a partition column's."""
+    """Bounds of one known value, such as a partition column's; whole partitions go by them."""
     if value is None:
-        return Bounds(null_count=1, row_count=1)
-    return Bounds(minimum=value, maximum=value, null_count=0, row_count=1)
+        return Bounds(null_count=1, row_count=1, is_exact=True)
+    return Bounds(minimum=value, maximum=value, null_count=0, row_count=1, is_exact=True)
 
 
 def may_match(predicate: Predicate | None, bounds_of: Callable[[str], Bounds]) -> bool:
@@ -86,9 +89,13 @@ def _comparison_may_match(op: CompareOp, literal: Any, bounds: Bounds) -> bool:
     if bounds.all_null or literal is None:
         return False
     low, high = bounds.minimum, bounds.maximum
-    if isinstance(literal, float) and (literal == 0 or math.isnan(literal)):
+    if bounds.is_exact:
+        low = high = _place(low)
+        literal = _place(literal)
+    elif isinstance(literal, float):
         # Bounds neither distinguish the zeros, nor do they count NaN, which is above all numbers.
-        return True
+        if literal == 0 or any(_is_nan(each) for each in (literal, low, high)):
+            return True
     match op:
         case CompareOp.EQ:
             return (low is None or low <= literal) and (high is None or high >= literal)
@@ -106,6 +113,19 @@ def _comparison_may_match(op: CompareOp, literal: Any, bounds: Bounds) -> bool:
             assert_never(op)
 
 
+def _is_nan(value: Any) -> bool:
+    return isinstance(value, float) and math.isnan(value)
+
+
+def _place(value: Any) -> Any:
+    """Return what orders values as Java does: -0.0 is below 0.0, and NaN is above all numbers."""
+    if not isinstance(value, float):
+        return value
+    if math.isnan(value):
+        return math.inf, 1.0
+    return value, math.copysign(1.0, value) if value == 0 else 0.0
+
+
 def _in_may_match(literals: tuple[Any, ...], bounds: Bounds, *, negated: bool) -> bool:
     if bounds.all_null:
         return False
@@ -114,6 +134,8 @@ def _in_may_match(literals: tuple[Any, ...], bounds: Bounds, *, negated: bool) -
     if any(literal is None for literal in literals):
         return False
     low = bounds.minimum
+    if bounds.is_exact:
+        return _place(low) not in map(_place, literals)
     if isinstance(low, float) and low == 0:
         return True
     return not (low is not None and low == bounds.maximum and low in literals)
