@@ -416,3 +416,17 @@ def test_a_null_row_has_no_values_below_it_even_where_its_fields_need_one(tmp_pa
     arrow = pa.Table.from_pylist(rows, schema=to_arrow_schema(table.schema.fields))
     table.new_write_builder().write(arrow, EmbeddedExecutor(threads=1))
     assert table.new_read_builder().to_arrow().to_pylist() == rows
+
+
+def test_avro_records_declared_as_nullable_are_read(tmp_path):
+    """Java does so where it writes some columns of rows, for data evolution."""
+    path = tmp_path / "a.avro"
+    fields = [{"name": "a", "type": ["null", "int"]}, {"name": "b", "type": ["null", "string"]}]
+    rows = [{"a": 1, "b": "x"}, {"a": None, "b": None}]
+    with path.open("wb") as sink:
+        record = {"type": "record", "name": "r", "fields": fields}
+        fastavro.writer(sink, ["null", record], rows)
+    for names in (["a", "b"], ["b"]):
+        with open_reader(FILE_IO, str(path), file_format="avro") as reader:
+            [batch] = reader.batches(names, predicate=None, batch_rows=9)
+        assert batch.to_pylist() == [{name: row[name] for name in names} for row in rows]

@@ -245,7 +245,10 @@ class Container:
         with _naming(path):
             self._blocks = _Blocks.of(source, size)
             self._writer = RecordSchema.of(self._blocks.schema)
-            self.schema: Any = json.loads(self._blocks.schema)
+            written = json.loads(self._blocks.schema)
+            # Java declares records that it takes for nullable as a union with null.
+            self._branches: list[Any] = written if isinstance(written, list) else []
+            self.schema: Any = next(filter(_is_record, self._branches), written)
 
     def row_count(self) -> int:
         """Return the number of records. Cost: a small read for each block."""
@@ -269,12 +272,19 @@ class Container:
     def _projected(self, names: Sequence[str]) -> RecordSchema | None:
         fields = [field for field in self.schema["fields"] if field["name"] in names]
         try:
-            return RecordSchema.of(json.dumps({**self.schema, "fields": fields}).encode())
+            wanted: Any = {**self.schema, "fields": fields}
+            if self._branches:
+                wanted = [wanted if _is_record(each) else each for each in self._branches]
+            return RecordSchema.of(json.dumps(wanted).encode())
         except (
             SchemaParseException,
             UnknownType,
         ):  # a type defined in a field left out: decode all
             return None
+
+
+def _is_record(schema: Any) -> bool:
+    return isinstance(schema, dict) and schema.get("type") == "record"
 
 
 def _decode_block(
