@@ -71,6 +71,16 @@ public class PaimonPeer {
                                 request.hasNonNull("overwrite")
                                         ? Changes.texts(request.get("overwrite"))
                                         : null);
+            case "put":
+                return writes(request, "table")
+                        .put(
+                                request.get("rows"),
+                                request.hasNonNull("overwrite")
+                                        ? Changes.texts(request.get("overwrite"))
+                                        : null);
+            case "put_columns":
+                return writes(request, "table")
+                        .putColumns(request.get("columns"), request.get("rows"));
             case "messages":
                 return writes(request, "target").messages(named(request, "source"));
             case "commit_messages":

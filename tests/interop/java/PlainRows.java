@@ -8,7 +8,9 @@ import org.apache.paimon.data.InternalRow;
 import org.apache.paimon.data.Timestamp;
 import org.apache.paimon.types.ArrayType;
 import org.apache.paimon.types.DataType;
+import org.apache.paimon.types.IntType;
 import org.apache.paimon.types.MapType;
+import org.apache.paimon.types.MultisetType;
 import org.apache.paimon.types.RowType;
 
 /** Rows as values that JSON can hold; times are numbers, maps lists of pairs. */
@@ -39,7 +41,15 @@ class PlainRows {
             return plainArray((InternalArray) value, ((ArrayType) type).getElementType());
         }
         if (value instanceof InternalMap) {
-            return plainMap((InternalMap) value, (MapType) type);
+            return type instanceof MapType
+                    ? plainMap(
+                            (InternalMap) value,
+                            ((MapType) type).getKeyType(),
+                            ((MapType) type).getValueType())
+                    : plainMap(
+                            (InternalMap) value,
+                            ((MultisetType) type).getElementType(),
+                            new IntType());
         }
         if (value instanceof InternalRow) {
             return plainRow((InternalRow) value, (RowType) type);
@@ -50,10 +60,10 @@ class PlainRows {
         return value.toString();
     }
 
-    private static List<Object> plainMap(InternalMap map, MapType type) {
+    private static List<Object> plainMap(InternalMap map, DataType key, DataType value) {
         List<Object> pairs = new ArrayList<>();
-        List<Object> keys = plainArray(map.keyArray(), type.getKeyType());
-        List<Object> values = plainArray(map.valueArray(), type.getValueType());
+        List<Object> keys = plainArray(map.keyArray(), key);
+        List<Object> values = plainArray(map.valueArray(), value);
         for (int i = 0; i < keys.size(); i++) {
             List<Object> pair = new ArrayList<>();
             pair.add(keys.get(i));

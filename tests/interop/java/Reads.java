@@ -16,6 +16,7 @@ import org.apache.paimon.table.Table;
 import org.apache.paimon.table.source.DataSplit;
 import org.apache.paimon.table.source.ReadBuilder;
 import org.apache.paimon.table.source.Split;
+import org.apache.paimon.types.DataType;
 import org.apache.paimon.types.DataTypeRoot;
 import org.apache.paimon.types.RowType;
 
@@ -100,34 +101,61 @@ class Reads {
     }
 
     private static Predicate predicate(JsonNode filter, RowType type) {
+        if (filter.has("and") || filter.has("or")) {
+            List<Predicate> parts = new ArrayList<>();
+            filter.path(filter.has("and") ? "and" : "or")
+                    .forEach(part -> parts.add(predicate(part, type)));
+            return filter.has("and") ? PredicateBuilder.and(parts) : PredicateBuilder.or(parts);
+        }
         PredicateBuilder builder = new PredicateBuilder(type);
         int column = builder.indexOf(filter.get("column").asText());
+        DataType columnType = type.getTypeAt(column);
         List<Object> literals = new ArrayList<>();
         for (JsonNode literal : filter.get("literals")) {
-            Object value =
-                    literal.isTextual()
-                            ? ofText(literal.asText(), type.getTypeAt(column).getTypeRoot())
-                            : literal.isBoolean() ? literal.asBoolean() : literal.numberValue();
-            literals.add(PredicateBuilder.convertJavaObject(type.getTypeAt(column), value));
+            literals.add(
+                    filter.path("internal").asBoolean()
+                            ? Given.value(literal, columnType)
+                            : converted(literal, columnType));
         }
-        switch (filter.get("function").asText()) {
+        return leaf(filter.get("function").asText(), builder, column, literals);
+    }
+
+    private static Predicate leaf(
+            String function, PredicateBuilder builder, int column, List<Object> literals) {
+        switch (function) {
             case "equal":
                 return builder.equal(column, literals.get(0));
             case "notEqual":
                 return builder.notEqual(column, literals.get(0));
             case "lessThan":
                 return builder.lessThan(column, literals.get(0));
+            case "lessOrEqual":
+                return builder.lessOrEqual(column, literals.get(0));
+            case "greaterThan":
+                return builder.greaterThan(column, literals.get(0));
             case "greaterOrEqual":
                 return builder.greaterOrEqual(column, literals.get(0));
             case "in":
                 return builder.in(column, literals);
+            case "notIn":
+                return builder.notIn(column, literals);
+            case "startsWith":
+                return builder.startsWith(column, literals.get(0));
             case "isNull":
                 return builder.isNull(column);
             case "isNotNull":
                 return builder.isNotNull(column);
             default:
-                throw new IllegalArgumentException("unknown function in " + filter);
+                throw new IllegalArgumentException("unknown function " + function);
         }
+    }
+
+    private static Object converted(JsonNode literal, DataType type) {
+        Object value =
+                literal.isTextual()
+                        ? ofText(literal.asText(), type.getTypeRoot())
+                        : literal.isBoolean() ? literal.asBoolean() : literal.numberValue();
+        return PredicateBuilder.convertJavaObject(type, value);
     }
 
     /** What JSON has no number for. */

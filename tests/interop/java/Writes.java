@@ -5,6 +5,7 @@ import java.util.Base64;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.TreeMap;
 import java.util.UUID;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
@@ -30,6 +31,7 @@ import org.apache.paimon.io.DataOutputViewStreamWrapper;
 import org.apache.paimon.manifest.FileKind;
 import org.apache.paimon.manifest.IndexManifestEntry;
 import org.apache.paimon.operation.BaseAppendFileStoreWrite;
+import org.apache.paimon.shade.jackson2.com.fasterxml.jackson.databind.JsonNode;
 import org.apache.paimon.table.BucketMode;
 import org.apache.paimon.table.FileStoreTable;
 import org.apache.paimon.table.Table;
@@ -40,7 +42,9 @@ import org.apache.paimon.table.sink.RowPartitionKeyExtractor;
 import org.apache.paimon.table.sink.TableCommitImpl;
 import org.apache.paimon.table.sink.TableWriteImpl;
 import org.apache.paimon.table.source.DataSplit;
+import org.apache.paimon.table.source.EndOfScanException;
 import org.apache.paimon.table.source.Split;
+import org.apache.paimon.types.RowType;
 
 /** Rows written, deleted and compacted, each as one commit. */
 class Writes {
@@ -56,6 +60,58 @@ class Writes {
         List<InternalRow> rows = Reads.internalRows(source);
         commit(written(rows, overwrite != null), overwrite);
         return rows.size();
+    }
+
+    /** Writes rows given as JSON; with a partition (perhaps empty), in place of it. */
+    int put(JsonNode rows, Map<String, String> overwrite) throws Exception {
+        List<InternalRow> given = Given.rows(rows, table.rowType());
+        commit(written(given, overwrite != null), overwrite);
+        return given.size();
+    }
+
+    /** Writes some columns of all rows anew, into files beside the others; the rows take turns. */
+    int putColumns(JsonNode columns, JsonNode rows) throws Exception {
+        List<String> names = new ArrayList<>();
+        columns.forEach(name -> names.add(name.asText()));
+        RowType type = table.rowType().project(names);
+        List<InternalRow> given = Given.rows(rows, type);
+        List<CommitMessage> messages = new ArrayList<>();
+        for (Split split : table.newReadBuilder().newScan().plan().splits()) {
+            DataSplit data = (DataSplit) split;
+            Map<Long, Long> counts = new TreeMap<>();
+            data.dataFiles().forEach(file -> counts.put(file.nonNullFirstRowId(), file.rowCount()));
+            for (Map.Entry<Long, Long> rowIds : counts.entrySet()) {
+                messages.add(columnFile(data, type, given, rowIds.getKey(), rowIds.getValue()));
+            }
+        }
+        commit(messages, null);
+        return messages.size();
+    }
+
+    private CommitMessage columnFile(
+            DataSplit data, RowType type, List<InternalRow> rows, long firstRowId, long count)
+            throws Exception {
+        BaseAppendFileStoreWrite write = (BaseAppendFileStoreWrite) table.store().newWrite(user);
+        try {
+            write.withWriteType(type);
+            for (int number = 0; number < count; number++) {
+                write.write(data.partition(), data.bucket(), rows.get(number % rows.size()));
+            }
+            CommitMessageImpl message =
+                    (CommitMessageImpl) write.prepareCommit(true, Long.MAX_VALUE).get(0);
+            List<DataFileMeta> files = new ArrayList<>();
+            for (DataFileMeta file : message.newFilesIncrement().newFiles()) {
+                files.add(file.assignFirstRowId(firstRowId));
+            }
+            return new CommitMessageImpl(
+                    data.partition(),
+                    data.bucket(),
+                    message.totalBuckets(),
+                    new DataIncrement(files, List.of(), List.of()),
+                    CompactIncrement.emptyIncrement());
+        } finally {
+            write.close();
+        }
     }
 
     /** Writes all rows of another table; returns a version and messages nobody has committed. */
@@ -191,6 +247,8 @@ class Writes {
             for (AppendCompactTask task : coordinator.run()) {
                 messages.add(task.doCompact(table, write));
             }
+        } catch (EndOfScanException nothing) {
+            return messages;
         } finally {
             write.close();
         }

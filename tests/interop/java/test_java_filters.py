@@ -1,5 +1,6 @@
 """Filters and merges of values at their limits: Java finds the rows of our files that we find."""
 
+import base64
 import datetime as dt
 from decimal import Decimal
 from pathlib import Path
@@ -23,6 +24,7 @@ COLUMNS: dict[str, Any] = {
     "milli": "TIMESTAMP(3)",
     "micro": "TIMESTAMP(6)",
     "x": "DOUBLE",
+    "raw": "BYTES",
     "n": {"type": "ROW", "fields": [{"id": 20, "name": "t", "type": "TIMESTAMP(3)"}]},
 }
 NUMBERS = (1.0, NAN, 0.0, -0.0, 5.0, None)
@@ -34,6 +36,7 @@ ROWS = tuple(
         "milli": LAST if number % 2 else dt.datetime.fromisoformat("1969-12-31T23:59:59.999"),
         "micro": dt.datetime.fromisoformat(f"2024-01-0{number % 3 + 1}T00:00:00.000001"),
         "x": NUMBERS[number % len(NUMBERS)],
+        "raw": bytes([number * 6]),
         "n": {"t": LAST},
     }
     for number in range(40)
@@ -54,6 +57,8 @@ LITERALS: tuple[tuple[str, Any, str], ...] = (
     ("x", -0.0, "-0.0"),
     ("x", NAN, "NaN"),
 )
+RAW = bytes([20 * 6])
+"""Between the others, as unsigned bytes; Java's filters compare signed ones."""
 
 
 def test_java_finds_what_we_find(java: Oracle, shared_warehouse: Path) -> None:
@@ -68,6 +73,9 @@ def test_java_finds_what_we_find(java: Oracle, shared_warehouse: Path) -> None:
             builder = table.new_read_builder().with_filter(Comparison(column, op, literal))
             found = sorted(row["id"] for row in builder.to_arrow().to_pylist())
             assert (column, text, function, found) == (column, text, function, theirs)
+    literals = [base64.b64encode(RAW).decode()]
+    equal = {"column": "raw", "function": "equal", "internal": True, "literals": literals}
+    assert [row[0] for row in java.call("rows", table=table.name, filter=equal)] == [20]
 
 
 def test_java_merges_nan_and_zeros_as_we_do(java: Oracle, shared_warehouse: Path) -> None:

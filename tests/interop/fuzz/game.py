@@ -1,0 +1,266 @@
+"""Game: a table, perhaps with its twin, and what both sides do to it in turns."""
+
+import shutil
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Any, Literal
+
+from paimon_assets.engine.errors import PaimonError
+from paimon_assets.engine.spec.predicate.predicate import (
+    And,
+    CompareOp,
+    Comparison,
+    In,
+    IsNull,
+    Or,
+    Predicate,
+    StartsWith,
+)
+from paimon_assets.engine.spec.types.data_types import (
+    BINARY_ROOTS,
+    AtomicType,
+    DataField,
+    TypeRoot,
+)
+from paimon_assets.engine.table.table import Table
+from tests.interop.fuzz import known
+from tests.interop.fuzz.tables import Drawn
+from tests.interop.fuzz.values import Plain, PlainRow, internal, plain_rows, said
+from tests.interop.steps import OurSide
+from tests.testkit.oracle import Oracle, OracleError
+
+SideName = Literal["we", "java"]
+SIDES: tuple[SideName, SideName] = ("we", "java")
+DATABASE = "fuzz"
+_FUNCTIONS = {
+    "equal": CompareOp.EQ, "notEqual": CompareOp.NE, "lessThan": CompareOp.LT,
+    "lessOrEqual": CompareOp.LE, "greaterThan": CompareOp.GT, "greaterOrEqual": CompareOp.GE,
+}  # fmt: skip
+
+
+class DifferenceError(Exception):
+    """Both sides do not agree; the message says on what."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deed:
+    """Something that each side does in its own way."""
+
+    text: str
+    ours: Callable[[str], Any] | None = None
+    """Does it to the table of a name; None if this side cannot."""
+    java: Callable[[str], Any] | None = None
+    expects: Callable[[list[PlainRow]], list[PlainRow] | None] | None = None
+    """From the rows before to the rows afterwards, if that is plain."""
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """A condition, as each side takes it."""
+
+    ours: Predicate
+    java: dict[str, Any]
+
+
+class Game:
+    """One table and what happened to it.
+
+    Args:
+        ours: This engine.
+        java: Java Paimon, on the same warehouse.
+        drawn: The table.
+    """
+
+    def __init__(self, ours: OurSide, java: Oracle, drawn: Drawn) -> None:
+        self.ours, self.java, self.drawn = ours, java, drawn
+        base = f"{DATABASE}.t{drawn.seed.replace('/', '_')}"
+        self.base = base
+        self.branch: str | None = None
+        self.trace: list[str] = []
+        self.counts: Counter[str] = Counter()
+        self.refusals: Counter[str] = Counter()
+        self.rows: list[PlainRow] = []
+        ours.create(base, drawn.schema)
+        self.twin: str | None = None
+        made = f"{base}_j"
+        java.call("create_like", source=base, target=made)
+        if drawn.twin:
+            self.twin = made
+        else:
+            shutil.rmtree(ours.open(made).path)
+
+    @property
+    def others(self) -> Path:
+        """Where the files of others lie."""
+        return self.ours.warehouse.parent / "others"
+
+    @property
+    def names(self) -> list[str]:
+        """Tables that go through the steps, as both sides name them."""
+        suffix = "" if self.branch is None else f"$branch_{self.branch}"
+        return [f"{base}{suffix}" for base in (self.base, self.twin) if base is not None]
+
+    def table(self) -> Table:
+        """Open the table as it is now."""
+        return self.ours.open(self.names[0])
+
+    def delete(self) -> None:
+        """Delete the files of the tables."""
+        for base in (self.base, self.twin):
+            if base is not None:
+                shutil.rmtree(Path(self.ours.open(base).path), ignore_errors=True)
+
+    # What is done
+
+    def act(self, deed: Deed, side: SideName) -> bool:
+        """Do something, in the twin by the other side; say whether it was done."""
+        sides = [side, SIDES[side == "we"]]
+        done = []
+        for name, who in zip(self.names, sides, strict=False):
+            is_able = getattr(deed, "ours" if who == "we" else "java") is not None
+            done.append(self._attempt(deed, name, who if is_able else SIDES[who == "we"]))
+        if len(set(done)) > 1:
+            self._drop_twin()
+        if not done[0]:
+            return False
+        before, self.rows = self.rows, self._agreed()
+        expected = None if deed.expects is None else deed.expects(before)
+        if expected is not None:
+            self._same(self.rows, expected, "read by both", "expected")
+        return True
+
+    def _attempt(self, deed: Deed, name: str, side: SideName) -> bool:
+        self.trace.append(f"      {side}: {deed.text}")
+        action = deed.ours if side == "we" else deed.java
+        if action is None:
+            raise ValueError(f"nobody does {deed.text}")
+        try:
+            action(name)
+        except PaimonError as error:
+            reason = known.refused_by_us(self.drawn, self.table().schema, error)
+            if reason is None:
+                raise
+            return self._refused(f"we: {error.kind}")
+        except OracleError as error:
+            reason = known.refused_by_java(self.drawn, self.table().schema, deed.text, str(error))
+            if reason is None:
+                raise
+            return self._refused(f"java: {reason}")
+        return True
+
+    def _refused(self, why: str) -> bool:
+        self.trace.append(f"        refused, {why}")
+        self.refusals[why] += 1
+        return False
+
+    def _drop_twin(self) -> None:
+        if self.twin is not None:
+            shutil.rmtree(Path(self.ours.open(self.twin).path), ignore_errors=True)
+            self.twin = None
+
+    # Whether both agree
+
+    def _agreed(self) -> list[PlainRow]:
+        first: list[PlainRow] | None = None
+        for number, name in enumerate(self.names):
+            found = self.read(name)
+            self._same(found, self.read_java(name), f"we read of {name}", "java reads")
+            if first is not None:
+                self._same(first, found, "rows of the table", f"rows of twin {number}")
+            first = found
+        return first or []
+
+    def read(self, name: str, **options: str) -> list[PlainRow]:
+        """Return all rows that we read."""
+        reader = self.ours.open(name).new_read_builder().with_options(options)
+        return plain_rows(reader.to_arrow(self.ours.executor), reader.read_schema().fields)
+
+    def read_java(
+        self, name: str, fields: Sequence[DataField] | None = None, **arguments: Any
+    ) -> list[PlainRow]:
+        """Return all rows that Java reads."""
+        fields = self.ours.open(name).schema.fields if fields is None else fields
+        rows = self.java.call("rows", table=name, **arguments)
+        kinds = 1 if arguments.get("kinds") else 0
+        return [
+            row[:kinds]
+            + [said(value, field.type) for value, field in zip(row[kinds:], fields, strict=True)]
+            for row in rows
+        ]
+
+    def _same(self, one: list[PlainRow], other: list[PlainRow], which: str, whose: str) -> None:
+        ones, others = Counter(map(repr, one)), Counter(map(repr, other))
+        if ones != others:
+            raise DifferenceError(
+                f"{which}: {len(one)} rows, {whose}: {len(other)}\n"
+                f"  only first: {list((ones - others).elements())[:4]}\n"
+                f"  only second: {list((others - ones).elements())[:4]}"
+            )
+
+    def compare(self, which: str, ours: list[PlainRow], theirs: list[PlainRow]) -> None:
+        """Assert that both sides answered alike."""
+        self._same(ours, theirs, f"we, {which}", "java")
+
+    def ask(self, chance: Random) -> None:
+        """Compare what both find by a filter."""
+        drawn = self.draw_filter(chance)
+        if drawn is None:
+            return
+        name = chance.choice(self.names)
+        self.counts["filters"] += 1
+        table = self.ours.open(name)
+        reader = table.new_read_builder().with_filter(drawn.ours)
+        fields = table.schema.fields
+        found = plain_rows(reader.to_arrow(self.ours.executor), fields)
+        theirs = self.read_java(name, filter=drawn.java)
+        self.compare(f"where {drawn.java} in {name}", found, theirs)
+
+    def draw_filter(self, chance: Random, depth: int = 1) -> Filter | None:
+        """Draw a condition on atomic columns."""
+        if depth and chance.random() < 0.25:
+            parts = [self.draw_filter(chance, 0) for _ in range(2)]
+            both = [part for part in parts if part is not None]
+            if len(both) == 2:
+                kind, join = chance.choice((("and", And), ("or", Or)))
+                return Filter(
+                    join(tuple(part.ours for part in both)), {kind: [part.java for part in both]}
+                )
+        fields = [f for f in self.table().schema.fields if isinstance(f.type, AtomicType)]
+        column = chance.choice(fields)
+        pool = [value for value in self.drawn.pool(column) if value is not None]
+        return self._leaf(chance, column, pool)
+
+    def _leaf(self, chance: Random, column: DataField, pool: list[Plain]) -> Filter:
+        def internals(values: list[Plain]) -> tuple[Any, ...]:
+            return tuple(internal(value, column.type) for value in values)
+
+        def java(function: str, values: list[Plain]) -> dict[str, Any]:
+            return {
+                "column": column.name, "function": function, "literals": values, "internal": True,
+            }  # fmt: skip
+
+        name, value = column.name, chance.choice(pool)
+        match chance.choices(("null", "in", "prefix", "compare"), (1, 2, 1, 6))[0]:
+            case "null":
+                negated = chance.random() < 0.5
+                return Filter(
+                    IsNull(name, negated=negated), java("isNotNull" if negated else "isNull", [])
+                )
+            case "in":
+                values, negated = chance.choices(pool, k=2), chance.random() < 0.3
+                return Filter(
+                    In(name, internals(values), negated=negated),
+                    java("notIn" if negated else "in", values),
+                )
+            case "prefix" if column.type.root is TypeRoot.VARCHAR and value:
+                prefix = value[: chance.randint(1, len(value))]
+                return Filter(StartsWith(name, prefix), java("startsWith", [prefix]))
+            case _:
+                functions = list(_FUNCTIONS.items())
+                if column.type.root in BINARY_ROOTS:  # Java compares signed bytes
+                    functions = functions[:2]
+                function, op = chance.choice(functions)
+                return Filter(Comparison(name, op, internals([value])[0]), java(function, [value]))

@@ -1,0 +1,51 @@
+"""Timestamps of every year that Java wrote: ORC files hold them, though Arrow's reader does not."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from paimon_assets.engine.spec.schema.schema import Schema
+from tests.interop.java_values import as_java_says, java_rows
+from tests.interop.steps import OurSide
+from tests.testkit.oracle import Oracle
+
+pytestmark = pytest.mark.interop
+
+SECOND = 1_000_000_000
+GREGORIAN = -12_219_292_800
+"""1582-10-15; the ten days before are none in the calendar of Java."""
+SECONDS = (
+    -62_135_596_800,  # 0001-01-01
+    -62_135_596_799, -50_000_000_000, GREGORIAN - 864_001, GREGORIAN, -9_223_372_037, -86_401,
+    -2, 0, 1, 9_223_372_037, 253_402_300_799,
+)  # fmt: skip
+FRACTIONS = (0, 1_000, 999_000, 1_000_000, 123_456_000, 999_999_000)
+
+
+@pytest.mark.parametrize("codec", ["none", "zstd", "snappy", "lz4"])
+def test_orc_timestamps_of_every_year_are_read(
+    codec: str, java: Oracle, shared_warehouse: Path
+) -> None:
+    options = {
+        "file.format": "orc", "file.compression": codec, "orc.timestamp-ltz.legacy.type": "false"
+    }  # fmt: skip
+    columns = {
+        "id": "INT", "t": "TIMESTAMP(6)", "m": "TIMESTAMP(3)",
+        "z": "TIMESTAMP(6) WITH LOCAL TIME ZONE",
+    }  # fmt: skip
+    ours = OurSide(shared_warehouse)
+    table = ours.create(f"times.orc_{codec}", Schema.of(columns, options=options))
+    moments = [second * SECOND + fraction for second in SECONDS for fraction in FRACTIONS]
+    rows: list[list[Any]] = [
+        [number, None if number % 7 == 3 else at, at // 10**6 * 10**6, at]
+        for number, at in enumerate(moments * 20)
+    ]
+    java.call("put", table=table.name, rows=rows)
+    fields = table.schema.fields
+    found = as_java_says(table.new_read_builder().to_arrow(), fields)
+    assert found == sorted(map(repr, rows))
+    # Days of the Julian calendar Java itself reads as others than it wrote.
+    theirs = java_rows(java, table.name, fields)
+    today = {repr(row) for row in rows if row[3] >= GREGORIAN * SECOND}
+    assert [row for row in theirs if row in today] == [row for row in found if row in today]
