@@ -228,3 +228,10 @@ def test_an_empty_table_loses_nothing(tmp_path):
     table = catalog.create_table("db.t", KEYED)
     plan = table.plan_alter([update_column_type("v", "TINYINT")])
     assert (plan.loses, plan.snapshot_id) == (False, 0)
+
+
+def test_listagg_takes_no_text_of_a_length_as_java_reads_no_such_table(catalog):
+    options = {"merge-engine": "aggregation", "fields.v.aggregate-function": "listagg"}
+    schema = Schema.of({"k": "INT", "v": "VARCHAR(5)"}, primary_keys=["k"], options=options)
+    with pytest.raises(InvalidInputError, match="listagg, which takes STRING"):
+        catalog.create_table("db.lists", schema)

@@ -10,7 +10,7 @@ from typing import NoReturn
 
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.merge.engine_traits import EngineTraits
-from paimon_assets.engine.spec.merge.merge_rules import merge_rules_of
+from paimon_assets.engine.spec.merge.merge_rules import AggregateFunction, merge_rules_of
 from paimon_assets.engine.spec.merge.sequence_padding import validate_padding
 from paimon_assets.engine.spec.options.all_options import (
     ALL_OPTIONS,
@@ -25,7 +25,12 @@ from paimon_assets.engine.spec.options.all_options import (
 )
 from paimon_assets.engine.spec.schema.schema import TableSchema, all_field_ids
 from paimon_assets.engine.spec.schema.special_fields import is_system_name
-from paimon_assets.engine.spec.types.data_types import CHARACTER_ROOTS, TypeRoot
+from paimon_assets.engine.spec.types.data_types import (
+    CHARACTER_ROOTS,
+    MAX_LENGTH,
+    AtomicType,
+    TypeRoot,
+)
 
 _NESTED = frozenset(
     {TypeRoot.ARRAY, TypeRoot.MAP, TypeRoot.MULTISET, TypeRoot.ROW, TypeRoot.VECTOR}
@@ -129,7 +134,7 @@ def _validate_merging(schema: TableSchema) -> None:
         _refuse("Row tracking needs a table without primary key and with 'bucket' = -1.")
     _validate_sequence(schema, traits)
     if schema.has_primary_key:
-        merge_rules_of(schema)
+        _validate_lists(schema)
     row_kind = options.get(ROWKIND_FIELD)
     if row_kind:
         if row_kind not in schema.by_name:
@@ -137,6 +142,18 @@ def _validate_merging(schema: TableSchema) -> None:
         data_type = schema.column(row_kind).type
         if data_type.root not in CHARACTER_ROOTS:
             _refuse(f"Rowkind field: '{row_kind}' must be of a character type, but is {data_type}.")
+
+
+def _validate_lists(schema: TableSchema) -> None:
+    """Refuse listagg in a VARCHAR with a length: Java reads no table that has one."""
+    for name, aggregation in merge_rules_of(schema).aggregations.items():
+        data_type = schema.column(name).type
+        has_length = isinstance(data_type, AtomicType) and data_type.length != MAX_LENGTH
+        if aggregation.function is AggregateFunction.LISTAGG and has_length:
+            _refuse(
+                f"Column '{name}' of type {data_type} does not go with the aggregate function"
+                " listagg, which takes STRING."
+            )
 
 
 def _validate_sequence(schema: TableSchema, traits: EngineTraits) -> None:
