@@ -33,7 +33,6 @@ from tests.testkit.row_changing import (
     write,
 )
 
-
 NAN = float("nan")
 
 

@@ -95,12 +95,12 @@ def java_float_text(value: float, *, single: bool) -> str:
 
     >>> [java_float_text(number, single=False) for number in (0.1, 1e7, 1e-4, -0.0)]
     ['0.1', '1.0E7', '1.0E-4', '-0.0']
-    >>> java_float_text(c_float(0.1).value, single=True)
-    '0.1'
+    >>> java_float_text(c_float(0.1).value, single=True), java_float_text(5e-324, single=False)
+    ('0.1', '4.9E-324')
     """
     if math.isnan(value) or math.isinf(value):
         return {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[str(value)]
-    sign, digits, exponent = Decimal(_shortest(value) if single else repr(value)).as_tuple()
+    sign, digits, exponent = Decimal(_shortest(value, single=single)).as_tuple()
     text = "".join(map(str, digits)).rstrip("0") or "0"
     point = len(digits) + int(exponent)
     lead = "-" if sign else ""
@@ -113,10 +113,15 @@ def java_float_text(value: float, *, single: bool) -> str:
     return f"{lead}{text[0]}.{text[1:] or '0'}E{point - 1}"
 
 
-def _shortest(value: float) -> str:
-    """Return the fewest digits that still mean the same FLOAT."""
-    texts = (f"{value:.{digits}g}" for digits in range(1, 10))
-    return next((text for text in texts if c_float(float(text)).value == value), repr(value))
+def _shortest(value: float, *, single: bool) -> str:
+    """Return the fewest digits that still mean the number; of one, the best two if they do.
+
+    Java before 19 writes more where a DOUBLE is beyond 1e16 or a FLOAT beyond 1e8, now and then.
+    """
+    texts = [f"{value:.1e}"]
+    texts += [f"{value:.{digits}g}" for digits in range(1, 10)] if single else []
+    means = (lambda text: c_float(float(text)).value) if single else float
+    return next((text for text in texts if means(text) == value), repr(value))
 
 
 def partition_path(

@@ -92,10 +92,9 @@ def _comparison_may_match(op: CompareOp, literal: Any, bounds: Bounds) -> bool:
     if bounds.is_exact:
         low = high = _place(low)
         literal = _place(literal)
-    elif isinstance(literal, float):
+    elif isinstance(literal, float) and (literal == 0 or any(map(_is_nan, (literal, low, high)))):
         # Bounds neither distinguish the zeros, nor do they count NaN, which is above all numbers.
-        if literal == 0 or any(_is_nan(each) for each in (literal, low, high)):
-            return True
+        return True
     match op:
         case CompareOp.EQ:
             return (low is None or low <= literal) and (high is None or high >= literal)
