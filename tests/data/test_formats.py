@@ -430,3 +430,21 @@ def test_avro_records_declared_as_nullable_are_read(tmp_path):
         with open_reader(FILE_IO, str(path), file_format="avro") as reader:
             [batch] = reader.batches(names, predicate=None, batch_rows=9)
         assert batch.to_pylist() == [{name: row[name] for name in names} for row in rows]
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_rows_that_a_merge_leaves_null_are_written(tmp_path, name):
+    row = "ROW<r ROW<x INT NOT NULL, l ARRAY<ROW<q DECIMAL(20, 2) NOT NULL>> NOT NULL>>"
+    options = {"merge-engine": "partial-update", "bucket": "1", "file.format": name}
+    schema = Schema.of({"k": "INT", "v": row, "w": "INT"}, primary_keys=["k"], options=options)
+    catalog = open_catalog(str(tmp_path))
+    catalog.create_database("d")
+    table = catalog.create_table("d.t", schema)
+    value = {"r": {"x": 1, "l": [{"q": Decimal("1.00")}, None]}}
+    for held in ({1: None, 2: value, 3: {"r": None}}, {1: None, 3: None, 4: value}):
+        rows = [{"k": key, "v": each, "w": 7} for key, each in held.items()] * 2
+        arrow = pa.Table.from_pylist(rows, schema=to_arrow_schema(table.schema.fields))
+        table.new_write_builder().write(arrow, EmbeddedExecutor(threads=1))
+    table.new_compaction_builder().with_strategy("full").run(EmbeddedExecutor(threads=1))
+    found = {each["k"]: each["v"] for each in table.new_read_builder().to_arrow().to_pylist()}
+    assert found == {1: None, 2: value, 3: {"r": None}, 4: value}

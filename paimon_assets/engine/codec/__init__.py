@@ -11,4 +11,5 @@ Rooms:
     file_index/  bloom filters, bitmaps, bit slices
     row_files    files of rows that are no part of a table
     orc_footer   statistics that pyarrow does not show
+    orc_times    timestamps that pyarrow does not hold
 """

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pat
 
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
+from paimon_assets.engine.codec.arrow.required_fields import has_required_fields
 from paimon_assets.engine.data.casting.arrays import values_of, with_nulls_as
 from paimon_assets.engine.data.casting.cast import UTC, Array
 from paimon_assets.engine.data.casting.casting import cast_array
@@ -112,7 +113,7 @@ def fitted_column(array: Array, arrow_type: Any) -> Array:
         pyarrow.ArrowNotImplementedError: The types do not stand for the same.
     """
     held: Any = array.type
-    if not _has_required_fields(arrow_type) or held.id != arrow_type.id:
+    if not has_required_fields(arrow_type) or held.id != arrow_type.id:
         return array.cast(arrow_type)
     nulls = array.is_null()
     if pat.is_map(arrow_type):
@@ -134,18 +135,6 @@ def fitted_column(array: Array, arrow_type: Any) -> Array:
         for child, field in zip(array.flatten(), fields, strict=True)
     ]
     return pa.StructArray.from_arrays(columns, fields=fields, mask=nulls)
-
-
-def _has_required_fields(arrow_type: Any) -> bool:
-    if pat.is_map(arrow_type):
-        return _has_required_fields(arrow_type.key_type) or _has_required_fields(
-            arrow_type.item_type
-        )
-    if pat.is_list(arrow_type):
-        return _has_required_fields(arrow_type.value_type)
-    if not pat.is_struct(arrow_type):
-        return False
-    return any(not field.nullable or _has_required_fields(field.type) for field in arrow_type)
 
 
 def _fields(array: Array, source: RowType, target: RowType, settings: CastSettings) -> list[Array]:

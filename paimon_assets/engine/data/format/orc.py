@@ -20,6 +20,7 @@ from pyarrow import orc
 
 from paimon_assets.engine.codec.arrow.arrow_values import UNIT_NANOS
 from paimon_assets.engine.codec.arrow.numpy_columns import to_numpy
+from paimon_assets.engine.codec.arrow.required_fields import without_nulls_below
 from paimon_assets.engine.codec.orc_footer import OrcFooter, read_orc_footer
 from paimon_assets.engine.data.format.base import (
     BATCH_BYTES,
@@ -196,7 +197,8 @@ class OrcWriter(FormatWriter):
         for name, column in zip(table.column_names, table.columns, strict=True):
             for chunk in column.chunks:
                 _refuse_timestamps(chunk, name)
-        self._writer.write(_with_nulls_below(table.cast(self._stored)))
+        stored = without_nulls_below(table).cast(self._stored)
+        self._writer.write(_with_nulls_below(stored))
 
     def close(self) -> int:
         """Write the footer and return the file's exact size in bytes."""

@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 
 from paimon_assets.engine.codec.arrow.arrow_values import UNIT_NANOS
 from paimon_assets.engine.codec.arrow.numpy_columns import to_numpy
+from paimon_assets.engine.codec.arrow.required_fields import without_nulls_below
 from paimon_assets.engine.data.format.base import (
     BATCH_BYTES,
     FileFormat,
@@ -457,7 +458,8 @@ class ParquetWriter(FormatWriter):
             fitting = self._group_bytes * table.num_rows // max(1, table.nbytes)
             rows_of_group = max(1, min(ROW_GROUP_ROWS, fitting))
             stored = table if self._two_kinds is None else self._two_kinds.rows(table)
-            self._opened(table).write_table(stored, row_group_size=rows_of_group)
+            whole = without_nulls_below(stored)
+            self._opened(table).write_table(whole, row_group_size=rows_of_group)
 
     def close(self) -> int:
         """Write the footer and return the file's exact size in bytes."""
