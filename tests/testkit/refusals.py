@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from fsspec.implementations.local import LocalFileSystem  # type: ignore[import-untyped]
+from pyarrow import orc
 
 from paimon_assets.engine.codec.json.metadata_json import schema_from_json, snapshot_from_json
 from paimon_assets.engine.codec.rest.rest_requests import AlterTableRequest
@@ -25,6 +26,7 @@ from paimon_assets.engine.control.features import check_key_types
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.data.casting.casting import cast_array
 from paimon_assets.engine.data.format.avro_types import avro_record
+from paimon_assets.engine.data.format.formats import open_reader
 from paimon_assets.engine.data.key_order import sort_keys
 from paimon_assets.engine.data.merge.aggregate.functions import Aggregate
 from paimon_assets.engine.data.worker import read_split
@@ -174,6 +176,14 @@ def _far_orc(at):
     table = at.table({"t": "TIMESTAMP(3)"}, options={"file.format": "orc"})
     rows = pa.table({"t": pa.array([253_402_300_799_000], pa.timestamp("ms"))})
     table.new_write_builder().write(rows, EmbeddedExecutor(threads=1))
+
+
+def _far_orc_inside(at):
+    far = pa.array([[253_402_300_799_000]], pa.list_(pa.timestamp("ms")))
+    path = at.path / "far.orc"
+    orc.write_table(pa.table({"l": far}), path)
+    with open_reader(LocalFileIO(), str(path), file_format="orc") as reader:
+        list(reader.batches(["l"], predicate=None, batch_rows=9))
 
 
 def _postponed_files(at):
@@ -457,6 +467,7 @@ REFUSALS: dict[str, Provocation] = {
     "write of `file.format`": write(**{"file.format": "csv"}),
     "write of VARIANT": _variant_in_orc,
     "write of a TIMESTAMP to orc": _far_orc,
+    "read of a TIMESTAMP in orc": _far_orc_inside,
     "TIMESTAMP(7-9) in a Parquet file": _far_int96,
     "Arrow type that no Avro": lambda at: avro_record(
         pa.schema({"v": pa.month_day_nano_interval()})

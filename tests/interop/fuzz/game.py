@@ -35,6 +35,8 @@ from tests.testkit.oracle import Oracle, OracleError
 SideName = Literal["we", "java"]
 SIDES: tuple[SideName, SideName] = ("we", "java")
 DATABASE = "fuzz"
+_WRONG_IN_ORC = frozenset({TypeRoot.CHAR, TypeRoot.FLOAT, TypeRoot.DOUBLE})
+"""Java's filters leave rows of these columns out: for what fills up a CHAR, and NaN."""
 _FUNCTIONS = {
     "equal": CompareOp.EQ, "notEqual": CompareOp.NE, "lessThan": CompareOp.LT,
     "lessOrEqual": CompareOp.LE, "greaterThan": CompareOp.GT, "greaterOrEqual": CompareOp.GE,
@@ -228,7 +230,15 @@ class Game:
                 return Filter(
                     join(tuple(part.ours for part in both)), {kind: [part.java for part in both]}
                 )
-        fields = [f for f in self.table().schema.fields if isinstance(f.type, AtomicType)]
+        is_orc = self.drawn.format == "orc"
+        fields = [
+            field
+            for field in self.table().schema.fields
+            if isinstance(field.type, AtomicType)
+            and not (is_orc and field.type.root in _WRONG_IN_ORC)
+        ]
+        if not fields:
+            return None
         column = chance.choice(fields)
         pool = [value for value in self.drawn.pool(column) if value is not None]
         return self._leaf(chance, column, pool)
