@@ -95,3 +95,13 @@ def test_java_merges_nan_and_zeros_as_we_do(java: Oracle, shared_warehouse: Path
         theirs = {row[0]: row[2] for row in java.call("rows", table=table.name)}
         found = {row["k"]: row["v"] for row in table.new_read_builder().to_arrow().to_pylist()}
         assert found == theirs
+
+
+def test_a_char_that_java_filled_up_is_found(java: Oracle, shared_warehouse: Path) -> None:
+    options = {"file.format": "orc"}
+    ours = OurSide(shared_warehouse)
+    table = ours.create("filters.chars", Schema.of({"id": "INT", "c": "CHAR(5)"}, options=options))
+    java.call("put", table=table.name, rows=[[1, "b"], [2, "zz"]])
+    for text, wanted in (("b", [1]), ("zz", [2]), ("a", [])):
+        found = table.new_read_builder().with_filter(f"c = '{text}'").to_arrow()
+        assert found["id"].to_pylist() == wanted

@@ -201,8 +201,11 @@ class FilePruning:
         nulls = stats.null_counts
         for name, position in layout.positions.items():
             vague = name in self._vague
+            low = lows[position]
+            if layout.types[position].root is TypeRoot.CHAR and isinstance(low, str):
+                low = low.rstrip(" ")  # Java's ORC files fill them up, and the bounds say so
             bounds[name] = Bounds(
-                minimum=None if vague else _ordered(lows[position]),
+                minimum=None if vague else _ordered(low),
                 maximum=None if vague else _ordered(highs[position]),
                 null_count=nulls[position] if position < len(nulls) else None,
                 row_count=row_count,
