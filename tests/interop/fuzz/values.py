@@ -141,7 +141,8 @@ def _nanos(chance: Random, precision: int, wide: bool) -> int:
         unit = max(unit, 10**6)
         drawn = min(-(10**9), drawn)
     least: int = -(-first // unit) * unit
-    return max(drawn // unit * unit, least)
+    found: int = max(drawn // unit * unit, least)
+    return found
 
 
 def decimal_text(unscaled: int, scale: int) -> str:
