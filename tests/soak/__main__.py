@@ -9,8 +9,9 @@ as old as it says. The rounds before are minutes of the same deployment under `d
 
 What lies on disk beside live data is of two kinds, and the figures show both. `data_over_live` is
 above one by the files that only kept snapshots name: a day of them, here, so that on a day that
-compacts all of a small table it is nearly two. `metadata_bytes` are a day's commits to ten tables,
-and as many bytes on day 5 as on day 120: beside half a megabyte of data they are a third of it.
+compacts all of a small table it is nearly two. `metadata_bytes` are a day's commits to ten tables:
+on day 5 a quarter of a megabyte, beside half a megabyte of data. From there they grow with weeks of
+others alone, 4 kB a day: a list of segments, and a tag for each week that was taken away.
 """
 
 import argparse
@@ -107,7 +108,7 @@ class Soak:
         )
         self.seconds.append(time.monotonic() - began)
         if result.success != succeeds:
-            self.failed.append(f"{name} on day {self._day}")
+            self._note(f"{name} on day {self._day}", result)
         for evaluation in result.get_asset_check_evaluations():
             if succeeds and not evaluation.passed and evaluation.check_name == "small_files":
                 plan = made.paimon.catalog().get_table(f"soak.{name}").new_compaction_builder()
@@ -116,6 +117,11 @@ class Soak:
         for event in result.get_asset_materialization_events() if name == "still" else ():
             tags = event.step_materialization_data.materialization.tags or {}
             self.versions.add(tags["dagster/data_version"])
+
+    def _note(self, what: str, result: dg.ExecuteInProcessResult) -> None:
+        """Note that a run ended otherwise than it should, and why."""
+        ends = [event for event in result.all_events if event.is_failure]
+        self.failed.append(f"{what}: " + " ".join(str(each.event_specific_data) for each in ends))
 
     @property
     def _day(self) -> int:
@@ -155,7 +161,7 @@ class Soak:
             result = dg.materialize([target], resources=resources, raise_on_error=False, **settings)
         self.seconds.append(time.monotonic() - began)
         if not result.success:
-            self.failed.append(f"a run on day {self._day}")
+            self._note(f"a run on day {self._day}", result)
         for event in result.all_events:
             if event.event_type_value == "ASSET_OBSERVATION":
                 found = event.asset_observation_data.asset_observation.metadata
