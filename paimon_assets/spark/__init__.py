@@ -7,6 +7,7 @@ Concept → files:
     a batch of tasks as jobs                    task_jobs
     which task writes which bucket              shuffle
     batches as opaque bytes in Spark rows       packing
+    what a DataFrame claims to hold             claimed_size
     errors on their way through Spark           failure
     Paimon ⇄ Spark types                        types
     a table ⇄ a DataFrame, merges, streams      dataframes/

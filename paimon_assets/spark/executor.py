@@ -45,6 +45,7 @@ from paimon_assets.engine.fileio.opening import open_file_io
 from paimon_assets.engine.spec.options.all_options import TARGET_FILE_SIZE
 from paimon_assets.engine.spec.options.write_options import DYNAMIC_BUCKET_ASSIGNERS
 from paimon_assets.engine.spec.schema.schema import BucketMode, TableSchema
+from paimon_assets.spark.claimed_size import with_claimed_size
 from paimon_assets.spark.cluster import in_order
 from paimon_assets.spark.failure import typed_errors
 from paimon_assets.spark.micro_batch import is_small_batch
@@ -131,8 +132,9 @@ class SparkExecutor:
         """Return the rows of splits as a lazy DataFrame, in no order.
 
         Spark's own reader reads the files it reads as this engine does (`native_read`); the other
-        splits are read by tasks, small ones several by a task. An error of the data plane fails the
-        Spark job that reads; `failure.error_inside` finds it.
+        splits are read by tasks, small ones several by a task. Both claim the size they have, for
+        Spark's choice of joins. An error of the data plane fails the Spark job that reads;
+        `failure.error_inside` finds it.
 
         Raises:
             UnsupportedFeatureError: A column has a type this Spark does not have.
@@ -146,7 +148,8 @@ class SparkExecutor:
         read = read_rows(dump_read_context(context), spark_arrow_schema(schema))
         tasks = tasks_by_cost(left, parallelism(self.session))
         frame = self._split_frame(left, tasks).mapInArrow(read, schema)
-        return frame if native is None else native.union(frame)
+        claiming = with_claimed_size(frame, context, left)
+        return claiming if native is None else native.union(claiming)
 
     def count_rows(self, context: ReadContext, splits: Sequence[DataSplit]) -> int:
         """Count on Spark; see `contract.executor`.

@@ -3,10 +3,12 @@
 python -m tests.testkit.connect_client ADDRESS HOME
 """
 
+import io
 import json
 import sys
 import warnings
 from collections.abc import Callable
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,7 @@ from paimon_assets.engine.table.api import open_catalog
 from paimon_assets.engine.table.table import Table
 from paimon_assets.spark.dataframes.merge import merge_dataframe
 from paimon_assets.spark.dataframes.streaming import streaming_sink
+from paimon_assets.spark.dataframes.tables import to_spark
 from paimon_assets.spark.executor import SparkExecutor
 from paimon_assets.spark.failure import error_inside
 from paimon_assets.spark.session import connect
@@ -94,6 +97,22 @@ class Deeds:
         frame = self._frame("0").selectExpr(f"id + {ROWS // 2} as id", "n")
         done = merge_dataframe(table, frame, on=["id"])
         return [done.rows_matched, done.rows_inserted, sums(table, self.executor)]
+
+    def joins(self) -> Any:
+        self.session.conf.set("spark.sql.autoBroadcastJoinThreshold", "20000")
+        frames = []
+        for name, rows in (("one", ROWS), ("other", ROWS), ("few", 10)):
+            table = self.catalog.create_table(f"db.{name}", KEYED)
+            for _ in range(2):
+                table.new_write_builder().write(self._frame("id", rows), self.executor)
+            frames.append(to_spark(table.new_read_builder(), self.session).select("id"))
+        one, *others = frames
+        kinds = []
+        for other in others:
+            with redirect_stdout(io.StringIO()) as plan:
+                one.join(other, "id").explain()
+            kinds.append([kind in plan.getvalue() for kind in ("SortMerge", "BroadcastHash")])
+        return [kinds, one.join(others[0], "id").count()]
 
     def lost_file(self) -> Any:
         table = self.catalog.get_table("db.stream")

@@ -1,0 +1,82 @@
+"""What DataFrames of tables that must be merged claim to hold, and the joins that Spark plans."""
+
+import pytest
+
+from paimon_assets.engine.spec.schema.schema import Schema
+
+functions = pytest.importorskip("pyspark.sql.functions")
+tables = pytest.importorskip("paimon_assets.spark.dataframes.tables")
+
+pytestmark = pytest.mark.spark
+
+KEYED = Schema.of(
+    {"id": "BIGINT NOT NULL", "name": "STRING", "at": "ARRAY<ROW<x INT NOT NULL>>"},
+    primary_keys=["id"],
+    options={"bucket": "2"},
+)
+FEW, MANY = 20, 3000
+WIDTH = 8 + 8 + 20 + 4
+"""Bytes of a row as Spark estimates them."""
+LIMIT = 64 * 1024
+"""More than the files of few rows, less than many rows."""
+THRESHOLD = "spark.sql.autoBroadcastJoinThreshold"
+
+
+@pytest.fixture(autouse=True)
+def small_broadcasts(spark):
+    """Let Spark broadcast little, so that what is large is small enough for a test."""
+    before = spark.conf.get(THRESHOLD)
+    spark.conf.set(THRESHOLD, str(LIMIT))
+    yield
+    spark.conf.set(THRESHOLD, before)
+
+
+def merged(spark, catalog, name, rows):
+    """Return a table of two runs, the second of which has every key of the first, as a frame."""
+    table = catalog.create_table(f"db.{name}", KEYED)
+    values = "id", f"'{name}' name", "array(named_struct('x', 1)) at"
+    for _ in range(2):
+        tables.write_dataframe(table, spark.range(rows).selectExpr(*values))
+    return tables.to_spark(table.new_read_builder(), spark)
+
+
+def plan_of(frame):
+    return frame._jdf.queryExecution().toString()
+
+
+def claimed(frame):
+    return frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()
+
+
+def test_large_with_large_is_sorted_and_large_with_small_broadcasts_the_small(spark, new_catalog):
+    one, other = (merged(spark, new_catalog, name, MANY) for name in ("one", "other"))
+    few = merged(spark, new_catalog, "few", FEW).withColumnRenamed("name", "few")
+    assert claimed(one) == pytest.approx(2 * MANY * WIDTH, rel=0.01)
+
+    both = one.join(other.withColumnRenamed("name", "also"), "id").where("also IS NOT NULL")
+    assert "SortMergeJoin" in plan_of(both)
+    assert "BroadcastExchange" not in plan_of(both)
+    assert both.agg(functions.count("also"), functions.sum("id")).collect() == [
+        (MANY, MANY * (MANY - 1) // 2)
+    ]
+
+    for joined in (one.join(few, "id"), few.join(one, "id")):
+        assert "BroadcastHashJoin" in plan_of(joined)
+        assert joined.count() == FEW
+        broadcast = plan_of(joined).rpartition("BroadcastExchange")[2]
+        assert "Sample" not in broadcast
+
+
+def test_what_claims_its_size_has_the_rows_it_has(spark, new_catalog):
+    frame = merged(spark, new_catalog, "t", MANY)
+    assert "Sample" in plan_of(frame)
+    assert frame.where("name IS NULL OR id IS NULL").count() == 0
+    assert frame.where("at[0].x = 1 AND id < 5").select("id").count() == 5
+    assert frame.select("name").distinct().count() == 1
+    assert frame.count() == MANY == len(frame.collect())
+
+
+def test_what_spark_may_broadcast_is_left_as_it_is(spark, new_catalog):
+    assert "Sample" not in plan_of(merged(spark, new_catalog, "few", FEW))
+    spark.conf.set(THRESHOLD, "-1")
+    assert "Sample" not in plan_of(merged(spark, new_catalog, "t", MANY))
