@@ -4,12 +4,12 @@ Spark estimates what a Python function returns by what it is given: here a few b
 that any table looks small enough to be sent through the driver to every task. No function of a
 DataFrame sets an estimate. But Spark adds those of a union, and multiplies that of a sample with
 replacement by its fraction. So rows are united with a sample of nothing: of two numbers of which
-none passes, `rows` times as many. It has the size of as many rows of these columns, and one task
-that finds nothing to read. Spark cannot see that no number passes, hence it does not leave it out;
-and columns that are computed from one are not known to be null.
+none passes, so many times as many that they would be as large. It has one task, which finds nothing
+to read. Spark cannot see that no number passes, hence it does not leave it out.
+The sample goes through the same function: Spark knows nothing of its columns, whatever their types.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -22,13 +22,17 @@ from paimon_assets.engine.spec.options.option import parse_memory
 from paimon_assets.engine.spec.types.data_types import DataField
 
 _THRESHOLD = "spark.sql.autoBroadcastJoinThreshold"
+_OF_TWO_NUMBERS = 16
 _OF_A_ROW = 8
 _OF_A_TEXT = 20
-"""Both as Spark estimates them."""
+"""All as Spark estimates them; what is nested counts as a text."""
 
 
 def with_claimed_size(
-    frame: DataFrame, context: ReadContext, splits: Sequence[DataSplit]
+    frame: DataFrame,
+    read: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]],
+    context: ReadContext,
+    splits: Sequence[DataSplit],
 ) -> DataFrame:
     """Return a frame that claims the size of the rows of splits, if Spark would not broadcast them.
 
@@ -36,26 +40,24 @@ def with_claimed_size(
     Spark may broadcast needs no claim, and stays as it is.
 
     Args:
-        frame: The rows, as a Python function returns them.
+        frame: The rows, as `read` returns them.
+        read: What `mapInArrow` calls; given nothing it returns nothing.
         context: How they are read.
         splits: Where they come from.
 
-    Cost: one more task an action, of milliseconds.
+    Cost: one more task an action, with nothing to do.
     """
     rows = sum(split.row_count for split in splits)
     stored = sum(split.file_bytes for split in splits)
     rows = max(rows, stored // _row_bytes(context.schema.fields))
+    claimed = rows * _row_bytes(context.fields)
     limit = broadcast_limit(frame.sparkSession)
-    if limit < 0 or rows * _row_bytes(context.fields) <= limit:
+    if limit < 0 or claimed <= limit:
         return frame
     nothing = frame.sparkSession.range(0, 2, 1, 1).where(fn.col("id") + 1 < 1)
-    sample = nothing.sample(withReplacement=True, fraction=float(rows), seed=0)
-    columns = (
-        fn.element_at(fn.array(fn.lit(None).cast(field.dataType)), fn.col("id").cast("int"))
-        for field in frame.schema.fields
-    )
-    names = frame.columns
-    return frame.union(sample.select(*(c.alias(n) for c, n in zip(columns, names, strict=True))))
+    fraction = claimed / _OF_TWO_NUMBERS
+    sample = nothing.sample(withReplacement=True, fraction=fraction, seed=0)
+    return frame.union(sample.mapInArrow(read, frame.schema))
 
 
 def broadcast_limit(session: SparkSession) -> int:

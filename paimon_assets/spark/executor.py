@@ -148,7 +148,7 @@ class SparkExecutor:
         read = read_rows(dump_read_context(context), spark_arrow_schema(schema))
         tasks = tasks_by_cost(left, parallelism(self.session))
         frame = self._split_frame(left, tasks).mapInArrow(read, schema)
-        claiming = with_claimed_size(frame, context, left)
+        claiming = with_claimed_size(frame, read, context, left)
         return claiming if native is None else native.union(claiming)
 
     def count_rows(self, context: ReadContext, splits: Sequence[DataSplit]) -> int:
