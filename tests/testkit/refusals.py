@@ -42,12 +42,11 @@ from paimon_assets.engine.spec.metadata.simple_stats import EMPTY_ROW
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind
 from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
 from paimon_assets.engine.spec.types.type_text import parse_type
-from paimon_assets.engine.table.api import TableCatalog, open_catalog
+from paimon_assets.engine.table.api import open_catalog
 from paimon_assets.engine.table.segments.segment_import import SegmentSource
 from tests.testkit.blob_files import PLACEHOLDER, file_bytes
 from tests.testkit.builders import data_file
-from tests.testkit.catalog_kinds import CATALOG_KINDS
-from tests.testkit.served_catalog import ServedCatalog
+from tests.testkit.served_refusals import ask_for_views, open_view_as_table, rename_served_tag
 
 EXECUTOR = EmbeddedExecutor(threads=1)
 KEYED: dict[str, Any] = {"primary_keys": ["k"]}
@@ -404,25 +403,12 @@ def _spark_time(at):
 EVOLVING = {"row-tracking.enabled": "true", "data-evolution.enabled": "true"}
 
 
-def _rename_served_tag(at: Place) -> None:
-    served = TableCatalog(ServedCatalog(str(at.path / "served")))
-    served.create_database("db")
-    served.create_table("db.t", Schema.of(PLAIN)).tags.rename("one", "two")
-
-
-def _view_as_table(at: Place) -> None:
-    served = CATALOG_KINDS["rest"](at.path / "rest")
-    served.create_database("db")
-    served.views.create("db.v", "SELECT 1", {"a": "INT"})
-    served.get_table("db.v")
-
-
 REFUSALS: dict[str, Provocation] = {
     "table of `type` format-table": plan(type="format-table"),
     "catalog of another `metastore`": lambda at: open_catalog("/w", {"metastore": "hive"}),
-    "renaming or moving a tag": _rename_served_tag,
-    "view opened as a table": _view_as_table,
-    "views of a catalog of directories": lambda at: at.catalog.views,
+    "renaming or moving a tag": lambda at: rename_served_tag(at.path),
+    "view opened as a table": lambda at: open_view_as_table(at.path),
+    "views of a catalog in `CATALOGS`": lambda at: ask_for_views(at.path),
     "default value, primary key": lambda at: AlterTableRequest(
         changes=(DropPrimaryKey(),)
     ).to_dlf(),
