@@ -355,6 +355,8 @@ def _schema_change(  # noqa: PLR0911 - one line a change
         case "rename":
             return rename_column(field.name, f"y{number}")
         case "type":
+            if f"fields.{field.name}.aggregate-function" in game.table().schema.options:
+                return None
             wider = widened(field.type, chance)
             return None if wider is None else update_column_type(field.name, wider)
         case "move":

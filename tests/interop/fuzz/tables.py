@@ -249,7 +249,7 @@ def _keyed(seed: str, chance: Random, options: dict[str, str], form: str, *, twi
         options |= {"bucket": "-1", "dynamic-bucket.target-row-num": "5"}
     elif engine != "first-row" and chance.random() < 0.12:
         options |= {"bucket": "-2", "postpone.batch-write-fixed-bucket": "false"}
-        if options["file.compression"] == "lz4":  # waiting rows lie in Avro files
+        if options["file.compression"] not in _CODECS["avro"]:  # waiting rows lie in Avro files
             options["file.compression"] = "zstd"
         hides = postpones = True
     else:
