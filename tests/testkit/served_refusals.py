@@ -28,7 +28,7 @@ def ask_for_views(at: Path) -> None:
 
 def open_view_as_table(at: Path) -> None:
     """Open a view as if it were a table."""
-    catalog = CATALOG_KINDS["rest"](at)
+    catalog = CATALOG_KINDS["rest"](at / "rest")
     catalog.create_database("db")
     catalog.views.create("db.v", "SELECT 1", {"a": "INT"})
     catalog.get_table("db.v")

@@ -360,7 +360,8 @@ def _schema_change(  # noqa: PLR0911 - one line a change
             wider = widened(field.type, chance)
             return None if wider is None else update_column_type(field.name, wider)
         case "move":
-            return move_column(field.name, first=True)
+            is_first = game.table().schema.field_names[0] == field.name
+            return None if is_first else move_column(field.name, first=True)
         case "null":
             return update_column_nullability(field.name, nullable=True)
         case "default" if field.type.root in {TypeRoot.INT, TypeRoot.BIGINT}:
