@@ -1,6 +1,7 @@
 """Importing a part loads no more than it needs. Linters cannot see this: parents are run first."""
 
 import json
+import runpy
 import subprocess
 import sys
 import tomllib
@@ -47,3 +48,13 @@ def test_the_command_is_where_the_package_says() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     module, _, name = project["scripts"]["paimon-assets"].partition(":")
     assert callable(getattr(import_module(module), name))
+
+
+def test_the_package_runs_as_its_command(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["paimon_assets", "--help"])
+    with pytest.raises(SystemExit) as stopped:
+        runpy.run_module("paimon_assets", run_name="__main__")
+    assert stopped.value.code == 0
+    assert "serve" in capsys.readouterr().out
