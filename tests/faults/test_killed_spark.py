@@ -25,8 +25,6 @@ DRIVERS = 3
 SEED = os.environ.get("PAIMON_FUZZ_SEED", "1")
 _JVM = b"org.apache.spark.deploy.SparkSubmit"
 
-pytestmark = [pytest.mark.hunt_only, pytest.mark.spark]
-
 
 def begun(*arguments: str) -> "subprocess.Popen[str]":
     command = [sys.executable, "-m", spark_jobs.__name__, *arguments]
@@ -41,6 +39,17 @@ def ended(process: "subprocess.Popen[str]") -> None:
 
 
 @pytest.mark.parametrize("job", spark_jobs.JOBS)
+def test_a_job_done_twice_without_spark_is_done_once(job: str, tmp_path: Path) -> None:
+    """The jobs themselves, and what says whether they were done."""
+    work = spark_jobs.JOBS[job]
+    spark_jobs.prepare(tmp_path, work)
+    assert not spark_jobs.end_and_check(tmp_path, work)
+    assert spark_jobs.end_and_check(tmp_path, work) == bool(work.snapshots)
+
+
+@pytest.mark.hunt_only
+@pytest.mark.spark
+@pytest.mark.parametrize("job", spark_jobs.JOBS)
 def test_executors_and_workers_may_die_at_any_moment(job: str, tmp_path: Path) -> None:
     process = begun(str(tmp_path), job, str(ROUNDS), f"{SEED} {job}")
     try:
@@ -53,6 +62,8 @@ def test_executors_and_workers_may_die_at_any_moment(job: str, tmp_path: Path) -
     assert any(each["kills"] for each in rounds), "none died"
 
 
+@pytest.mark.hunt_only
+@pytest.mark.spark
 @pytest.mark.parametrize("number", range(DRIVERS))
 @pytest.mark.parametrize("job", spark_jobs.JOBS)
 def test_a_driver_may_die_at_any_moment(job: str, number: int, tmp_path: Path) -> None:
@@ -67,13 +78,17 @@ def test_a_driver_may_die_at_any_moment(job: str, number: int, tmp_path: Path) -
         assert process.stdout.readline() == "begin\n"
         began = time.monotonic()
         assert [process.stdout.readline() for _ in range(2)] == ["end\n", "begin\n"]
-        seconds = rng.uniform(0, time.monotonic() - began)
+        seconds, killed = rng.uniform(0, time.monotonic() - began), None
         try:
             process.wait(seconds)
         except subprocess.TimeoutExpired:
             victims = [pid for pid, line in spark_jobs.below(process.pid) if _JVM in line]
-            os.kill(rng.choice([process.pid, *victims[:1]]), signal.SIGKILL)
-        spark_jobs.end_and_check(tmp_path / "killed", work)
+            killed = rng.choice([process.pid, *victims[:1]])
+            os.kill(killed, signal.SIGKILL)
+        committed = spark_jobs.end_and_check(tmp_path / "killed", work)
     finally:
         ended(process)
     spark_jobs.end_and_check(tmp_path / "killed", work)
+    victim = {None: None, process.pid: "Python"}.get(killed, "JVM")
+    said = {"job": job, "after": round(seconds, 2), "killed": victim, "committed": committed}
+    sys.stdout.write(f"{json.dumps(said)}\n")
