@@ -6,6 +6,7 @@ from random import Random
 from typing import Any
 
 from paimon_assets.engine.control.clock import SystemClock
+from paimon_assets.engine.control.commit.planned_on import SCHEMA_CHANGED
 from paimon_assets.engine.control.maintenance.expire_snapshots import expire_snapshots
 from paimon_assets.engine.control.maintenance.orphan_files import DAY_MS, clean_orphan_files
 from paimon_assets.engine.control.maintenance.retention import Retention
@@ -64,12 +65,15 @@ def hold(machine: Machine, chance: Random) -> None:
         return
     (writer, messages, rows), machine.held = machine.held, None
     machine.note(f"commits {rows}")
+    dropped = writer.store.schema.by_id.keys() - machine.table.schema.by_id.keys()
     try:
         snapshot = writer.commit(messages)
     except CommitConflictError as conflict:
-        assert _may_conflict(machine)
+        is_stale = conflict.kind == SCHEMA_CHANGED
+        assert dropped if is_stale else _may_conflict(machine)
         machine.note(f"gave up: {conflict.kind}")
     else:
+        assert not (dropped and rows)
         _take_write(machine, snapshot, rows)
 
 
