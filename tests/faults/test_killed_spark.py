@@ -70,12 +70,13 @@ def test_a_driver_may_die_at_any_moment(job: str, number: int, tmp_path: Path) -
     """Its Python or its JVM; what was committed is whole, and the same user ends the rest."""
     rng = random.Random(f"{SEED} {job} {number}")  # noqa: S311
     work = spark_jobs.JOBS[job]
-    spark_jobs.prepare(tmp_path / "measured", work)
-    shutil.copytree(tmp_path / "measured", tmp_path / "killed")
+    spark_jobs.prepare(tmp_path / "template", work)
+    for copy in spark_jobs.COPIES:
+        shutil.copytree(tmp_path / "template", tmp_path / copy)
     process = begun(str(tmp_path), job)
     try:
         assert process.stdout is not None
-        assert process.stdout.readline() == "begin\n"
+        assert [process.stdout.readline() for _ in range(3)] == ["begin\n", "end\n", "begin\n"]
         began = time.monotonic()
         assert [process.stdout.readline() for _ in range(2)] == ["end\n", "begin\n"]
         seconds, killed = rng.uniform(0, time.monotonic() - began), None
