@@ -1,5 +1,6 @@
 """Between our client and our server requests and answers are lost; commits are made once."""
 
+import shutil
 from contextlib import suppress
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import pytest
 
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.control.catalog.rest_catalog import RestCatalog
-from paimon_assets.engine.errors import CommitUnknownError
+from paimon_assets.engine.errors import CommitUnknownError, StorageError
 from paimon_assets.engine.spec.evolution.schema_change import add_column
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import TableCatalog, open_catalog
@@ -24,7 +25,8 @@ FAULTS = [fate for fate in Fate if fate is not Fate.PASSED]
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
     warehouse = tmp_path_factory.mktemp("w")
-    with serving(ServeSettings(warehouse=str(warehouse), insecure=True)) as client:
+    roots = (f"{warehouse}_outside",)
+    with serving(ServeSettings(warehouse=str(warehouse), insecure=True, roots=roots)) as client:
         yield client, str(warehouse)
 
 
@@ -101,6 +103,30 @@ def test_a_change_of_schema_is_made_once(fate, catalog, proxy, server):
     was_passed_on = fate is not Fate.LOST_BEFORE
     assert (newest.id, newest.field_names) == ((1, ("id", "c")) if was_passed_on else (0, ("id",)))
     assert table.schema.id == 0
+
+
+ADDED = [add_column("c", "INT")]
+MADE = Identifier("db", "made")
+ACKNOWLEDGED = {
+    "alter": (T, lambda catalog, path: catalog.alter_table(T, ADDED)),
+    "create": (MADE, lambda catalog, path: catalog.create_table(MADE, SCHEMA)),
+    "register": (MADE, lambda catalog, path: catalog.register_table(MADE, path)),
+}
+
+
+@pytest.mark.parametrize("action", ACKNOWLEDGED)
+def test_what_was_made_is_not_said_to_be_not_made(action, catalog, proxy, server):
+    """The server acknowledged it; then the look at the new schema fails."""
+    name, call = ACKNOWLEDGED[action]
+    outside = Path(f"{server[1]}_outside", "t")
+    if action == "register":
+        shutil.copytree(Path(server[1], "db.db", "t"), outside)
+    proxy.fates.extend([Fate.PASSED, Fate.FAILED_AFTER])
+    with pytest.raises(CommitUnknownError, match="Look at the table") as unknown:
+        call(catalog._catalog, str(outside))
+    assert unknown.value.details["table"] == str(name)
+    assert isinstance(unknown.value.__cause__, StorageError)
+    assert catalog.get_table(name).schema.id == (1 if action == "alter" else 0)
 
 
 @pytest.mark.parametrize("fate", FAULTS)

@@ -37,8 +37,10 @@ from paimon_assets.engine.control.rest.http_client import HttpClient, Pace
 from paimon_assets.engine.control.rest.rest_api import RestApi
 from paimon_assets.engine.errors import (
     AlreadyExistsError,
+    CommitUnknownError,
     InvalidInputError,
     NotFoundError,
+    PaimonError,
 )
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.fileio.opening import file_io_for
@@ -202,19 +204,20 @@ class RestCatalog:
         except AlreadyExistsError:
             if not ignore_if_exists:
                 raise
-        return self.load_schema(identifier)
+            return self.load_schema(identifier)
+        return self._made(identifier)
 
     def register_table(self, identifier: Identifier, path: str) -> TableSchema:
         """Take in a table that lies at a path already, as an external one."""
         with naming(identifier):
             self._api.register_table(named(identifier), path)
-        return self.load_schema(identifier)
+        return self._made(identifier)
 
     def alter_table(self, identifier: Identifier, changes: Sequence[SchemaChange]) -> TableSchema:
         """Apply changes to a table's schema, all or none."""
         with naming(identifier):
             self._api.alter_table(named(identifier), changes)
-        return self.load_schema(identifier)
+        return self._made(identifier)
 
     def drop_table(self, identifier: Identifier, *, ignore_if_missing: bool = False) -> None:
         """Drop a table; of one that is not external the server deletes the files."""
@@ -390,6 +393,21 @@ class RestCatalog:
     def rename_view(self, source: Identifier, target: Identifier) -> None:
         """Give a view another name."""
         self._api.rename_view(named(source), named(target))
+
+    def _made(self, identifier: Identifier) -> TableSchema:
+        """Return the newest schema after a request that made it.
+
+        Raises:
+            CommitUnknownError: It is not to be had; the request was acknowledged.
+        """
+        try:
+            return self.load_schema(identifier)
+        except PaimonError as error:
+            raise CommitUnknownError(
+                f"The REST catalog did what was asked of table '{identifier}', and then its schema"
+                f" could not be read: {error.message} Look at the table before it is asked again.",
+                details={"table": str(identifier)},
+            ) from error
 
     def _got(self, identifier: Identifier) -> TableResponse:
         try:
