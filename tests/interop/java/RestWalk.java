@@ -5,6 +5,7 @@ import java.util.Collections;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import org.apache.paimon.PagedList;
 import org.apache.paimon.catalog.Catalog;
 import org.apache.paimon.catalog.CatalogContext;
 import org.apache.paimon.catalog.CatalogFactory;
@@ -109,6 +110,11 @@ public class RestWalk {
         views(catalog, database);
         catalog.renameTable(name, Identifier.create(database, "u"), false);
         SEEN.put("tables", catalog.listTables(database));
+        PagedList<String> first = catalog.listTablesPaged(database, 1, null, null, null);
+        SEEN.put("pages", List.of(first.getElements(), catalog.listTablesPaged(
+                database, 1, first.getNextPageToken(), null, null).getElements()));
+        SEEN.put("of odd names", catalog.listTablesPaged(
+                database, 1, null, "a b+~*'&=/ä%", null).getElements());
         catalog.dropTable(Identifier.create(database, "u"), false);
         SEEN.put("not empty", raised(() -> catalog.dropDatabase(database, false, false)));
         catalog.dropDatabase(database, false, true);

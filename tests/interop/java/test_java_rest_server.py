@@ -50,6 +50,8 @@ def test_java_walks_through(served, options, request):
         "views": ["w"],
         "no view": "ViewNotExistException",
         "tables": ["p", "u"],
+        "pages": [["p"], ["u"]],
+        "of odd names": [],
         "not empty": "DatabaseNotEmptyException",
         "gone": True,
     }
