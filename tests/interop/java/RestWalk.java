@@ -80,6 +80,10 @@ public class RestWalk {
         }
         SEEN.put("written", read(catalog.getTable(name)));
         SEEN.put("newest", catalog.loadSnapshot(name).get().snapshot().id());
+        catalog.resetConsumer(name, "job", 2L);
+        SEEN.put("consumers", consumers(catalog, name));
+        catalog.resetConsumer(name, "job", null);
+        SEEN.put("no consumers", consumers(catalog, name));
         catalog.createTag(name, "second", 2L, null, false);
         SEEN.put("tag", catalog.getTag(name, "second").snapshot().id());
         SEEN.put("tags", catalog.listTagsPaged(name, null, null, null).getElements());
@@ -119,6 +123,13 @@ public class RestWalk {
         SEEN.put("not empty", raised(() -> catalog.dropDatabase(database, false, false)));
         catalog.dropDatabase(database, false, true);
         SEEN.put("gone", !catalog.listDatabases().contains(database));
+    }
+
+    private static List<String> consumers(Catalog catalog, Identifier name) throws Exception {
+        List<String> found = new ArrayList<>();
+        catalog.listConsumersPaged(name, null, null).getElements()
+                .forEach(c -> found.add(c.getConsumerId() + "=" + c.getNextSnapshot()));
+        return found;
     }
 
     private static void partitions(Catalog catalog, String database) throws Exception {

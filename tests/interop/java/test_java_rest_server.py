@@ -34,6 +34,8 @@ def test_java_walks_through(served, options, request):
         "table twice": "TableAlreadyExistException",
         "written": ["0=x0", "1=x1", "2=x2"],
         "newest": 3,
+        "consumers": ["job=2"],
+        "no consumers": [],
         "tag": 2,
         "tags": ["second"],
         "branches": ["b"],

@@ -264,7 +264,7 @@ class RestCatalog:
         """Make a snapshot the newest again; see `VersionedCatalog`."""
         newest = self.load_snapshot(identifier)
         if from_snapshot is not None and (newest is None or newest.id != from_snapshot):
-            raise raced(identifier, from_snapshot)  # servers of 1.4 do not say it
+            raise raced(identifier, from_snapshot)  # servers of 1.4 answer 500 to it
         try:
             with naming(identifier):
                 self._api.rollback(named(identifier), target, from_snapshot)
