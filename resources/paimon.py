@@ -1,4 +1,4 @@
-"""The warehouse of this deployment, from the environment: `.demo/warehouse` out of the box."""
+"""The catalog of this deployment, from the environment: `.demo/warehouse` out of the box."""
 
 import os
 from pathlib import Path
@@ -27,11 +27,16 @@ They stay `EnvVar`: the UI and the Launchpad show the variable's name, never the
 def paimon_resource(executor: str | None = None) -> PaimonCatalogResource:
     """The catalog and what executes reads and writes of its tables.
 
-    `PAIMON_WAREHOUSE` is the root (`/data/warehouse`, `s3://bucket/warehouse`); `PAIMON_EXECUTOR`
-    is `spark` or `embedded`, unless `executor` says it.
+    `PAIMON_WAREHOUSE` is the root (`/data/warehouse`, `s3://bucket/warehouse`). Where `PAIMON_URI`
+    names a REST catalog, it is the name that gives it, if it has several; `PAIMON_TOKEN` says who
+    asks. `PAIMON_EXECUTOR` is `spark` or `embedded`, unless `executor` says it.
     """
+    is_served = "PAIMON_URI" in os.environ
     return PaimonCatalogResource(
-        warehouse=_from_environment("PAIMON_WAREHOUSE", DEFAULT_WAREHOUSE),
+        warehouse=_from_environment("PAIMON_WAREHOUSE", "" if is_served else DEFAULT_WAREHOUSE),
+        metastore="rest" if is_served else "",
+        uri=_from_environment("PAIMON_URI", ""),
+        token=_from_environment("PAIMON_TOKEN", ""),
         options={
             option: dg.EnvVar(variable)
             for option, variable in STORAGE_OPTIONS.items()
@@ -42,8 +47,10 @@ def paimon_resource(executor: str | None = None) -> PaimonCatalogResource:
     )
 
 
-def warehouse_when_loaded() -> str:
-    """The root of the warehouse as it is known when definitions load, for what the UI shows."""
+def warehouse_when_loaded() -> str | None:
+    """The root of the warehouse as it is known when definitions load; None if a server knows it."""
+    if "PAIMON_URI" in os.environ:
+        return None
     return os.environ.get("PAIMON_WAREHOUSE", DEFAULT_WAREHOUSE)
 
 

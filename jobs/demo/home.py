@@ -3,6 +3,7 @@
 .demo/landing        the files that "arrive": changes of flights, weather
 .demo/warehouse      the Paimon tables
 .demo/dagster_home   Dagster's runs and events; `make dev` shows them
+.demo/server.log     of `--rest`, beside principals.toml
 """
 
 import os

@@ -1,6 +1,6 @@
 """`make demo`: run the ingestion job, then hold its tables against the expectations.
 
-    python -m jobs.demo.run [--every N] [--files N]
+    python -m jobs.demo.run [--every N] [--files N] [--rest]
 
 Exit code 0 if every table is right, 1 if a step, a check or a comparison failed.
 """
@@ -20,6 +20,7 @@ from jobs.demo.home import DEMO, prepare_dagster_home
 from jobs.demo.landing import DEFAULT_FILES
 from jobs.demo.progress import Progress
 from jobs.demo.report import Compared, compare_tables, report_grid
+from jobs.demo.served import run_over_rest
 from jobs.demo.tables import FlightChangesConfig, assets, daily_delays, ingestion_config
 from jobs.demo.upkeep import embedded_jobs, keep_up
 from resources import build_resources
@@ -36,8 +37,11 @@ _SILENT = {"console": {"config": {"log_level": "CRITICAL"}}}
 @click.command()
 @click.option("--every", default=1, show_default=True, help="Take every n-th flight.")
 @click.option("--files", default=DEFAULT_FILES, show_default=True, help="Change files to make.")
-def main(every: int, files: int) -> None:
+@click.option("--rest", is_flag=True, help="Go through a REST catalog server, started for it.")
+def main(every: int, files: int, rest: bool) -> None:  # noqa: FBT001
     """Ingest a year of flight changes and compare the tables with what they must hold."""
+    if rest:
+        sys.exit(run_over_rest([f"--every={every}", f"--files={files}"]))
     console = Console(highlight=False, soft_wrap=True)
     if not console.is_terminal:
         console.width = max(console.width, _LOG_WIDTH)

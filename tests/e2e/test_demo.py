@@ -1,6 +1,8 @@
 """`make demo` at a small scale, as a person runs it: once, again, and over a damaged table."""
 
+import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -100,6 +102,21 @@ def test_another_scale_in_the_same_place_is_refused_by_name(first, home: Path):
     refused = run_demo(home, "embedded", "--every", "50")
     assert refused.returncode == 1
     assert "make clean" in refused.stdout
+
+
+def test_over_a_rest_server_all_is_right_and_no_file_holds_the_token(tmp_path: Path):
+    done = run_demo(tmp_path, "embedded", "--every", "1000", "--rest")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "5 of 5 checks of demo.flights pass" in done.stdout
+    assert "FAILED" not in done.stdout
+    audit = (tmp_path / "server.log").read_text()
+    for operation in ("createTable", "commitTable", "alterTable"):
+        assert f'"principal": "demo", "operation": "{operation}"' in audit
+    digest = re.findall("[0-9a-f]{64}", (tmp_path / "principals.toml").read_text())
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    words = {word for path in files for word in re.findall(rb"[0-9a-f]{64}", path.read_bytes())}
+    words |= {*re.findall(rb"[0-9a-f]{64}", (done.stdout + done.stderr).encode())}
+    assert not [word for word in words if [hashlib.sha256(word).hexdigest()] == digest]
 
 
 @pytest.mark.spark
