@@ -20,6 +20,7 @@ from hypothesis.stateful import (
 
 from paimon_assets.engine.control.maintenance.expire_snapshots import expire_snapshots
 from paimon_assets.engine.control.maintenance.orphan_files import clean_orphan_files
+from paimon_assets.engine.control.maintenance.past_segments import forget_past
 from paimon_assets.engine.control.maintenance.retention import Retention
 from paimon_assets.engine.control.segments.segment_registry import HOLD_TAG_PREFIX
 from paimon_assets.engine.embedded import EmbeddedExecutor
@@ -27,6 +28,7 @@ from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureErr
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import open_catalog
 from paimon_assets.engine.table.segments.segment_import import SegmentSource
+from paimon_assets.engine.table.table import Table
 from tests.testkit.effort import often
 from tests.testkit.foreign import states, write
 from tests.testkit.metadata_tables import FixedClock
@@ -63,6 +65,7 @@ class ForeignFilesMachine(RuleBasedStateMachine):
         self._own: Counter[Row] = Counter()
         self._segments: dict[int, _Segment] = {}
         self._history: dict[int, tuple[Counter[Row], dict[int, _Segment]]] = {}
+        self._tagged: dict[str, Counter[Row]] = {}
 
     def teardown(self) -> None:
         shutil.rmtree(self._home, ignore_errors=True)
@@ -86,6 +89,7 @@ class ForeignFilesMachine(RuleBasedStateMachine):
         self._own.clear()
         self._segments.clear()
         self._history.clear()
+        self._tagged.clear()
 
     def _folder(self, name: str) -> Path:
         return self._home / "foreign" / name
@@ -113,6 +117,7 @@ class ForeignFilesMachine(RuleBasedStateMachine):
         self._table.segments().clean(force=force)
         if force:
             self._history.clear()  # what was cleaned is not known again after a rollback
+            self._tagged.clear()
 
     @rule()
     def refresh(self) -> None:
@@ -180,6 +185,7 @@ class ForeignFilesMachine(RuleBasedStateMachine):
     def tag(self) -> None:
         self._next += 1
         self._table.create_tag(f"tag-{self._next}")
+        self._tagged[f"tag-{self._next}"] = self._expected()
 
     @precondition(lambda self: self._table.tags.list())
     @rule(data=st.data())
@@ -190,11 +196,13 @@ class ForeignFilesMachine(RuleBasedStateMachine):
                 self._table.delete_tag(name)
             return
         self._table.delete_tag(name)
+        self._tagged.pop(name, None)
 
     @rule()
     def expire(self) -> None:
         retention = Retention(min_count=1, max_count=1, time_ms=10**15, limit=50)
         expire_snapshots(self._table._store, retention=retention)
+        forget_past(self._table._store)
         kept = {snapshot.id for snapshot in self._table.snapshots()}
         self._history = {number: held for number, held in self._history.items() if number in kept}
 
@@ -215,6 +223,8 @@ class ForeignFilesMachine(RuleBasedStateMachine):
         self._own, self._segments = own.copy(), dict(segments)
         for later in [number for number in self._history if number > target]:
             del self._history[later]
+        kept = {tag.name for tag in self._table.tags.list()}
+        self._tagged = {name: held for name, held in self._tagged.items() if name in kept}
 
     @rule()
     def drop(self) -> None:
@@ -227,16 +237,28 @@ class ForeignFilesMachine(RuleBasedStateMachine):
 
     @invariant()
     def the_rows_are_those_of_the_live_parts(self) -> None:
-        expected = self._own.copy()
-        for _, _, held in self._segments.values():
-            expected += held
-        read = self._table.new_read_builder().to_arrow().to_pylist()
-        assert Counter((row["v"], row["day"]) for row in read) == expected
+        assert self._read(self._table) == self._expected()
         live = {segment.id for segment in self._table.segments().live()}
         assert live == set(self._segments)
         latest = self._table.latest_snapshot()
         if latest is not None:
             self._history[latest.id] = (self._own.copy(), dict(self._segments))
+
+    @invariant()
+    def tags_read_as_they_did(self) -> None:
+        for name, held in self._tagged.items():
+            assert self._read(self._table.copy({"scan.tag-name": name})) == held
+
+    def _expected(self) -> Counter[Row]:
+        expected = self._own.copy()
+        for _, _, held in self._segments.values():
+            expected += held
+        return expected
+
+    @staticmethod
+    def _read(table: Table) -> Counter[Row]:
+        read = table.new_read_builder().to_arrow().to_pylist()
+        return Counter((row["v"], row["day"]) for row in read)
 
 
 @pytest.mark.hunt

@@ -3,7 +3,7 @@
 Source: `org.apache.paimon.operation.FileDeletionBase`.
 """
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Container, Iterable, Iterator
 from itertools import pairwise
 
 from paimon_assets.engine.control.commit.partition_filter import PartitionFilter
@@ -176,6 +176,42 @@ def needed_by_branch(branch: FileStore, candidates: Collection[FileKey]) -> set[
         needed |= live_among(branch, tag.snapshot, candidates)
     needed |= needed_by_changelogs(branch, existing_changelogs(branch))
     return needed & set(candidates)
+
+
+def named_by_branch(
+    branch: FileStore, candidates: Collection[FileKey], *, besides: Container[str] = ()
+) -> set[FileKey]:
+    """Return the files among some candidates that a branch names, be it as deleted.
+
+    Args:
+        branch: The branch; its snapshots, changelogs and tags are looked at.
+        candidates: The files.
+        besides: Names of tags that do not count.
+
+    Raises:
+        NotFoundError: A snapshot or tag lacks a manifest.
+
+    Cost:
+        The deltas of all snapshots and changelogs; of the oldest snapshot and the tags the
+        manifests of the candidates' partitions.
+    """
+    wanted, named = set(candidates), set[FileKey]()
+    if not wanted:
+        return named
+    snapshots = existing_snapshots(branch)
+    for snapshot in _first_of_runs(snapshots):
+        named |= live_among(branch, snapshot, wanted)
+    for snapshot in snapshots:
+        named |= wanted & {key_of(entry) for entry in delta_entries(branch, snapshot)}
+    for changelog in existing_changelogs(branch):
+        try:
+            named |= wanted & {key_of(entry) for entry in delta_entries(branch, changelog)}
+        except NotFoundError:
+            continue  # it lives on without its delta
+    for tag in branch.tags.list():
+        if tag.name not in besides:
+            named |= live_among(branch, tag.snapshot, wanted)
+    return named
 
 
 def _first_of_runs(snapshots: list[Snapshot]) -> Iterator[Snapshot]:

@@ -57,10 +57,15 @@ def delete_tag(store: FileStore, name: str, *, dry_run: bool = False) -> Deleted
             kind="tag-hold",
             details={"table": store.label, "tag": name},
         )
+    return drop_tag(store, tag, dry_run=dry_run)
+
+
+def drop_tag(store: FileStore, tag: Tag, *, dry_run: bool = False) -> DeletedTag:
+    """Delete a tag as `delete_tag`, whatever it is for."""
     watch = Watch.of(store)
     step = _plan(store, tag)
     if not dry_run:
-        store.tags.delete(name)
+        store.tags.delete(tag.name)
         if watch.has_more() or store.file_io.exists(store.paths.snapshot(tag.snapshot.id)):
             return DeletedTag(tag=tag)  # somebody may need its files by now
         delete_files(store, step.data_paths)

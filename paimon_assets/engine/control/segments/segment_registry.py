@@ -3,8 +3,9 @@
     <table>/segments/segments-<generation>.json      the newest one counts
 
 Each change publishes the next generation if it is absent, so of two commands at once one plans
-again. A few old generations are kept for readers that are about to open them; older ones are
-emptied, not deleted, because their names must stay taken for writers that slept. The registry goes
+again. A few old generations are kept for readers that are about to open them; the ones before are
+emptied, and in the end deleted: a writer that slept so long that its name is free again looks what
+is newest once it has published, and plans again. The registry goes
 first and the snapshot second: a command that dies between them leaves segments in progress, and
 whether its snapshot exists decides what they are (`resolved`). A snapshot never waits for it.
 """
@@ -52,12 +53,12 @@ _DIRECTORY = "segments"
 _PREFIX, _SUFFIX = "segments-", ".json"
 _GENERATION = re.compile(rf"{_PREFIX}([0-9]{{8}}|[1-9][0-9]{{8,17}}){re.escape(_SUFFIX)}")
 _KEPT_GENERATIONS = 3
-_KEPT_NAMES = 1000
-"""A writer that slept for so many changes may publish what nobody reads."""
+_KEPT_NAMES = 16
+"""Generations whose names stay taken, emptied or not."""
 _TRIES = 50
 
 HOLD_TAG_PREFIX = "__segment_hold_"
-"""Tags that keep other engines from deleting foreign files; nothing here deletes them."""
+"""Tags that keep other engines from deleting foreign files; see `maintenance.past_segments`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,24 +112,28 @@ class SegmentRegistry:
             generations = self._generations()
             if not generations:
                 return 0, SegmentList()
-            path = self._path(generations[-1])
+            newest = max(generations)
+            path = self._path(newest)
             try:
                 data = self.store.file_io.read_bytes(path)
             except NotFoundError:
                 continue
             if not data:
                 continue  # so many generations later that it was emptied
-            return generations[-1], _parsed(data, path)
+            return newest, _parsed(data, path)
         raise CommitConflictError(
             f"Table '{self.store.label}': its segments changed {_TRIES} times while being read.",
             kind="segment-registry",
         )
 
-    def _generations(self) -> list[int]:
+    def _generations(self) -> dict[int, int]:
+        """Return the size of each generation, in bytes."""
         listed = self.store.file_io.list_directory(self.directory)
-        return sorted(
-            int(found[1]) for status in listed if (found := _GENERATION.fullmatch(status.name))
-        )
+        return {
+            int(found[1]): status.size
+            for status in listed
+            if (found := _GENERATION.fullmatch(status.name))
+        }
 
     def _published(self, generation: int, listed: SegmentList) -> bool:
         path, data = self._path(generation), segments_to_json(listed, writer=uuid.uuid4().hex)
@@ -141,16 +146,23 @@ class SegmentRegistry:
                 done = self.store.file_io.read_bytes(path) == data
             except NotFoundError:
                 return False
-        if done:
-            self._forget(generation)
-        return done
+        return done and self._stands(generation)
 
-    def _forget(self, generation: int) -> None:
-        """Empty the generation that nobody opens any more, and delete those before all others."""
-        if generation > _KEPT_GENERATIONS:
-            self.store.file_io.replace(self._path(generation - _KEPT_GENERATIONS), b"")
-        if generation > _KEPT_NAMES:
-            self.store.file_io.delete_file(self._path(generation - _KEPT_NAMES))
+    def _stands(self, generation: int) -> bool:
+        """Whether what was published is read; forget what nobody opens any more.
+
+        A name as old as those that are deleted was free because it was taken and deleted before:
+        nobody reads it. Of a change that so many others followed at once the same is said, and it
+        is made again, which changes nothing.
+        """
+        sizes = self._generations()
+        newest = max(sizes, default=generation)
+        for number, size in sizes.items():
+            if number <= newest - _KEPT_NAMES:
+                self.store.file_io.delete_file(self._path(number))
+            elif size and number <= newest - _KEPT_GENERATIONS:
+                self.store.file_io.replace(self._path(number), b"")
+        return generation > newest - _KEPT_NAMES
 
     def _path(self, generation: int) -> str:
         return f"{self.directory}/{_PREFIX}{generation:08d}{_SUFFIX}"

@@ -7,7 +7,7 @@ goes on where this one was. Repeating a task that is done finds nothing to do.
 import logging
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from paimon_assets.engine.contract.tasks.task_batch import TaskRunner
@@ -22,6 +22,7 @@ from paimon_assets.engine.control.maintenance.expire_snapshots import (
     expire_snapshots,
 )
 from paimon_assets.engine.control.maintenance.orphan_files import DAY_MS, clean_orphan_files
+from paimon_assets.engine.control.maintenance.past_segments import forget_past
 from paimon_assets.engine.control.maintenance.refused_batches import (
     DEFAULT_RETENTION_MS,
     drop_refused,
@@ -45,6 +46,7 @@ class MaintenanceTask(StrEnum):
     """Compute statistics of all rows; reads the whole table."""
     EXPIRE_TAGS = "expire_tags"
     EXPIRE_SNAPSHOTS = "expire_snapshots"
+    """With the segments, and the tags that hold their files, that nothing can read any more."""
     EXPIRE_CHANGELOGS = "expire_changelogs"
     DROP_REFUSED = "drop_refused"
     """Drop batches that an audit kept out and that are old enough, with their files."""
@@ -181,7 +183,12 @@ class Maintenance:
         def piece() -> ExpiredSnapshots:
             return expire_snapshots(self.store, clock=self.clock, dry_run=self.dry_run)
 
-        return self._in_pieces(MaintenanceTask.EXPIRE_SNAPSHOTS, piece)
+        report = self._in_pieces(MaintenanceTask.EXPIRE_SNAPSHOTS, piece)
+        if not report.is_complete:
+            return report
+        past = forget_past(self.store, dry_run=self.dry_run)
+        notes = (report.note, f"segments over: {past}" if past.count else "")
+        return replace(report, files=report.files + past.files, note="; ".join(filter(None, notes)))
 
     def _expire_changelogs(self) -> MaintenanceReport:
         def piece() -> ExpiredSnapshots:

@@ -1,0 +1,190 @@
+"""Past segments: what a table keeps for segments that are over goes when nothing can read them.
+
+    snapshots and tags expire ─▶ hold tags, oldest first ─▶ rows of the registry
+
+A hold tag keeps the expiration of other engines from files of others. Of a snapshot that goes it
+deletes what the next one names as deleted, of a tag what it has live; it spares what the nearest
+tag or the oldest snapshot has live. So of all holds that have a file the newest protects it, and
+goes when none of its files is named any more, as live, added or deleted, by a snapshot, a
+changelog, another tag that stays or a branch. A file that is live in the newest snapshot counts for
+none: whoever takes it out makes a hold of its own. A hold whose snapshot exists stays: the commit
+that made it may be about to publish.
+
+A row of the registry goes after that, when no snapshot, tag or branch has a file of the segment;
+those of a text format say themselves from which snapshot to which they are. Killed anywhere in
+between, all that could be read can be, and the next run goes on.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+
+from paimon_assets.engine.codec.json.segment_json import SegmentList
+from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.maintenance.references import (
+    FileKey,
+    existing_snapshots,
+    key_of,
+    live_among,
+    named_by_branch,
+    other_branches,
+)
+from paimon_assets.engine.control.maintenance.tag_files import drop_tag
+from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
+from paimon_assets.engine.control.segments.segment_registry import (
+    HOLD_TAG_PREFIX,
+    SegmentRegistry,
+    foreign_entries,
+    is_live_in,
+)
+from paimon_assets.engine.errors import NotFoundError
+from paimon_assets.engine.spec.metadata.snapshot import Snapshot
+from paimon_assets.engine.spec.metadata.tag import Tag
+from paimon_assets.engine.spec.paths import MAIN_BRANCH
+from paimon_assets.engine.spec.segments.segment import Segment, SegmentStatus
+
+_SETTLED = (SegmentStatus.SUCCESS, SegmentStatus.MARKED_FOR_DELETE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PastSegments:
+    """What was forgotten, or would be."""
+
+    segments: tuple[int, ...] = ()
+    """Ids."""
+    tags: tuple[str, ...] = ()
+    files: int = 0
+    """Files of the table's own that only these tags kept, and metadata."""
+
+    @property
+    def count(self) -> int:
+        """How many segments and tags."""
+        return len(self.segments) + len(self.tags)
+
+    def __str__(self) -> str:
+        """Say how much it is."""
+        return f"{len(self.segments)} forgotten, {len(self.tags)} hold tags deleted"
+
+
+def forget_past(store: FileStore, *, dry_run: bool = False) -> PastSegments:
+    """Forget the segments of a branch that nothing can read any more, and what held their files.
+
+    Args:
+        store: The branch; only main has a registry.
+        dry_run: Change nothing.
+
+    Raises:
+        NotFoundError: A snapshot or tag lacks a manifest; nothing was changed.
+        FormatError: The registry is damaged.
+        CommitConflictError: Others changed the registry too often.
+        StorageError: A file could not be deleted. Call it again: it goes on.
+
+    Cost:
+        Three listings and the manifests of the newest snapshot if no segment is over. Else those of
+        each hold tag, the deltas of all snapshots, and of each tag the manifests of the segments'
+        partitions.
+    """
+    newest, ids = store.snapshots.latest(), store.snapshots.list_ids()
+    if newest is None or not ids:
+        return PastSegments()
+    try:
+        holds = _needless_holds(store, ids[0], newest)
+        dropped = [drop_tag(store, tag, dry_run=dry_run) for tag in holds]
+        names = frozenset(tag.name for tag in holds)
+        segments = _needless_segments(store, newest, names)
+    except NotFoundError:
+        if store.snapshots.list_ids()[:1] == ids[:1]:
+            raise
+        return PastSegments()  # others expire snapshots at this moment; the next run goes on
+    if segments and not dry_run:
+
+        def kept(listed: SegmentList) -> SegmentList:
+            stay = tuple(segment for segment in listed.segments if segment not in segments)
+            return replace(listed, segments=stay)
+
+        SegmentRegistry(store=store).update(kept)
+    return PastSegments(
+        segments=tuple(segment.id for segment in segments),
+        tags=tuple(tag.name for tag in holds),
+        files=sum(1 + tag.data_files + tag.metadata_files for tag in dropped),
+    )
+
+
+def _needless_holds(store: FileStore, oldest_id: int, newest: Snapshot) -> list[Tag]:
+    """Return the hold tags that protect nothing any more, oldest first."""
+    holds = [tag for tag in store.tags.list() if tag.name.startswith(HOLD_TAG_PREFIX)]
+    holds.sort(key=lambda hold: (hold.snapshot.id, hold.name))
+    if not holds or holds[0].snapshot.id >= oldest_id:
+        return []
+    files = {hold.name: _foreign_keys(store, hold.snapshot) for hold in holds}
+    gone = set[FileKey]().union(*files.values())
+    gone -= live_among(store, newest, gone)
+    protectors = {key: name for name in files for key in files[name] & gone}  # the newest of each
+    named = _named(store, gone, frozenset(files))
+    stay = {hold.name for hold in holds if hold.snapshot.id >= oldest_id}
+    while more := {protectors[key] for key in named} - stay:
+        # Whoever deletes a hold that stays must find its other files spared, too.
+        stay |= more
+        named = gone & set[FileKey]().union(*(files[name] for name in stay))
+    return [hold for hold in holds if hold.name not in stay]
+
+
+def _foreign_keys(store: FileStore, snapshot: Snapshot) -> set[FileKey]:
+    live = FileStoreScan(store).live_files(snapshot)
+    return {key_of(entry) for entry in foreign_entries(store, live)}
+
+
+def _named(
+    store: FileStore, candidates: Collection[FileKey], besides: frozenset[str]
+) -> set[FileKey]:
+    named = named_by_branch(store, candidates, besides=besides)
+    return named.union(*(named_by_branch(branch, candidates) for branch in other_branches(store)))
+
+
+def _needless_segments(
+    store: FileStore, newest: Snapshot, besides: frozenset[str]
+) -> list[Segment]:
+    """Return the segments that no snapshot, tag or branch has; some tags do not count."""
+    if store.paths.branch != MAIN_BRANCH:
+        return []
+    listed = SegmentRegistry(store=store).load().segments
+    settled = [segment for segment in listed if segment.status in _SETTLED]
+    keys = {segment.id: _keys(segment) for segment in settled if segment.is_visible_to_paimon}
+    every = set[FileKey]().union(*keys.values())
+    live = live_among(store, newest, every)
+    past = {number: files for number, files in keys.items() if files.isdisjoint(live)}
+    named = _named(store, set[FileKey]().union(*past.values()), besides)
+    texts = {
+        segment.id
+        for segment in settled
+        if segment.removed is not None and not segment.is_visible_to_paimon
+    }
+    readers = _readers(store, besides) if texts else []
+    return [
+        segment
+        for segment in settled
+        if (segment.id in past and named.isdisjoint(past[segment.id]))
+        or (
+            segment.id in texts
+            and not any(is_live_in(store, segment, reader) for reader in readers)
+        )
+    ]
+
+
+def _keys(segment: Segment) -> set[FileKey]:
+    return {(segment.partition, 0, file.file_name) for file in segment.files}
+
+
+def _readers(store: FileStore, besides: frozenset[str]) -> list[Snapshot]:
+    """Return all snapshots and tags of all branches."""
+    return [
+        snapshot
+        for branch in (store, *other_branches(store))
+        for snapshot in (
+            *existing_snapshots(branch),
+            *(
+                tag.snapshot
+                for tag in branch.tags.list()
+                if branch is not store or tag.name not in besides
+            ),
+        )
+    ]

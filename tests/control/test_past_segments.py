@@ -1,0 +1,234 @@
+"""Segments that are over go with the last that can read them; files of others stay protected."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.maintenance.expire_snapshots import expire_snapshots
+from paimon_assets.engine.control.maintenance.past_segments import forget_past
+from paimon_assets.engine.control.maintenance.retention import Retention
+from paimon_assets.engine.control.maintenance.tag_files import delete_tag
+from paimon_assets.engine.control.segments.segment_registry import SegmentRegistry
+from paimon_assets.engine.embedded import EmbeddedExecutor
+from paimon_assets.engine.fileio.local import LocalFileIO
+from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets.engine.table.api import open_catalog, open_table
+from paimon_assets.engine.table.segments.segment_import import SegmentSource
+from tests.stateful.test_maintenance import needed_exactly, stored_files
+from tests.testkit.faulty_fileio import WRITES, FaultyFileIO
+from tests.testkit.foreign import rows, states, write
+
+EXECUTOR = EmbeddedExecutor(threads=1)
+NEWEST = Retention(min_count=1, max_count=1, time_ms=0, limit=99)
+
+
+@pytest.fixture
+def table(tmp_path):
+    catalog = open_catalog(str(tmp_path / "warehouse"))
+    catalog.create_database("db")
+    return catalog.create_table("db.t", Schema.of({"a": "INT", "b": "STRING"}))
+
+
+def add(table, folder, number, kind="parquet"):
+    write(folder / f"{kind}-{number}" / f"1.{kind}", rows((number, kind)))
+    source = SegmentSource(path=str(folder / f"{kind}-{number}"), format=kind)
+    return table.segments().add(source, EXECUTOR).segments[0].id
+
+
+def own(table, number):
+    table.new_write_builder().write(rows((number, "own")), EXECUTOR)
+
+
+def read(table, **at):
+    builder = table.copy({f"scan.{key}": str(value) for key, value in at.items()})
+    found = builder.new_read_builder().to_arrow()
+    return sorted(tuple(row.values()) for row in found.to_pylist())
+
+
+def expire(table, forgets=True):
+    expire_snapshots(table._store, retention=NEWEST)
+    return forget_past(table._store) if forgets else None
+
+
+def listed(table):
+    return [segment.id for segment in SegmentRegistry(store=table._store).load().segments]
+
+
+def holds(table):
+    return sorted(tag.name for tag in table.tags.list() if tag.name.startswith("__segment_hold_"))
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv"])
+def test_a_deleted_segment_is_forgotten_with_the_last_snapshot_that_had_it(table, tmp_path, kind):
+    first, second = (add(table, tmp_path / "in", number, kind) for number in (1, 2))
+    before = states(tmp_path / "in")
+    table.segments().delete([first])
+    assert forget_past(table._store).count == 0
+    assert listed(table) == [first, second]
+    own(table, 3)
+    forgotten = forget_past(table._store)  # all snapshots are there
+    assert forgotten.count == 0
+    expire_snapshots(table._store, retention=NEWEST)
+    planned = forget_past(table._store, dry_run=True)
+    assert listed(table) == [first, second]
+    assert len(holds(table)) == (kind == "parquet")
+    assert forget_past(table._store) == planned
+    assert (planned.segments, len(planned.tags)) == ((first,), int(kind == "parquet"))
+    assert listed(table) == [second]
+    assert holds(table) == []
+    assert forget_past(table._store).count == 0
+    assert read(table) == [(2, kind), (3, "own")]
+    assert states(tmp_path / "in") == before
+    assert stored_files(table._store) == needed_exactly(table._store)
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv"])
+def test_a_tag_reads_a_deleted_segment_and_keeps_it(table, tmp_path, kind):
+    number = add(table, tmp_path / "in", 1, kind)
+    table.create_tag("kept")
+    own(table, 2)
+    table.segments().delete([number])
+    for each in (3, 4):
+        own(table, each)
+        assert expire(table).count == 0
+    assert read(table, **{"tag-name": "kept"}) == [(1, kind)]
+    assert listed(table) == [number]
+    assert len(holds(table)) == (kind == "parquet")  # a Java that deletes the tag meets its file
+    delete_tag(table._store, "kept")
+    assert forget_past(table._store).segments == (number,)
+    assert (holds(table), listed(table)) == ([], [])
+    assert states(tmp_path / "in")
+    assert stored_files(table._store) == needed_exactly(table._store)
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv"])
+def test_a_branch_keeps_what_it_may_read(table, tmp_path, kind):
+    number = add(table, tmp_path / "in", 1, kind)
+    table.create_tag("kept")
+    table.branches.create("b", tag="kept")
+    table.segments().delete([number])
+    delete_tag(table._store, "kept")
+    own(table, 2)
+    assert expire(table).count == 0
+    table.branches.delete("b")
+    assert forget_past(table._store).segments == (number,)
+    assert holds(table) == []
+
+
+def test_a_hold_stays_while_the_deletion_can_still_be_expired(table, tmp_path):
+    number = add(table, tmp_path / "in", 1)
+    table.segments().delete([number])
+    # The snapshot that deleted the file is the oldest: it names the file.
+    assert expire(table).count == 0
+    assert len(holds(table)) == 1
+    own(table, 2)
+    assert len(expire(table).tags) == 1
+
+
+def test_a_hold_keeps_the_holds_of_other_files_that_it_has(table, tmp_path):
+    first = add(table, tmp_path / "in", 1)
+    table.create_tag("kept")
+    second = add(table, tmp_path / "in", 2)
+    table.segments().delete([first])
+    table.segments().delete([second])
+    third = add(table, tmp_path / "in", 3)
+    table.segments().delete([third])
+    own(table, 9)
+    # The tag has the first file; the hold of that has the second; the third has only its own.
+    assert expire(table).segments == (third,)
+    assert holds(table) == ["__segment_hold_0_2", "__segment_hold_1_3"]
+    delete_tag(table._store, "kept")
+    assert forget_past(table._store).segments == (first, second)
+    assert holds(table) == []
+
+
+def test_the_hold_of_a_commit_that_is_about_to_publish_stays(table, tmp_path):
+    add(table, tmp_path / "in", 1)
+    own(table, 2)
+    newest = table.latest_snapshot()
+    table._store.tags.hold("__segment_hold_0_2", newest)
+    assert expire(table).count == 0
+    assert holds(table) == ["__segment_hold_0_2"]
+
+
+class Death(BaseException):
+    """The end of a process."""
+
+
+def test_a_death_at_any_write_leaves_all_that_can_be_read(table, tmp_path):
+    texts = [add(table, tmp_path / "in", number, "csv") for number in (1, 2)]
+    files = [add(table, tmp_path / "in", number) for number in (3, 4)]
+    table.create_tag("kept")
+    late = add(table, tmp_path / "in", 5)
+    text = add(table, tmp_path / "in", 6, "csv")
+    table.segments().delete([late, text])
+    table.segments().delete([texts[0], files[0]])
+    own(table, 9)
+    expire(table, forgets=False)
+    now, tagged, before = read(table), read(table, **{"tag-name": "kept"}), states(tmp_path / "in")
+    assert [row[0] for row in tagged] == [1, 2, 3, 4]
+    for steps in range(99):
+        copy = tmp_path / f"copy-{steps}"
+        shutil.copytree(table.path, copy)
+        left = [steps]
+
+        def die(_number, method, _path, left=left):
+            left[0] -= method in WRITES
+            if left[0] < 0:
+                raise Death
+
+        try:
+            forget_past(FileStore.open(FaultyFileIO(LocalFileIO(), before=die), str(copy)))
+            is_over = True
+        except Death:
+            is_over = False
+        found = open_table(str(copy))
+        assert read(found) == now
+        assert read(found, **{"tag-name": "kept"}) == tagged
+        forget_past(found._store)
+        assert listed(found) == [*texts, *files]
+        assert holds(found) == ["__segment_hold_2_7"]
+        assert read(found, **{"tag-name": "kept"}) == tagged
+        shutil.rmtree(copy)
+        if is_over:
+            break
+    assert 3 < steps < 99
+    assert states(tmp_path / "in") == before
+
+
+def test_maintenance_keeps_the_list_and_the_tags_of_a_moving_window_flat(table, tmp_path):
+    figures = []
+    for number in range(8):
+        added = add(table, tmp_path / "in", number)
+        if number > 1:
+            table.segments().delete([added - 2])
+        expire(table)
+        figures.append((len(listed(table)), len(holds(table))))
+    assert len(set(figures[3:])) == 1, figures
+
+
+def test_names_of_old_generations_go(table):
+    registry = SegmentRegistry(store=table._store)
+    for _ in range(40):
+        registry.update(lambda found: type(found)(next_id=found.next_id + 1))
+    assert len(list(Path(registry.directory).iterdir())) == 16
+    assert registry.load().next_id == 40
+
+
+def test_a_change_that_slept_until_its_name_was_free_is_made_again(table):
+    registry = SegmentRegistry(store=table._store)
+    registry.update(lambda found: type(found)(next_id=found.next_id + 1))
+    slept = []
+
+    def slow(found):
+        if not slept:
+            slept.append(found.next_id)
+            for _ in range(40):
+                registry.update(lambda other: type(other)(next_id=other.next_id + 1))
+        return type(found)(next_id=found.next_id + 1)
+
+    registry.update(slow)
+    assert slept == [1]
+    assert registry.load().next_id == 42
