@@ -104,6 +104,23 @@ def test_a_tag_reads_a_deleted_segment_and_keeps_it(table, tmp_path, kind):
 
 
 @pytest.mark.parametrize("kind", ["parquet", "csv"])
+def test_cleaning_without_force_forgets_nothing_that_can_be_read(table, tmp_path, kind):
+    number = add(table, tmp_path / "in", 1, kind)
+    table.create_tag("kept")
+    table.segments().delete([number])
+    own(table, 2)
+    expire(table)
+    assert table.segments().clean(retention_ms=-1) == []
+    assert read(table, **{"tag-name": "kept"}) == [(1, kind)]
+    delete_tag(table._store, "kept")
+    if kind == "parquet":  # its hold still has it
+        forget_past(table._store)
+        assert listed(table) == []
+    else:
+        assert [item.id for item in table.segments().clean(retention_ms=-1)] == [number]
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv"])
 def test_a_branch_keeps_what_it_may_read(table, tmp_path, kind):
     number = add(table, tmp_path / "in", 1, kind)
     table.create_tag("kept")
@@ -232,3 +249,46 @@ def test_a_change_that_slept_until_its_name_was_free_is_made_again(table):
     registry.update(slow)
     assert slept == [1]
     assert registry.load().next_id == 42
+
+
+def test_a_deletion_that_was_undone_stays_undone_when_its_snapshot_expires(table, tmp_path):
+    number = add(table, tmp_path / "in", 1, "csv")
+    own(table, 2)
+    table.segments().delete([number])
+    table.rollback_to(2)
+    for each in (3, 4, 5):
+        own(table, each)
+    rows_now = read(table)
+    assert (1, "csv") in rows_now
+    expire(table)
+    assert read(table) == rows_now
+
+
+def test_an_addition_that_was_undone_stays_undone_when_its_snapshot_expires(table, tmp_path):
+    own(table, 1)
+    add(table, tmp_path / "in", 2, "csv")
+    table.rollback_to(1)
+    for each in (3, 4, 5):
+        own(table, each)
+    rows_now = read(table)
+    assert (2, "csv") not in rows_now
+    expire(table)
+    assert read(table) == rows_now
+
+
+def test_a_command_that_died_after_its_commit_is_known_when_that_expires(
+    table, tmp_path, monkeypatch
+):
+    def die(*_args):
+        raise Death
+
+    with monkeypatch.context() as patched:
+        patched.setattr("paimon_assets.engine.table.segments.segments.Segments._finish", die)
+        with pytest.raises(Death):
+            add(table, tmp_path / "in", 1, "csv")
+    own(table, 2)
+    own(table, 3)
+    rows_now = read(table)
+    assert (1, "csv") in rows_now
+    expire(table)
+    assert read(table) == rows_now

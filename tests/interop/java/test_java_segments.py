@@ -7,6 +7,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from paimon_assets.engine.control.maintenance.expire_snapshots import expire_snapshots
+from paimon_assets.engine.control.maintenance.past_segments import forget_past
+from paimon_assets.engine.control.maintenance.retention import Retention
+from paimon_assets.engine.control.segments.segment_registry import HOLD_TAG_PREFIX
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.segments.segment_import import SegmentSource
 from paimon_assets.engine.table.table import Table
@@ -24,6 +28,7 @@ LAYOUTS = {
     "more_columns": ROWS.append_column("extra", pa.array([1.0, 2.0, 3.0])),
     "wrong_partition_column": ROWS.append_column("day", pa.array([9, 9, 9], pa.int32())),
 }
+_NEWEST = Retention(min_count=1, max_count=1, time_ms=0, limit=99)
 OWN = Write(tuple({"v": n, "s": "own", "day": n % 2} for n in range(4)))
 
 
@@ -94,6 +99,33 @@ def test_javas_expiration_spares_what_we_hold(
     assert bool(held) == (removal != "compacted")
     for name in held:
         _same(java, table, **{"scan.tag-name": name})
+
+
+def test_java_spares_files_whose_hold_went_with_all_that_named_them(
+    java: Oracle, shared_warehouse: Path, tmp_path: Path
+) -> None:
+    ours, table = _imported(shared_warehouse, tmp_path, "let_go", ROWS, "parquet")
+    before = states(tmp_path)
+    for tag in ("early", "late"):
+        table.create_tag(tag)
+        ours.do(table.name, OWN)
+    table.segments().delete([0])
+    table.segments().delete([1])
+    for tag in ("late", "early", None):
+        ours.do(table.name, OWN)
+        expire_snapshots(table._store, retention=_NEWEST)
+        forgotten = forget_past(table._store)
+        held = any(each.name.startswith(HOLD_TAG_PREFIX) for each in table.tags.list())
+        assert held == (tag is not None)
+        assert bool(forgotten.tags) == (tag is None)
+        if tag is not None:
+            java.call("change", table=table.name, action="delete_tag", name=tag)
+        for _ in range(2):
+            ours.do(table.name, OWN)
+        expected = _same(java, table)
+        assert java.call("change", table=table.name, action="expire", keep=1) > 0
+        assert states(tmp_path) == before
+        assert _same(java, table) == expected
 
 
 def test_we_read_after_java_compacted_around_segments(

@@ -109,6 +109,21 @@ def forget_past(store: FileStore, *, dry_run: bool = False) -> PastSegments:
     )
 
 
+def readable_segments(store: FileStore) -> set[int]:
+    """Return the ids of segments that a snapshot, a tag or a branch has; live ones among them.
+
+    Raises:
+        NotFoundError: A snapshot or tag lacks a manifest.
+        FormatError: The registry is damaged.
+
+    Cost: that of `forget_past` without hold tags.
+    """
+    listed = SegmentRegistry(store=store).load().segments
+    newest = store.snapshots.latest()
+    past = [] if newest is None else _needless_segments(store, newest, frozenset())
+    return {each.id for each in listed if each.status in _SETTLED and each not in past}
+
+
 def _needless_holds(store: FileStore, oldest_id: int, newest: Snapshot) -> list[Tag]:
     """Return the hold tags that protect nothing any more, oldest first."""
     holds = [tag for tag in store.tags.list() if tag.name.startswith(HOLD_TAG_PREFIX)]

@@ -22,7 +22,11 @@ from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.manifests.collector import without_collector
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
 from paimon_assets.engine.control.segments.segment_folder import spec_text
-from paimon_assets.engine.control.segments.segment_registry import SegmentRegistry, commit_of
+from paimon_assets.engine.control.segments.segment_registry import (
+    SegmentRegistry,
+    commit_of,
+    settled,
+)
 from paimon_assets.engine.errors import NotFoundError
 from paimon_assets.engine.spec.metadata.manifest import FileKind, ManifestEntry, live_entries
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind, Snapshot
@@ -90,8 +94,9 @@ def with_loads(store: FileStore, listed: SegmentList) -> SegmentList:
 
 
 def keep_ids(store: FileStore, now_ms: int) -> None:
-    """Enter the loads of snapshots that are about to go, if the table has a registry.
+    """Enter what snapshots say that are about to go, if the table has a registry.
 
+    Their loads, and which segments they added, took away, or did not because they were undone.
     Loads that have been over for `RETENTION_MS` are forgotten: a table that is written to all the
     time would keep a list of all that ever happened.
 
@@ -100,9 +105,15 @@ def keep_ids(store: FileStore, now_ms: int) -> None:
         CommitConflictError: Others changed it too often.
     """
     registry = SegmentRegistry(store=store)
-    if store.paths.branch == MAIN_BRANCH and registry.is_kept:
-        limit_ms = now_ms - RETENTION_MS
-        registry.update(lambda listed: _without_past(store, with_loads(store, listed), limit_ms))
+    if store.paths.branch != MAIN_BRANCH or not registry.is_kept:
+        return
+    limit_ms = now_ms - RETENTION_MS
+
+    def known(listed: SegmentList) -> SegmentList:
+        listed = replace(listed, segments=tuple(settled(store, listed.segments)))
+        return _without_past(store, with_loads(store, listed), limit_ms)
+
+    registry.update(known)
 
 
 def _without_past(store: FileStore, listed: SegmentList, limit_ms: int) -> SegmentList:

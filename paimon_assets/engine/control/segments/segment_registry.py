@@ -201,6 +201,35 @@ def _resolved(store: FileStore, segment: Segment) -> Segment:
     )
 
 
+def settled(store: FileStore, segments: Iterable[Segment]) -> list[Segment]:
+    """Return segments without what only snapshots say that are about to expire.
+
+    What is in progress and committed is so for good; what a rollback undid was never done. Without
+    its snapshot a commit counts as made.
+
+    Args:
+        store: The table.
+        segments: All that its registry lists.
+    """
+    known = resolved(store, segments)
+    newest = store.snapshots.latest()
+    if newest is None:
+        return known
+    stay = (
+        segment
+        for segment in known
+        if segment.added is None
+        or segment.is_visible_to_paimon
+        or _reached(store, segment.added, newest)
+    )
+    return [
+        segment
+        if segment.removed is None or _reached(store, segment.removed, newest)
+        else replace(segment, status=SegmentStatus.SUCCESS, removed=None, removed_ms=None)
+        for segment in stay
+    ]
+
+
 def commit_of(snapshot: Snapshot) -> SegmentCommit:
     """Return what a snapshot is known by."""
     return SegmentCommit(snapshot_id=snapshot.id, delta_manifest_list=snapshot.delta_manifest_list)

@@ -23,6 +23,7 @@ from paimon_assets.engine.control.clock import Clock, SystemClock
 from paimon_assets.engine.control.commit.abort import undone_on_sure_failure
 from paimon_assets.engine.control.commit.file_store_commit import Condition, FileStoreCommit
 from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.maintenance.past_segments import readable_segments
 from paimon_assets.engine.control.scan.segment_loads import with_loads
 from paimon_assets.engine.control.segments.segment_folder import walk
 from paimon_assets.engine.control.segments.segment_registry import (
@@ -32,10 +33,7 @@ from paimon_assets.engine.control.segments.segment_registry import (
 )
 from paimon_assets.engine.control.segments.segment_roots import SegmentRoots
 from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.errors import (
-    NotFoundError,
-    UnsupportedFeatureError,
-)
+from paimon_assets.engine.errors import NotFoundError, UnsupportedFeatureError
 from paimon_assets.engine.spec.evolution.schema_change import SetOption
 from paimon_assets.engine.spec.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
 from paimon_assets.engine.spec.options.all_options import WRITE_ONLY
@@ -263,12 +261,12 @@ class Segments:
     ) -> list[Segment | Load]:
         """Forget segments that are deleted, compacted or failed, and return them.
 
-        Only the list changes. Snapshots that had a segment of a text format no longer find its
-        rows. A rollback to one that had another segment finds its rows, but not its id.
+        Only the list changes. By force, snapshots and tags that had a segment of a text format lose
+        its rows; a rollback to one that had another finds its rows, but not its id.
 
         Args:
             retention_ms: Keep what was deleted less than this ago.
-            force: Forget all of them.
+            force: Forget all of them, readable or not.
 
         Raises:
             UnsupportedFeatureError: A branch other than main is open.
@@ -276,6 +274,7 @@ class Segments:
         """
         limit = self.clock.now_millis() - retention_ms
         now = {item.id: item for item in self._pinned()}
+        readable = set[int]() if force else readable_segments(self.store)
 
         def is_dead(item: Segment | Load) -> bool:
             current = now.get(item.id, item)
@@ -284,7 +283,7 @@ class Segments:
             if current.status is SegmentStatus.SUCCESS:
                 return False
             ended = current.removed_ms or current.load_end_ms or current.load_start_ms
-            return force or ended < limit
+            return force or (ended < limit and item.id not in readable)
 
         def kept(listed: SegmentList) -> SegmentList:
             segments = (item for item in listed.segments if not is_dead(item))
