@@ -10,8 +10,8 @@ as old as it says. The rounds before are minutes of the same deployment under `d
 What lies on disk beside live data is of two kinds, and the figures show both. `data_over_live` is
 above one by the files that only kept snapshots name: a day of them, here, so that on a day that
 compacts all of a small table it is nearly two. `metadata_bytes` are a day's commits to ten tables:
-on day 5 a quarter of a megabyte, beside half a megabyte of data. From there they grow with weeks of
-others alone, 4 kB a day: a list of segments, and a tag for each week that was taken away.
+on day 5 a quarter of a megabyte, beside half a megabyte of data. From there they grow with what is
+live alone: the list of segments has three copies, and a row for each file of others and of its own.
 """
 
 import argparse

@@ -106,8 +106,8 @@ def test_java_spares_files_whose_hold_went_with_all_that_named_them(
 ) -> None:
     ours, table = _imported(shared_warehouse, tmp_path, "let_go", ROWS, "parquet")
     before = states(tmp_path)
-    for tag in ("early", "late"):
-        table.create_tag(tag)
+    for name in ("early", "late"):
+        table.create_tag(name)
         ours.do(table.name, OWN)
     table.segments().delete([0])
     table.segments().delete([1])

@@ -53,7 +53,8 @@ def delete_tag(store: FileStore, name: str, *, dry_run: bool = False) -> Deleted
     if name.startswith(HOLD_TAG_PREFIX):
         raise InvalidInputError(
             f"Tag '{name}' of table '{store.label}' keeps other engines from deleting the files of"
-            " a segment, which belong to somebody else; it stays.",
+            " a segment, which belong to somebody else; it stays until the expiration of snapshots"
+            " finds that nothing else names them.",
             kind="tag-hold",
             details={"table": store.label, "tag": name},
         )
