@@ -148,7 +148,7 @@ def segments_refresh(
 @segments.command("clean")
 @click.argument("target")
 @click.option("--retain", default="7 d", show_default=True, help="Keep those deleted since.")
-@click.option("--force", is_flag=True, help="Those tags read, too.")
+@click.option("--force", is_flag=True, help="Also those that can be read.")
 @click.pass_obj
 def segments_clean(settings: Settings, /, target: str, *, retain: str, force: bool) -> None:
     """Forget deleted segments and compacted loads of TARGET; no file of theirs is touched."""

@@ -151,6 +151,8 @@ def _foreign_keys(store: FileStore, snapshot: Snapshot) -> set[FileKey]:
 def _named(
     store: FileStore, candidates: Collection[FileKey], besides: frozenset[str]
 ) -> set[FileKey]:
+    if not candidates:
+        return set()
     named = named_by_branch(store, candidates, besides=besides)
     return named.union(*(named_by_branch(branch, candidates) for branch in other_branches(store)))
 
