@@ -130,7 +130,9 @@ class _PartialUpdate:
         """Whether a record is not older than the row; None if it does not take part."""
         if all(given[name] is None for name in group.fields):
             return None
-        return _sequence(given, group.fields) >= _sequence(self.row, group.fields)
+        pairs = zip(_sequence(given, group.fields), _sequence(self.row, group.fields), strict=True)
+        # What neither is larger nor smaller ties: NaN with every number.
+        return next((new > old for new, old in pairs if new > old or new < old), True)
 
     def _retract(self, kind: RowKind, given: Row) -> None:
         if not self.seeded:

@@ -128,13 +128,19 @@ class PartialUpdate:
         self, groups: KeyGroups, records: Records, *, keep_retracts: bool
     ) -> FoldedRows:
         wanted = self._groups_for(records.columns)
+        bases = np.zeros(len(groups.rows), dtype=np.bool_)
+        if groups.kinds is not None:
+            bases = _first_retracts(groups)
+        if self.rules.ignore_delete:
+            # What is ignored seeds the row all the same, if it comes first.
+            kept = groups.adds() | bases
+            no_adds = ~groups.holds(groups.adds())
+            groups, bases = _as_adds(groups, bases).removed(no_adds).keep(kept), bases[kept]
         ranks: Ranks = {
             group: sequence_ranks([records.column(name) for name in group.fields], groups.rows)
             for group in wanted
         }
-        bases = np.zeros(len(groups.rows), dtype=np.bool_)
-        if groups.kinds is not None:
-            bases = _first_retracts(groups)
+        if not self.rules.ignore_delete:
             groups, ranks, bases = self._without_removed_rows(groups, ranks, bases)
         if not keep_retracts:
             kept = _kept_places(groups)
@@ -160,11 +166,6 @@ class PartialUpdate:
         if groups.kinds is None:
             return groups, ranks, bases
         no_adds = ~groups.holds(groups.adds())
-        if self.rules.ignore_delete:
-            # What is ignored seeds the row all the same, if it comes first.
-            kept = groups.adds() | bases
-            ranks = {group: each[kept] for group, each in ranks.items()}
-            return _as_adds(groups, bases).removed(no_adds).keep(kept), ranks, bases[kept]
         deletes = groups.kinds == RowKind.DELETE
         gone = no_adds
         removing = [group for group in ranks if group.removes_record]

@@ -5,6 +5,8 @@
     in order     ✓       ✓       ✓      not smaller than all before: replaces the group's columns
     late             ✓
 
+NaN is neither larger nor smaller than a number, so it is in order, and so is the number after it.
+
 The last record in order wins. Functions inside the group see late records before the others, the
 last to arrive first, as if each had been put in front of what there was.
 Source: `org.apache.paimon.mergetree.compact.PartialUpdateMergeFunction`.
@@ -16,8 +18,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy
+from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy, to_numpy
 from paimon_assets.engine.data.key_order import Flags, Order, sort_keys
 from paimon_assets.engine.data.merge.key_groups import KeyGroups
 from paimon_assets.engine.data.merge.records import NOTHING, Array, Grouped, is_valid
@@ -28,11 +32,11 @@ def sequence_ranks(columns: Sequence[Array], rows: Order) -> Order:
 
     Args:
         columns: Sequence fields by row number, most significant first; nulls are smallest.
-        rows: Row numbers.
+        rows: Row numbers, those of a key in order of arrival.
     """
     indices = from_numpy(rows)
     taken: list[Array] = [column.take(indices) for column in columns]
-    by_rank = sort_keys(taken)
+    by_rank = sort_keys([part for column in taken for part in _with_restarts(column)])
     ranks = np.empty(len(rows), dtype=np.int64)
     ranks[by_rank.order] = np.cumsum(by_rank.starts)
     absent = np.ones(len(rows), dtype=np.bool_)
@@ -40,6 +44,17 @@ def sequence_ranks(columns: Sequence[Array], rows: Order) -> Order:
         absent &= ~is_valid(column)
     ranks[absent] = NOTHING
     return ranks
+
+
+def _with_restarts(column: Array) -> list[Array]:
+    """Return what orders a sequence field in order of arrival: with each NaN it starts anew."""
+    if not pa.types.is_floating(column.type):
+        return [column]
+    nan = to_numpy(pc.is_nan(column).fill_null(False))  # noqa: FBT003
+    if not nan.any():
+        return [column]
+    smallest = pa.scalar(float("-inf"), column.type)
+    return [from_numpy(np.cumsum(nan)), pc.if_else(from_numpy(nan), smallest, column)]
 
 
 @dataclass(frozen=True, slots=True)
