@@ -6,7 +6,7 @@ from paimon_assets.engine.control.managers.snapshot_manager import SnapshotManag
 from paimon_assets.engine.errors import FormatError, NotFoundError, StorageError
 from paimon_assets.engine.fileio.base import FileStatus
 from paimon_assets.engine.fileio.local import LocalFileIO
-from paimon_assets.engine.spec.metadata.snapshot import CommitKind
+from paimon_assets.engine.spec.metadata.snapshot import BUILT_ON_PROPERTY, CommitKind
 from paimon_assets.engine.spec.paths import TablePaths
 from tests.testkit.builders import snapshot
 from tests.testkit.faulty_fileio import FaultyFileIO
@@ -25,8 +25,12 @@ class _Table:
         for number in ids:
             made = snapshot(
                 id=number,
-                delta_manifest_list=f"manifest-list-{number}-{len(self.file_io.calls)}",
-                **{"time_millis": number * 1000, "commit_user": f"user-{number}", **changes},
+                **{
+                    "delta_manifest_list": f"manifest-list-{number}-{len(self.file_io.calls)}",
+                    "time_millis": number * 1000,
+                    "commit_user": f"user-{number}",
+                    **changes,
+                },
             )
             LocalFileIO().replace(self.paths.snapshot(number), snapshot_to_json(made))
 
@@ -211,3 +215,13 @@ def test_a_history_is_forgotten_when_the_table_was_made_again(tmp_path):
     commit(again, message(plain_file()), user="me")
     opened = FileStore.open(LocalFileIO(), store.table_path)
     assert opened.snapshots.find_commit("me", 1) == again.snapshots.snapshot(2)
+
+
+def test_properties_that_java_copies_from_the_snapshot_before_are_no_break(table):
+    """Its compaction of manifests takes them over, and with them what that one is built on."""
+    table.add(1, delta_manifest_list="one")
+    for number in (2, 3, 4):
+        table.add(number, delta_manifest_list=f"{number}", properties={BUILT_ON_PROPERTY: "one"})
+        assert table.manager.break_at(table.manager.snapshot(number)) is None
+    table.add(4, delta_manifest_list="4", properties={BUILT_ON_PROPERTY: "gone"})
+    assert table.manager.break_at(table.manager.snapshot(4)) == (3, 4)

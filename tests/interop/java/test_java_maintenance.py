@@ -84,6 +84,17 @@ def test_all_is_read_after_maintenance(
     assert _same(java, table) == expected
 
 
+def test_we_write_on_manifests_that_java_compacted(java: Oracle, shared_warehouse: Path) -> None:
+    """Its snapshot has the properties of ours before, the one on what that is built too."""
+    sides, table = _created(java, shared_warehouse, "manifests", {"manifest.merge-min-count": "2"})
+    for step in (*CHANGES, Compact()):
+        sides["we"].do(table.name, step)
+    for number in (300, 310):
+        sides["java"].do(table.name, Keep(Chore.COMPACT_MANIFESTS))
+        sides["we"].do(table.name, Write(rows(range(number, number + 2), "more")))
+        _same(java, table)
+
+
 def test_java_reads_our_statistics(java: Oracle, shared_warehouse: Path) -> None:
     sides, table = _created(java, shared_warehouse, "statistics", {})
     for step in CHANGES:

@@ -123,8 +123,11 @@ class SnapshotManager:
             return newest.id, above
         base = self.snapshot_or_none(before) if before else None
         if base is not None:
-            built_on = newest.properties.get(BUILT_ON_PROPERTY, base.delta_manifest_list)
-            return None if built_on == base.delta_manifest_list else (before, newest.id)
+            built_on = newest.properties.get(BUILT_ON_PROPERTY)
+            # Java's compaction of manifests takes over all properties of the snapshot before.
+            copied = base.properties.get(BUILT_ON_PROPERTY)
+            stands = built_on in (None, copied, base.delta_manifest_list)
+            return None if stands else (before, newest.id)
         older = [number for number in self.list_ids() if number < before] if before else []
         return (older[-1], newest.id) if older else None
 
