@@ -231,17 +231,30 @@ class Game:
                     join(tuple(part.ours for part in both)), {kind: [part.java for part in both]}
                 )
         is_orc = self.drawn.format == "orc"
+        retyped = self._retyped() if self.drawn.kind == "evolution" else frozenset()
         fields = [
             field
             for field in self.table().schema.fields
             if isinstance(field.type, AtomicType)
             and not (is_orc and field.type.root in _WRONG_IN_ORC)
+            and field.id not in retyped
         ]
         if not fields:
             return None
         column = chance.choice(fields)
         pool = [value for value in self.drawn.pool(column) if value is not None]
         return self._leaf(chance, column, pool)
+
+    def _retyped(self) -> frozenset[int]:
+        """Return the columns that once had another type: Java takes their old bounds for new."""
+        table = self.table()
+        types = {field.id: field.type.root for field in table.schema.fields}
+        return frozenset(
+            field.id
+            for schema in table.schemas()
+            for field in schema.fields
+            if types.get(field.id, field.type.root) is not field.type.root
+        )
 
     def _leaf(self, chance: Random, column: DataField, pool: list[Plain]) -> Filter:
         def internals(values: list[Plain]) -> tuple[Any, ...]:

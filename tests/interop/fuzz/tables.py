@@ -116,8 +116,12 @@ class Drawn:
 
 def _in_orc(value: Plain, data_type: DataType) -> Plain:
     """Return a value that Java's own ORC files hold."""
+    if isinstance(value, list):
+        return [_in_orc(each, data_type) for each in value]
     if value == "-0.0":  # beside 0.0 it is read as that
         return "1.0"
+    if not isinstance(data_type, AtomicType):
+        return value
     if data_type.root is TypeRoot.DATE:  # filters take them for days of the Julian calendar
         return max(value, _GREGORIAN)
     if data_type.root is TypeRoot.TIMESTAMP:  # those before Java reads by another calendar
