@@ -2,6 +2,7 @@
 
 import itertools
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -124,6 +125,21 @@ def test_floating_point_becomes_boolean_as_not_zero(dialect):
     column = pa.array([0.0, -0.0, 1.0, float("nan"), None])
     found = cast_array(column, parse_type("DOUBLE"), parse_type("BOOLEAN"), dialect=dialect)
     assert found.to_pylist() == [False, False, True, True, None]
+
+
+@pytest.mark.parametrize("real", ["DOUBLE", "FLOAT"])
+@pytest.mark.parametrize("digits", range(18, 39))
+def test_cpp_keeps_a_real_whose_exact_value_fits(real, digits):
+    """1e38 is 99999999999999997748809823456034029568: below the limit of DECIMAL(38,0)."""
+    source = parse_type(real)
+    near = np.array([10**digits], dtype=to_arrow_type(source).to_pandas_dtype())
+    values = [near[0], np.nextafter(near[0], near.dtype.type(0)), -near[0]]
+    exact = [int(value) if abs(int(value)) < 10**digits else None for value in values]
+    for precision in {digits, 38}:
+        target = parse_type(f"DECIMAL({precision}, {precision - digits})")
+        column = pa.array(values, to_arrow_type(source))
+        found = cast_array(column, source, target, dialect=CastDialect.CPP)
+        assert [each and int(each) for each in found.to_pylist()] == exact
 
 
 def test_the_error_shows_the_first_bad_value_of_a_column():

@@ -49,7 +49,10 @@ def real_to_decimal(array: Array, cast: Cast) -> Array:
 
 def _of_exact_value(values: Numbers, array: Array, cast: Cast) -> Array:
     precision, scale = cast.target.precision or 0, cast.target.scale or 0
-    too_large = np.abs(values) >= 10.0 ** (precision - scale)
+    limit = 10 ** (precision - scale)
+    nearest = float(limit)  # the limit itself up to 1e22; beyond, a number on one of its sides
+    size = np.abs(values.astype(np.float64, copy=False))
+    too_large = size > nearest if int(nearest) < limit else size >= nearest
     kept = from_numpy(np.where(too_large, 0, values).astype(values.dtype))
     wide = kept.cast(pa.decimal128(MAX_DIGITS, scale))
     if precision == MAX_DIGITS:
