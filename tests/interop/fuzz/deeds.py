@@ -139,7 +139,7 @@ def _some_partition(game: Game, chance: Random) -> tuple[dict[str, str], PlainRo
     keys = [table.schema.field_names.index(name) for name in names]
     for row in game.rows:
         values = [row[key] for key in keys]
-        rows = arrow_rows([row], table.schema.fields).select(list(names))
+        rows = arrow_rows([values], [table.schema.column(name) for name in names])
         if _text_of(game, rows, table) == where:
             return where, values
     return None

@@ -17,4 +17,6 @@ def refused_by_java(drawn: Drawn, schema: TableSchema, deed: str, trace: str) ->
     """Return why Java may fail where we do not, or None if it may not."""
     if deed.startswith("compacts") and drawn.kind == "tracking" and drawn.format == "avro":
         return "row ids of Avro" if "ArrayIndexOutOfBounds" in trace else None
+    if deed.startswith("branches") and "NoSuchFileException" in trace:
+        return "branch from a tag alone"
     return None
