@@ -261,6 +261,7 @@ def test_every_read_context_survives(predicate):
         predicate=predicate,
         file_io=FILE_IO,
         text_options={"segment-0-x": TextOptions(names=("a",)), "segment-1-y": TextOptions()},
+        fallback=None if predicate is None else SCHEMA,
     )
     assert wire.load_read_context(wire.dump_read_context(context)) == context
 

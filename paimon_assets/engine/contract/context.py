@@ -4,8 +4,9 @@ A worker gets everything by value: it asks no catalog, snapshot, manifest or sch
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Self
 
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.fileio.base import FileIOSpec
@@ -35,6 +36,17 @@ class ReadContext:
     file_io: FileIOSpec
     text_options: Mapping[str, TextOptions] = field(default_factory=dict)
     """How segments of text formats are written, by the prefix of their files' names."""
+    fallback: TableSchema | None = None
+    """What splits of the fallback branch are read as, with its own key and options; None if as
+    `schema`. Their files' schemas have larger ids than it."""
+
+    def of(self, split: DataSplit) -> Self:
+        """Return the context that a split is read in."""
+        if self.fallback is None or not split.data_files:
+            return self
+        if split.data_files[0].schema_id <= self.fallback.id:
+            return self
+        return replace(self, schema=self.fallback, fallback=None)
 
     def text_options_of(self, file: DataFileMeta) -> TextOptions | None:
         """Return how a text file is written; None by default."""

@@ -181,6 +181,7 @@ class PlainSchemas:
 
 def is_plain(context: ReadContext, split: DataSplit, schemas: PlainSchemas) -> bool:
     """Whether the files of a split are, as they lie, what the read returns."""
+    context = context.of(split)
     schema = context.schema
     return (
         not split.is_streaming

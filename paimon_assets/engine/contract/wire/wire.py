@@ -200,6 +200,7 @@ def dump_read_context(context: ReadContext) -> bytes:
         "predicate": None if predicate is None else predicate_json(predicate),
         "fileIO": file_io_json(context.file_io),
         "textOptions": {name: asdict(text) for name, text in context.text_options.items()},
+        "fallback": None if context.fallback is None else schema_text(context.fallback),
     }
     return header("read-context", members).to_bytes()
 
@@ -222,6 +223,7 @@ def load_read_context(data: bytes) -> ReadContext:
             text_options={
                 name: _text_options(text) for name, text in members["textOptions"].items()
             },
+            fallback=None if members["fallback"] is None else schema_of(members["fallback"]),
         )
 
 

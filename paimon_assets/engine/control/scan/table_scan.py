@@ -3,12 +3,12 @@
     main branch        its needed files
     fallback branch    needed files of partitions that main does not hold (`scan.fallback-branch`)
 
-Both branches count schemas from 0. Where they differ, the fallback's schemas get numbers of their
-own in the splits, so that a reader needs to know of no branch.
+Both branches count schemas from 0, so in splits the fallback's schemas get numbers of their own.
+Each branch is read by its own key and options.
 Source: `org.apache.paimon.table.FallbackReadFileStoreTable`.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from paimon_assets.engine.contract.split import DataSplit
@@ -24,10 +24,11 @@ from paimon_assets.engine.control.scan.segment_scan import (
     text_segments,
 )
 from paimon_assets.engine.control.scan.split_generator import SplitGenerator
-from paimon_assets.engine.control.scan.time_travel import schema_at
+from paimon_assets.engine.control.scan.time_travel import moment_keys, schema_at
+from paimon_assets.engine.control.scan.visibility import top_level
 from paimon_assets.engine.errors import UnsupportedFeatureError
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
-from paimon_assets.engine.spec.options.all_options import BRANCH, SCAN_FALLBACK_BRANCH
+from paimon_assets.engine.spec.options.all_options import BRANCH, BUCKET, SCAN_FALLBACK_BRANCH
 from paimon_assets.engine.spec.predicate.predicate import Predicate
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.segments.text_options import TextOptions
@@ -43,6 +44,8 @@ class TableScan:
     """Schemas of the splits' files, each id once."""
     text_options: Mapping[str, TextOptions] = field(default_factory=dict)
     """As in a `ReadContext`."""
+    fallback: TableSchema | None = None
+    """As in a `ReadContext`."""
 
 
 def scan_table(
@@ -51,7 +54,7 @@ def scan_table(
     predicate: Predicate | None,
     *,
     moment_ms: int | None = None,
-    min_level: int = 0,
+    only_top_level: bool = False,
 ) -> TableScan:
     """Find what a read of a table needs.
 
@@ -61,7 +64,7 @@ def scan_table(
         predicate: Bound to `store.schema`.
         moment_ms: Epoch milliseconds of the fallback branch's newest snapshot that counts; None
             is now.
-        min_level: Leave out files below this level.
+        only_top_level: Leave out files that must be merged with others.
 
     Raises:
         UnsupportedFeatureError: The table, a file or the fallback branch is not what is read here.
@@ -69,7 +72,7 @@ def scan_table(
     check_readable(store.label, store.schema)  # a table of another kind never has a snapshot
     found = TableScan()
     if snapshot is not None:
-        found = _scan(store, snapshot, predicate, min_level=min_level)
+        found = _scan(store, snapshot, predicate, only_top_level=only_top_level)
     branch = store.schema.typed_options.get(SCAN_FALLBACK_BRANCH)
     if not branch:
         return found
@@ -84,12 +87,15 @@ def scan_table(
     held = frozenset[bytes]()
     if snapshot is not None:
         held = FileStoreScan(store).partitions(snapshot, predicate)
-    lacking = _scan(fallback, newest, predicate, without=held, min_level=min_level)
-    others = _renumbered(lacking, found, store)
+    lacking = _scan(fallback, newest, predicate, without=held, only_top_level=only_top_level)
+    first = max((store.schema.id, *(schema.id for schema in found.file_schemas))) + 1
+    others = _renumbered(lacking, first + 1)
+    is_alike = _how_read(store.schema) == _how_read(fallback.schema)
     return TableScan(
         splits=found.splits + others.splits,
         file_schemas=found.file_schemas + others.file_schemas,
         text_options=found.text_options,
+        fallback=None if is_alike else replace(fallback.schema, id=first),
     )
 
 
@@ -100,8 +106,9 @@ def _scan(
     predicate: Predicate | None,
     *,
     without: frozenset[bytes] = frozenset(),
-    min_level: int = 0,
+    only_top_level: bool,
 ) -> TableScan:
+    min_level = top_level(store.schema) if only_top_level else 0
     entries = FileStoreScan(store).needed_files(snapshot, predicate, min_level=min_level)
     texts = text_segments(store, snapshot, predicate)
     found = (*entries, *(entry for segment in texts for entry in entries_of_segment(segment)))
@@ -124,8 +131,10 @@ def scan_of(store: FileStore, splits: Iterable[DataSplit]) -> TableScan:
 
 
 def _opened(store: FileStore, branch: str) -> FileStore:
+    main_only = {*moment_keys(), BUCKET.key}
+    options = {key: text for key, text in store.dynamic_options.items() if key not in main_only}
     return store.reopened(
-        {BRANCH.key: branch, SCAN_FALLBACK_BRANCH.key: ""},
+        {**options, BRANCH.key: branch, SCAN_FALLBACK_BRANCH.key: ""},
         name=f"{store.label}$branch_{branch}",
     )
 
@@ -153,10 +162,8 @@ def _difference(main: TableSchema, fallback: TableSchema) -> str | None:
     """Say why rows of the fallback branch cannot be read with the main branch's context."""
     if main.partition_keys != fallback.partition_keys:
         return f"the partition keys ({', '.join(fallback.partition_keys)})"
-    if main.primary_keys != fallback.primary_keys:
+    if main.has_primary_key and main.primary_keys != fallback.primary_keys:
         return f"the primary key ({', '.join(fallback.primary_keys)})"
-    if main.has_primary_key and _merging_options(main) != _merging_options(fallback):
-        return "a primary key and other options"
     for column in main.fields:
         by_id, by_name = fallback.by_id.get(column.id), fallback.by_name.get(column.name)
         if by_id != by_name and not (by_id and by_name and by_id.id == by_name.id):
@@ -167,15 +174,14 @@ def _difference(main: TableSchema, fallback: TableSchema) -> str | None:
     return None
 
 
-def _merging_options(schema: TableSchema) -> dict[str, str]:
+def _how_read(schema: TableSchema) -> tuple[Sequence[str], dict[str, str]]:
     branching = (BRANCH.key, SCAN_FALLBACK_BRANCH.key)
-    return {key: value for key, value in schema.options.items() if key not in branching}
+    options = {key: value for key, value in schema.options.items() if key not in branching}
+    return schema.primary_keys, options
 
 
-def _renumbered(scan: TableScan, beside: TableScan, store: FileStore) -> TableScan:
-    """Give the schemas of `scan` ids that those of `beside`, and of the reader, do not have."""
-    taken = (store.schema.id, *(schema.id for schema in beside.file_schemas))
-    offset = max(taken) + 1
+def _renumbered(scan: TableScan, offset: int) -> TableScan:
+    """Give the schemas of `scan` ids that others do not have."""
     return TableScan(
         splits=tuple(_with_offset(split, offset) for split in scan.splits),
         file_schemas=tuple(replace(schema, id=schema.id + offset) for schema in scan.file_schemas),

@@ -41,6 +41,7 @@ def read_split(
         StorageError: The storage failed.
         UnsupportedFeatureError: The split needs what this engine does not do; names it.
     """
+    context = context.of(split)
     _check_supported(context, split)
     context = with_own_schemas(context, split, file_io)
     with closing(_chosen(context, split)(context, split, file_io, threads)) as batches:

@@ -29,7 +29,6 @@ from paimon_assets.engine.control.scan.time_travel import (
     schema_at,
     travel_by_options,
 )
-from paimon_assets.engine.control.scan.visibility import top_level
 from paimon_assets.engine.embedded import ArrowRows, EmbeddedExecutor
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.merge.engine_traits import AS_NEWEST_WINS
@@ -376,7 +375,7 @@ class ReadBuilder:
                 snapshot,
                 predicate,
                 moment_ms=self._moment_ms(store, snapshot),
-                min_level=top_level(store.schema) if self.only_top_level else 0,
+                only_top_level=self.only_top_level,
             )
         following = FIRST_SNAPSHOT_ID if snapshot is None else snapshot.id + 1
         return Plan(
@@ -494,4 +493,5 @@ def _context(
         predicate=predicate,
         file_io=store.file_io.spec,
         text_options=scan.text_options,
+        fallback=scan.fallback,
     )

@@ -1,0 +1,74 @@
+"""Rows of a fallback branch are merged by its own key and options."""
+
+import pyarrow as pa
+import pytest
+
+from paimon_assets.engine.codec.json.metadata_json import schema_to_json
+from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.embedded import EmbeddedExecutor
+from paimon_assets.engine.fileio.local import LocalFileIO
+from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
+
+EXECUTOR = EmbeddedExecutor(threads=2)
+COLUMNS = {"day": "STRING", "id": "INT", "v": "INT"}
+KEY = {"primary-key": "day,id", "bucket": "1"}
+"""Java sets these on a branch that has no rows yet; its key columns become NOT NULL."""
+FALLBACK = {"scan.fallback-branch": "stream"}
+
+
+def declared(options):
+    return Schema.of(COLUMNS, partition_keys=["day"], options=options)
+
+
+def write(table, *rows):
+    names = ("day", "id", "v")
+    columns = [dict(zip(names, row, strict=True)) for row in rows]
+    schema = pa.schema([("day", pa.string()), ("id", pa.int32()), ("v", pa.int32())])
+    table.new_write_builder().write(pa.Table.from_pylist(columns, schema=schema), EXECUTOR)
+
+
+@pytest.fixture
+def branched(catalog):
+    """Return a function from the options of the main table and of its branch to both."""
+
+    def make(main, branch):
+        table = catalog.create_table("db.t", declared(main))
+        table.branches.create("stream")
+        opened = FileStore.open(LocalFileIO(), table.path, options={"branch": "stream"})
+        own = first_table_schema(declared(branch), time_millis=0)
+        LocalFileIO().replace(opened.paths.schema(0), schema_to_json(own))
+        for rows in ([("b", 1, 10), ("b", 2, 20), ("a", 1, 0)], [("b", 1, 11)]):
+            write(table.at_branch("stream"), *rows)
+        write(table, ("a", 7, 70), ("a", 7, 71))
+        return table.copy(FALLBACK)
+
+    return make
+
+
+def read(table, **more):
+    builder = table.new_read_builder()
+    for name, value in more.items():
+        builder = getattr(builder, name)(value)
+    found = builder.to_arrow(EXECUTOR)
+    return sorted(tuple(row.values()) for row in found.to_pylist())
+
+
+def test_a_branch_with_a_key_is_merged_although_main_has_none(branched):
+    table = branched({}, KEY)
+    assert read(table) == [("a", 7, 70), ("a", 7, 71), ("b", 1, 11), ("b", 2, 20)]
+    assert read(table, with_filter="v = 10") == []
+    assert read(table, with_filter="id = 1") == [("b", 1, 11)]
+    assert read(table, with_columns=["v"]) == [(11,), (20,), (70,), (71,)]
+    assert table.new_read_builder().plan().context.schema.primary_keys == ()
+
+
+def test_each_branch_is_merged_by_its_own_engine(branched):
+    summed = {"merge-engine": "aggregation", "fields.v.aggregate-function": "sum"}
+    table = branched(KEY, KEY | summed)
+    assert read(table) == [("a", 7, 71), ("b", 1, 21), ("b", 2, 20)]
+    assert read(table.copy({"read.batch-size": "1"})) == read(table)
+
+
+def test_a_count_merges_the_branch_too(branched):
+    table = branched({}, KEY)
+    assert table.new_read_builder().count(EXECUTOR) == 4
