@@ -5,6 +5,9 @@ from typing import Any
 
 import pytest
 
+from paimon_assets.engine.spec.evolution.schema_change import set_option
+from paimon_assets.engine.spec.evolution.schema_change_json import changes_to_json
+from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.table import Table
 from tests.interop.scenarios import COMPACTED, KEYED, NAMES, Scenario, rows
 from tests.interop.steps import JavaSide, OurSide, Write
@@ -140,3 +143,22 @@ def test_we_read_and_go_on_after_java_expired_snapshots(
     assert _same(java, table, **{"scan.tag-name": "t1"}) == first
     ours.do(table.name, COMPACTED[-1])
     assert _same(java, table) == expected
+
+
+def test_a_fallback_branch_has_a_key_of_its_own(java: Oracle, shared_warehouse: Path) -> None:
+    ours = OurSide(shared_warehouse)
+    columns = {"day": "STRING", "id": "INT", "v": "INT"}
+    table = ours.create("history.fallback", Schema.of(columns, partition_keys=["day"]))
+    java.call("put", table=table.name, rows=[["a", 7, 70], ["a", 7, 71]])
+    java.call("change", table=table.name, action="create_branch", name="stream")
+    branch = f"{table.name}$branch_stream"
+    keyed = {"primary-key": "day,id", "bucket": "1"}
+    changes = changes_to_json([set_option(*each) for each in keyed.items()])
+    java.call("alter", table=branch, changes=changes)
+    for batch in ([["a", 1, 0], ["b", 1, 10], ["b", 2, 20]], [["b", 1, 11]]):
+        java.call("put", table=branch, rows=batch)
+    table.alter([set_option("scan.fallback-branch", "stream")])
+    opened = ours.open(table.name)
+    expected = [("a", 7, 70), ("a", 7, 71), ("b", 1, 11), ("b", 2, 20)]
+    assert _java(java, table.name) == expected
+    assert plain_rows(opened.new_read_builder().to_arrow(), columns) == expected
