@@ -4,7 +4,6 @@ import contextlib
 import json
 import os
 import random
-import shutil
 import signal
 import subprocess
 import sys
@@ -71,25 +70,24 @@ def test_a_driver_may_die_at_any_moment(job: str, number: int, tmp_path: Path) -
     rng = random.Random(f"{SEED} {job} {number}")  # noqa: S311
     work = spark_jobs.JOBS[job]
     spark_jobs.prepare(tmp_path / "template", work)
-    for copy in spark_jobs.COPIES:
-        shutil.copytree(tmp_path / "template", tmp_path / copy)
     process = begun(str(tmp_path), job)
     try:
         assert process.stdout is not None
         assert [process.stdout.readline() for _ in range(3)] == ["begin\n", "end\n", "begin\n"]
         began = time.monotonic()
         assert [process.stdout.readline() for _ in range(2)] == ["end\n", "begin\n"]
-        seconds, killed = rng.uniform(0, time.monotonic() - began), None
-        try:
+        seconds = rng.uniform(0, time.monotonic() - began)
+        with pytest.raises(subprocess.TimeoutExpired):
             process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            victims = [pid for pid, line in spark_jobs.below(process.pid) if _JVM in line]
-            killed = rng.choice([process.pid, *victims[:1]])
-            os.kill(killed, signal.SIGKILL)
-        committed = spark_jobs.end_and_check(tmp_path / "killed", work)
+        victims = [pid for pid, line in spark_jobs.below(process.pid) if _JVM in line]
+        killed = rng.choice([process.pid, *victims[:1]])
+        os.kill(killed, signal.SIGKILL)
+        begun_on = [int(at.parent.name) for at in tmp_path.glob(f"*/{spark_jobs.BEGUN}")]
+        copy = tmp_path / str(max(begun_on))
+        committed = spark_jobs.end_and_check(copy, work)
     finally:
         ended(process)
-    spark_jobs.end_and_check(tmp_path / "killed", work)
-    victim = {None: None, process.pid: "Python"}.get(killed, "JVM")
-    said = {"job": job, "after": round(seconds, 2), "killed": victim, "committed": committed}
+    spark_jobs.end_and_check(copy, work)
+    victim = "Python" if killed == process.pid else "JVM"
+    said = {"job": job, "copy": copy.name, "killed": victim, "committed": committed}
     sys.stdout.write(f"{json.dumps(said)}\n")

@@ -4,6 +4,7 @@ python -m tests.testkit.faults.spark_jobs DIRECTORY JOB ROUNDS SEED    kills, ch
 python -m tests.testkit.faults.spark_jobs DIRECTORY JOB                does it, and may be killed
 """
 
+import itertools
 import json
 import math
 import os
@@ -44,8 +45,8 @@ ROWS = 4_000
 _FILES = 12
 _PARTS = 6
 _COLUMNS = {"id": "BIGINT", "v": "BIGINT"}
-COPIES = ("warm", "measured", "killed")
-"""Where a driver does its job, one after the other."""
+BEGUN = "begun"
+"""A file in each copy on which a driver began."""
 _UNHARMED = 2
 """Times a job is done before the first kill: they say how long it takes."""
 _EXECUTOR, _WORKER = b"CoarseGrainedExecutorBackend", b"pyspark.daemon"
@@ -300,14 +301,16 @@ def main(directory: Path, name: str, rounds: int, rng: random.Random) -> None:
 
 
 def perform_and_die(directory: Path, name: str) -> None:
-    """Do a job again and again, and say when: the first start is slow, the last is killed."""
+    """Do a job on one copy after the other, and say when, until killed."""
     job, session = JOBS[name], _session()
-    for copy in COPIES:
-        table = open_table(str(directory / copy / "warehouse" / "d.db" / "t"))
+    for number in itertools.count():
+        copy = directory / str(number)
+        shutil.copytree(directory / "template", copy)
+        table = open_table(str(copy / "warehouse" / "d.db" / "t"))
+        (copy / BEGUN).touch()
         _say("begin")
         job.perform(table, session)
         _say("end")
-    stop_session()
 
 
 if __name__ == "__main__":
