@@ -4,11 +4,11 @@
 
 A hold tag keeps the expiration of other engines from files of others. Of a snapshot that goes it
 deletes what the next one names as deleted, of a tag what it has live; it spares what the nearest
-tag or the oldest snapshot has live. So of all holds that have a file the newest protects it, and
-goes when none of its files is named any more, as live, added or deleted, by a snapshot, a
-changelog, another tag that stays or a branch. A file that is live in the newest snapshot counts for
-none: whoever takes it out makes a hold of its own. A hold whose snapshot exists stays: the commit
-that made it may be about to publish.
+tag or the oldest snapshot has live. So a hold goes when none of its files is named any more, as
+live, added or deleted, by a snapshot, a changelog, a tag that is no hold, or a branch. Of files
+that holds alone name, the newest that has one protects it while another of them stays. A file that
+is live in the newest snapshot counts for none: whoever takes it out makes a hold of its own. A hold
+whose snapshot exists stays: the commit that made it may be about to publish.
 
 A row of the registry goes after that, when no snapshot, tag or branch has a file of the segment;
 those of a text format say themselves from which snapshot to which they are. Killed anywhere in
@@ -135,7 +135,12 @@ def _needless_holds(store: FileStore, oldest_id: int, newest: Snapshot) -> list[
     gone -= live_among(store, newest, gone)
     protectors = {key: name for name in files for key in files[name] & gone}  # the newest of each
     named = _named(store, gone, frozenset(files))
-    stay = {hold.name for hold in holds if hold.snapshot.id >= oldest_id}
+    stay = {
+        hold.name
+        for hold in holds
+        if hold.snapshot.id >= oldest_id or not named.isdisjoint(files[hold.name])
+    }
+    named = gone & set[FileKey]().union(*(files[name] for name in stay))
     while more := {protectors[key] for key in named} - stay:
         # Whoever deletes a hold that stays must find its other files spared, too.
         stay |= more

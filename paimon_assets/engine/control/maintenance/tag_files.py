@@ -127,7 +127,10 @@ def _neighbours(store: FileStore, tag: Tag) -> list[Snapshot] | None:
     ids = store.snapshots.list_ids()
     if any(other.id == number for other in others) or (ids and ids[0] <= number):
         return None
+    oldest = store.snapshots.snapshot(ids[0]) if ids else None
+    if tag.name.startswith(HOLD_TAG_PREFIX):
+        # The one of a commit that a rollback overtook is of no line with the others.
+        return others if oldest is None else [*others, oldest]
     earlier = max((s for s in others if s.id < number), key=lambda s: s.id, default=None)
     later = min((s for s in others if s.id > number), key=lambda s: s.id, default=None)
-    oldest = store.snapshots.snapshot(ids[0]) if ids else None
     return [snapshot for snapshot in (earlier, later, oldest) if snapshot is not None]
