@@ -106,6 +106,8 @@ class Drawn:
         values = [draw_value(chance, column.type, wide=wide) for _ in range(count)]
         if is_orc:
             values = [_in_orc(value, column.type) for value in values]
+        if column.type.root is TypeRoot.VARCHAR and "listagg" in self.options.values():
+            values = [value for value in values if value.strip()] or ["a"]  # others Java 1.4 lists
         is_key = column.name in self.schema.primary_keys
         if is_key:  # Java sorts these by one order, and compares them by another
             values = [value for value in values if value not in ("NaN", "-0.0")] or ["1.0"]
