@@ -14,7 +14,7 @@ from paimon_assets.engine.errors import (
 )
 
 TABLE = Identifier("ods", "orders")
-AGAIN = {CommitConflictError, CommitUnknownError, StorageError}
+AGAIN = (CommitConflictError, CommitUnknownError, StorageError)
 
 
 @pytest.mark.parametrize("error_class", AGAIN, ids=lambda cls: cls.__name__)
