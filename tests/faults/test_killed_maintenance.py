@@ -6,7 +6,7 @@ import signal
 import numpy as np
 
 from paimon_assets.engine.table.api import open_catalog, open_table
-from tests.stateful.test_maintenance import Keeper, needed_exactly, stored_files
+from tests.stateful.test_maintenance import Keeper, named_files, needed_exactly, stored_files
 from tests.testkit.compacting import create, some_rows, write
 from tests.testkit.faults.maintainers import maintain, maintain_until_killed
 from tests.testkit.faults.writers import SURVIVED, fork_server
@@ -39,7 +39,10 @@ def test_maintenance_may_die_at_any_moment(tmp_path):
         keeper.check(left)
         maintain(left._store)
         keeper.check(left)
-        assert stored_files(left._store) == needed_exactly(left._store)
+        stored, needed = stored_files(left._store), needed_exactly(left._store)
+        # What a manifest that stays names as deleted is no orphan yet: it goes when that one goes.
+        assert needed <= stored <= needed | named_files(left._store)
+        assert process.exitcode != 0 or stored == needed
         assert len(left.snapshots()) == 2
         assert [tag.name for tag in left.tags.list()] == ["kept"]
         shutil.rmtree(copy)

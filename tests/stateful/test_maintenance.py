@@ -35,6 +35,7 @@ from paimon_assets.engine.control.maintenance.tag_files import delete_tag
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import UnsupportedFeatureError
+from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.metadata.table_statistics import Statistics
 from paimon_assets.engine.spec.schema.schema import Schema
@@ -127,6 +128,14 @@ def needed_exactly(store: FileStore) -> set[str]:
     snapshots = existing_snapshots(store) + [tag.snapshot for tag in store.tags.list()]
     for snapshot in snapshots:
         entries += FileStoreScan(store).live_files(snapshot)
+    return {path for entry in entries for path in data_file_paths(store, entry)}
+
+
+def named_files(store: FileStore) -> set[str]:
+    """Return the data files that some manifest of a snapshot or tag names, be it as deleted."""
+    entries: list[ManifestEntry] = []
+    for snapshot in existing_snapshots(store) + [tag.snapshot for tag in store.tags.list()]:
+        entries += store.manifests.read_all(store.manifests.manifests_of(snapshot))
     return {path for entry in entries for path in data_file_paths(store, entry)}
 
 

@@ -93,8 +93,8 @@ class Identifier:
         Raises:
             InvalidInputError: There is no dot, or a part is no legal name.
 
-        >>> Identifier.parse("travel.flights")
-        Identifier(database='travel', table='flights')
+        >>> Identifier.parse("travel.flights").table
+        'flights'
         """
         database, dot, table = text.partition(".")
         if not dot:
