@@ -1,5 +1,6 @@
 import errno
 import os
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -100,3 +101,38 @@ def test_of_several_processes_exactly_one_publishes(tmp_path):
     winners = [index for index, answer in won.items() if answer]
     assert len(winners) == 1
     assert Path(path).read_bytes() == str(winners[0]).encode()
+
+
+def test_a_listing_knows_the_newest_of_those_that_replace_one_another(tmp_path, monkeypatch):
+    (tmp_path / "names-1.json").write_bytes(b"{}")
+    scanned, real = [], os.scandir
+
+    @contextmanager
+    def overtaken(path):
+        with real(path) as entries:
+            names = list(entries)
+        if len(scanned) < 2:  # what was read is deleted before anybody looks at it
+            scanned.append(names)
+            (tmp_path / f"names-{len(scanned) + 1}.json").write_bytes(b"{}")
+            (tmp_path / f"names-{len(scanned)}.json").unlink()
+        yield iter(names)
+
+    monkeypatch.setattr("paimon_assets.engine.fileio.local.os.scandir", overtaken)
+    assert [entry.name for entry in LocalFileIO().list_directory(str(tmp_path))] == ["names-3.json"]
+
+
+def test_what_becomes_another_file_does_not_make_a_listing_longer(tmp_path, monkeypatch):
+    (tmp_path / ".snapshot-1.0a.tmp").write_bytes(b"{}")
+    scans, real = [], os.scandir
+
+    @contextmanager
+    def renamed(path):
+        with real(path) as entries:
+            names = list(entries)
+        scans.append(path)
+        (tmp_path / ".snapshot-1.0a.tmp").unlink(missing_ok=True)
+        yield iter(names)
+
+    monkeypatch.setattr("paimon_assets.engine.fileio.local.os.scandir", renamed)
+    assert LocalFileIO().list_directory(str(tmp_path)) == []
+    assert len(scans) == 1

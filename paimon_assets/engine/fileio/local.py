@@ -64,6 +64,8 @@ def _storage_errors(path: str) -> Iterator[None]:
 
 
 _MOST_DIRECTORIES_MADE = 5
+_MOST_LISTINGS = 5
+"""Beyond the first, while files are deleted; of thousands, a name more or less decides nothing."""
 
 
 class LocalFileIO:
@@ -154,28 +156,19 @@ class LocalFileIO:
             return Path(local_path(path)).stat().st_size
 
     def list_directory(self, path: str) -> list[FileStatus]:
-        """List a directory, not its subdirectories; empty if it does not exist."""
-        base = path.rstrip("/")
-        statuses = []
+        """List a directory, not its subdirectories; empty if it does not exist.
+
+        What was there all the while is listed. A name that is gone when it is looked at may have
+        been followed by one that came after the names were read, so the names are read again: of
+        files called by numbers the newest is what counts. Hidden ones, which become others, are
+        let go.
+        """
         with _storage_errors(path):
-            try:
-                with os.scandir(local_path(path)) as entries:
-                    for entry in entries:
-                        try:
-                            stat = entry.stat()
-                        except FileNotFoundError:
-                            continue  # deleted since: a concurrent commit's temporary file
-                        directory = entry.is_dir()
-                        statuses.append(
-                            FileStatus(
-                                path=f"{base}/{entry.name}",
-                                size=0 if directory else stat.st_size,
-                                is_directory=directory,
-                                modified_ms=stat.st_mtime_ns // 1_000_000,
-                            )
-                        )
-            except FileNotFoundError:
-                return []
+            statuses, torn = _listed(base := path.rstrip("/"), local := local_path(path))
+            for _ in range(_MOST_LISTINGS):
+                if not torn:
+                    break
+                statuses, torn = _listed(base, local)
         return sorted(statuses, key=lambda status: status.path)
 
     def make_directory(self, path: str) -> None:
@@ -228,3 +221,28 @@ class LocalFileIO:
                 if error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
                     raise taken from error
                 raise
+
+
+def _listed(base: str, local: str) -> tuple[list[FileStatus], bool]:
+    """Return the entries of a directory, and whether one went that others may have followed."""
+    statuses, torn = [], False
+    try:
+        with os.scandir(local) as entries:
+            for entry in entries:
+                try:
+                    stat = entry.stat()
+                except FileNotFoundError:
+                    torn = torn or not entry.name.startswith(".")
+                    continue
+                directory = entry.is_dir()
+                statuses.append(
+                    FileStatus(
+                        path=f"{base}/{entry.name}",
+                        size=0 if directory else stat.st_size,
+                        is_directory=directory,
+                        modified_ms=stat.st_mtime_ns // 1_000_000,
+                    )
+                )
+    except FileNotFoundError:
+        return [], False
+    return statuses, torn

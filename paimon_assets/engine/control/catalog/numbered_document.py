@@ -15,7 +15,7 @@ import logging
 from collections.abc import Callable
 from uuid import uuid4
 
-from paimon_assets.engine.control.managers.numbered_files import number_of
+from paimon_assets.engine.control.managers.numbered_files import number_of, prefixed_files
 from paimon_assets.engine.control.publishing import published
 from paimon_assets.engine.errors import (
     CommitConflictError,
@@ -37,7 +37,8 @@ _KEPT = 8
 _MEMBERS = "members"
 _HISTORY = "changes"
 """Names of the last changes, the newest first; so the bytes of each are its author's own."""
-_REMEMBERED = 64
+_REMEMBERED = 256
+"""A writer that stands still while so many others pass cannot be told whether it came in time."""
 
 
 class NumberedDocument:
@@ -81,7 +82,7 @@ class NumberedDocument:
             after = changed(dict(before))
             if after == before:
                 return after
-            own = uuid4().hex
+            own = uuid4().hex[:16]
             file = {_HISTORY: [own, *history][:_REMEMBERED], _MEMBERS: after}
             data = json.dumps(file, ensure_ascii=False, separators=(",", ":")).encode()
             if published(self._file_io, self._path(newest + 1), data) and self._stands(
@@ -106,40 +107,48 @@ class NumberedDocument:
                 return numbers[-1], *_parsed(self._file_io.read_bytes(path), path)
             except NotFoundError:
                 continue  # it was deleted, because there are many newer ones
-        raise StorageError(
-            f"Storage lists '{self._prefix}*.json' of '{self._directory}', but does not find it.",
-            kind="document-listing",
-            details={"path": self._directory},
-        )
+        raise self._ghosts()
 
     def _stands(self, number: int, change: str) -> bool:
         """Whether a published number counts; it is taken back if it came too late."""
         try:
-            numbers = self._numbers()
-            if numbers and numbers[-1] > number:
-                newest, _, history = self._newest()
-                if change not in history:
-                    if newest - number >= _REMEMBERED:
-                        raise _unknown(self._path(number))
-                    self._file_io.delete_file(self._path(number))
-                    return False
+            newest, _, history = self._newest_since(number)
+            if change not in history:
+                if newest - number >= _REMEMBERED:
+                    raise _unknown(self._path(number))
+                self._file_io.delete_file(self._path(number))
+                return False
         except StorageError as error:
             raise _unknown(self._path(number)) from error
-        self._prune(numbers)
+        self._prune(newest)
         return True
 
-    def _numbers(self) -> list[int]:
-        names = [
-            entry.name.removeprefix(self._prefix).removesuffix(".json")
-            for entry in self._file_io.list_directory(self._directory)
-            if entry.name.startswith(self._prefix) and entry.name.endswith(".json")
-        ]
-        return sorted(number for name in names if (number := number_of(name)) is not None)
+    def _newest_since(self, number: int) -> tuple[int, Members, list[Json]]:
+        """Return the newest as it is once a number is there; a listing without it is no answer."""
+        for _ in range(_MOST_TRIES):
+            newest = self._newest()
+            if newest[0] >= number:
+                return newest
+        raise self._ghosts()
 
-    def _prune(self, numbers: list[int]) -> None:
+    def _numbers(self) -> list[int]:
+        names = prefixed_files(self._file_io, self._directory, self._prefix)
+        ours = (name.removesuffix(".json") for name in names if name.endswith(".json"))
+        return sorted(number for name in ours if (number := number_of(name)) is not None)
+
+    def _ghosts(self) -> StorageError:
+        return StorageError(
+            f"What storage lists as '{self._prefix}*.json' of '{self._directory}' is not what it "
+            "finds there.",
+            kind="document-listing",
+            details={"path": self._directory},
+        )
+
+    def _prune(self, newest: int) -> None:
         try:
-            for number in numbers[:-_KEPT]:
-                self._file_io.delete_file(self._path(number))
+            for number in self._numbers():
+                if number <= newest - _KEPT:
+                    self._file_io.delete_file(self._path(number))
         except StorageError:
             logger.warning("'%s': old numbers are left", self._directory, exc_info=True)
 
