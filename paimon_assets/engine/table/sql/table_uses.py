@@ -1,0 +1,363 @@
+"""The tables a query names: found, and replaced by other names. Pure; nothing is opened.
+
+    SELECT o.id FROM db.orders VERSION AS OF 3 AS o JOIN db.items ON db.items.id = o.item
+                     ^ use 1                             ^ use 2     ^ qualifier of use 2
+
+The text is changed where tables stand and nowhere else, so that who runs it sees the query as it
+was written, whatever sqlglot makes of the rest.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from sqlglot import Token, TokenType
+from sqlglot import expressions as exp
+from sqlglot.dialects.dialect import Dialect
+from sqlglot.errors import SqlglotError
+
+from paimon_assets.engine.errors import InvalidInputError
+
+_MOMENT = re.compile(
+    r"\s+(?:FOR\s+)?(?P<what>VERSION|SYSTEM_VERSION|TIMESTAMP|SYSTEM_TIME)\s+AS\s+OF\s+",
+    re.IGNORECASE,
+)
+_DOLLAR = "\ue000"
+"""Stands for the dollar of `t$files` while sqlglot looks: to it, a dollar begins a parameter."""
+_OF_TIME = {"DATE", "TIMESTAMP", "TIMESTAMP_NTZ", "TIMESTAMP_LTZ"}
+_SHOWN = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableUse:
+    """One place of a query that names a table, or calls a function in FROM."""
+
+    name: tuple[str, ...]
+    """Its parts as written, without quotes: catalog, database, table, as many as there are."""
+    start: int
+    """Where it begins in the text."""
+    end: int
+    """Behind its last character, and behind its AS OF."""
+    alias: str | None = None
+    alias_at: int = 0
+    """Where an alias would go, if it has none."""
+    version: str | None = None
+    """What VERSION AS OF says: the digits, or the text without quotes."""
+    timestamp: str | None = None
+    """What TIMESTAMP AS OF says, an expression as written."""
+    arguments: tuple[str, ...] | None = None
+    """Of a function: its arguments, as written."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    """A query, and the tables it names that are no names of its own WITH."""
+
+    text: str
+    uses: tuple[TableUse, ...]
+    qualifiers: tuple[tuple[tuple[str, int, int], ...], ...] = ()
+    """Of columns with at least two names before theirs: all names, with their places."""
+
+    def replaced(self, choose: Callable[[TableUse], str | None], *, quote: str = "`") -> str:
+        """Return the query with other tables; one for which `choose` says None stays.
+
+        Each has an alias then, its own name where it had none, so that its columns can be named
+        as before, with the database too.
+        """
+        edits: list[tuple[int, int, str]] = []
+        named: dict[tuple[str, ...], str] = {}
+        taken: dict[str, tuple[str, ...]] = {}
+        for use in self.uses:
+            found = choose(use)
+            if found is None:
+                continue
+            edits.append((use.start, use.end, found))
+            if use.alias is None:
+                full = tuple(part.lower() for part in use.name)
+                alias = use.name[-1]
+                if taken.setdefault(alias.lower(), full) != full:
+                    alias = "_".join(use.name)
+                named[full] = alias
+                edits.append((use.alias_at, use.alias_at, f" AS {_quoted(alias, quote)}"))
+        for names in self.qualifiers:
+            edits += _requalified(names, named, quote)
+        return _edited(self.text, edits)
+
+
+def find_tables(text: str, dialect: str = "spark") -> Query:
+    """Find the tables a query names.
+
+    Args:
+        text: A SELECT, VALUES or WITH.
+        dialect: The name sqlglot has for the SQL it is written in.
+
+    Raises:
+        InvalidInputError: Kind `query`: it does not parse, or is no query.
+
+    >>> [use.name for use in find_tables("WITH a AS (SELECT 1) SELECT * FROM a, db.t$files").uses]
+    [('db', 't$files')]
+    """
+    sql = Dialect.get_or_raise(dialect)
+    plain = _without_dollars(text, sql)
+    try:
+        tokens = sql.tokenize(plain)
+        trees = sql.parser().parse(tokens, plain)
+    except (SqlglotError, RecursionError) as error:
+        raise InvalidInputError(
+            f"Cannot parse the query '{_short(text)}': {str(error)[:_SHOWN]}", kind="query"
+        ) from error
+    if len(trees) != 1 or not isinstance(trees[0], exp.Query | exp.Values):
+        raise InvalidInputError(
+            f"'{_short(text)}' is no query: one SELECT, VALUES or WITH.", kind="query"
+        )
+    tree = trees[0]
+    places = {token.start: number for number, token in enumerate(tokens)}
+    reading = _Reading(text=text, plain=plain, tokens=tokens, places=places)
+    uses = [use for node in tree.find_all(exp.Table) for use in reading.use(node)]
+    qualifiers = (reading.qualifier(node) for node in tree.find_all(exp.Column))
+    return Query(
+        text=text,
+        uses=tuple(sorted(uses, key=lambda use: use.start)),
+        qualifiers=tuple(names for names in qualifiers if names),
+    )
+
+
+def names_in(text: str, dialect: str = "spark") -> frozenset[str]:
+    """Return all names in a query: of columns, fields, tables and aliases.
+
+    Which of them are columns of a table, only the table says.
+
+    Raises:
+        InvalidInputError: Kind `query`; as `find_tables`.
+    """
+    sql = Dialect.get_or_raise(dialect)
+    try:
+        tree = sql.parse(_without_dollars(text, sql))[0]
+    except (SqlglotError, RecursionError) as error:
+        raise InvalidInputError(f"Cannot parse '{_short(text)}'.", kind="query") from error
+    if tree is None:
+        return frozenset()
+    return frozenset(found.name for found in tree.find_all(exp.Identifier))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Reading:
+    text: str
+    plain: str
+    tokens: Sequence[Token]
+    places: dict[int, int]
+    """Where a token starts → its number."""
+
+    def use(self, node: exp.Table) -> Iterator[TableUse]:
+        """Yield what a node is a use of; nothing, if it is no table."""
+        if isinstance(node.this, exp.Func):
+            yield from self._function(node)
+            return
+        names = self._names(node.parts)
+        if not names or _is_hint(node) or (len(names) == 1 and _is_own(node)):
+            return
+        start, end = names[0][1], names[-1][2]
+        version = timestamp = None
+        if moment := _MOMENT.match(self.plain, end):
+            first = moment.end()
+            behind = self._behind_operand(first)
+            operand, end = self.text[first:behind], behind
+            if "VERSION" in moment["what"].upper():
+                version = operand.strip("'\"").removesuffix("L")
+            else:
+                timestamp = operand
+        elif node.args.get("version") is not None:
+            raise InvalidInputError(
+                f"The AS OF of table '{'.'.join(name for name, _, _ in names)}' is not understood;"
+                " write VERSION AS OF or TIMESTAMP AS OF right behind its name.",
+                kind="query",
+            )
+        yield TableUse(
+            name=tuple(name for name, _, _ in names),
+            start=start,
+            end=end,
+            alias=node.alias or None,
+            alias_at=self._behind_sample(end),
+            version=version,
+            timestamp=timestamp,
+        )
+
+    def _function(self, node: exp.Table) -> Iterator[TableUse]:
+        function = node.this
+        if not isinstance(function, exp.Anonymous):
+            return
+        start = function.meta.get("start")
+        if start is None:
+            found = re.search(rf"\b{re.escape(function.name)}\s*\(", self.plain)
+            if found is None:
+                return
+            start = found.start()
+        opened = next(
+            number
+            for number in range(self.places.get(start, 0), len(self.tokens))
+            if self.tokens[number].token_type is TokenType.L_PAREN
+        )
+        closed = self._closing(opened)
+        end = self.tokens[closed].end + 1
+        arguments = self._arguments(opened, closed)
+        yield TableUse(
+            name=(function.name,),
+            start=start,
+            end=end,
+            alias=node.alias or None,
+            alias_at=end,
+            arguments=arguments,
+        )
+
+    def _arguments(self, opened: int, closed: int) -> tuple[str, ...]:
+        found, depth, first = [], 0, self.tokens[opened].end + 1
+        for token in self.tokens[opened + 1 : closed + 1]:
+            ends = token is self.tokens[closed] or (
+                depth == 0 and token.token_type is TokenType.COMMA
+            )
+            if ends:
+                found.append(self.text[first : token.start].strip())
+                first = token.end + 1
+            depth += (token.token_type is TokenType.L_PAREN) - (
+                token.token_type is TokenType.R_PAREN
+            )
+        return tuple(part for part in found if part)
+
+    def _closing(self, opened: int) -> int:
+        depth = 0
+        for number in range(opened, len(self.tokens)):
+            kind = self.tokens[number].token_type
+            depth += (kind is TokenType.L_PAREN) - (kind is TokenType.R_PAREN)
+            if depth == 0:
+                return number
+        return len(self.tokens) - 1
+
+    def _behind_operand(self, start: int) -> int:
+        """Return the place behind what an AS OF names: a literal or a call, and what is added."""
+        number = self.places.get(start, 0)
+        while True:
+            number = self._behind_term(number)
+            if number >= len(self.tokens) or self.tokens[number].text not in ("+", "-"):
+                return self.tokens[number - 1].end + 1
+            number += 1
+
+    def _behind_term(self, number: int) -> int:
+        token = self.tokens[number]
+        number += 1
+        if token.text in ("+", "-"):
+            return self._behind_term(number)
+        if token.token_type is TokenType.INTERVAL:
+            return number + 2
+        if token.text.upper() in _OF_TIME and self._kind(number) is TokenType.STRING:
+            return number + 1
+        if token.token_type is TokenType.L_PAREN:
+            return self._closing(number - 1) + 1
+        if self._kind(number) is TokenType.L_PAREN:
+            return self._closing(number) + 1
+        # A number such as 5L is three tokens of one place.
+        while number < len(self.tokens) and self.tokens[number].start == token.start:
+            number += 1
+        return number
+
+    def _kind(self, number: int) -> TokenType | None:
+        return self.tokens[number].token_type if number < len(self.tokens) else None
+
+    def _behind_sample(self, end: int) -> int:
+        """Return where an alias goes: behind a TABLESAMPLE."""
+        number = next((n for n, t in enumerate(self.tokens) if t.start >= end), len(self.tokens))
+        if self._kind(number) is not TokenType.TABLE_SAMPLE:
+            return end
+        opened = number + 1
+        while self._kind(opened) not in (TokenType.L_PAREN, None):
+            opened += 1
+        return self.tokens[self._closing(opened)].end + 1
+
+    def qualifier(self, node: exp.Column) -> tuple[tuple[str, int, int], ...]:
+        """Return the names of a column, if at least two stand before one."""
+        names = self._names([part for part in node.parts if isinstance(part, exp.Identifier)])
+        starred = isinstance(node.this, exp.Star)
+        return tuple(names) if len(names) + starred > 2 else ()
+
+    def _names(self, parts: Sequence[Any]) -> list[tuple[str, int, int]]:
+        """Return names with their places; none, if one of them has none."""
+        found = []
+        for part in parts:
+            if not isinstance(part, exp.Identifier) or "start" not in part.meta:
+                return []
+            name = part.name.replace(_DOLLAR, "$")
+            found.append((name, part.meta["start"], part.meta["end"] + 1))
+        return found
+
+
+def _is_hint(node: exp.Expr) -> bool:
+    return node.find_ancestor(exp.Hint) is not None
+
+
+def _is_own(node: exp.Table) -> bool:
+    """Whether a name is one of a WITH around it, and declared before it."""
+    inner: exp.Expr = node
+    outer = node.parent
+    while outer is not None:
+        given = outer.args.get("with_") or outer.args.get("with")
+        if isinstance(given, exp.With):
+            known = list(given.expressions)
+            within = [n for n, each in enumerate(known) if inner is given and _holds(each, node)]
+            if within and not given.args.get("recursive"):
+                known = known[: within[0]]
+            if node.name.lower() in (each.alias.lower() for each in known):
+                return True
+        inner, outer = outer, outer.parent
+    return False
+
+
+def _holds(outer: exp.Expr, node: exp.Expr) -> bool:
+    above: exp.Expr | None = node
+    while above is not None and above is not outer:
+        above = above.parent
+    return above is outer
+
+
+def _without_dollars(text: str, sql: Dialect) -> str:
+    """Return a text of the same length in which the dollars of plain names are letters."""
+    if "$" not in text:
+        return text
+    try:
+        tokens = sql.tokenize(text)
+    except SqlglotError:
+        return text
+    letters = list(text)
+    for before, token in pairwise(tokens):
+        if text[token.start] == "$" and before.end + 1 == token.start:
+            letters[token.start] = _DOLLAR
+    return "".join(letters)
+
+
+def _requalified(
+    names: Sequence[tuple[str, int, int]], named: dict[tuple[str, ...], str], quote: str
+) -> Iterator[tuple[int, int, str]]:
+    """Yield the edit that names a column's table by its alias, if its name is that of a table."""
+    plain = tuple(name.lower() for name, _, _ in names)
+    for full, alias in named.items():
+        for own in (full, full[-2:]):
+            if len(own) > 1 and plain[: len(own)] == own:
+                yield names[0][1], names[len(own) - 1][2], _quoted(alias, quote)
+                return
+
+
+def _edited(text: str, edits: Sequence[tuple[int, int, str]]) -> str:
+    parts, place = [], 0
+    for start, end, new in sorted(edits, key=lambda edit: edit[:2]):
+        parts += [text[place:start], new]
+        place = end
+    return "".join([*parts, text[place:]])
+
+
+def _quoted(name: str, quote: str) -> str:
+    return f"{quote}{name.replace(quote, quote * 2)}{quote}"
+
+
+def _short(text: str) -> str:
+    plain = " ".join(text.split())
+    return plain if len(plain) <= _SHOWN else f"{plain[:_SHOWN]}..."

@@ -1,0 +1,167 @@
+"""Words: a statement of SQL, taken word by word, for the statements this engine parses itself.
+
+Comments are passed over. What stands between two places can be had as it was written, so that a
+query inside a statement reaches who runs it unchanged.
+"""
+
+import re
+from dataclasses import dataclass, field
+from typing import NoReturn
+
+from paimon_assets.engine.errors import InvalidInputError
+
+_WORD = re.compile(
+    r"""(?:\s|--[^\n]*|/\*(?!\+).*?\*/)*
+    (?:(?P<text>'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.)*")
+    |`(?P<quoted>(?:[^`]|``)+)`
+    |(?P<word>[\w$]+)
+    |(?P<mark>=>|[^\s\w$]))""",
+    re.DOTALL | re.VERBOSE,
+)
+_END = re.compile(r"(?:\s|--[^\n]*|/\*(?!\+).*?\*/)*\Z", re.DOTALL)
+_SHOWN = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A word of a statement: its kind (`text`, `quoted`, `word`, `mark`), and where it stands."""
+
+    kind: str
+    text: str
+    start: int
+    end: int
+
+
+@dataclass(slots=True, kw_only=True)
+class Words:
+    """A statement, and how far it was understood.
+
+    Every method that `wants` something raises `InvalidInputError` of kind `statement`, which says
+    what was expected where.
+    """
+
+    text: str
+    forms: str = ""
+    """What the statement could have been, for messages."""
+    _words: list[Word] = field(init=False)
+    _next: int = field(init=False, default=0)
+
+    def __post_init__(self) -> None:
+        self._words, end = [], 0
+        while found := _WORD.match(self.text, end):
+            end, kind = found.end(), str(found.lastgroup)
+            start = found.start(kind) - (kind == "quoted")
+            self._words.append(Word(kind, found.group(kind), start, end))
+        if not _END.match(self.text, end):
+            self._words.append(Word("unknown", self.text[end:].strip()[:20], end, len(self.text)))
+        if len(self._words) > 1 and self._words[-1].text == ";":
+            self._words.pop()
+
+    @property
+    def at_end(self) -> bool:
+        """Whether everything was understood; a semicolon at the end counts for nothing."""
+        return self._next == len(self._words)
+
+    def sees(self, *words: str) -> bool:
+        """Whether these words come now, in any letter case."""
+        coming = self._words[self._next : self._next + len(words)]
+        return [w.kind in ("word", "mark") and w.text.upper() for w in coming] == list(words)
+
+    def takes(self, *words: str) -> bool:
+        """Go behind these words, if they come now."""
+        same = self.sees(*words)
+        self._next += len(words) if same else 0
+        return same
+
+    def wants(self, *words: str) -> None:
+        """Go behind these words."""
+        if not self.takes(*words):
+            self.refuse(" ".join(words))
+
+    def one(self, expected: str, *kinds: str) -> str:
+        """Go behind one word of some kind, and return its text, without quotes."""
+        if self.at_end or self._words[self._next].kind not in kinds:
+            self.refuse(expected)
+        word = self._words[self._next]
+        self._next += 1
+        return unquoted(word.text) if word.kind == "text" else word.text.replace("``", "`")
+
+    def string(self, expected: str) -> str:
+        """Go behind a text in quotes."""
+        return self.one(expected, "text")
+
+    def number(self, expected: str) -> int:
+        """Go behind a number."""
+        text = self.one(expected, "word", "text")
+        if not text.isdecimal():
+            self._next -= 1
+            self.refuse(expected)
+        return int(text)
+
+    def path(self, expected: str) -> tuple[str, ...]:
+        """Go behind names with dots between them."""
+        names = [self.one(expected, "word", "quoted")]
+        while self.takes("."):
+            names.append(self.one(expected, "word", "quoted"))
+        return tuple(names)
+
+    def listed(self, expected: str) -> tuple[tuple[str, ...], ...]:
+        """Go behind a list of such names in parentheses."""
+        self.wants("(")
+        found = [self.path(expected)]
+        while self.takes(","):
+            found.append(self.path(expected))
+        self.wants(")")
+        return tuple(found)
+
+    def until(self, *stops: str, expected: str = "an expression") -> str:
+        """Go on to the first of some words or the end, and return what stands before, as written.
+
+        Words inside parentheses, brackets and CASE ... END are no stops. It is not empty.
+        """
+        first, depth = self._next, 0
+        while not self.at_end:
+            word = self._words[self._next]
+            name = word.text.upper() if word.kind in ("word", "mark") else ""
+            if depth == 0 and name in (*stops, ")"):
+                break
+            depth += (name in ("(", "[", "CASE")) - (name in (")", "]", "END"))
+            self._next += 1
+        if first == self._next:
+            self.refuse(expected)
+        return self.text[self._words[first].start : self._words[self._next - 1].end].strip()
+
+    def inside(self) -> str:
+        """Go behind parentheses, and return what stands in them, as written."""
+        self.wants("(")
+        found = self.until(")", expected="something in the parentheses")
+        self.wants(")")
+        return found
+
+    def rest(self, expected: str) -> str:
+        """Go to the end, and return what stands there, as written; it is not empty."""
+        if self.at_end:
+            self.refuse(expected)
+        start, self._next = self._words[self._next].start, len(self._words)
+        return self.text[start : self._words[-1].end]
+
+    def ends(self) -> None:
+        """Want the end."""
+        self.takes(";")
+        if not self.at_end:
+            self.refuse("the end")
+
+    def refuse(self, expected: str) -> NoReturn:
+        """Raise what says where the statement differs."""
+        found = "the end" if self.at_end else f"'{self._words[self._next].text}'"
+        forms = f" Statements are {self.forms}." if self.forms else ""
+        raise InvalidInputError(
+            f"Expected {expected}, found {found} in: {self.text.strip()[:_SHOWN]}.{forms}",
+            kind="statement",
+        )
+
+
+def unquoted(text: str) -> str:
+    """Return a quoted text; backslashes stay but before quotes and each other."""
+    quote, inner = text[0], text[1:-1]
+    return re.sub(r"\\([\\'\"])", r"\1", inner.replace(quote * 2, f"\\{quote}"))
