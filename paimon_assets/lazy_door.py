@@ -1,25 +1,44 @@
 """Packages whose names are loaded when they are first used (PEP 562)."""
 
+import ast
 import importlib
-from collections.abc import Callable, Mapping, Sequence
+import importlib.util
+from collections.abc import Callable
 from typing import Any
 
 
-def lazy_door(
-    package: str, names: Mapping[str, Sequence[str]]
-) -> tuple[list[str], Callable[[str], Any]]:
-    """Return the `__all__` and the `__getattr__` of a package.
+def lazy_door(package: str) -> tuple[list[str], Callable[[str], Any], Callable[[], list[str]]]:
+    """Return the `__all__`, the `__getattr__` and the `__dir__` of a package.
 
-    Args:
-        package: Its name.
-        names: Module below the package → the names it has for the public.
+    Its names are those that its `if TYPE_CHECKING:` block imports: type checkers follow these, and
+    nothing is written twice.
+
+    Raises:
+        ImportError: The package's source is not there.
     """
-    homes = {name: home for home, members in names.items() for name in members}
+    homes = _homes(package)
+    names = sorted(homes)
 
     def load(name: str) -> Any:
         home = homes.get(name)
         if home is None:
             raise AttributeError(f"module '{package}' has no attribute '{name}'")
-        return getattr(importlib.import_module(f"{package}.{home}"), name)
+        return getattr(importlib.import_module(home), name)
 
-    return sorted(homes), load
+    return names, load, lambda: names
+
+
+def _homes(package: str) -> dict[str, str]:
+    """Return name → module it is loaded from."""
+    spec = importlib.util.find_spec(package)
+    source = getattr(spec.loader, "get_source", lambda _: None)(package) if spec else None
+    if source is None:
+        raise ImportError(f"the source of package '{package}' is not there", name=package)
+    return {
+        alias.asname or alias.name: str(statement.module)
+        for block in ast.parse(source).body
+        if isinstance(block, ast.If)
+        for statement in block.body
+        if isinstance(statement, ast.ImportFrom)
+        for alias in statement.names
+    }

@@ -14,8 +14,31 @@ Concept → files:
     spark.read.format("paimon_assets")          data_source/
     files Spark's own reader reads              native/
 
+Names below are loaded when they are first used.
+
 Rows of a write, drawn:
 
     DataFrame ─ mapInArrow(route) ─▶ (task, partition, bucket, position, packed rows)
               ─ repartition(task) ─ sort ─ mapInArrow(write) ─▶ wire bytes of commit messages
 """
+
+from typing import TYPE_CHECKING
+
+from paimon_assets.lazy_door import lazy_door
+
+if TYPE_CHECKING:
+    from paimon_assets.spark.data_source.data_source import register as register
+    from paimon_assets.spark.dataframes.merge import merge_dataframe as merge_dataframe
+    from paimon_assets.spark.dataframes.streaming import streaming_sink as streaming_sink
+    from paimon_assets.spark.dataframes.tables import (
+        system_to_spark as system_to_spark,
+        to_spark as to_spark,
+        write_dataframe as write_dataframe,
+    )
+    from paimon_assets.spark.executor import SparkExecutor as SparkExecutor
+    from paimon_assets.spark.session.session import (
+        SparkSettings as SparkSettings,
+        get_session as get_session,
+    )
+
+__all__, __getattr__, __dir__ = lazy_door(__name__)

@@ -1,6 +1,7 @@
 """Importing a part loads no more than it needs. Linters cannot see this: parents are run first."""
 
 import json
+import re
 import runpy
 import subprocess
 import sys
@@ -14,6 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 HEAVY = ("dagster", "pyspark", "pandas", "polars")
 LIGHT_DOORS = {
     "paimon_assets": (*HEAVY, "pyarrow", "numpy"),
+    "paimon_assets.engine.table.entry": (*HEAVY, "pyarrow", "numpy", "sqlglot"),
     "paimon_assets.engine": (*HEAVY, "pyarrow", "numpy"),
     "paimon_assets.engine.spec.metadata.snapshot": (*HEAVY, "pyarrow", "numpy", "fastavro"),
     "paimon_assets.engine.lsm.interval_partition": (*HEAVY, "pyarrow", "numpy", "fastavro"),
@@ -42,6 +44,30 @@ def test_a_front_door_is_light(module: str) -> None:
     )
     loaded = set(json.loads(done.stdout.splitlines()[-1]))
     assert loaded.isdisjoint(LIGHT_DOORS[module])
+
+
+@pytest.mark.parametrize("door", ["paimon_assets", "paimon_assets.assets", "paimon_assets.spark"])
+def test_every_name_of_a_door_is_there(door: str) -> None:
+    package = import_module(door)
+    assert package.__all__
+    assert dir(package) == sorted(package.__all__)
+    for name in package.__all__:
+        assert getattr(package, name) is not None
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        _ = package.nothing
+
+
+def test_a_page_names_nothing_below_the_doors() -> None:
+    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+    named = [
+        (page.name, module)
+        for page in pages
+        for module in re.findall(
+            r"^from (paimon_assets[\w.]*) import", page.read_text(), re.MULTILINE
+        )
+    ]
+    assert named
+    assert [where for where in named if where[1].count(".") > 1] == []
 
 
 def test_the_command_is_where_the_package_says() -> None:
