@@ -79,7 +79,7 @@ def test_metadata_commands_show_what_is_there(run, rows_file):
     create(run, "--comment", "people")
     run("write", "db.t", rows_file)
     assert "bucket = 1" in run("schema", "db.t")
-    assert json.loads(run("schema", "db.t", "--json"))[0]["comment"] == "people"
+    assert json.loads(run("schema", "db.t", "--json"))["comment"] == "people"
     assert json.loads(run("snapshots", "db.t", "--json"))[0]["commit_kind"] == "APPEND"
     assert json.loads(run("files", "db.t", "--json"))[0]["record_count"] == 2
     assert "snapshot 1: 1 split, 1 file" in run("plan", "db.t")

@@ -70,15 +70,15 @@ def test_tags_branches_and_consumers_are_kept_in_order(run, tmp_path):
     assert "needs" not in run("branch", "create", "db.t", "b", "--tag", "v1")
     run("write", "db.t$branch_b", str(tmp_path / "2.parquet"))
     assert rows(run, tmp_path, "db.t$branch_b") == [(0, "a"), (2, "c"), (9, "c")]
-    assert "at snapshot 2" in run("branch", "fast-forward", "db.t", "b")
+    assert "at snapshot 2" in run("branch", "fast-forward", "db.t", "b", "--yes")
     assert rows(run, tmp_path, "db.t") == [(0, "a"), (2, "c"), (9, "c")]
     run("consumer", "reset", "db.t", "etl", "2")
     assert rows(run, tmp_path, "db.t$consumers") == [("etl", 2)]
-    run("consumer", "delete", "db.t", "etl")
-    assert "2 snapshots" not in run("rollback", "db.t", "--tag", "v1")
+    run("consumer", "delete", "db.t", "etl", "--yes")
+    assert "2 snapshots" not in run("rollback", "db.t", "--tag", "v1", "--yes")
     assert rows(run, tmp_path, "db.t") == [(0, "a"), (9, "a")]
-    run("branch", "delete", "db.t", "b")
-    assert "with 0 data files" in run("tag", "delete", "db.t", "v1")
+    run("branch", "delete", "db.t", "b", "--yes")
+    assert "with 0 data files" in run("tag", "delete", "db.t", "v1", "--yes")
     assert rows(run, tmp_path, "db.t$branches") == []
     assert "either --snapshot or --tag" in run("rollback", "db.t", code=2)
     assert "duration" in run("tag", "create", "db.t", "x", "--retain", "long", code=2)
@@ -86,12 +86,12 @@ def test_tags_branches_and_consumers_are_kept_in_order(run, tmp_path):
 
 def test_a_tag_that_holds_segments_stays(run):
     run("tag", "create", "db.t", "__segment_hold_0_1")
-    assert "it stays" in run("tag", "delete", "db.t", "__segment_hold_0_1", code=1)
+    assert "it stays" in run("tag", "delete", "db.t", "__segment_hold_0_1", "--yes", code=1)
 
 
 def test_batches_that_were_refused_are_dropped(run, tmp_path):
     run("branch", "create", "db.t", "audit_4711")
-    assert "0 branches are deleted" in run("branch", "drop-audited", "db.t")  # half made
-    dropped = run("branch", "drop-audited", "db.t", "--older-than", "0 s")
+    assert "0 branches are deleted" in run("branch", "drop-audited", "db.t", "--yes")  # half made
+    dropped = run("branch", "drop-audited", "db.t", "--older-than", "0 s", "--yes")
     assert "1 branches are deleted: audit_4711" in dropped
     assert rows(run, tmp_path, "db.t$branches") == []

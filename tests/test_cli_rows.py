@@ -11,7 +11,8 @@ from paimon_assets.cli.main import main
 @pytest.fixture
 def run(tmp_path):
     def invoke(*arguments, code=0):
-        result = CliRunner().invoke(main, ["--warehouse", str(tmp_path / "w"), *arguments])
+        yes = ["--yes"] if arguments[0] in ("delete", "update") else []
+        result = CliRunner().invoke(main, ["--warehouse", str(tmp_path / "w"), *arguments, *yes])
         assert result.exit_code == code, result.output
         return result.output
 

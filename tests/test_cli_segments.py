@@ -37,9 +37,11 @@ def test_a_folder_comes_in_is_shown_and_goes_and_stays_as_it_is(run, tmp_path):
     assert "{day=2}" not in run("segments", "list", "db.t", "--limit", "0")
     assert "4 rows" in run("read", "db.t")
     assert "Give ids" in run("segments", "delete", "db.t", code=2)
-    assert "no live segment 7" in run("segments", "delete", "db.t", "7", code=1)
-    assert "no segment was deleted" in run("segments", "delete", "db.t", "--before", "1999-01-01")
-    deleted = run("segments", "delete", "db.t", "0", "--before", "2999-01-01 00:00:00")
+    assert "no live segment 7" in run("segments", "delete", "db.t", "7", "-y", code=1)
+    assert "no segment was deleted" in run(
+        "segments", "delete", "db.t", "--before", "1999-01-01", "-y"
+    )
+    deleted = run("segments", "delete", "db.t", "0", "--before", "2999-01-01 00:00:00", "-y")
     assert "segments 0, 1" in deleted
     assert "0 deleted segments" in run("segments", "clean", "db.t")
     assert "2 deleted segments" in run("segments", "clean", "db.t", "--force")
@@ -75,7 +77,7 @@ def test_loads_of_the_table_are_listed_and_deleted(run, tmp_path):
     assert "{day=4}" in shown
     assert "a load of the table's own" in run("segments", "refresh", "db.t", "0", code=1)
     assert "segments 0 with 1 file and 3 rows were deleted" in run(
-        "segments", "delete", "db.t", "0"
+        "segments", "delete", "db.t", "0", "--yes"
     )
     assert "4 rows" in run("read", "db.t")
     assert "1 deleted segments" in run("segments", "clean", "db.t", "--force")

@@ -1,20 +1,23 @@
 """Files the command line takes rows from, and files it writes rows to."""
 
-import base64
-import json
+import io
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, BinaryIO, NoReturn
 
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pyarrow.types as pat
 
+from paimon_assets.cli.output import json_text
 from paimon_assets.engine.codec.row_files import RowFile, RowFormat, naming, open_rows
 from paimon_assets.engine.errors import InvalidInputError
 
+OUTPUT_FORMATS = ("parquet", "arrow", "csv", "json")
+_STANDARD_OUTPUT = "-"
 _CSV_OPTIONS = {
     # As our CSV files are written: null is nothing, an empty text is "".
     "null_values": [""],
@@ -87,58 +90,94 @@ def _compare(file: str, found: pa.Schema, first: str, expected: pa.Schema) -> No
         )
 
 
-def write_file(path: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
-    """Write batches to a new file beside `path`, and put it in place when it is whole.
+def write_file(
+    out: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch], file_format: str | None = None
+) -> int:
+    """Write batches to a new file beside `out`, and put it in place when it is whole.
 
     Args:
-        path: Ends in .parquet, .arrow, .csv or .json (one object a line; bytes as base64).
+        out: A path; - is the standard output.
         schema: The schema of the batches.
         batches: The rows.
+        file_format: One of `OUTPUT_FORMATS`; by default what the path ends in, and json for -. JSON
+            is one object a line; Arrow is a stream on the standard output, else a file.
 
     Returns:
         How many rows.
 
     Raises:
-        InvalidInputError: Another ending, no such folder, or CSV cannot hold a column.
+        InvalidInputError: No such format or folder, or CSV cannot hold a column.
     """
-    _check_output(path, schema)
+    if out == _STANDARD_OUTPUT:
+        chosen = file_format or "json"
+        _check_format(out, chosen, schema)
+        # A closed sink must not close the standard output.
+        with pa.PythonFile(_Kept(sys.stdout.buffer), "w") as sink:
+            return _write_part(chosen, sink, schema, batches, as_stream=True)
+    path = Path(out)
+    chosen = file_format or path.suffix.lower().lstrip(".")
+    _check_format(out, chosen, schema)
+    if path.is_dir():
+        _refuse(out, "it is a folder.")
+    if not path.parent.is_dir():
+        _refuse(out, f"'{path.parent}' is no folder.")
     part = path.with_name(path.name + ".part")
     try:
-        count = _write_part(path.suffix.lower(), part, schema, batches)
+        with pa.OSFile(str(part), "wb") as sink:
+            count = _write_part(chosen, sink, schema, batches, as_stream=False)
         part.replace(path)
     finally:
         part.unlink(missing_ok=True)
     return count
 
 
-def _check_output(path: Path, schema: pa.Schema) -> None:
-    suffix = path.suffix.lower()
-    if suffix not in (".parquet", ".arrow", ".csv", ".json"):
-        _refuse(path, f"'{suffix}' is none of .parquet, .arrow, .csv, .json.")
-    if not path.parent.is_dir():
-        _refuse(path, f"'{path.parent}' is no folder.")
-    if path.is_dir():
-        _refuse(path, "it is a folder.")
+class _Kept(io.RawIOBase):
+    """A file that stays open when its user closes it."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        super().__init__()
+        self._file = file
+
+    def writable(self) -> bool:
+        """Whether it takes bytes."""
+        return True
+
+    def write(self, data: Any) -> int:
+        """Write bytes."""
+        return self._file.write(data)
+
+    def flush(self) -> None:
+        """Hand on what was written."""
+        self._file.flush()
+
+
+def _check_format(out: str, file_format: str, schema: pa.Schema) -> None:
+    if file_format not in OUTPUT_FORMATS:
+        known = ", ".join(f".{name}" for name in OUTPUT_FORMATS)
+        _refuse(out, f"'.{file_format}' is none of {known}; name one, or give --format.")
     nested = [field.name for field in schema if pat.is_nested(field.type)]
-    if suffix == ".csv" and nested:
+    if file_format == "csv" and nested:
         _refuse(
-            path,
+            out,
             f"CSV holds no nested columns ({', '.join(nested)}); leave them out with --columns, or "
             "write another format.",
         )
 
 
-def _refuse(path: Path, reason: str) -> NoReturn:
-    raise InvalidInputError(f"Cannot write '{path}': {reason}", kind="output-file")
+def _refuse(out: str, reason: str) -> NoReturn:
+    raise InvalidInputError(f"Cannot write '{out}': {reason}", kind="output-file")
 
 
 def _write_part(
-    suffix: str, part: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch]
+    file_format: str,
+    sink: Any,
+    schema: pa.Schema,
+    batches: Iterable[pa.RecordBatch],
+    *,
+    as_stream: bool,
 ) -> int:
-    if suffix == ".json":
-        return _write_json(part, batches)
     count = 0
-    with _open_writer(suffix, part, schema) as writer:
+    with _open_writer(file_format, sink, schema, as_stream=as_stream) as writer:
         for batch in batches:
             writer.write_batch(batch)
             count += batch.num_rows
@@ -146,31 +185,31 @@ def _write_part(
 
 
 @contextmanager
-def _open_writer(suffix: str, part: Path, schema: pa.Schema) -> Iterator[Any]:
-    if suffix == ".parquet":
-        with pq.ParquetWriter(part, schema, compression="zstd") as writer:
-            yield writer
-    elif suffix == ".csv":
-        with pyarrow.csv.CSVWriter(part, schema) as writer:
-            yield writer
-    else:
-        with pa.OSFile(str(part), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
-            yield writer
+def _open_writer(
+    file_format: str, sink: Any, schema: pa.Schema, *, as_stream: bool
+) -> Iterator[Any]:
+    match file_format:
+        case "parquet":
+            with pq.ParquetWriter(sink, schema, compression="zstd") as writer:
+                yield writer
+        case "csv":
+            with pyarrow.csv.CSVWriter(sink, schema) as writer:
+                yield writer
+        case "arrow":
+            opened = pa.ipc.new_stream if as_stream else pa.ipc.new_file
+            with opened(sink, schema) as writer:
+                yield writer
+        case _:
+            yield _JsonLines(sink)
 
 
-def _write_json(part: Path, batches: Iterable[pa.RecordBatch]) -> int:
-    count = 0
-    with part.open("w", encoding="utf-8") as lines:
-        for batch in batches:
-            # JSON lines have no columnar writer in Arrow; one Python object a row.
-            lines.writelines(
-                json.dumps(row, default=json_value, ensure_ascii=False) + "\n"
-                for row in batch.to_pylist()
-            )
-            count += batch.num_rows
-    return count
+class _JsonLines:
+    """A writer of one JSON object a line."""
 
+    def __init__(self, sink: Any) -> None:
+        self._sink = sink
 
-def json_value(value: Any) -> str:
-    """Return what JSON has no type for as a text."""
-    return base64.b64encode(value).decode() if isinstance(value, bytes) else str(value)
+    def write_batch(self, batch: pa.RecordBatch) -> None:
+        """Write rows: JSON lines have no columnar writer in Arrow; one Python object a row."""
+        rows = batch.to_pylist(maps_as_pydicts="strict")
+        self._sink.write("".join(f"{json_text(row)}\n" for row in rows).encode())

@@ -1,12 +1,11 @@
-"""Commands on a table's history: tags, branches, consumers, rollback.
-
-To list them, read the system tables: `paimon-assets read 'db.t$tags'`.
-"""
+"""Commands on a table's history: tags, branches, consumers, rollback."""
 
 import datetime as dt
 
 import click
 
+from paimon_assets.cli.options import confirm, json_option, yes_option
+from paimon_assets.cli.output import print_rows_of, table_rows
 from paimon_assets.cli.settings import Settings
 from paimon_assets.engine.control.clock import SystemClock
 from paimon_assets.engine.spec.options.option import parse_duration_ms
@@ -15,7 +14,16 @@ from paimon_assets.engine.spec.words import counted
 
 @click.group()
 def tag() -> None:
-    """Create, rename and delete tags."""
+    """List, create, rename and delete tags."""
+
+
+@tag.command("list")
+@click.argument("target")
+@json_option
+@click.pass_obj
+def tag_list(settings: Settings, /, target: str, *, as_json: bool) -> None:
+    """List the tags of TARGET."""
+    _list(settings, target, "tags", as_json=as_json)
 
 
 @tag.command("create")
@@ -57,9 +65,11 @@ def tag_rename(settings: Settings, /, target: str, name: str, new_name: str) -> 
 @tag.command("delete")
 @click.argument("target")
 @click.argument("name")
+@yes_option
 @click.pass_obj
-def tag_delete(settings: Settings, /, target: str, name: str) -> None:
+def tag_delete(settings: Settings, /, target: str, name: str, *, yes: bool) -> None:
     """Delete the tag NAME of TARGET, with the files that only it kept."""
+    confirm(f"Tag {name} of {target} goes, with the files that only it keeps.", yes=yes)
     deleted = settings.table(target).delete_tag(name)
     click.echo(
         f"tag {name} is deleted, with {deleted.data_files} data files that only it kept"
@@ -69,7 +79,16 @@ def tag_delete(settings: Settings, /, target: str, name: str) -> None:
 
 @click.group()
 def branch() -> None:
-    """Create, delete and fast-forward branches."""
+    """List, create, delete and fast-forward branches."""
+
+
+@branch.command("list")
+@click.argument("target")
+@json_option
+@click.pass_obj
+def branch_list(settings: Settings, /, target: str, *, as_json: bool) -> None:
+    """List the branches of TARGET."""
+    _list(settings, target, "branches", as_json=as_json)
 
 
 @branch.command("create")
@@ -89,9 +108,11 @@ def branch_create(
 @branch.command("delete")
 @click.argument("target")
 @click.argument("name")
+@yes_option
 @click.pass_obj
-def branch_delete(settings: Settings, /, target: str, name: str) -> None:
+def branch_delete(settings: Settings, /, target: str, name: str, *, yes: bool) -> None:
     """Delete the branch NAME of TARGET."""
+    confirm(f"Branch {name} of {target} goes, with its snapshots.", yes=yes)
     settings.table(target).branches.delete(name)
     click.echo(f"branch {name} is deleted")
 
@@ -99,10 +120,12 @@ def branch_delete(settings: Settings, /, target: str, name: str) -> None:
 @branch.command("drop-audited")
 @click.argument("target")
 @click.option("--older-than", default="7 d", help="Keep those refused since; '7 d' by default.")
+@yes_option
 @click.pass_obj
-def branch_drop_audited(settings: Settings, /, target: str, *, older_than: str) -> None:
+def branch_drop_audited(settings: Settings, /, target: str, *, older_than: str, yes: bool) -> None:
     """Delete the branches of batches that checks kept out of TARGET."""
     before_millis = SystemClock().now_millis() - duration_ms(older_than)
+    confirm(f"Batches of {target} that were kept out go, with their files.", yes=yes)
     dropped = settings.table(target).drop_audited(before_millis=before_millis)
     click.echo(f"{len(dropped)} branches are deleted{': ' if dropped else ''}{', '.join(dropped)}")
 
@@ -110,16 +133,27 @@ def branch_drop_audited(settings: Settings, /, target: str, *, older_than: str) 
 @branch.command("fast-forward")
 @click.argument("target")
 @click.argument("name")
+@yes_option
 @click.pass_obj
-def branch_fast_forward(settings: Settings, /, target: str, name: str) -> None:
+def branch_fast_forward(settings: Settings, /, target: str, name: str, *, yes: bool) -> None:
     """Let TARGET be what its branch NAME is; what it did since they parted is undone."""
+    confirm(f"{target} becomes its branch {name}; its own snapshots since they parted go.", yes=yes)
     newest = settings.table(target).branches.fast_forward(name)
     click.echo(f"{target} is branch {name} now, at snapshot {newest.id}")
 
 
 @click.group()
 def consumer() -> None:
-    """Set and delete how far readers have come."""
+    """List, set and delete how far readers have come."""
+
+
+@consumer.command("list")
+@click.argument("target")
+@json_option
+@click.pass_obj
+def consumer_list(settings: Settings, /, target: str, *, as_json: bool) -> None:
+    """List the consumers of TARGET."""
+    _list(settings, target, "consumers", as_json=as_json)
 
 
 @consumer.command("reset")
@@ -136,9 +170,11 @@ def consumer_reset(settings: Settings, /, target: str, name: str, *, next_snapsh
 @consumer.command("delete")
 @click.argument("target")
 @click.argument("name")
+@yes_option
 @click.pass_obj
-def consumer_delete(settings: Settings, /, target: str, name: str) -> None:
+def consumer_delete(settings: Settings, /, target: str, name: str, *, yes: bool) -> None:
     """Forget the consumer NAME of TARGET; snapshots it kept may expire."""
+    confirm(f"Consumer {name} of {target} forgets how far it has come.", yes=yes)
     settings.table(target).consumers.delete(name)
     click.echo(f"consumer {name} is deleted")
 
@@ -147,14 +183,19 @@ def consumer_delete(settings: Settings, /, target: str, name: str) -> None:
 @click.argument("target")
 @click.option("--snapshot", type=int, help="Snapshot id to go back to.")
 @click.option("--tag", "to_tag", help="Tag to go back to.")
+@yes_option
 @click.pass_obj
 def rollback(
-    settings: Settings, /, target: str, *, snapshot: int | None, to_tag: str | None
+    settings: Settings, /, target: str, *, snapshot: int | None, to_tag: str | None, yes: bool
 ) -> None:
-    """Undo what happened to TARGET after a snapshot or a tag. Stop writers first."""
+    """Undo what happened to TARGET after a snapshot or a tag.
+
+    Stop writers first.
+    """
     given = [way for way in (snapshot, to_tag) if way is not None]
     if len(given) != 1:
         raise click.UsageError("Give either --snapshot or --tag.")
+    confirm(f"All of {target} after {given[0]} goes: snapshots and tags.", yes=yes)
     done = settings.table(target).rollback_to(given[0])
     click.echo(
         f"{target} is at snapshot {done.snapshot.id}; gone are "
@@ -163,7 +204,9 @@ def rollback(
     )
 
 
-HISTORY_COMMANDS: tuple[click.Command, ...] = (tag, branch, consumer, rollback)
+def _list(settings: Settings, target: str, kind: str, *, as_json: bool) -> None:
+    rows = table_rows(settings.table(target).system_table(kind).to_arrow())
+    print_rows_of(rows, as_json=as_json)
 
 
 def duration_ms(text: str) -> int:

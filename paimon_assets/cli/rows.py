@@ -1,7 +1,10 @@
 """Commands that change rows: delete, update."""
 
+from typing import Any
+
 import click
 
+from paimon_assets.cli.options import confirm, yes_option
 from paimon_assets.cli.settings import Settings
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.words import counted
@@ -13,9 +16,12 @@ from paimon_assets.engine.table.write.row_change import RowChangeBuilder, RowCha
 @click.argument("target")
 @click.option("--where", required=True, help="Filter, as in read.")
 @click.option("--dry-run", is_flag=True, help="Only count the rows.")
+@yes_option
 @click.pass_obj
-def delete(settings: Settings, /, target: str, *, where: str, dry_run: bool) -> None:
+def delete(settings: Settings, /, target: str, *, where: str, dry_run: bool, yes: bool) -> None:
     """Delete the rows of TARGET for which a filter is true."""
+    if not dry_run:
+        confirm(f"Rows of {target} for which {where} go.", yes=yes)
     _show(_changing(settings, target, dry_run=dry_run).delete(where), "deleted")
 
 
@@ -25,26 +31,22 @@ def delete(settings: Settings, /, target: str, *, where: str, dry_run: bool) -> 
 @click.option("--where", help="Filter, as in read.")
 @click.option("--all", "is_all", is_flag=True, help="Every row, instead of a filter.")
 @click.option("--dry-run", is_flag=True, help="Only count the rows.")
+@yes_option
 @click.pass_obj
-def update(
-    settings: Settings,
-    /,
-    target: str,
-    *,
-    assignments: tuple[str, ...],
-    where: str | None,
-    is_all: bool,
-    dry_run: bool,
-) -> None:
+def update(settings: Settings, /, target: str, **arguments: Any) -> None:
     """Give the rows of TARGET for which a filter is true new values."""
-    if (where is None) is not is_all:
+    where, dry_run = arguments["where"], arguments["dry_run"]
+    if (where is None) is not arguments["is_all"]:
         raise click.UsageError("Give either --where, or --all for every row.")
     values = {}
-    for text in assignments:
+    for text in arguments["assignments"]:
         name, sign, expression = text.partition("=")
         if not sign or not name.strip():
             raise InvalidInputError(f"'{text}' is not \"COLUMN = EXPRESSION\".", kind="column")
         values[name.strip()] = parse_expression(expression)
+    if not dry_run:
+        which = "" if where is None else f" for which {where}"
+        confirm(f"Rows of {target}{which} change.", yes=arguments["yes"])
     _show(_changing(settings, target, dry_run=dry_run).update(values, where), "updated")
 
 
@@ -63,7 +65,3 @@ def _show(outcome: RowChangeOutcome, done: str) -> None:
     click.echo(
         f"{rows} {done} in snapshot {outcome.snapshot.id}: {went} went, {outcome.files_added} came"
     )
-
-
-ROW_COMMANDS = (delete, update)
-"""Commands of the main group."""

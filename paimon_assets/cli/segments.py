@@ -1,18 +1,15 @@
 """Commands on a table's segments: files of others that it reads where they lie."""
 
 import datetime as dt
-import sys
 from collections.abc import Callable
 from typing import Any
 
 import click
-import pyarrow as pa
-from rich.console import Console
-from rich.table import Table as Grid
-from rich.text import Text
 
 from paimon_assets.cli.history import duration_ms
-from paimon_assets.cli.settings import Settings, key_values
+from paimon_assets.cli.options import confirm, json_option, key_values, yes_option
+from paimon_assets.cli.output import print_rows_of, table_rows
+from paimon_assets.cli.settings import Settings
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.spec.segments.segment import PAIMON_FORMATS, TEXT_FORMATS
 from paimon_assets.engine.spec.words import counted
@@ -20,7 +17,6 @@ from paimon_assets.engine.table.segments.segment_import import SegmentSource
 from paimon_assets.engine.table.segments.segment_tables import show_segments
 from paimon_assets.engine.table.segments.segments import SegmentOutcome, Segments
 
-_WIDTH_OF_PIPES = 10_000
 _FORMATS = sorted(PAIMON_FORMATS | TEXT_FORMATS)
 _DAY, _SECOND = "%Y-%m-%d", "%Y-%m-%d %H:%M:%S"
 
@@ -92,26 +88,26 @@ def segments_add(
 @segments.command("list")
 @click.argument("target")
 @click.option("--limit", type=int, help="Only the newest.")
+@json_option
 @click.pass_obj
-def segments_list(settings: Settings, /, target: str, *, limit: int | None) -> None:
+def segments_list(settings: Settings, /, target: str, *, limit: int | None, as_json: bool) -> None:
     """Show the segments of TARGET and its own loads; read 'TARGET$segments' for more."""
-    _print(show_segments(_segments(settings, target).listed(), limit=limit))
+    shown = show_segments(_segments(settings, target).listed(), limit=limit)
+    print_rows_of(table_rows(shown), as_json=as_json)
 
 
 @click.command("sql")
 @click.argument("statement")
 @_root_option
+@json_option
 @click.pass_obj
-def sql(settings: Settings, /, statement: str, *, roots: tuple[str, ...]) -> None:
-    """Run STATEMENT: ALTER TABLE t ADD SEGMENT, SHOW SEGMENTS, DELETE FROM TABLE t … SEGMENT."""
-    _print(settings.catalog().execute(statement, EmbeddedExecutor(), roots=roots or None))
+def sql(settings: Settings, /, statement: str, *, roots: tuple[str, ...], as_json: bool) -> None:
+    """Run STATEMENT.
 
-
-def _print(shown: pa.Table) -> None:
-    grid = Grid(*shown.schema.names)
-    for row in shown.to_pylist():
-        grid.add_row(*(Text(value) for value in row.values()))
-    Console(width=None if sys.stdout.isatty() else _WIDTH_OF_PIPES).print(grid)
+    ALTER TABLE t ADD SEGMENT, SHOW SEGMENTS, DELETE FROM TABLE t … SEGMENT.
+    """
+    shown = settings.catalog().execute(statement, EmbeddedExecutor(), roots=roots or None)
+    print_rows_of(table_rows(shown), as_json=as_json)
 
 
 @segments.command("delete")
@@ -122,13 +118,25 @@ def _print(shown: pa.Table) -> None:
     type=click.DateTime([_DAY, _SECOND]),
     help="Also folders that were added before this time, in UTC; never the table's own loads.",
 )
+@yes_option
 @click.pass_obj
 def segments_delete(
-    settings: Settings, /, target: str, *, ids: tuple[int, ...], before: dt.datetime | None
+    settings: Settings,
+    /,
+    target: str,
+    *,
+    ids: tuple[int, ...],
+    before: dt.datetime | None,
+    yes: bool,
 ) -> None:
     """Take the segments and loads IDS out of TARGET; files of others stay as they are."""
     if not ids and before is None:
         raise click.UsageError("Give ids, or --before.")
+    named = [
+        *(f"segment {number}" for number in ids),
+        *([f"those before {before}"] if before else []),
+    ]
+    confirm(f"{', '.join(named)} of {target} can be read no more; files stay.", yes=yes)
     limit = None if before is None else int(before.replace(tzinfo=dt.UTC).timestamp() * 1000)
     _show(_segments(settings, target).delete(ids, before_ms=limit), "deleted")
 
@@ -171,7 +179,3 @@ def _show(outcome: SegmentOutcome, done: str) -> None:
         f"segments {ids} with {counted(files, 'file')} and {counted(rows, 'row')} were {done} in "
         f"snapshot {outcome.snapshot.id}"
     )
-
-
-SEGMENT_COMMANDS = (segments, sql)
-"""Commands of the main group."""

@@ -1,7 +1,8 @@
 """What stands before a command's name on the command line, and how TARGET is opened."""
 
 import os
-from collections.abc import Mapping
+import tomllib
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import click
 
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.options.catalog_options import METASTORE
+from paimon_assets.engine.spec.options.catalog_options import METASTORE, WAREHOUSE
 from paimon_assets.engine.spec.options.rest_options import (
     DLF_ACCESS_KEY_ID,
     DLF_ACCESS_KEY_SECRET,
@@ -24,7 +25,9 @@ from paimon_assets.engine.table.api import TableCatalog, open_catalog, open_tabl
 from paimon_assets.engine.table.system import GlobalSystemTable, SystemTable
 from paimon_assets.engine.table.table import Table
 from paimon_assets.engine.table.table_name import SYSTEM_DATABASE
+from paimon_assets.executors import spark_module
 
+_CONFIG = "paimon.toml"
 _ENVIRONMENT = {
     f"s3.{name}": f"PAIMON_S3_{name.upper().replace('-', '_')}"
     for name in (
@@ -35,7 +38,7 @@ _ENVIRONMENT = {
 _CATALOG_ENVIRONMENT = {
     option: f"PAIMON_{option.upper().replace('.', '_').replace('-', '_')}"
     for option in (
-        METASTORE.key, URI.key, TOKEN.key, TOKEN_PROVIDER.key, DLF_REGION.key,
+        WAREHOUSE.key, METASTORE.key, URI.key, TOKEN.key, TOKEN_PROVIDER.key, DLF_REGION.key,
         DLF_ACCESS_KEY_ID.key, DLF_ACCESS_KEY_SECRET.key, DLF_SECURITY_TOKEN.key,
         DLF_TOKEN_PATH.key,
     )
@@ -71,15 +74,67 @@ def options_of_file(path: str) -> dict[str, str]:
     return options
 
 
-def key_values(_ctx: click.Context, _param: click.Parameter, items: tuple[str, ...]) -> Any:
-    """Return options given as KEY=VALUE as a dictionary; a callback of click."""
-    pairs = {}
-    for item in items:
-        key, equals, value = item.partition("=")
-        if not equals:
-            raise click.BadParameter(f"'{item}' is not KEY=VALUE")
-        pairs[key.strip()] = value.strip() or value
-    return pairs
+def options_of_config(
+    path: str | None, catalog: str | None
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the options of a TOML file, and those of its table `[catalogs.NAME]`.
+
+    Dotted keys may be written as they are: `s3.endpoint = "http://…"`.
+
+    Args:
+        path: The file; by default `paimon.toml` of this folder, if there is one.
+        catalog: The name of the table.
+
+    Raises:
+        InvalidInputError: It is no TOML, has a list, or has no such catalog.
+    """
+    chosen = Path(path or _CONFIG)
+    if path is None and not chosen.is_file():
+        if catalog is not None:
+            raise InvalidInputError(
+                f"Catalog '{catalog}' needs --config: there is no {_CONFIG} here.", kind="config"
+            )
+        return {}, {}
+    try:
+        document = tomllib.loads(chosen.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InvalidInputError(f"'{chosen}' is no TOML: {error}", kind="config") from error
+    catalogs = document.pop("catalogs", {})
+    if catalog is not None and catalog not in catalogs:
+        raise InvalidInputError(
+            f"'{chosen}' has no table [catalogs.{catalog}]; there are {sorted(catalogs)}.",
+            kind="config",
+        )
+    one = catalogs.get(catalog, {}) if catalog else {}
+    return dict(_flat(document, "", chosen)), dict(_flat(one, "", chosen))
+
+
+def _flat(table: Mapping[str, Any], prefix: str, path: Path) -> Iterator[tuple[str, str]]:
+    for name, value in table.items():
+        key = f"{prefix}{name}"
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{key}.", path)
+        elif isinstance(value, list):
+            raise InvalidInputError(f"'{key}' of '{path}' is a list; give a text.", kind="config")
+        else:
+            yield key, str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def settings_of(given: Mapping[str, Any]) -> "Settings":
+    """Return what the options before a command's name, the environment and the files say.
+
+    Raises:
+        InvalidInputError: A file is not what it should be.
+    """
+    general, chosen = options_of_config(given["config"], given["catalog"])
+    file = given["storage_options_file"]
+    from_file = {} if file is None else options_of_file(file)
+    flags = {key: given[key] for key in (WAREHOUSE.key, METASTORE.key, URI.key) if given[key]}
+    named = {**general, **environment_options(), **chosen, **flags}
+    if URI.key in named:
+        named.setdefault(METASTORE.key, "rest")
+    root = named.pop(WAREHOUSE.key, None)
+    return Settings(root, {**named, **from_file, **given["storage_options"]})
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,3 +188,17 @@ class Settings:
 
     def _is_named(self, target: str) -> bool:
         return self.names_tables and "/" not in target
+
+
+def spark_session() -> Any:
+    """Return a SparkSession by SPARK_MASTER and SPARK_DRIVER_MEMORY.
+
+    Raises:
+        InvalidInputError: pyspark is not installed.
+    """
+    module = spark_module("paimon_assets.spark.session.session")
+    settings = module.SparkSettings(
+        master=os.environ.get("SPARK_MASTER") or "local[*]",
+        driver_memory=os.environ.get("SPARK_DRIVER_MEMORY") or None,
+    )
+    return module.get_session(settings)

@@ -4,7 +4,9 @@ from collections.abc import Mapping
 
 import click
 
-from paimon_assets.cli.settings import Settings, key_values
+from paimon_assets.cli.options import confirm, json_option, key_values, yes_option
+from paimon_assets.cli.output import print_json
+from paimon_assets.cli.settings import Settings
 from paimon_assets.engine.codec.rest.view_changes import AddDialect, DropDialect, UpdateDialect
 
 
@@ -15,20 +17,30 @@ def views() -> None:
 
 @views.command("list")
 @click.argument("database")
+@json_option
 @click.pass_obj
-def views_list(settings: Settings, /, database: str) -> None:
+def views_list(settings: Settings, /, database: str, *, as_json: bool) -> None:
     """List the views of DATABASE."""
-    for name in settings.catalog().views.list(database):
-        click.echo(f"{database}.{name}")
+    found = [f"{database}.{name}" for name in settings.catalog().views.list(database)]
+    if as_json:
+        print_json(found)
+        return
+    for name in found:
+        click.echo(name)
 
 
 @views.command("show")
 @click.argument("name")
 @click.option("--dialect", help="Only the query, in this dialect.")
+@json_option
 @click.pass_obj
-def views_show(settings: Settings, /, name: str, *, dialect: str | None) -> None:
+def views_show(settings: Settings, /, name: str, *, dialect: str | None, as_json: bool) -> None:
     """Show the columns and the queries of the view NAME, a database.view."""
     view = settings.catalog().views.get(name)
+    if as_json:
+        columns = [{"name": column.name, "type": str(column.type)} for column in view.fields]
+        print_json({"columns": columns, "query": view.query, "dialects": dict(view.dialects)})
+        return
     if dialect is not None:
         click.echo(view.query_for(dialect))
         return
@@ -90,7 +102,9 @@ def views_rename(settings: Settings, /, source: str, target: str) -> None:
 
 @views.command("drop")
 @click.argument("name")
+@yes_option
 @click.pass_obj
-def views_drop(settings: Settings, /, name: str) -> None:
+def views_drop(settings: Settings, /, name: str, *, yes: bool) -> None:
     """Drop the view NAME; the tables it reads stay."""
+    confirm(f"View {name} goes; the tables it reads stay.", yes=yes)
     settings.catalog().views.drop(name)

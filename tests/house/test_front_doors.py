@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from paimon_assets.cli.main import COMMANDS
+
 ROOT = Path(__file__).resolve().parents[2]
 HEAVY = ("dagster", "pyspark", "pandas", "polars")
 LIGHT_DOORS = {
@@ -25,7 +27,7 @@ LIGHT_DOORS = {
         "paimon_assets.engine.table",
     ),
     "paimon_assets.engine.table.api": HEAVY,
-    "paimon_assets.cli.main": (*HEAVY, "starlette", "uvicorn"),
+    "paimon_assets.cli.main": (*HEAVY, "pyarrow", "numpy", "rich", "sqlglot", "starlette"),
     "paimon_assets.server.serve": HEAVY,
     "paimon_assets.spark.worker": (
         *("dagster", "pandas", "polars"),
@@ -68,6 +70,14 @@ def test_a_page_names_nothing_below_the_doors() -> None:
     ]
     assert named
     assert [where for where in named if where[1].count(".") > 1] == []
+
+
+def test_the_summaries_of_the_commands_are_their_own() -> None:
+    for named in COMMANDS.values():
+        for name, (module, summary) in named.items():
+            command = getattr(import_module(f"paimon_assets.cli.{module}"), name)
+            assert command.name == name
+            assert (command.help or "").partition("\n")[0] == summary
 
 
 def test_the_command_is_where_the_package_says() -> None:

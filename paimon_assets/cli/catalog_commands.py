@@ -1,0 +1,153 @@
+"""Commands on a catalog's names: ls, db, rename, drop."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from paimon_assets.cli.options import confirm, json_option, yes_option
+from paimon_assets.cli.output import print_json, print_rows_of, size_text
+from paimon_assets.cli.settings import Settings
+from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.words import counted
+from paimon_assets.engine.table.api import TableCatalog
+from paimon_assets.engine.table.table import Table
+
+
+@click.command()
+@click.argument("database", required=False)
+@click.option("--all", "is_all", is_flag=True, help="The tables of all databases.")
+@click.option("--long", "-l", "is_long", is_flag=True, help="With keys, files and rows.")
+@json_option
+@click.pass_obj
+def ls(
+    settings: Settings, /, database: str | None, *, is_all: bool, is_long: bool, as_json: bool
+) -> None:
+    """List the databases, or the tables of DATABASE."""
+    catalog = settings.catalog()
+    if database is None and not is_all and not is_long:
+        _print_names(catalog.list_databases(), as_json=as_json)
+        return
+    databases = catalog.list_databases() if database is None else [database]
+    tables = [f"{name}.{table}" for name in databases for table in catalog.list_tables(name)]
+    if not is_long:
+        _print_names(tables, as_json=as_json)
+        return
+    lines = list(_described(catalog, tables))
+    if not as_json:
+        lines = [{**line, "bytes": size_text(line["bytes"])} for line in lines]
+    print_rows_of(lines, as_json=as_json)
+
+
+def _print_names(found: list[str], *, as_json: bool) -> None:
+    if as_json:
+        print_json(found)
+        return
+    for name in found:
+        click.echo(name)
+
+
+def _described(catalog: TableCatalog, tables: list[str]) -> Iterator[dict[str, Any]]:
+    for name in tables:
+        table = catalog.get_table(name)
+        snapshot = table.latest_snapshot()
+        yield {
+            "table": name,
+            "primary key": ",".join(table.schema.primary_keys),
+            "partitions": ",".join(table.schema.partition_keys),
+            "snapshot": None if snapshot is None else snapshot.id,
+            "files": len(files := table.live_files(snapshot)),
+            "rows": sum(entry.file.row_count for entry in files),
+            "bytes": sum(entry.file.file_size for entry in files),
+        }
+
+
+@click.group()
+def db() -> None:
+    """Create, show and drop databases."""
+
+
+@db.command("create")
+@click.argument("name")
+@click.option("--if-not-exists", is_flag=True, help="Do nothing if the database exists.")
+@click.pass_obj
+def db_create(settings: Settings, /, name: str, *, if_not_exists: bool) -> None:
+    """Create the database NAME."""
+    settings.catalog().create_database(name, ignore_if_exists=if_not_exists)
+    click.echo(f"database {name} is made")
+
+
+@db.command("show")
+@click.argument("name")
+@json_option
+@click.pass_obj
+def db_show(settings: Settings, /, name: str, *, as_json: bool) -> None:
+    """Show the database NAME: its tables."""
+    tables = settings.catalog().list_tables(name)
+    if as_json:
+        print_json({"name": name, "tables": tables})
+        return
+    click.echo(f"{name}: {counted(len(tables), 'table')}")
+    _print_names(tables, as_json=False)
+
+
+@db.command("drop")
+@click.argument("name")
+@click.option("--cascade", is_flag=True, help="With all tables in it, and their files.")
+@click.option("--if-exists", is_flag=True, help="Do nothing if there is no such database.")
+@yes_option
+@click.pass_obj
+def db_drop(settings: Settings, /, name: str, *, cascade: bool, if_exists: bool, yes: bool) -> None:
+    """Drop the database NAME."""
+    catalog = settings.catalog()
+    if if_exists and name not in catalog.list_databases():
+        click.echo(f"there is no database {name}")
+        return
+    tables = catalog.list_tables(name) if cascade else []
+    named = f": {', '.join(tables)}" if tables else ""
+    confirm(
+        f"Database {name} goes, with {counted(len(tables), 'table')} and their files{named}.",
+        yes=yes,
+    )
+    catalog.drop_database(name, cascade=cascade)
+    click.echo(f"database {name} is dropped")
+
+
+@click.command()
+@click.argument("source")
+@click.argument("target")
+@click.pass_obj
+def rename(settings: Settings, /, source: str, target: str) -> None:
+    """Give the table SOURCE the name TARGET."""
+    settings.catalog().rename_table(source, target)
+    click.echo(f"{source} is {target} now")
+
+
+@click.command()
+@click.argument("target")
+@click.option("--if-exists", is_flag=True, help="Do nothing if there is no such table.")
+@yes_option
+@click.pass_obj
+def drop(settings: Settings, /, target: str, *, if_exists: bool, yes: bool) -> None:
+    """Drop TARGET with all its files.
+
+    Files of others that it reads as segments stay.
+    """
+    catalog = settings.catalog()
+    if if_exists and not catalog.table_exists(target):
+        click.echo(f"there is no table {target}")
+        return
+    confirm(f"{_what_goes(catalog, target)} goes for ever.", yes=yes)
+    catalog.drop_table(target)
+    click.echo(f"table {target} is dropped")
+
+
+def _what_goes(catalog: TableCatalog, target: str) -> str:
+    if "$" in target:
+        raise InvalidInputError(
+            f"'{target}' is no table of its own; drop the table, or `branch delete`.", kind="name"
+        )
+    table: Table = catalog.get_table(target)
+    files = table.live_files()
+    size = size_text(sum(entry.file.file_size for entry in files))
+    return f"Table {table.name} at {table.path}, with {counted(len(files), 'file')} of {size},"

@@ -1,0 +1,80 @@
+"""Groups of commands: their errors are one line, and their modules are loaded when they are called.
+
+`--help` and the completion of a name need a command's name and summary only, and load no engine.
+"""
+
+import errno
+import importlib
+from collections.abc import Mapping
+from typing import Any
+
+import click
+from click.shell_completion import CompletionItem
+
+from paimon_assets.engine.errors import PaimonError, without_secrets
+
+Commands = Mapping[str, Mapping[str, tuple[str, str]]]
+"""Heading of the help → name of the command → (its module below `cli`, its summary)."""
+
+
+class PaimonGroup(click.Group):
+    """Turns every `PaimonError`, and what the disk refuses, into one clear line and exit code 1."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command."""
+        try:
+            return super().invoke(ctx)
+        except PaimonError as error:
+            raise click.ClickException(error.message) from error
+        except OSError as error:
+            if error.errno == errno.EPIPE:  # whoever read us has gone; click ends quietly
+                raise
+            raise click.ClickException(without_secrets(str(error))) from error
+
+
+class LazyGroup(PaimonGroup):
+    """A group whose commands are in modules of their own.
+
+    Args:
+        index: Where the commands are.
+        arguments: What `click.Group` takes.
+    """
+
+    def __init__(self, *, index: Commands, **arguments: Any) -> None:
+        super().__init__(**arguments)
+        self._index = index
+        self._modules = {
+            name: module for named in index.values() for name, (module, _) in named.items()
+        }
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of the commands."""
+        return sorted({*self._modules, *super().list_commands(ctx)})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Load a command."""
+        module = self._modules.get(cmd_name)
+        if module is None:
+            return super().get_command(ctx, cmd_name)
+        loaded = importlib.import_module(f"{__package__}.{module}")
+        command: click.Command = getattr(loaded, cmd_name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the summaries of the commands; loads none of them."""
+        del ctx
+        width = max(map(len, self._modules))
+        for heading, named in self._index.items():
+            with formatter.section(heading):
+                rows = [(name.ljust(width), summary) for name, (_, summary) in named.items()]
+                formatter.write_dl(rows)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Complete a name; loads no command."""
+        found = [
+            CompletionItem(name, help=summary)
+            for named in self._index.values()
+            for name, (_, summary) in named.items()
+            if name.startswith(incomplete)
+        ]
+        return found + click.Command.shell_complete(self, ctx, incomplete)

@@ -1,0 +1,249 @@
+"""Commands that keep a table healthy: check, compact, expire."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any
+
+import click
+
+from paimon_assets.cli.history import duration_ms
+from paimon_assets.cli.options import (
+    confirm,
+    executor_option,
+    json_option,
+    key_values,
+    names,
+    yes_option,
+)
+from paimon_assets.cli.output import print_json, print_rows_of, progress, size_text
+from paimon_assets.cli.settings import Settings, spark_session
+from paimon_assets.engine.control.compact.plan import CompactStrategy
+from paimon_assets.engine.errors import NotFoundError, PaimonError
+from paimon_assets.engine.spec.options.maintenance_options import (
+    SNAPSHOT_NUM_RETAINED_MAX,
+    SNAPSHOT_NUM_RETAINED_MIN,
+    SNAPSHOT_TIME_RETAINED,
+)
+from paimon_assets.engine.spec.words import counted
+from paimon_assets.engine.table.table import Table
+from paimon_assets.engine.table.upkeep.compaction import CompactionProgress
+from paimon_assets.engine.table.upkeep.maintenance import MaintenanceTask
+from paimon_assets.executors import new_executor
+
+_LOOKS_AT_ONCE = 16
+"""Files that are asked for at a time: each answer takes the storage's time, not ours."""
+_EXPIRING = (
+    MaintenanceTask.EXPIRE_PARTITIONS,
+    MaintenanceTask.EXPIRE_TAGS,
+    MaintenanceTask.EXPIRE_SNAPSHOTS,
+    MaintenanceTask.EXPIRE_CHANGELOGS,
+)
+
+
+@click.command()
+@click.argument("target")
+@click.option(
+    "--strategy",
+    type=click.Choice([strategy.value for strategy in CompactStrategy]),
+    default=CompactStrategy.MINOR.value,
+    show_default=True,
+    help="What is compacted.",
+)
+@click.option("--where", help="Only partitions for which this filter is true.")
+@click.option("--order-by", default="", help="Comma list of columns to sort by, without a key.")
+@click.option("--curve", default="zorder", show_default=True, help="How several are sorted by.")
+@click.option("--option", "dynamic", multiple=True, callback=key_values, help="KEY=VALUE.")
+@click.option("--dry-run", is_flag=True, help="Only say what would be compacted.")
+@json_option
+@executor_option
+@click.pass_obj
+def compact(settings: Settings, /, target: str, **arguments: Any) -> None:
+    """Merge the runs and fold the small files of TARGET.
+
+    One snapshot, or none; rows stay what they are.
+    """
+    table = settings.table(target, arguments["dynamic"])
+    builder = table.new_compaction_builder().with_strategy(arguments["strategy"])
+    builder = builder.with_filter(arguments["where"])
+    if arguments["order_by"]:
+        builder = builder.with_order(names(arguments["order_by"]), arguments["curve"])
+    as_json = arguments["as_json"]
+    if arguments["dry_run"]:
+        plan = builder.plan()
+        count = sum(len(unit.task.split.data_files) for unit in plan.units)
+        if as_json:
+            print_json({"units": len(plan.units), "files": count})
+        else:
+            click.echo(f"{counted(count, 'file')} of {counted(len(plan.units), 'bucket')} would go")
+        return
+    with progress("compacting", None, "bytes") as advance:
+        done = 0
+
+        def moved(now: CompactionProgress) -> None:
+            nonlocal done
+            advance(now.bytes_done - done, now.total_bytes)
+            done = now.bytes_done
+
+        executor = new_executor(arguments["executor"], spark_session)
+        outcome = builder.run(executor, on_progress=moved)
+    snapshot = None if outcome.snapshot is None else outcome.snapshot.id
+    if as_json:
+        print_json(
+            {
+                "snapshot_id": snapshot,
+                "files_before": outcome.files_before,
+                "files_after": outcome.files_after,
+                "bytes_before": outcome.bytes_before,
+                "bytes_after": outcome.bytes_after,
+                "left_out": outcome.left_out,
+            }
+        )
+    elif snapshot is None:
+        click.echo("nothing to compact")
+    else:
+        click.echo(
+            f"snapshot {snapshot}: {counted(outcome.files_before, 'file')} of"
+            f" {size_text(outcome.bytes_before)} became {outcome.files_after} of"
+            f" {size_text(outcome.bytes_after)}"
+        )
+
+
+@click.command()
+@click.argument("target")
+@click.option(
+    "--task",
+    "tasks",
+    multiple=True,
+    type=click.Choice([task.value for task in MaintenanceTask]),
+    help="What is done; may be repeated. By default all that expires.",
+)
+@click.option("--keep", type=click.IntRange(min=1), help="Snapshots to keep, at least and at most.")
+@click.option("--older-than", help="Snapshots older than this go, such as '1 h'.")
+@click.option("--option", "dynamic", multiple=True, callback=key_values, help="KEY=VALUE.")
+@click.option("--dry-run", is_flag=True, help="Only say what would go.")
+@yes_option
+@json_option
+@click.pass_obj
+def expire(settings: Settings, /, target: str, **arguments: Any) -> None:
+    """Expire what the options of TARGET say: snapshots, tags, partitions.
+
+    Says first what goes, and asks.
+    """
+    table = settings.table(target, _retention(arguments))
+    tasks = [task for task in MaintenanceTask if task in (arguments["tasks"] or _EXPIRING)]
+    planned = _reports(table, tasks, dry_run=True)
+    as_json = arguments["as_json"]
+    if arguments["dry_run"]:
+        print_rows_of(planned, as_json=as_json)
+        return
+    if not arguments["yes"]:
+        print_rows_of(planned, as_json=False)
+        confirm(f"This is done to {table.name}.", yes=False)
+    print_rows_of(_reports(table, tasks, dry_run=False), as_json=as_json)
+
+
+def _retention(arguments: dict[str, Any]) -> dict[str, str]:
+    options = dict(arguments["dynamic"])
+    if arguments["keep"] is not None:
+        kept = str(arguments["keep"])
+        options |= {SNAPSHOT_NUM_RETAINED_MIN.key: kept, SNAPSHOT_NUM_RETAINED_MAX.key: kept}
+    if arguments["older_than"] is not None:
+        duration_ms(arguments["older_than"])
+        options[SNAPSHOT_TIME_RETAINED.key] = arguments["older_than"]
+    return options
+
+
+def _reports(table: Table, tasks: list[MaintenanceTask], *, dry_run: bool) -> list[dict[str, Any]]:
+    what = "looking" if dry_run else "expiring"
+    maintenance = replace(table.maintenance(), dry_run=dry_run)
+    lines = []
+    with progress(what, len(tasks), "tasks") as advance:
+        for task in tasks:
+            report = maintenance.run(task)
+            advance(1, None)
+            lines.append(
+                {
+                    "task": report.task.value,
+                    "count": report.count,
+                    "files": report.files,
+                    "bytes": report.total_bytes,
+                    "note": report.note,
+                }
+            )
+    return lines
+
+
+@click.command()
+@click.argument("target")
+@click.option("--all-snapshots", is_flag=True, help="Files of every snapshot, not of the newest.")
+@click.option("--rows", is_flag=True, help="Read all rows, too; keys that repeat are a fault.")
+@json_option
+@executor_option
+@click.pass_obj
+def check(settings: Settings, /, target: str, **arguments: Any) -> None:
+    """Check that all files of TARGET are there, and its rows if asked.
+
+    Ends with code 1 if there is a fault. Nothing is changed.
+    """
+    table = settings.table(target)
+    faults = [*_file_faults(table, is_all=arguments["all_snapshots"])]
+    if arguments["rows"] and not faults:
+        faults += _row_faults(table, arguments["executor"])
+    if arguments["as_json"]:
+        print_json({"table": table.name, "faults": faults})
+    else:
+        for fault in faults:
+            click.echo(fault)
+        click.echo(f"{table.name}: {counted(len(faults), 'fault')}")
+    if faults:
+        raise click.exceptions.Exit(1)
+
+
+def _file_faults(table: Table, *, is_all: bool) -> Iterator[str]:
+    """Yield what is wrong with the files: one is gone, or has another size."""
+    newest = table.latest_snapshot()
+    chosen = table.snapshots() if is_all else [newest] if newest else []
+    sizes: dict[str, int] = {}
+    for snapshot in chosen:
+        try:
+            entries = table.live_files(snapshot)
+        except PaimonError as error:
+            yield f"snapshot {snapshot.id}: {error.message}"
+            continue
+        sizes |= {table.file_path(entry): entry.file.file_size for entry in entries}
+
+    def look(path: str) -> str | None:
+        try:
+            found = table.file_io.file_size(path)
+        except NotFoundError:
+            return f"{path}: is not there"
+        if found != sizes[path]:
+            return f"{path}: has {found:,} bytes instead of {sizes[path]:,}"
+        return None
+
+    with (
+        progress("checking", len(sizes), "files") as advance,
+        ThreadPoolExecutor(_LOOKS_AT_ONCE) as pool,
+    ):
+        for fault in pool.map(look, sizes):
+            advance(1, None)
+            if fault is not None:
+                yield fault
+
+
+def _row_faults(table: Table, executor_kind: str) -> Iterator[str]:
+    """Yield what is wrong with the rows: they cannot be read, or a key repeats."""
+    executor = new_executor(executor_kind, spark_session)
+    plan = table.new_read_builder().plan()
+    try:
+        with progress("reading", sum(split.row_count for split in plan.splits)) as advance:
+            for batch in executor.map_splits(plan.context, plan.splits):
+                advance(batch.num_rows, None)
+        key = table.schema.primary_keys
+        if key:
+            repeated = executor.repeated_keys(plan.context, plan.splits, key)
+            if repeated.keys:
+                yield f"{counted(repeated.keys, 'key')} repeated, such as {repeated.examples[0]}"
+    except PaimonError as error:
+        yield error.message

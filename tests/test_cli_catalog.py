@@ -1,0 +1,139 @@
+"""Names, schemas and settings on the command line."""
+
+import json
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+
+from paimon_assets.cli.main import main
+
+
+@pytest.fixture
+def run(tmp_path):
+    def invoke(*arguments, code=0, **more):
+        result = CliRunner().invoke(main, ["-w", str(tmp_path / "w"), *arguments], **more)
+        assert result.exit_code == code, result.output
+        return result.output
+
+    invoke(
+        "create", "db.t", "--column", "id BIGINT", "--column", "price DOUBLE",
+        "--primary-key", "id", "--option", "bucket=1", "--comment", "prices",
+    )  # fmt: skip
+    path = tmp_path / "rows.parquet"
+    pq.write_table(pa.table({"id": [1, 2], "price": [1.0, 2.5]}), path)
+    invoke("write", "db.t", str(path))
+    return invoke
+
+
+def test_databases_and_tables_are_listed(run):
+    assert run("ls") == "db\n"
+    assert run("ls", "db") == "db.t\n"
+    assert json.loads(run("ls", "--all", "--json")) == ["db.t"]
+    [line] = json.loads(run("ls", "db", "--long", "--json"))
+    assert (line["table"], line["primary key"], line["rows"]) == ("db.t", "id", 2)
+    assert "db.t" in run("ls", "-l")
+
+
+def test_databases_are_made_shown_and_dropped(run):
+    run("db", "create", "new")
+    run("db", "create", "new", code=1)
+    run("db", "create", "new", "--if-not-exists")
+    assert json.loads(run("db", "show", "new", "--json")) == {"name": "new", "tables": []}
+    run("rename", "db.t", "new.t2")
+    assert run("ls", "new") == "new.t2\n"
+    asked = run("db", "drop", "new", "--cascade", input="n\n", code=1)
+    assert "with 1 table and their files: t2" in asked
+    assert run("ls", "new") == "new.t2\n"
+    run("db", "drop", "new", "--cascade", "--yes")
+    assert run("ls") == "db\n"
+    assert "no database new" in run("db", "drop", "new", "--if-exists")
+
+
+def test_a_table_is_dropped_after_a_question(run):
+    assert "goes for ever" in run("drop", "db.t", code=1)
+    assert run("ls", "db") == "db.t\n"
+    run("drop", "db.t$branch_b", "--yes", code=1)
+    assert "is dropped" in run("drop", "db.t", input="y\n")
+    assert run("ls", "db") == ""
+    run("drop", "db.t", "--yes", code=1)
+    assert "no table db.t" in run("drop", "db.t", "--if-exists")
+
+
+def test_a_schema_leaves_as_json_and_makes_a_table(run, tmp_path):
+    shown = json.loads(run("schema", "db.t", "--json"))
+    assert [field["name"] for field in shown["fields"]] == ["id", "price"]
+    assert (shown["primaryKeys"], shown["comment"]) == (["id"], "prices")
+    path = tmp_path / "schema.json"
+    path.write_text(json.dumps(shown))
+    run("create", "db.copy", "--schema", str(path), "--option", "bucket=2")
+    run("create", "db.x", "--schema", str(path), "--column", "more INT", code=2)
+    made = json.loads(run("schema", "db.copy", "--json"))
+    assert [field["name"] for field in made["fields"]] == ["id", "price"]
+    assert (made["primaryKeys"], made["options"]["bucket"]) == (["id"], "2")
+    short = {"fields": [{"id": 0, "name": "a", "type": "INT"}]}
+    path.write_text(json.dumps(short))
+    run("create", "db.short", "--schema", str(path))
+    path.write_text("[]")
+    assert "no JSON of a schema" in run("create", "db.x", "--schema", str(path), code=1)
+
+
+def test_a_schema_changes_unless_values_would_be_lost(run, tmp_path):
+    said = run("alter", "db.t", "--add-column", "note STRING", "--set", "num-sorted-run.max=9")
+    assert "schema 1" in said
+    refused = run("alter", "db.t", "--type", "price BIGINT", code=1)
+    assert "1 are truncated, of 2 values" in refused
+    report = json.loads(run("alter", "db.t", "--type", "price BIGINT", "--dry-run", "--json"))
+    [values] = report["values"]
+    assert (values["lost"], values["losses"]) == (1, {"is truncated": 1})
+    assert "are lost" in run("alter", "db.t", "--type", "price BIGINT", "--allow-loss", code=1)
+    assert "schema 2" in run("alter", "db.t", "--type", "price BIGINT", "--allow-loss", "-y")
+    changes = tmp_path / "changes.json"
+    changes.write_text('[{"action": "dropColumn", "fieldNames": ["note"]}]')
+    said = run(
+        "alter", "db.t", "--rename-column", "price=cost", "--move", "cost first",
+        "--column-comment", "cost=EUR", "--comment", "", "--unset", "num-sorted-run.max",
+        "--changes", str(changes),
+    )  # fmt: skip
+    assert "schema 3" in said
+    [first, _] = json.loads(run("schema", "db.t", "--json"))["fields"]
+    assert (first["name"], first["description"]) == ("cost", "EUR")
+    assert len(json.loads(run("schema", "db.t", "--all", "--json"))) == 4
+    run("alter", "db.t", code=2)
+    assert "is no place" in run("alter", "db.t", "--move", "cost aside", code=1)
+
+
+def test_a_config_file_says_where_the_catalog_is(run, tmp_path, monkeypatch):
+    del run
+    config = tmp_path / "paimon.toml"
+    config.write_text(
+        f'warehouse = "{tmp_path}/nowhere"\n'
+        "s3.path-style-access = true\n"
+        f'[catalogs.mine]\nwarehouse = "{tmp_path}/w"\n'
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PAIMON_WAREHOUSE", str(tmp_path / "empty"))
+
+    def output(*arguments, code=0):
+        result = CliRunner().invoke(main, arguments)
+        assert result.exit_code == code, result.output
+        return result.output
+
+    assert output("--catalog", "mine", "ls") == "db\n"
+    assert output("ls") == ""  # the environment goes before the file
+    assert output("--config", str(config), "--catalog", "mine", "ls") == "db\n"
+    assert "there are ['mine']" in output("--catalog", "other", "ls", code=1)
+    config.write_text("warehouse =")
+    assert "is no TOML" in output("ls", code=1)
+    config.unlink()
+    assert "needs --config" in output("--catalog", "mine", "ls", code=1)
+
+
+def test_a_shell_completes_commands_without_loading_them(run, monkeypatch):
+    assert "_PAIMON_ASSETS_COMPLETE" in run("completion", "bash")
+    monkeypatch.setenv("_PAIMON_ASSETS_COMPLETE", "bash_complete")
+    monkeypatch.setenv("COMP_WORDS", "paimon-assets snap")
+    monkeypatch.setenv("COMP_CWORD", "1")
+    result = CliRunner().invoke(main, [], prog_name="paimon-assets")
+    assert result.output == "plain,snapshots\n"

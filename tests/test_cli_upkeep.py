@@ -1,0 +1,153 @@
+"""What keeps a table healthy, and how lists look, on the command line."""
+
+import io
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+
+from paimon_assets.cli.main import main
+from paimon_assets.engine.table.api import open_catalog
+
+
+@pytest.fixture
+def run(tmp_path):
+    def invoke(*arguments, code=0, output="output", **more):
+        result = CliRunner().invoke(main, ["-w", str(tmp_path / "w"), *arguments], **more)
+        assert result.exit_code == code, result.output
+        return getattr(result, output)
+
+    invoke(
+        "create", "db.t", "--column", "day STRING", "--column", "id BIGINT", "--column",
+        "v DOUBLE", "--partition-by", "day", "--option", "bucket=-1",
+    )  # fmt: skip
+    for number in range(3):
+        path = tmp_path / f"{number}.parquet"
+        day = ["2024-01-01", f"2024-01-0{number + 1}"]
+        pq.write_table(pa.table({"day": day, "id": [1, number], "v": [0.5, float("nan")]}), path)
+        invoke("write", "db.t", str(path))
+    return invoke
+
+
+def test_lists_fit_a_terminal_of_80_columns(run, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    for command in ("snapshots", "partitions"):
+        shown = run(command, "db.t")
+        assert max(map(len, shown.splitlines())) <= 80
+    assert "APPEND" in run("snapshots", "db.t", "--limit", "1")
+    [newest] = json.loads(run("snapshots", "db.t", "--limit", "1", "--json"))
+    assert (newest["snapshot_id"], newest["total_record_count"]) == (3, 6)
+
+
+def test_partitions_are_found_by_a_pattern(run):
+    listed = json.loads(run("partitions", "db.t", "--json"))
+    assert [row["partition"] for row in listed] == [f"day=2024-01-0{n}" for n in (1, 2, 3)]
+    assert "1 row\n" in run("partitions", "db.t", "--pattern", "day=*-03")
+
+
+def test_what_json_prints_is_json_all_through(run, tmp_path):
+    [first, *_] = json.loads(run("read", "db.t$schemas", "--json"))
+    assert first["fields"][0] == {"id": 0, "name": "day", "type": "STRING"}
+    assert first["partition_keys"] == ["day"]
+    rows = json.loads(run("read", "db.t", "--json", "--where", "id = 2"))
+    assert rows == [{"day": "2024-01-03", "id": 2, "v": "nan"}]
+    assert json.loads(run("read", "db.t", "--json", "--where", "id = 7")) == []
+    assert len(json.loads(run("read", "db.t", "--json", "--limit", "2"))) == 2
+    planned = json.loads(run("plan", "db.t", "--json", "--where", "day = '2024-01-03'"))
+    assert [split["bucket"] for split in planned["splits"]] == ["day=2024-01-03/bucket-0"]
+    for group in ("tag", "branch", "consumer"):
+        assert json.loads(run(group, "list", "db.t", "--json")) == []
+    run("tag", "create", "db.t", "v1")
+    [tag] = json.loads(run("tag", "list", "db.t", "--json"))
+    assert (tag["tag_name"], tag["snapshot_id"]) == ("v1", 3)
+    written = json.loads(run("write", "db.t", str(tmp_path / "0.parquet"), "--json"))
+    assert written["rows_written"] == 2
+
+
+@pytest.mark.parametrize("file_format", ["json", "csv", "arrow", "parquet"])
+def test_rows_go_to_a_pipe_and_nothing_else_does(run, tmp_path, file_format):
+    command = [
+        *("-w", str(tmp_path / "w"), "read", "db.t", "--where", "day = '2024-01-02'"),
+        *("--out", "-", "--format", file_format),
+    ]
+    result = CliRunner().invoke(main, command)
+    assert result.exit_code == 0, result.output
+    piped = result.stdout_bytes
+    match file_format:
+        case "json":
+            found = [json.loads(line)["id"] for line in piped.splitlines()]
+        case "csv":
+            found = pa.csv.read_csv(io.BytesIO(piped))["id"].to_pylist()
+        case "arrow":
+            found = pa.ipc.open_stream(piped).read_all()["id"].to_pylist()
+        case _:
+            found = pq.read_table(io.BytesIO(piped))["id"].to_pylist()
+    assert found == [1]
+    assert result.stderr == "1 row in -\n"
+
+
+def test_splits_go_to_a_pipe(run, tmp_path):
+    result = CliRunner().invoke(main, ["-w", str(tmp_path / "w"), "plan", "db.t", "--out", "-"])
+    path = tmp_path / "splits"
+    path.write_bytes(result.stdout_bytes)
+    assert "6 rows" in run("read", "db.t", "--splits", str(path))
+
+
+def test_a_table_is_compacted(run):
+    planned = json.loads(run("compact", "db.t", "--strategy", "full", "--dry-run", "--json"))
+    assert planned["files"] == 3
+    done = run("compact", "db.t", "--strategy", "full", "--where", "day = '2024-01-01'")
+    assert "snapshot 4: 3 files of" in done
+    assert "became 1 of" in done
+    assert "nothing to compact" in run("compact", "db.t", "--strategy", "full")
+    sort = ("compact", "db.t", "--strategy", "sort", "--order-by", "id", "--json")
+    assert json.loads(run(*sort))["snapshot_id"] == 5
+
+
+def test_snapshots_expire_after_a_question(run):
+    keep = ("expire", "db.t", "--keep", "1")
+    planned = json.loads(run(*keep, "--dry-run", "--json"))
+    by_task = {line["task"]: line["count"] for line in planned}
+    assert by_task["expire_snapshots"] == 2
+    asked = run(*keep, input="n\n", code=1)
+    assert "expire_snapshots" in asked
+    assert len(json.loads(run("snapshots", "db.t", "--json"))) == 3
+    done = json.loads(run(*keep, "--yes", "--json"))
+    assert {line["task"]: line["count"] for line in done} == by_task
+    assert len(json.loads(run("snapshots", "db.t", "--json"))) == 1
+    assert "duration" in run("expire", "db.t", "--older-than", "long", code=2)
+
+
+def test_a_file_that_is_gone_or_cut_is_a_fault(run, tmp_path):
+    assert "db.t: 0 faults" in run("check", "db.t", "--rows", "--all-snapshots")
+    table = open_catalog(str(tmp_path / "w")).get_table("db.t")
+    gone, cut, *_ = [table.file_path(entry) for entry in table.live_files()]
+    size = Path(cut).stat().st_size
+    Path(cut).write_bytes(b"0123456789")
+    assert "has 10 bytes instead of" in run("check", "db.t", code=1)
+    Path(gone).unlink()
+    faults = json.loads(run("check", "db.t", "--json", code=1))["faults"]
+    assert sorted(faults) == sorted(
+        [f"{gone}: is not there", f"{cut}: has 10 bytes instead of {size:,}"]
+    )
+
+
+def test_rows_that_cannot_be_read_are_a_fault(run, tmp_path):
+    table = open_catalog(str(tmp_path / "w")).get_table("db.t")
+    [entry, *_] = table.live_files()
+    path = Path(table.file_path(entry))
+    path.write_bytes(b"\0" * path.stat().st_size)
+    assert "0 faults" in run("check", "db.t")
+    assert path.name in run("check", "db.t", "--rows", code=1)
+
+
+def test_an_overwrite_asks(run, tmp_path):
+    path = str(tmp_path / "2.parquet")
+    assert "are replaced" in run("write", "db.t", path, "--overwrite", code=1)
+    run("write", "db.t", path, "--overwrite", "--yes")
+    rows = json.loads(run("read", "db.t", "--json"))
+    assert sorted((row["day"][-2:], row["id"]) for row in rows) == [("01", 1), ("02", 1), ("03", 2)]
