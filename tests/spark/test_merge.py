@@ -1,6 +1,7 @@
 """DataFrames merged into tables: as the same rows merged from memory are."""
 
 import datetime as dt
+import socket
 import uuid
 from contextlib import closing
 from decimal import Decimal
@@ -28,6 +29,9 @@ from tests.testkit.row_changing import (
 from tests.testkit.rows import rows_to_arrow
 
 pytestmark = pytest.mark.spark
+clientserver = pytest.importorskip("py4j.clientserver")
+java_gateway = pytest.importorskip("py4j.java_gateway")
+classic = pytest.importorskip("pyspark.sql.classic.dataframe")
 merging = pytest.importorskip("paimon_assets.spark.dataframes.merge")
 types = pytest.importorskip("paimon_assets.spark.types")
 
@@ -57,6 +61,21 @@ def test_matches_are_updated_and_others_inserted(spark, new_catalog):
     assert outcome.snapshot == table.latest_snapshot()
     assert outcome.snapshot.id == 2
     assert merging.merge_dataframe(user, frame, **how).was_already_committed
+
+
+def test_a_jvm_that_ended_has_given_up_what_was_kept(spark, new_catalog):
+    """A driver outlives its JVM; what it has committed by then is no failure."""
+    schema = create(new_catalog, "vectors").schema
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        java = clientserver.JavaParameters(port=unused.getsockname()[1])
+        python = clientserver.PythonParameters(port=0, eager_load=False)
+        gone = clientserver.ClientServer(java, python)
+        source = merging.FrameSource.of("t", schema, frame_of(spark, SOURCE), ["id"])
+        source._rows = classic.DataFrame(java_gateway.JavaObject("o1", gone._gateway_client), spark)
+        with pytest.raises(ConnectionRefusedError):
+            source._rows.count()
+        source.close()
 
 
 def merged(frame, target, on, *, broadcast_bytes=0, kind=merging.FrameSource, **how):

@@ -259,7 +259,7 @@ class FrameSource:
 
 
 def _release(frame: DataFrame | None) -> None:
-    """Give up what is kept of a frame; a session that ended has given it up already."""
+    """Give up what is kept of a frame; a session or a JVM that ended has given it up already."""
     if frame is not None:
-        with suppress(PySparkException, Py4JError):
+        with suppress(PySparkException, Py4JError, OSError):  # OSError: nobody listens any more
             frame.unpersist()
