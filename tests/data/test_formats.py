@@ -218,6 +218,27 @@ def test_avro_decimals_of_any_length_are_read(tmp_path):
     assert batch.column(0).to_pylist() == [value["w"] for value in values]
 
 
+@pytest.mark.parametrize("precision", [1, 9, 18, 19, 37, 38])
+def test_avro_decimals_beyond_their_precision_are_null(tmp_path, precision):
+    """As Java reads them: its sums may write them."""
+    schema = {
+        "type": "record",
+        "name": "record",
+        "fields": [{"name": "w", "type": ["null", {"type": "bytes", "logicalType": "decimal",
+                                                   "precision": precision, "scale": 1}]}],
+    }  # fmt: skip
+    limit = 10**precision
+    numbers = [limit - 1, limit, 0, 1 - limit, -limit, None, 2**127 - 1, -(2**127)]
+    path = tmp_path / "data-0.avro"
+    stored = [None if n is None else n.to_bytes(16, "big", signed=True) for n in numbers]
+    with path.open("wb") as file:
+        fastavro.writer(file, schema, [{"w": each} for each in stored])
+    with open_reader(FILE_IO, str(path), file_format="avro") as reader:
+        (batch,) = reader.batches(["w"], predicate=None, batch_rows=100)
+    largest = Decimal((0, (9,) * precision, -1))
+    assert batch.column(0).to_pylist() == [largest, None, 0, largest.copy_negate(), *[None] * 4]
+
+
 @pytest.mark.parametrize("file_format", ["orc", "avro"])
 @pytest.mark.parametrize("damage", ["cut", "flipped", "no header"])
 def test_damaged_files_are_named(tmp_path, file_format, damage):

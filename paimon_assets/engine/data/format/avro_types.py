@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -33,6 +34,7 @@ Array: TypeAlias = "pa.Array[Any]"
 
 _NAMESPACE = "org.apache.paimon.avro.generated"
 _DECIMAL_BYTES = 16
+_MOST_DIGITS = 38
 _SIGN_BIT = 0x80
 _INT_BITS = 32
 _PRIMITIVES: Mapping[str, Any] = {
@@ -187,7 +189,20 @@ def _decimals(stored: Any, data_type: Any) -> Array:
     numbers[of_row, places + _DECIMAL_BYTES - lengths[of_row]] = data[ends[0] : ends[-1]]
     content: Any = np.ascontiguousarray(numbers[:, ::-1])
     buffers = [stored.buffers()[0], pa.py_buffer(content)]
-    return pa.Array.from_buffers(data_type, count, buffers)
+    return _within(pa.Array.from_buffers(data_type, count, buffers))
+
+
+def _within(decimals: Any) -> Array:
+    """Turn numbers of more digits than their type has into null, as Java reads them."""
+    precision, scale = decimals.type.precision, decimals.type.scale
+    wide = pa.decimal128(_MOST_DIGITS, scale)
+    numbers = decimals.view(wide)
+    least, most = (pa.scalar(Decimal((sign, (9,) * precision, -scale)), wide) for sign in (1, 0))
+    fits: Any = pc.and_(pc.greater_equal(numbers, least), pc.less_equal(numbers, most))
+    if pc.all(fits, min_count=0).as_py():
+        return decimals  # type: ignore[no-any-return]  # an array, as it came
+    result: Any = pc.if_else(fits, decimals, pa.scalar(None, decimals.type))
+    return result  # type: ignore[no-any-return]  # an array, as its arguments are
 
 
 def _decimal_bytes(decimals: Any) -> Array:
