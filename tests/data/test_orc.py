@@ -7,7 +7,7 @@ import pytest
 from pyarrow import orc
 
 from paimon_assets.engine.data.field_mapping import FieldMapping
-from paimon_assets.engine.data.format.formats import open_reader
+from paimon_assets.engine.data.format.formats import open_reader, open_writer
 from paimon_assets.engine.errors import FormatError
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
@@ -200,3 +200,27 @@ def test_timestamps_beyond_nanoseconds_inside_a_column_are_named(tmp_path):
         with pytest.raises(FormatError, match="columns i, r") as raised:
             list(reader.batches(["i", "r"], predicate=None, batch_rows=9))
     assert raised.value.kind == "orc-timestamp"
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us"])
+@pytest.mark.parametrize("zone", [None, "UTC"])
+def test_orc_files_hold_timestamps_of_every_year(tmp_path, unit, zone):
+    """Days before October 1582 are not those of Java's files, which have another calendar."""
+    path = str(tmp_path / "data-0.orc")
+    seconds = [-62_135_596_800, -12_219_292_801, -9_223_372_037, -1, 0, 253_402_300_799, None]
+    per_second = {"s": 1, "ms": 1_000, "us": 1_000_000}[unit]
+    values = [None if each is None else each * per_second for each in seconds]
+    values += [-62_135_596_800 * per_second + per_second - per_second // 1000]
+    rows = pa.table({"t": pa.array(values, pa.timestamp(unit, zone))})
+    writer = open_writer(FILE_IO, path, rows.schema, file_format="orc")
+    writer.write(rows)
+    writer.close()
+    with open_reader(FILE_IO, path, file_format="orc") as reader:
+        (batch,) = reader.batches(["t"], predicate=None, batch_rows=99)
+        (counted,) = reader.batches([], predicate=None, batch_rows=99)
+    assert counted.num_rows == len(values)
+    assert (
+        batch.column(0)
+        .cast(pa.timestamp("us", zone))
+        .equals(rows.column(0).cast(pa.timestamp("us", zone)).combine_chunks())
+    )

@@ -171,9 +171,9 @@ def _far_int96(at):
     _read_file(_file(path), at.path, _schema({"t": "TIMESTAMP(9)"}))
 
 
-def _far_orc(at):
-    table = at.table({"t": "TIMESTAMP(3)"}, options={"file.format": "orc"})
-    rows = pa.table({"t": pa.array([253_402_300_799_000], pa.timestamp("ms"))})
+def _early_orc(at):
+    table = at.table({"t": "TIMESTAMP(6)"}, options={"file.format": "orc"})
+    rows = pa.table({"t": pa.array([-1], pa.timestamp("us"))})
     table.new_write_builder().write(rows, EmbeddedExecutor(threads=1))
 
 
@@ -452,7 +452,7 @@ REFUSALS: dict[str, Provocation] = {
     "write to a table with `manifest.format`": write(**{"manifest.format": "orc"}),
     "write of `file.format`": write(**{"file.format": "csv"}),
     "write of VARIANT": _variant_in_orc,
-    "write of a TIMESTAMP to orc": _far_orc,
+    "write of a TIMESTAMP to orc": _early_orc,
     "read of a TIMESTAMP in orc": _far_orc_inside,
     "TIMESTAMP(7-9) in a Parquet file": _far_int96,
     "Arrow type that no Avro": lambda at: avro_record(

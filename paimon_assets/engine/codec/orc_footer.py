@@ -22,6 +22,9 @@ _LARGEST_BLOCK = 1 << 23
 """The length of a chunk has 23 bits."""
 _MOST_SHIFT = 63
 _WRITER_ZONE = 3
+_JULIAN = 1
+_WRITER_OF_JAVA = 0
+"""The one that had a calendar of its own before it said so; all others count as we do."""
 _TIMES = 9
 DAMAGE = (
     LookupError, ValueError, TypeError, AttributeError, OverflowError, MemoryError,
@@ -90,6 +93,8 @@ class OrcFooter:
     stripe_rows: tuple[int, ...]
     codec: int
     block_size: int
+    is_julian: bool
+    """Whether days before October 1582 are those of the Julian calendar."""
 
     def stripe(self, read: Read, stripe: int) -> OrcStripe:
         """Read the footer of a stripe; its zone is UTC where it does not say.
@@ -148,6 +153,7 @@ def read_orc_footer(read: Read, size: int, path: str) -> OrcFooter:
             stripe_rows=tuple(stripe.get(5, [0])[0] for stripe in stripes),
             codec=codec,
             block_size=block_size,
+            is_julian=_is_julian(footer),
         )
     except DAMAGE as error:
         raise FormatError(
@@ -155,6 +161,11 @@ def read_orc_footer(read: Read, size: int, path: str) -> OrcFooter:
             kind="orc-footer",
             details={"path": path},
         ) from error
+
+
+def _is_julian(footer: Message) -> bool:
+    calendar, writer = footer.get(11, [0])[0], footer.get(9, [_WRITER_OF_JAVA])[0]
+    return bool(calendar == _JULIAN or (not calendar and writer == _WRITER_OF_JAVA))
 
 
 def _type(found: Message) -> OrcType:

@@ -76,7 +76,7 @@ class OrcReader(FormatReader):
         wide = [name for name in names if name in self._wide]
         decoded = [name for name in names if name not in self._wide]
         # A stripe without columns would not keep its number of rows: decode one, and drop it.
-        positions = [self.schema.get_field_index(name) for name in decoded] or [self._narrow]
+        positions = [self.schema.get_field_index(name) for name in decoded] or self._narrow
         with named_errors(self._path, self.title):
             stripes = (
                 self._stripe(stripe, positions, decoded) for stripe in range(self._file.nstripes)
@@ -90,6 +90,9 @@ class OrcReader(FormatReader):
                 yield from short_batches([rows.select(names)], batch_rows, batch_bytes)
 
     def _stripe(self, stripe: int, positions: Sequence[int], names: Sequence[str]) -> Any:
+        if not positions and self._footer is not None:
+            nulls = pa.nulls(self._footer.stripe_rows[stripe])
+            return pa.RecordBatch.from_arrays([nulls], names=["number of rows"])
         try:
             return self._file.read_stripe(stripe, columns=positions)
         except pa.ArrowInvalid as error:
@@ -121,7 +124,7 @@ class OrcReader(FormatReader):
 
     def _as_java_reads(self, rows: pa.RecordBatch, places: Sequence[int], stripe: int) -> Any:
         footer = self._footer
-        if footer is None:
+        if footer is None or not places:
             return rows
         numbers = [footer.types[0].inner[place] for place in places]
         ahead = 0
@@ -149,10 +152,9 @@ class OrcReader(FormatReader):
         return frozenset() if self._footer is None else wide_columns(self._footer)
 
     @cached_property
-    def _narrow(self) -> int:
-        """A column that pyarrow decodes."""
-        names = self.schema.names
-        return next((at for at, name in enumerate(names) if name not in self._wide), 0)
+    def _narrow(self) -> list[int]:
+        """A column that pyarrow decodes, if there is one."""
+        return [at for at, name in enumerate(self.schema.names) if name not in self._wide][:1]
 
     @cached_property
     def _bounds(self) -> dict[str, Bounds]:
@@ -212,10 +214,11 @@ class OrcWriter(FormatWriter):
         super().abort()
 
 
-def _refuse_timestamps(values: Any, column: str) -> None:
-    """Refuse timestamps that pyarrow's ORC files do not hold so that every engine reads them.
+def _refuse_timestamps(values: Any, column: str, *, is_inside: bool = False) -> None:
+    """Refuse timestamps that ORC files of pyarrow do not hold so that all engines read them.
 
-    It stores nanoseconds, and before 1970 fractions of milliseconds in a way Java does not read.
+    Before 1970 it stores fractions of milliseconds in a way Java does not read. Inside another
+    column, values beyond what 64 bits of nanoseconds hold are not read here.
     """
     data_type = values.type
     if pat.is_struct(data_type):
@@ -225,20 +228,19 @@ def _refuse_timestamps(values: Any, column: str) -> None:
     else:
         parts = [values.flatten()] if pat.is_list(data_type) else []
     for part in parts:
-        _refuse_timestamps(part, column)
+        _refuse_timestamps(part, column, is_inside=True)
     if not pat.is_timestamp(data_type):
         return
     numbers = to_numpy(values.drop_null().cast(pa.int64()))
     if not len(numbers):
         return
-    largest = (2**63 - 1) // UNIT_NANOS[data_type.unit]
+    nanos = UNIT_NANOS[data_type.unit]
+    largest = (2**63 - 1) // (nanos if is_inside else max(1, nanos // UNIT_NANOS["us"]))
     reason = None
     if not -largest <= int(numbers.min()) <= int(numbers.max()) <= largest:
-        reason = "outside the years 1678 to 2261"
-    elif UNIT_NANOS[data_type.unit] < UNIT_NANOS["ms"]:
-        millisecond = UNIT_NANOS["ms"] // UNIT_NANOS[data_type.unit]
-        if (numbers[numbers < 0] % millisecond).any():
-            reason = "before 1970 with fractions of a millisecond"
+        reason = "outside the years 1678 to 2261 inside it" if is_inside else "of no year"
+    elif nanos < UNIT_NANOS["ms"] and (numbers[numbers < 0] % (UNIT_NANOS["ms"] // nanos)).any():
+        reason = "before 1970 with fractions of a millisecond"
     if reason is not None:
         raise InvalidInputError(
             f"Column '{column}' holds timestamps {reason}, which ORC files written here cannot"

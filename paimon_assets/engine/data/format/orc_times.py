@@ -64,7 +64,7 @@ def read_wide(
         )
     seconds, nanos, valid = read_times(footer, read, stripe, number, path)
     seconds -= (seconds < 0) & (nanos > _KEPT_NANOS)
-    if not is_instant:
+    if footer.is_julian and not is_instant:
         seconds = _as_called(seconds)
     zone_name = "UTC" if is_instant else None
     micros: Any = pa.array(seconds * _MICROS + nanos // 1000, mask=~valid)
