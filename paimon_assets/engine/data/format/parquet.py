@@ -457,9 +457,9 @@ class ParquetWriter(FormatWriter):
         if table.num_rows:
             fitting = self._group_bytes * table.num_rows // max(1, table.nbytes)
             rows_of_group = max(1, min(ROW_GROUP_ROWS, fitting))
-            stored = table if self._two_kinds is None else self._two_kinds.rows(table)
-            whole = without_nulls_below(stored)
-            self._opened(table).write_table(whole, row_group_size=rows_of_group)
+            whole = without_nulls_below(table)
+            stored = whole if self._two_kinds is None else self._two_kinds.rows(whole)
+            self._opened(table).write_table(stored, row_group_size=rows_of_group)
 
     def close(self) -> int:
         """Write the footer and return the file's exact size in bytes."""
