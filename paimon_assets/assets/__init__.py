@@ -5,6 +5,7 @@
     jobs/        compaction, maintenance, schema evolution, and what makes them due
     checks/      asset checks: rows, keys, files, schemas, pandera
     external/    tables that others write
+    schedules    ingestion, compaction and maintenance by the clock
     resource     which warehouse, which Spark
     translator   tables ⇄ asset keys, groups, pools
     frames       pyarrow, pandas, polars and Spark frames ⇄ rows: the only place that knows them
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
         build_pandera_checks as build_pandera_checks,
     )
     from paimon_assets.assets.checks.row_checks import (
+        build_row_count_anomaly_check as build_row_count_anomaly_check,
         build_row_count_check as build_row_count_check,
         build_unique_key_check as build_unique_key_check,
     )
@@ -84,6 +86,11 @@ if TYPE_CHECKING:
         ExecutorKind as ExecutorKind,
         PaimonCatalogResource as PaimonCatalogResource,
         PaimonSparkResource as PaimonSparkResource,
+    )
+    from paimon_assets.assets.schedules import (
+        build_compaction_schedule as build_compaction_schedule,
+        build_ingestion_schedule as build_ingestion_schedule,
+        build_maintenance_schedule as build_maintenance_schedule,
     )
     from paimon_assets.assets.tables.audit import (
         Batch as Batch,

@@ -32,6 +32,8 @@ from paimon_assets.engine.table.table import Table
 COLUMN_SCHEMA = "dagster/column_schema"
 DATA_VERSION = "dagster/data_version"
 """Tag of an event: the version of the data it is about."""
+ROW_COUNT = "dagster/row_count"
+SNAPSHOT_ID = "paimon/snapshot_id"
 PARTITION_ROW_COUNT = "dagster/partition_row_count"
 COUNT_LIMIT_ROWS = 2_000_000
 """Overlapping rows a materialization counts itself; about half a second."""
@@ -116,7 +118,7 @@ def snapshot_metadata(table: Table, snapshot: Snapshot, *, is_new: bool = True) 
     metadata = {
         **table_metadata(table),
         "dagster/size_bytes": sum(entry.file.file_size for entry in live),
-        "paimon/snapshot_id": snapshot.id,
+        SNAPSHOT_ID: snapshot.id,
         "paimon/schema_id": snapshot.schema_id,
         "paimon/commit_kind": str(snapshot.commit_kind) if is_new else "none",
         "paimon/added_records": snapshot.delta_record_count if is_new else 0,
@@ -141,7 +143,7 @@ def _row_metadata(table: Table, snapshot: Snapshot) -> Metadata:
     if table.schema.has_primary_key:
         metadata["paimon/physical_rows"] = counting.physical_rows
     if counting.rows_to_read <= COUNT_LIMIT_ROWS:
-        metadata["dagster/row_count"] = counting.count(EmbeddedExecutor())
+        metadata[ROW_COUNT] = counting.count(EmbeddedExecutor())
     return metadata
 
 

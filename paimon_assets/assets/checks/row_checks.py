@@ -4,41 +4,73 @@ Each is a check of its own, run from the UI or after its asset, and reads only t
 """
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
+from statistics import median
 
 import dagster as dg
 
 from paimon_assets.assets.check_run import CheckOptions, CheckRun, define_check, records_value
 from paimon_assets.assets.checks.unique_keys import find_duplicates
-from paimon_assets.assets.metadata import Metadata
+from paimon_assets.assets.metadata import ROW_COUNT, SNAPSHOT_ID, Metadata
 from paimon_assets.engine.contract.repeated_keys import RepeatedKeys
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.words import counted
 
 _DEFAULTS = CheckOptions()
+_WARNING = CheckOptions(severity=dg.AssetCheckSeverity.WARN)
+
+_FEWEST_CHANGES = 3
+_DEVIATIONS = 3
+_TO_DEVIATION = 1.4826
+"""Median distance from the median → standard deviation, of what is normally distributed."""
+_EVENTS_PER_RUN = 5
+"""Materializations looked at for each run that is wanted: some committed nothing."""
 
 
 def build_row_count_check(
     asset: dg.AssetsDefinition,
-    expected: int | Callable[[], int],
+    expected: int | Callable[[], int] | None = None,
     *,
+    minimum: int | None = None,
+    maximum: int | None = None,
     options: CheckOptions = _DEFAULTS,
 ) -> dg.AssetChecksDefinition:
-    """Check that a reader gets exactly so many rows.
+    """Check that a reader gets exactly so many rows, or not fewer or more than bounds say.
 
     Args:
         asset: A table asset.
         expected: The number, or a function that computes it when the check runs, by means that do
             not go through the table.
+        minimum: The fewest rows.
+        maximum: The most rows.
         options: Name, severity, blocking, executor.
 
     Raises:
-        InvalidInputError: The asset is not of exactly one table.
+        InvalidInputError: The asset is not of exactly one table; or there is neither a number nor a
+            bound, or both, or no number lies between the bounds (kind `check-bounds`).
 
     Cost:
         Metadata only, unless files overlap; then their keys.
     """
+    _check_bounds(expected, minimum, maximum)
+
+    def within(run: CheckRun) -> dg.AssetCheckResult:
+        rows = _count(run)
+        low = minimum is not None and rows < minimum
+        high = maximum is not None and rows > maximum
+        bounds = {"paimon/min_rows": minimum, "paimon/max_rows": maximum}
+        return run.result(
+            passed=not (low or high),
+            description=f"{counted(rows, 'row')}; {_bounds_text(minimum, maximum)}.",
+            metadata={
+                "paimon/rows": rows,
+                **{key: bound for key, bound in bounds.items() if bound is not None},
+            },
+        )
 
     def evaluate(run: CheckRun) -> dg.AssetCheckResult:
+        if expected is None:
+            return within(run)
         wanted = expected() if callable(expected) else expected
         counting = run.table.new_read_builder().plan_count()
         rows = counting.count(run.executor(counting.physical_rows))
@@ -55,7 +87,112 @@ def build_row_count_check(
         )
 
     text = "The table has exactly the expected number of rows."
+    if expected is None:
+        text = f"The table's number of rows: {_bounds_text(minimum, maximum)}."
     return define_check(asset, "row_count", text, options, evaluate)
+
+
+def _check_bounds(expected: object, minimum: int | None, maximum: int | None) -> None:
+    has_bound = minimum is not None or maximum is not None
+    if has_bound != (expected is None):
+        raise InvalidInputError(
+            "A row count check needs the expected number of rows, or minimum, maximum or both.",
+            kind="check-bounds",
+        )
+    if minimum is not None and maximum is not None and minimum > maximum:
+        raise InvalidInputError(
+            f"No number of rows is at least {minimum:,} and at most {maximum:,}.",
+            kind="check-bounds",
+        )
+
+
+def _bounds_text(minimum: int | None, maximum: int | None) -> str:
+    parts = [
+        f"at least {minimum:,}" if minimum is not None else "",
+        f"at most {maximum:,}" if maximum is not None else "",
+    ]
+    return " and ".join(part for part in parts if part) + " are allowed"
+
+
+def _count(run: CheckRun) -> int:
+    counting = run.table.new_read_builder().plan_count()
+    return counting.count(run.executor(counting.physical_rows))
+
+
+def build_row_count_anomaly_check(
+    asset: dg.AssetsDefinition, *, runs: int = 10, options: CheckOptions = _WARNING
+) -> dg.AssetChecksDefinition:
+    """Check that a run changed the number of rows as the runs before it did.
+
+    A change is an anomaly where it lies further from the median change of the last runs than three
+    times their spread. The spread is the median distance from that median, scaled to a standard
+    deviation, and not less than a tenth of the median change; for a table that keeps its size, not
+    less than a hundredth of its rows. With fewer than three changes to compare, it passes and says
+    so. Runs that committed nothing do not count.
+
+    Args:
+        asset: A table asset.
+        runs: How many runs it compares with: those whose materializations have a row count.
+        options: Name, severity (a warning by default), blocking, executor.
+
+    Raises:
+        InvalidInputError: The asset is not of exactly one table; or `runs` is below three (kind
+            `check-bounds`).
+
+    Cost:
+        One query of the run history; and as `build_row_count_check`.
+    """
+    if runs < _FEWEST_CHANGES:
+        raise InvalidInputError(
+            f"runs is {runs}; an anomaly needs at least {_FEWEST_CHANGES} runs to compare with.",
+            kind="check-bounds",
+        )
+
+    def evaluate(run: CheckRun) -> dg.AssetCheckResult:
+        rows = _count(run)
+        before = _counts_before(run, runs + 1)
+        changes = [late - early for early, late in pairwise(before)]
+        metadata: Metadata = {"paimon/rows": rows, "paimon/runs_compared": len(changes)}
+        if len(changes) < _FEWEST_CHANGES:
+            text = (
+                f"{counted(rows, 'row')}; {counted(len(before), 'run')} before this one have a "
+                f"row count, and {_FEWEST_CHANGES + 1} are needed to compare."
+            )
+            return run.result(passed=True, description=text, metadata=metadata)
+        change = rows - before[-1]
+        usual = median(changes)
+        distances = median(abs(each - usual) for each in changes) * _TO_DEVIATION
+        spread = max(distances, abs(usual) / 10 or before[-1] / 100)
+        low, high = usual - _DEVIATIONS * spread, usual + _DEVIATIONS * spread
+        return run.result(
+            passed=low <= change <= high,
+            description=f"{counted(rows, 'row')}, {change:+,} in this run; the last "
+            f"{counted(len(changes), 'change')} let {low:+,.0f} to {high:+,.0f} be expected.",
+            metadata={
+                **metadata,
+                "paimon/change": change,
+                "paimon/expected_low": round(low, 1),
+                "paimon/expected_high": round(high, 1),
+            },
+        )
+
+    text = f"The number of rows changes as in the last {runs} runs."
+    return define_check(asset, "row_count_anomaly", text, options, evaluate)
+
+
+def _counts_before(run: CheckRun, wanted: int) -> list[int]:
+    """Return the row counts of earlier snapshots, as materializations have them, oldest first."""
+    newest = run.table.latest_snapshot()
+    counts: dict[int, int] = {}
+    found = run.instance.fetch_materializations(run.asset.key, limit=_EVENTS_PER_RUN * wanted)
+    for record in found.records:
+        event = record.asset_materialization
+        numbers = {} if event is None else event.metadata
+        rows, snapshot = (numbers.get(key) for key in (ROW_COUNT, SNAPSHOT_ID))
+        if isinstance(rows, dg.IntMetadataValue) and isinstance(snapshot, dg.IntMetadataValue):
+            counts.setdefault(snapshot.value or 0, rows.value or 0)
+    counts.pop(0 if newest is None else newest.id, None)
+    return list(counts.values())[:wanted][::-1]
 
 
 def build_unique_key_check(

@@ -1,0 +1,117 @@
+"""Schedules of what a deployment does by the clock: take in files, compact, maintain.
+
+Each is shipped stopped, and runs with the config of its job's form; so does a cron of your own with
+`dg.ScheduleDefinition`, which these save you to spell.
+"""
+
+from typing import Any
+
+import dagster as dg
+
+from paimon_assets.assets.files.ingestion import IngestConfig
+from paimon_assets.assets.jobs.compaction import COMPACTION_OP, CompactionConfig
+from paimon_assets.assets.jobs.maintenance import MAINTENANCE_OP, MaintenanceConfig
+from paimon_assets.assets.translator import identifier_of_asset
+
+_UTC = "UTC"
+
+
+def build_ingestion_schedule(
+    asset: dg.AssetsDefinition,
+    cron_schedule: str,
+    *,
+    config: IngestConfig | None = None,
+    target: Any = None,
+    name: str | None = None,
+    timezone: str = _UTC,
+) -> dg.ScheduleDefinition:
+    """Take in what landed, by the clock. It is shipped stopped.
+
+    Args:
+        asset: From `build_file_ingestion_asset`.
+        cron_schedule: When, such as `0 3 * * *`.
+        config: The form of the run; its defaults take in all new files.
+        target: A job or selection that contains the asset; the asset by default.
+        name: The name of the schedule; `<table>_schedule` by default.
+        timezone: Of the cron.
+
+    Raises:
+        InvalidInputError: The asset is not of exactly one table.
+    """
+    identifier, op_name = identifier_of_asset(asset), asset.node_def.name
+    return _schedule(
+        name or f"{op_name}_schedule",
+        target if target is not None else asset,
+        cron_schedule,
+        timezone,
+        dg.RunConfig(ops={op_name: config or IngestConfig()}),
+        f"Takes in what landed for {identifier}.",
+    )
+
+
+def build_compaction_schedule(
+    job: dg.JobDefinition,
+    cron_schedule: str,
+    *,
+    config: CompactionConfig | None = None,
+    name: str | None = None,
+    timezone: str = _UTC,
+) -> dg.ScheduleDefinition:
+    """Run a compaction job by the clock. It is shipped stopped.
+
+    Args:
+        job: From `build_compaction_job`.
+        cron_schedule: When, such as `0 4 * * *`.
+        config: The form of the run; its defaults do what is due by the options of each table.
+        name: The name of the schedule; `<job>_schedule` by default.
+        timezone: Of the cron.
+    """
+    return _schedule(
+        name or f"{job.name}_schedule",
+        job,
+        cron_schedule,
+        timezone,
+        dg.RunConfig(ops={COMPACTION_OP: config or CompactionConfig()}),
+        "Compacts what is due.",
+    )
+
+
+def build_maintenance_schedule(
+    job: dg.JobDefinition,
+    cron_schedule: str,
+    *,
+    config: MaintenanceConfig | None = None,
+    name: str | None = None,
+    timezone: str = _UTC,
+) -> dg.ScheduleDefinition:
+    """Run a maintenance job by the clock. It is shipped stopped.
+
+    Args:
+        job: From `build_maintenance_job`.
+        cron_schedule: When, such as `0 5 * * *`.
+        config: The form of the run; its defaults expire what is old by the options of each table.
+        name: The name of the schedule; `<job>_schedule` by default.
+        timezone: Of the cron.
+    """
+    return _schedule(
+        name or f"{job.name}_schedule",
+        job,
+        cron_schedule,
+        timezone,
+        dg.RunConfig(ops={MAINTENANCE_OP: config or MaintenanceConfig()}),
+        "Expires what is old enough.",
+    )
+
+
+def _schedule(
+    name: str, target: Any, cron: str, timezone: str, config: dg.RunConfig, description: str
+) -> dg.ScheduleDefinition:
+    return dg.ScheduleDefinition(
+        name=name,
+        target=target,
+        run_config=config,
+        cron_schedule=cron,
+        execution_timezone=timezone,
+        default_status=dg.DefaultScheduleStatus.STOPPED,
+        description=description,
+    )

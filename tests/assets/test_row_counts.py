@@ -1,0 +1,90 @@
+"""Row counts held to bounds, and to what the runs before did."""
+
+import dagster as dg
+import pyarrow as pa
+import pytest
+
+from paimon_assets.assets import (
+    PaimonCatalogResource,
+    build_row_count_anomaly_check,
+    build_row_count_check,
+    paimon_asset,
+)
+from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.schema.schema import Schema
+from tests.testkit.asset_tables import lent_instance, run
+
+SIZES: list[int] = []
+
+
+def numbers(mode: str = "append") -> dg.AssetsDefinition:
+    @paimon_asset("air.numbers", Schema.of({"a": "INT"}), mode=mode)
+    def asset() -> pa.Table | None:
+        size = SIZES.pop(0)
+        return pa.table({"a": pa.array(range(size), pa.int32())}) if size else None
+
+    return asset
+
+
+def judged(result: dg.ExecuteInProcessResult) -> dg.AssetCheckEvaluation:
+    assert result.success
+    [evaluation] = result.get_asset_check_evaluations()
+    return evaluation
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "passes"),
+    [(3, None, True), (4, None, False), (None, 3, True), (None, 2, False), (1, 5, True)],
+)
+def test_bounds(paimon: PaimonCatalogResource, low: int, high: int, passes: bool) -> None:
+    SIZES[:] = [3]
+    asset = numbers()
+    check = build_row_count_check(asset, minimum=low, maximum=high)
+    evaluation = judged(run([asset, check], paimon))
+    assert evaluation.passed is passes
+    assert (evaluation.description or "").startswith("3 rows; at ")
+
+
+@pytest.mark.parametrize(
+    "bounds",
+    [{}, {"expected": 1, "minimum": 1}, {"minimum": 2, "maximum": 1}],
+)
+def test_bounds_that_say_nothing_are_refused(bounds: dict[str, int]) -> None:
+    with pytest.raises(InvalidInputError) as refused:
+        build_row_count_check(numbers(), **bounds)
+    assert refused.value.kind == "check-bounds"
+
+
+def judged_last(paimon: PaimonCatalogResource, mode: str, *sizes: int) -> dg.AssetCheckEvaluation:
+    """The anomaly check of the last of several runs."""
+    SIZES[:] = sizes
+    asset = numbers(mode)
+    check = build_row_count_anomaly_check(asset, runs=5)
+    with lent_instance() as instance:
+        for _ in sizes[:-1]:
+            run(asset, paimon, instance=instance)
+        return judged(run([asset, check], paimon, instance=instance))
+
+
+@pytest.mark.parametrize(
+    ("mode", "sizes", "passes"),
+    [
+        ("append", (10, 11, 10, 0, 12, 11), True),
+        ("append", (10, 11, 10, 10, 60), False),
+        ("overwrite", (1000, 1001, 1000, 1002, 1003), True),
+        ("overwrite", (1000, 1001, 1000, 1002, 500), False),
+    ],
+)
+def test_a_run_that_is_unlike_those_before(
+    paimon: PaimonCatalogResource, mode: str, sizes: tuple[int, ...], passes: bool
+) -> None:
+    evaluation = judged_last(paimon, mode, *sizes)
+    assert evaluation.passed is passes, evaluation.description
+    assert evaluation.severity is dg.AssetCheckSeverity.WARN
+    assert evaluation.metadata["paimon/runs_compared"].value == 3
+
+
+def test_too_few_runs_to_compare_pass_and_say_so(paimon: PaimonCatalogResource) -> None:
+    evaluation = judged_last(paimon, "append", 1, 1, 900)
+    assert evaluation.passed
+    assert "2 runs before this one" in (evaluation.description or "")

@@ -1,0 +1,55 @@
+"""Schedules of the wheel: stopped, and with the form their job takes."""
+
+import dagster as dg
+
+from paimon_assets.assets import (
+    CompactionConfig,
+    FileSource,
+    MaintenanceConfig,
+    build_compaction_job,
+    build_compaction_schedule,
+    build_file_ingestion_asset,
+    build_ingestion_schedule,
+    build_maintenance_job,
+    build_maintenance_schedule,
+)
+from paimon_assets.assets.jobs.compaction import StrategyChoice
+from tests.testkit.asset_tables import PLANES
+
+
+def test_their_runs_have_a_config_that_is_valid() -> None:
+    landed = build_file_ingestion_asset("air.planes", PLANES, source=FileSource(folder="/none"))
+    compaction, maintenance = build_compaction_job(["air.planes"]), build_maintenance_job()
+    defs = dg.Definitions(
+        assets=[landed],
+        schedules=[
+            build_ingestion_schedule(landed, "0 3 * * *"),
+            build_compaction_schedule(
+                compaction, "0 4 * * *", config=CompactionConfig(strategy=StrategyChoice.full)
+            ),
+            build_maintenance_schedule(
+                maintenance,
+                "0 5 * * 0",
+                config=MaintenanceConfig(dry_run=True),
+                timezone="Europe/Berlin",
+            ),
+        ],
+        resources={"paimon": dg.ResourceDefinition.none_resource()},
+    )
+    for name, job, said in (
+        ("air__planes_schedule", None, {"max_files": 0}),
+        ("compaction_job_schedule", compaction, {"strategy": "full"}),
+        ("maintenance_job_schedule", maintenance, {"dry_run": True}),
+    ):
+        schedule = defs.resolve_schedule_def(name)
+        assert schedule.default_status is dg.DefaultScheduleStatus.STOPPED
+        with dg.build_schedule_context() as context:
+            tick = schedule.evaluate_tick(context)
+        [request] = tick.run_requests or []
+        run_job = job or defs.resolve_job_def(schedule.job_name)
+        assert dg.validate_run_config(run_job, request.run_config)
+        [form] = request.run_config["ops"].values()
+        assert said.items() <= form["config"].items()
+    assert defs.resolve_schedule_def("maintenance_job_schedule").execution_timezone == (
+        "Europe/Berlin"
+    )
