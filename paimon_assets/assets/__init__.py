@@ -5,6 +5,7 @@
     jobs/        compaction, maintenance, schema evolution, and what makes them due
     checks/      asset checks: rows, keys, files, schemas, pandera
     external/    tables that others write
+    components/  all of it in YAML
     schedules    ingestion, compaction and maintenance by the clock
     resource     which warehouse, which Spark
     translator   tables ⇄ asset keys, groups, pools

@@ -1,6 +1,6 @@
 """PaimonTablesComponent: the tables of a catalog as assets, in YAML.
 
-    dg scaffold defs paimon_assets.assets.external.tables_component.PaimonTablesComponent lake
+    dg scaffold defs paimon_assets.assets.components.PaimonTablesComponent lake
     dg utils refresh-defs-state      # asks the catalog, and keeps what it says beside the project
     dg list defs                     # from here on nothing asks it
 
@@ -11,7 +11,7 @@ production it is refreshed while the image is built, or at any time with a versi
 import logging
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import dagster as dg
 from dagster.components import DefsStateConfig, DefsStateConfigArgs, ResolvedDefsStateConfig
@@ -26,23 +26,12 @@ from paimon_assets.assets.external.external_tables import (
     tables_to_json,
 )
 from paimon_assets.assets.external.table_sensor import build_new_snapshots_sensor
+from paimon_assets.assets.yaml_values import Texts
 from paimon_assets.engine.errors import without_secrets
 from paimon_assets.engine.spec.options.rest_options import URI
 from paimon_assets.engine.table.api import TableCatalog, open_catalog
 
 logger = logging.getLogger(__name__)
-
-
-def _texts(context: dg.ResolutionContext, given: Any) -> dict[str, str]:
-    """Return options as texts: `{{ env.X }}` is filled in, all else stays as it is written."""
-    return {str(key): _text(context, str(value)) for key, value in dict(given or {}).items()}
-
-
-def _text(context: dg.ResolutionContext, given: str) -> str:
-    if "{{" not in given:
-        return given
-    # Dagster renders templates to native values, `0x10` to 16: behind a mark it stays a text.
-    return str(context.resolve_value(f"={given}")).removeprefix("=")
 
 
 class ScaffoldParams(BaseModel):
@@ -86,8 +75,8 @@ class PaimonTablesComponent(dg.StateBackedComponent, dg.Model, dg.Resolvable):
         description="Root of the warehouse: a path or a URL. Of a REST catalog, which the options "
         "name by metastore and uri, the name its server gives the warehouse, if any.",
     )
-    options: Annotated[dict[str, str], dg.Resolver(_texts, model_field_type=dict[str, Any])] = (
-        Field(default={}, description="Storage and catalog options; secrets as '{{ env.NAME }}'.")
+    options: Texts = Field(
+        default={}, description="Storage and catalog options; secrets as '{{ env.NAME }}'."
     )
     include: Annotated[Sequence[str], dg.Resolver.passthrough()] = Field(
         default=("*",), description="Patterns of database.table, of which one must match."

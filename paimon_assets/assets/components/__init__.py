@@ -1,0 +1,27 @@
+"""Tables, files, checks and upkeep in YAML: what `dg list components` shows.
+
+Each is a thin layer over a `build_` function of `paimon_assets.assets`, which Python calls for what
+YAML cannot say.
+"""
+
+from paimon_assets.assets.components.catalog_component import PaimonCatalogComponent
+from paimon_assets.assets.components.check_components import PaimonChecksComponent
+from paimon_assets.assets.components.table_components import (
+    PaimonAssetComponent,
+    PaimonFileIngestionComponent,
+)
+from paimon_assets.assets.components.upkeep_components import (
+    PaimonCompactionComponent,
+    PaimonMaintenanceComponent,
+)
+from paimon_assets.assets.external.tables_component import PaimonTablesComponent
+
+__all__ = [
+    "PaimonAssetComponent",
+    "PaimonCatalogComponent",
+    "PaimonChecksComponent",
+    "PaimonCompactionComponent",
+    "PaimonFileIngestionComponent",
+    "PaimonMaintenanceComponent",
+    "PaimonTablesComponent",
+]

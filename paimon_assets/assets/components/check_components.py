@@ -1,0 +1,212 @@
+"""Checks of a table in YAML: beside its component, or by themselves."""
+
+import datetime as dt
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import dagster as dg
+from pydantic import Field
+
+from paimon_assets.assets.check_run import CheckOptions
+from paimon_assets.assets.checks.row_checks import (
+    build_row_count_anomaly_check,
+    build_row_count_check,
+    build_unique_key_check,
+)
+from paimon_assets.assets.checks.schema_checks import build_schema_check
+from paimon_assets.assets.checks.table_checks import (
+    build_freshness_check,
+    build_quarantine_check,
+    build_sequence_check,
+    build_small_files_check,
+)
+from paimon_assets.assets.components.scaffolding import example
+from paimon_assets.assets.files.source_files import FileSource
+from paimon_assets.assets.option_names import refuse_unknown
+from paimon_assets.assets.resource import DEFAULT_RESOURCE_KEY, RESOURCE_KEY
+from paimon_assets.assets.translator import TABLE_NAME, asset_key_of
+from paimon_assets.assets.yaml_values import Names, Text
+from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.options.option import parse_duration_ms
+from paimon_assets.engine.spec.schema.schema import Schema
+
+CheckKind = Literal[
+    "row_count",
+    "row_count_anomaly",
+    "unique_key",
+    "freshness",
+    "small_files",
+    "sequence",
+    "schema",
+    "quarantine",
+]
+Severity = Literal["warn", "error"]
+
+
+class TableCheck(dg.Model, dg.Resolvable):
+    """One check of a table; which settings it takes, its type says."""
+
+    type: CheckKind = Field(description="Which check: that of `build_<type>_check`.")
+    name: str | None = Field(default=None, description="The name; the type by default.")
+    blocking: bool = Field(default=False, description="Whether a failure stops what is downstream.")
+    severity: Severity | None = Field(default=None, description="The check's own by default.")
+    expected: int | None = Field(default=None, description="Of row_count: exactly so many rows.")
+    minimum: int | None = Field(default=None, description="Of row_count: the fewest rows.")
+    maximum: int | None = Field(default=None, description="Of row_count: the most rows.")
+    runs: int | None = Field(default=None, description="Of row_count_anomaly: runs compared with.")
+    columns: Names | None = Field(
+        default=None, description="Of unique_key: the key; the primary key by default."
+    )
+    max_age: str | None = Field(
+        default=None, description="Of freshness: such as '1 d'; needed there."
+    )
+
+    def build(self, of: "CheckedTable") -> dg.AssetChecksDefinition:
+        """Return the check.
+
+        Raises:
+            InvalidInputError: A setting is none of this check, is missing or wrong, or the check
+                needs the component of the table.
+        """
+        built = _BUILDERS[self.type]
+        common = {"type", "name", "blocking", "severity"}
+        given = {
+            name: value
+            for name in type(self).model_fields
+            if name not in common and (value := getattr(self, name)) is not None
+        }
+        refuse_unknown(given, built.settings, f"The check '{self.type}'", kind="component")
+        return built.build(of, given, self._options(built.function))
+
+    def _options(self, function: Callable[..., Any]) -> CheckOptions:
+        default: CheckOptions = (function.__kwdefaults__ or {})["options"]
+        severity = default.severity
+        if self.severity is not None:
+            severity = dg.AssetCheckSeverity[self.severity.upper()]
+        return replace(default, name=self.name, blocking=self.blocking, severity=severity)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckedTable:
+    """The table that checks are about, as far as YAML says what it is."""
+
+    asset: dg.AssetsDefinition
+    schema: Schema | None = None
+    """As its component declares it."""
+    source: FileSource | None = None
+    """The landing folder of its component."""
+
+    def needed(self, part: str, check: str) -> Any:
+        """Return its schema or its source.
+
+        Raises:
+            InvalidInputError: Its component is another one (kind `component`).
+        """
+        found = getattr(self, part)
+        if found is None:
+            raise InvalidInputError(
+                f"The check '{check}' needs the {part} of the table: write it into `checks` of the "
+                "component that declares the table.",
+                kind="component",
+            )
+        return found
+
+
+_Build = Callable[[CheckedTable, Mapping[str, Any], CheckOptions], dg.AssetChecksDefinition]
+
+
+@dataclass(frozen=True)
+class _Builder:
+    """The function that builds a check, the settings it takes, and how it is called."""
+
+    function: Callable[..., Any]
+    settings: tuple[str, ...]
+    build: _Build
+
+
+def _plain(function: Callable[..., Any], *settings: str) -> _Builder:
+    """Return the builder of a check whose settings are the function's own."""
+    return _Builder(
+        function, settings, lambda of, given, options: function(of.asset, **given, options=options)
+    )
+
+
+def _freshness(
+    of: CheckedTable, given: Mapping[str, Any], options: CheckOptions
+) -> dg.AssetChecksDefinition:
+    try:
+        age = dt.timedelta(milliseconds=parse_duration_ms(given.get("max_age", "")))
+    except ValueError as error:
+        raise InvalidInputError(
+            f"The check 'freshness' needs max_age, such as '1 d': {error}.", kind="component"
+        ) from error
+    return build_freshness_check(of.asset, age, options=options)
+
+
+_BUILDERS: Mapping[str, _Builder] = {
+    "row_count": _plain(build_row_count_check, "expected", "minimum", "maximum"),
+    "row_count_anomaly": _plain(build_row_count_anomaly_check, "runs"),
+    "unique_key": _plain(build_unique_key_check, "columns"),
+    "small_files": _plain(build_small_files_check),
+    "sequence": _plain(build_sequence_check),
+    "freshness": _Builder(build_freshness_check, ("max_age",), _freshness),
+    "schema": _Builder(
+        build_schema_check,
+        (),
+        lambda of, _, options: build_schema_check(
+            of.asset, of.needed("schema", "schema"), options=options
+        ),
+    ),
+    "quarantine": _Builder(
+        build_quarantine_check,
+        (),
+        lambda of, _, options: build_quarantine_check(
+            of.asset, of.needed("source", "quarantine"), options=options
+        ),
+    ),
+}
+
+
+def checks_of(checks: Sequence[TableCheck], of: CheckedTable) -> list[dg.AssetChecksDefinition]:
+    """Return the checks of a table.
+
+    Raises:
+        InvalidInputError: As `TableCheck.build`.
+    """
+    return [check.build(of) for check in checks]
+
+
+@dg.scaffold_with(
+    example(
+        {
+            "table": "shop.orders",
+            "checks": [
+                {"type": "row_count", "minimum": 1},
+                {"type": "freshness", "max_age": "1 d", "severity": "warn"},
+            ],
+        }
+    )
+)
+class PaimonChecksComponent(dg.Component, dg.Model, dg.Resolvable):
+    """Checks of a table whose asset is defined elsewhere, in Python or by another component."""
+
+    table: Text = Field(description="database.table")
+    asset_key: Names | None = Field(
+        default=None, description="Parts of the key; database and table by default."
+    )
+    checks: list[TableCheck] = Field(description="The checks.")
+    resource_key: str = Field(default=DEFAULT_RESOURCE_KEY, description="That of the catalog.")
+
+    def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
+        """Return the checks.
+
+        Raises:
+            InvalidInputError: As `TableCheck.build`; or `table` is no name.
+        """
+        del context
+        key = dg.AssetKey(self.asset_key) if self.asset_key else asset_key_of(self.table)
+        metadata = {TABLE_NAME: self.table, RESOURCE_KEY: self.resource_key}
+        # Says which table is meant; the asset itself is defined elsewhere.
+        asset = dg.AssetsDefinition(specs=[dg.AssetSpec(key, metadata=metadata)])
+        return dg.Definitions(asset_checks=checks_of(self.checks, CheckedTable(asset=asset)))

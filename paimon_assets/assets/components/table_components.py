@@ -1,0 +1,231 @@
+"""Tables as assets in YAML: of a function's rows, and of files that land."""
+
+import importlib
+from collections.abc import Callable
+from typing import Annotated, Any, Literal
+
+import dagster as dg
+from dagster.components.resolved.core_models import ResolvedAssetAttributes
+from pydantic import Field
+
+from paimon_assets.assets.components.check_components import (
+    CheckedTable,
+    TableCheck,
+    checks_of,
+)
+from paimon_assets.assets.components.scaffolding import example
+from paimon_assets.assets.files.ingestion import build_file_ingestion_asset
+from paimon_assets.assets.files.sensor import build_new_files_sensor
+from paimon_assets.assets.files.source_files import FileSource
+from paimon_assets.assets.resource import DEFAULT_RESOURCE_KEY, ExecutorKind
+from paimon_assets.assets.schedules import build_ingestion_schedule
+from paimon_assets.assets.tables.table_asset import paimon_asset
+from paimon_assets.assets.tables.table_write import WriteMode
+from paimon_assets.assets.yaml_values import Names, Secret, Text, Texts
+from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.schema.schema import Schema
+
+_COLUMNS = {"id": "BIGINT", "amount": "DOUBLE"}
+_ROWS = '''"""Rows of the table."""
+
+import pyarrow as pa
+
+
+def orders() -> pa.Table:
+    """Return some orders."""
+    return pa.table({"id": [1, 2], "amount": [9.9, 20.0]})
+'''
+
+
+class DeclaredTableModel(dg.Component, dg.Model, dg.Resolvable):
+    """The table of a component: its name, its schema, and what its asset carries."""
+
+    table: Text = Field(description="database.table")
+    columns: Texts = Field(
+        description="Column: type, in the table's order, such as 'DECIMAL(10, 2) NOT NULL'."
+    )
+    primary_keys: Names = Field(default=[], description="Columns that identify a row.")
+    partition_keys: Names = Field(default=[], description="Columns that choose the partition.")
+    options: Texts = Field(default={}, description="Table options, such as bucket.")
+    comment: str | None = Field(default=None, description="What the table is for.")
+    comments: Texts = Field(default={}, description="Column: what it is for.")
+    executor: ExecutorKind | None = Field(default=None, description="The catalog's by default.")
+    schema_policy: Literal["error", "add", "widen", "sync"] = Field(
+        default="error", description="What a run does where the table is not as declared."
+    )
+    asset: ResolvedAssetAttributes = Field(
+        default={}, description="group_name, owners, deps, tags, automation_condition ..."
+    )
+    checks: list[TableCheck] = Field(default=[], description="Checks of the table.")
+    resource_key: str = Field(default=DEFAULT_RESOURCE_KEY, description="That of the catalog.")
+
+    def declared(self) -> Schema:
+        """Return the schema.
+
+        Raises:
+            FormatError: A type does not parse.
+            InvalidInputError: A key or a comment names no column.
+        """
+        return Schema.of(
+            self.columns,
+            partition_keys=self.partition_keys,
+            primary_keys=self.primary_keys,
+            options=self.options,
+            comment=self.comment,
+            comments=self.comments,
+        )
+
+    def asset_options(self) -> dict[str, Any]:
+        """Return what the asset's builder takes beside the table."""
+        ours = {"resource_key": self.resource_key, "schema_policy": self.schema_policy}
+        return {**self.asset, **ours, "executor": self.executor}
+
+
+@dg.scaffold_with(
+    example(
+        {
+            "table": "shop.orders",
+            "columns": _COLUMNS,
+            "primary_keys": ["id"],
+            "options": {"bucket": "1"},
+            "rows": ".rows.orders",
+            "checks": [{"type": "row_count", "minimum": 1}, {"type": "unique_key"}],
+        },
+        {"rows.py": _ROWS},
+    )
+)
+class PaimonAssetComponent(DeclaredTableModel):
+    """A table as the asset of a function that returns its rows, as `paimon_asset` makes it."""
+
+    rows: Text = Field(
+        description="The function: '.module.name' beside this file, or 'package.module.name'."
+    )
+    mode: WriteMode = Field(
+        default=WriteMode.APPEND, description="What becomes of rows that are there already."
+    )
+    partition_column: Annotated[str | dict[str, str] | None, dg.Resolver.passthrough()] = Field(
+        default=None, description="Column of the partition key; or dimension: column."
+    )
+
+    def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
+        """Return the asset and its checks.
+
+        Raises:
+            InvalidInputError: There is no such function, or as `paimon_asset`.
+        """
+        schema = self.declared()
+        decorate = paimon_asset(
+            self.table,
+            schema,
+            mode=self.mode,
+            partition_column=self.partition_column,
+            **self.asset_options(),
+        )
+        asset = decorate(_function(context, self.rows))
+        checks = checks_of(self.checks, CheckedTable(asset=asset, schema=schema))
+        return dg.Definitions(assets=[asset], asset_checks=checks)
+
+
+class LandingFolder(dg.Model, dg.Resolvable):
+    """The landing folder of an ingestion; as `FileSource`."""
+
+    folder: Secret = Field(description="A path or a URL; {env: NAME} is read when the asset runs.")
+    format: Literal["parquet", "orc", "avro", "arrow", "csv", "json"] = Field(
+        default="parquet", description="Of the files."
+    )
+    pattern: Text | None = Field(default=None, description="Glob of names, such as '**/*.csv.gz'.")
+    options: Texts = Field(default={}, description="How CSV and JSON files are written.")
+    on_changed: Literal["refuse", "ignore", "again"] = Field(
+        default="refuse", description="What becomes of a file that changed."
+    )
+    on_bad_file: Literal["refuse", "quarantine"] = Field(
+        default="refuse", description="What becomes of a file that cannot be read."
+    )
+    may_be_missing: bool = Field(default=False, description="Whether the folder may not exist.")
+
+    def source(self) -> FileSource:
+        """Return it.
+
+        Raises:
+            InvalidInputError: As `FileSource`.
+        """
+        return FileSource(**{name: getattr(self, name) for name in type(self).model_fields})
+
+
+@dg.scaffold_with(
+    example(
+        {
+            "table": "shop.orders",
+            "columns": _COLUMNS,
+            "primary_keys": ["id"],
+            "options": {"bucket": "1"},
+            "source": {
+                "folder": "{{ context.project_root }}/landing/orders",
+                "format": "csv",
+                "on_bad_file": "quarantine",
+            },
+            "schedule": "0 3 * * *",
+            "checks": [{"type": "quarantine"}, {"type": "unique_key"}],
+        }
+    )
+)
+class PaimonFileIngestionComponent(DeclaredTableModel):
+    """A table fed by files that land, exactly once each; with a sensor on new files."""
+
+    source: LandingFolder = Field(description="Where the files land.")
+    transform: Text | None = Field(
+        default=None, description="Function from the files' frame to that of the table's rows."
+    )
+    sensor: bool = Field(default=True, description="A sensor on new files; shipped stopped.")
+    schedule: Text | None = Field(
+        default=None, description="Cron of a schedule, such as '0 3 * * *'; shipped stopped."
+    )
+    timezone: str = Field(default="UTC", description="Of the schedule.")
+
+    def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
+        """Return the asset, its checks, the sensor and the schedule.
+
+        Raises:
+            InvalidInputError: There is no such function, or as `build_file_ingestion_asset`.
+        """
+        schema, source = self.declared(), self.source.source()
+        asset = build_file_ingestion_asset(
+            self.table,
+            schema,
+            source=source,
+            transform=None if self.transform is None else _function(context, self.transform),
+            **self.asset_options(),
+        )
+        of = CheckedTable(asset=asset, schema=schema, source=source)
+        schedules = []
+        if self.schedule is not None:
+            schedules.append(build_ingestion_schedule(asset, self.schedule, timezone=self.timezone))
+        return dg.Definitions(
+            assets=[asset],
+            asset_checks=checks_of(self.checks, of),
+            sensors=[build_new_files_sensor(asset, source=source)] if self.sensor else [],
+            schedules=schedules,
+        )
+
+
+def _function(context: dg.ComponentLoadContext, path: str) -> Callable[..., Any]:
+    """Return the function of a dotted path.
+
+    Raises:
+        InvalidInputError: There is none (kind `component`).
+    """
+    module_name, _, name = path.rpartition(".")
+    try:
+        if path.startswith("."):
+            file = context.path.joinpath(*module_name.strip(".").split(".")).with_suffix(".py")
+            module = context.load_defs_relative_python_module(file)
+        else:
+            module = importlib.import_module(module_name)
+        found: Callable[..., Any] = getattr(module, name)
+    except (ImportError, ValueError, OSError, AttributeError) as error:
+        raise InvalidInputError(
+            f"There is no function '{path}': {error}. Write '.module.name' for a module beside the "
+            "YAML, or 'package.module.name'.",
+            kind="component",
+        ) from error
+    return found

@@ -1,0 +1,62 @@
+"""Values of a component's YAML as they are written there.
+
+Dagster renders every text of a YAML as a template and takes the outcome for a Python value: `0x10`
+becomes 16, `1,2` a tuple. Of a table's options, columns and names no text may become another.
+"""
+
+from typing import Annotated, Any
+
+import dagster as dg
+
+from paimon_assets.engine.errors import InvalidInputError
+
+
+def text_of(context: dg.ResolutionContext, given: object) -> str:
+    """Return a text: `{{ env.X }}` is filled in, all else stays as it is written."""
+    text = str(given)
+    if "{{" not in text:
+        return text
+    # Behind a mark the outcome stays a text.
+    return str(context.resolve_value(f"={text}")).removeprefix("=")
+
+
+def texts_of(context: dg.ResolutionContext, given: Any) -> dict[str, str]:
+    """Return names and texts, each value as `text_of` has it."""
+    return {str(key): text_of(context, value) for key, value in dict(given or {}).items()}
+
+
+def secrets_of(context: dg.ResolutionContext, given: Any) -> dict[str, Any]:
+    """Return names and texts; `{env: NAME}` stays a variable, which the UI shows by its name.
+
+    Raises:
+        InvalidInputError: Another mapping (kind `component`).
+    """
+    return {str(key): secret_of(context, value) for key, value in dict(given or {}).items()}
+
+
+def secret_of(context: dg.ResolutionContext, given: Any) -> Any:
+    """Return a text, or of `{env: NAME}` the variable itself."""
+    if not isinstance(given, dict):
+        return text_of(context, given)
+    if list(given) != ["env"]:
+        raise InvalidInputError(
+            f"A value with {', '.join(map(repr, given))} is unknown; write a text, or "
+            "{env: NAME} for an environment variable.",
+            kind="component",
+        )
+    return dg.EnvVar(str(given["env"]))
+
+
+Text = Annotated[str, dg.Resolver(text_of, model_field_type=str, inject_before_resolve=False)]
+Texts = Annotated[
+    dict[str, str],
+    dg.Resolver(texts_of, model_field_type=dict[str, Any], inject_before_resolve=False),
+]
+Names = Annotated[list[str], dg.Resolver.passthrough()]
+Secret = Annotated[
+    Any, dg.Resolver(secret_of, model_field_type=str | dict[str, str], inject_before_resolve=False)
+]
+Secrets = Annotated[
+    dict[str, Any],
+    dg.Resolver(secrets_of, model_field_type=dict[str, Any], inject_before_resolve=False),
+]

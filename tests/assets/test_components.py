@@ -1,0 +1,265 @@
+"""Components: each as it is scaffolded, and what a YAML says of a whole project."""
+
+import importlib
+import json
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+from dagster.components.testing.utils import DefsFolderSandbox, create_defs_folder_sandbox
+
+from paimon_assets.assets import PaimonCatalogResource, components
+from tests.testkit.asset_tables import failure_text, lent_instance, rows_of
+
+ROOT = Path(__file__).parents[2]
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::dagster.BetaWarning"),
+    pytest.mark.filterwarnings("ignore::dagster.PreviewWarning"),
+    # Dagster 1.13 parses its own YAML so.
+    pytest.mark.filterwarnings("ignore:`parse_obj_as` is deprecated:DeprecationWarning"),
+]
+DAILY = {"type": "daily", "start_date": "2024-01-01"}
+SALES = {
+    "table": "shop.sales",
+    "columns": {"id": "BIGINT", "price": "DECIMAL(10, 2)", "day": "DATE"},
+    "primary_keys": ["id", "day"],
+    "partition_keys": ["day"],
+    "options": {"bucket": "1", "file.compression": "zstd"},
+    "comment": "What was sold.",
+    "comments": {"price": "1,2 is one comma two"},
+    "source": {"folder": "{{ env.LANDING }}", "format": "csv", "on_bad_file": "quarantine"},
+    "schedule": "0 3 * * *",
+    "timezone": "Europe/Berlin",
+    "asset": {"group_name": "others", "owners": ["team:lake"], "tags": {"tier": "1"}},
+    "checks": [
+        {"type": "row_count", "minimum": 2, "blocking": True},
+        {"type": "unique_key", "name": "one_id", "columns": ["id"]},
+        {"type": "quarantine", "severity": "error"},
+        {"type": "schema"},
+        {"type": "freshness", "max_age": "1 d"},
+    ],
+}
+DAYS = """
+import pyarrow as pa
+
+def rows(context) -> pa.Table:
+    return pa.table({"day": [context.partition_key], "n": [1]})
+"""
+
+
+@pytest.fixture
+def project() -> Iterator[DefsFolderSandbox]:
+    with create_defs_folder_sandbox() as sandbox:
+        yield sandbox
+
+
+def write(project: DefsFolderSandbox, name: str, kind: str, attributes: dict[str, Any]) -> Path:
+    folder = project.defs_folder_path / name
+    folder.mkdir(parents=True)
+    described = {"type": f"paimon_assets.assets.components.{kind}", "attributes": attributes}
+    (folder / "defs.yaml").write_text(json.dumps(described))  # which is YAML, too
+    return folder
+
+
+def run_all(definitions: dg.Definitions, **options: Any) -> dg.ExecuteInProcessResult:
+    with lent_instance() as instance:
+        job = definitions.resolve_implicit_global_asset_job_def()
+        return job.execute_in_process(instance=instance, raise_on_error=False, **options)
+
+
+def test_the_package_names_them_for_dg() -> None:
+    listed = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]
+    [module] = listed["dagster_dg_cli.registry_modules"].values()
+    assert importlib.import_module(module) is components
+
+
+@pytest.mark.parametrize("name", components.__all__)
+def test_each_loads_as_it_is_scaffolded(project: DefsFolderSandbox, name: str) -> None:
+    path = project.scaffold_component(component_cls=getattr(components, name), defs_path="one")
+    with project.load_component_and_build_defs(defs_path=path) as (component, definitions):
+        assert type(component).__name__ == name
+        parts = [definitions]
+        if name != "PaimonCatalogComponent":
+            catalog = {"paimon": PaimonCatalogResource(warehouse="nowhere")}
+            parts.append(dg.Definitions(resources=catalog))
+        dg.Definitions.validate_loadable(dg.Definitions.merge(*parts))
+
+
+def test_what_is_scaffolded_runs(project: DefsFolderSandbox, warehouse: str) -> None:
+    for name in ("Asset", "Catalog", "Compaction", "Maintenance"):
+        component = getattr(components, f"Paimon{name}Component")
+        project.scaffold_component(component_cls=component, defs_path=name.lower())
+    with project.build_all_defs() as definitions:
+        result = run_all(definitions)
+        assert result.success, failure_text(result)
+        assert {e.check_name: e.passed for e in result.get_asset_check_evaluations()} == {
+            "row_count": True,
+            "unique_key": True,
+        }
+        for job in ("compaction_job", "maintenance_job"):
+            with lent_instance() as instance:
+                done = definitions.resolve_job_def(job).execute_in_process(instance=instance)
+                [event] = done.get_asset_observation_events()
+                assert event.asset_key == dg.AssetKey(["shop", "orders"])
+        schedule = definitions.resolve_schedule_def("compaction_job_schedule")
+        sensor = definitions.resolve_sensor_def("compaction_job_file_debt")
+        stopped = dg.DefaultScheduleStatus.STOPPED, dg.DefaultSensorStatus.STOPPED
+        assert (schedule.default_status, sensor.default_status) == stopped
+
+
+def test_files_that_land(
+    project: DefsFolderSandbox, warehouse: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    landing = tmp_path / "landing"
+    landing.mkdir()
+    (landing / "a.csv").write_text("id,price,day\n1,1.25,2024-01-01\n2,3.5,2024-01-02\n")
+    (landing / "b.csv").write_text("who,knows\n1,2\n")
+    monkeypatch.setenv("LANDING", str(landing))
+    write(project, "sales", "PaimonFileIngestionComponent", SALES)
+    write(
+        project,
+        "lake",
+        "PaimonCatalogComponent",
+        {"warehouse": warehouse, "executor": "embedded", "io_manager_key": "lake_io"},
+    )
+    with project.build_all_defs() as definitions:
+        result = run_all(definitions)
+        assert result.success, failure_text(result)
+        evaluations = {e.check_name: e.passed for e in result.get_asset_check_evaluations()}
+        assert evaluations == {
+            "row_count": True,
+            "one_id": True,
+            "quarantine": False,
+            "schema": True,
+            "freshness": True,
+        }
+        spec = definitions.resolve_assets_def(["shop", "sales"]).get_asset_spec()
+        assert (spec.group_name, list(spec.owners), spec.tags["tier"]) == (
+            "others",
+            ["team:lake"],
+            "1",
+        )
+        sensor = definitions.resolve_sensor_def("shop__sales_new_files")
+        assert sensor.default_status is dg.DefaultSensorStatus.STOPPED
+        schedule = definitions.resolve_schedule_def("shop__sales_schedule")
+        assert schedule.execution_timezone == "Europe/Berlin"
+    table = PaimonCatalogResource(warehouse=warehouse).catalog().get_table("shop.sales")
+    assert [row["id"] for row in rows_of(table)] == [1, 2]
+    assert table.schema.by_name["price"].description == "1,2 is one comma two"
+    assert table.schema.options["bucket"] == "1"
+
+
+def test_partitions_of_a_function(project: DefsFolderSandbox, warehouse: str) -> None:
+    folder = write(
+        project,
+        "days",
+        "PaimonAssetComponent",
+        {
+            "table": "shop.days",
+            "columns": {"day": "STRING", "n": "BIGINT"},
+            "partition_keys": ["day"],
+            "rows": ".rows.rows",
+            "mode": "overwrite",
+            "partition_column": "day",
+            "asset": {"partitions_def": DAILY},
+        },
+    )
+    (folder / "rows.py").write_text(DAYS)
+    write(
+        project,
+        "lake",
+        "PaimonCatalogComponent",
+        {"warehouse": warehouse, "executor": "embedded"},
+    )
+    with project.build_all_defs() as definitions:
+        for _ in range(2):
+            done = run_all(definitions, partition_key="2024-01-03")
+            assert done.success, failure_text(done)
+    table = PaimonCatalogResource(warehouse=warehouse).catalog().get_table("shop.days")
+    assert rows_of(table) == [{"day": "2024-01-03", "n": 1}]
+
+
+def test_checks_of_a_table_that_is_defined_elsewhere(
+    project: DefsFolderSandbox, warehouse: str
+) -> None:
+    checks = [{"type": "row_count", "expected": 2}, {"type": "row_count_anomaly", "runs": 4}]
+    project.scaffold_component(
+        component_cls=components.PaimonAssetComponent, defs_path="orders"
+    ).joinpath("defs.yaml").write_text(
+        json.dumps(
+            {
+                "type": "paimon_assets.assets.components.PaimonAssetComponent",
+                "attributes": {
+                    "table": "shop.orders",
+                    "columns": {"id": "BIGINT", "amount": "DOUBLE"},
+                    "rows": ".rows.orders",
+                },
+            }
+        )
+    )
+    write(project, "checks", "PaimonChecksComponent", {"table": "shop.orders", "checks": checks})
+    write(
+        project,
+        "lake",
+        "PaimonCatalogComponent",
+        {"warehouse": warehouse, "executor": "embedded"},
+    )
+    with project.build_all_defs() as definitions:
+        result = run_all(definitions)
+        assert result.success, failure_text(result)
+        evaluated = {e.check_name: e.passed for e in result.get_asset_check_evaluations()}
+        assert evaluated == {"row_count": True, "row_count_anomaly": True}
+
+
+@pytest.mark.parametrize(
+    ("kind", "attributes", "said"),
+    [
+        ("PaimonChecksComponent", {"checks": [{"type": "unique_key", "runs": 3}]}, "no 'runs'"),
+        ("PaimonChecksComponent", {"checks": [{"type": "schema"}]}, "component that declares"),
+        ("PaimonChecksComponent", {"checks": [{"type": "freshness"}]}, "needs max_age"),
+        ("PaimonCompactionComponent", {"config": {"strateg": "full"}}, "mean 'strategy'"),
+        ("PaimonCompactionComponent", {"config": {"strategy": "fuller"}}, "strategy = 'fuller'"),
+        ("PaimonMaintenanceComponent", {"config": {"seconds_per_table": -1}}, "seconds_per_table"),
+        ("PaimonAssetComponent", {"rows": ".rows.none"}, "no function '.rows.none'"),
+        ("PaimonAssetComponent", {"rows": "nowhere.none"}, "no function 'nowhere.none'"),
+        ("PaimonCatalogComponent", {"token": {"var": "X"}}, "{env: NAME}"),
+    ],
+)
+def test_what_a_yaml_cannot_say_is_named(
+    project: DefsFolderSandbox, kind: str, attributes: dict[str, Any], said: str
+) -> None:
+    base: dict[str, Any] = {}
+    if kind == "PaimonAssetComponent":
+        base = {"table": "shop.orders", "columns": {"id": "BIGINT"}}
+    elif kind == "PaimonChecksComponent":
+        base = {"table": "shop.orders"}
+    elif kind != "PaimonCatalogComponent":
+        base = {"tables": ["shop.orders"]}
+    path = write(project, "one", kind, {**base, **attributes})
+    with (
+        pytest.raises(Exception, match=r".+") as refused,
+        project.load_component_and_build_defs(defs_path=path),
+    ):
+        pass
+    error: BaseException | None = refused.value
+    texts = []
+    while error is not None:
+        texts.append(str(error))
+        error = error.__cause__ or error.__context__
+    assert said in "\n".join(texts)
+
+
+def test_secrets_stay_variables(project: DefsFolderSandbox) -> None:
+    attributes = {
+        "warehouse": "s3://lake/warehouse",
+        "token": {"env": "LAKE_TOKEN"},
+        "options": {"s3.secret-key": {"env": "S3_KEY"}, "s3.region": "0x10"},
+    }
+    path = write(project, "lake", "PaimonCatalogComponent", attributes)
+    with project.load_component_and_build_defs(defs_path=path) as (_, definitions):
+        resource: Any = (definitions.resources or {})["paimon"]
+        assert resource.token == dg.EnvVar("LAKE_TOKEN")
+        assert resource.options == {"s3.secret-key": dg.EnvVar("S3_KEY"), "s3.region": "0x10"}
