@@ -54,23 +54,9 @@ def build_row_count_check(
     """
     _check_bounds(expected, minimum, maximum)
 
-    def within(run: CheckRun) -> dg.AssetCheckResult:
-        rows = _count(run)
-        low = minimum is not None and rows < minimum
-        high = maximum is not None and rows > maximum
-        bounds = {"paimon/min_rows": minimum, "paimon/max_rows": maximum}
-        return run.result(
-            passed=not (low or high),
-            description=f"{counted(rows, 'row')}; {_bounds_text(minimum, maximum)}.",
-            metadata={
-                "paimon/rows": rows,
-                **{key: bound for key, bound in bounds.items() if bound is not None},
-            },
-        )
-
     def evaluate(run: CheckRun) -> dg.AssetCheckResult:
         if expected is None:
-            return within(run)
+            return _within(run, minimum, maximum)
         wanted = expected() if callable(expected) else expected
         counting = run.table.new_read_builder().plan_count()
         rows = counting.count(run.executor(counting.physical_rows))
@@ -90,6 +76,21 @@ def build_row_count_check(
     if expected is None:
         text = f"The table's number of rows: {_bounds_text(minimum, maximum)}."
     return define_check(asset, "row_count", text, options, evaluate)
+
+
+def _within(run: CheckRun, minimum: int | None, maximum: int | None) -> dg.AssetCheckResult:
+    rows = _count(run)
+    low = minimum is not None and rows < minimum
+    high = maximum is not None and rows > maximum
+    bounds = {"paimon/min_rows": minimum, "paimon/max_rows": maximum}
+    return run.result(
+        passed=not (low or high),
+        description=f"{counted(rows, 'row')}; {_bounds_text(minimum, maximum)}.",
+        metadata={
+            "paimon/rows": rows,
+            **{key: bound for key, bound in bounds.items() if bound is not None},
+        },
+    )
 
 
 def _check_bounds(expected: object, minimum: int | None, maximum: int | None) -> None:
