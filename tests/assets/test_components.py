@@ -88,17 +88,21 @@ def test_each_loads_as_it_is_scaffolded(project: DefsFolderSandbox, name: str) -
         dg.Definitions.validate_loadable(dg.Definitions.merge(*parts))
 
 
-def test_what_is_scaffolded_runs(project: DefsFolderSandbox, warehouse: str) -> None:
-    for name in ("Asset", "Catalog", "Compaction", "Maintenance"):
-        component = getattr(components, f"Paimon{name}Component")
-        project.scaffold_component(component_cls=component, defs_path=name.lower())
+def test_what_is_scaffolded_runs(project: DefsFolderSandbox) -> None:
+    for name in components.__all__:
+        project.scaffold_component(component_cls=getattr(components, name), defs_path=name.lower())
+    landing = project.project_root / "landing" / "payments"
+    landing.mkdir(parents=True)
+    (landing / "a.csv").write_text("id,amount\n1,2.5\n")
     with project.build_all_defs() as definitions:
         result = run_all(definitions)
         assert result.success, failure_text(result)
-        assert {e.check_name: e.passed for e in result.get_asset_check_evaluations()} == {
-            "row_count": True,
-            "unique_key": True,
-        }
+        evaluations = result.get_asset_check_evaluations()
+        assert all(each.passed for each in evaluations)
+        assert sorted(each.check_name for each in evaluations) == [
+            *("freshness", "quarantine", "row_count", "row_count_anomaly"),
+            *("unique_key", "unique_key"),
+        ]
         for job in ("compaction_job", "maintenance_job"):
             with lent_instance() as instance:
                 done = definitions.resolve_job_def(job).execute_in_process(instance=instance)

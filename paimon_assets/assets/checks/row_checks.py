@@ -74,7 +74,7 @@ def build_row_count_check(
 
     text = "The table has exactly the expected number of rows."
     if expected is None:
-        text = f"The table's number of rows: {_bounds_text(minimum, maximum)}."
+        text = f"The table has {_bounds_text(minimum, maximum)} rows."
     return define_check(asset, "row_count", text, options, evaluate)
 
 
@@ -85,7 +85,7 @@ def _within(run: CheckRun, minimum: int | None, maximum: int | None) -> dg.Asset
     bounds = {"paimon/min_rows": minimum, "paimon/max_rows": maximum}
     return run.result(
         passed=not (low or high),
-        description=f"{counted(rows, 'row')}; {_bounds_text(minimum, maximum)}.",
+        description=f"{counted(rows, 'row')}; {_bounds_text(minimum, maximum)} are expected.",
         metadata={
             "paimon/rows": rows,
             **{key: bound for key, bound in bounds.items() if bound is not None},
@@ -112,7 +112,7 @@ def _bounds_text(minimum: int | None, maximum: int | None) -> str:
         f"at least {minimum:,}" if minimum is not None else "",
         f"at most {maximum:,}" if maximum is not None else "",
     ]
-    return " and ".join(part for part in parts if part) + " are allowed"
+    return " and ".join(part for part in parts if part)
 
 
 def _count(run: CheckRun) -> int:

@@ -182,8 +182,8 @@ def checks_of(checks: Sequence[TableCheck], of: CheckedTable) -> list[dg.AssetCh
         {
             "table": "shop.orders",
             "checks": [
-                {"type": "row_count", "minimum": 1},
                 {"type": "freshness", "max_age": "1 d", "severity": "warn"},
+                {"type": "row_count_anomaly"},
             ],
         }
     )

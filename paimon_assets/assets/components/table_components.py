@@ -155,12 +155,12 @@ class LandingFolder(dg.Model, dg.Resolvable):
 @dg.scaffold_with(
     example(
         {
-            "table": "shop.orders",
+            "table": "shop.payments",
             "columns": _COLUMNS,
             "primary_keys": ["id"],
             "options": {"bucket": "1"},
             "source": {
-                "folder": "{{ context.project_root }}/landing/orders",
+                "folder": "{{ context.project_root }}/landing/payments",
                 "format": "csv",
                 "on_bad_file": "quarantine",
             },
