@@ -46,6 +46,7 @@ class FrameKind(StrEnum):
 
     ARROW = "pyarrow.Table"
     READER = "pyarrow.RecordBatchReader"
+    DATASET = "pyarrow.dataset.Dataset"
     PANDAS = "pandas.DataFrame"
     POLARS = "polars.DataFrame"
     POLARS_LAZY = "polars.LazyFrame"
@@ -89,6 +90,9 @@ def from_batches(kind: FrameKind, batches: Batches) -> Frame:
     match kind:
         case FrameKind.READER:
             return batches(None)
+        case FrameKind.DATASET:
+            # In memory: there is none of readers that can be scanned twice.
+            return importlib.import_module("pyarrow.dataset").dataset(batches(None).read_all())
         case FrameKind.PANDAS:
             return _to_pandas(batches(None).read_all())
         case FrameKind.POLARS:

@@ -6,6 +6,7 @@ from typing import Any
 import dagster as dg
 import polars as pl
 import pyarrow as pa
+import pyarrow.dataset as pads
 import pytest
 
 from paimon_assets.assets import (
@@ -15,8 +16,11 @@ from paimon_assets.assets import (
     paimon_input,
     paimon_output,
 )
+from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.control.catalog.filesystem_catalog import FilesystemCatalog
+from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
 from paimon_assets.engine.embedded import EmbeddedExecutor
+from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import TableCatalog
 from tests.testkit.asset_tables import (
@@ -26,7 +30,7 @@ from tests.testkit.asset_tables import (
     lent_instance,
     rows_of,
 )
-from tests.testkit.io_manager_runs import io_run
+from tests.testkit.io_manager_runs import ANNOTATION, io_run, to_arrow
 
 KEY = dg.AssetKey(["shop", "orders"])
 SCHEMA = Schema.of({"id": "BIGINT", "v": "STRING"}, primary_keys=["id"], options={"bucket": "1"})
@@ -93,6 +97,100 @@ def test_moments(lake: PaimonCatalogResource) -> None:
     assert ids(read(lake, timestamp=first.time_millis))[0] == 1
     table.branches.create("b1", tag="second")
     assert ids(read(lake, branch="b1")) == [1, 2]
+
+
+def test_what_changed_between_two(lake: PaimonCatalogResource) -> None:
+    assert ids(read(lake, between=[1, 3])) == [2, 3]
+    put(lake, 1, text="y")
+    lake.catalog().get_table("shop.orders").create_tag("fourth", snapshot_id=4)
+    assert ids(read(lake, between=("second", "fourth"))) == [1, 3]
+    kinds = read(lake, between=[3, 4], row_kinds=True)
+    assert kinds.column("rowkind").to_pylist() == ["+I"]
+
+
+def test_options_of_one_read(lake: PaimonCatalogResource) -> None:
+    put(lake, 1, text="y")
+    diff = {"incremental-between-scan-mode": "diff"}
+    kinds = read(lake, between=[3, 4], row_kinds=True, options=diff)
+    assert kinds.column("rowkind").to_pylist() == ["+U"]
+    assert ids(read(lake, options={"scan.snapshot-id": "2"})) == [1, 2]
+
+
+def test_a_watermark(lake: PaimonCatalogResource) -> None:
+    store = lake.catalog().get_table("shop.orders")._store
+    FileStoreCommit(store).commit([], commit_user="a", commit_identifier=1, watermark=5000)
+    put(lake, 4)
+    assert ids(read(lake, watermark=4000)) == [1, 2, 3]
+    assert ids(read(lake, watermark=dt.datetime(1970, 1, 1, 0, 0, 5))) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("between", [[1], "13", [1, 2, 3]])
+def test_two_ends_are_two(between: Any) -> None:
+    with pytest.raises(InvalidInputError, match="two snapshots"):
+        paimon_input(between=between)
+
+
+def test_a_dataset_is_scanned_as_often_as_wanted(lake: PaimonCatalogResource) -> None:
+    seen: list[int] = []
+
+    @dg.asset(ins={"table": dg.AssetIn(KEY, metadata=paimon_input(columns=["id"]))})
+    def reader(table: pads.Dataset) -> None:
+        seen.extend(table.count_rows(filter=pads.field("id") > low) for low in (0, 2))
+
+    result = io_run([external(), reader], lake)
+    assert result.success, failure_text(result)
+    assert seen == [3, 1]
+
+
+NESTED = Schema.of(
+    {"id": "INT", "n": "ROW<a INT, b ROW<c STRING>>", "n.x": "INT", "m": "STRING"},
+)
+NESTED_ROWS: dict[str, list[Any]] = {
+    "id": [1, 2],
+    "n": [{"a": 7, "b": {"c": "x"}}, None],
+    "n.x": [5, 6],
+    "m": ["p", "q"],
+}
+
+
+@pytest.mark.parametrize("kind", sorted(ANNOTATION))
+def test_columns_inside_columns(kind: str, paimon: PaimonCatalogResource) -> None:
+    paimon.catalog().create_database("shop")
+    table = paimon.catalog().create_table("shop.orders", NESTED)
+    table.new_write_builder().write(
+        pa.table(NESTED_ROWS, schema=to_arrow_schema(NESTED.fields)), EmbeddedExecutor()
+    )
+    seen: list[Any] = []
+    metadata = paimon_input(columns=["n.b.c", "id", "n.a", "n.x"])
+
+    def reader(table: Any) -> None:
+        frame = table.select("id", "n.b.c") if kind == "lazy" else table
+        seen.append(to_arrow(frame))
+
+    reader.__annotations__["table"] = ANNOTATION[kind]
+    asset = dg.asset(ins={"table": dg.AssetIn(KEY, metadata=metadata)})(reader)
+    result = io_run([external(), asset], paimon)
+    assert result.success, failure_text(result)
+    [found] = seen
+    if kind == "lazy":
+        assert found.to_pydict() == {"id": [1, 2], "n.b.c": ["x", None]}
+        return
+    assert found.column_names == ["n.b.c", "id", "n.a", "n.x"]
+    assert found.column("n.b.c").to_pylist() == ["x", None]
+    assert found.column("n.a").to_pylist() == [7, None]
+    assert found.column("n.x").to_pylist() == [5, 6]
+
+
+def test_a_field_that_is_none_is_named(paimon: PaimonCatalogResource) -> None:
+    paimon.catalog().create_database("shop")
+    paimon.catalog().create_table("shop.orders", NESTED)
+    for column, said in (("n.b.d", "has the fields c"), ("m.x", "fields none"), ("q.x", "'q.x'")):
+
+        @dg.asset(ins={"table": dg.AssetIn(KEY, metadata=paimon_input(columns=[column]))})
+        def reader(table: pa.Table) -> None:
+            raise AssertionError(table)
+
+        assert said in failure_text(io_run([external(), reader], paimon))
 
 
 @pytest.mark.parametrize(

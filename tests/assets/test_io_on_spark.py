@@ -94,3 +94,20 @@ def test_a_frame_of_spark_makes_its_table(lake: PaimonCatalogResource, spark: Sp
     result = io_run([table, copy], lake)
     assert result.success, failure_text(result)
     assert rows_of(lake.catalog().get_table("default.copy")) == [{"id": 1, "v": "a"}]
+
+
+def test_columns_inside_columns(lake: PaimonCatalogResource, spark: SparkSession) -> None:
+    @dg.asset(key=["shop", "nested"])
+    def table() -> Any:
+        return spark.sql("SELECT 1 AS id, named_struct('a', 7, 'b', named_struct('c', 'x')) AS n")
+
+    seen: list[Any] = []
+    columns = paimon_input(columns=["n.b.c", "id"])
+
+    @dg.asset(ins={"table": dg.AssetIn(["shop", "nested"], metadata=columns)})
+    def reader(table: DataFrame) -> None:
+        seen.extend(row.asDict() for row in table.collect())
+
+    result = io_run([table, reader], lake)
+    assert result.success, failure_text(result)
+    assert seen == [{"n.b.c": "x", "id": 1}]

@@ -10,7 +10,7 @@ before it is committed come with it (`assets.tables.audited_frame`).
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import dagster as dg
@@ -48,6 +48,7 @@ from paimon_assets.assets.tables.declared_table import (
 )
 from paimon_assets.assets.tables.io_metadata import (
     BRANCH,
+    COLUMNS,
     CONSUMER,
     EXECUTOR,
     MODE,
@@ -57,6 +58,7 @@ from paimon_assets.assets.tables.io_metadata import (
     declared_schema,
     described_read,
 )
+from paimon_assets.assets.tables.nested_columns import NestedColumns, nested_columns
 from paimon_assets.assets.tables.results import result_of_earlier_try, result_of_write
 from paimon_assets.assets.tables.table_write import TableWrite, WriteMode, write_mode
 from paimon_assets.assets.translator import TABLE_NAME, identifier_of, identifier_of_spec
@@ -169,6 +171,9 @@ class PaimonIOManager(dg.ConfigurableIOManager):
             if BRANCH in context.definition_metadata:
                 table = table.at_branch(context.definition_metadata[BRANCH])
             read = described_read(table.new_read_builder(), context.definition_metadata)
+            names = context.definition_metadata.get(COLUMNS)
+            nested = None if names is None else nested_columns(names, read.read_schema())
+            read = read.with_columns(names if nested is None else nested.tops)
             consumed = self._consuming(context, table)
             if consumed is not None:
                 read = read.with_consumer(consumed.consumer, start=consumed.start)
@@ -181,7 +186,8 @@ class PaimonIOManager(dg.ConfigurableIOManager):
                 read_now = replace(consumed, next_snapshot=plan.next_snapshot)
                 note(step.run_id, step.step.key, read_now)
             _log_read(context, table, plan)
-            return self._loaded(kind, read, plan, context.definition_metadata.get(EXECUTOR))
+            executor = context.definition_metadata.get(EXECUTOR)
+            return self._loaded(kind, _Rows(read, plan, nested), executor)
 
     def _consuming(self, context: dg.InputContext, table: Table) -> Consumed | None:
         """Return from where a consumer goes on, None if the input has none.
@@ -314,19 +320,34 @@ class PaimonIOManager(dg.ConfigurableIOManager):
                 details={"table": str(identifier)},
             ) from error
 
-    def _loaded(self, kind: FrameKind, read: ReadBuilder, plan: Plan, executor: Any) -> Frame:
+    def _loaded(self, kind: FrameKind, rows: "_Rows", executor: Any) -> Frame:
+        plan = rows.plan
         if kind is FrameKind.SPARK:
             spark: Any = self.paimon.new_executor("spark")
-            return spark.to_dataframe(plan.context, plan.splits)
+            frame = spark.to_dataframe(plan.context, plan.splits)
+            return frame if rows.nested is None else rows.nested.of_spark(frame)
         reading = self.paimon.new_executor(executor or "embedded")
+        return from_batches(kind, lambda columns: rows.read(columns, reading))
 
-        def batches(columns: Sequence[str] | None) -> pa.RecordBatchReader:
-            if columns is None:
-                return read.read(plan, reading)
-            narrowed = replace(plan.context, columns=tuple(columns))
-            return read.read(replace(plan, context=narrowed), reading)
 
-        return from_batches(kind, batches)
+@dataclass(frozen=True)
+class _Rows:
+    """The rows of an input."""
+
+    builder: ReadBuilder
+    plan: Plan
+    nested: NestedColumns | None
+
+    def read(
+        self, columns: Sequence[str] | None, executor: CountingExecutor[Any]
+    ) -> pa.RecordBatchReader:
+        """Read columns, or all for None."""
+        tops = columns if self.nested is None else self.nested.tops_of(columns)
+        plan = self.plan
+        if columns is not None and tops is not None:
+            plan = replace(plan, context=replace(plan.context, columns=tuple(tops)))
+        reader = self.builder.read(plan, executor)
+        return reader if self.nested is None else self.nested.narrowed(reader, columns)
 
 
 def _partitions(

@@ -32,15 +32,21 @@ WHERE = "paimon/where"
 SNAPSHOT = "paimon/snapshot"
 TAG = "paimon/tag"
 TIMESTAMP = "paimon/timestamp"
+WATERMARK = "paimon/watermark"
+BETWEEN = "paimon/between"
 BRANCH = "paimon/branch"
 CONSUMER = "paimon/consumer"
 ROW_KINDS = "paimon/row_kinds"
+OPTIONS = "paimon/options"
 
 _PREFIX = "paimon/"
-_MOMENTS = ("snapshot", "tag", "timestamp", "consumer")
+_MOMENTS = ("snapshot", "tag", "timestamp", "watermark", "between", "consumer")
+_ENDS = 2
+_LISTS = ("columns", "between")
 _OF_OUTPUTS = frozenset({MODE, SCHEMA, SCHEMA_POLICY, EXECUTOR, PARTITION_COLUMNS, RESOURCE_KEY})
 _OF_INPUTS = frozenset(
-    {COLUMNS, WHERE, SNAPSHOT, TAG, TIMESTAMP, BRANCH, CONSUMER, ROW_KINDS, EXECUTOR}
+    {COLUMNS, WHERE, SNAPSHOT, TAG, TIMESTAMP, WATERMARK, BETWEEN, BRANCH, CONSUMER}
+    | {ROW_KINDS, OPTIONS, EXECUTOR}
 )
 
 
@@ -68,7 +74,7 @@ class InputOptions(TypedDict, total=False):
     table: str | Identifier
     """`database.table`; by default that of the upstream asset."""
     columns: Sequence[str]
-    """Only these columns, in this order."""
+    """Only these columns, in this order; `n.a` is the field `a` of the column `n`."""
     where: str
     """Only rows this is true for, such as `price > 3 AND region IN ('eu')`."""
     snapshot: int
@@ -77,6 +83,11 @@ class InputOptions(TypedDict, total=False):
     """The snapshot a tag holds."""
     timestamp: dt.datetime | int | str
     """The newest snapshot that is not younger; see `ReadBuilder.at_timestamp`."""
+    watermark: dt.datetime | int
+    """The first snapshot whose watermark, in epoch milliseconds, is not below this."""
+    between: Sequence[int | str]
+    """What changed after one snapshot, up to and with another: two ids (0 is before the first), or
+    two tags; see `ReadBuilder.between`."""
     branch: str
     """A branch of the table."""
     consumer: str
@@ -84,6 +95,8 @@ class InputOptions(TypedDict, total=False):
     that take rows away need `row_kinds`; see docs/changes.md."""
     row_kinds: bool
     """Read what retracts too, and the kind of each row in a first column, `rowkind`."""
+    options: Mapping[str, str]
+    """Table options of this read alone, such as `incremental-between-scan-mode`."""
     executor: Literal["spark", "embedded"]
     """Who reads what is no Spark frame; by default this process."""
 
@@ -138,11 +151,19 @@ def paimon_input(**options: Unpack[InputOptions]) -> Metadata:
     for name, value in options.items():
         if name == "table":
             metadata[TABLE_NAME] = str(identifier_of(options["table"]))
+        elif name == "watermark" and isinstance(value, dt.datetime):
+            metadata[WATERMARK] = _epoch_millis(value)
         elif isinstance(value, dt.datetime):
             metadata[_PREFIX + name] = value.isoformat()
         else:
-            metadata[_PREFIX + name] = list(options["columns"]) if name == "columns" else value
+            metadata[_PREFIX + name] = list(value) if name in _LISTS else value  # type: ignore[call-overload]  # because a TypedDict forgets
     return metadata
+
+
+def _epoch_millis(moment: dt.datetime) -> int:
+    """Return a moment as Paimon's watermarks count; without an offset it means UTC."""
+    known = moment if moment.tzinfo is not None else moment.replace(tzinfo=dt.UTC)
+    return int(known.timestamp() * 1000)
 
 
 def _check_input(options: InputOptions) -> None:
@@ -156,6 +177,14 @@ def _check_input(options: InputOptions) -> None:
     if isinstance(options.get("columns"), str):
         raise InvalidInputError(
             f"paimon_input(columns='{options['columns']}') is one text; give a list of names.",
+            kind="input-option",
+        )
+    if "between" in options and (
+        isinstance(options["between"], str) or len(options["between"]) != _ENDS
+    ):
+        raise InvalidInputError(
+            f"paimon_input(between={options['between']!r}) needs two snapshots, or two tags: after "
+            "which, and up to which.",
             kind="input-option",
         )
     if "where" in options:
@@ -203,9 +232,7 @@ def declared_schema(metadata: Mapping[str, Any]) -> Schema | None:
 
 
 def described_read(read: ReadBuilder, metadata: Mapping[str, Any]) -> ReadBuilder:
-    """Return the read that metadata of an input asks for."""
-    if COLUMNS in metadata:
-        read = read.with_columns(metadata[COLUMNS])
+    """Return the read that metadata of an input asks for, of all columns."""
     if WHERE in metadata:
         read = read.with_filter(metadata[WHERE])
     if BRANCH in metadata:
@@ -216,6 +243,12 @@ def described_read(read: ReadBuilder, metadata: Mapping[str, Any]) -> ReadBuilde
         read = read.at_tag(metadata[TAG])
     if TIMESTAMP in metadata:
         read = read.at_timestamp(metadata[TIMESTAMP])
+    if WATERMARK in metadata:
+        read = read.at_watermark(metadata[WATERMARK])
+    if BETWEEN in metadata:
+        read = read.between(*metadata[BETWEEN])
     if CONSUMER in metadata:
         read = read.with_consumer(metadata[CONSUMER])
+    if OPTIONS in metadata:
+        read = read.with_options({key: str(value) for key, value in metadata[OPTIONS].items()})
     return read.with_row_kinds() if metadata.get(ROW_KINDS) else read

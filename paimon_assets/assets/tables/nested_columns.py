@@ -1,0 +1,120 @@
+"""Columns inside columns, by dotted names: `n.a` of a frame is the field `a` of the column `n`.
+
+The whole column `n` is read; what is left of it is decided batch by batch.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_assets.engine.errors import NotFoundError
+from paimon_assets.engine.spec.schema.schema import TableSchema
+from paimon_assets.engine.spec.types.data_types import DataField, RowType
+
+
+@dataclass(frozen=True, kw_only=True)
+class NestedColumns:
+    """The columns of an input, some of them inside others."""
+
+    paths: dict[str, tuple[str, ...]]
+    """Name in the frame → the column it is of, and the fields below that."""
+
+    @property
+    def tops(self) -> tuple[str, ...]:
+        """The columns that are read."""
+        return tuple(dict.fromkeys(path[0] for path in self.paths.values()))
+
+    def tops_of(self, names: Sequence[str] | None) -> tuple[str, ...]:
+        """Return the columns that some names need, of all for None."""
+        wanted = self.paths if names is None else names
+        return tuple(dict.fromkeys(self._path(name)[0] for name in wanted))
+
+    def narrowed(
+        self, reader: pa.RecordBatchReader, names: Sequence[str] | None = None
+    ) -> pa.RecordBatchReader:
+        """Return a reader of the columns asked for, in the memory of one batch.
+
+        Args:
+            reader: Of the tops; a column that is none of them, as `rowkind`, comes first.
+            names: Of the frame; all by default.
+        """
+        more = [name for name in reader.schema.names if name not in self.tops]
+        wanted = [*more, *self.paths] if names is None else list(names)
+        empty = pa.RecordBatch.from_pylist([], schema=reader.schema)
+        schema = self._of(empty, wanted).schema
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            with reader:
+                for batch in reader:
+                    yield self._of(batch, wanted)
+
+        return pa.RecordBatchReader.from_batches(schema, batches())
+
+    def of_spark(self, frame: Any) -> Any:
+        """Return the same columns of a Spark DataFrame."""
+        more = [name for name in frame.columns if name not in self.tops]
+        return frame.select(*(_spark_field(frame, self._path(n), n) for n in (*more, *self.paths)))
+
+    def _of(self, batch: pa.RecordBatch, names: Sequence[str]) -> pa.RecordBatch:
+        arrays: list[Any] = []
+        for name in names:
+            top, *below = self._path(name)
+            column: Any = batch.column(batch.schema.names.index(top))
+            arrays.append(pc.struct_field(column, below) if below else column)
+        return pa.RecordBatch.from_arrays(arrays, names=list(names))
+
+    def _path(self, name: str) -> tuple[str, ...]:
+        return self.paths.get(name, (name,))
+
+
+def nested_columns(names: Sequence[str], schema: TableSchema) -> NestedColumns | None:
+    """Return what columns of an input mean, None if none of them lies inside another.
+
+    A column whose own name has dots comes before a field inside one.
+
+    Raises:
+        NotFoundError: There is no such field (kind `column-not-found`).
+    """
+    paths = {name: _path(name, schema) for name in names}
+    if all(len(path) == 1 for path in paths.values()):
+        return None
+    return NestedColumns(paths=paths)
+
+
+def _path(name: str, schema: TableSchema) -> tuple[str, ...]:
+    if name in schema.by_name:
+        return (name,)
+    parts = name.split(".")
+    for length in range(len(parts) - 1, 0, -1):
+        top = schema.by_name.get(".".join(parts[:length]))
+        if top is not None:
+            return (top.name, *_below(name, top, parts[length:]))
+    return (name,)  # whoever plans the read says that there is none
+
+
+def _below(name: str, top: DataField, parts: Sequence[str]) -> Sequence[str]:
+    field = top
+    for part in parts:
+        inner = field.type.fields if isinstance(field.type, RowType) else ()
+        found = next((each for each in inner if each.name == part), None)
+        if found is None:
+            has = ", ".join(each.name for each in inner) or "none"
+            raise NotFoundError(
+                f"Column '{name}' does not exist; '{field.name}' is {field.type.root} and has the "
+                f"fields {has}.",
+                kind="column-not-found",
+                details={"column": name},
+            )
+        field = found
+    return parts
+
+
+def _spark_field(frame: Any, path: Sequence[str], name: str) -> Any:
+    top, *below = path
+    column = frame["`" + top.replace("`", "``") + "`"]
+    for part in below:
+        column = column.getField(part)
+    return column.alias(name)
