@@ -9,7 +9,7 @@ DEV_PORT ?= 3000
 SERVE_PORT ?= 8080
 ARGS ?=
 
-.PHONY: help setup demo dev serve check test hunt soak lint format options bench interop interop-java clean
+.PHONY: help setup demo dev serve check test hunt soak lint format options docs dist bench interop interop-java clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -50,8 +50,15 @@ format: setup ## let ruff repair and format what it can
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-options: setup ## write docs/options.md from the options
+options: setup ## write docs/options.md and docs/errors.md from the code
 	@$(BIN)/python -m tests.house.options_page
+	@$(BIN)/python -m tests.house.errors_page
+
+docs: setup ## build the site of docs/ into site/, its reference from the docstrings
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+dist: setup ## build the wheel and the source archive into dist/, and check what an index would refuse
+	@rm -rf dist && $(BIN)/python -m build --no-isolation --quiet && $(BIN)/twine check --strict dist/*
 
 bench: setup ## measure against other engines and plain pyarrow; prints ratios
 	@$(BIN)/python -m tests.bench $(ARGS)

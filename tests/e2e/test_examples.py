@@ -1,0 +1,93 @@
+"""Each project of examples/ loads and does what its README says."""
+
+import datetime as dt
+import sys
+import tomllib
+from decimal import Decimal
+from importlib import import_module
+from pathlib import Path
+
+import dagster as dg
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from paimon_assets import open_catalog, update_column_type
+
+PRICE = Decimal("9.90")
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:InitResourceContext.dagster_run:DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:.*is currently in beta"),
+]
+
+
+@pytest.fixture
+def definitions(tmp_path, monkeypatch, request):
+    """Return the definitions of the project a test names, loaded in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PAIMON_EXECUTOR", "embedded")
+    monkeypatch.syspath_prepend(EXAMPLES / request.param)
+    yield import_module("definitions").defs
+    del sys.modules["definitions"]
+
+
+def materialized(definitions, **arguments):
+    assets = definitions.resolve_asset_graph().assets_defs
+    return dg.materialize(assets, **arguments).success
+
+
+def rows_of(table):
+    return open_catalog("warehouse").get_table(table).new_read_builder().to_arrow()
+
+
+@pytest.mark.parametrize("definitions", ["change_log"], indirect=True)
+def test_changes_that_land_out_of_order(definitions):
+    def land(name, *changes):
+        names = ["id", "status", "op", "op_time"]
+        rows = [dict(zip(names, change, strict=True)) | {"amount": PRICE} for change in changes]
+        Path("landing/2026").mkdir(parents=True, exist_ok=True)
+        pq.write_table(pa.Table.from_pylist(rows), f"landing/2026/{name}.parquet")
+
+    noon = dt.datetime(2026, 1, 5, 12)
+    land("2", (1, "paid", "+U", noon), (2, "new", "+I", noon))
+    land("1", (1, "new", "-U", noon), (2, "draft", "+I", noon - dt.timedelta(hours=1)))
+    assert materialized(definitions)
+    rows = rows_of("shop.orders").sort_by("id")
+    assert rows["status"].to_pylist() == ["paid", "new"]
+    compaction = definitions.resolve_job_def("compaction_job")
+    assert compaction.execute_in_process().success
+
+
+@pytest.mark.parametrize("definitions", ["io_manager"], indirect=True)
+def test_frames_of_days(definitions):
+    for day in ("2026-01-02", "2026-01-03", "2026-01-03"):
+        key = dg.AssetKey(["shop", "sales"])
+        assert materialized(definitions, partition_key=day, selection=[key])
+    assert materialized(definitions, selection=[dg.AssetKey(["shop", "large_sales"])])
+    assert rows_of("shop.large_sales").to_pylist() == [{"shop": "us", "sales": 2, "amount": 40.0}]
+
+
+@pytest.mark.parametrize("definitions", ["archive"], indirect=True)
+def test_a_folder_that_becomes_a_table(definitions):
+    for year in (2024, 2025):
+        Path(f"archive/year={year}").mkdir(parents=True)
+        rows = pa.table({"id": [year], "amount": [1.5]})
+        pq.write_table(rows, f"archive/year={year}/a.parquet")
+        assert materialized(definitions)
+    assert rows_of("shop.sales")["id"].to_pylist() == [2024, 2025]
+    table = open_catalog("warehouse").get_table("shop.sales")
+    [amount] = table.plan_alter([update_column_type("amount", "INT")]).columns
+    assert amount.lost == 2
+
+
+@pytest.mark.parametrize(
+    "project", sorted(path.parent.name for path in EXAMPLES.glob("*/README.md"))
+)
+def test_a_project_names_what_it_needs(project):
+    described = tomllib.loads((EXAMPLES / project / "pyproject.toml").read_text())
+    ours = tomllib.loads((EXAMPLES.parent / "pyproject.toml").read_text())["project"]
+    [needed] = described["project"]["dependencies"]
+    extras = needed.removeprefix("paimon-assets[").removesuffix("]").split(",")
+    assert set(extras) <= set(ours["optional-dependencies"])
+    assert f"[{project}]({project})" in (EXAMPLES / "README.md").read_text()

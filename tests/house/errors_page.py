@@ -1,0 +1,102 @@
+"""`docs/errors.md`, made from the raises of the package by `make options`."""
+
+import ast
+import re
+from collections import defaultdict
+from pathlib import Path
+
+from paimon_assets.engine import errors
+from paimon_assets.engine.errors import PaimonError
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs" / "errors.md"
+COMMAND = "make options"
+CLASSES = {
+    name: kind
+    for name, kind in vars(errors).items()
+    if isinstance(kind, type) and issubclass(kind, PaimonError)
+}
+_LONGEST = 160
+_HEAD = f"""# Errors
+
+Made from the code by `{COMMAND}`. Everything this package raises on purpose is a `PaimonError`: a
+message for people, a stable `kind` for programs, and `details`. Neither holds secrets.
+
+| class | means | the same call again |
+|---|---|---|
+"""
+_AGAIN = {
+    "PaimonError": "",
+    "InvalidInputError": "fails again",
+    "NotFoundError": "fails until it exists",
+    "AlreadyExistsError": "fails until it is gone",
+    "AccessDeniedError": "fails until it is granted",
+    "CommitConflictError": "plans on the newest snapshot, and may succeed",
+    "CommitUnknownError": "finds its own commit if there is one, else makes it",
+    "FormatError": "fails until the file is repaired",
+    "StorageError": "may succeed",
+    "UnsupportedFeatureError": "fails again",
+}
+_KINDS = """
+## Kinds
+
+`error.kind` of what is raised; where the message depends on the case, its beginning is here.
+
+| kind | class | message |
+|---|---|---|
+"""
+
+
+def page() -> str:
+    """Return the text of `docs/errors.md`."""
+    classes = "".join(
+        f"| `{name}` | {_summary(CLASSES[name])} | {again} |\n" for name, again in _AGAIN.items()
+    )
+    found: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for path in sorted((ROOT / "paimon_assets").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and (raised := _raised(node)):
+                found[raised[:2]].add(raised[2])
+    kinds = "".join(
+        f"| `{kind}` | {name} | {min(texts, key=lambda text: (not text, len(text)))} |\n"
+        for (kind, name), texts in sorted(found.items())
+    )
+    return f"{_HEAD}{classes}{_KINDS}{kinds}"
+
+
+def _summary(error: type) -> str:
+    return " ".join((error.__doc__ or "").partition("\n\n")[0].split())
+
+
+def _raised(call: ast.Call) -> tuple[str, str, str] | None:
+    """Return (kind, class, message) of a call that makes an error of a kind."""
+    if not isinstance(call.func, ast.Name) or call.func.id not in CLASSES:
+        return None
+    for keyword in call.keywords:
+        if keyword.arg == "kind" and isinstance(keyword.value, ast.Constant):
+            return str(keyword.value.value), call.func.id, _message(call.args)
+    return None
+
+
+def _message(arguments: list[ast.expr]) -> str:
+    """Return a message with `…` for what it says of the case; empty if it is made elsewhere."""
+    if not arguments or isinstance(arguments[0], ast.Name | ast.Call | ast.Attribute):
+        return ""
+    text = re.sub("(…[^a-zA-Z…]*)+…", "…", _text(arguments[0])).replace("|", "\\|")
+    text = " ".join(text.split())
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST].rpartition(' ')[0]} …"
+
+
+def _text(node: ast.expr) -> str:
+    match node:
+        case ast.Constant(value=str(text)):
+            return text
+        case ast.JoinedStr(values=parts):
+            return "".join(map(_text, parts))
+        case ast.BinOp(left=left, right=right):
+            return _text(left) + _text(right)
+    return "…"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")

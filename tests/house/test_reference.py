@@ -1,0 +1,24 @@
+"""The reference pages have every public name, and the site every page."""
+
+import re
+from pathlib import Path
+
+import paimon_assets
+import paimon_assets.assets
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+
+
+def words_of(page: str) -> set[str]:
+    return set(re.findall(r"\w+", (DOCS / page).read_text(encoding="utf-8")))
+
+
+def test_the_reference_has_every_public_name() -> None:
+    words = words_of("reference/python.md") | words_of("errors.md")
+    assert sorted(set(paimon_assets.__all__) - words) == []
+    assert sorted(set(paimon_assets.assets.__all__) - words_of("reference/dagster.md")) == []
+
+
+def test_the_site_has_every_page() -> None:
+    named = re.findall(r": (\S+\.md)$", (DOCS.parent / "mkdocs.yml").read_text(), re.MULTILINE)
+    assert sorted(named) == sorted(str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md"))
