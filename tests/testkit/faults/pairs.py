@@ -1,6 +1,8 @@
 """Every command that changes a table, what it does to rows, and what must hold after any two."""
 
+import os
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import pairwise, permutations
@@ -14,7 +16,7 @@ from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.control.catalog.filesystem_catalog import FilesystemCatalog
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.maintenance.expire_snapshots import expire_snapshots
-from paimon_assets.engine.control.maintenance.orphan_files import clean_orphan_files
+from paimon_assets.engine.control.maintenance.orphan_files import DAY_MS, clean_orphan_files
 from paimon_assets.engine.control.maintenance.references import metadata_paths
 from paimon_assets.engine.control.maintenance.retention import Retention
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
@@ -123,7 +125,10 @@ COMMANDS = [
 
 
 def prepare(directory: Path) -> None:
-    """Make the scene: a table of five snapshots, one tag, a neighbour, and a folder of others."""
+    """Make the scene: a table of five snapshots, one tag, a neighbour, and a folder of others.
+
+    All of it is old enough to be an orphan.
+    """
     catalog = open_catalog(str(directory / "warehouse"))
     catalog.create_database("d")
     for name in ("t", "neighbour"):
@@ -136,6 +141,9 @@ def prepare(directory: Path) -> None:
             table.new_write_builder().write(rows_of(number), executor)
         table.create_tag("kept", 1)
     foreign.write(directory / "landing" / "1.parquet", rows_of(900))
+    old = time.time() - 2 * DAY_MS / 1000
+    for path in directory.rglob("*"):
+        os.utime(path, (old, old))
 
 
 @dataclass

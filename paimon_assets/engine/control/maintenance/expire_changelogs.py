@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from paimon_assets.engine.control.clock import Clock, SystemClock
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.maintenance.expire_snapshots import (
+    OVERTAKEN,
     ExpiredSnapshots,
     delete_files,
 )
@@ -23,6 +24,7 @@ from paimon_assets.engine.control.maintenance.references import (
     live_among,
 )
 from paimon_assets.engine.control.maintenance.retention import Retention
+from paimon_assets.engine.control.maintenance.watch import Watch
 from paimon_assets.engine.spec.metadata.manifest import FileKind
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.paths import EARLIEST
@@ -41,6 +43,7 @@ def expire_changelogs(
         As `expire_snapshots`.
     """
     now_ms = (clock or SystemClock()).now_millis()
+    watch = Watch.of(store)
     keep = retention or Retention.of_changelogs(store.schema.typed_options)
     newest, oldest = store.snapshots.latest(), store.snapshots.earliest_id()
     # One that its snapshot did not outlive yet is the snapshot's.
@@ -58,8 +61,10 @@ def expire_changelogs(
     survivors = (store.snapshots.snapshot(oldest), newest)
     steps = _plan(store, changelogs[:count], changelogs[count:], survivors) if count else []
     if steps and not dry_run:
-        for step in steps:
+        for number, step in enumerate(steps):
             store.file_io.delete_file(store.paths.changelog(step.snapshot.id))
+            if watch.has_more():  # somebody may need its files by now
+                return ExpiredSnapshots.of(steps[:number], OVERTAKEN)
             delete_files(store, step.data_paths)
             delete_files(store, step.metadata_paths)
         hint = f"{store.paths.changelog_directory}/{EARLIEST}"

@@ -38,7 +38,7 @@ _STRAY = (
     "snapshot {above}, which is not built on snapshot {below}: see the error 'snapshot-gap' of the "
     "next commit"
 )
-_OVERTAKEN = "a rollback, or a new tag or branch, while it ran; the next run goes on"
+OVERTAKEN = "a rollback, or a new tag or branch, while it ran; the next run goes on"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +96,7 @@ def expire_snapshots(
     watch = Watch.of(store)
     newest, ids = store.snapshots.latest(), store.snapshots.list_ids()
     if newest is None or newest.id not in ids:
-        return ExpiredSnapshots(held_by=_OVERTAKEN if ids else "")
+        return ExpiredSnapshots(held_by=OVERTAKEN if ids else "")
     if (gap := store.snapshots.break_at(newest)) is not None:
         return ExpiredSnapshots(held_by=_STRAY.format(above=gap[1], below=gap[0]))
     first_kept = keep.first_kept(
@@ -113,14 +113,14 @@ def expire_snapshots(
         return ExpiredSnapshots(held_by=held_by)
     survivor = store.snapshots.snapshot_or_none(ids[position])
     if survivor is None:
-        return ExpiredSnapshots(held_by=_OVERTAKEN)
+        return ExpiredSnapshots(held_by=OVERTAKEN)
     steps = plan_expiry(store, expired, survivor, newest)
     if not dry_run:
         keep_ids(store, now_ms)
         _keep_ledgers(store, expired, survivor)
         count = _delete(store, steps, survivor, watch)
         if count < len(steps):
-            return ExpiredSnapshots.of(steps[:count], _OVERTAKEN)
+            return ExpiredSnapshots.of(steps[:count], OVERTAKEN)
         store.snapshots.write_earliest_hint(survivor.id)
     return ExpiredSnapshots.of(steps, held_by)
 

@@ -1,8 +1,11 @@
 """Orphan files: what lies in a table's directories, and no snapshot, tag or changelog names.
 
     list what is old enough ─▶ collect what any branch needs ─▶ the rest are orphans
+                                       └─ again, if who names files came, went or moved ─┘
 
-The listing comes first: what is committed meanwhile is found among what is needed. Files are
+The listing comes first: what is committed meanwhile is found among what is needed. That is looked
+for until one look has read the newest snapshot of each branch, and tags and branches were the same
+before it and after: who moves a name, as `rename` does, could pass by a look. Files are
 known by name alone, which is unique: whatever directory a path is written with, no file that is
 needed is lost. Directories that Paimon does not make are never entered, nor buckets that are links,
 so files of others, segment registries and the like are safe. A writer that holds a file back longer
@@ -12,7 +15,7 @@ Source: `org.apache.paimon.operation.OrphanFilesClean`, `LocalOrphanFilesClean`.
 
 import json
 import re
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Generator, Iterable, Iterator
 from dataclasses import dataclass
 
 from paimon_assets.engine.control.clock import Clock, SystemClock
@@ -32,7 +35,8 @@ from paimon_assets.engine.control.maintenance.references import (
     metadata_paths,
     other_branches,
 )
-from paimon_assets.engine.errors import InvalidInputError, NotFoundError
+from paimon_assets.engine.control.maintenance.watch import Watch
+from paimon_assets.engine.errors import CommitConflictError, InvalidInputError, NotFoundError
 from paimon_assets.engine.fileio.base import FileStatus
 from paimon_assets.engine.fileio.owned import is_reached
 from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
@@ -41,6 +45,7 @@ from paimon_assets.engine.spec.paths import BRANCH_PREFIX
 
 DAY_MS = 24 * 3_600_000
 """How old a file must be by default."""
+_MOST_LOOKS = 20
 _TEMPORARY = re.compile(r"\..+\.[0-9a-f-]{32,36}\.tmp")
 """What `fileio.atomic.temporary_name` and Java make, and leave if they are killed."""
 
@@ -77,11 +82,12 @@ def clean_orphan_files(
     Raises:
         InvalidInputError: The age is negative.
         NotFoundError: A snapshot or tag lacks a manifest; nothing was deleted.
+        CommitConflictError: Others changed tags and branches all the time; nothing was deleted.
         StorageError: A file could not be deleted, or the storage failed.
 
     Cost:
         Lists the table; reads every manifest of every snapshot and tag once. Memory for the paths
-        of the table's old files.
+        of the table's old files, and for the names of its manifests.
     """
     if older_than_ms < 0:
         raise InvalidInputError("The age of orphan files cannot be negative.", kind="older-than")
@@ -95,9 +101,8 @@ def clean_orphan_files(
         if 0 < status.modified_ms < before_ms and not status.is_directory:
             found.setdefault(status.name, []).append(status)
     ledgers = set[str]()
-    for branch in (store, *other_branches(store)) if found else ():
-        for name in _needed(branch, ledgers):
-            found.pop(name, None)
+    for name in _needed_by_all(store, ledgers) if found else ():
+        found.pop(name, None)
     for name in [name for name in found if _may_count(store, name, ledgers)]:
         for file in ledger_files(store, name):
             found.pop(file, None)
@@ -119,18 +124,13 @@ def needed_names(store: FileStore, names: Iterable[str], *, besides: Container[s
 
     Raises:
         NotFoundError: A snapshot or tag lacks a manifest.
+        CommitConflictError: Others changed tags and branches all the time.
 
     Cost:
         Reads every manifest of every snapshot and tag that counts, once.
     """
     wanted = frozenset(names)
-    return {
-        name
-        for branch in (store, *other_branches(store))
-        if branch.paths.branch not in besides
-        for name in _needed(branch, set())
-        if name in wanted
-    }
+    return {name for name in _needed_by_all(store, set(), besides=besides) if name in wanted}
 
 
 def _candidates(store: FileStore) -> Iterator[FileStatus]:
@@ -203,42 +203,71 @@ def _may_count(store: FileStore, name: str, ledgers: set[str]) -> bool:
     return f"{LEDGER_PROPERTY_PREFIX}{source}" not in ledgers
 
 
-def _needed(store: FileStore, ledgers: set[str]) -> Iterator[str]:
-    """Yield the names of the files a branch needs; note the properties that name ledgers.
+def _needed_by_all(
+    store: FileStore, ledgers: set[str], *, besides: Container[str] = ()
+) -> Iterator[str]:
+    """Yield the names of the files a table needs, again if others were at work; see the module.
 
-    Each manifest is read once.
+    Each manifest is read once. Notes the properties that name ledgers.
     """
     seen: set[str] = set()
-    pointed = pointed_ledgers(store)
-    ledgers.update(pointed)
-    for name in pointed.values():
-        yield from ledger_files(store, name)
-    for snapshot in existing_snapshots(store):
+    for _ in range(_MOST_LOOKS):
+        before, are_whole = Watch.of(store), True
+        for branch in (store, *other_branches(store)):
+            if branch.paths.branch not in besides:
+                are_whole &= yield from _needed(branch, ledgers, seen)
+        if are_whole and before == Watch.of(store):
+            return
+    raise CommitConflictError(
+        f"Table '{store.label}': others changed its tags and branches, or let its newest snapshot "
+        f"expire, {_MOST_LOOKS} times while it was looked for what they need; nothing was deleted. "
+        "Try again when less is going on.",
+        kind="orphan-files",
+        details={"table": store.label},
+    )
+
+
+def _needed(store: FileStore, ledgers: set[str], seen: set[str]) -> Generator[str, None, bool]:
+    """Yield the names of the files a branch needs, but for those that seen manifests name.
+
+    Returns:
+        Whether its newest snapshot was there: what is built on that has old files of it alone.
+    """
+    snapshots = existing_snapshots(store)
+    is_whole = True
+    for snapshot in reversed(snapshots):
         try:
             yield from _needed_by(store, snapshot, seen)
         except NotFoundError:
-            if store.snapshots.snapshot_or_none(snapshot.id) is not None:
+            if store.snapshots.is_same(snapshot):
                 raise
+            is_whole &= snapshot is not snapshots[-1]
         yield from map(_name, changelog_paths(store, snapshot))
         yield from _names(changelog_entries(store, snapshot))
         ledgers.update(ledgers_named(snapshot))
+    # An expiration writes changelogs and pointers before the snapshot goes: they are read after.
+    for changelog in existing_changelogs(store):
+        yield from map(_name, kept_changelog_paths(store, changelog))
+        yield from _names(kept_changelog(store, changelog))
     for tag in store.tags.list():
         try:
             yield from _needed_by(store, tag.snapshot, seen)
         except NotFoundError:
             if store.tags.get_or_none(tag.name) is not None:
                 raise
-    for changelog in existing_changelogs(store):
-        yield from map(_name, kept_changelog_paths(store, changelog))
-        yield from _names(kept_changelog(store, changelog))
+    pointed = pointed_ledgers(store)
+    ledgers.update(pointed)
+    for name in pointed.values():
+        yield from ledger_files(store, name)
+    return is_whole
 
 
 def _needed_by(store: FileStore, snapshot: Snapshot, seen: set[str]) -> Iterator[str]:
     """Yield what a snapshot needs, and all that its manifests name, be it live or not."""
     yield from map(_name, metadata_paths(store, snapshot))
     fresh = [m for m in store.manifests.manifests_of(snapshot) if m.file_name not in seen]
-    seen.update(meta.file_name for meta in fresh)
     yield from _names(store.manifests.read_all(fresh))
+    seen.update(meta.file_name for meta in fresh)
 
 
 def _names(entries: Iterable[ManifestEntry]) -> Iterator[str]:

@@ -10,7 +10,7 @@ from paimon_assets.engine.control.commit.partition_filter import PartitionFilter
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.ledgers import ledger_files, ledgers_named
 from paimon_assets.engine.control.scan.deletion_files import index_path
-from paimon_assets.engine.errors import NotFoundError
+from paimon_assets.engine.errors import CommitConflictError, NotFoundError
 from paimon_assets.engine.spec.metadata.index_file import IndexManifestEntry
 from paimon_assets.engine.spec.metadata.manifest import FileKind, ManifestEntry
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind, Snapshot
@@ -23,6 +23,7 @@ from paimon_assets.engine.spec.options.all_options import (
 from paimon_assets.engine.spec.paths import MAIN_BRANCH
 from paimon_assets.engine.spec.segments.segment import is_foreign, is_within, plain_path
 
+_MOST_LISTINGS = 50
 FileKey = tuple[bytes, int, str]
 """(partition, bucket, file name): names are unique, whatever the level."""
 
@@ -137,19 +138,41 @@ def live_among(
 
 def other_branches(store: FileStore) -> list[FileStore]:
     """Return the table's branches but the one at hand, main among them."""
-    here = store.schema.typed_options.get(BRANCH)
-    names = [MAIN_BRANCH, *store.branches.list()]
-    return [
-        store.with_options({BRANCH.key: name})
-        for name in names
-        if name != here and store.branches.exists(name)
-    ]
+    here, found = store.schema.typed_options.get(BRANCH), list[FileStore]()
+    for name in (MAIN_BRANCH, *store.branches.list()):
+        if name != here and store.branches.exists(name):
+            try:
+                found.append(store.with_options({BRANCH.key: name}))
+            except NotFoundError:  # renamed or deleted since
+                if store.branches.exists(name):
+                    raise
+    return found
 
 
 def existing_snapshots(store: FileStore) -> list[Snapshot]:
-    """Return the snapshots of a branch, oldest first. Cost: reads each."""
-    found = (store.snapshots.snapshot_or_none(number) for number in store.snapshots.list_ids())
-    return [snapshot for snapshot in found if snapshot is not None]
+    """Return the snapshots of a branch, oldest first; the newest that was listed is among them.
+
+    While others commit and expire, all that was listed may be gone before it is read: then nothing
+    would seem to be needed. What is committed after the newest has no other old files.
+
+    Raises:
+        CommitConflictError: The newest one expired again and again.
+
+    Cost:
+        Reads each.
+    """
+    for _ in range(_MOST_LISTINGS):
+        ids = store.snapshots.list_ids()
+        read = (store.snapshots.snapshot_or_none(number) for number in reversed(ids))
+        found = [snapshot for snapshot in read if snapshot is not None]
+        if not ids or (found and found[0].id == ids[-1]):
+            return found[::-1]
+    raise CommitConflictError(
+        f"Table '{store.label}': its newest snapshot expired {_MOST_LISTINGS} times before it was "
+        "read; try again when less is going on.",
+        kind="snapshot-listing",
+        details={"table": store.label},
+    )
 
 
 def existing_changelogs(store: FileStore) -> list[Snapshot]:

@@ -5,32 +5,52 @@ deletes a snapshot deletes it first and looks for those then. Whatever the order
 at least one of the two sees the other, and gives way.
 """
 
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Self
 
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.rollback import rolled_back_to
+from paimon_assets.engine.errors import NotFoundError
 from paimon_assets.engine.fileio.base import FileStatus
+from paimon_assets.engine.spec.paths import MAIN_BRANCH
 
 
 @dataclass(frozen=True, slots=True)
 class Watch:
     """The tags and branches of a table when a deletion began to be planned."""
 
-    store: FileStore
+    store: FileStore = field(compare=False)
     tags: frozenset[FileStatus]
-    """With the marks of rollbacks."""
-    managed_tags: frozenset[str]
-    """Those a catalog keeps, be it elsewhere than in the table's directory."""
+    """Those of the branch at hand, with the marks of rollbacks."""
+    other_tags: frozenset[FileStatus]
+    """Those of the table's other branches, which share files with it."""
+    managed_tags: frozenset[tuple[str, str]]
+    """(branch, name) of those a catalog keeps, be it elsewhere than in the table's directory."""
     branches: frozenset[str]
 
     @classmethod
     def of(cls, store: FileStore) -> Self:
-        """Look at what there is; before anything is planned. Cost: two listings."""
-        tags = store.file_io.list_directory(store.paths.tag_directory)
-        managed = store.managed
-        names = () if managed is None else managed.catalog.list_tags(managed.identifier)
-        return cls(store, frozenset(tags), frozenset(names), frozenset(store.branches.list()))
+        """Look at what there is; before anything is planned.
+
+        Cost:
+            A listing of branches, and one of tags for main and each of them.
+        """
+        branches = frozenset(store.branches.list())
+        others = {MAIN_BRANCH, *branches} - {store.paths.branch}
+        tags = {
+            name: frozenset(store.file_io.list_directory(store.paths.of_branch(name).tag_directory))
+            for name in (store.paths.branch, *others)
+        }
+        managed = set[tuple[str, str]]()
+        if store.managed is not None:
+            for at in map(store.managed.at_branch, tags):
+                with suppress(NotFoundError):  # it was renamed or deleted since
+                    names = at.catalog.list_tags(at.identifier)
+                    managed.update((at.identifier.branch, name) for name in names)
+        own = tags.pop(store.paths.branch)
+        other_tags = frozenset[FileStatus]().union(*tags.values())
+        return cls(store, own, other_tags, frozenset(managed), branches)
 
     @property
     def rollbacks(self) -> list[int]:
@@ -42,6 +62,7 @@ class Watch:
         now = type(self).of(self.store)
         return bool(
             now.tags - self.tags
+            or now.other_tags - self.other_tags
             or now.managed_tags - self.managed_tags
             or now.branches - self.branches
         )

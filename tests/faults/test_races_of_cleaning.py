@@ -1,0 +1,182 @@
+"""Deletions beside others: what names old files may come, go and move while they are planned."""
+
+import itertools
+import os
+import shutil
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from paimon_assets.engine.control.maintenance.expire_changelogs import expire_changelogs
+from paimon_assets.engine.control.maintenance.expire_snapshots import expire_snapshots
+from paimon_assets.engine.control.maintenance.orphan_files import DAY_MS, clean_orphan_files
+from paimon_assets.engine.control.maintenance.references import other_branches
+from paimon_assets.engine.errors import NotFoundError
+from paimon_assets.engine.fileio.local import LocalFileIO
+from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets.engine.table.api import open_catalog
+from tests.testkit.faults.pairs import NEWEST, check_whole, opened, rows_in, rows_of
+from tests.testkit.faults.writers import OneStorageExecutor
+from tests.testkit.faulty_fileio import FaultyFileIO
+
+OLD = time.time() - 2 * DAY_MS / 1000
+
+
+def interleaved(tmp_path, scene, one, other):
+    """Do the other whole before each storage call of the one; yield (call, table), all whole."""
+    scene(tmp_path / "scene")
+    for path in (tmp_path / "scene").rglob("*"):
+        os.utime(path, (OLD, OLD))
+    for call in itertools.count():
+        directory = tmp_path / str(call)
+        shutil.copytree(tmp_path / "scene", directory)
+        table = opened(directory, LocalFileIO())[0]
+        came = []
+
+        def before(number, _method, _path, call=call, table=table, came=came):
+            if number == call:
+                came.append(True)
+                other(table)
+
+        one(opened(directory, FaultyFileIO(LocalFileIO(), before=before))[0])
+        if not came:
+            return
+        for store in (table._store, *other_branches(table._store)):
+            check_whole(store)
+        yield call, table
+        shutil.rmtree(directory)
+
+
+def create(directory, options=None):
+    catalog = open_catalog(str(directory / "warehouse"))
+    catalog.create_database("d")
+    return catalog.create_table("d.t", Schema.of({"id": "INT"}, options=options or {}))
+
+
+def write(table, *ids):
+    table.new_write_builder().write(rows_of(*ids), OneStorageExecutor(table.file_io))
+
+
+def overwrite(table, *ids):
+    writer = table.new_write_builder().with_overwrite()
+    writer.write(rows_of(*ids), OneStorageExecutor(table.file_io))
+
+
+def expire(table):
+    expire_snapshots(table._store, retention=NEWEST)
+
+
+def prepare(directory):
+    """Main has one snapshot left; files that it lacks are those of a tag, and of a branch."""
+    table = create(directory)
+    write(table, 1, 2)
+    table.create_tag("kept", 1)
+    overwrite(table, 7)
+    table.branches.create("side", snapshot_id=2)
+    write(table.at_branch("side"), 8)
+    overwrite(table, 3)
+    write(table, 4)
+    expire(table)
+    (Path(table.path) / "bucket-0" / "data-orphan-0.parquet").write_bytes(b"x")
+
+
+def write_and_expire(table):
+    write(table, 5)
+    expire(table)
+
+
+def forward_and_delete(table):
+    table.branches.fast_forward("side")
+    table.branches.delete("side")
+
+
+def branch_off_and_delete_tag(table):
+    table.branches.create("more", tag="kept")
+    table._store.tags.delete("kept")
+
+
+def roll_back_and_delete_tag(table):
+    table.rollback_to("kept")
+    table._store.tags.delete("kept")
+
+
+def clean(table):
+    clean_orphan_files(table._store, dry_run=False)
+
+
+@pytest.mark.parametrize(
+    ("other", "rows"),
+    [
+        (write_and_expire, (3, 4, 5)),
+        (lambda table: table._store.tags.rename("kept", "better"), (3, 4)),
+        (lambda table: table.branches.rename("side", "aside"), (3, 4)),
+        (forward_and_delete, (7, 8)),
+        (branch_off_and_delete_tag, (3, 4)),
+        (roll_back_and_delete_tag, (1, 2)),
+    ],
+    ids=["expired", "tag renamed", "branch renamed", "forward", "branched off", "rolled back"],
+)
+def test_what_is_named_anew_while_orphans_are_looked_for_keeps_its_files(other, rows, tmp_path):
+    calls = 0
+    for calls, table in interleaved(tmp_path, prepare, clean, other):  # noqa: B007
+        assert rows_in(table) == rows
+        assert not (Path(table.path) / "bucket-0" / "data-orphan-0.parquet").exists()
+    assert calls > 10
+
+
+def side_shares(directory, *, tagged):
+    """Main's newest snapshot, or a tag alone, has a file that is to expire from a branch."""
+    table = create(directory)
+    write(table, 1, 2)
+    table.branches.create("side", snapshot_id=1)
+    overwrite(table.at_branch("side"), 7)
+    write(table, 3)
+    if tagged:
+        table.create_tag("kept", 2)
+        overwrite(table, 4)
+    expire(table)
+
+
+@pytest.mark.parametrize(
+    ("tagged", "other"),
+    [(False, write_and_expire), (True, lambda table: table._store.tags.rename("kept", "better"))],
+    ids=["expired", "tag renamed"],
+)
+def test_what_main_shares_with_a_branch_stays_while_that_expires(tagged, other, tmp_path):
+    def scene(directory):
+        side_shares(directory, tagged=tagged)
+
+    def expire_side(table):
+        with suppress(NotFoundError):  # what stays in main goes; nothing was deleted
+            expire(table.at_branch("side"))
+
+    calls = 0
+    for calls, table in interleaved(tmp_path, scene, expire_side, other):  # noqa: B007
+        assert rows_in(table.at_branch("side")) == (7,)
+    assert calls > 10
+
+
+def changelogs_outlive(directory):
+    """The file of a changelog that is to expire is live in a tag alone."""
+    table = create(directory, {"changelog.num-retained.min": "20"})
+    write(table, 1, 2)
+    table.create_tag("kept", 1)
+    overwrite(table, 3)
+    write(table, 4)
+    expire(table)
+    assert len(table._store.changelogs.list_ids()) == 2
+
+
+def test_what_a_tag_has_stays_while_changelogs_expire(tmp_path):
+    def expire_logs(table):
+        expire_changelogs(table._store, retention=NEWEST)
+
+    def rename(table):
+        table._store.tags.rename("kept", "better")
+
+    calls = 0
+    for calls, table in interleaved(tmp_path, changelogs_outlive, expire_logs, rename):  # noqa: B007
+        assert table._store.changelogs.list_ids() != [1, 2]
+    assert calls > 10
