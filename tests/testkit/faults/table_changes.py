@@ -100,6 +100,12 @@ def _update(table: Table) -> object:
     return builder.update({"text": "new"}, "id = 3", OneStorageExecutor(table.file_io))
 
 
+def _merge(table: Table) -> object:
+    """Half of the rows match."""
+    builder = table.new_row_change_builder().with_commit_user(COMMIT_USER)
+    return builder.merge(rows_of(4), on=["part", "id"], executor=OneStorageExecutor(table.file_io))
+
+
 def _overwrite(table: Table) -> object:
     writer = table.new_write_builder().with_commit_user(COMMIT_USER).with_overwrite({"part": "a"})
     rows = rows_of(7).filter(pa.array([False, True, False, True]))
@@ -209,6 +215,8 @@ DEEDS = [
     Deed(name="delete, key", perform=_delete, keys=KEYED, options={"bucket": "1"}),
     Deed(name="update, files written anew", perform=_update),
     Deed(name="update, key", perform=_update, keys=KEYED, options={"bucket": "1"}),
+    Deed(name="merge, files written anew", perform=_merge),
+    Deed(name="merge, key", perform=_merge, keys=KEYED, options={"bucket": "1"}),
     Deed(name="overwrite", perform=_overwrite, keys=KEYED, options={"bucket": "1"}),
     Deed(name="truncate", perform=lambda t: truncate(t._store, commit_user=COMMIT_USER)),
     Deed(
