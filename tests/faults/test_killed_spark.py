@@ -16,17 +16,19 @@ import pytest
 from tests.testkit.processes import LONGEST_SECONDS
 
 spark_jobs = pytest.importorskip("tests.testkit.faults.spark_jobs")
+spark_steps = pytest.importorskip("tests.testkit.faults.spark_steps")
 
 ROUNDS = 6
 """Times each job is done while executors and workers are killed."""
 DRIVERS = 3
 """Drivers of each job that are killed; each is a cluster of its own."""
+STEPPED = ["IO manager", "delete", "update", "merge"]
+"""The jobs whose drivers die at every step."""
 SEED = os.environ.get("PAIMON_FUZZ_SEED", "1")
-_JVM = b"org.apache.spark.deploy.SparkSubmit"
 
 
-def begun(*arguments: str) -> "subprocess.Popen[str]":
-    command = [sys.executable, "-m", spark_jobs.__name__, *arguments]
+def begun(*arguments: str, module: Any = spark_jobs) -> "subprocess.Popen[str]":
+    command = [sys.executable, "-m", module.__name__, *arguments]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
 
 
@@ -58,7 +60,7 @@ def test_executors_and_workers_may_die_at_any_moment(job: str, tmp_path: Path) -
     assert process.returncode == 0, output
     sys.stdout.write(output)  # what a hunt did; `-rP` shows it
     rounds: list[dict[str, Any]] = [json.loads(line) for line in output.splitlines()]
-    assert any(each["kills"] for each in rounds), "none died"
+    assert any(each["failed"] for each in rounds), "no task died"
 
 
 @pytest.mark.hunt_only
@@ -79,7 +81,7 @@ def test_a_driver_may_die_at_any_moment(job: str, number: int, tmp_path: Path) -
         seconds = rng.uniform(0, time.monotonic() - began)
         with pytest.raises(subprocess.TimeoutExpired):
             process.wait(seconds)
-        victims = [pid for pid, line in spark_jobs.below(process.pid) if _JVM in line]
+        victims = [pid for pid, line in spark_jobs.below(process.pid) if spark_jobs.JVM in line]
         killed = rng.choice([process.pid, *victims[:1]])
         os.kill(killed, signal.SIGKILL)
         begun_on = [int(at.parent.name) for at in tmp_path.glob(f"*/{spark_jobs.BEGUN}")]
@@ -91,3 +93,31 @@ def test_a_driver_may_die_at_any_moment(job: str, number: int, tmp_path: Path) -
     victim = "Python" if killed == process.pid else "JVM"
     said = {"job": job, "copy": copy.name, "killed": victim, "committed": committed}
     sys.stdout.write(f"{json.dumps(said)}\n")
+
+
+@pytest.mark.hunt_only
+@pytest.mark.spark
+@pytest.mark.parametrize("victim", spark_steps.Victim)
+@pytest.mark.parametrize("step", spark_steps.Step)
+@pytest.mark.parametrize("job", STEPPED)
+def test_a_driver_may_die_at_every_step(job: str, step: Any, victim: Any, tmp_path: Path) -> None:
+    """Only what was published is committed; a commit that began needs no JVM."""
+    work = spark_jobs.JOBS[job]
+    spark_jobs.prepare(tmp_path / "template", work)
+    process = begun(str(tmp_path), job, step, victim, SEED, module=spark_steps)
+    dies = victim is spark_steps.Victim.PYTHON
+    try:
+        output, _ = process.communicate(timeout=LONGEST_SECONDS)
+        assert process.returncode == (-signal.SIGKILL if dies else 0), output
+        assert (tmp_path / "struck").exists(), output
+        copy = tmp_path / spark_steps.COPY
+        committed = spark_jobs.end_and_check(copy, work)  # while tasks may still run
+    finally:
+        ended(process)
+    spark_jobs.end_and_check(copy, work)
+    needs_jvm = step in (spark_steps.Step.PLAN, spark_steps.Step.TASKS)
+    assert committed == (step is spark_steps.Step.HINT if dies else not needs_jvm)
+    if not dies:
+        [said] = map(json.loads, output.splitlines())
+        assert (said["raised"] is None) == committed, said
+        sys.stdout.write(output)

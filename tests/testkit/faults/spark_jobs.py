@@ -4,17 +4,20 @@ python -m tests.testkit.faults.spark_jobs DIRECTORY JOB ROUNDS SEED    kills, ch
 python -m tests.testkit.faults.spark_jobs DIRECTORY JOB                does it, and may be killed
 """
 
+import ctypes
 import itertools
 import json
 import math
 import os
 import random
+import select
 import shutil
 import signal
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -47,9 +50,13 @@ _PARTS = 6
 _COLUMNS = {"id": "BIGINT", "v": "BIGINT"}
 BEGUN = "begun"
 """A file in each copy on which a driver began."""
+_POLL_SECONDS = 0.001
+_IN_OPEN = 0x20
 _UNHARMED = 2
 """Times a job is done before the first kill: they say how long it takes."""
 _EXECUTOR, _WORKER = b"CoarseGrainedExecutorBackend", b"pyspark.daemon"
+JVM = b"org.apache.spark.deploy.SparkSubmit"
+"""What the command lines of processes of Spark hold."""
 
 Rows = dict[int, int]
 """id → v."""
@@ -224,14 +231,45 @@ def below(root: int) -> Iterator[tuple[int, bytes]]:
             yield pid, command
 
 
-class Killer:
-    """Kills an executor or a worker of one at moments that a seed says, while a job runs."""
+class Opened:
+    """Waits, by inotify, until somebody has opened so many data files below a directory."""
 
-    def __init__(self, rng: random.Random, seconds: float, most: int) -> None:
+    def __init__(self, directory: Path) -> None:
+        libc = ctypes.CDLL(None, use_errno=True)
+        self._events = libc.inotify_init1(os.O_NONBLOCK)
+        for folder in (directory, *(path for path in directory.rglob("*") if path.is_dir())):
+            libc.inotify_add_watch(self._events, os.fsencode(folder), _IN_OPEN)
+
+    def wait(self, files: int, over: threading.Event) -> bool:
+        """Return whether it was so, False if something else was over before."""
+        while files > 0:
+            if select.select([self._events], [], [], _POLL_SECONDS)[0]:
+                files -= os.read(self._events, 1 << 16).count(b".parquet")
+            elif over.is_set():
+                return False
+        return True
+
+    def close(self) -> None:
+        """Watch no more."""
+        os.close(self._events)
+
+
+class Killer:
+    """Kills, while a job runs: first whoever reads or writes its files, then one now and then.
+
+    Args:
+        rng: Decides whether executors or their workers die, and when.
+        seconds: How long the job takes.
+        directory: The copy that the job is done on.
+    """
+
+    def __init__(self, rng: random.Random, seconds: float, directory: Path) -> None:
         self.kills: list[str] = []
+        self._rng = rng
+        self._opened = Opened(directory)
         self._done = threading.Event()
-        moments = sorted(rng.uniform(0, seconds) for _ in range(min(most, rng.choice((1, 2, 3)))))
-        self._thread = threading.Thread(target=self._run, args=(rng, moments))
+        self._moments = sorted(rng.uniform(0, seconds) for _ in range(rng.choice((0, 1, 2))))
+        self._thread = threading.Thread(target=self._run, args=(_victims(rng), rng.randint(1, 6)))
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -240,23 +278,46 @@ class Killer:
     def __exit__(self, *_: object) -> None:
         self._done.set()
         self._thread.join()
+        self._opened.close()
 
-    def _run(self, rng: random.Random, moments: list[float]) -> None:
+    def _run(self, first: "_Victims", files: int) -> None:
+        if not self._opened.wait(files, self._done):
+            return
+        self._kill(first)
         began = time.monotonic()
-        for moment in moments:
+        for moment in self._moments:
             if self._done.wait(max(0.0, began + moment - time.monotonic())):
                 return
-            wanted = rng.choice((_EXECUTOR, _WORKER))
-            victims = [pid for pid, command in below(os.getpid()) if wanted in command]
-            if victims:
-                try:
-                    os.kill(rng.choice(victims), signal.SIGKILL)
-                except ProcessLookupError:
-                    continue
-                self.kills.append("executor" if wanted is _EXECUTOR else "worker")
+            name, pids = _victims(self._rng)
+            self._kill((name, [self._rng.choice(pids)] if pids else []))
+
+    def _kill(self, victims: "_Victims") -> None:
+        name, pids = victims
+        for pid in pids:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+                self.kills.append(name)
 
 
-def _session() -> SparkSession:
+_Victims = tuple[str, list[int]]
+
+
+def _victims(rng: random.Random) -> _Victims:
+    """Return what all executors or all workers of them are called, and who they are."""
+    name, wanted = rng.choice((("executor", _EXECUTOR), ("worker", _WORKER)))
+    return name, [pid for pid, command in below(os.getpid()) if wanted in command]
+
+
+def _failed_tasks(session: SparkSession) -> int:
+    """Return how many tasks of a session failed so far."""
+    tracker = session.sparkContext.statusTracker()
+    jobs = map(tracker.getJobInfo, tracker.getJobIdsForGroup())
+    stages = {stage for job in jobs if job is not None for stage in job.stageIds}
+    return sum(info.numFailedTasks for info in map(tracker.getStageInfo, stages) if info)
+
+
+def new_session() -> SparkSession:
+    """Start a cluster of two executors."""
     extra = {
         "spark.executor.memory": "512m",
         "spark.executor.extraJavaOptions": JVM_OPTIONS,
@@ -277,7 +338,7 @@ def _say(line: str) -> None:
 
 def main(directory: Path, name: str, rounds: int, rng: random.Random) -> None:
     """Do a job, and kill what does it; print one line of JSON for each time."""
-    job, session = JOBS[name], _session()
+    job, session = JOBS[name], new_session()
     prepare(directory / "template", job)
     seconds = math.inf
     for number in range(-_UNHARMED, rounds):
@@ -285,24 +346,27 @@ def main(directory: Path, name: str, rounds: int, rng: random.Random) -> None:
         shutil.copytree(directory / "template", copy)
         table = open_table(str(copy / "warehouse" / "d.db" / "t"))
         began, raised = time.monotonic(), None
-        with Killer(rng, min(seconds, LONGEST_SECONDS), 0 if number < 0 else 3) as killer:
+        killer = Killer(rng, min(seconds, LONGEST_SECONDS), copy)
+        failed = _failed_tasks(session)
+        with nullcontext() if number < 0 else killer:
             try:
                 job.perform(table, session)
             except Exception as error:  # noqa: BLE001  # Spark gives up after some failures
                 raised = type(error).__name__
+        failed = _failed_tasks(session) - failed
         seconds = min(seconds, time.monotonic() - began)
         committed = end_and_check(copy, job)
         assert raised is None or number >= 0, raised
         assert raised is not None or committed == bool(job.snapshots)
         shutil.rmtree(copy)
-        said = {"kills": killer.kills, "raised": raised, "committed": committed}
+        said = {"kills": killer.kills, "failed": failed, "raised": raised, "committed": committed}
         _say(json.dumps({"job": name, "round": number, "seconds": round(seconds, 2)} | said))
     stop_session()
 
 
 def perform_and_die(directory: Path, name: str) -> None:
     """Do a job on one copy after the other, and say when, until killed."""
-    job, session = JOBS[name], _session()
+    job, session = JOBS[name], new_session()
     for number in itertools.count():
         copy = directory / str(number)
         shutil.copytree(directory / "template", copy)
