@@ -2,6 +2,7 @@ import pytest
 
 from paimon_assets.engine.codec.json.metadata_json import snapshot_to_json
 from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.maintenance.references import existing_snapshots
 from paimon_assets.engine.control.managers.snapshot_manager import SnapshotManager
 from paimon_assets.engine.errors import FormatError, NotFoundError, StorageError
 from paimon_assets.engine.fileio.base import FileStatus
@@ -225,3 +226,47 @@ def test_properties_that_java_copies_from_the_snapshot_before_are_no_break(table
         assert table.manager.break_at(table.manager.snapshot(number)) is None
     table.add(4, delta_manifest_list="4", properties={BUILT_ON_PROPERTY: "gone"})
     assert table.manager.break_at(table.manager.snapshot(4)) == (3, 4)
+
+
+class _Overtaken(LocalFileIO):
+    """Lists what is there before and after others were at work: as pages of a listing do."""
+
+    def __init__(self, *others):
+        self._others = list(others)
+
+    def list_directory(self, path):
+        first = super().list_directory(path)
+        if path.endswith("/snapshot") and self._others:
+            self._others.pop(0)()
+        return [status for status in first if self.exists(status.path)]
+
+
+def _next_one(table, number):
+    def commit_and_expire():
+        table.add(number)
+        LocalFileIO().delete_file(table.paths.snapshot(number - 1))
+
+    return commit_and_expire
+
+
+def test_a_listing_that_others_overtake_shows_no_empty_table(tmp_path):
+    """The only snapshot goes after the next one came; a listing in between may have neither."""
+    table = _Table(tmp_path)
+    table.hint("LATEST", b"1")  # its writer died before it wrote a newer one
+    table.add(20)
+    others = [_next_one(table, number) for number in (21, 22, 23)]
+    overtaken = SnapshotManager(_Overtaken(*others), table.paths)
+    assert overtaken.latest_id() == 23
+
+
+def test_what_a_branch_needs_is_no_listing_that_others_overtake(tmp_path):
+    store = new_store(tmp_path)
+    commit(store, message(plain_file("a")))
+
+    def commit_and_expire():
+        made = commit(store, message(plain_file("b")))
+        LocalFileIO().delete_file(store.paths.snapshot(made.id - 1))
+
+    overtaken = _Overtaken(*[commit_and_expire] * 3)
+    late = FileStore(file_io=overtaken, table_path=store.table_path, schema=store.schema)
+    assert [found.id for found in existing_snapshots(late)] == [4]

@@ -150,22 +150,25 @@ def other_branches(store: FileStore) -> list[FileStore]:
 
 
 def existing_snapshots(store: FileStore) -> list[Snapshot]:
-    """Return the snapshots of a branch, oldest first; the newest that was listed is among them.
+    """Return the snapshots of a branch, oldest first; one that was the newest is among them.
 
-    While others commit and expire, all that was listed may be gone before it is read: then nothing
-    would seem to be needed. What is committed after the newest has no other old files.
+    While others commit and expire, all that was listed may be gone before it is read, and a listing
+    in pages may have none: then nothing would seem to be needed. What is committed after the newest
+    has no other old files.
 
     Raises:
         CommitConflictError: The newest one expired again and again.
 
     Cost:
-        Reads each.
+        Finds the newest, lists, and reads each.
     """
     for _ in range(_MOST_LISTINGS):
-        ids = store.snapshots.list_ids()
+        newest, ids = store.snapshots.latest(), store.snapshots.list_ids()
+        if newest is None and not ids:
+            return []
         read = (store.snapshots.snapshot_or_none(number) for number in reversed(ids))
         found = [snapshot for snapshot in read if snapshot is not None]
-        if not ids or (found and found[0].id == ids[-1]):
+        if found and newest is not None and newest.id <= found[0].id == ids[-1]:
             return found[::-1]
     raise CommitConflictError(
         f"Table '{store.label}': its newest snapshot expired {_MOST_LISTINGS} times before it was "

@@ -26,6 +26,8 @@ logger = logging.getLogger(__name__)
 
 _MOST_LISTINGS = 50
 """While rollbacks delete what was just listed; a storage that lists ghosts would go on for ever."""
+_EMPTY_LISTINGS = 5
+"""So often nothing must be listed of a table that has a hint."""
 _READERS = 16
 _STEPS_BEHIND = 8
 """A hint this much behind is walked forward; beyond that one listing is cheaper."""
@@ -140,15 +142,18 @@ class SnapshotManager:
         """
         if self._loader is not None:
             return self._loader.load()
-        hint = self._walked_forward(self._read_hint(LATEST))
+        hinted = self._read_hint(LATEST)
+        hint = self._walked_forward(hinted)
         found = self.snapshot_or_none(hint) if hint else None
         if found is not None:
             return found
         ids: list[int] = []
-        for _ in range(_MOST_LISTINGS):
+        for number in range(_MOST_LISTINGS):
             ids = self.list_ids()
             found = self.snapshot_or_none(ids[-1]) if ids else None
-            if found is not None or not ids:
+            # A listing that a commit and an expiration overtake may have neither's snapshot.
+            is_empty = not ids and (hinted is None or number >= _EMPTY_LISTINGS)
+            if found is not None or is_empty:
                 return found
         raise self._ghost(ids[-1], "Storage lists")
 
