@@ -180,3 +180,39 @@ def test_what_a_tag_has_stays_while_changelogs_expire(tmp_path):
     for calls, table in interleaved(tmp_path, changelogs_outlive, expire_logs, rename):  # noqa: B007
         assert table._store.changelogs.list_ids() != [1, 2]
     assert calls > 10
+
+
+def three_snapshots(directory):
+    """A tag of what expired, a branch that began there, and three snapshots of main."""
+    table = create(directory)
+    write(table, 1, 2)
+    table.create_tag("kept", 1)
+    overwrite(table, 7)
+    table.branches.create("side", snapshot_id=2)
+    write(table.at_branch("side"), 8)
+    overwrite(table, 3)
+    expire(table)
+    write(table, 4)
+    overwrite(table, 5)
+
+
+def test_a_rollback_to_a_tag_is_not_undone_by_an_expiration(tmp_path):
+    """It puts a snapshot back that a rollback went to, and no other one."""
+    calls = 0
+    for calls, table in interleaved(  # noqa: B007
+        tmp_path, three_snapshots, expire, lambda table: table.rollback_to("kept")
+    ):
+        assert rows_in(table) == (1, 2)
+    assert calls > 10
+
+
+def test_main_becomes_a_branch_whole_or_is_rolled_back(tmp_path):
+    calls = 0
+    for calls, table in interleaved(  # noqa: B007
+        tmp_path,
+        three_snapshots,
+        lambda table: table.branches.fast_forward("side"),
+        lambda table: table.rollback_to("kept"),
+    ):
+        assert rows_in(table) in ((1, 2), (7, 8))
+    assert calls > 10

@@ -175,8 +175,11 @@ def _delete(store: FileStore, steps: list[ExpiryStep], survivor: Snapshot, watch
             published(store.file_io, store.paths.changelog(number), data)
         store.file_io.delete_file(store.paths.snapshot(number))
         if not store.snapshots.is_same(survivor):
-            # A rollback undid it, and found this one, which may be all that is left.
-            if store.schemas.is_same(store.schema):  # or else the whole table is gone from here
+            # A rollback undid it. If it found this one, this is all that is left, or next to it;
+            # a rollback to a tag has put another one there. Else the whole table is gone from here.
+            ids = store.snapshots.list_ids()
+            is_next = not ids or ids[0] == number + 1
+            if is_next and store.schemas.is_same(store.schema):
                 path = store.paths.snapshot(number)
                 published(store.file_io, path, snapshot_to_json(step.snapshot))
             return count

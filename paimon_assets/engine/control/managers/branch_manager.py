@@ -16,11 +16,17 @@ from paimon_assets.engine.control.managers.numbered_files import prefixed_files
 from paimon_assets.engine.control.managers.schema_manager import SchemaManager
 from paimon_assets.engine.control.managers.snapshot_manager import SnapshotManager
 from paimon_assets.engine.control.managers.tag_manager import TagManager
-from paimon_assets.engine.errors import AlreadyExistsError, InvalidInputError, NotFoundError
+from paimon_assets.engine.errors import (
+    AlreadyExistsError,
+    CommitConflictError,
+    InvalidInputError,
+    NotFoundError,
+)
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.metadata.snapshot import BUILT_ON_PROPERTY, Snapshot
 from paimon_assets.engine.spec.paths import BRANCH_PREFIX, MAIN_BRANCH, TAG_PREFIX, TablePaths
 
+_MOST_COPIES = 5
 AUDIT_PREFIX = "audit_"
 """What names of branches begin with that hold one batch, not committed yet, and nothing else."""
 
@@ -129,6 +135,7 @@ class BranchManager:
 
         Raises:
             InvalidInputError: It is main, has no snapshot, or holds nothing but a refused batch.
+            CommitConflictError: Others rolled main back again and again; call it again.
             NotFoundError: There is no such branch.
             FormatError, StorageError: Metadata is damaged, or the storage failed; call it again.
         """
@@ -167,10 +174,15 @@ class BranchManager:
         for tag in prefixed_files(self._file_io, branch.tag_directory, TAG_PREFIX):
             self._copy(branch.tag(tag), self._paths.tag(tag))
         self._take_schemas(branch)
-        for number in theirs.list_ids():
-            if number > shared:
-                self._copy(branch.snapshot(number), self._paths.snapshot(number))
-        self._join(first)
+        wanted = [theirs.snapshot(number) for number in theirs.list_ids() if number > shared]
+        for _ in range(_MOST_COPIES):
+            for snapshot in wanted:
+                self._copy(branch.snapshot(snapshot.id), self._paths.snapshot(snapshot.id))
+            self._join(first)
+            if all(map(ours.is_same, wanted)):
+                break
+        else:  # rollbacks undid some of them
+            raise self._overtaken(name)
         self._drop_newer_schemas(branch)
         ours.write_latest_hint(newest.id)
         return newest
@@ -178,8 +190,8 @@ class BranchManager:
     def _join(self, first: int) -> None:
         """Let main's own snapshots and those of a branch be one line, where others lay between."""
         ours = SnapshotManager(self._file_io, self._paths)
-        newest = ours.snapshot(first)
-        if ours.break_at(newest) is None:
+        newest = ours.snapshot_or_none(first)
+        if newest is None or ours.break_at(newest) is None:
             return
         base = ours.snapshot_or_none(first - 1)
         if base is None:  # main was behind: what is left of it is history with a hole
@@ -264,6 +276,14 @@ class BranchManager:
                 details={"path": self._paths.table, "branch": name},
             )
         return self._of(name)
+
+    def _overtaken(self, name: str) -> CommitConflictError:
+        return CommitConflictError(
+            f"Table '{self._paths.table}' was rolled back again and again while it became branch "
+            f"'{name}'; try again.",
+            kind="branch-overtaken",
+            details={"path": self._paths.table, "branch": name},
+        )
 
     def _empty(self, name: str) -> InvalidInputError:
         return InvalidInputError(
