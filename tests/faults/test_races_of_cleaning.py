@@ -183,8 +183,8 @@ def test_what_a_tag_has_stays_while_changelogs_expire(tmp_path):
 
 
 def three_snapshots(directory):
-    """A tag of what expired, a branch that began there, and three snapshots of main."""
-    table = create(directory)
+    """A tag of what expired, its changelog, too; a branch; and three snapshots of main."""
+    table = create(directory, {"changelog.num-retained.min": "20"})
     write(table, 1, 2)
     table.create_tag("kept", 1)
     overwrite(table, 7)
@@ -192,6 +192,7 @@ def three_snapshots(directory):
     write(table.at_branch("side"), 8)
     overwrite(table, 3)
     expire(table)
+    expire_changelogs(table._store, retention=NEWEST)
     write(table, 4)
     overwrite(table, 5)
 

@@ -195,9 +195,8 @@ def _delete(store: FileStore, steps: list[ExpiryStep], survivor: Snapshot, watch
             len(step.data_paths),
             len(step.metadata_paths),
         )
-    if keeps_changelogs:
+    if keeps_changelogs and (kept := store.changelogs.list_ids()):  # a rollback takes all
         directory = store.paths.changelog_directory
-        kept = store.changelogs.list_ids()
         store.file_io.replace(f"{directory}/{EARLIEST}", str(kept[0]).encode())
         store.file_io.replace(f"{directory}/{LATEST}", str(kept[-1]).encode())
     return len(steps)
