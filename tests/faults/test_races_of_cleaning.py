@@ -13,7 +13,7 @@ from paimon_assets.engine.control.maintenance.expire_changelogs import expire_ch
 from paimon_assets.engine.control.maintenance.expire_snapshots import expire_snapshots
 from paimon_assets.engine.control.maintenance.orphan_files import DAY_MS, clean_orphan_files
 from paimon_assets.engine.control.maintenance.references import other_branches
-from paimon_assets.engine.errors import NotFoundError
+from paimon_assets.engine.errors import InvalidInputError, NotFoundError
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import open_catalog
@@ -216,4 +216,36 @@ def test_main_becomes_a_branch_whole_or_is_rolled_back(tmp_path):
         lambda table: table.rollback_to("kept"),
     ):
         assert rows_in(table) in ((1, 2), (7, 8))
+    assert calls > 10
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        lambda table: table.branches.rename("side", "aside"),
+        lambda table: table.branches.delete("side"),
+        lambda table: expire(table.at_branch("side")),
+    ],
+    ids=["renamed", "deleted", "expired"],
+)
+def test_main_stays_or_becomes_a_branch_that_others_move(other, tmp_path):
+    def forward(table):
+        with suppress(NotFoundError, InvalidInputError):  # there is none, or it has no snapshot
+            table.branches.fast_forward("side")
+
+    seen = set()
+    for _, table in interleaved(tmp_path, three_snapshots, forward, other):
+        seen.add(rows_in(table))
+    assert seen == {(5,), (7, 8)}
+
+
+def test_what_main_takes_of_a_branch_is_whole_while_that_expires(tmp_path):
+    calls = 0
+    for calls, table in interleaved(  # noqa: B007
+        tmp_path,
+        three_snapshots,
+        lambda table: expire(table.at_branch("side")),
+        lambda table: table.branches.fast_forward("side"),
+    ):
+        assert rows_in(table) == (7, 8)
     assert calls > 10

@@ -12,7 +12,7 @@ Source: `org.apache.paimon.table.ExpireSnapshotsImpl`.
 
 import logging
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Self
@@ -24,12 +24,13 @@ from paimon_assets.engine.control.ledgers import ledgers_named, point_to
 from paimon_assets.engine.control.maintenance.expiry_plan import ExpiryStep, plan_expiry
 from paimon_assets.engine.control.maintenance.retention import Retention, changelogs_live_longer
 from paimon_assets.engine.control.maintenance.watch import Watch
+from paimon_assets.engine.control.managers.snapshot_manager import SnapshotManager
 from paimon_assets.engine.control.publishing import published
 from paimon_assets.engine.control.scan.segment_loads import keep_ids
 from paimon_assets.engine.fileio.owned import delete_owned
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.options.scan_options import CONSUMER_EXPIRATION_TIME
-from paimon_assets.engine.spec.paths import EARLIEST, LATEST
+from paimon_assets.engine.spec.paths import EARLIEST, LATEST, MAIN_BRANCH
 
 logger = logging.getLogger(__name__)
 
@@ -114,11 +115,12 @@ def expire_snapshots(
     survivor = store.snapshots.snapshot_or_none(ids[position])
     if survivor is None:
         return ExpiredSnapshots(held_by=OVERTAKEN)
+    shared = {snapshot.id for snapshot in expired if _is_in_main(store, snapshot)}
     steps = plan_expiry(store, expired, survivor, newest)
     if not dry_run:
         keep_ids(store, now_ms)
         _keep_ledgers(store, expired, survivor)
-        count = _delete(store, steps, survivor, watch)
+        count = _delete(store, steps, survivor, watch, shared)
         if count < len(steps):
             return ExpiredSnapshots.of(steps[:count], OVERTAKEN)
         store.snapshots.write_earliest_hint(survivor.id)
@@ -163,7 +165,21 @@ def _keep_ledgers(store: FileStore, expired: Sequence[Snapshot], survivor: Snaps
             point_to(store, snapshot, key)
 
 
-def _delete(store: FileStore, steps: list[ExpiryStep], survivor: Snapshot, watch: Watch) -> int:
+def _is_in_main(store: FileStore, snapshot: Snapshot) -> bool:
+    """Whether main has a snapshot of another branch: it began there, or main became that branch."""
+    if store.paths.branch == MAIN_BRANCH:
+        return False
+    main = SnapshotManager(store.file_io, store.paths.of_branch(MAIN_BRANCH))
+    return main.is_same(snapshot)
+
+
+def _delete(
+    store: FileStore,
+    steps: list[ExpiryStep],
+    survivor: Snapshot,
+    watch: Watch,
+    shared: Container[int],
+) -> int:
     """Delete step by step, and return how many were done before others were in the way."""
     keeps_changelogs = changelogs_live_longer(store.schema.typed_options)
     for count, step in enumerate(steps):
@@ -183,7 +199,8 @@ def _delete(store: FileStore, steps: list[ExpiryStep], survivor: Snapshot, watch
                 path = store.paths.snapshot(number)
                 published(store.file_io, path, snapshot_to_json(step.snapshot))
             return count
-        if watch.has_more():
+        is_in_main = number not in shared and _is_in_main(store, step.snapshot)
+        if is_in_main or watch.has_more():
             return count  # the next expiration finds the files that this snapshot leaves
         delete_files(store, step.data_paths)
         delete_files(store, step.metadata_paths)

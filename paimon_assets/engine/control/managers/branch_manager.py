@@ -8,9 +8,10 @@ Source: `org.apache.paimon.utils.FileSystemBranchManager`.
 """
 
 import uuid
+from collections.abc import Mapping
 from dataclasses import replace
 
-from paimon_assets.engine.codec.json.metadata_json import snapshot_to_json
+from paimon_assets.engine.codec.json.metadata_json import snapshot_from_json, snapshot_to_json
 from paimon_assets.engine.control.managers.names import check_file_name, known_file_name
 from paimon_assets.engine.control.managers.numbered_files import prefixed_files
 from paimon_assets.engine.control.managers.schema_manager import SchemaManager
@@ -136,7 +137,8 @@ class BranchManager:
         Raises:
             InvalidInputError: It is main, has no snapshot, or holds nothing but a refused batch.
             CommitConflictError: Others rolled main back again and again; call it again.
-            NotFoundError: There is no such branch.
+            NotFoundError: There is no such branch; or others renamed or deleted it, or let its
+                snapshots expire, before it was read, and main stayed as it was.
             FormatError, StorageError: Metadata is damaged, or the storage failed; call it again.
         """
         self._existing(name)
@@ -165,25 +167,39 @@ class BranchManager:
     def _forward(self, name: str) -> Snapshot:
         branch = self._of(name)
         theirs, ours = (SnapshotManager(self._file_io, p) for p in (branch, self._paths))
-        newest, first = theirs.latest(), theirs.earliest_id()
-        if newest is None or first is None:
+        if theirs.latest() is None:
             raise self._empty(name)
-        shared = first if ours.snapshot_or_none(first) == theirs.snapshot(first) else first - 1
+        # All is read before anything is undone: others may rename the branch, or delete it.
+        read = self._file_io.read_bytes
+        snapshots = {n: read(branch.snapshot(n)) for n in theirs.list_ids()}
+        tags = prefixed_files(self._file_io, branch.tag_directory, TAG_PREFIX)
+        tagged = {tag: read(branch.tag(tag)) for tag in tags}
+        schema_ids = SchemaManager(self._file_io, branch).list_ids()
+        schemas = {n: read(branch.schema(n)) for n in schema_ids}
+        if not snapshots or not schemas:
+            raise self._missing(name)
+        line = {n: snapshot_from_json(data, branch.snapshot(n)) for n, data in snapshots.items()}
+        first = min(line)
+        shared = first if ours.snapshot_or_none(first) == line[first] else first - 1
         ours.delete_after(shared)
         TagManager(self._file_io, self._paths).delete_after(first - 1)
-        for tag in prefixed_files(self._file_io, branch.tag_directory, TAG_PREFIX):
-            self._copy(branch.tag(tag), self._paths.tag(tag))
-        self._take_schemas(branch)
-        wanted = [theirs.snapshot(number) for number in theirs.list_ids() if number > shared]
+        for tag, data in tagged.items():
+            self._file_io.replace(self._paths.tag(tag), data)
+        self._take_schemas(schemas)
+        wanted = [snapshot for n, snapshot in line.items() if n > shared]
         for _ in range(_MOST_COPIES):
             for snapshot in wanted:
-                self._copy(branch.snapshot(snapshot.id), self._paths.snapshot(snapshot.id))
+                self._file_io.replace(self._paths.snapshot(snapshot.id), snapshots[snapshot.id])
+            while wanted and self.exists(name) and not theirs.is_same(wanted[0]):
+                first = wanted.pop(0).id + 1  # it has expired since
+                self._file_io.delete_file(self._paths.snapshot(first - 1))
             self._join(first)
             if all(map(ours.is_same, wanted)):
                 break
         else:  # rollbacks undid some of them
             raise self._overtaken(name)
-        self._drop_newer_schemas(branch)
+        self._drop_schemas_after(max(schemas))
+        newest = line[max(line)]
         ours.write_latest_hint(newest.id)
         return newest
 
@@ -203,15 +219,13 @@ class BranchManager:
             joined = replace(newest, properties={**newest.properties, **built_on})
             self._file_io.replace(self._paths.snapshot(first), snapshot_to_json(joined))
 
-    def _take_schemas(self, branch: TablePaths) -> None:
-        for number in SchemaManager(self._file_io, branch).list_ids():
-            data = self._file_io.read_bytes(branch.schema(number))
+    def _take_schemas(self, schemas: Mapping[int, bytes]) -> None:
+        for number, data in schemas.items():
             path = self._paths.schema(number)
             if not self._file_io.exists(path) or self._file_io.read_bytes(path) != data:
                 self._file_io.replace(path, data)
 
-    def _drop_newer_schemas(self, branch: TablePaths) -> None:
-        newest = max(SchemaManager(self._file_io, branch).list_ids())
+    def _drop_schemas_after(self, newest: int) -> None:
         for number in reversed(SchemaManager(self._file_io, self._paths).list_ids()):
             if number > newest:
                 self._file_io.delete_file(self._paths.schema(number))
@@ -270,12 +284,15 @@ class BranchManager:
                 f"'{name}' is not a branch beside the one at hand.", kind="branch"
             )
         if not self.exists(name):
-            raise NotFoundError(
-                f"Table '{self._paths.table}' has no branch '{name}'.",
-                kind="branch-not-found",
-                details={"path": self._paths.table, "branch": name},
-            )
+            raise self._missing(name)
         return self._of(name)
+
+    def _missing(self, name: str) -> NotFoundError:
+        return NotFoundError(
+            f"Table '{self._paths.table}' has no branch '{name}'.",
+            kind="branch-not-found",
+            details={"path": self._paths.table, "branch": name},
+        )
 
     def _overtaken(self, name: str) -> CommitConflictError:
         return CommitConflictError(
