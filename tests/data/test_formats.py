@@ -159,8 +159,8 @@ def test_a_file_without_rows_is_a_file(tmp_path, file_format):
 
 @pytest.mark.parametrize(
     ("file_format", "codec"),
-    [("orc", "none"), ("orc", "snappy"), ("orc", "gzip"), ("orc", "lz4")]
-    + [("avro", codec) for codec in ("none", "snappy", "gzip", "zstd")],
+    [("orc", codec) for codec in ("none", "snappy", "gzip", "zlib", "lz4")]
+    + [("avro", codec) for codec in ("none", "null", "snappy", "gzip", "deflate", "zstd")],
 )
 def test_codecs(tmp_path, file_format, codec):
     path = str(tmp_path / f"data-0.{file_format}")

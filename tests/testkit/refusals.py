@@ -310,6 +310,11 @@ def _waiting(at):
     table.new_row_change_builder().delete("k = 1")
 
 
+def _merge_on_real(at):
+    table = at.table({"k": "INT", "v": "DOUBLE"})
+    table.new_row_change_builder().merge(pa.table({"k": [1], "v": [1.0]}), on=["v"])
+
+
 def _sketch(function):
     def provoke(at):
         with pytest.MonkeyPatch.context() as patch:
@@ -471,6 +476,7 @@ REFUSALS: dict[str, Provocation] = {
     "delete from": _deleted,
     "update under": _updated,
     "row changes while": _waiting,
+    "merge on FLOAT": _merge_on_real,
     "theta_sketch": _sketch("theta_sketch"),
     "hll_sketch": _sketch("hll_sketch"),
     "segment of a table with": lambda at: _segment(at.table(**KEYED), at.folder()),

@@ -20,7 +20,9 @@ from paimon_assets.engine.spec.evolution.schema_change import (
 )
 from paimon_assets.engine.spec.evolution.schema_change_json import changes_to_json
 from paimon_assets.engine.spec.types.data_types import AtomicType, DataField, TypeRoot
+from paimon_assets.engine.table.read.where import parse_expression
 from paimon_assets.engine.table.segments.segment_import import SegmentSource
+from paimon_assets.engine.table.write.merge_source import WhenMatched
 from tests.interop.fuzz.game import SIDES, Deed, Game, SideName
 from tests.interop.fuzz.tables import added_type, widened
 from tests.interop.fuzz.values import PlainRow, arrow_rows, internal, plain_rows
@@ -66,18 +68,13 @@ def _written(
 ) -> Callable[[list[PlainRow]], list[PlainRow] | None] | None:
     """Return what a write leads to, where that is plain."""
     schema = game.table().schema
-    if any(field.default_value is not None for field in schema.fields):
+    if _has_defaults(game):
         return None
     if not game.drawn.is_keyed:
         return lambda before: [*before, *rows]
-    plain = game.drawn.kind == "deduplicate" and not game.drawn.hides
-    places = [schema.field_names.index(name) for name in schema.primary_keys]
-    are_real = any(
-        schema.column(name).type.root in {TypeRoot.FLOAT, TypeRoot.DOUBLE}
-        for name in schema.primary_keys
-    )
-    if not plain or are_real or {"sequence.field", "rowkind.field"} & game.drawn.options.keys():
+    if not _keeps_last(game):
         return None
+    places = [schema.field_names.index(name) for name in schema.primary_keys]
 
     def upserted(before: list[PlainRow]) -> list[PlainRow]:
         by_key = {repr([row[place] for place in places]): row for row in [*before, *rows]}
@@ -235,17 +232,21 @@ def delete(game: Game, chance: Random) -> None:
 
 def update(game: Game, chance: Random) -> None:
     """Set a column of the rows a condition is true for."""
+    columns = _updatable(game)
+    if columns:
+        _change_rows(game, chance, chance.choice(columns))
+
+
+def _updatable(game: Game) -> list[DataField]:
     schema = game.table().schema
     special = {*schema.primary_keys, *schema.partition_keys, "kind", "seq", "g"}
     if game.drawn.kind == "buckets":
         special.add("id")
-    columns = [
+    return [
         field
         for field in schema.fields
         if field.name not in special and isinstance(field.type, AtomicType)
     ]
-    if columns:
-        _change_rows(game, chance, chance.choice(columns))
 
 
 def _change_rows(game: Game, chance: Random, column: DataField | None) -> None:
@@ -279,6 +280,77 @@ def _change_rows(game: Game, chance: Random, column: DataField | None) -> None:
     if column is not None:
         text = f"updates {column.name} = {value!r} where {drawn.java}"
     game.act(Deed(text, ours=ours, expects=expects), "we")
+
+
+def merge(game: Game, chance: Random) -> None:
+    """Merge rows: those that match are updated or deleted, the others perhaps inserted."""
+    schema = game.table().schema
+    on = list(schema.primary_keys) or ["id"]
+    if game.drawn.only_java_writes:
+        return
+    places = [schema.field_names.index(name) for name in on]
+    by_key = {repr([row[place] for place in places]): row for row in _rows(game, chance)}
+    rows = list(by_key.values())
+    how: Any = chance.choice(list(WhenMatched))
+    free = _updatable(game)
+    if how is WhenMatched.UPDATE and (not set(schema.partition_keys) <= set(on) or not free):
+        how = WhenMatched.KEEP
+    whole = [] if "rowkind.field" in game.drawn.options else [None]
+    column = None if how is not WhenMatched.UPDATE else chance.choice([*whole, *free])
+    if column is not None:
+        how = {column.name: parse_expression(f"source.{column.name}")}
+    inserts = chance.random() < 0.7
+
+    def ours(name: str) -> None:
+        change = game.ours.open(name).new_row_change_builder()
+        change.merge(
+            arrow_rows(rows, schema.fields),
+            on=on,
+            when_matched=how,
+            inserts=inserts,
+            executor=game.ours.executor,
+        )
+
+    def expects(before: list[PlainRow]) -> list[PlainRow] | None:
+        if _has_defaults(game) or (game.drawn.is_keyed and not _keeps_last(game)):
+            return None
+        left, matched = [], set()
+        for row in before:
+            key = [row[place] for place in places]
+            source = None if None in key else by_key.get(repr(key))
+            matched.add(repr(key))
+            match how if source is not None else WhenMatched.KEEP:
+                case WhenMatched.KEEP:
+                    left.append(row)
+                case WhenMatched.DELETE:
+                    pass
+                case WhenMatched.UPDATE:
+                    left.append(source)
+                case _:
+                    taken = {schema.field_names.index(name) for name in how}
+                    left.append([source[n] if n in taken else row[n] for n in range(len(row))])
+        new = [
+            row
+            for key, row in by_key.items()
+            if key not in matched or None in [row[place] for place in places]
+        ]
+        return left + (new if inserts else [])
+
+    text = f"merges on {on}, {how}, inserts {inserts}: {rows}"
+    game.act(Deed(text, ours=ours, expects=expects), "we")
+
+
+def _has_defaults(game: Game) -> bool:
+    return any(field.default_value is not None for field in game.table().schema.fields)
+
+
+def _keeps_last(game: Game) -> bool:
+    """Whether a key has the row that was written last, at once, and equal keys look alike."""
+    schema = game.table().schema
+    types = {schema.column(name).type.root for name in schema.primary_keys}
+    orders = {"sequence.field", "rowkind.field"} & game.drawn.options.keys()
+    is_plain = game.drawn.kind == "deduplicate" and not game.drawn.hides and not orders
+    return is_plain and not types & {TypeRoot.FLOAT, TypeRoot.DOUBLE}
 
 
 def delete_first(game: Game, chance: Random) -> None:

@@ -84,6 +84,7 @@ class Game:
         self.trace: list[str] = []
         self.counts: Counter[str] = Counter()
         self.refusals: Counter[str] = Counter()
+        self.done: Counter[str] = Counter()
         self.rows: list[PlainRow] = []
         ours.create(base, drawn.schema)
         self.twin: str | None = None
@@ -151,6 +152,7 @@ class Game:
             if reason is None:
                 raise
             return self._refused(f"java: {reason}")
+        self.done[f"{deed.text.split()[0]} by {side}"] += 1
         return True
 
     def _refused(self, why: str) -> bool:
@@ -162,6 +164,11 @@ class Game:
         if self.twin is not None:
             shutil.rmtree(Path(self.ours.open(self.twin).path), ignore_errors=True)
             self.twin = None
+
+    def earliest_of_java(self, name: str) -> int:
+        """Return the id that a table's hint names as the earliest snapshot, 0 without a hint."""
+        hint = Path(self.ours.open(name).path) / "snapshot" / "EARLIEST"
+        return int(hint.read_text()) if hint.exists() else 0
 
     # Whether both agree
 

@@ -2,9 +2,12 @@
 
 from paimon_assets.engine.errors import PaimonError
 from paimon_assets.engine.spec.schema.schema import TableSchema
+from paimon_assets.engine.spec.types.data_types import BINARY_ROOTS
 from tests.interop.fuzz.tables import Drawn
 
-_REFUSALS = frozenset({"rows-wait", "row-delete", "row-update", "segment-mixed-formats"})
+_REFUSALS = frozenset(
+    {"rows-wait", "row-delete", "row-update", "merge-on", "segment-mixed-formats"}
+)
 """Kinds of ours that Java, which has no interface for these steps, cannot answer otherwise."""
 
 
@@ -19,4 +22,8 @@ def refused_by_java(drawn: Drawn, schema: TableSchema, deed: str, trace: str) ->
         return "row ids of Avro" if "ArrayIndexOutOfBounds" in trace else None
     if deed.startswith("branches") and "NoSuchFileException" in trace:
         return "branch from a tag alone"
+    if "MultiplePartitionPredicate" in trace and any(
+        schema.column(name).type.root in BINARY_ROOTS for name in schema.partition_keys
+    ):
+        return "partitions of bytes"
     return None

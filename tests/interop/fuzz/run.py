@@ -33,6 +33,7 @@ DEEDS: dict[str, tuple[int, Callable[[Game, Random], None]]] = {
     "keep": (5, deeds.keep),
     "delete": (5, deeds.delete),
     "update": (5, deeds.update),
+    "merge": (5, deeds.merge),
     "delete first rows": (2, deeds.delete_first),
     "put columns": (4, deeds.put_columns),
     "alter": (8, deeds.alter),
@@ -77,11 +78,24 @@ class Report:
     counts: Counter[str] = field(default_factory=Counter)
     kinds: Counter[str] = field(default_factory=Counter)
     refusals: Counter[str] = field(default_factory=Counter)
+    done: Counter[str] = field(default_factory=Counter)
+    """What each side did, and was not refused."""
+    features: Counter[str] = field(default_factory=Counter)
+    """Tables that had a format, a type, an option."""
     findings: list[Finding] = field(default_factory=list)
 
     @property
     def steps(self) -> int:
         return sum(self.counts[name] for name in DEEDS)
+
+    @property
+    def coverage(self) -> str:
+        """What was drawn, and how often."""
+        parts = {"done": self.done, "tables with": self.features}
+        return "\n".join(
+            f"{title}: " + ", ".join(f"{name} {count}" for name, count in sorted(counts.items()))
+            for title, counts in parts.items()
+        )
 
     def __str__(self) -> str:
         return (
@@ -113,6 +127,8 @@ class Fuzz:
             if report is not None and game is not None:
                 report.counts += game.counts
                 report.refusals += game.refusals
+                report.done += game.done
+                report.features.update(drawn.features())
                 report.tables += 1
                 report.kinds[drawn.kind] += 1
             shutil.rmtree(self.warehouse / f"{DATABASE}.db", ignore_errors=True)
@@ -191,4 +207,5 @@ def main(arguments: Sequence[str]) -> int:
     finally:
         shutil.rmtree(home, ignore_errors=True)
     console.print(f"{time.monotonic() - began:.0f} s: {report}", soft_wrap=True)
+    console.print(report.coverage, soft_wrap=True)
     return len(report.findings)

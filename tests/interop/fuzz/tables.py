@@ -1,6 +1,7 @@
 """Tables of every kind both sides know, drawn by a number."""
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from random import Random
 
@@ -27,8 +28,13 @@ _PLAIN = ("INT", "BIGINT", "STRING", "DOUBLE", "BOOLEAN", "DATE", "DECIMAL(18, 9
 _FORMATS = ("parquet", "parquet", "parquet", "orc", "orc", "avro", "avro")
 _CODECS = {
     "parquet": ("zstd", "snappy", "gzip", "lz4", "none"),
-    "orc": ("zstd", "snappy", "lz4", "none"),
-    "avro": ("zstd", "snappy"),  # Java's names of Avro's other codecs are not Paimon's
+    "orc": ("zstd", "snappy", "lz4", "zlib", "none"),
+    "avro": (
+        "zstd",
+        "snappy",
+        "deflate",
+        "null",
+    ),  # Java's names of Avro's other codecs are not Paimon's
 }
 _ENGINES = ("deduplicate", "deduplicate", "partial-update", "aggregation", "first-row")
 _NUMBERS = ("INT", "BIGINT", "DECIMAL(18, 9)", "DECIMAL(38, 10)")
@@ -84,10 +90,31 @@ class Drawn:
     def format(self) -> str:
         return self.options["file.format"]
 
-    @property
-    def wide_times(self) -> bool:
-        """Whether both sides hold timestamps of every year in this table's files."""
-        return self.format != "orc" or self.only_java_writes
+    def features(self) -> Iterator[str]:
+        """Yield what of formats, types and options this table has."""
+        yield f"format {self.format} {self.options['file.compression']}"
+        buckets = {"-1": "dynamic", "-2": "postponed"}.get(self.options.get("bucket", ""), "fixed")
+        if not self.is_keyed:
+            buckets = "fixed" if "bucket" in self.options else "none"
+        elif not set(self.schema.partition_keys) <= set(self.schema.primary_keys):
+            buckets = "cross-partition"
+        yield f"{'keyed' if self.is_keyed else 'append'} buckets {buckets}"
+        yield f"{len(self.schema.partition_keys)} partition keys"
+        if self.twin:
+            yield "with twin"
+        for field in self.schema.fields:
+            text = str(field.type).removesuffix(" NOT NULL")
+            yield f"type {text if isinstance(field.type, AtomicType) else text.split('<')[0]}"
+            if field.name in self.schema.partition_keys:
+                yield f"partition {text}"
+            elif field.name in self.schema.primary_keys:
+                yield f"key {text}"
+        for key, value in self.options.items():
+            if key.startswith("fields."):
+                name = key.split(".")[-1]
+                yield f"{name} {value if name == 'aggregate-function' else ''}".strip()
+            elif key not in _COMMON and not key.startswith(("file.", "bucket")):
+                yield f"{key} {value if value[:1].isalpha() else ''}".strip()
 
     def __str__(self) -> str:
         columns = ", ".join(f"{field.name} {field.type}" for field in self.schema.fields)
@@ -102,10 +129,11 @@ class Drawn:
             return ["+I", "+I", "+U", "-D", "-U"]
         count = 3 if column.name in self.schema.partition_keys else POOL
         is_orc = self.format == "orc"
-        wide = self.wide_times and (not is_orc or isinstance(column.type, AtomicType))
+        wide = not is_orc or isinstance(column.type, AtomicType)  # inside one we read no such file
         values = [draw_value(chance, column.type, wide=wide) for _ in range(count)]
         if is_orc:
-            values = [_in_orc(value, column.type) for value in values]
+            exact = self.only_java_writes
+            values = [_in_orc(value, column.type, exact=exact) for value in values]
         if column.type.root is TypeRoot.VARCHAR and "listagg" in self.options.values():
             values = [value for value in values if value.strip()] or ["a"]  # others Java 1.4 lists
         is_key = column.name in self.schema.primary_keys
@@ -116,10 +144,10 @@ class Drawn:
         return values if is_key or not column.type.nullable else [*values, None]
 
 
-def _in_orc(value: Plain, data_type: DataType) -> Plain:
-    """Return a value that Java's own ORC files hold."""
+def _in_orc(value: Plain, data_type: DataType, *, exact: bool) -> Plain:
+    """Return a value that Java's own ORC files hold, and unless `exact` ours, too."""
     if isinstance(value, list):
-        return [_in_orc(each, data_type) for each in value]
+        return [_in_orc(each, data_type, exact=exact) for each in value]
     if value == "-0.0":  # beside 0.0 it is read as that
         return "1.0"
     if not isinstance(data_type, AtomicType):
@@ -128,8 +156,11 @@ def _in_orc(value: Plain, data_type: DataType) -> Plain:
         return max(value, _GREGORIAN)
     if data_type.root is TypeRoot.TIMESTAMP:  # those before Java reads by another calendar
         value = max(value, _GREGORIAN * _DAY_NANOS)
-    is_time = data_type.root in {TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ}
-    return -(10**9) if is_time and -(10**9) < value < 0 else value
+    if data_type.root not in {TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ} or value >= 0:
+        return value
+    if not exact:
+        value = value // 10**6 * 10**6
+    return min(value, -(10**9))
 
 
 def _is_one_text(value: str) -> bool:
@@ -182,10 +213,13 @@ def _columns(chance: Random, form: str, count: int) -> dict[str, str]:
     }
 
 
-def _partitions(chance: Random, form: str, *, not_null: bool) -> dict[str, str]:
+def _partitions(chance: Random, form: str, options: dict[str, str], suffix: str) -> dict[str, str]:
     count = chance.choice((0, 1, 1, 2))
-    suffix = " NOT NULL" if not_null else ""
-    types = [t for t in _types(form) if "BINARY" not in t and t != "BYTES"]
+    types = _types(form)
+    if chance.random() < 0.3:
+        options["partition.legacy-name"] = "false"
+    else:  # which has no text of bytes
+        types = tuple(t for t in types if "BINARY" not in t and t != "BYTES")
     return {f"p{n}": chance.choice(types) + suffix for n in range(count)}
 
 
@@ -200,7 +234,7 @@ def _append(seed: str, chance: Random, options: dict[str, str], form: str, *, tw
             **{f"c{n}": chance.choice(_PLAIN) for n in range(chance.randint(1, 6))},
         }
     else:
-        partitions = _partitions(chance, form, not_null=False)
+        partitions = _partitions(chance, form, options, "")
         columns = {"id": "INT", **_columns(chance, form, chance.randint(1, 6)), **partitions}
     options["compaction.min.file-num"] = str(chance.randint(2, 4))
     match kind:
@@ -229,7 +263,7 @@ def _append(seed: str, chance: Random, options: dict[str, str], form: str, *, tw
 
 def _keyed(seed: str, chance: Random, options: dict[str, str], form: str, *, twin: bool) -> Drawn:
     engine = chance.choice(_ENGINES)
-    partitions = _partitions(chance, form, not_null=True)
+    partitions = _partitions(chance, form, options, " NOT NULL")
     key_types = [t for t in _types(form) if t != "BOOLEAN"]
     keys = {
         f"k{n}": chance.choice(key_types) + " NOT NULL" for n in range(chance.choice((1, 1, 2)))
@@ -251,6 +285,8 @@ def _keyed(seed: str, chance: Random, options: dict[str, str], form: str, *, twi
     )
     hides = engine == "first-row"
     postpones = False
+    if crosses and chance.random() < 0.5:  # no part of the key, so they may be null
+        columns |= {name: columns[name].removesuffix(" NOT NULL") for name in partitions}
     if crosses or chance.random() < 0.2:
         options |= {"bucket": "-1", "dynamic-bucket.target-row-num": "5"}
     elif engine != "first-row" and chance.random() < 0.12:

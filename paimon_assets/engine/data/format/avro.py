@@ -154,8 +154,10 @@ def _plain(_: int) -> Callable[[bytes], bytes]:
 
 _CODECS: Mapping[str, tuple[str, Callable[[int], Callable[[bytes], bytes]]]] = {
     "none": ("null", _plain),
+    "null": ("null", _plain),
     "zstd": ("zstandard", compress_zstd),
     "snappy": ("snappy", lambda _: compress_snappy),
+    "deflate": ("deflate", lambda _: deflate),
     "gzip": ("deflate", lambda _: deflate),
 }
 """`file.compression` → Avro's name of the codec, and (zstd level) → compressor."""

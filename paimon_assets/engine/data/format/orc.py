@@ -309,7 +309,11 @@ def _stored_type(arrow_type: Any) -> Any:
     return arrow_type
 
 
-_CODECS = {"none": "uncompressed", "zstd": "zstd", "snappy": "snappy", "lz4": "lz4", "gzip": "zlib"}
+_CODECS = {
+    "none": "uncompressed", "zstd": "zstd", "snappy": "snappy", "lz4": "lz4",
+    "zlib": "zlib",  # as Java names it
+    "gzip": "zlib",
+}  # fmt: skip
 
 
 def _unsafe(data_type: DataType, options: Options) -> str | None:
