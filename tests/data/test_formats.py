@@ -408,14 +408,6 @@ def test_timestamps_that_orc_files_would_not_hold_are_refused(tmp_path, value, r
         writer.abort()
 
 
-def test_a_timestamp_of_no_year_is_refused_by_orc(tmp_path):
-    rows = pa.table({"x": pa.array([2**62], pa.timestamp("s"))})
-    writer = open_writer(FILE_IO, str(tmp_path / "x.orc"), rows.schema, file_format="orc")
-    with pytest.raises(InvalidInputError, match=r"'x'.*of no year"):
-        writer.write(rows)
-    writer.abort()
-
-
 @pytest.mark.parametrize("file_format", ["orc", "avro"])
 def test_whichever_storage_call_fails_is_told_as_such(tmp_path, file_format):
     path = str(tmp_path / f"data-0.{file_format}")

@@ -8,7 +8,7 @@ from pyarrow import orc
 
 from paimon_assets.engine.data.field_mapping import FieldMapping
 from paimon_assets.engine.data.format.formats import open_reader, open_writer
-from paimon_assets.engine.errors import FormatError
+from paimon_assets.engine.errors import FormatError, InvalidInputError
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
 
@@ -224,3 +224,11 @@ def test_orc_files_hold_timestamps_of_every_year(tmp_path, unit, zone):
         .cast(pa.timestamp("us", zone))
         .equals(rows.column(0).cast(pa.timestamp("us", zone)).combine_chunks())
     )
+
+
+def test_a_timestamp_of_no_year_is_refused_by_orc(tmp_path):
+    rows = pa.table({"x": pa.array([2**62], pa.timestamp("s"))})
+    writer = open_writer(FILE_IO, str(tmp_path / "x.orc"), rows.schema, file_format="orc")
+    with pytest.raises(InvalidInputError, match=r"'x'.*of no year"):
+        writer.write(rows)
+    writer.abort()

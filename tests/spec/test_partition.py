@@ -90,6 +90,18 @@ def test_floats_become_the_directory_texts_java_writes(root, text, expected):
     assert value_text(value, parse_type(root), legacy=True) == expected
 
 
+def test_folders_of_floats_have_the_texts_of_java_17():
+    """Not always the shortest: beyond 2^53 (of FLOAT 2^24), and among the smallest."""
+    with GOLDEN.with_name("float_texts.csv").open(encoding="utf-8", newline="") as lines:
+        rows = list(csv.DictReader(lines))
+    found = [
+        value_text(float.fromhex(row["bits"]), parse_type(row["type"]), legacy=True) for row in rows
+    ]
+    assert found == [row["text"] for row in rows]
+    assert value_text(5e-324, parse_type("DOUBLE"), legacy=True) == "4.9E-324"
+    assert value_text(1e23, parse_type("DOUBLE"), legacy=False) == "9.999999999999999E22"
+
+
 @pytest.mark.parametrize(
     ("kind", "millis", "text"),
     [

@@ -4,13 +4,12 @@ Source: `org.apache.paimon.utils.PartitionPathUtils`.
 """
 
 import datetime as dt
-import math
 import re
 from collections.abc import Mapping, Sequence
-from ctypes import c_float
 from decimal import Decimal
 
 from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.java_float_text import java_float_text
 from paimon_assets.engine.spec.types.data_types import AtomicType, DataField, DataType, TypeRoot
 from paimon_assets.engine.spec.types.literals import Internal
 
@@ -88,40 +87,6 @@ def _timestamp_text(nanos: int, data_type: AtomicType, *, legacy: bool) -> str:
         return f"{day}T{clock[:5] if clock.endswith(':00') else clock}"
     precision = data_type.precision or 0
     return f"{day} {clock}" + (f".{digits[:precision]}" if precision else "")
-
-
-def java_float_text(value: float, *, single: bool) -> str:
-    """Write a FLOAT or DOUBLE as Java's `toString`: other engines look for that directory.
-
-    >>> [java_float_text(number, single=False) for number in (0.1, 1e7, 1e-4, -0.0)]
-    ['0.1', '1.0E7', '1.0E-4', '-0.0']
-    >>> java_float_text(c_float(0.1).value, single=True), java_float_text(5e-324, single=False)
-    ('0.1', '4.9E-324')
-    """
-    if math.isnan(value) or math.isinf(value):
-        return {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[str(value)]
-    sign, digits, exponent = Decimal(_shortest(value, single=single)).as_tuple()
-    text = "".join(map(str, digits)).rstrip("0") or "0"
-    point = len(digits) + int(exponent)
-    lead = "-" if sign else ""
-    if text == "0":
-        return f"{lead}0.0"
-    if -3 < point <= 7:
-        if point <= 0:
-            return f"{lead}0.{'0' * -point}{text}"
-        return f"{lead}{text[:point].ljust(point, '0')}.{text[point:] or '0'}"
-    return f"{lead}{text[0]}.{text[1:] or '0'}E{point - 1}"
-
-
-def _shortest(value: float, *, single: bool) -> str:
-    """Return the fewest digits that still mean the number; of one, the best two if they do.
-
-    Java before 19 writes more where a DOUBLE is beyond 1e16 or a FLOAT beyond 1e8, now and then.
-    """
-    texts = [f"{value:.1e}"]
-    texts += [f"{value:.{digits}g}" for digits in range(1, 10)] if single else []
-    means = (lambda text: c_float(float(text)).value) if single else float
-    return next((text for text in texts if means(text) == value), repr(value))
 
 
 def partition_path(

@@ -317,18 +317,15 @@ def merge(game: Game, chance: Random) -> None:
         left, matched = [], set()
         for row in before:
             key = [row[place] for place in places]
-            source = None if None in key else by_key.get(repr(key))
             matched.add(repr(key))
-            match how if source is not None else WhenMatched.KEEP:
-                case WhenMatched.KEEP:
-                    left.append(row)
-                case WhenMatched.DELETE:
-                    pass
-                case WhenMatched.UPDATE:
-                    left.append(source)
-                case _:
-                    taken = {schema.field_names.index(name) for name in how}
-                    left.append([source[n] if n in taken else row[n] for n in range(len(row))])
+            source = None if None in key else by_key.get(repr(key))
+            if source is None or how is WhenMatched.KEEP:
+                left.append(row)
+            elif how is WhenMatched.UPDATE:
+                left.append(source)
+            elif how is not WhenMatched.DELETE:
+                taken = {schema.field_names.index(name) for name in how}
+                left.append([source[n] if n in taken else row[n] for n in range(len(row))])
         new = [
             row
             for key, row in by_key.items()

@@ -239,12 +239,14 @@ class Game:
                 )
         is_orc = self.drawn.format == "orc"
         retyped = self._retyped() if self.drawn.kind == "evolution" else frozenset()
+        partitions = self.drawn.schema.partition_keys  # Java finds none by its bytes
         fields = [
             field
             for field in self.table().schema.fields
             if isinstance(field.type, AtomicType)
             and not (is_orc and field.type.root in _WRONG_IN_ORC)
             and field.id not in retyped
+            and not (field.type.root in BINARY_ROOTS and field.name in partitions)
         ]
         if not fields:
             return None

@@ -1,6 +1,5 @@
 """Tables of every kind both sides know, drawn by a number."""
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from random import Random
@@ -34,7 +33,7 @@ _CODECS = {
         "snappy",
         "deflate",
         "null",
-    ),  # Java's names of Avro's other codecs are not Paimon's
+    ),  # as Java names them
 }
 _ENGINES = ("deduplicate", "deduplicate", "partial-update", "aggregation", "first-row")
 _NUMBERS = ("INT", "BIGINT", "DECIMAL(18, 9)", "DECIMAL(38, 10)")
@@ -54,7 +53,6 @@ _COMMON = {
     "orc.timestamp-ltz.legacy.type": "false",
     "alter-column-null-to-not-null.disabled": "false",
 }
-_REAL = frozenset({TypeRoot.FLOAT, TypeRoot.DOUBLE})
 _GREGORIAN = -141_427
 """1582-10-15, in days."""
 _DAY_NANOS = 86_400 * 10**9
@@ -139,8 +137,6 @@ class Drawn:
         is_key = column.name in self.schema.primary_keys
         if is_key:  # Java sorts these by one order, and compares them by another
             values = [value for value in values if value not in ("NaN", "-0.0")] or ["1.0"]
-        if column.name in self.schema.partition_keys and column.type.root in _REAL:
-            values = [value for value in values if _is_one_text(value)] or ["1.0"]
         return values if is_key or not column.type.nullable else [*values, None]
 
 
@@ -154,18 +150,13 @@ def _in_orc(value: Plain, data_type: DataType, *, exact: bool) -> Plain:
         return value
     if data_type.root is TypeRoot.DATE:  # filters take them for days of the Julian calendar
         return max(value, _GREGORIAN)
-    if data_type.root is TypeRoot.TIMESTAMP:  # those before Java reads by another calendar
-        value = max(value, _GREGORIAN * _DAY_NANOS)
     if data_type.root not in {TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ} or value >= 0:
         return value
+    if data_type.root is TypeRoot.TIMESTAMP or not exact:  # those before Java reads otherwise
+        value = max(value, _GREGORIAN * _DAY_NANOS)
     if not exact:
         value = value // 10**6 * 10**6
     return min(value, -(10**9))
-
-
-def _is_one_text(value: str) -> bool:
-    """Whether every release of Java writes a FLOAT or DOUBLE alike: a folder has its name."""
-    return not 1e8 <= abs(float(value)) < math.inf
 
 
 def draw_table(seed: str) -> Drawn:

@@ -5,6 +5,7 @@ import java.io.PrintStream;
 import java.io.PrintWriter;
 import java.io.StringWriter;
 import java.lang.management.ManagementFactory;
+import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -94,6 +95,8 @@ public class PaimonPeer {
                 return new Writes((FileStoreTable) table(request)).deleteFirstRows();
             case "create_like":
                 return createLike(named(request, "source"), identifier(request, "target"));
+            case "float_texts":
+                return floatTexts(request);
             case "rest_json":
                 return RestJson.again(request.get("class").asText(), request.get("text").asText());
             case "alter":
@@ -104,6 +107,19 @@ public class PaimonPeer {
             default:
                 throw new IllegalArgumentException("unknown command " + command);
         }
+    }
+
+    /** The release of this Java, and the texts of its float or double of some bits. */
+    private static List<String> floatTexts(JsonNode request) {
+        List<String> texts = new ArrayList<>();
+        texts.add(System.getProperty("java.specification.version"));
+        for (JsonNode bits : request.get("bits")) {
+            texts.add(
+                    request.get("single").asBoolean()
+                            ? Float.toString(Float.intBitsToFloat(bits.asInt()))
+                            : Double.toString(Double.longBitsToDouble(bits.asLong())));
+        }
+        return texts;
     }
 
     private static Identifier identifier(JsonNode request, String key) {
