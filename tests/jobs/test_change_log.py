@@ -18,6 +18,11 @@ from jobs.demo.expectations import (
     without_padding,
 )
 from jobs.demo.nycflights import read_flights
+from jobs.demo.schemas import FLIGHTS
+from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
+from paimon_assets.engine.embedded import EmbeddedExecutor
+from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets.engine.table.api import open_catalog
 
 EVERY = 20
 
@@ -111,6 +116,29 @@ def test_the_last_change_of_every_flight_is_the_expected_row(changes):
     last = frame.sort_values([*KEY, "op_time", "adds"]).drop_duplicates(KEY, keep="last")
     kept = pa.Table.from_pandas(last[last["adds"]].drop(columns="adds"), preserve_index=False)
     assert difference(kept, expected_flights(EVERY)) is None
+
+
+@pytest.mark.parametrize("every", [EVERY, pytest.param(1, marks=pytest.mark.hunt_only)])
+def test_flights_whose_times_have_microseconds_are_the_same(every, tmp_path):
+    """`row-kind-flag` alone orders TIMESTAMP(6), a change log's own type, as it does seconds."""
+    columns = {field.name: str(field.type) for field in FLIGHTS.fields}
+    schema = Schema.of(
+        {**columns, "op_time": "TIMESTAMP(6)"},
+        partition_keys=FLIGHTS.partition_keys,
+        primary_keys=FLIGHTS.primary_keys,
+        options=FLIGHTS.options,
+    )
+    catalog = open_catalog(str(tmp_path))
+    catalog.create_database("demo")
+    table = catalog.create_table("demo.flights", schema)
+    target = to_arrow_schema(schema.fields)
+    for part in split_into_files(derive_changes(read_flights(every)), 8):
+        table.new_write_builder().write(part.select(target.names).cast(target), EmbeddedExecutor())
+    found = table.new_read_builder().to_arrow()
+    at = found.schema.get_field_index("op_time")
+    seconds = found.set_column(at, "op_time", found["op_time"].cast(pa.timestamp("s")))
+    assert difference(seconds, expected_flights(every)) is None
+    assert every > 1 or found.num_rows == 328_521
 
 
 def test_the_whole_year_has_the_counts_the_demo_promises():
