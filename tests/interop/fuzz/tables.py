@@ -1,11 +1,18 @@
 """Tables of every kind both sides know, drawn by a number."""
 
+import base64
 from collections.abc import Iterator
 from dataclasses import dataclass
 from random import Random
 
 from paimon_assets.engine.spec.schema.schema import Schema
-from paimon_assets.engine.spec.types.data_types import AtomicType, DataField, DataType, TypeRoot
+from paimon_assets.engine.spec.types.data_types import (
+    BINARY_ROOTS,
+    AtomicType,
+    DataField,
+    DataType,
+    TypeRoot,
+)
 from paimon_assets.engine.spec.types.type_text import parse_type
 from tests.interop.fuzz.values import Plain, draw_value
 
@@ -132,6 +139,8 @@ class Drawn:
         if is_orc:
             exact = self.only_java_writes
             values = [_in_orc(value, column.type, exact=exact) for value in values]
+        if column.name in self.schema.partition_keys and column.type.root in BINARY_ROOTS:
+            values = [_letters(value) for value in values]
         if column.type.root is TypeRoot.VARCHAR and "listagg" in self.options.values():
             values = [value for value in values if value.strip()] or ["a"]  # others Java 1.4 lists
         is_key = column.name in self.schema.primary_keys
@@ -152,11 +161,17 @@ def _in_orc(value: Plain, data_type: DataType, *, exact: bool) -> Plain:
         return max(value, _GREGORIAN)
     if data_type.root not in {TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ} or value >= 0:
         return value
-    if data_type.root is TypeRoot.TIMESTAMP or not exact:  # those before Java reads otherwise
-        value = max(value, _GREGORIAN * _DAY_NANOS)
+    value = max(value, _GREGORIAN * _DAY_NANOS)  # those before Java reads by another calendar
     if not exact:
         value = value // 10**6 * 10**6
     return min(value, -(10**9))
+
+
+def _letters(value: str) -> str:
+    """Return bytes that are a text: others have no name as a folder."""
+    return base64.b64encode(
+        bytes(ord("a") + each % 26 for each in base64.b64decode(value))
+    ).decode()
 
 
 def draw_table(seed: str) -> Drawn:

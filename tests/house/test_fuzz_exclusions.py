@@ -1,0 +1,38 @@
+"""What the differential fuzz leaves out has its row in docs/supported.md, and every row a place."""
+
+import importlib
+from functools import reduce
+from pathlib import Path
+
+import pytest
+
+from tests.interop.fuzz.known import LEFT_OUT, REFUSALS
+
+DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "supported.md"
+
+
+def rows(title: str) -> list[list[str]]:
+    """Return the cells of the table of a section."""
+    section = DOCUMENT.read_text(encoding="utf-8").partition(f"\n## {title}\n")[2]
+    lines = section.partition("\n## ")[0].splitlines()
+    cells = [line.strip("| ").split(" | ") for line in lines if line.startswith("|")]
+    return cells[2:]
+
+
+def test_what_the_fuzz_leaves_out_is_what_the_document_names():
+    found = {
+        what: [start for start in LEFT_OUT if what.startswith(start)]
+        for what, *_ in rows("Where Java 1.4.2 disagrees with itself")
+    }
+    assert {what: starts for what, starts in found.items() if len(starts) != 1} == {}
+    assert {start for starts in found.values() for start in starts} == set(LEFT_OUT)
+
+
+@pytest.mark.parametrize("place", sorted(set(LEFT_OUT.values())))
+def test_what_leaves_it_out_is_there(place):
+    module, *names = place.split(".")
+    assert reduce(getattr, names, importlib.import_module(f"tests.interop.fuzz.{module}"))
+
+
+def test_what_we_may_refuse_in_the_fuzz_is_in_the_document():
+    assert {kind.strip("`") for _, kind, *_ in rows("What is refused")} >= REFUSALS
