@@ -4,6 +4,7 @@ from decimal import Decimal
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from paimon_assets.engine.embedded import EmbeddedExecutor
@@ -13,7 +14,8 @@ from paimon_assets.engine.errors import (
     NotFoundError,
 )
 from paimon_assets.engine.spec.schema.schema import Schema
-from paimon_assets.engine.table.api import open_table
+from paimon_assets.engine.table.api import open_catalog, open_table
+from paimon_assets.engine.table.segments.segment_import import SegmentSource
 
 EXECUTOR = EmbeddedExecutor()
 
@@ -369,3 +371,19 @@ def test_a_filter_on_seconds_finds_a_row_group_of_one_value(catalog):
     for where in ("at = '2024-01-01'", "at <= '2024-01-01'", "at IN ('2024-01-01')"):
         found = table.new_read_builder().with_filter(where).to_arrow()
         assert found["at"].to_pylist() == [moment], where
+
+
+@pytest.mark.parametrize("scheme", ["FILE:", "FILE://", "File:"])
+def test_a_local_path_may_spell_its_scheme_in_any_case(tmp_path, scheme):
+    catalog = open_catalog(f"{scheme}{tmp_path}/w")
+    catalog.create_database("db")
+    table = append_table(catalog)
+    write(table, {"id": [1], "dt": ["a"], "v": [0.5]})
+    (tmp_path / "others").mkdir()
+    pq.write_table(
+        pa.table({"id": [2], "dt": ["b"], "v": [1.5]}), tmp_path / "others" / "0.parquet"
+    )
+    table.segments().add(SegmentSource(path=f"{scheme}{tmp_path}/others"), EXECUTOR)
+    for path in (f"{scheme}{tmp_path}/w/db.db/events", str(tmp_path / "w/db.db/events")):
+        found = rows_of(open_table(path))
+        assert found == [(1, "a", 0.5), (2, "b", 1.5)]
