@@ -99,6 +99,8 @@ def test_folders_of_floats_have_the_texts_of_java_17():
     ]
     assert found == [row["text"] for row in rows]
     assert value_text(5e-324, parse_type("DOUBLE"), legacy=True) == "4.9E-324"
+    zeros = [value_text(zero, parse_type("FLOAT"), legacy=True) for zero in (0.0, -0.0, 0.0)]
+    assert zeros == ["0.0", "-0.0", "0.0"]
     assert value_text(1e23, parse_type("DOUBLE"), legacy=False) == "9.999999999999999E22"
 
 

@@ -8,7 +8,6 @@ Source: `jdk.internal.math.FloatingDecimal` of Java 8 to 18, as far as its texts
 
 import math
 import struct
-from functools import lru_cache
 
 _FRACTION = 52
 _SINGLE_FRACTION = 23
@@ -20,7 +19,6 @@ _POINT_FROM, _POINT_TO = -3, 8
 """Between these decimal exponents a text has no exponent."""
 
 
-@lru_cache(maxsize=4096)
 def java_float_text(value: float, *, single: bool) -> str:
     """Write a FLOAT or DOUBLE as Java's `toString` before Java 19.
 
