@@ -295,7 +295,8 @@ def merge(game: Game, chance: Random) -> None:
     free = _updatable(game)
     if how is WhenMatched.UPDATE and (not set(schema.partition_keys) <= set(on) or not free):
         how = WhenMatched.KEEP
-    whole = [] if "rowkind.field" in game.drawn.options else [None]
+    orders = {"rowkind.field", "sequence.field"} & game.drawn.options.keys()
+    whole = [] if orders else [None]  # columns that order records are not updated
     column = None if how is not WhenMatched.UPDATE else chance.choice([*whole, *free])
     if column is not None:
         how = {column.name: parse_expression(f"source.{column.name}")}
