@@ -22,6 +22,11 @@ from paimon_assets.engine.errors import InvalidInputError
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="TOML file of who may do what; it is read again when it changes.",
 )
+@click.option(
+    "--data-tokens",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="TOML file of the storage's keys that clients get to open the files of tables.",
+)
 @click.option("--insecure", is_flag=True, help="Ask for no token: everybody may do everything.")
 @click.option("--read-only", is_flag=True, help="Refuse whatever changes something.")
 @click.option(

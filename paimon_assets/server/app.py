@@ -92,14 +92,15 @@ class App:
         began = time.perf_counter()
         operation, status = "none", int(HTTPStatus.INTERNAL_SERVER_ERROR)
         asked: Request | None = None
-        changes = False
+        is_audited = False
         try:
             head = _head_of(http)
             if head.path == "/metrics":
                 self._authentication.principal(head)
                 return PlainTextResponse(self._metrics.text())
             found = self._routes.find(head.method, head.path)
-            operation, changes = found.route.operation, found.route.changes
+            operation = found.route.operation
+            is_audited = found.route.changes or found.route.is_audited
             asked = await self._asked(http, head, found, request_id)
             answer = await run_in_threadpool(self._run, found, asked)
             status = int(HTTPStatus.OK)
@@ -115,7 +116,7 @@ class App:
             return _json(status, _failure(request_id).body())
         finally:
             self._metrics.count(operation, status, time.perf_counter() - began)
-            if changes and asked is not None:
+            if is_audited and asked is not None:
                 self._audit.write(asked, status)
 
     async def _asked(self, http: HttpRequest, head: Head, found: Found, request_id: str) -> Request:

@@ -1,4 +1,7 @@
-"""Audit lines: one a request that changes something, or tried to; never what it carried."""
+"""Audit lines: one a request that changes something, or tried to, or got a data token.
+
+None holds what the request or its answer carried.
+"""
 
 import json
 import logging
@@ -9,7 +12,7 @@ logger = logging.getLogger(__name__)
 
 
 class Audit:
-    """The log of changes."""
+    """The log of changes and tokens."""
 
     def write(self, request: Request, status: int) -> None:
         """Write one line of JSON: who, what, on which names, with what outcome."""

@@ -28,6 +28,8 @@ class Route:
     handler: Handler
     changes: bool = False
     """Whether it changes something."""
+    is_audited: bool = False
+    """Whether it leaves an audit line though it changes nothing."""
 
     @property
     def segments(self) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.fileio.opening import file_io_for
 from paimon_assets.engine.spec.options.secret_options import shown_options
 from paimon_assets.server.app import App
+from paimon_assets.server.data_tokens import DataTokens
 from paimon_assets.server.operations.all_operations import OPERATIONS
 from paimon_assets.server.principals import PrincipalsFile
 from paimon_assets.server.routes import Routes
@@ -41,6 +42,8 @@ class ServeSettings:
     host: str = "127.0.0.1"
     port: int = 8080
     principals: Path | None = None
+    data_tokens: Path | None = None
+    """File of what clients get to open the files of tables (`server.data_tokens`)."""
     insecure: bool = False
     """Let everybody do everything."""
     read_only: bool = False
@@ -56,7 +59,7 @@ def app_of(settings: ServeSettings, *, clock: Clock | None = None) -> App:
 
     Raises:
         InvalidInputError: Nobody could come in and `insecure` is not set; or the file of
-            principals or a client's option is wrong.
+            principals, that of data tokens, or a client's option is wrong.
         StorageError: The warehouse cannot be reached.
     """
     clock = clock or SystemClock()
@@ -67,6 +70,7 @@ def app_of(settings: ServeSettings, *, clock: Clock | None = None) -> App:
         client_options=_without_secrets(settings.client_options),
         roots=settings.roots,
         read_only=settings.read_only,
+        data_tokens=_data_tokens(settings),
     )
     service.file_io.list_directory(service.catalog.warehouse)
     return App(
@@ -157,6 +161,19 @@ def _principals(settings: ServeSettings) -> PrincipalsFile | None:
     return file
 
 
+def _data_tokens(settings: ServeSettings) -> DataTokens | None:
+    if settings.data_tokens is None:
+        return None
+    if settings.insecure:
+        raise InvalidInputError(
+            "--insecure would hand --data-tokens to everybody; give --principals.",
+            kind="data-tokens",
+        )
+    tokens = DataTokens(path=settings.data_tokens, own_options=settings.storage_options)
+    tokens.check()
+    return tokens
+
+
 def _without_secrets(options: Mapping[str, str]) -> Mapping[str, str]:
     hidden = [key for key, value in shown_options(options).items() if value != options[key]]
     if hidden:
@@ -172,7 +189,7 @@ def _warn(settings: ServeSettings) -> None:
         logger.warning("--insecure: everybody who reaches this server may do everything")
     if settings.tls_certificate is None and not _is_loopback(settings.host):
         logger.warning("no TLS: tokens can be read on the way, unless a proxy in front has it")
-    if not settings.insecure:
+    if not settings.insecure and settings.data_tokens is None:
         logger.warning(
             "no data tokens are issued: grants are enforced here; who holds credentials of the "
             "storage can read and write files whatever the grants say"

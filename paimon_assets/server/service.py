@@ -38,6 +38,7 @@ from paimon_assets.engine.spec.paths import MAIN_BRANCH, TablePaths
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.table.table import Table
 from paimon_assets.engine.table.table_name import SYSTEM_DATABASE, TableName
+from paimon_assets.server.data_tokens import DataTokens
 from paimon_assets.server.principals import Action
 from paimon_assets.server.refusal import not_implemented
 from paimon_assets.server.request import Request
@@ -115,6 +116,8 @@ class Service:
     roots: tuple[str, ...] = ()
     """Folders that external tables may lie below."""
     read_only: bool = False
+    data_tokens: DataTokens | None = None
+    """What clients get to open the files of tables; None lets them bring that."""
     _listings: Recent = field(default_factory=Recent, repr=False)
 
     @property
@@ -167,11 +170,19 @@ class Service:
             NotFoundError: There is no such database, table or branch.
             InvalidInputError: The name is none.
         """
-        name = TableName.parse(Identifier(request.names["database"], request.names["table"]))
+        name = self.named(request)
         request.require(action, name.table.database, name.table.table)
         if name.is_system_table:
             raise missing_table(name.table)
         return self.load(name.table.at_branch(name.branch or MAIN_BRANCH))
+
+    def named(self, request: Request) -> TableName:
+        """Return the table, or branch of one, that a request's path names.
+
+        Raises:
+            InvalidInputError: The name is none.
+        """
+        return TableName.parse(Identifier(request.names["database"], request.names["table"]))
 
     def load(self, identifier: Identifier) -> ServedTable:
         """Open a table or a branch; a table without an id gets one.

@@ -5,6 +5,7 @@ from paimon_assets.server.operations import functions as f
 from paimon_assets.server.operations import names as n
 from paimon_assets.server.operations import partitions as p
 from paimon_assets.server.operations import tables as t
+from paimon_assets.server.operations import tokens as k
 from paimon_assets.server.operations import versions as v
 from paimon_assets.server.operations import views as w
 from paimon_assets.server.principals import Action
@@ -64,7 +65,7 @@ OPERATIONS = (
     _post(f"{_TABLE}/commit", "commitTable", v.commit_table),
     _post(f"{_TABLE}/rollback", "rollbackTable", v.rollback_table),
     _post(f"{_TABLE}/rollback-schema", "rollbackSchema", v.rollback_table_schema),
-    _get(f"{_TABLE}/token", "getTableToken", _not_served("data tokens: clients need credentials")),
+    Route("GET", f"{_TABLE}/token", "getTableToken", k.get_table_token, is_audited=True),
     _ask(f"{_TABLE}/auth", "authTableQuery", _not_served("row filters and column masks")),
     _get(f"{_TABLE}/snapshot", "getTableSnapshot", v.get_table_snapshot),
     _get(f"{_TABLE}/snapshots", "listSnapshots", v.list_snapshots),

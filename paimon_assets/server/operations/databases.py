@@ -15,6 +15,7 @@ from paimon_assets.engine.codec.rest.rest_responses import (
 from paimon_assets.engine.control.catalog.catalog_state import PROPERTIES
 from paimon_assets.engine.control.catalog.numbered_document import Members
 from paimon_assets.engine.errors import AlreadyExistsError, InvalidInputError
+from paimon_assets.engine.spec.options.rest_options import DATA_TOKEN_ENABLED
 from paimon_assets.server.principals import Action
 from paimon_assets.server.request import Request
 from paimon_assets.server.routes import PREFIX, Answer
@@ -27,7 +28,10 @@ _OPTIONS = "options"
 def get_config(service: Service, _: Request) -> Answer:
     """Answer what clients need to know before anything else."""
     overrides = {"prefix": PREFIX}
-    return ConfigResponse(defaults=service.client_options, overrides=overrides).to_json()
+    defaults = dict(service.client_options)
+    if service.data_tokens is not None:
+        defaults[DATA_TOKEN_ENABLED.key] = "true"
+    return ConfigResponse(defaults=defaults, overrides=overrides).to_json()
 
 
 def list_databases(service: Service, request: Request) -> Answer:

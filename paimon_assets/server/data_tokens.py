@@ -1,0 +1,122 @@
+"""Data tokens: the options of the storage that clients get to open the files of a table.
+
+    hours = 12                       # how long a client may keep them; 12 if nothing is said
+    [update]                         # to who may update the table
+    "s3.access-key" = "WRITER"
+    "s3.secret-key" = { secret-file = "/run/secrets/writer" }     # or { secret-env = "NAME" }
+    [select]                         # to who may select from it, and no more
+    "s3.access-key" = "READER"
+    "s3.secret-key" = { secret-file = "/run/secrets/reader" }
+
+They are keys that the storage knows, and holds to what its own policy says: one that reads and one
+that writes the warehouse. They are the same for every table. The file is read for each token, so
+keys are changed by writing it; what was handed out serves until the storage takes it back.
+"""
+
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from paimon_assets.engine.codec.rest.rest_responses import TokenResponse
+from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.options.secret_options import secret_values
+from paimon_assets.server.principals import Action
+
+_HOUR_MS = 3_600_000
+_HOURS = 12
+_FEWEST_HOURS, _MOST_HOURS = 2, 24 * 7
+"""Java's clients ask again when less than one is left, at every file if it never is more."""
+_PLAIN = ("access-key", "access.key", "accesskeyid", "access-key-id")
+"""What keys end with, in small letters, whose values are names of keys and no secrets."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataTokens:
+    """The file of data tokens.
+
+    Args:
+        path: Where it is.
+        own_options: The server's own, whose secrets are handed to nobody.
+    """
+
+    path: Path
+    own_options: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    def issue(self, action: Action, now_millis: int) -> TokenResponse | None:
+        """Return the token of who may do something; None if there is none for that.
+
+        Args:
+            action: UPDATE or SELECT.
+            now_millis: The time.
+
+        Raises:
+            InvalidInputError: The file is wrong, kind `data-tokens`; no value is shown.
+        """
+        members = self._members()
+        given = members.get(action.value)
+        if given is None:
+            return None
+        hours = members.get("hours", _HOURS)
+        return TokenResponse(
+            token={key: self._value(key, value) for key, value in given.items()},
+            expires_at_millis=now_millis + int(hours * _HOUR_MS),
+        )
+
+    def check(self) -> None:
+        """Look at the whole file.
+
+        Raises:
+            InvalidInputError: As `issue`; or nobody gets a token.
+        """
+        found = [self.issue(action, 0) for action in (Action.UPDATE, Action.SELECT)]
+        if not any(found):
+            raise self._wrong("it has neither [update] nor [select]")
+
+    def _members(self) -> Mapping[str, Any]:
+        try:
+            members = tomllib.loads(self.path.read_text(encoding="utf-8"))
+        except OSError as error:
+            raise self._wrong(error.strerror or "it cannot be read") from error
+        except ValueError as error:  # its text may quote a secret
+            raise self._wrong("it is no TOML") from error
+        unknown = members.keys() - {"hours", Action.SELECT.value, Action.UPDATE.value}
+        if unknown:
+            raise self._wrong(f"it has an unknown '{min(unknown)}'")
+        hours = members.get("hours", _HOURS)
+        if type(hours) is not int or not _FEWEST_HOURS <= hours <= _MOST_HOURS:
+            raise self._wrong(f"'hours' is a number of {_FEWEST_HOURS} to {_MOST_HOURS}")
+        for action in (Action.SELECT.value, Action.UPDATE.value):
+            if not isinstance(members.get(action, {}), dict):
+                raise self._wrong(f"[{action}] is a table of options")
+        return members
+
+    def _value(self, key: str, value: object) -> str:
+        if isinstance(value, str):
+            if secret_values({key: value}) and not key.lower().endswith(_PLAIN):
+                raise self._wrong(
+                    f"'{key}' is a secret: say {{ secret-file = … }} or {{ secret-env = … }}"
+                )
+            return value
+        match value:
+            case {"secret-env": str(name), **others} if not others:
+                secret = os.environ.get(name, "")
+            case {"secret-file": str(name), **others} if not others:
+                try:
+                    secret = (self.path.parent / name).read_text(encoding="utf-8").strip()
+                except OSError as error:
+                    raise self._wrong(f"'{key}': {error.strerror}, secret-file") from error
+            case _:
+                raise self._wrong(f"'{key}' is a text, or has secret-file or secret-env")
+        if not secret:
+            raise self._wrong(f"'{key}' is empty")
+        if secret in secret_values(self.own_options):
+            raise self._wrong(f"'{key}' is the server's own; clients get keys made for them")
+        return secret
+
+    def _wrong(self, what: str) -> InvalidInputError:
+        return InvalidInputError(
+            f"The file of data tokens '{self.path}': {what}.", kind="data-tokens"
+        )

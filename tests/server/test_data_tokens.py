@@ -1,0 +1,197 @@
+"""What clients get to open the files of a table, and what they never get."""
+
+import hashlib
+import json
+import logging
+
+import pytest
+
+from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets.engine.table.api import open_catalog
+from paimon_assets.server.serve import ServeSettings, app_of
+from tests.testkit.rest_server import serving
+from tests.testkit.rest_tables import table_body
+
+HOUR_MS = 3_600_000
+TOKENS = """
+hours = 3
+[update]
+"s3.access-key" = "WRITER"
+"s3.secret-key" = { secret-file = "writer" }
+[select]
+"s3.access-key" = "READER"
+"s3.secret-key" = { secret-env = "SECRET_OF_READER" }
+"""
+READER, WRITER = "the-secret-of-the-reader", "the-secret-of-the-writer"
+GRANTS = {
+    "etl": ("db.*", ["update"]),
+    "analyst": ("db.pub_*", ["select"]),
+    "clerk": ("db.*", ["describe"]),
+    "admin": ("*", ["all"]),
+}
+
+
+class Clock:
+    def __init__(self):
+        self.now = 1_000 * HOUR_MS
+
+    def now_millis(self):
+        return self.now
+
+
+@pytest.fixture(scope="module")
+def settings(served, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tokens")
+    (folder / "writer").write_text(WRITER + "\n")
+    (folder / "tokens.toml").write_text(TOKENS)
+    (folder / "principals.toml").write_text(
+        "\n".join(
+            f'[[principal]]\nname = "{name}"\n'
+            f'token-sha256 = ["{hashlib.sha256(name.encode()).hexdigest()}"]\n'
+            f'grants = [{{ on = "{on}", may = {json.dumps(may)} }}]'
+            for name, (on, may) in GRANTS.items()
+        )
+    )
+    catalog = open_catalog(served)
+    for name in ("pub_a", "secret_a"):
+        catalog.create_table(f"db.{name}", Schema.of({"id": "INT"}))
+    return ServeSettings(
+        warehouse=served,
+        principals=folder / "principals.toml",
+        data_tokens=folder / "tokens.toml",
+    )
+
+
+@pytest.fixture(scope="module")
+def clock():
+    return Clock()
+
+
+@pytest.fixture(scope="module")
+def guarded(settings, clock):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SECRET_OF_READER", READER)
+        with serving(settings, clock) as found:
+            yield found
+
+
+def token(client, who, table="pub_a"):
+    return client.of(who).get(f"databases/db/tables/{table}/token")
+
+
+def test_who_may_update_gets_keys_that_write_and_who_may_select_keys_that_read(guarded, clock):
+    assert token(guarded, "etl").json == {
+        "token": {"s3.access-key": "WRITER", "s3.secret-key": WRITER},
+        "expiresAtMillis": clock.now + 3 * HOUR_MS,
+    }
+    assert token(guarded, "analyst").json["token"] == {
+        "s3.access-key": "READER",
+        "s3.secret-key": READER,
+    }
+    assert token(guarded, "etl", "secret_a$branch_x").status == 404
+    assert guarded.of("clerk").get("/v1/config").json["defaults"]["data-token.enabled"] == "true"
+
+
+@pytest.mark.parametrize(
+    ("who", "table"), [("clerk", "pub_a"), ("analyst", "secret_a"), ("analyst", "secret_b")]
+)
+def test_who_may_not_select_gets_none(guarded, who, table):
+    answer = token(guarded, who, table)
+    assert answer.error == (403, "TABLE", table)
+
+
+def test_keys_are_changed_in_the_file_and_a_wrong_one_gives_nothing(guarded, settings):
+    settings.data_tokens.write_text(TOKENS.replace("WRITER", "OTHER"))
+    assert token(guarded, "etl").json["token"]["s3.access-key"] == "OTHER"
+    settings.data_tokens.write_text("[update")
+    answer = token(guarded, "etl")
+    assert (answer.status, WRITER in answer.body.decode()) == (500, False)
+    settings.data_tokens.write_text(TOKENS.partition("[select]")[0])
+    assert token(guarded, "etl").status == 200
+    assert token(guarded, "analyst").status == 403
+    settings.data_tokens.write_text(TOKENS)
+
+
+def test_a_server_that_only_reads_gives_keys_that_only_read(settings, monkeypatch):
+    monkeypatch.setenv("SECRET_OF_READER", READER)
+    read_only = ServeSettings(
+        warehouse=settings.warehouse,
+        principals=settings.principals,
+        data_tokens=settings.data_tokens,
+        read_only=True,
+    )
+    with serving(read_only) as client:
+        assert token(client, "admin").json["token"]["s3.access-key"] == "READER"
+
+
+def test_tables_outside_have_none(settings, tmp_path, monkeypatch):
+    monkeypatch.setenv("SECRET_OF_READER", READER)
+    with_root = ServeSettings(
+        warehouse=settings.warehouse,
+        principals=settings.principals,
+        data_tokens=settings.data_tokens,
+        roots=(str(tmp_path),),
+    )
+    with serving(with_root) as client:
+        body = table_body("pub_out", options={"path": f"{tmp_path}/out"})
+        assert client.of("admin").post("databases/db/tables", body).status == 200
+        assert token(client, "admin", "pub_out").status == 501
+
+
+def test_an_audit_line_says_who_got_one_and_nothing_says_which(guarded, caplog):
+    caplog.set_level(logging.DEBUG)
+    answers = [token(guarded, "analyst"), token(guarded, "analyst", "secret_a")]
+    assert guarded.of("analyst").get("databases").status == 200
+    lines = [json.loads(r.message) for r in caplog.records if "audit" in r.name]
+    assert [(line["operation"], line["status"], line.get("token")) for line in lines] == [
+        ("getTableToken", 200, "select"),
+        ("getTableToken", 403, None),
+    ]
+    assert [line["request"] for line in lines] == [a.headers["x-request-id"] for a in answers]
+    shown = caplog.text + "".join(str(record.__dict__) for record in caplog.records)
+    assert READER not in shown
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "neither"),
+        ("[update", "no TOML"),
+        ("hours = 1\n[select]", "2 to 168"),
+        ("hours = true\n[select]", "2 to 168"),
+        ("select = 1", "table of options"),
+        ("[selct]", "unknown 'selct'"),
+        ('[select]\n"s3.secret-key" = "plain"', "is a secret"),
+        ('[select]\n"s3.region" = 1', "is a text"),
+        ('[select]\n"s3.secret-key" = { secret-env = "NO_SUCH_VARIABLE" }', "is empty"),
+        ('[select]\n"s3.secret-key" = { secret-file = "nowhere" }', "No such file"),
+        ('[select]\n"s3.secret-key" = { secret-file = "own" }', "the server's own"),
+        ('[select]\n"s3.secret-key" = { secret-file = "own", x = 1 }', "is a text"),
+    ],
+)
+def test_a_server_with_a_wrong_file_does_not_start(settings, tmp_path, text, message):
+    path = tmp_path / "tokens.toml"
+    path.write_text(text)
+    (tmp_path / "own").write_text("servers-own-secret")
+    with pytest.raises(InvalidInputError, match=message) as refused:
+        app_of(
+            ServeSettings(
+                warehouse=settings.warehouse,
+                storage_options={"s3.secret-key": "servers-own-secret"},
+                principals=settings.principals,
+                data_tokens=path,
+            )
+        )
+    assert refused.value.kind == "data-tokens"
+    assert "plain" not in refused.value.message
+    assert "servers-own-secret" not in refused.value.message
+
+
+def test_a_server_for_everybody_hands_nothing_out(settings):
+    with pytest.raises(InvalidInputError, match="everybody"):
+        app_of(
+            ServeSettings(
+                warehouse=settings.warehouse, insecure=True, data_tokens=settings.data_tokens
+            )
+        )
