@@ -9,7 +9,7 @@ import pytest
 
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.control.catalog.rest_catalog import RestCatalog
-from paimon_assets.engine.errors import CommitUnknownError, StorageError
+from paimon_assets.engine.errors import CommitUnknownError, PaimonError, StorageError
 from paimon_assets.engine.spec.evolution.schema_change import add_column
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import TableCatalog, open_catalog
@@ -122,11 +122,37 @@ def test_what_was_made_is_not_said_to_be_not_made(action, catalog, proxy, server
     if action == "register":
         shutil.copytree(Path(server[1], "db.db", "t"), outside)
     proxy.fates.extend([Fate.PASSED, Fate.FAILED_AFTER])
-    with pytest.raises(CommitUnknownError, match="Look at the table") as unknown:
+    with pytest.raises(CommitUnknownError, match="Look at it") as unknown:
         call(catalog._catalog, str(outside))
     assert unknown.value.details["table"] == str(name)
     assert isinstance(unknown.value.__cause__, StorageError)
     assert catalog.get_table(name).schema.id == (1 if action == "alter" else 0)
+
+
+@pytest.mark.parametrize("action", ["alter", "create"])
+def test_no_request_behind_a_deed_hides_that_it_was_done(action, catalog, proxy):
+    """Each request of a call fails in its turn; an error that is sure means it was not done."""
+    kinds, was_met, number = [], True, 0
+    while was_met:
+        name, table, number = f"x{number}", catalog.get_table("db.t"), number + 1
+        proxy.fates.extend([*[Fate.PASSED] * (number - 1), Fate.FAILED_AFTER])
+        surely_not = False
+        try:
+            if action == "alter":
+                table.alter([add_column(name, "INT")])
+            else:
+                catalog.create_table(f"db.{name}", SCHEMA)
+        except PaimonError as error:
+            kinds.append(error.kind)
+            surely_not = not isinstance(error, CommitUnknownError)
+        was_met = not proxy.fates
+        proxy.fates.clear()
+        if action == "alter":
+            made = name in catalog.get_table("db.t").schema.field_names
+        else:
+            made = name in catalog.list_tables("db")
+        assert made is not surely_not
+    assert "done-but-unread" in kinds
 
 
 @pytest.mark.parametrize("fate", FAULTS)

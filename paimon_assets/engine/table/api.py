@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from paimon_assets.engine.contract.executor import Executor
+from paimon_assets.engine.control.acknowledged import after
 from paimon_assets.engine.control.catalog.catalog import Catalog, Identifier
 from paimon_assets.engine.control.catalog.filesystem_catalog import FilesystemCatalog
 from paimon_assets.engine.control.catalog.rest_catalog import RestCatalog
@@ -124,12 +125,14 @@ class TableCatalog:
             InvalidInputError: The schema breaks a rule; nothing was written.
             AlreadyExistsError: The table exists and `ignore_if_exists` is not set.
             NotFoundError: There is no such database.
-            CommitUnknownError: The storage's answer was lost; look whether the table is there.
+            CommitUnknownError: The storage's answer was lost; look whether the table is there. Kind
+                `done-but-unread`: it is there, only it cannot be opened.
         """
         name = _user_identifier(identifier)
         TableName.refuse_parts(name)
         self._catalog.create_table(name, schema, ignore_if_exists=ignore_if_exists)
-        return self.get_table(name)
+        with after("found or created" if ignore_if_exists else "created", str(name)):
+            return self.get_table(name)
 
     def get_table(
         self, identifier: str | Identifier, *, options: Mapping[str, str] | None = None

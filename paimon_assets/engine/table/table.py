@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from paimon_assets.engine.contract.executor import RewritingExecutor
 from paimon_assets.engine.contract.tasks.task_batch import TaskRunner
+from paimon_assets.engine.control.acknowledged import after
 from paimon_assets.engine.control.clock import Clock, SystemClock
 from paimon_assets.engine.control.commit.data_version import data_version
 from paimon_assets.engine.control.commit.partition_filter import PartitionSpec
@@ -157,12 +158,14 @@ class Table:
             InvalidInputError: A change is refused; nothing was changed.
             CommitConflictError: Others changed the schema too often meanwhile.
             NotFoundError: The table was dropped or renamed.
-            CommitUnknownError: The storage's answer was lost; look at the newest schema first.
+            CommitUnknownError: The storage's answer was lost; look at the newest schema first. Kind
+                `done-but-unread`: it is changed, only the new schema cannot be read.
         """
         time_millis = (clock or SystemClock()).now_millis()
         check_own_folders(self._store, changes)
         self._store.schemas.commit_changes(changes, time_millis=time_millis)
-        return self.reopened()
+        with after("changed", self._store.label):
+            return self.reopened()
 
     def plan_alter(
         self, changes: Sequence[SchemaChange], *, executor: ExecutorChoice = None

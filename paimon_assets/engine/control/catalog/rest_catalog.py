@@ -18,6 +18,7 @@ from paimon_assets.engine.codec.rest.rest_responses import (
     ViewResponse,
 )
 from paimon_assets.engine.codec.rest.view_changes import ViewChange
+from paimon_assets.engine.control.acknowledged import after
 from paimon_assets.engine.control.catalog.catalog import Identifier, LoadedTable, check_name
 from paimon_assets.engine.control.catalog.data_tokens import TableStorage, storage_options
 from paimon_assets.engine.control.catalog.rest_values import (
@@ -37,10 +38,8 @@ from paimon_assets.engine.control.rest.http_client import HttpClient, Pace
 from paimon_assets.engine.control.rest.rest_api import RestApi
 from paimon_assets.engine.errors import (
     AlreadyExistsError,
-    CommitUnknownError,
     InvalidInputError,
     NotFoundError,
-    PaimonError,
 )
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.fileio.opening import file_io_for
@@ -205,19 +204,22 @@ class RestCatalog:
             if not ignore_if_exists:
                 raise
             return self.load_schema(identifier)
-        return self._made(identifier)
+        with after("created", str(identifier)):
+            return self.load_schema(identifier)
 
     def register_table(self, identifier: Identifier, path: str) -> TableSchema:
         """Take in a table that lies at a path already, as an external one."""
         with naming(identifier):
             self._api.register_table(named(identifier), path)
-        return self._made(identifier)
+        with after("registered", str(identifier)):
+            return self.load_schema(identifier)
 
     def alter_table(self, identifier: Identifier, changes: Sequence[SchemaChange]) -> TableSchema:
         """Apply changes to a table's schema, all or none."""
         with naming(identifier):
             self._api.alter_table(named(identifier), changes)
-        return self._made(identifier)
+        with after("changed", str(identifier)):
+            return self.load_schema(identifier)
 
     def drop_table(self, identifier: Identifier, *, ignore_if_missing: bool = False) -> None:
         """Drop a table; of one that is not external the server deletes the files."""
@@ -393,21 +395,6 @@ class RestCatalog:
     def rename_view(self, source: Identifier, target: Identifier) -> None:
         """Give a view another name."""
         self._api.rename_view(named(source), named(target))
-
-    def _made(self, identifier: Identifier) -> TableSchema:
-        """Return the newest schema after a request that made it.
-
-        Raises:
-            CommitUnknownError: It is not to be had; the request was acknowledged.
-        """
-        try:
-            return self.load_schema(identifier)
-        except PaimonError as error:
-            raise CommitUnknownError(
-                f"The REST catalog did what was asked of table '{identifier}', and then its schema"
-                f" could not be read: {error.message} Look at the table before it is asked again.",
-                details={"table": str(identifier)},
-            ) from error
 
     def _got(self, identifier: Identifier) -> TableResponse:
         try:
