@@ -80,7 +80,8 @@ def test_tags_branches_and_consumers_are_kept_in_order(run, tmp_path):
     run("branch", "delete", "db.t", "b", "--yes")
     assert "with 0 data files" in run("tag", "delete", "db.t", "v1", "--yes")
     assert rows(run, tmp_path, "db.t$branches") == []
-    assert "either --snapshot or --tag" in run("rollback", "db.t", code=2)
+    assert "--snapshot, --tag and --schema" in run("rollback", "db.t", code=2)
+    assert "is at schema 0" in run("rollback", "db.t", "--schema", "0")
     assert "duration" in run("tag", "create", "db.t", "x", "--retain", "long", code=2)
 
 

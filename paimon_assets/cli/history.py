@@ -183,18 +183,31 @@ def consumer_delete(settings: Settings, /, target: str, name: str, *, yes: bool)
 @click.argument("target")
 @click.option("--snapshot", type=int, help="Snapshot id to go back to.")
 @click.option("--tag", "to_tag", help="Tag to go back to.")
+@click.option("--schema", type=int, help="Schema id to go back to; rows stay as they are.")
 @yes_option
 @click.pass_obj
 def rollback(
-    settings: Settings, /, target: str, *, snapshot: int | None, to_tag: str | None, yes: bool
+    settings: Settings,
+    /,
+    target: str,
+    *,
+    snapshot: int | None,
+    to_tag: str | None,
+    schema: int | None,
+    yes: bool,
 ) -> None:
-    """Undo what happened to TARGET after a snapshot or a tag.
+    """Undo what happened to TARGET after a snapshot, a tag or a schema.
 
     Stop writers first.
     """
     given = [way for way in (snapshot, to_tag) if way is not None]
-    if len(given) != 1:
-        raise click.UsageError("Give either --snapshot or --tag.")
+    if len(given) + (schema is not None) != 1:
+        raise click.UsageError("Give one of --snapshot, --tag and --schema.")
+    if schema is not None:
+        confirm(f"All schemas of {target} after {schema} go.", yes=yes)
+        table = settings.table(target).rollback_schema(schema)
+        click.echo(f"{target} is at schema {table.schema.id}")
+        return
     confirm(f"All of {target} after {given[0]} goes: snapshots and tags.", yes=yes)
     done = settings.table(target).rollback_to(given[0])
     click.echo(

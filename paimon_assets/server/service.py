@@ -138,7 +138,7 @@ class Service:
     @property
     def functions(self) -> NamedItems:
         """Its functions."""
-        return NamedItems(self.state, "function")
+        return self.catalog.functions
 
     def check(self) -> None:
         """Ask the storage whether the warehouse is there.

@@ -5,6 +5,7 @@ import datetime as dt
 import pyarrow as pa
 import pytest
 
+from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.control.catalog.rest_catalog import RestCatalog
 from paimon_assets.engine.control.maintenance.orphan_files import clean_orphan_files
@@ -19,12 +20,14 @@ from paimon_assets.engine.errors import (
 )
 from paimon_assets.engine.spec.evolution.schema_change import SetOption, add_column
 from paimon_assets.engine.spec.schema.schema import Schema
-from paimon_assets.engine.table.api import TableCatalog
+from paimon_assets.engine.table.api import TableCatalog, open_catalog
 from paimon_assets.engine.table.system import SYSTEM_TABLES
 from paimon_assets.engine.table.write.staged_batch import BatchRefusedError
+from paimon_assets.server.serve import ServeSettings
 from tests.testkit.catalog_kinds import CATALOG_KINDS
 from tests.testkit.faults.maintainers import LATER
 from tests.testkit.faults.table_changes import COMMITS, DEEDS, prepare, read, rows_of
+from tests.testkit.rest_server import serving
 from tests.testkit.served_catalog import Answer, ServedCatalog
 
 EXECUTOR = EmbeddedExecutor(threads=1)
@@ -95,6 +98,68 @@ def test_every_change_of_a_table_is_the_same_as_on_the_file_system(kind, deed, t
 
 
 COMMITTING = [deed for deed in DEEDS if deed.commits]
+
+
+def test_a_schema_that_nothing_needs_is_taken_back(table, catalog):
+    changed = table.alter([add_column("more", "INT")])
+    assert changed.rollback_schema(0).schema.id == 0
+    assert catalog.get_table("d.t").schema.field_names == ("part", "id", "text")
+    with pytest.raises(NotFoundError, match="no schema 7"):
+        changed.rollback_schema(7)
+    again = catalog.get_table("d.t").alter([add_column("other", "INT")])
+    assert (again.schema.id, again.schema.field_names[-1]) == (1, "other")
+    row = pa.RecordBatch.from_pylist([{"part": "a", "id": 1}], to_arrow_schema(again.schema.fields))
+    again.new_write_builder().write(pa.Table.from_batches([row]), EXECUTOR)
+    with pytest.raises(InvalidInputError, match="is of schema 1"):
+        again.rollback_schema(0)
+    assert catalog.get_table("d.t").schema.id == 1
+
+
+def test_databases_have_properties(catalog):
+    if isinstance(catalog._catalog, ServedCatalog):
+        with pytest.raises(UnsupportedFeatureError) as refused:
+            catalog.create_database("d", options={"a": "1"})
+        assert refused.value.kind == "no-properties"
+        return
+    catalog.create_database("d", options={"a": "1", "b": "2"})
+    catalog.create_database("plain")
+    assert catalog.get_database("d").options == {"a": "1", "b": "2"}
+    changed = catalog.alter_database("d", updates={"b": "3", "c": "4"}, removals=["a", "none"])
+    assert changed.options == catalog.get_database("d").options == {"b": "3", "c": "4"}
+    assert catalog.get_database("plain").options == {}
+    assert catalog.get_database("d").location.endswith("/d.db")
+    for call in (catalog.get_database, catalog.alter_database, catalog.list_functions):
+        with pytest.raises(NotFoundError) as missing:
+            call("nowhere")
+        assert missing.value.kind == "database-not-found"
+    with pytest.raises(InvalidInputError, match="location"):
+        catalog.alter_database("d", updates={"location": "/elsewhere"})
+    catalog.drop_database("d")
+    catalog.create_database("d")
+    assert catalog.get_database("d").options == {}
+
+
+def test_functions_that_a_server_stored_are_seen_by_every_catalog(tmp_path):
+    made = ServeSettings(warehouse=str(tmp_path), insecure=True)
+    warehouse = open_catalog(str(tmp_path))
+    warehouse.create_database("d")
+    body = {
+        "name": "area",
+        "inputParams": [{"id": 0, "name": "x", "type": "INT"}],
+        "definitions": {"spark": {"type": "sql", "definition": "x * x"}},
+        "deterministic": True,
+    }
+    with serving(made) as client:
+        assert client.post("databases/d/functions", body).status == 200
+        uri = f"http://127.0.0.1:{client.port}"
+        behind = open_catalog(metastore="rest", uri=uri, token="any")  # noqa: S106
+        for catalog in (warehouse, behind):
+            assert catalog.list_functions("d") == ["area"]
+            found = catalog.get_function("d.area")
+            assert found["definitions"] == body["definitions"]
+            with pytest.raises(NotFoundError) as missing:
+                catalog.get_function("d.none")
+            assert missing.value.kind == "function-not-found"
 
 
 @pytest.mark.parametrize("answer", [Answer.LOST_BEFORE, Answer.LOST_AFTER, Answer.RACE])

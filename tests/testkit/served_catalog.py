@@ -21,7 +21,11 @@ from paimon_assets.engine.codec.json.metadata_json import snapshot_to_json
 from paimon_assets.engine.control.catalog.catalog import Identifier, LoadedTable, check_name
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.managers.schema_manager import SchemaManager
-from paimon_assets.engine.control.rollback import rollback_to_snapshot, rollback_to_tag
+from paimon_assets.engine.control.rollback import (
+    rollback_schema,
+    rollback_to_snapshot,
+    rollback_to_tag,
+)
 from paimon_assets.engine.errors import (
     AlreadyExistsError,
     CommitConflictError,
@@ -268,6 +272,12 @@ class ServedCatalog:
                 rollback_to_snapshot(store, target)
             else:
                 rollback_to_tag(store, target)
+            self._look_again(served)
+
+    def rollback_schema(self, identifier: Identifier, schema_id: int) -> None:
+        """See `VersionedCatalog`."""
+        with self._changing(identifier) as served:
+            rollback_schema(self._store(served, identifier.branch), schema_id)
             self._look_again(served)
 
     def list_tags(self, identifier: Identifier) -> list[str]:

@@ -130,8 +130,11 @@ def rollback_schema(store: FileStore, schema_id: int) -> TableSchema:
         InvalidInputError: Kind `rollback-schema`: a snapshot, tag or changelog needs a later one.
 
     Cost:
-        Reads every snapshot, tag and changelog once.
+        Reads every snapshot, tag and changelog once, or one request.
     """
+    if store.managed is not None:
+        store.managed.catalog.rollback_schema(store.managed.identifier, schema_id)
+        return store.schemas.schema(schema_id)
     ids = store.schemas.list_ids()
     if schema_id not in ids:
         raise NotFoundError(

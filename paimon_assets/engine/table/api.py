@@ -22,6 +22,7 @@ from paimon_assets.engine.spec.evolution.schema_change import SchemaChange
 from paimon_assets.engine.spec.options.catalog_options import METASTORE, WAREHOUSE
 from paimon_assets.engine.spec.options.option import Options
 from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets.engine.table.databases import Database, with_properties
 from paimon_assets.engine.table.entry import open_catalog, open_table
 from paimon_assets.engine.table.segments.segment_sql import (
     AddSegment,
@@ -83,8 +84,19 @@ class TableCatalog:
         """
         return self._catalog.list_databases()
 
-    def create_database(self, name: str, *, ignore_if_exists: bool = False) -> None:
+    def create_database(
+        self,
+        name: str,
+        *,
+        ignore_if_exists: bool = False,
+        options: Mapping[str, str] | None = None,
+    ) -> None:
         """Create a database.
+
+        Args:
+            name: Its name.
+            ignore_if_exists: Whether one that exists is left as it is.
+            options: Its properties.
 
         Raises:
             AlreadyExistsError: It exists, and `ignore_if_exists` is not set.
@@ -92,7 +104,60 @@ class TableCatalog:
             StorageError: The storage failed.
         """
         _refuse_system(name)
-        self._catalog.create_database(name, ignore_if_exists=ignore_if_exists)
+        if options:
+            with_properties(self._catalog).create_database(
+                name, ignore_if_exists=ignore_if_exists, options=options
+            )
+        else:
+            self._catalog.create_database(name, ignore_if_exists=ignore_if_exists)
+
+    def get_database(self, name: str) -> Database:
+        """Return a database with its properties.
+
+        Raises:
+            NotFoundError: There is no such database.
+            UnsupportedFeatureError: Databases of this catalog have none (kind `no-properties`).
+        """
+        _refuse_system(name)
+        return Database.of(self._catalog, name)
+
+    def alter_database(
+        self,
+        name: str,
+        *,
+        updates: Mapping[str, str] | None = None,
+        removals: Sequence[str] = (),
+    ) -> Database:
+        """Set and remove properties of a database, all at once.
+
+        Raises:
+            NotFoundError: There is no such database; what is removed may be missing.
+            InvalidInputError: The location was to be changed.
+            UnsupportedFeatureError: As `get_database`.
+            CommitUnknownError: No answer came; look at the database first.
+        """
+        _refuse_system(name)
+        catalog = with_properties(self._catalog)
+        catalog.alter_database(name, removals=removals, updates=updates)
+        return Database.of(self._catalog, name)
+
+    def list_functions(self, database: str) -> list[str]:
+        """Return the names of the functions that a database holds, sorted. Nobody runs them here.
+
+        Raises:
+            NotFoundError: There is no such database.
+            UnsupportedFeatureError: As `get_database`.
+        """
+        return with_properties(self._catalog).list_functions(database)
+
+    def get_function(self, name: str | Identifier) -> dict[str, Any]:
+        """Return a function as its JSON members: parameters, definitions, comment, options.
+
+        Raises:
+            NotFoundError: There is none of this name.
+            UnsupportedFeatureError: As `get_database`.
+        """
+        return with_properties(self._catalog).get_function(_identifier(name)).to_json()
 
     def drop_database(self, name: str, *, cascade: bool = False) -> None:
         """Drop a database; with `cascade` also the tables in it.

@@ -18,6 +18,7 @@ from paimon_assets.engine.control.managers.consumer_manager import ConsumerManag
 from paimon_assets.engine.control.managers.tag_manager import TagManager
 from paimon_assets.engine.control.rollback import (
     Rollback,
+    rollback_schema,
     rollback_to_snapshot,
     rollback_to_tag,
 )
@@ -348,6 +349,20 @@ class Table:
         if isinstance(target, int):
             return rollback_to_snapshot(self._store, target)
         return rollback_to_tag(self._store, target)
+
+    def rollback_schema(self, schema_id: int) -> "Table":
+        """Undo the schemas after one, and return the table as it is then. Stop writers first.
+
+        Raises:
+            NotFoundError: There is no such schema; nothing was changed.
+            InvalidInputError: A snapshot, tag or changelog needs a later one (kind
+                `rollback-schema`); nothing was changed.
+            CommitUnknownError: No answer came; or kind `done-but-unread`, as for `alter`.
+        """
+        _ = self._store.dynamic_options  # known from the schema that may go
+        rollback_schema(self._store, schema_id)
+        with after("changed", self._store.label):
+            return self.reopened()
 
     def rescale(
         self,

@@ -10,12 +10,12 @@ from paimon_assets.engine.codec.rest.rest_requests import (
     CreateFunctionRequest,
 )
 from paimon_assets.engine.codec.rest.rest_responses import (
-    FunctionResponse,
     ListFunctionDetailsResponse,
     ListFunctionsGloballyResponse,
     ListFunctionsResponse,
 )
 from paimon_assets.engine.control.catalog.catalog import Identifier
+from paimon_assets.engine.control.catalog.named_items import function_of
 from paimon_assets.engine.errors import AlreadyExistsError, NotFoundError
 from paimon_assets.engine.spec.types.type_text import Json
 from paimon_assets.server.paging import across_databases
@@ -40,7 +40,7 @@ def list_function_details(service: Service, request: Request) -> Answer:
     """As `list_functions`, whole."""
     found = _listed(service, request)
     names, token = request.page(_PATTERN).of(found)
-    details = tuple(_response(name, found[name]) for name in names)
+    details = tuple(function_of(name, found[name]) for name in names)
     return ListFunctionDetailsResponse(function_details=details, next_page_token=token).to_json()
 
 
@@ -75,7 +75,7 @@ def create_function(service: Service, request: Request) -> Answer:
 def get_function(service: Service, request: Request) -> Answer:
     """Answer a function."""
     name = _named(request, Action.DESCRIBE)
-    return _response(name.table, service.functions.get(name)).to_json()
+    return service.catalog.get_function(name).to_json()
 
 
 def alter_function(service: Service, request: Request) -> Answer:
@@ -153,9 +153,3 @@ def _named(request: Request, action: Action) -> Identifier:
     name = Identifier(request.names["database"], request.names["function"])
     request.require(action, name.database, name.table, noun="FUNCTION")
     return name
-
-
-def _response(name: str, members: Mapping[str, Json]) -> FunctionResponse:
-    return FunctionResponse.from_json(
-        {**members, "name": name, "uuid": members["id"], "owner": members["createdBy"]}
-    )

@@ -18,9 +18,10 @@ def get_table_token(service: Service, request: Request) -> Answer:
     name = service.named(request).table
     updates = request.principal.may(Action.UPDATE, name.database, name.table)
     action = Action.UPDATE if updates and not service.read_only else Action.SELECT
-    table = service.table(request, action)
     if service.data_tokens is None:
+        request.require(Action.DESCRIBE, name.database, name.table)
         raise not_implemented("data tokens: clients need credentials")
+    table = service.table(request, action)
     if table.is_external:
         raise not_implemented("data tokens of external tables: clients need credentials")
     try:

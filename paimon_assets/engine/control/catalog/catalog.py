@@ -277,6 +277,15 @@ class VersionedCatalog(Catalog, Protocol):
         """
         ...
 
+    def rollback_schema(self, identifier: Identifier, schema_id: int) -> None:
+        """Make a schema the newest again; later ones go.
+
+        Raises:
+            NotFoundError: No such schema.
+            InvalidInputError: A snapshot, tag or changelog needs a later one; nothing was changed.
+        """
+        ...
+
     def list_tags(self, identifier: Identifier) -> list[str]:
         """Return the names of all tags, sorted."""
         ...

@@ -7,16 +7,26 @@ other catalog of the file system looks (`catalog_state`).
 Source: `org.apache.paimon.catalog.FileSystemCatalog`.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from uuid import uuid4
 
 from paimon_assets.engine.codec.rest.resources import ViewSchema
-from paimon_assets.engine.codec.rest.rest_responses import ViewResponse
+from paimon_assets.engine.codec.rest.rest_responses import (
+    AlterDatabaseResponse,
+    DatabaseResponse,
+    FunctionResponse,
+    ViewResponse,
+)
 from paimon_assets.engine.codec.rest.view_changes import ViewChange
 from paimon_assets.engine.control.catalog.catalog import Identifier, LoadedTable, check_name
+from paimon_assets.engine.control.catalog.catalog_databases import (
+    CatalogDatabases,
+    refuse_location,
+)
 from paimon_assets.engine.control.catalog.catalog_state import CatalogState
 from paimon_assets.engine.control.catalog.catalog_views import CatalogViews
+from paimon_assets.engine.control.catalog.named_items import NamedItems, function_of
 from paimon_assets.engine.control.clock import Clock, SystemClock
 from paimon_assets.engine.control.managers.schema_manager import SchemaManager
 from paimon_assets.engine.errors import (
@@ -60,9 +70,16 @@ class FilesystemCatalog:
             and not entry.name.startswith(".")
         )
 
-    def create_database(self, name: str, *, ignore_if_exists: bool = False) -> None:
-        """Create a database."""
+    def create_database(
+        self,
+        name: str,
+        *,
+        ignore_if_exists: bool = False,
+        options: Mapping[str, str] | None = None,
+    ) -> None:
+        """Create a database, with properties."""
         path = self._database_path(name)
+        refuse_location(name, options or {})
         if self.file_io.exists(path):
             if ignore_if_exists:
                 return
@@ -72,6 +89,40 @@ class FilesystemCatalog:
                 details={"database": name},
             )
         self.file_io.make_directory(path)
+        if options:
+            self.databases.create(name, options, existed=False)
+
+    @property
+    def _state(self) -> CatalogState:
+        return CatalogState(self, clock=self._clock)
+
+    @property
+    def databases(self) -> CatalogDatabases:
+        """Who the databases are, and their properties."""
+        return CatalogDatabases(self, self._state)
+
+    def get_database(self, name: str) -> DatabaseResponse:
+        """Return a database, with its properties and who made it."""
+        return self.databases.get(name, identifies=False)
+
+    def alter_database(
+        self, name: str, *, removals: Sequence[str] = (), updates: Mapping[str, str] | None = None
+    ) -> AlterDatabaseResponse:
+        """Remove and set properties of a database."""
+        return self.databases.alter(name, removals=removals, updates=updates or {})
+
+    @property
+    def functions(self) -> NamedItems:
+        """The functions, stored as they are."""
+        return NamedItems(self._state, "function")
+
+    def list_functions(self, database: str) -> list[str]:
+        """Return the names of a database's functions, sorted."""
+        return list(self.functions.all(database))
+
+    def get_function(self, identifier: Identifier) -> FunctionResponse:
+        """Return a function."""
+        return function_of(identifier.table, self.functions.get(identifier))
 
     def drop_database(self, name: str, *, cascade: bool = False) -> None:
         """Drop a database; with `cascade` also the tables in it."""
@@ -83,7 +134,7 @@ class FilesystemCatalog:
                 kind="database-not-empty",
                 details={"database": name},
             )
-        state = CatalogState(self, clock=self._clock)
+        state = self._state
         identity = None
         with suppress(FormatError):  # it is dropped all the same
             identity = state.identity(name)
@@ -189,7 +240,7 @@ class FilesystemCatalog:
     @property
     def views(self) -> CatalogViews:
         """The views of the warehouse, and who made them."""
-        return CatalogViews(CatalogState(self, clock=self._clock))
+        return CatalogViews(self._state)
 
     def list_views(self, database: str) -> list[str]:
         """Return the names of a database's views, sorted."""

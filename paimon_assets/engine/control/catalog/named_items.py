@@ -5,14 +5,16 @@ made on top of the other. To rename from one database to another is two changes;
 them leaves both names, and renaming once more ends it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import cast
 from uuid import uuid4
 
+from paimon_assets.engine.codec.rest.rest_responses import FunctionResponse
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.control.catalog.catalog_state import CatalogState
 from paimon_assets.engine.control.catalog.numbered_document import Members
 from paimon_assets.engine.errors import AlreadyExistsError, NotFoundError
+from paimon_assets.engine.spec.types.type_text import Json
 
 ID = "id"
 
@@ -149,3 +151,10 @@ class NamedItems:
             kind=f"{self._noun}-exists",
             details={self._noun: name.table},
         )
+
+
+def function_of(name: str, members: Mapping[str, Json]) -> FunctionResponse:
+    """Return a function as it is stored."""
+    return FunctionResponse.from_json(
+        {**members, "name": name, "uuid": members[ID], "owner": members["createdBy"]}
+    )

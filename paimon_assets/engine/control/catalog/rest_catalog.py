@@ -14,6 +14,7 @@ from paimon_assets.engine.codec.rest.rest_requests import CommitRequest, CreateT
 from paimon_assets.engine.codec.rest.rest_responses import (
     AlterDatabaseResponse,
     DatabaseResponse,
+    FunctionResponse,
     TableResponse,
     ViewResponse,
 )
@@ -360,6 +361,20 @@ class RestCatalog:
         """Say of partitions that no more will come."""
         with naming(identifier):
             self._api.mark_done(named(identifier), specs)
+
+    def rollback_schema(self, identifier: Identifier, schema_id: int) -> None:
+        """Make a schema the newest again; see `VersionedCatalog`."""
+        with naming(identifier):
+            self._api.rollback_schema(named(identifier), schema_id)
+
+    def list_functions(self, database: str) -> list[str]:
+        """Return the names of a database's functions, sorted."""
+        with naming(database=check_name("database", database)):
+            return sorted(self._api.list_functions(database))
+
+    def get_function(self, identifier: Identifier) -> FunctionResponse:
+        """Return a function."""
+        return self._api.get_function(named(identifier))
 
     def list_views(self, database: str) -> list[str]:
         """Return the names of a database's views, sorted."""

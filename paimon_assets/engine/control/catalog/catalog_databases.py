@@ -1,0 +1,116 @@
+"""CatalogDatabases: who the databases of a warehouse are, and their properties."""
+
+from collections.abc import Mapping, Sequence
+from typing import cast
+
+from paimon_assets.engine.codec.rest.rest_responses import AlterDatabaseResponse, DatabaseResponse
+from paimon_assets.engine.control.catalog.catalog_state import PROPERTIES, CatalogState, Warehouse
+from paimon_assets.engine.control.catalog.numbered_document import Members
+from paimon_assets.engine.errors import AlreadyExistsError, InvalidInputError
+
+_LOCATION = "location"
+_OPTIONS = "options"
+
+
+class CatalogDatabases:
+    """The properties of databases; the directory of one says whether there is such a database.
+
+    Args:
+        catalog: Knows the databases.
+        state: Where their properties lie.
+    """
+
+    def __init__(self, catalog: Warehouse, state: CatalogState) -> None:
+        self._catalog = catalog
+        self._state = state
+
+    def get(self, name: str, *, identifies: bool = True) -> DatabaseResponse:
+        """Return a database and its properties.
+
+        Args:
+            name: Which.
+            identifies: Whether it gets an id if it has none yet.
+
+        Raises:
+            NotFoundError: There is no such database.
+        """
+        state = self._state
+        identity = state.own_identity(name) if identifies else state.identity(name)
+        members = state.read(name, PROPERTIES)
+        by = "" if identity is None else identity.created_by
+        made = 0 if identity is None else identity.created_at
+        return DatabaseResponse(
+            id=None if identity is None else identity.id,
+            name=name,
+            location=self._catalog.database_path(name),
+            options=cast("dict[str, str]", members.get(_OPTIONS, {})),
+            owner=by,
+            created_at=made,
+            created_by=by,
+            updated_at=cast("int", members.get("updatedAt", made)),
+            updated_by=cast("str", members.get("updatedBy", by)),
+        )
+
+    def create(self, name: str, options: Mapping[str, str], *, existed: bool, by: str = "") -> None:
+        """Note the properties of a database that has just been made.
+
+        Raises:
+            AlreadyExistsError: It existed, or another has noted some: of two that create it at
+                once, the first one that writes here does.
+        """
+        refuse_location(name, options)
+
+        def first(members: Members) -> Members:
+            if existed or members:
+                raise AlreadyExistsError(
+                    f"Database '{name}' exists already.",
+                    kind="database-exists",
+                    details={"database": name},
+                )
+            return self._noted({**options}, by)
+
+        self._state.change(name, PROPERTIES, first, by=by)
+
+    def alter(
+        self, name: str, *, removals: Sequence[str], updates: Mapping[str, str], by: str = ""
+    ) -> AlterDatabaseResponse:
+        """Remove and set properties.
+
+        Raises:
+            NotFoundError: There is no such database.
+            InvalidInputError: The location was to be changed.
+        """
+        refuse_location(name, updates)
+        removed = set[str]()
+
+        def changed(members: Members) -> Members:
+            options = dict(cast("dict[str, str]", members.get(_OPTIONS, {})))
+            removed.clear()
+            removed.update(key for key in removals if key in options)
+            kept = {key: value for key, value in options.items() if key not in removed}
+            after: Members = {**kept, **updates}
+            return members if after == options else self._noted(after, by)
+
+        self._state.change(name, PROPERTIES, changed, by=by)
+        return AlterDatabaseResponse(
+            removed=tuple(key for key in removals if key in removed),
+            updated=tuple(updates),
+            missing=tuple(key for key in removals if key not in removed),
+        )
+
+    def _noted(self, options: Members, by: str) -> Members:
+        return {_OPTIONS: options, "updatedAt": self._state.clock.now_millis(), "updatedBy": by}
+
+
+def refuse_location(name: str, options: Mapping[str, str]) -> None:
+    """Refuse a property that says where a database lies.
+
+    Raises:
+        InvalidInputError: Kind `database-location`.
+    """
+    if _LOCATION in options:
+        raise InvalidInputError(
+            f"Database '{name}' lies in the warehouse; '{_LOCATION}' cannot be chosen.",
+            kind="database-location",
+            details={"database": name},
+        )
