@@ -3,6 +3,9 @@
 import hashlib
 import json
 import logging
+import os
+import subprocess
+import sys
 
 import pytest
 
@@ -10,7 +13,7 @@ from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import open_catalog
 from paimon_assets.server.serve import ServeSettings, app_of
-from tests.testkit.rest_server import serving
+from tests.testkit.rest_server import ROOT, server_process, serving
 from tests.testkit.rest_tables import table_body
 
 HOUR_MS = 3_600_000
@@ -29,6 +32,7 @@ GRANTS = {
     "analyst": ("db.pub_*", ["select"]),
     "clerk": ("db.*", ["describe"]),
     "admin": ("*", ["all"]),
+    "admin-of-all": ("*", ["all"]),
 }
 
 
@@ -47,10 +51,10 @@ def settings(served, tmp_path_factory):
     (folder / "tokens.toml").write_text(TOKENS)
     (folder / "principals.toml").write_text(
         "\n".join(
-            f'[[principal]]\nname = "{name}"\n'
+            f'[[principal]]\nname = "principal {number}"\n'
             f'token-sha256 = ["{hashlib.sha256(name.encode()).hexdigest()}"]\n'
             f'grants = [{{ on = "{on}", may = {json.dumps(may)} }}]'
-            for name, (on, may) in GRANTS.items()
+            for number, (name, (on, may)) in enumerate(GRANTS.items())
         )
     )
     catalog = open_catalog(served)
@@ -195,3 +199,29 @@ def test_a_server_for_everybody_hands_nothing_out(settings):
                 warehouse=settings.warehouse, insecure=True, data_tokens=settings.data_tokens
             )
         )
+
+
+def test_no_secret_is_in_a_listing_of_processes_or_their_output(settings, tmp_path):
+    log = tmp_path / "log"
+    files = ("--principals", str(settings.principals), "--data-tokens", str(settings.data_tokens))
+    held = {"SECRET_OF_READER": READER}
+    with server_process(settings.warehouse, *files, log=log, environment=held) as (server, client):
+        assert token(client, "admin").status == 200
+        asking = subprocess.Popen(
+            [*(sys.executable, "-c", "from paimon_assets.cli.main import main; main()"),
+             *("--uri", f"http://127.0.0.1:{client.port}", "read", "db.pub_a")],
+            env={**os.environ, "PAIMON_TOKEN": "admin-of-all"}, cwd=ROOT,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        )  # fmt: skip
+        shown = [listed(each.pid) for each in (server, asking)]
+        assert all(b"paimon_assets" in each for each in shown)
+        output, _ = asking.communicate()
+    assert asking.returncode == 0, output
+    for secret in ("admin-of-all", READER, WRITER):
+        assert all(secret.encode() not in each for each in (*shown, output, log.read_bytes()))
+
+
+def listed(pid):
+    """Return what everybody sees of a process."""
+    command = ["ps", "-ww", "-o", "args=", "-p", str(pid)]
+    return subprocess.run(command, check=True, capture_output=True).stdout

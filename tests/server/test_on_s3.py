@@ -10,6 +10,7 @@ from paimon_assets.engine.table.api import open_catalog
 from paimon_assets.server.serve import ServeSettings
 from tests.testkit.rest_server import serving
 from tests.testkit.rest_tables import table_body
+from tests.testkit.s3_faults import s3_faults
 from tests.testkit.s3_server import BUCKET, s3_server
 
 WAREHOUSE = f"s3://{BUCKET}/warehouse"
@@ -79,3 +80,45 @@ def test_views_and_properties(clients):
     assert other.post("databases/db/views", view).status == 409
     assert other.get("databases/db").json["options"] == {"a": "b"}
     assert other.get("databases").json["databases"] == ["db"]
+
+
+@pytest.fixture(scope="module")
+def without_conditions(options):
+    """Options of a store that takes the condition of a put and ignores it."""
+    with s3_faults(options) as (faults, through):
+        faults.ignores_conditions = True
+        yield through
+
+
+def test_a_store_without_conditional_put_takes_no_commits(without_conditions):
+    settings = ServeSettings(
+        warehouse=f"s3://{BUCKET}/unsafe", storage_options=without_conditions, insecure=True
+    )
+    with serving(settings) as client:
+        answer = client.post("databases", {"name": "db"})
+        assert answer.status == 501
+        assert "conditional put" in answer.json["message"]
+
+
+def test_a_sole_writer_loses_nothing_there(without_conditions):
+    warehouse = f"s3://{BUCKET}/sole"
+    settings = ServeSettings(
+        warehouse=warehouse, storage_options=without_conditions, insecure=True, sole_writer=True
+    )
+    with serving(settings) as client:
+        assert client.post("databases", {"name": "db"}).status == 200
+        body = table_body("t", options={"commit.max-retries": "100"})
+        assert client.post("databases/db/tables", body).status == 200
+        bodies = [table_body(f"t{number % 2}") for number in range(4)]
+
+        def write(number):
+            table = opened(client, without_conditions).get_table("db.t")
+            table.new_write_builder().write(rows(number), EmbeddedExecutor())
+            return client.post("databases/db/tables", bodies[number]).status
+
+        with ThreadPoolExecutor(4) as pool:
+            made = sorted(pool.map(write, range(4)))
+    assert made == [200] * 2 + [409] * 2
+    beside = open_catalog(warehouse, without_conditions).get_table("db.t")
+    assert sorted(beside.new_read_builder().to_arrow()["id"].to_pylist()) == list(range(4))
+    assert [snapshot.id for snapshot in beside.snapshots()] == list(range(1, 5))

@@ -23,7 +23,7 @@ from paimon_assets.server.app import MOST_BYTES
 from paimon_assets.server.principals import Principals
 from paimon_assets.server.serve import ServeSettings, app_of
 from tests.testkit.rest_server import serving
-from tests.testkit.rest_tables import commit_body, prepared, table_body
+from tests.testkit.rest_tables import commit_body, created, prepared, table_body
 
 ADMIN, READER, ETL, BLIND = ("admin-token-1", "reader-token-2", "etl-token-3", "blind-token-4")
 KEY, KEY_SECRET = "AKID", "ak-very-secret-5"
@@ -282,6 +282,28 @@ def test_a_signed_request_comes_in_and_a_changed_one_does_not(guarded, algorithm
     assert guarded.ask("POST", path, data, headers).status == 200
     if algorithm == "openapi":
         assert guarded.ask("POST", path, data, headers).status == 401  # a replay
+
+
+@pytest.mark.parametrize("algorithm", ["default", "openapi"])
+def test_a_replay_at_another_server_comes_in_and_does_nothing_twice(
+    guarded, admin, served, principals, algorithm, name
+):
+    """Nonces are each server's own: what a replay finds there is that it was done."""
+    made = created(admin, f"pub_{name}")
+    commit = signed(
+        "POST",
+        f"databases/db/tables/pub_{name}/commit",
+        commit_body(made, prepared(made, 1)),
+        algorithm=algorithm,
+        nonce=name,
+    )
+    path, data, headers = commit
+    with serving(ServeSettings(warehouse=served, principals=principals)) as other:
+        first = guarded.ask("POST", path, data, headers)
+        again = other.ask("POST", path, data, headers)
+    assert (first.json, again.json) == ({"success": True}, {"success": True})
+    found = admin.get(f"databases/db/tables/pub_{name}/snapshots").json["snapshots"]
+    assert [snapshot["id"] for snapshot in found] == [1]
 
 
 @pytest.mark.parametrize("algorithm", ["default", "openapi"])

@@ -9,14 +9,18 @@ with s3_faults(options) as (faults, through):
 import contextlib
 import http.client
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
+from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+_ENDED = -403
+"""Status in a plan: 403, of a token that has ended."""
 _CODES = {
+    _ENDED: "ExpiredToken",
     403: "AccessDenied",
     409: "ConditionalRequestConflict",
     500: "InternalError",
@@ -45,8 +49,13 @@ class S3Faults:
     """What goes wrong, and what went."""
 
     plans: list[_Plan] = field(default_factory=list)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
     fired: list[tuple[str, str]] = field(default_factory=list)
     """(method, path) of every request that was answered with a fault."""
+    lives: dict[str, int] = field(default_factory=dict)
+    """Access key → how many requests it serves yet; then all are answered 403 (ExpiredToken)."""
+    on_end: Callable[[str], None] = lambda _: None
+    """Called once with each access key whose life is over."""
     ignores_conditions: bool = False
     """Whether `If-None-Match` is dropped, as stores do that do not know it."""
 
@@ -66,9 +75,21 @@ class S3Faults:
             _Plan(method=method, path=path, status=status, after=after, skip=skip, left=1)
         )
 
+    def has_ended(self, key: str) -> bool:
+        """Take one request from the life of an access key; whether there was none left."""
+        with self._lock:
+            left = self.lives.get(key)
+            if left is None:
+                return False
+            self.lives[key] = left - 1
+            if left == 0:
+                self.on_end(key)
+            return left <= 0
+
     def reset(self) -> None:
         """Forget what was planned and what happened."""
         self.plans.clear()
+        self.lives.clear()
         self.fired.clear()
 
     def take(self, method: str, path: str) -> _Plan | None:
@@ -108,20 +129,29 @@ class _Handler(BaseHTTPRequestHandler):
 
     def answer(self) -> None:
         body = self._body()
-        plan = self.faults.take(self.command, unquote(urlsplit(self.path).path))
+        path = unquote(urlsplit(self.path).path)
+        plan = self.faults.take(self.command, path)
+        if plan is None and self.faults.has_ended(self._access_key()):
+            plan = _Plan(method="", path="", status=_ENDED, after=False, skip=0, left=0)
+            self.faults.fired.append((self.command, path))
         status, headers, answered = 0, list[tuple[str, str]](), b""
         if plan is None or plan.after:
             status, headers, answered = self._passed_on(body)
         if plan is not None:
             code = _CODES[plan.status]
             text = f"<Error><Code>{code}</Code><Message>injected</Message></Error>".encode()
-            status, headers = plan.status, [("Content-Length", str(len(text)))]
+            status = HTTPStatus.FORBIDDEN if plan.status == _ENDED else plan.status
+            headers = [("Content-Length", str(len(text)))]
             answered = b"" if self.command == "HEAD" else text
         self.send_response_only(status)
         for name, value in headers:
             self.send_header(name, value)
         self.end_headers()
         self.wfile.write(answered)
+
+    def _access_key(self) -> str:
+        found = self.headers.get("Authorization", "").partition("Credential=")[2]
+        return found.partition("/")[0]
 
     def _body(self) -> bytes:
         length = self.headers.get("Content-Length")
