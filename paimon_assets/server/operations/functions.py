@@ -4,7 +4,6 @@ import re
 from collections.abc import Mapping
 from typing import cast
 
-from paimon_assets.engine.codec.rest import resources
 from paimon_assets.engine.codec.rest.rest_requests import (
     AlterFunctionRequest,
     CreateFunctionRequest,
@@ -18,7 +17,7 @@ from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.control.catalog.named_items import function_of
 from paimon_assets.engine.errors import AlreadyExistsError, NotFoundError
 from paimon_assets.engine.spec.types.type_text import Json
-from paimon_assets.server.paging import across_databases
+from paimon_assets.server.operations.items import listed, listed_globally, named
 from paimon_assets.server.principals import Action
 from paimon_assets.server.refusal import bad_request
 from paimon_assets.server.request import Request
@@ -32,13 +31,13 @@ _NAME = re.compile(r"(?=.*[A-Za-z])[A-Za-z0-9._-]+")
 
 def list_functions(service: Service, request: Request) -> Answer:
     """List the functions of a database the principal may list."""
-    names, token = request.page(_PATTERN).of(_listed(service, request))
+    names, token = request.page(_PATTERN).of(listed(request, service.functions.all))
     return ListFunctionsResponse(functions=tuple(names), next_page_token=token).to_json()
 
 
 def list_function_details(service: Service, request: Request) -> Answer:
     """As `list_functions`, whole."""
-    found = _listed(service, request)
+    found = listed(request, service.functions.all)
     names, token = request.page(_PATTERN).of(found)
     details = tuple(function_of(name, found[name]) for name in names)
     return ListFunctionDetailsResponse(function_details=details, next_page_token=token).to_json()
@@ -46,17 +45,7 @@ def list_function_details(service: Service, request: Request) -> Answer:
 
 def list_functions_globally(service: Service, request: Request) -> Answer:
     """List the functions of all databases the principal may list."""
-    found, token = across_databases(
-        request,
-        _PATTERN,
-        service.catalog.list_databases(),
-        lambda database, prefix: (
-            name
-            for name in service.functions.all(database)
-            if name.startswith(prefix) and request.principal.may(Action.LIST, database, name)
-        ),
-    )
-    functions = tuple(resources.Identifier(database=d, object=f) for d, f in found)
+    functions, token = listed_globally(service, request, _PATTERN, service.functions.all)
     return ListFunctionsGloballyResponse(functions=functions, next_page_token=token).to_json()
 
 
@@ -74,13 +63,13 @@ def create_function(service: Service, request: Request) -> Answer:
 
 def get_function(service: Service, request: Request) -> Answer:
     """Answer a function."""
-    name = _named(request, Action.DESCRIBE)
+    name = named(request, "function", Action.DESCRIBE)
     return service.catalog.get_function(name).to_json()
 
 
 def alter_function(service: Service, request: Request) -> Answer:
     """Change a function, all changes or none."""
-    name = _named(request, Action.ALTER)
+    name = named(request, "function", Action.ALTER)
     changes = request.read(AlterFunctionRequest).changes
 
     def altered(members: dict[str, Json]) -> dict[str, Json]:
@@ -94,7 +83,7 @@ def alter_function(service: Service, request: Request) -> Answer:
 
 def drop_function(service: Service, request: Request) -> Answer:
     """Forget a function."""
-    service.functions.drop(_named(request, Action.DROP))
+    service.functions.drop(named(request, "function", Action.DROP))
     return None
 
 
@@ -136,20 +125,3 @@ def _check_definition(name: str, *, adds: bool, known: bool) -> None:
             kind="definition-not-found",
             details={"definition": name},
         )
-
-
-def _listed(service: Service, request: Request) -> dict[str, dict[str, Json]]:
-    database = check_database_name(request.names["database"])
-    if not request.principal.sees(database):
-        request.require(Action.LIST, database)
-    return {
-        name: members
-        for name, members in service.functions.all(database).items()
-        if request.principal.may(Action.LIST, database, name)
-    }
-
-
-def _named(request: Request, action: Action) -> Identifier:
-    name = Identifier(request.names["database"], request.names["function"])
-    request.require(action, name.database, name.table, noun="FUNCTION")
-    return name

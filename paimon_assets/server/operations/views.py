@@ -1,6 +1,5 @@
 """Views."""
 
-from paimon_assets.engine.codec.rest import resources
 from paimon_assets.engine.codec.rest.rest_requests import (
     AlterViewRequest,
     CreateViewRequest,
@@ -10,12 +9,11 @@ from paimon_assets.engine.codec.rest.rest_responses import (
     ListViewDetailsResponse,
     ListViewsGloballyResponse,
     ListViewsResponse,
-    ViewResponse,
 )
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.errors import AlreadyExistsError
 from paimon_assets.engine.table.table_name import TableName
-from paimon_assets.server.paging import across_databases
+from paimon_assets.server.operations.items import listed, listed_globally, named
 from paimon_assets.server.principals import Action
 from paimon_assets.server.refusal import bad_request
 from paimon_assets.server.request import Request
@@ -27,13 +25,13 @@ _PATTERN = "viewNamePattern"
 
 def list_views(service: Service, request: Request) -> Answer:
     """List the views of a database the principal may list."""
-    names, token = request.page(_PATTERN).of(_listed(service, request))
+    names, token = request.page(_PATTERN).of(listed(request, service.views.all))
     return ListViewsResponse(views=tuple(names), next_page_token=token).to_json()
 
 
 def list_view_details(service: Service, request: Request) -> Answer:
     """As `list_views`, with schemas."""
-    found = _listed(service, request)
+    found = listed(request, service.views.all)
     names, token = request.page(_PATTERN).of(found)
     details = tuple(found[name] for name in names)
     return ListViewDetailsResponse(view_details=details, next_page_token=token).to_json()
@@ -41,17 +39,7 @@ def list_view_details(service: Service, request: Request) -> Answer:
 
 def list_views_globally(service: Service, request: Request) -> Answer:
     """List the views of all databases the principal may list."""
-    found, token = across_databases(
-        request,
-        _PATTERN,
-        service.catalog.list_databases(),
-        lambda database, prefix: (
-            name
-            for name in service.views.all(database)
-            if name.startswith(prefix) and request.principal.may(Action.LIST, database, name)
-        ),
-    )
-    views = tuple(resources.Identifier(database=d, object=v) for d, v in found)
+    views, token = listed_globally(service, request, _PATTERN, service.views.all)
     return ListViewsGloballyResponse(views=views, next_page_token=token).to_json()
 
 
@@ -71,13 +59,13 @@ def create_view(service: Service, request: Request) -> Answer:
 
 def get_view(service: Service, request: Request) -> Answer:
     """Answer a view."""
-    name = _named(request, Action.DESCRIBE)
+    name = named(request, "view", Action.DESCRIBE)
     return service.views.get(name).to_json()
 
 
 def alter_view(service: Service, request: Request) -> Answer:
     """Change a view, all changes or none."""
-    name = _named(request, Action.ALTER)
+    name = named(request, "view", Action.ALTER)
     changes = request.read(AlterViewRequest).changes
     service.views.alter(name, changes, by=request.principal.name)
     return None
@@ -85,7 +73,7 @@ def alter_view(service: Service, request: Request) -> Answer:
 
 def drop_view(service: Service, request: Request) -> Answer:
     """Drop a view."""
-    service.views.drop(_named(request, Action.DROP))
+    service.views.drop(named(request, "view", Action.DROP))
     return None
 
 
@@ -101,23 +89,6 @@ def rename_view(service: Service, request: Request) -> Answer:
     _refuse_tables(service, target)
     service.views.rename(source, target)
     return None
-
-
-def _listed(service: Service, request: Request) -> dict[str, ViewResponse]:
-    database = check_database_name(request.names["database"])
-    if not request.principal.sees(database):
-        request.require(Action.LIST, database)
-    return {
-        name: view
-        for name, view in service.views.all(database).items()
-        if request.principal.may(Action.LIST, database, name)
-    }
-
-
-def _named(request: Request, action: Action) -> Identifier:
-    name = Identifier(request.names["database"], request.names["view"])
-    request.require(action, name.database, name.table, noun="VIEW")
-    return name
 
 
 def _refuse_tables(service: Service, name: Identifier) -> None:
