@@ -53,6 +53,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--steps", default=",".join(STEPS), help="with the writes they build on")
     parser.add_argument("--spark", action="store_true", help="measure the Spark executor too")
     parser.add_argument("--also", default=",".join(OTHERS), help="benchmarks of their own")
+    parser.add_argument("--java", action="store_true", help="Java's REST server beside ours")
     parser.add_argument("--out", type=Path, help="also write all measurements as JSON")
     options = parser.parse_args(arguments)
     unknown = [name for name in options.engines.split(",") if name not in ENGINES]
@@ -139,6 +140,7 @@ def main(arguments: list[str]) -> int:
     failed = 0
     for name in filter(None, options.also.split(",")):
         command = [sys.executable, "-m", f"tests.bench.bench_{name}"]
+        command += ["--java"] if options.java and name == "rest" else []
         failed |= subprocess.run(command, cwd=ROOT, check=False).returncode
     return failed | (_measure_spark(options) if options.spark else 0)
 
