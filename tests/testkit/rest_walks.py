@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from paimon_assets.server.serve import ServeSettings
-from tests.testkit.rest_server import ROOT, serving
+from tests.testkit.rest_server import ROOT, RestClient, serving
 
 TOKEN = "a-token-of-an-outsider"  # noqa: S105
 SECRET = "a-secret-of-an-outsider"  # noqa: S105
@@ -33,13 +34,25 @@ def signed_by(algorithm: str) -> dict[str, str]:
 class Served:
     """A server and its warehouse."""
 
-    uri: str
+    client: RestClient
     warehouse: Path
+
+    @property
+    def uri(self) -> str:
+        """Where it is."""
+        return f"http://127.0.0.1:{self.client.port}"
+
+    def tokens(self) -> int:
+        """Return how many data tokens it has handed out."""
+        counts = self.client.of(TOKEN).get("/metrics").body.decode()
+        found = re.search(r'operation="getTableToken",status="200"} (\d+)', counts)
+        return int(found[1]) if found else 0
 
     def walk(
         self, command: Sequence[str], database: str, options: Mapping[str, str]
     ) -> dict[str, Any]:
         """Let a client walk through everything, and return what it saw."""
+        before = self.tokens()
         done = subprocess.run(
             [*command, self.uri, "outside", database],
             input=json.dumps(options),
@@ -49,13 +62,14 @@ class Served:
             check=False,
         )
         assert done.returncode == 0, done.stderr[-4000:]
+        assert self.tokens() > before
         seen: dict[str, Any] = json.loads(done.stdout)
         return seen
 
 
 @contextmanager
 def served_to_outsiders(folder: Path) -> Iterator[Served]:
-    """Serve an empty warehouse to one principal, who may do everything."""
+    """Serve an empty warehouse, with data tokens, to one principal, who may do everything."""
     (folder / "secret").write_text(SECRET)
     principals = folder / "principals.toml"
     principals.write_text(
@@ -69,6 +83,8 @@ grants = [{{ on = "*", may = ["all"] }}]
     )
     warehouse = folder / "warehouse"
     warehouse.mkdir()
-    settings = ServeSettings(warehouse=str(warehouse), principals=principals)
+    tokens = folder / "tokens.toml"
+    tokens.write_text('[update]\n"fs.any.option" = "value"')
+    settings = ServeSettings(warehouse=str(warehouse), principals=principals, data_tokens=tokens)
     with serving(settings) as client:
-        yield Served(f"http://127.0.0.1:{client.port}", warehouse)
+        yield Served(client, warehouse)
