@@ -19,6 +19,10 @@ import re
 from collections.abc import Mapping
 from typing import Self
 
+ACCESS_DENIED = "storage-access-denied"
+"""Kind of the `StorageError` of a storage that refuses its credentials."""
+TOKEN_EXPIRED = "token-expired"  # noqa: S105
+"""Kind of the `StorageError` of credentials that have ended before they were used."""
 HIDDEN = "******"
 """What is shown in place of a value."""
 
@@ -124,6 +128,12 @@ class StorageError(PaimonError):
     """The storage refused or failed; the same call may succeed later."""
 
     default_kind = "storage"
+
+
+def storage_failure(message: str, path: str, error: Exception) -> StorageError:
+    """Return the error of a storage that failed at a path, of a kind by what it raised."""
+    kind = ACCESS_DENIED if isinstance(error, PermissionError) else None
+    return StorageError(message, kind=kind, details={"path": path})
 
 
 class UnsupportedFeatureError(PaimonError):

@@ -4,8 +4,10 @@ import pytest
 
 from paimon_assets.engine.codec.rest.rest_responses import TokenResponse
 from paimon_assets.engine.control.catalog.data_tokens import TableStorage
-from paimon_assets.engine.errors import StorageError
-from paimon_assets.engine.fileio.opening import open_file_io
+from paimon_assets.engine.errors import ACCESS_DENIED, StorageError
+from paimon_assets.engine.fileio.base import FileIOSpec
+from paimon_assets.engine.fileio.local import LocalFileIO
+from paimon_assets.engine.fileio.opening import current_spec, open_file_io
 from paimon_assets.engine.fileio.renewed import RenewedFileIO
 
 HOUR_MS = 3_600_000
@@ -111,3 +113,57 @@ def test_a_catalog_that_gives_no_token_opens_nothing(tmp_path, clock):
     file_io = RenewedFileIO(TableStorage(str(tmp_path), {}, refuse, clock).opened)
     with pytest.raises(StorageError, match="no token"):
         file_io.read_bytes(f"{tmp_path}/a")
+
+
+class Guarded(LocalFileIO):
+    """A storage that refuses some credentials, as object stores do before a token's end."""
+
+    def __init__(self, spec, refused) -> None:
+        self.own, self.refused = spec, refused
+
+    @property
+    def spec(self):
+        return self.own
+
+    def read_bytes(self, path):
+        if self.own.options["s3.access-key"] in self.refused:
+            raise StorageError("refused", kind=ACCESS_DENIED)
+        return super().read_bytes(path)
+
+
+def test_a_token_that_is_refused_is_asked_for_once_more(tmp_path):
+    refused, given = {"k1", "k3"}, []
+
+    def opened(spec):
+        if spec is not None or not given:
+            given.append(f"k{len(given) + 1}")
+        return Guarded(FileIOSpec(options={"s3.access-key": given[-1]}), refused), 1
+
+    file_io, path = RenewedFileIO(opened), tmp_path / "a"
+    path.write_bytes(b"content")
+    assert file_io.read_bytes(str(path)) == b"content"
+    assert given == ["k1", "k2"]
+    refused.add("k2")
+    with pytest.raises(StorageError, match="refused"):
+        file_io.read_bytes(str(path))
+    assert given == ["k1", "k2", "k3"]
+
+
+def test_work_elsewhere_gets_another_token_than_the_refused_one(clock):
+    issuer = Issuer(clock, **{"fs.s3a.access.key": "k"})
+    file_io = storage("s3://bucket/t", {}, issuer)
+    first = file_io.spec
+    assert (current_spec(first), issuer.asked) == (first, 1)
+    other = current_spec(first, is_refused=True)
+    assert other.options == {"s3.access-key": "k2"}
+    assert current_spec(first, is_refused=True) == other  # another thread has asked already
+    assert issuer.asked == 2
+
+
+def test_a_catalog_that_gives_the_refused_token_again_opens_nothing_anew(clock):
+    opened = TableStorage("s3://bucket/t", {}, issuer := Issuer(clock), clock)
+    first, ends = opened.opened()
+    clock.now += 1
+    again, later = opened.opened(first.spec)
+    assert again is first
+    assert (later - ends, issuer.asked) == (1, 2)

@@ -163,7 +163,7 @@ def test_a_storage_is_not_opened_with_credentials_that_have_expired():
 
 def test_where_credentials_are_renewed_a_spec_opens_who_renews_them(tmp_path):
     ends = itertools.count(1)
-    storage = RenewedFileIO(lambda: (LocalFileIO(), next(ends)))
+    storage = RenewedFileIO(lambda _: (LocalFileIO(), next(ends)))
     spec = storage.spec
     assert open_file_io(spec) is storage
     path = f"{tmp_path}/file"

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.types as pat
 from pyarrow import csv, json, orc, parquet
 
-from paimon_assets.engine.errors import FormatError, StorageError
+from paimon_assets.engine.errors import FormatError, storage_failure
 
 _BATCH_ROWS = 65_536
 
@@ -117,7 +117,7 @@ def naming(path: str, row_format: RowFormat) -> Iterator[None]:
         message = f"'{path}' cannot be read as {row_format}: {reason}"
         # pyarrow reports damaged pages as OSError too, but without an error number.
         if isinstance(error, OSError) and error.errno is not None:
-            raise StorageError(message, details={"path": path}) from error
+            raise storage_failure(message, path, error) from error
         raise FormatError(message, kind="source-file", details={"path": path}) from error
 
 

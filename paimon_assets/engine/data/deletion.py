@@ -21,7 +21,7 @@ from paimon_assets.engine.codec.bitmaps.deletion_vector import (
     decode_vector,
 )
 from paimon_assets.engine.contract.split import DeletionFile
-from paimon_assets.engine.errors import FormatError, NotFoundError, StorageError
+from paimon_assets.engine.errors import FormatError, NotFoundError, storage_failure
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 
@@ -52,10 +52,8 @@ def read_deletion_vector(
             source.seek(deletion.offset)
             data = source.read(min(left, deletion.length + FRAME_BYTES))
     except OSError as error:
-        raise StorageError(
-            f"Storage failed while reading '{deletion.path}': {error}.",
-            details={"path": deletion.path},
-        ) from error
+        message = f"Storage failed while reading '{deletion.path}': {error}."
+        raise storage_failure(message, deletion.path, error) from error
     except NotFoundError as error:
         raise NotFoundError(
             f"Index file '{deletion.path}' does not exist; it holds the deleted rows of data file"

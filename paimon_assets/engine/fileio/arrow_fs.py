@@ -24,6 +24,7 @@ from paimon_assets.engine.errors import (
     PaimonError,
     StorageError,
     UnsupportedFeatureError,
+    storage_failure,
 )
 from paimon_assets.engine.fileio.atomic import (
     CONDITIONAL_PUT_SCHEMES,
@@ -482,7 +483,5 @@ class ArrowFileIO:
                 f"File '{path}' does not exist.", kind="file-not-found", details={"path": path}
             ) from error
         except Exception as error:
-            raise StorageError(
-                f"Storage '{self._spec.scheme}' failed at '{path}' ({type(error).__name__}).",
-                details={"path": path},
-            ) from error
+            what = f"Storage '{self._spec.scheme}' failed at '{path}' ({type(error).__name__})."
+            raise storage_failure(what, path, error) from error

@@ -9,21 +9,20 @@ its spec.
 
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Protocol
 from uuid import uuid4
 from weakref import WeakValueDictionary
 
 import fsspec  # type: ignore[import-untyped]  # because it ships no types
 import pyarrow.fs as pafs
 
-from paimon_assets.engine.errors import InvalidInputError, StorageError
+from paimon_assets.engine.errors import TOKEN_EXPIRED, InvalidInputError, StorageError
 from paimon_assets.engine.fileio.arrow_fs import ArrowFileIO, GuardedHandler
 from paimon_assets.engine.fileio.base import FileIO, FileIOSpec
 from paimon_assets.engine.fileio.catalog_lock import is_locked
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.fileio.locked import LockedFileIO
 
-_RENEWING: WeakValueDictionary[str, FileIO] = WeakValueDictionary()
 _HDFS = frozenset({"hdfs", "viewfs"})
 _S3 = frozenset({"s3", "s3a"})
 _WITHOUT_USERS = _S3 | {"gs", "gcs", "oss"}
@@ -34,6 +33,17 @@ _S3_ARGUMENTS = {
     "secret-key": "secret",
     "session-token": "token",
 }
+
+
+class Renewing(FileIO, Protocol):
+    """A storage that renews its credentials (`renewed.RenewedFileIO`)."""
+
+    def renewed_spec(self, refused: FileIOSpec | None) -> FileIOSpec:
+        """Return how to open it elsewhere with others than refused credentials, if there are."""
+        ...
+
+
+_RENEWING: WeakValueDictionary[str, Renewing] = WeakValueDictionary()
 
 
 def scheme_of(path: str) -> str:
@@ -94,7 +104,7 @@ def open_file_io(spec: FileIOSpec) -> FileIO:
             f"The credentials for storage '{spec.scheme}' that this work was planned with have"
             " expired. Plan it again; if it took longer than they live, let the catalog hand out"
             " some that live longer.",
-            kind="token-expired",
+            kind=TOKEN_EXPIRED,
             details={"scheme": spec.scheme, "expires_ms": spec.expires_ms},
         )
     if spec.scheme == "file":
@@ -108,7 +118,7 @@ def open_file_io(spec: FileIOSpec) -> FileIO:
     return ArrowFileIO(pafs.PyFileSystem(handler), spec, backend=backend)
 
 
-def renewing(file_io: FileIO) -> str:
+def renewing(file_io: Renewing) -> str:
     """Return what the specs of a storage say that renews its credentials (`renewed_by`).
 
     As long as somebody holds the storage, `open_file_io` of this process returns it.
@@ -118,13 +128,21 @@ def renewing(file_io: FileIO) -> str:
     return key
 
 
-def current_spec(spec: FileIOSpec) -> FileIOSpec:
-    """Return a spec as of now, for work that is handed out long after it was planned."""
+def current_spec(spec: FileIOSpec, *, is_refused: bool = False) -> FileIOSpec:
+    """Return a spec as of now, for work that is handed out long after it was planned.
+
+    Args:
+        spec: As it was planned.
+        is_refused: Whether the storage refused its credentials: then others are asked for.
+
+    Raises:
+        PaimonError: The catalog hands out no others.
+    """
     renewing_one = _renewing_one(spec)
-    return spec if renewing_one is None else renewing_one.spec
+    return spec if renewing_one is None else renewing_one.renewed_spec(spec if is_refused else None)
 
 
-def _renewing_one(spec: FileIOSpec) -> FileIO | None:
+def _renewing_one(spec: FileIOSpec) -> Renewing | None:
     return None if spec.renewed_by is None else _RENEWING.get(spec.renewed_by)
 
 

@@ -1,6 +1,7 @@
 """Data tokens: what a REST catalog hands out to open the files of one table, and of no other.
 
-A token with less than an hour left is asked for anew; of several threads one asks.
+A token with less than an hour left, or that the storage refuses, is asked for anew; of several
+threads one asks.
 Source: `org.apache.paimon.rest.RESTTokenFileIO`.
 """
 
@@ -9,7 +10,7 @@ from collections.abc import Callable, Mapping
 
 from paimon_assets.engine.codec.rest.rest_responses import TokenResponse
 from paimon_assets.engine.control.clock import Clock
-from paimon_assets.engine.fileio.base import FileIO
+from paimon_assets.engine.fileio.base import FileIO, FileIOSpec
 from paimon_assets.engine.fileio.opening import file_io_for
 from paimon_assets.engine.spec.options.option import Options
 from paimon_assets.engine.spec.options.rest_options import DLF_OSS_ENDPOINT
@@ -77,21 +78,32 @@ class TableStorage:
         self._lock = threading.Lock()
         self._opened: tuple[FileIO, int] | None = None
 
-    def opened(self) -> tuple[FileIO, int]:
+    def opened(self, refused: FileIOSpec | None = None) -> tuple[FileIO, int]:
         """Return the storage, opened with a token that serves for a while, and when that ends.
+
+        Args:
+            refused: What opened it when the storage refused it; such a token is asked for anew,
+                unless another thread has done that.
 
         Raises:
             PaimonError: The catalog gives no token, or the storage does not open.
         """
         with self._lock:
             now = self._clock.now_millis()
-            if self._opened is None or self._opened[1] - now < _SAFE_MS:
+            held = self._opened
+            if held is None or held[1] - now < _SAFE_MS or _opened_by(held[0], refused):
                 token = self._ask()
                 opened = file_io_for(self._path, self.options_with(token))
-                self._opened = (opened, token.expires_at_millis)
-            return self._opened
+                if held is not None and held[0].spec == opened.spec:
+                    opened = held[0]
+                held = self._opened = (opened, token.expires_at_millis)
+            return held
 
     def options_with(self, token: TokenResponse) -> dict[str, str]:
         """Return the options that open the storage with a token."""
         given = {**self._options, **storage_options(token.token)}
         return {**given, "oss.endpoint": self._endpoint} if self._endpoint else given
+
+
+def _opened_by(file_io: FileIO, spec: FileIOSpec | None) -> bool:
+    return spec is not None and file_io.spec.options == spec.options

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 import pyarrow as pa
 
-from paimon_assets.engine.errors import FormatError, NotFoundError, StorageError
+from paimon_assets.engine.errors import FormatError, NotFoundError, StorageError, storage_failure
 from paimon_assets.engine.fileio.base import FileIO
 
 
@@ -46,9 +46,8 @@ def named_errors(path: str, format_name: str) -> Iterator[None]:
         # pyarrow reports damaged pages as OSError without an error number; storage failures of
         # local files have one.
         if error.errno is not None:
-            raise StorageError(
-                f"Storage failed while reading '{path}': {error}.", details={"path": path}
-            ) from error
+            message = f"Storage failed while reading '{path}': {error}."
+            raise storage_failure(message, path, error) from error
         raise _format_error(path, format_name, error) from error
     except pa.ArrowCancelled:
         raise
@@ -71,9 +70,8 @@ def storage_errors(path: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise StorageError(
-            f"Storage failed while writing '{path}': {error}.", details={"path": path}
-        ) from error
+        message = f"Storage failed while writing '{path}': {error}."
+        raise storage_failure(message, path, error) from error
 
 
 def _format_error(path: str, format_name: str, error: Exception) -> FormatError:
