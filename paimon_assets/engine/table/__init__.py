@@ -8,4 +8,5 @@ Rooms:
     segments/      add, show, delete, clean
     upkeep/        compaction, maintenance, ANALYZE, rescaling, the shape of a table
     system/        system tables
+    sql/           statements: parsed, and run where no query engine is needed
 """

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from paimon_assets.engine.contract.executor import Executor
+from paimon_assets.engine.contract.executor import CountingExecutor
 from paimon_assets.engine.control.acknowledged import after
 from paimon_assets.engine.control.catalog.catalog import Catalog, Identifier
 from paimon_assets.engine.control.catalog.filesystem_catalog import FilesystemCatalog
@@ -24,13 +24,9 @@ from paimon_assets.engine.spec.options.option import Options
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.databases import Database, with_properties
 from paimon_assets.engine.table.entry import open_catalog, open_table
-from paimon_assets.engine.table.segments.segment_sql import (
-    AddSegment,
-    DeleteSegments,
-    ShowSegments,
-    parse_statement,
-)
-from paimon_assets.engine.table.segments.segment_tables import show_segments
+from paimon_assets.engine.table.sql.parse import parse_sql
+from paimon_assets.engine.table.sql.run import runner
+from paimon_assets.engine.table.sql.statements import Names
 from paimon_assets.engine.table.system import (
     GLOBAL_SYSTEM_TABLES,
     GlobalSystemTable,
@@ -298,33 +294,32 @@ class TableCatalog:
     def execute(
         self,
         statement: str,
-        executor: Executor[Any] | None = None,
+        executor: CountingExecutor[Any] | None = None,
         *,
+        database: str | None = None,
         roots: Sequence[str] | None = None,
     ) -> pa.Table:
-        """Run a statement on segments: ADD SEGMENT, SHOW SEGMENTS, DELETE … SEGMENT.
+        """Run a statement that needs no query engine: DDL, DELETE, UPDATE, CALL, SHOW, segments.
+
+        Queries, INSERT and MERGE run on Spark (`spark.sql`); `docs/sql.md` has the list.
 
         Args:
-            statement: As `segment_sql` describes.
-            executor: Who reads footers; this process by default.
+            statement: As Paimon's Spark SQL spells it, and `segment_sql` those on segments.
+            executor: Who reads and writes; this process by default.
+            database: Where tables lie whose names have no database.
             roots: As for `Table.segments`.
 
         Returns:
-            The segments it added, showed or took away, with the columns of SHOW SEGMENTS.
+            What was shown, or one row that says what was done.
 
         Raises:
-            InvalidInputError: Another statement (kind `statement`); else as `Segments`.
+            InvalidInputError: No statement (kind `statement`), or it is wrong; nothing was done.
+            UnsupportedFeatureError: A statement that is not taken, or not here; names the way out.
+            PaimonError: As what the statement does.
         """
-        parsed = parse_statement(statement)
-        segments = self.get_table(parsed.table).segments(roots=roots)
-        match parsed:
-            case AddSegment():
-                return show_segments(segments.add(parsed.source, executor).segments)
-            case ShowSegments():
-                return show_segments(segments.listed(), limit=parsed.limit)
-            case DeleteSegments():
-                gone = segments.delete(parsed.ids, before_ms=parsed.before_ms)
-                return show_segments(gone.segments)
+        names = Names(database=database)
+        parsed = parse_sql(statement, names)
+        return runner(self, executor, names=names, roots=roots).run(parsed)
 
     def drop_table(self, identifier: str | Identifier, *, ignore_if_missing: bool = False) -> None:
         """Drop a table with all its files.

@@ -5,6 +5,7 @@ query inside a statement reaches who runs it unchanged.
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NoReturn
 
@@ -86,6 +87,12 @@ class Words:
         self._next += 1
         return unquoted(word.text) if word.kind == "text" else word.text.replace("``", "`")
 
+    def whole_text(self) -> str | None:
+        """Return what stands in quotes, if that is all there is."""
+        if len(self._words) == 1 and self._words[0].kind == "text":
+            return unquoted(self._words[0].text)
+        return None
+
     def string(self, expected: str) -> str:
         """Go behind a text in quotes."""
         return self.one(expected, "text")
@@ -159,6 +166,30 @@ class Words:
             f"Expected {expected}, found {found} in: {self.text.strip()[:_SHOWN]}.{forms}",
             kind="statement",
         )
+
+
+def without_qualifiers(text: str, qualifiers: Sequence[tuple[str, ...]]) -> str:
+    """Return an expression whose columns are named without their table.
+
+    >>> without_qualifiers("t.a = 't.b' AND db.t.c > s.t.d", [("t",), ("db", "t")])
+    "a = 't.b' AND c > s.t.d"
+    """
+    words = Words(text=text)._words  # noqa: SLF001 - of this module
+    parts, place, number = [], 0, 0
+    while number < len(words):
+        for path in qualifiers:
+            span = words[number : number + 2 * len(path)]
+            names = [word.text.lower() for word in span[::2] if word.kind in ("word", "quoted")]
+            dots = [word.text for word in span[1::2]]
+            behind_dot = number > 0 and words[number - 1].text == "."
+            if names == [n.lower() for n in path] and set(dots) == {"."} and not behind_dot:
+                parts.append(text[place : words[number].start])
+                number += 2 * len(path)
+                place = words[number].start if number < len(words) else len(text)
+                break
+        else:
+            number += 1
+    return "".join([*parts, text[place:]])
 
 
 def unquoted(text: str) -> str:

@@ -1,0 +1,293 @@
+"""Statements, as values. Parts that only who runs queries understands stay texts, as written."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from paimon_assets.engine.control.catalog.catalog import Identifier
+from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.evolution.schema_change import SchemaChange
+from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets.engine.spec.types.literals import Literal
+from paimon_assets.engine.table.segments.segment_sql import SegmentStatement
+
+CATALOG_NAME = "paimon"
+"""How statements name the catalog they run in: `paimon.db.t`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Names:
+    """What names in a statement mean."""
+
+    catalog: str = CATALOG_NAME
+    database: str | None = None
+    """Where tables lie whose names have no database."""
+
+    def identifier(self, path: tuple[str, ...]) -> Identifier:
+        """Return the table a name means.
+
+        Raises:
+            InvalidInputError: Kind `name`: its database is not known, or it is of another catalog.
+        """
+        match path:
+            case (name,) if self.database is not None:
+                return Identifier(self.database, name)
+            case (database, name):
+                return Identifier(database, name)
+            case (catalog, database, name) if catalog == self.catalog:
+                return Identifier(database, name)
+            case _:
+                raise InvalidInputError(
+                    f"'{'.'.join(path)}' names no table of this catalog; write database.table, or"
+                    f" {self.catalog}.database.table.",
+                    kind="name",
+                )
+
+    def database_of(self, path: tuple[str, ...]) -> str:
+        """Return the database a name means.
+
+        Raises:
+            InvalidInputError: Kind `name`: it is of another catalog.
+        """
+        match path:
+            case (database,) | (_, database) if len(path) == 1 or path[0] == self.catalog:
+                return database
+            case _:
+                raise InvalidInputError(
+                    f"'{'.'.join(path)}' names no database of this catalog.", kind="name"
+                )
+
+
+PartitionTexts = tuple[tuple[str, Literal], ...]
+"""Partition column → value."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Select:
+    """A query."""
+
+    query: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Insert:
+    """INSERT INTO or OVERWRITE."""
+
+    table: Identifier
+    query: str
+    overwrites: bool = False
+    columns: tuple[str, ...] = ()
+    by_name: bool = False
+    fixed: PartitionTexts = ()
+    """PARTITION columns with a value."""
+    dynamic: tuple[str, ...] = ()
+    """PARTITION columns without."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delete:
+    """DELETE FROM; None deletes every row."""
+
+    table: Identifier
+    alias: str | None
+    where: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Update:
+    """UPDATE; None updates every row."""
+
+    table: Identifier
+    alias: str | None
+    assignments: tuple[tuple[tuple[str, ...], str], ...]
+    where: str | None
+
+
+class Acts(StrEnum):
+    """The action of a WHEN."""
+
+    UPDATE = "update"
+    DELETE = "delete"
+    INSERT = "insert"
+
+
+class Meets(StrEnum):
+    """Which rows a WHEN is about."""
+
+    MATCHED = "matched"
+    NOT_MATCHED = "not matched"
+    NOT_BY_SOURCE = "not matched by source"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class When:
+    """One WHEN of a MERGE."""
+
+    meets: Meets
+    condition: str | None
+    acts: Acts
+    values: tuple[tuple[str, str], ...] | None = None
+    """Column → expression; None is every column by its name (`*`)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Merge:
+    """MERGE INTO."""
+
+    table: Identifier
+    alias: str | None
+    source: str
+    """What stands behind USING, as written: a table or a query, with its alias."""
+    source_alias: str
+    on: str
+    whens: tuple[When, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateTable:
+    """CREATE TABLE, perhaps LIKE or AS."""
+
+    table: Identifier
+    schema: Schema
+    """With a query, its columns come from there."""
+    if_not_exists: bool = False
+    query: str | None = None
+    like: Identifier | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlterTable:
+    """ALTER TABLE: changes of its schema."""
+
+    table: Identifier
+    changes: tuple[SchemaChange, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rename:
+    """ALTER TABLE or VIEW RENAME TO."""
+
+    name: Identifier
+    target: Identifier
+    is_view: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drop:
+    """DROP TABLE or VIEW."""
+
+    name: Identifier
+    if_exists: bool
+    is_view: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateDatabase:
+    """CREATE DATABASE."""
+
+    name: str
+    if_not_exists: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DropDatabase:
+    """DROP DATABASE."""
+
+    name: str
+    if_exists: bool
+    cascade: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateView:
+    """CREATE VIEW."""
+
+    name: Identifier
+    query: str
+    columns: tuple[tuple[str, str | None], ...] = ()
+    """Names and comments of the columns; those of the query by default."""
+    comment: str | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+    if_not_exists: bool = False
+    replaces: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Truncate:
+    """TRUNCATE TABLE, or ALTER TABLE DROP PARTITION."""
+
+    table: Identifier
+    partitions: tuple[PartitionTexts, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """CALL of a procedure, or a statement that is short for one."""
+
+    procedure: str
+    arguments: Mapping[str, Literal]
+    """Those without a name stand under their number, from 0."""
+
+
+class Shown(StrEnum):
+    """What a SHOW shows."""
+
+    DATABASES = "databases"
+    TABLES = "tables"
+    VIEWS = "views"
+    COLUMNS = "columns"
+    PARTITIONS = "partitions"
+    TAGS = "tags"
+    PROPERTIES = "tblproperties"
+    CREATE = "create table"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Show:
+    """SHOW."""
+
+    shown: Shown
+    table: Identifier | None = None
+    database: str | None = None
+    pattern: str | None = None
+    """Of LIKE: `*` for any letters, `|` between alternatives."""
+    partition: PartitionTexts = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Describe:
+    """DESCRIBE TABLE."""
+
+    table: Identifier
+    extended: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Analyze:
+    """ANALYZE TABLE; None computes statistics of no column, () of all."""
+
+    table: Identifier
+    columns: tuple[str, ...] | None
+
+
+Statement = (
+    Select
+    | Insert
+    | Delete
+    | Update
+    | Merge
+    | CreateTable
+    | AlterTable
+    | Rename
+    | Drop
+    | CreateDatabase
+    | DropDatabase
+    | CreateView
+    | Truncate
+    | Call
+    | Show
+    | Describe
+    | Analyze
+    | SegmentStatement
+)
+"""One statement."""

@@ -1,0 +1,229 @@
+"""Statements are parsed into values, or refused by name and with a way out; nothing runs."""
+
+import pytest
+
+from paimon_assets.engine.control.catalog.catalog import Identifier
+from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
+from paimon_assets.engine.spec.evolution import schema_change as sc
+from paimon_assets.engine.table.sql.parse import parse_sql
+from paimon_assets.engine.table.sql.statements import (
+    Acts,
+    AlterTable,
+    Analyze,
+    Call,
+    CreateTable,
+    CreateView,
+    Delete,
+    Drop,
+    Insert,
+    Meets,
+    Names,
+    Rename,
+    Select,
+    Show,
+    Shown,
+    Truncate,
+    Update,
+    When,
+)
+
+T = Identifier("db", "t")
+
+
+def parsed(text, database="db"):
+    return parse_sql(text, Names(database=database))
+
+
+@pytest.mark.parametrize("name", ["t", "db.t", "paimon.db.t", "`db`.`t`", "db . t"])
+def test_names_mean_tables_of_the_catalog(name):
+    assert parsed(f"TRUNCATE TABLE {name}") == Truncate(table=T)
+
+
+@pytest.mark.parametrize("name", ["other.db.t", "a.b.c.d"])
+def test_names_of_other_catalogs_are_refused(name):
+    with pytest.raises(InvalidInputError, match="no table of this catalog") as refused:
+        parsed(f"TRUNCATE TABLE {name}")
+    assert refused.value.kind == "name"
+
+
+def test_a_name_alone_needs_a_database():
+    with pytest.raises(InvalidInputError, match=r"write database\.table"):
+        parsed("TRUNCATE TABLE t", database=None)
+
+
+@pytest.mark.parametrize(
+    ("text", "statement"),
+    [
+        ("-- all\nSELECT * FROM db.t;", Select(query="SELECT * FROM db.t")),
+        ("INSERT INTO t VALUES (1, 'a;b')", Insert(table=T, query="VALUES (1, 'a;b')")),
+        ("INSERT INTO TABLE t (a, `b c`) SELECT 1, 2",
+         Insert(table=T, columns=("a", "b c"), query="SELECT 1, 2")),
+        ("insert into t (select 1)", Insert(table=T, query="(select 1)")),
+        ("INSERT INTO t BY NAME SELECT 1 AS a",
+         Insert(table=T, by_name=True, query="SELECT 1 AS a")),
+        ("INSERT OVERWRITE t PARTITION (p = DATE '2024-01-01', q) SELECT 1",
+         Insert(table=T, overwrites=True, fixed=(("p", "2024-01-01"),), dynamic=("q",),
+                query="SELECT 1")),
+        ("DELETE FROM t", Delete(table=T, alias=None, where=None)),
+        ("DELETE FROM t AS x WHERE x.a IN (SELECT 1)",
+         Delete(table=T, alias="x", where="x.a IN (SELECT 1)")),
+        ("UPDATE t SET a = CASE WHEN b THEN 1 ELSE f(2, 3) END, s.c = 'x' WHERE d = 1",
+         Update(table=T, alias=None, where="d = 1", assignments=(
+             (("a",), "CASE WHEN b THEN 1 ELSE f(2, 3) END"), (("s", "c"), "'x'")))),
+        ("TRUNCATE TABLE t PARTITION (p = 1)", Truncate(table=T, partitions=((("p", 1),),))),
+        ("ALTER TABLE t DROP PARTITION (p = 1, q = 'x')",
+         Truncate(table=T, partitions=((("p", 1), ("q", "x")),))),
+        ("ALTER TABLE t RENAME TO u", Rename(name=T, target=Identifier("db", "u"))),
+        ("DROP TABLE IF EXISTS t", Drop(name=T, if_exists=True)),
+        ("DROP VIEW t", Drop(name=T, if_exists=False, is_view=True)),
+        ("CREATE OR REPLACE VIEW t (a COMMENT 'x', b) COMMENT 'y' AS SELECT 1, 2",
+         CreateView(name=T, columns=(("a", "x"), ("b", None)), comment="y", replaces=True,
+                    query="SELECT 1, 2")),
+        ("SHOW TABLES IN d2 LIKE 'a*'",
+         Show(shown=Shown.TABLES, database="d2", pattern="a*")),
+        ("SHOW PARTITIONS t PARTITION (p = 1)",
+         Show(shown=Shown.PARTITIONS, table=T, partition=(("p", 1),))),
+        ("ANALYZE TABLE t COMPUTE STATISTICS", Analyze(table=T, columns=None)),
+        ("ANALYZE TABLE t COMPUTE STATISTICS FOR ALL COLUMNS", Analyze(table=T, columns=())),
+        ("CALL sys.rollback('db.t', 3L)",
+         Call(procedure="rollback", arguments={"0": "db.t", "1": 3})),
+        ("CALL paimon.sys.compact(table => 't', `where` => \"a > 1\")",
+         Call(procedure="compact", arguments={"table": "t", "where": "a > 1"})),
+        ("ALTER TABLE t CREATE TAG IF NOT EXISTS `TAG-1` AS OF VERSION 2 RETAIN 7 DAYS",
+         Call(procedure="create_tag", arguments={
+             "table": "db.t", "if_not_exists": True, "tag": "TAG-1", "snapshot": 2,
+             "time_retained": "7 day"})),
+        ("ALTER TABLE t RENAME TAG a TO b",
+         Call(procedure="rename_tag", arguments={"table": "db.t", "tag": "a", "target_tag": "b"})),
+    ],
+)  # fmt: skip
+def test_statements(text, statement):
+    assert parsed(text) == statement
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ("SET TBLPROPERTIES ('a.b' = 'x', c = 2, 'comment' = 'y')",
+         [sc.set_option("a.b", "x"), sc.set_option("c", "2"), sc.UpdateComment(comment="y")]),
+        ("UNSET TBLPROPERTIES ('a', 'comment')",
+         [sc.remove_option("a"), sc.UpdateComment(comment=None)]),
+        ("ADD COLUMNS (a INT COMMENT 'x', b STRING AFTER a)",
+         [sc.add_column("a", "INT", comment="x"), sc.add_column("b", "STRING", after="a")]),
+        ("RENAME COLUMN v.value.a TO b",
+         [sc.RenameColumn(field_names=("v", "value", "a"), new_name="b")]),
+        ("DROP COLUMNS (a, b)", [sc.drop_column("a"), sc.drop_column("b")]),
+        ("ALTER COLUMN a TYPE DOUBLE", [sc.update_column_type("a", "DOUBLE")]),
+        ("ALTER COLUMN a COMMENT 'x'", [sc.update_column_comment("a", "x")]),
+        ("ALTER COLUMN a FIRST", [sc.move_column("a", first=True)]),
+        ("ALTER COLUMN a AFTER b", [sc.move_column("a", after="b")]),
+        ("ALTER COLUMN a SET DEFAULT 5", [sc.update_column_default_value("a", "5")]),
+        ("ALTER COLUMN a DROP NOT NULL", [sc.update_column_nullability("a", nullable=True)]),
+    ],
+)  # fmt: skip
+def test_changes_of_a_schema(change, expected):
+    assert parsed(f"ALTER TABLE t {change}") == AlterTable(table=T, changes=tuple(expected))
+
+
+def test_create_table():
+    found = parsed(
+        "CREATE TABLE IF NOT EXISTS t (id BIGINT NOT NULL COMMENT 'key', at TIMESTAMP,"
+        " s STRUCT<a: INT, `b c`: MAP<STRING, TIMESTAMP_NTZ>>, d DECIMAL(10, 2) DEFAULT 1.5,"
+        " p STRING DEFAULT 'it''s') USING paimon PARTITIONED BY (p) COMMENT 'all'"
+        " TBLPROPERTIES ('primary-key' = 'p, id', 'bucket' = 2)"
+    )
+    assert isinstance(found, CreateTable)
+    schema = found.schema
+    assert [(f.name, str(f.type), f.description, f.default_value) for f in schema.fields] == [
+        ("id", "BIGINT NOT NULL", "key", None),
+        ("at", "TIMESTAMP(6) WITH LOCAL TIME ZONE", None, None),
+        ("s", "ROW<a INT, b c MAP<STRING, TIMESTAMP(6)>>", None, None),
+        ("d", "DECIMAL(10, 2)", None, "1.5"),
+        ("p", "STRING", None, "it's"),
+    ]
+    assert (schema.primary_keys, schema.partition_keys) == (("p", "id"), ("p",))
+    assert (schema.options, schema.comment, found.if_not_exists) == ({"bucket": "2"}, "all", True)
+
+
+def test_a_merge_keeps_its_whens_in_their_order():
+    found = parsed(
+        "MERGE INTO t USING db.s VERSION AS OF 1 AS s ON t.a = s.a"
+        " WHEN MATCHED AND t.a = 5 THEN UPDATE SET b = CASE WHEN s.b > 1 THEN 1 END, t.c = s.c"
+        " WHEN MATCHED THEN DELETE"
+        " WHEN NOT MATCHED AND c > 'c9' THEN INSERT (a, b) VALUES (a, b * 1.1)"
+        " WHEN NOT MATCHED THEN INSERT *"
+        " WHEN NOT MATCHED BY SOURCE THEN UPDATE SET b = 0"
+    )
+    assert (found.source, found.source_alias, found.on) == (
+        "db.s VERSION AS OF 1 AS s",
+        "s",
+        "t.a = s.a",
+    )
+    assert found.whens == (
+        When(meets=Meets.MATCHED, condition="t.a = 5", acts=Acts.UPDATE,
+             values=(("b", "CASE WHEN s.b > 1 THEN 1 END"), ("c", "s.c"))),
+        When(meets=Meets.MATCHED, condition=None, acts=Acts.DELETE),
+        When(meets=Meets.NOT_MATCHED, condition="c > 'c9'", acts=Acts.INSERT,
+             values=(("a", "a"), ("b", "b * 1.1"))),
+        When(meets=Meets.NOT_MATCHED, condition=None, acts=Acts.INSERT),
+        When(meets=Meets.NOT_BY_SOURCE, condition=None, acts=Acts.UPDATE, values=(("b", "0"),)),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("source", ["s", "db.s", "(SELECT 1 AS a) s", "(SELECT 1 AS a) AS s"])
+def test_the_source_of_a_merge_has_a_name(source):
+    found = parsed(f"MERGE INTO t USING {source} ON t.a = s.a WHEN MATCHED THEN DELETE")
+    assert (found.source, found.source_alias) == (source, "s")
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("CREATE OR REPLACE TABLE t (a INT)", "REPLACE TABLE"),
+        ("REPLACE TABLE t (a INT)", "REPLACE TABLE"),
+        ("CREATE TABLE t (a INT) LOCATION '/x'", "LOCATION"),
+        ("CREATE TABLE t (a INT) USING csv", "USING csv"),
+        ("CREATE TEMPORARY VIEW v AS SELECT 1", "TEMPORARY VIEW"),
+        ("CREATE FUNCTION f AS 'x'", "CREATE FUNCTION"),
+        ("ALTER TABLE t ADD PARTITION (a = 1)", "ADD PARTITION"),
+        ("ALTER TABLE t ADD COLUMN a INT DEFAULT 1", "ADD COLUMN ... DEFAULT"),
+        ("ALTER DATABASE d SET LOCATION '/x'", "ALTER DATABASE"),
+        ("COPY INTO t FROM '/x'", "COPY"),
+        ("SHOW FUNCTIONS", "SHOW FUNCTIONS"),
+        ("DESCRIBE DATABASE db", "DESCRIBE DATABASE"),
+        ("MSCK REPAIR TABLE t", "MSCK"),
+        ("USE db", "USE"),
+        ("SET a = b", "SET"),
+        ("EXPLAIN SELECT 1", "EXPLAIN"),
+    ],
+)
+def test_what_is_not_taken_is_refused_by_name(text, name):
+    with pytest.raises(UnsupportedFeatureError) as refused:
+        parsed(text)
+    assert refused.value.kind == "statement-unsupported"
+    assert name in refused.value.message
+    assert "; " in refused.value.message
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", "Expected a statement, found the end"),
+        ("hello", "found 'hello'"),
+        ("TRUNCATE TABLE t; DROP TABLE t", "Expected the end, found 'DROP'"),
+        ("INSERT INTO t", "Expected VALUES or a query"),
+        ("UPDATE t SET a", "Expected =, found the end"),
+        ("CREATE TABLE t (a INT, a INT)", "column 'a' once"),
+        ("CREATE TABLE t (a WHAT)", "WHAT"),
+        ("CREATE TABLE t", "columns, LIKE or AS"),
+        ("MERGE INTO t USING s ON t.a = s.a", "WHEN MATCHED"),
+        ("MERGE INTO t USING (SELECT 1) ON x WHEN MATCHED THEN DELETE", "an alias of the source"),
+        ("CALL other.compact('t')", "a procedure of sys"),
+        ("CALL sys.compact(table => f(x))", "is no literal"),
+        ("SHOW TABLES LIKE x", "a pattern"),
+        ("ALTER TABLE t DROP PARTITION (p)", "a value of the partition column 'p'"),
+    ],
+)
+def test_what_is_none_is_refused_where_it_differs(text, expected):
+    with pytest.raises(InvalidInputError, match=expected):
+        parsed(text)

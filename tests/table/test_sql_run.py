@@ -1,0 +1,186 @@
+"""Statements that need no query engine do what the table API does, on this process."""
+
+import pyarrow as pa
+import pytest
+
+from paimon_assets.engine.errors import (
+    InvalidInputError,
+    NotFoundError,
+    UnsupportedFeatureError,
+)
+
+CREATE = (
+    "CREATE TABLE db.t (id BIGINT, v INT, p STRING) PARTITIONED BY (p)"
+    " TBLPROPERTIES ('primary-key' = 'p,id', 'bucket' = '1')"
+)
+ROWS = [(1, 10, "a"), (2, 20, "a"), (3, 30, "b")]
+
+
+@pytest.fixture
+def catalog(new_catalog):
+    new_catalog.execute(CREATE)
+    write(new_catalog, ROWS)
+    return new_catalog
+
+
+def write(catalog, rows):
+    table = catalog.get_table("db.t")
+    fields = {"id": "int64", "v": "int32", "p": "string"}
+    columns = dict(zip(fields, map(list, zip(*rows, strict=True)), strict=True))
+
+    arrow = pa.table({n: pa.array(columns[n], getattr(pa, t)()) for n, t in fields.items()})
+    table.new_write_builder().write(arrow)
+
+
+def rows(catalog, name="db.t"):
+    found = catalog.get_table(name).new_read_builder().to_arrow().to_pylist()
+    return sorted(tuple(row.values()) for row in found)
+
+
+def shown(catalog, statement):
+    return [tuple(row.values()) for row in catalog.execute(statement).to_pylist()]
+
+
+def test_rows_are_deleted_and_updated(catalog):
+    (done,) = catalog.execute("UPDATE db.t AS x SET v = x.v + 1 WHERE x.id < 3").to_pylist()
+    assert (done["statement"], done["name"], done["snapshot_id"], done["rows_matched"]) == (
+        "UPDATE", "db.t", 2, 2,
+    )  # fmt: skip
+    assert done["commit_user"] == catalog.get_table("db.t").latest_snapshot().commit_user
+    catalog.execute("DELETE FROM db.t WHERE t.id = 1 AND db.t.p = 'a'")
+    assert rows(catalog) == [(2, 21, "a"), (3, 30, "b")]
+    catalog.execute("TRUNCATE TABLE db.t PARTITION (p = 'b')")
+    assert rows(catalog) == [(2, 21, "a")]
+    catalog.execute("DELETE FROM t", database="db")
+    assert rows(catalog) == []
+
+
+def test_schemas_are_changed(catalog):
+    catalog.execute("ALTER TABLE db.t ADD COLUMNS (w STRING COMMENT 'x' FIRST)")
+    catalog.execute("ALTER TABLE db.t RENAME COLUMN v TO u")
+    catalog.execute("ALTER TABLE db.t ALTER COLUMN u TYPE BIGINT")
+    catalog.execute(
+        "ALTER TABLE db.t SET TBLPROPERTIES ('comment' = 'c', 'num-sorted-run.compaction-trigger' = '7')"
+    )
+    catalog.execute("ALTER TABLE db.t RENAME TO db.s")
+    assert rows(catalog, "db.s") == [(None, 1, 10, "a"), (None, 2, 20, "a"), (None, 3, 30, "b")]
+    schema = catalog.get_table("db.s").schema
+    assert (schema.comment, schema.options["bucket"]) == ("c", "2")
+    assert shown(catalog, "DESCRIBE db.s") == [
+        ("w", "string", "x"),
+        ("id", "bigint", None),
+        ("u", "bigint", None),
+        ("p", "string", None),
+        ("# Partition Information", "", ""),
+        ("# col_name", "data_type", "comment"),
+        ("p", "string", None),
+    ]
+
+
+def test_what_there_is_is_shown(catalog):
+    catalog.views.create("db.w", "SELECT 1 AS a", {"a": "INT"})
+    assert shown(catalog, "SHOW DATABASES") == [("db",)]
+    assert shown(catalog, "SHOW TABLES IN db") == [("db", "t", False)]
+    assert shown(catalog, "SHOW TABLES IN db LIKE 'x*|T'") == [("db", "t", False)]
+    assert shown(catalog, "SHOW VIEWS IN db") == [("db", "w", False)]
+    assert shown(catalog, "SHOW PARTITIONS db.t") == [("p=a",), ("p=b",)]
+    assert shown(catalog, "SHOW PARTITIONS db.t PARTITION (p = 'b')") == [("p=b",)]
+    assert shown(catalog, "SHOW COLUMNS FROM db.t") == [("id",), ("v",), ("p",)]
+    assert ("bucket", "1") in shown(catalog, "SHOW TBLPROPERTIES db.t")
+    assert shown(catalog, "DESCRIBE db.w") == [("a", "int", None)]
+
+
+def test_what_is_shown_creates_the_same(catalog):
+    ((text,),) = shown(catalog, "SHOW CREATE TABLE db.t")
+    before = catalog.get_table("db.t").schema
+    catalog.execute("DROP TABLE db.t")
+    catalog.execute(text)
+    after = catalog.get_table("db.t").schema
+    assert after.fields == before.fields
+    assert (after.primary_keys, after.partition_keys, after.options) == (
+        before.primary_keys,
+        before.partition_keys,
+        before.options,
+    )
+    catalog.execute("CREATE TABLE db.like_t LIKE db.t TBLPROPERTIES ('bucket' = '3')")
+    assert catalog.get_table("db.like_t").schema.options["bucket"] == "3"
+
+
+def test_databases_come_and_go(new_catalog):
+    new_catalog.execute("CREATE DATABASE IF NOT EXISTS d2")
+    new_catalog.execute("CREATE DATABASE IF NOT EXISTS d2")
+    new_catalog.execute("CREATE TABLE d2.t (a INT)")
+    with pytest.raises(InvalidInputError):
+        new_catalog.execute("DROP DATABASE d2")
+    new_catalog.execute("DROP DATABASE d2 CASCADE")
+    new_catalog.execute("DROP DATABASE IF EXISTS d2")
+    assert new_catalog.list_databases() == ["db"]
+
+
+def test_tags_branches_and_rollbacks(catalog):
+    catalog.execute("ALTER TABLE db.t CREATE TAG one RETAIN 7 DAYS")
+    write(catalog, [(4, 40, "b")])
+    catalog.execute("CALL sys.create_tag('db.t', 'two', 2)")
+    assert shown(catalog, "SHOW TAGS db.t") == [("one",), ("two",)]
+    catalog.execute("ALTER TABLE db.t RENAME TAG two TO deux")
+    catalog.execute("ALTER TABLE db.t CREATE OR REPLACE TAG deux AS OF VERSION 1")
+    assert catalog.get_table("db.t").tags.get("deux").snapshot.id == 1
+    catalog.execute("CALL sys.delete_tag(table => 'db.t', tag => 'deux')")
+    catalog.execute("CALL sys.create_branch('db.t', 'b1', 'one')")
+    assert list(catalog.get_table("db.t").branches.list()) == ["b1"]
+    catalog.execute("CALL sys.rename_branch('db.t', 'b1', 'b2')")
+    catalog.execute("CALL sys.delete_branch('db.t', 'b2')")
+    assert list(catalog.get_table("db.t").branches.list()) == []
+    assert shown(catalog, "CALL sys.rollback(table => 'db.t', tag => 'one')") == [(2, 1)]
+    assert rows(catalog) == ROWS
+    assert shown(catalog, "SHOW TAGS db.t") == [("one",)]
+
+
+def test_tables_are_kept_up(catalog):
+    write(catalog, [(4, 40, "b")])
+    assert shown(catalog, "CALL sys.compact(table => 'db.t', partitions => 'p=b')") == [(True,)]
+    table = catalog.get_table("db.t")
+    assert sorted(entry.file.level > 0 for entry in table.live_files()) == [False, True]
+    before = len(table.snapshots())
+    expire = "CALL sys.expire_snapshots(table => 'db.t', retain_max => 1, retain_min => 1)"
+    assert shown(catalog, expire) == [(before - 1,)]
+    orphans = "CALL sys.remove_orphan_files('db.t', dry_run => true)"
+    assert shown(catalog, orphans) == [(0, 0)]
+    assert shown(catalog, "CALL sys.compact_manifest('db.t')") == [(True,)]
+    (done,) = catalog.execute("ANALYZE TABLE db.t COMPUTE STATISTICS").to_pylist()
+    assert done["snapshot_id"] == catalog.get_table("db.t").latest_snapshot().id
+    assert len(rows(catalog)) == 4
+
+
+def test_consumers_are_reset(catalog):
+    catalog.execute("CALL sys.reset_consumer('db.t', 'me', 1)")
+    assert catalog.get_table("db.t").consumers.list() == {"me": 1}
+    catalog.execute("CALL sys.clear_consumers('db.t', 'm.*')")
+    assert catalog.get_table("db.t").consumers.list() == {}
+
+
+@pytest.mark.parametrize(
+    ("statement", "error", "said"),
+    [
+        ("SELECT 1", UnsupportedFeatureError, "--executor spark"),
+        ("INSERT INTO db.t VALUES (1)", UnsupportedFeatureError, "--executor spark"),
+        ("CREATE TABLE db.u AS SELECT 1 AS a", UnsupportedFeatureError, "--executor spark"),
+        ("CALL sys.migrate_table('x')", UnsupportedFeatureError, "sys.migrate_table is not taken"),
+        ("CALL sys.compact()", InvalidInputError, "needs 'table'"),
+        ("CALL sys.compact('db.t', tabel => 'x')", InvalidInputError, "not 'tabel'"),
+        ("CALL sys.rollback('db.t')", InvalidInputError, "one of version, snapshot and tag"),
+        ("CALL sys.expire_snapshots('db.t', retain_max => 'x')", InvalidInputError, "'x'"),
+        ("CALL sys.create_tag('db.t', 'x', time_retained => 'soon')", InvalidInputError, "soon"),
+        ("DELETE FROM db.nix WHERE a = 1", NotFoundError, "nix"),
+        ("DELETE FROM db.t WHERE upper(p) = 'A'", InvalidInputError, "not supported"),
+        ("UPDATE db.t SET id = 2", InvalidInputError, "primary key"),
+        ("TRUNCATE TABLE db.t PARTITION (v = 1)", InvalidInputError, "not partitioned by"),
+        ("ALTER TABLE db.t ADD COLUMN v INT", InvalidInputError, "'v'"),
+    ],
+)
+def test_what_is_refused_changes_nothing(catalog, statement, error, said):
+    with pytest.raises(error, match=said):
+        catalog.execute(statement)
+    table = catalog.get_table("db.t")
+    assert (table.latest_snapshot().id, table.schema.id, table.tags.list()) == (1, 0, [])
+    assert catalog.list_tables("db") == ["t"]
