@@ -16,7 +16,8 @@ from paimon_assets.engine.errors import (
 )
 from paimon_assets.engine.table.api import open_catalog
 from paimon_assets.engine.table.read.where import parse_expression
-from paimon_assets.engine.table.write.merge_source import WhenMatched
+from paimon_assets.engine.table.write.merge_source import ArrowSource, WhenMatched
+from paimon_assets.engine.table.write.row_change import READ_CHANGED
 from tests.testkit.effort import often
 from tests.testkit.row_changing import (
     EXECUTOR,
@@ -47,6 +48,34 @@ def table(request, catalog):
 
 
 SOURCE = arrow(("a", 2, 200), ("b", 3, 300), ("a", 10, 0), ("a", 40, 400))
+
+
+def test_the_source_says_which_matches_are_deleted(table):
+    on = on_of(table)
+    goes = SOURCE.append_column("goes", pa.array([True, False, None, True]))
+    builder = changing(table)
+    source = ArrowSource.of("db.t", table.schema, goes, on, EXECUTOR)
+    values = {"v": parse_expression("source.v")}
+    outcome = builder.merge_from(source, when_matched=values, deletes="goes")
+    assert (outcome.rows_matched, outcome.rows_inserted) == (3, 1)
+    expected = {row[1]: row for row in FIRST if row[1] != 2}
+    expected.update({3: ("b", 3, 300), 10: ("a", 10, 0), 40: ("a", 40, 400)})
+    assert read(table) == sorted(expected.values(), key=repr)
+
+
+def test_a_change_of_what_was_read_before_is_not_planned_anew(table):
+    asked = []
+
+    def refuse(latest):
+        asked.append(latest.id)
+        raise CommitConflictError("changed", kind=READ_CHANGED)
+
+    before = data_files(table)
+    with pytest.raises(CommitConflictError):
+        builder = changing(table).with_condition(refuse)
+        builder.merge(SOURCE, on=on_of(table), when_matched={"v": parse_expression("source.v")})
+    assert asked == [1]
+    assert data_files(table) == before
 
 
 def test_matches_are_updated_and_others_inserted(table):

@@ -59,9 +59,7 @@ def test_schemas_are_changed(catalog):
     catalog.execute("ALTER TABLE db.t ADD COLUMNS (w STRING COMMENT 'x' FIRST)")
     catalog.execute("ALTER TABLE db.t RENAME COLUMN v TO u")
     catalog.execute("ALTER TABLE db.t ALTER COLUMN u TYPE BIGINT")
-    catalog.execute(
-        "ALTER TABLE db.t SET TBLPROPERTIES ('comment' = 'c', 'num-sorted-run.compaction-trigger' = '7')"
-    )
+    catalog.execute("ALTER TABLE db.t SET TBLPROPERTIES ('comment' = 'c', 'bucket' = '2')")
     catalog.execute("ALTER TABLE db.t RENAME TO db.s")
     assert rows(catalog, "db.s") == [(None, 1, 10, "a"), (None, 2, 20, "a"), (None, 3, 30, "b")]
     schema = catalog.get_table("db.s").schema

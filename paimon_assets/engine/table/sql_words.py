@@ -168,8 +168,8 @@ class Words:
         )
 
 
-def without_qualifiers(text: str, qualifiers: Sequence[tuple[str, ...]]) -> str:
-    """Return an expression whose columns are named without their table.
+def without_qualifiers(text: str, qualifiers: Sequence[tuple[str, ...]], instead: str = "") -> str:
+    """Return an expression whose columns are named without their table, or with another name.
 
     >>> without_qualifiers("t.a = 't.b' AND db.t.c > s.t.d", [("t",), ("db", "t")])
     "a = 't.b' AND c > s.t.d"
@@ -183,12 +183,30 @@ def without_qualifiers(text: str, qualifiers: Sequence[tuple[str, ...]]) -> str:
             dots = [word.text for word in span[1::2]]
             behind_dot = number > 0 and words[number - 1].text == "."
             if names == [n.lower() for n in path] and set(dots) == {"."} and not behind_dot:
-                parts.append(text[place : words[number].start])
+                parts += [text[place : words[number].start], instead]
                 number += 2 * len(path)
                 place = words[number].start if number < len(words) else len(text)
                 break
         else:
             number += 1
+    return "".join([*parts, text[place:]])
+
+
+def with_nulls_for_default(text: str) -> str:
+    """Return VALUES in which each DEFAULT that stands for a value is NULL.
+
+    >>> with_nulls_for_default("VALUES (1, DEFAULT), ('DEFAULT', f(DEFAULT, 2))")
+    "VALUES (1, NULL), ('DEFAULT', f(DEFAULT, 2))"
+    """
+    words = Words(text=text)._words  # noqa: SLF001 - of this module
+    parts, place, depth = [], 0, 0
+    for number, word in enumerate(words):
+        depth += (word.text == "(") - (word.text == ")")
+        around = (words[number - 1].text, words[min(number + 1, len(words) - 1)].text)
+        alone = around[0] in ("(", ",") and around[1] in (")", ",")
+        if depth == 1 and alone and word.kind == "word" and word.text.upper() == "DEFAULT":
+            parts += [text[place : word.start], "NULL"]
+            place = word.end
     return "".join([*parts, text[place:]])
 
 

@@ -59,6 +59,8 @@ class RowChange:
     """Rows to match, as an Arrow stream; of those the predicate lets pass, only they change."""
     on: tuple[str, ...] = ()
     """Columns in which a row and a source row are equal if they match; not null."""
+    deletes: str | None = None
+    """A column of the source, true for rows that are deleted instead."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +112,7 @@ def dump_row_change(change: RowChange) -> bytes:
             "onlyCounts": change.only_counts,
             "hasSource": change.source is not None,
             "on": change.on,
+            "deletes": change.deletes,
         },
     )
     out.write_bytes(dump_read_context(change.read))
@@ -138,6 +141,7 @@ def load_row_change(data: bytes) -> RowChange:
             only_counts=bool(members["onlyCounts"]),
             source=rows if members["hasSource"] else None,
             on=tuple(members["on"]),
+            deletes=members["deletes"],
         )
 
 

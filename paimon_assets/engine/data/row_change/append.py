@@ -40,7 +40,7 @@ from paimon_assets.engine.data.compact.section_read import RecordRead
 from paimon_assets.engine.data.compact.vectors import BucketVectors
 from paimon_assets.engine.data.deletion import POSITION, read_deletion_vector
 from paimon_assets.engine.data.row_change.assign import RowUpdate
-from paimon_assets.engine.data.row_change.matches import Longs, Matcher
+from paimon_assets.engine.data.row_change.matches import Longs, Matcher, deleted_rows
 from paimon_assets.engine.data.threads import Threads
 from paimon_assets.engine.data.write.table_write import write_bucket
 from paimon_assets.engine.data.write.unfinished import delete_unfinished
@@ -163,7 +163,10 @@ class _AppendChange:
             elif not mask.any():
                 yield plain
             else:
-                yield _merged(plain, update.apply(plain.filter(from_numpy(mask)), source), mask)
+                new = update.apply(plain.filter(from_numpy(mask)), source)
+                kept = np.ones(plain.num_rows, dtype=np.bool_)
+                kept[mask] = ~deleted_rows(self.change, source, new.num_rows)
+                yield _merged(plain, new, mask).filter(from_numpy(kept))
 
     def _new_rows(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows that match with their new values, in the order of the files."""
@@ -174,7 +177,9 @@ class _AppendChange:
             for rows in self._read(names, pruned=True).rows([file]):
                 mask, source = self._matched(rows, match)
                 if update is not None and mask.any():
-                    yield update.apply(rows.select(names).filter(from_numpy(mask)), source)
+                    new = update.apply(rows.select(names).filter(from_numpy(mask)), source)
+                    gone = deleted_rows(self.change, source, new.num_rows)
+                    yield new.filter(from_numpy(~gone))
 
     def _matched(
         self, rows: pa.RecordBatch, match: _Match

@@ -20,7 +20,7 @@ from paimon_assets.engine.contract.tasks.row_change_task import (
 )
 from paimon_assets.engine.data.read.split_read import read_split
 from paimon_assets.engine.data.row_change.assign import RowUpdate
-from paimon_assets.engine.data.row_change.matches import Longs, Matcher
+from paimon_assets.engine.data.row_change.matches import Longs, Matcher, deleted_rows
 from paimon_assets.engine.data.threads import Threads
 from paimon_assets.engine.data.write.row_kinds import with_kinds
 from paimon_assets.engine.data.write.table_write import write_bucket
@@ -99,7 +99,9 @@ class _Records:
         kind = RowKind.DELETE if update is None else RowKind.UPDATE_AFTER
         for rows, source in self.matching():
             changed = rows if update is None else update.apply(rows, source)
-            yield with_kinds(changed, np.full(rows.num_rows, kind, dtype=np.int8))
+            kinds = np.full(rows.num_rows, kind, dtype=np.int8)
+            kinds[deleted_rows(change, source, rows.num_rows)] = RowKind.DELETE
+            yield with_kinds(changed, kinds)
 
 
 def _rows(

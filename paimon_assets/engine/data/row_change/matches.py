@@ -89,6 +89,20 @@ class Matcher:
         return np.where(known, found, -1)
 
 
+def deleted_rows(change: RowChange, source: pa.RecordBatch | None, count: int) -> Flags:
+    """Return which of some rows their source rows say to delete.
+
+    Args:
+        change: Names the column that says so, if there is one.
+        source: Row → its source row.
+        count: How many rows there are.
+    """
+    if change.deletes is None or source is None:
+        return np.zeros(count, dtype=np.bool_)
+    says: Any = source.column(change.deletes)
+    return to_numpy(says.fill_null(False))  # noqa: FBT003 - a value
+
+
 def one_batch(rows: pa.Table) -> pa.RecordBatch:
     """Join source rows.
 

@@ -18,7 +18,7 @@ from paimon_assets.engine.contract.commit_message import CommitMessage
 from paimon_assets.engine.contract.tasks.row_change_task import RowChange
 from paimon_assets.engine.contract.tasks.task_batch import TaskRunner
 from paimon_assets.engine.control.commit.abort import discard, undone_on_sure_failure
-from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
+from paimon_assets.engine.control.commit.file_store_commit import Condition, FileStoreCommit
 from paimon_assets.engine.control.commit.partition_filter import PartitionFilter
 from paimon_assets.engine.control.commit.planned_on import PlannedOn
 from paimon_assets.engine.control.features import check_writable
@@ -61,8 +61,10 @@ logger = logging.getLogger(__name__)
 
 _MOST_PLANS = 5
 """How often a change is planned when others change the same rows."""
-_LOST_RACES = "commit-retries"
-"""Kind of the conflict that planning again does not mend."""
+READ_CHANGED = "read-changed"
+"""Kind of the conflict of a condition: what the caller read before is not what there is."""
+_FINAL = ("commit-retries", READ_CHANGED)
+"""Kinds of the conflicts that planning again does not mend."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +101,7 @@ class RowChangeBuilder:
     commit_identifier: int = BATCH_COMMIT_IDENTIFIER
     properties: Mapping[str, str] = field(default_factory=dict)
     dry_run: bool = False
+    condition: Condition | None = None
 
     def with_commit_user(self, user: str) -> "RowChangeBuilder":
         """Name who changes. Running again under one (user, identifier) finds the first commit.
@@ -118,6 +121,14 @@ class RowChangeBuilder:
     def with_dry_run(self) -> "RowChangeBuilder":
         """Only count the rows that match."""
         return replace(self, dry_run=True)
+
+    def with_condition(self, condition: Condition) -> "RowChangeBuilder":
+        """Commit only on top of a snapshot that `condition` does not raise for.
+
+        As in `WriteBuilder.with_condition`; of a conflict of kind `READ_CHANGED` nothing is planned
+        anew.
+        """
+        return replace(self, condition=condition)
 
     def delete(
         self, where: Predicate | str, executor: TaskRunner | None = None
@@ -228,15 +239,25 @@ class RowChangeBuilder:
         *,
         when_matched: WhenMatched | Mapping[str, Expression | Literal] = WhenMatched.UPDATE,
         inserts: bool = True,
+        deletes: str | None = None,
     ) -> RowChangeOutcome:
         """Merge like `merge`, rows that need not be in memory.
+
+        Args:
+            source: The rows.
+            when_matched: As in `merge`.
+            inserts: As in `merge`.
+            deletes: A boolean column of the source: rows that match one where it is true are
+                deleted, and the others updated.
 
         Raises:
             As `merge`.
         """
         newest = self._on_newest()
         if newest is not self:
-            return newest.merge_from(source, when_matched=when_matched, inserts=inserts)
+            return newest.merge_from(
+                source, when_matched=when_matched, inserts=inserts, deletes=deletes
+            )
         store = self.store
         done = self._committed()
         if done is not None:
@@ -252,7 +273,10 @@ class RowChangeBuilder:
             return self._run(_Merge(source=source, keeps=keeps, inserts=inserts), None, None)
         bound = bind_assignments(when_matched, store.schema, source.columns)
         check_updatable(store, when_matched)
-        return self._run(_Merge(source=source, keeps=not bound, inserts=inserts), bound, None)
+        if deletes is not None:
+            check_deletable(store)
+        merge = _Merge(source=source, keeps=not bound, inserts=inserts, deletes=deletes)
+        return self._run(merge, bound, None)
 
     def _on_newest(self) -> "RowChangeBuilder":
         """Return the change of the table as its newest schema has it."""
@@ -289,7 +313,7 @@ class RowChangeBuilder:
             try:
                 return replace(replace(run).outcome(), plans=number)
             except CommitConflictError as conflict:
-                if conflict.kind == _LOST_RACES or number == _MOST_PLANS:
+                if conflict.kind in _FINAL or number == _MOST_PLANS:
                     raise
                 logger.warning(
                     "table %s: rows to change were changed by others: %s",
@@ -329,6 +353,8 @@ class _Merge:
     keeps: bool
     """Rows that match stay as they are."""
     inserts: bool
+    deletes: str | None = None
+    """The source's column that says which rows are deleted."""
 
 
 @dataclass(kw_only=True)
@@ -385,6 +411,7 @@ class _Run:
             assignments=self.assignments,
             marks=builder.store.schema.typed_options.get(DELETION_VECTORS_ENABLED),
             only_counts=builder.dry_run or (merge is not None and merge.keeps),
+            deletes=None if merge is None else merge.deletes,
         )
         results = (
             run_row_change(self.executor, change, plan.tasks)
@@ -416,7 +443,11 @@ class _Run:
             snapshot_id=0 if planned_on is None else planned_on.id, predicate=self.predicate
         )
         guarded = keyed or self.rows_inserted > 0
-        commit = FileStoreCommit(builder.store, planned_on=guard if guarded else None)
+        commit = FileStoreCommit(
+            builder.store,
+            planned_on=guard if guarded else None,
+            condition=builder.condition,
+        )
         return commit.commit(
             self.messages,
             commit_user=builder.commit_user or "",
