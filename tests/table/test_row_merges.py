@@ -71,9 +71,9 @@ def test_a_change_of_what_was_read_before_is_not_planned_anew(table):
         raise CommitConflictError("changed", kind=READ_CHANGED)
 
     before = data_files(table)
+    how = {"on": on_of(table), "when_matched": {"v": parse_expression("source.v")}}
     with pytest.raises(CommitConflictError):
-        builder = changing(table).with_condition(refuse)
-        builder.merge(SOURCE, on=on_of(table), when_matched={"v": parse_expression("source.v")})
+        changing(table).with_condition(refuse).merge(SOURCE, **how)
     assert asked == [1]
     assert data_files(table) == before
 

@@ -107,6 +107,10 @@ class FrameSource:
     broadcast_bytes: int = _BROADCAST_BYTES
     """A source of so many bytes is sent to the tasks that read keys; of a larger one, rows and keys
     meet in a shuffle."""
+    inserted: Mapping[str, str] | None = None
+    """Column of the table → the source's column that is inserted; its own name by default."""
+    inserted_if: str | None = None
+    """A boolean column of the source: rows where it is not true are not inserted."""
     _rows: DataFrame | None = field(init=False, default=None)
     """The source rows with their keys."""
     _matched: DataFrame | None = field(init=False, default=None)
@@ -238,10 +242,13 @@ class FrameSource:
         if self._matched is not None:
             matched = self._matched.select(*source.key_names)
             rows = rows.join(matched, source.key_names, "left_anti")
-        names = zip(source.column_names, self.columns, strict=True)
-        rows = rows.select(
-            *(sf.col(place).alias(name) for place, name in names if name in self.schema.by_name)
-        )
+        places = dict(zip(self.columns, source.column_names, strict=True))
+        if self.inserted_if is not None:
+            rows = rows.where(sf.col(places[self.inserted_if]))
+        names = self.inserted
+        if names is None:
+            names = {name: name for name in self.columns if name in self.schema.by_name}
+        rows = rows.select(*(sf.col(places[given]).alias(name) for name, given in names.items()))
         if prepare is None:
             with typed_errors():
                 return WriteResult(report=WriteReport(rows_in=rows.count()))
