@@ -55,7 +55,7 @@ failed=.venv/.install-failed # a pipe hides the exit status of its first command
 rm -f "$failed"
 {
     pip install --progress-bar off -c constraints.txt --build-constraint constraints.txt \
-        -e '.[dagster,spark,connect,pandas,polars,sketches,server,demo]' --group dev || : >"$failed"
+        -e '.[dagster,spark,connect,pandas,polars,duckdb,sketches,server,demo]' --group dev || : >"$failed"
 } | awk '
     # The large ones are what one waits for.
     $1 == "Downloading" && / MB\)/ {

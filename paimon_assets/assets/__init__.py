@@ -9,7 +9,6 @@
     schedules    ingestion, compaction and maintenance by the clock
     resource     which warehouse, which Spark
     translator   tables ⇄ asset keys, groups, pools
-    frames       pyarrow, pandas, polars and Spark frames ⇄ rows: the only place that knows them
     partitions   which rows a partition holds
     metadata     what Dagster's pages show of a snapshot; row_count, provenance
     check_run    what all checks share

@@ -10,12 +10,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_assets.assets.frames import Frame, is_spark_frame
-from paimon_assets.assets.object_columns import first_failing
 from paimon_assets.assets.partitions import RunPartitions
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.samples import plain_sample, sample
+from paimon_assets.engine.table.frames.frames import Frame, is_spark_frame
+from paimon_assets.engine.table.frames.object_columns import first_failing
 
 _SHOWN = 5
 

@@ -261,7 +261,9 @@ def test_rows_that_do_not_fit_fail_once_and_commit_nothing(paimon: PaimonCatalog
 
 
 def test_what_is_no_frame_is_refused_by_its_type(paimon: PaimonCatalogResource) -> None:
-    assert "returned a builtins.dict" in failure_text(run(planes_asset(lambda: {"a": 1}), paimon))
+    assert "The rows are a builtins.dict" in failure_text(
+        run(planes_asset(lambda: {"a": 1}), paimon)
+    )
 
 
 def test_a_step_that_fails_after_its_commit_reports_that_commit_when_retried(

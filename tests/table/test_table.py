@@ -158,10 +158,10 @@ def test_rows_are_arrows_and_written_here_by_default(catalog):
     table.new_write_builder().write(rows)
     table.new_write_builder().write(rows.to_reader())
 
-    with pytest.raises(InvalidInputError, match=r"not from a builtins\.list") as refused:
+    with pytest.raises(InvalidInputError, match=r"The rows are a builtins\.list") as refused:
         table.new_write_builder().write(rows.to_pylist())
 
-    assert refused.value.kind == "input-rows"
+    assert refused.value.kind == "frame-type"
     assert rows_of(table) == [(1, "x", 1.0)] * 2
     assert len(table.snapshots()) == 2
 

@@ -27,7 +27,7 @@ OWN_JVM = (
 WEIGHTS = {
     "tests/assets/test_audit.py": 4.0,
     "tests/assets/test_compaction.py": 5.5,
-    "tests/assets/test_frame_matrix.py": 5.0,
+    "tests/table/test_frame_matrix.py": 5.0,
     "tests/assets/test_ingestion.py": 4.5,
     "tests/assets/test_io_audit.py": 6.0,
     "tests/assets/test_io_frames.py": 5.0,

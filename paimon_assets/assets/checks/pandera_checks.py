@@ -15,12 +15,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_assets.assets.check_run import CheckOptions, CheckRun, define_check
-from paimon_assets.assets.datetime_zones import environment_kept
 from paimon_assets.assets.metadata import Metadata
 from paimon_assets.assets.tables.audit import BLOCKING, Batch, BatchCheck, Verdict
 from paimon_assets.engine.contract.executor import Executor
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.samples import plain_sample
+from paimon_assets.engine.table.frames.datetime_zones import environment_kept
 from paimon_assets.engine.table.read.read_builder import ReadBuilder
 
 with environment_kept():

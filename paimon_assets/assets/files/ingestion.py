@@ -37,7 +37,6 @@ from paimon_assets.assets.files.source_files import (
     checked_schema,
     read_files,
 )
-from paimon_assets.assets.frames import Frame, to_rows
 from paimon_assets.assets.metadata import Metadata
 from paimon_assets.assets.provenance import StepIdentity, step_identity
 from paimon_assets.assets.resource import ExecutorKind, PaimonCatalogResource
@@ -61,6 +60,7 @@ from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.fileio.opening import file_io_for
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.words import counted
+from paimon_assets.engine.table.frames.frames import Frame, to_rows
 from paimon_assets.engine.table.table import Table
 from paimon_assets.engine.table.write.write_builder import WriteOutcome
 
@@ -191,8 +191,8 @@ def build_file_ingestion_asset(
         schema: The declared table.
         source: The folder and what is in its files.
         transform: From the frame of the new files (a Spark DataFrame on Spark, else a pyarrow
-            RecordBatchReader) to the frame of the table's rows; anything `assets.frames` takes. A
-            Spark frame has one column more, which remembers the order of rows: keep it
+            RecordBatchReader) to the frame of the table's rows; anything `engine.table.frames`
+            takes. A Spark frame has one column more, which remembers the order of rows: keep it
             (`withColumn`, not `select`) where rows of one key may have equal sequences.
         executor: `spark` or `embedded`; the resource's choice by default.
         warehouse: Root of the warehouse, to show the table's address before the first run.

@@ -15,9 +15,9 @@ from typing import Any
 
 import dagster as dg
 
-from paimon_assets.assets.frames import Frame
 from paimon_assets.assets.tables.audit import BatchCheck, results_without_rows
 from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.table.frames.frames import Frame
 from paimon_assets.engine.table.write.staged_batch import BatchRefusedError
 
 

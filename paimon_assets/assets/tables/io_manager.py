@@ -3,9 +3,9 @@
     a function's value ─▶ handle_output ─▶ one snapshot ─▶ metadata, data version
     a parameter's type ◀─ load_input ◀─ columns, filter, partitions, a moment or what is new
 
-Frames of every kind go in and come out (`assets.frames`); a parameter's annotation says which. What
-a definition says of its table are metadata keys (`assets.io_metadata`); checks that judge a batch
-before it is committed come with it (`assets.tables.audited_frame`).
+Frames of every kind go in and come out (`engine.table.frames`); a parameter's annotation says
+which. What a definition says of its table are metadata keys (`assets.io_metadata`); checks that
+judge a batch before it is committed come with it (`assets.tables.audited_frame`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,6 @@ from dagster._core.execution.plan.outputs import StepOutputHandle
 from pydantic import Field
 
 from paimon_assets.assets.failures import TRY_AGAIN, dagster_failures
-from paimon_assets.assets.frames import Frame, FrameKind, frame_kind, from_batches, to_rows
 from paimon_assets.assets.metadata import partition_metadata
 from paimon_assets.assets.partitions import (
     PARTITION_COLUMNS,
@@ -66,8 +65,16 @@ from paimon_assets.engine.contract.executor import CountingExecutor
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError, PaimonError
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
+from paimon_assets.engine.spec.predicate.predicate import Predicate
 from paimon_assets.engine.spec.schema.schema import Schema, TableSchema
 from paimon_assets.engine.spec.words import counted
+from paimon_assets.engine.table.frames.frames import (
+    Frame,
+    FrameKind,
+    frame_kind,
+    from_batches,
+    to_rows,
+)
 from paimon_assets.engine.table.read.read_builder import Plan, ReadBuilder
 from paimon_assets.engine.table.schema.schema_inference import infer_schema
 from paimon_assets.engine.table.table import Table
@@ -327,7 +334,13 @@ class PaimonIOManager(dg.ConfigurableIOManager):
             frame = spark.to_dataframe(plan.context, plan.splits)
             return frame if rows.nested is None else rows.nested.of_spark(frame)
         reading = self.paimon.new_executor(executor or "embedded")
-        return from_batches(kind, lambda columns: rows.read(columns, reading))
+
+        def batches(
+            columns: Sequence[str] | None, predicate: Predicate | None
+        ) -> pa.RecordBatchReader:
+            return rows.read(columns, predicate, reading)
+
+        return from_batches(kind, batches, rows.arrow_schema)
 
 
 @dataclass(frozen=True)
@@ -338,15 +351,23 @@ class _Rows:
     plan: Plan
     nested: NestedColumns | None
 
+    @property
+    def arrow_schema(self) -> pa.Schema:
+        """The columns of the frame."""
+        whole = self.plan.arrow_schema
+        if self.nested is None:
+            return whole
+        return self.nested.narrowed(whole.empty_table().to_reader()).schema
+
     def read(
-        self, columns: Sequence[str] | None, executor: CountingExecutor[Any]
+        self,
+        columns: Sequence[str] | None,
+        predicate: Predicate | None,
+        executor: CountingExecutor[Any],
     ) -> pa.RecordBatchReader:
-        """Read columns, or all for None."""
-        tops = columns if self.nested is None else self.nested.tops_of(columns)
-        plan = self.plan
-        if columns is not None and tops is not None:
-            plan = replace(plan, context=replace(plan.context, columns=tuple(tops)))
-        reader = self.builder.read(plan, executor)
+        """Read columns, or all for None, of at least the rows for which a filter is true."""
+        tops = columns if columns is None or self.nested is None else self.nested.tops_of(columns)
+        reader = self.builder.read(self.plan.narrowed(tops, predicate), executor)
         return reader if self.nested is None else self.nested.narrowed(reader, columns)
 
 

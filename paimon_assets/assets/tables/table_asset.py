@@ -17,7 +17,6 @@ from typing import Any, TypedDict, Unpack
 import dagster as dg
 
 from paimon_assets.assets.failures import dagster_failures
-from paimon_assets.assets.frames import Frame
 from paimon_assets.assets.metadata import (
     Metadata,
     declared_columns,
@@ -67,6 +66,7 @@ from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets.engine.table.frames.frames import Frame
 from paimon_assets.engine.table.table import Table
 
 _CONTEXT_NAMES = frozenset({"context", "_context", "context_", "_"})
@@ -203,10 +203,11 @@ def paimon_asset(
     """Make a table the asset of a function that returns its rows.
 
     The function may take `context`, a `dg.Config`, resources and upstream assets as any asset
-    function does. It returns a frame (see `assets.frames`); or `dg.MaterializeResult(value=frame,
-    metadata=…, check_results=…)`; or None for nothing to write. Rows are appended, or upserted if
-    the table has a primary key. The catalog is the resource whose parameter
-    the function annotates as `PaimonCatalogResource`, else that of `resource_key` (`paimon`).
+    function does. It returns a frame (see `engine.table.frames`); or
+    `dg.MaterializeResult(value=frame, metadata=…, check_results=…)`; or None for nothing to write.
+    Rows are appended, or upserted if the table has a primary key. The catalog is the resource whose
+    parameter the function annotates as `PaimonCatalogResource`, else that of `resource_key`
+    (`paimon`).
 
     The asset gets the key `[database, table]`, the database as group, the pool
     `paimon/<database>.<table>`, its kinds, and storage metadata, unless `options` say otherwise.

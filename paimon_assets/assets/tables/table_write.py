@@ -6,7 +6,6 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from paimon_assets.assets.frames import Frame, is_spark_frame, to_rows
 from paimon_assets.assets.partition_rows import only_rows_of
 from paimon_assets.assets.partitions import RunPartitions
 from paimon_assets.assets.provenance import StepIdentity
@@ -15,6 +14,7 @@ from paimon_assets.assets.tables.consumption import Consumed, advance, as_proper
 from paimon_assets.engine.control.commit.file_store_commit import Condition
 from paimon_assets.engine.errors import AlreadyExistsError, InvalidInputError
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
+from paimon_assets.engine.table.frames.frames import Frame, is_spark_frame, to_rows
 from paimon_assets.engine.table.read.read_builder import ReadBuilder
 from paimon_assets.engine.table.table import Table
 from paimon_assets.engine.table.write.staged_batch import Audit

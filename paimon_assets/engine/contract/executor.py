@@ -56,6 +56,15 @@ class Executor(Protocol[RowsT_contra]):
         ...
 
 
+@runtime_checkable
+class TakingExecutor(Protocol):
+    """An executor that says which rows it takes."""
+
+    def takes(self, rows: object) -> bool:
+        """Whether these are rows that `map_rows` takes."""
+        ...
+
+
 class CountingExecutor(Executor[RowsT_contra], Protocol[RowsT_contra]):
     """An executor that counts rows where they are read; every one that a kind names is."""
 

@@ -2,6 +2,8 @@
 
 Rooms:
     api, table     catalogs and tables
+    entry          opens catalogs and tables; loads all of this then
+    frames/        frames of other libraries ⇄ rows; their filters
     read/          columns, filter, a moment or changes → rows; filters as text
     write/         rows → a snapshot; row changes, staged batches, truncation
     schema/        changes of schema, looked at first; schemas taken from rows

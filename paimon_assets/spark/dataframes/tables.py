@@ -21,7 +21,8 @@ def to_spark(read: ReadBuilder, session: SparkSession) -> DataFrame:
     >>> to_spark(table.new_read_builder().with_filter("price > 3"), spark)    # doctest: +SKIP
     """
     plan = read.plan()
-    return SparkExecutor(session).to_dataframe(plan.context, plan.splits)
+    frame = SparkExecutor(session).to_dataframe(plan.context, plan.splits)
+    return frame if read.limit is None else frame.limit(read.limit)
 
 
 def system_to_spark(table: SystemTable | GlobalSystemTable, session: SparkSession) -> DataFrame:

@@ -1,17 +1,16 @@
 """ReadBuilder: columns, filter and a moment, or what changed between two → Plan → rows."""
 
 import datetime as dt
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
-from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.contract.executor import CountingExecutor, Executor
-from paimon_assets.engine.contract.split import DataSplit
-from paimon_assets.engine.contract.wire.wire import SPLIT_VERSION, dump_split, load_splits
+from paimon_assets.engine.contract.wire.wire import load_splits
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.scan.given_splits import check_place, scan_of_splits
 from paimon_assets.engine.control.scan.incremental import (
@@ -21,7 +20,7 @@ from paimon_assets.engine.control.scan.incremental import (
     oldest_of,
     scan_changes,
 )
-from paimon_assets.engine.control.scan.table_scan import TableScan, scan_table
+from paimon_assets.engine.control.scan.table_scan import scan_table
 from paimon_assets.engine.control.scan.time_travel import (
     check_moment,
     moment_keys,
@@ -50,8 +49,12 @@ from paimon_assets.engine.spec.predicate.predicate import Predicate, all_of, bin
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.schema.special_fields import ROW_KIND, read_fields
 from paimon_assets.engine.spec.types.data_types import DataField
+from paimon_assets.engine.table.frames.frame_reads import FrameReads
+from paimon_assets.engine.table.read.limits import first_rows, first_splits, fitting_parts
 from paimon_assets.engine.table.read.missing_files import explained_batches, explaining
+from paimon_assets.engine.table.read.plan import Plan
 from paimon_assets.engine.table.read.query_auth import authorized
+from paimon_assets.engine.table.read.read_context import read_context
 from paimon_assets.engine.table.read.row_count import CountPlan, counted_columns
 from paimon_assets.engine.table.read.where import as_predicate
 
@@ -59,55 +62,15 @@ _FALLBACK = "files of its fallback branch have schemas of their own; plan each b
 _CHANGES = "its changes count as whole rows, whatever the table merges; plan them with row kinds"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """The plan of one read; any executor can run it anywhere."""
-
-    context: ReadContext
-    splits: tuple[DataSplit, ...]
-    snapshot: Snapshot | None
-    """The snapshot read, or up to which changes are; None if the table has none yet."""
-    next_snapshot: int | None = None
-    """Where a consumer continues once the rows are dealt with (`ConsumerManager.advance`)."""
-    skipped_snapshots: tuple[int, ...] = ()
-    """OVERWRITE snapshots whose changes an incremental read leaves out."""
-    oldest: Snapshot | None = None
-    """The oldest snapshot whose files are read; if it expires meanwhile, the read fails."""
-    tied_by: str = ""
-    """What a reader must know besides the splits; empty if they say all."""
-
-    def to_bytes(self, version: int = SPLIT_VERSION) -> bytes:
-        """Return the splits as Java's DataSplits, one behind the other, to be read elsewhere.
-
-        Columns, filter and credentials are not among them: who reads says those
-        (`ReadBuilder.plan_from`, or Java's `DataSplit.deserialize` until the bytes end).
-
-        Args:
-            version: The version of the DataSplits, 2 to 8: 8 is that of Paimon 1.3 to 2.0.
-
-        Raises:
-            InvalidInputError: The splits do not say all a reader must know (kind `split-tied`), or
-                the version has no place for it (`split-version`).
-        """
-        if self.tied_by:
-            raise InvalidInputError(
-                f"The plan of table '{self.context.table}' cannot leave as splits: {self.tied_by}.",
-                kind="split-tied",
-                details={"table": self.context.table},
-            )
-        return b"".join(dump_split(split, version) for split in self.splits)
-
-    @property
-    def arrow_schema(self) -> pa.Schema:
-        """Schema of the rows."""
-        return to_arrow_schema(self.context.fields)
+__all__ = ["Plan", "ReadBuilder"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReadBuilder:
+class ReadBuilder(FrameReads):
     """A read being described; every `with_` and `at_` returns a new builder.
 
-    Options and moments are judged by `plan`, not when they are given.
+    Options and moments are judged by `plan`, not when they are given. `FrameReads` has what it
+    returns as.
 
     >>> table.new_read_builder().with_columns(["id"]).with_filter("dt = '2024-01-01'").to_arrow()
     ... # doctest: +SKIP
@@ -123,22 +86,28 @@ class ReadBuilder:
     only_top_level: bool = False
     consumer: str | None = None
     consumer_start: int | None = None
+    limit: int | None = None
 
     def with_columns(self, columns: Iterable[str] | None) -> "ReadBuilder":
         """Return only these columns, in this order; None means all of the table."""
         return replace(self, columns=None if columns is None else tuple(columns))
 
-    def with_filter(self, predicate: Predicate | str | None) -> "ReadBuilder":
+    def with_filter(self, predicate: Predicate | str | pc.Expression | None) -> "ReadBuilder":
         """Return only rows for which the predicate is true; several filters are joined by AND.
 
         Args:
-            predicate: A `Predicate`, or a text such as `price > 3 AND dt IN ('2024-01-01')`.
+            predicate: A `Predicate`, an Expression of pyarrow, or a text such as
+                `price > 3 AND dt IN ('2024-01-01')`.
 
         Raises:
             InvalidInputError: Neither of them, or a text that is no filter (`where.parse_where`).
         """
         parsed = None if predicate is None else as_predicate(predicate)
         return replace(self, predicate=all_of([self.predicate, parsed]))
+
+    def with_limit(self, limit: int | None) -> "ReadBuilder":
+        """Return at most so many rows, whichever are found first; splits beyond are not planned."""
+        return replace(self, limit=limit)
 
     def with_options(self, options: Mapping[str, str]) -> "ReadBuilder":
         """Set table options for this read, such as `scan.tag-name` or `incremental-between`."""
@@ -256,7 +225,8 @@ class ReadBuilder:
         """
         store = authorized(self._opened(), self._looked_at)
         between = self._between(store)
-        return self._plan_state(store) if between is None else self._plan_changes(store, between)
+        plan = self._plan_state(store) if between is None else self._plan_changes(store, between)
+        return replace(plan, splits=first_splits(plan.context, plan.splits, self.limit))
 
     def plan_count(self) -> CountPlan:
         """Plan a count of the rows: what metadata knows of it, and what must be read.
@@ -282,7 +252,8 @@ class ReadBuilder:
 
         Cost: a plan; and one column of the files that must be merged or filtered.
         """
-        return self.plan_count().count(executor or EmbeddedExecutor())
+        found = self.plan_count().count(executor or EmbeddedExecutor())
+        return found if self.limit is None else min(found, self.limit)
 
     def plan_from(self, data: bytes) -> Plan:
         """Return the plan of splits that were made elsewhere: by `Plan.to_bytes`, or by Java.
@@ -307,7 +278,7 @@ class ReadBuilder:
         read_fields(store.schema, names)
         oldest = min((split.snapshot_id for split in splits), default=FIRST_SNAPSHOT_ID)
         return Plan(
-            context=_context(store, scan, names, self._bound(store.schema)),
+            context=read_context(store, scan, names, self._bound(store.schema)),
             splits=splits,
             snapshot=store.snapshots.snapshot_or_none(oldest),
             oldest=store.snapshots.snapshot_or_none(oldest),
@@ -335,6 +306,22 @@ class ReadBuilder:
         schema = self.read_schema()
         return read_fields(schema, self._names(schema))
 
+    @property
+    def arrow_schema(self) -> pa.Schema:
+        """Schema of the rows, without planning; raises as `fields`."""
+        return to_arrow_schema(self.fields())
+
+    def narrowed(
+        self, columns: Sequence[str] | None, predicate: Predicate | None
+    ) -> pa.RecordBatchReader:
+        """Read some columns (all for None) of at least the rows for which a filter is true.
+
+        What of the filter does not fit the table is left out; raises as `to_reader`.
+        """
+        fitting = None if self.limit is not None else fitting_parts(predicate, self.read_schema())
+        builder = self if columns is None else self.with_columns(columns)
+        return builder.with_filter(fitting).to_reader()
+
     def _opened(self) -> FileStore:
         return self.store.with_options(self.options) if self.options else self.store
 
@@ -348,6 +335,13 @@ class ReadBuilder:
                 f"Consumer '{self.consumer}' of table '{store.label}' says what to read; leave out"
                 f" '{moments[0]}'.",
                 kind="time-travel",
+                details={"table": store.label},
+            )
+        if self.limit is not None:
+            raise InvalidInputError(
+                f"Consumer '{self.consumer}' of table '{store.label}' would go on behind rows that"
+                " a limit left out; leave out the limit.",
+                kind="consumer-limit",
                 details={"table": store.label},
             )
         following = self.consumer_start or store.consumers.next_snapshot(self.consumer)
@@ -379,7 +373,7 @@ class ReadBuilder:
             )
         following = FIRST_SNAPSHOT_ID if snapshot is None else snapshot.id + 1
         return Plan(
-            context=_context(store, scan, names, predicate),
+            context=read_context(store, scan, names, predicate),
             splits=scan.splits,
             snapshot=snapshot,
             next_snapshot=following,
@@ -411,7 +405,7 @@ class ReadBuilder:
                 as_stream=self.as_stream or self.consumer is not None,
             )
         return Plan(
-            context=_context(store, found.scan, names, predicate),
+            context=read_context(store, found.scan, names, predicate),
             splits=found.scan.splits,
             snapshot=found.end,
             next_snapshot=between.end_id + 1,
@@ -460,7 +454,8 @@ class ReadBuilder:
         """
         batches = (executor or EmbeddedExecutor()).map_splits(plan.context, plan.splits)
         explained = explained_batches(batches, self._opened(), plan.oldest)
-        return pa.RecordBatchReader.from_batches(plan.arrow_schema, explained)
+        rows = explained if self.limit is None else first_rows(explained, self.limit)
+        return pa.RecordBatchReader.from_batches(plan.arrow_schema, rows)
 
     def to_reader(self, executor: Executor[ArrowRows] | None = None) -> pa.RecordBatchReader:
         """Plan, and read in bounded memory.
@@ -472,26 +467,3 @@ class ReadBuilder:
             PaimonError: As `plan` at once, and as `read` by the reader.
         """
         return self.read(self.plan(), executor)
-
-    def to_arrow(self, executor: Executor[ArrowRows] | None = None) -> pa.Table:
-        """Plan, and read everything into memory.
-
-        Raises:
-            PaimonError: As `plan` and `read`.
-        """
-        return self.to_reader(executor).read_all()
-
-
-def _context(
-    store: FileStore, scan: TableScan, names: tuple[str, ...], predicate: Predicate | None
-) -> ReadContext:
-    return ReadContext(
-        table=store.label,
-        schema=store.schema,
-        file_schemas=tuple(schema for schema in scan.file_schemas if schema.id != store.schema.id),
-        columns=names,
-        predicate=predicate,
-        file_io=store.file_io.spec,
-        text_options=scan.text_options,
-        fallback=scan.fallback,
-    )

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from decimal import Decimal
 from typing import ClassVar, NoReturn, TypeVar
 
+import pyarrow.compute as pc
 import sqlglot
 from sqlglot import Token, TokenType
 from sqlglot import expressions as exp
@@ -41,6 +42,7 @@ from paimon_assets.engine.spec.predicate.predicate import (
     no_predicate,
 )
 from paimon_assets.engine.spec.types.literals import Literal
+from paimon_assets.engine.table.frames.arrow_filter import exact_filter
 
 _OPS = {
     exp.EQ: CompareOp.EQ,
@@ -88,17 +90,21 @@ _WORDS = frozenset(
 _Built = TypeVar("_Built")
 
 
-def as_predicate(given: Predicate | str) -> Predicate:
+def as_predicate(given: object) -> Predicate:
     """Return a filter as people give it; it is not bound to a schema yet.
 
     Raises:
-        InvalidInputError: Neither a text this engine takes nor a `Predicate`.
+        InvalidInputError: Neither a text this engine takes, nor a `Predicate`, nor an Expression of
+            pyarrow that says what one of them can.
     """
     if isinstance(given, str):
         return parse_where(given)
     if isinstance(given, Predicate):
         return given
-    raise no_predicate(given)
+    found = exact_filter(given) if isinstance(given, pc.Expression) else None
+    if found is None:
+        raise no_predicate(given)
+    return found
 
 
 def parse_where(text: str) -> Predicate:

@@ -45,6 +45,7 @@ from paimon_assets.engine.spec.options.all_options import BUCKET, DYNAMIC_PARTIT
 from paimon_assets.engine.spec.options.file_options import WRITE_MERGE_SCHEMA, WRITE_SHOW_VALUES
 from paimon_assets.engine.spec.predicate.predicate import Predicate, bind
 from paimon_assets.engine.spec.schema.schema import BucketMode
+from paimon_assets.engine.table.frames.frames import Frame, to_rows
 from paimon_assets.engine.table.schema.schema_merging import merged_with
 from paimon_assets.engine.table.write.staged_batch import Audit, BatchRefusedError, stage, unstage
 
@@ -186,12 +187,12 @@ class WriteBuilder:
         """
         return replace(self, audit=audit, audit_branch=branch or uuid.uuid4().hex[:8])
 
-    def write(self, rows: RowsT, executor: Executor[RowsT] | None = None) -> WriteOutcome:
+    def write(self, frame: Frame, executor: Executor[Any] | None = None) -> WriteOutcome:
         """Write rows and commit them as one snapshot, once.
 
         Args:
-            rows: What the executor takes: Arrow here, also a Spark DataFrame there. They hold the
-                table's columns by name, in any order.
+            frame: The table's columns by name, in any order: of pyarrow, pandas, polars or duckdb,
+                anything with `__arrow_c_stream__`, or a Spark DataFrame for the executor of Spark.
             executor: Who writes; this process by default.
 
         Raises:
@@ -213,6 +214,8 @@ class WriteBuilder:
             )
         chosen: Executor[Any] = executor or EmbeddedExecutor()
         builder = self._planned_anew()
+        shown = self.store.schema.typed_options.get(WRITE_SHOW_VALUES)
+        rows = to_rows(frame, chosen, builder.store.schema, show_values=shown)
         if builder.store.schema.typed_options.get(WRITE_MERGE_SCHEMA):
             builder = builder.with_schema_of(chosen.row_schema(rows))
         return builder.write_as_is(rows, chosen)

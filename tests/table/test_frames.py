@@ -6,11 +6,11 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from paimon_assets.assets.frames import FrameKind, from_batches, to_rows
 from paimon_assets.engine.data.write.input_check import InputCheck
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
+from paimon_assets.engine.table.frames.frames import to_pandas, to_rows
 
 pd = pytest.importorskip("pandas")
 
@@ -146,5 +146,5 @@ def test_numbers_arrow_does_not_know_are_refused_by_column(dtype):
 def test_lists_of_integers_with_gaps_stay_integers_when_read():
     big = 2**53 + 1
     table = pa.table({"c": [[big, None]], "n": [None]})
-    frame = from_batches(FrameKind.PANDAS, lambda _: table.to_reader())
+    frame = to_pandas(table)
     assert list(frame["c"][0]) == [big, None]

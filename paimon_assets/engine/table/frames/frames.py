@@ -1,4 +1,4 @@
-"""Frames people return and ask for (pyarrow, pandas, polars, Spark) ⇄ rows of a table.
+"""Frames people hand over and ask for (pyarrow, pandas, polars, duckdb, Spark) ⇄ rows of a table.
 
 The only place that knows frame libraries. None of them is imported: a frame is recognised by the
 module its type comes from, and whoever made it has imported its library.
@@ -13,27 +13,31 @@ from typing import Any, get_origin
 import pyarrow as pa
 import pyarrow.types as pat
 
-from paimon_assets.assets.datetime_zones import zones_kept
-from paimon_assets.assets.object_columns import (
+from paimon_assets.engine.codec.arrow.arrow_types import from_arrow_type, to_arrow_type
+from paimon_assets.engine.contract.executor import Executor, TakingExecutor
+from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.predicate.predicate import Predicate
+from paimon_assets.engine.spec.samples import sample
+from paimon_assets.engine.spec.schema.schema import TableSchema
+from paimon_assets.engine.table.frames.datetime_zones import zones_kept
+from paimon_assets.engine.table.frames.object_columns import (
     CONVERSION_ERRORS,
     Misfit,
     first_failing,
     fitted,
     from_objects,
 )
-from paimon_assets.engine.codec.arrow.arrow_types import from_arrow_type, to_arrow_type
-from paimon_assets.engine.contract.executor import CountingExecutor
-from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.samples import sample
-from paimon_assets.engine.spec.schema.schema import TableSchema
+from paimon_assets.engine.table.frames.polars_filter import weaker_filter
 
 Frame = Any
 """A pyarrow Table, RecordBatch, RecordBatchReader, Dataset or Scanner; a pandas DataFrame; a polars
-DataFrame or LazyFrame; a Spark DataFrame, classic or Connect."""
+DataFrame or LazyFrame; a duckdb relation, or whatever else has `__arrow_c_stream__`; a Spark
+DataFrame, classic or Connect."""
 
 _SUPPORTED = (
     "a pyarrow Table, RecordBatch, RecordBatchReader, Dataset or Scanner, a pandas DataFrame, a "
-    "polars DataFrame or LazyFrame, a Spark DataFrame, or None for nothing to write"
+    "polars DataFrame or LazyFrame, a duckdb relation, a Spark DataFrame, or what else has "
+    "__arrow_c_stream__"
 )
 
 
@@ -72,38 +76,41 @@ def frame_kind(annotation: object) -> FrameKind:
     )
 
 
-Batches = Callable[[Sequence[str] | None], pa.RecordBatchReader]
-"""Reads columns by name, or all for None; may be called again."""
+Batches = Callable[[Sequence[str] | None, Predicate | None], pa.RecordBatchReader]
+"""Reads columns by name (all for None) of at least the rows for which a filter is true (all for
+None); may be called again."""
 
 
-def from_batches(kind: FrameKind, batches: Batches) -> Frame:
+def from_batches(kind: FrameKind, batches: Batches, schema: pa.Schema) -> Frame:
     """Return rows as a frame of this process.
 
-    A reader and a polars LazyFrame read in bounded memory; the LazyFrame reads the columns its
-    query needs. In a pandas frame, integers and booleans with gaps get pandas' own nullable types,
-    so that no number is rounded.
+    A reader, a dataset and a polars LazyFrame read in bounded memory; the last two read the columns
+    and the rows their query needs. In a pandas frame, integers and booleans with gaps get pandas'
+    own nullable types, so that no number is rounded.
 
     Args:
         kind: All but SPARK.
         batches: The read.
+        schema: Of all its columns.
     """
     match kind:
         case FrameKind.READER:
-            return batches(None)
+            return batches(None, None)
         case FrameKind.DATASET:
-            # In memory: there is none of readers that can be scanned twice.
-            return importlib.import_module("pyarrow.dataset").dataset(batches(None).read_all())
+            name = "paimon_assets.engine.table.frames.arrow_dataset"
+            return importlib.import_module(name).ScanDataset(schema, batches)
         case FrameKind.PANDAS:
-            return _to_pandas(batches(None).read_all())
+            return to_pandas(batches(None, None).read_all())
         case FrameKind.POLARS:
-            return importlib.import_module("polars").from_arrow(batches(None).read_all())
+            return importlib.import_module("polars").from_arrow(batches(None, None).read_all())
         case FrameKind.POLARS_LAZY:
-            return _to_lazy(batches)
+            return to_lazy(batches, schema)
         case _:
-            return batches(None).read_all()
+            return batches(None, None).read_all()
 
 
-def _to_pandas(table: pa.Table) -> Any:
+def to_pandas(table: pa.Table) -> Any:
+    """Return a pandas DataFrame; `from_batches` says of which types."""
     has_nested = any(map(pat.is_nested, table.schema.types))
     frame = table.to_pandas(integer_object_nulls=has_nested)  # lists of integers stay integers
     for name, column in zip(table.column_names, table.columns, strict=True):
@@ -119,24 +126,26 @@ def _nullable_dtype(arrow_type: Any) -> Any:
     return importlib.import_module("pandas").api.types.pandas_dtype(name)
 
 
-def _to_lazy(batches: Batches) -> Any:
+def to_lazy(batches: Batches, arrow_schema: pa.Schema) -> Any:
+    """Return a polars LazyFrame; columns, filters and limit of its query reach the read."""
     polars = importlib.import_module("polars")
     plugins = importlib.import_module("polars.io.plugins")
-    reader = batches(None)
-    schema = polars.from_arrow(reader.schema.empty_table()).schema
-    reader.close()
+    schema = polars.from_arrow(arrow_schema.empty_table()).schema
 
     def read(
         columns: list[str] | None, predicate: Any, row_limit: int | None, _size: int | None
     ) -> Iterator[Any]:
         left = row_limit
-        with batches(columns or None) as opened:
+        # The limit counts rows before the filter.
+        pushed = None if predicate is None or left is not None else weaker_filter(polars, predicate)
+        with batches(columns or None, pushed) as opened:
             for batch in opened:
                 frame = polars.from_arrow(pa.Table.from_batches([batch]))
                 if left is not None:
                     frame = frame.head(left)
                     left -= frame.height
-                yield frame if predicate is None else frame.filter(predicate)
+                frame = frame if predicate is None else frame.filter(predicate)
+                yield frame.select(columns) if columns else frame
                 if left == 0:
                     return
 
@@ -150,7 +159,7 @@ def is_spark_frame(frame: Frame) -> bool:
 
 def to_rows(
     frame: Frame,
-    executor: CountingExecutor[Any],
+    executor: Executor[Any],
     schema: TableSchema,
     *,
     show_values: bool = True,
@@ -163,7 +172,7 @@ def to_rows(
     midnight; a polars frame is converted by polars.
 
     Args:
-        frame: What a person's function returned; not None.
+        frame: What a person hands over, or a person's function returned; not None.
         executor: Who will write; only a Spark executor takes Spark frames.
         schema: The table's.
         show_values: Whether messages show the values that do not fit.
@@ -174,11 +183,12 @@ def to_rows(
             and value.
     """
     if is_spark_frame(frame):
-        if not executor.takes(frame):
+        if not (isinstance(executor, TakingExecutor) and executor.takes(frame)):
             raise InvalidInputError(
-                "The function returned a Spark DataFrame, but the table is written by the "
-                "embedded executor. Set executor='spark' on the asset or on "
-                "PaimonCatalogResource, or return frame.toArrow().",
+                "The rows are a Spark DataFrame, but the table is written by the embedded "
+                "executor. Choose the Spark executor (executor='spark' on an asset or on "
+                "PaimonCatalogResource, SparkExecutor(session) elsewhere), or give "
+                "frame.toArrow().",
                 kind="frame-type",
             )
         return frame
@@ -213,10 +223,10 @@ def _from_arrow(frame: Frame) -> Any:
         return frame.scanner().to_reader()
     if _is_of(frame, "pyarrow", "Scanner"):
         return frame.to_reader()
+    if hasattr(frame, "__arrow_c_stream__"):
+        return pa.RecordBatchReader.from_stream(frame)
     kind = f"{type(frame).__module__}.{type(frame).__qualname__}"
-    raise InvalidInputError(
-        f"The function returned a {kind}; expected {_SUPPORTED}.", kind="frame-type"
-    )
+    raise InvalidInputError(f"The rows are a {kind}; expected {_SUPPORTED}.", kind="frame-type")
 
 
 def _from_polars(frame: Any) -> pa.Table:

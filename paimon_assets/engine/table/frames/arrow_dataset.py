@@ -1,0 +1,141 @@
+"""ScanDataset: a read as a dataset of pyarrow, for duckdb and whoever scans datasets.
+
+    columns, filter ─▶ our scan (columns, and what of the filter a Predicate says) ─▶ batches
+                    ─▶ Arrow filters them exactly ─▶ rows
+
+Options of Arrow's own scans, such as `batch_size`, are taken and not looked at. Importing this
+imports `pyarrow.dataset`, which imports pandas if that is installed.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NoReturn
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+
+from paimon_assets.engine.errors import UnsupportedFeatureError
+from paimon_assets.engine.spec.predicate.predicate import Predicate
+from paimon_assets.engine.table.frames.arrow_filter import columns_of, weaker_filter
+
+Scan = Callable[[Sequence[str] | None, Predicate | None], pa.RecordBatchReader]
+"""Reads columns (all for None) of at least the rows for which a filter is true."""
+
+
+class ScanDataset(ds.Dataset):
+    """A read as a dataset; nothing is read before it is scanned, and memory is bounded.
+
+    Args:
+        schema: Of the rows.
+        scan: Reads them.
+        filtered: A filter that holds for every scan.
+    """
+
+    def __init__(self, schema: pa.Schema, scan: Scan, filtered: Any = None) -> None:
+        # Not the base class's: it stands for files of Arrow's, which all its methods go to.
+        self._schema = schema
+        self._scan = scan
+        self._filter = filtered
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns."""
+        return self._schema
+
+    def scanner(self, columns: Any = None, filter: Any = None, **options: Any) -> ds.Scanner:  # type: ignore[override]
+        """Return a scan of some columns and rows.
+
+        Args:
+            columns: Names, or name → Expression; all by default.
+            filter: An Expression of pyarrow.
+            options: What Arrow's own scans take, such as `batch_size`; they change no row.
+
+        Raises:
+            PaimonError: As `ReadBuilder.plan`; and as `read` while it is read.
+        """
+        del options
+        both = _both(self._filter, filter)
+        needed = self._needed(columns, both)
+        reader = self._scan(needed, None if both is None else weaker_filter(both))
+        return ds.Scanner.from_batches(
+            _batches(reader), schema=reader.schema, columns=columns, filter=both
+        )
+
+    def _needed(self, columns: Any, filtered: Any) -> list[str] | None:
+        """Return the columns to read; a filter's are read, too."""
+        if columns is None:
+            return None
+        parts = [filtered] if filtered is not None else []
+        names: set[str] = set()
+        if isinstance(columns, dict):
+            parts += columns.values()
+        else:
+            names.update(columns)
+        for part in parts:
+            found = columns_of(part)
+            if found is None:
+                return None
+            names |= found
+        chosen = [name for name in self._schema.names if name in names]
+        return chosen or self._schema.names[:1]
+
+    def filter(self, expression: Any) -> "ScanDataset":
+        """Return the dataset with a filter for all its scans."""
+        return ScanDataset(self._schema, self._scan, _both(self._filter, expression))
+
+    def to_table(self, columns: Any = None, filter: Any = None, **options: Any) -> pa.Table:  # type: ignore[override]
+        """Read all into memory; as `scanner`."""
+        return self.scanner(columns, filter, **options).to_table()
+
+    def to_batches(  # type: ignore[override]
+        self, columns: Any = None, filter: Any = None, **options: Any
+    ) -> Iterator[pa.RecordBatch]:
+        """Read batch by batch; as `scanner`."""
+        return self.scanner(columns, filter, **options).to_batches()
+
+    def head(  # type: ignore[override]
+        self, num_rows: int, columns: Any = None, filter: Any = None, **options: Any
+    ) -> pa.Table:
+        """Read the first rows; as `scanner`."""
+        return self.scanner(columns, filter, **options).head(num_rows)
+
+    def count_rows(self, filter: Any = None, **options: Any) -> int:  # type: ignore[override]
+        """Count rows by reading them; `ReadBuilder.count` asks metadata first."""
+        return self.scanner(self._schema.names[:1], filter, **options).count_rows()
+
+    def __reduce__(self) -> NoReturn:
+        _refuse("be sent elsewhere")
+
+    @property
+    def partition_expression(self) -> NoReturn:
+        """Not of these datasets."""
+        _refuse("say what holds for all its rows")
+
+
+def _refuse(what: str) -> NoReturn:
+    raise UnsupportedFeatureError(
+        f"A dataset of a Paimon table does not {what}; use its scanner, or ReadBuilder.",
+        kind="dataset",
+    )
+
+
+def _refused(name: str) -> Callable[..., NoReturn]:
+    def method(*_args: object, **_named: object) -> NoReturn:
+        _refuse(f"have '{name}'")
+
+    return method
+
+
+for _name in ("get_fragments", "join", "join_asof", "replace_schema", "sort_by", "take"):
+    # The base class's would use what only Arrow's own datasets have, and end the process.
+    setattr(ScanDataset, _name, _refused(_name))
+
+
+def _both(one: Any, other: Any) -> Any:
+    if one is None or other is None:
+        return one if other is None else other
+    return one & other
+
+
+def _batches(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+    with reader:
+        yield from reader

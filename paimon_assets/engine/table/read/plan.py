@@ -1,0 +1,70 @@
+"""Plan: which splits a read opens, and what a reader must know besides."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
+from paimon_assets.engine.contract.context import ReadContext
+from paimon_assets.engine.contract.split import DataSplit
+from paimon_assets.engine.contract.wire.wire import SPLIT_VERSION, dump_split
+from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.metadata.snapshot import Snapshot
+from paimon_assets.engine.spec.predicate.predicate import Predicate, all_of, bind
+from paimon_assets.engine.table.read.limits import fitting_parts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """The plan of one read; any executor can run it anywhere."""
+
+    context: ReadContext
+    splits: tuple[DataSplit, ...]
+    snapshot: Snapshot | None
+    """The snapshot read, or up to which changes are; None if the table has none yet."""
+    next_snapshot: int | None = None
+    """Where a consumer continues once the rows are dealt with (`ConsumerManager.advance`)."""
+    skipped_snapshots: tuple[int, ...] = ()
+    """OVERWRITE snapshots whose changes an incremental read leaves out."""
+    oldest: Snapshot | None = None
+    """The oldest snapshot whose files are read; if it expires meanwhile, the read fails."""
+    tied_by: str = ""
+    """What a reader must know besides the splits; empty if they say all."""
+
+    def to_bytes(self, version: int = SPLIT_VERSION) -> bytes:
+        """Return the splits as Java's DataSplits, one behind the other, to be read elsewhere.
+
+        Columns, filter and credentials are not among them: who reads says those
+        (`ReadBuilder.plan_from`, or Java's `DataSplit.deserialize` until the bytes end).
+
+        Args:
+            version: The version of the DataSplits, 2 to 8: 8 is that of Paimon 1.3 to 2.0.
+
+        Raises:
+            InvalidInputError: The splits do not say all a reader must know (kind `split-tied`), or
+                the version has no place for it (`split-version`).
+        """
+        if self.tied_by:
+            raise InvalidInputError(
+                f"The plan of table '{self.context.table}' cannot leave as splits: {self.tied_by}.",
+                kind="split-tied",
+                details={"table": self.context.table},
+            )
+        return b"".join(dump_split(split, version) for split in self.splits)
+
+    def narrowed(self, columns: Sequence[str] | None, predicate: Predicate | None) -> "Plan":
+        """Return the plan for some columns (all for None) and, where it fits, a filter more."""
+        schema = self.context.schema
+        fitting = fitting_parts(predicate, schema)
+        context = replace(
+            self.context,
+            columns=self.context.columns if columns is None else tuple(columns),
+            predicate=all_of([self.context.predicate, fitting and bind(fitting, schema)]),
+        )
+        return replace(self, context=context)
+
+    @property
+    def arrow_schema(self) -> pa.Schema:
+        """Schema of the rows."""
+        return to_arrow_schema(self.context.fields)
