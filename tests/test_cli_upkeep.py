@@ -151,3 +151,19 @@ def test_an_overwrite_asks(run, tmp_path):
     run("write", "db.t", path, "--overwrite", "--yes")
     rows = json.loads(run("read", "db.t", "--json"))
     assert sorted((row["day"][-2:], row["id"]) for row in rows) == [("01", 1), ("02", 1), ("03", 2)]
+
+
+def test_a_query_is_run_by_duckdb(run, tmp_path):
+    pytest.importorskip("duckdb")
+    query = "select day, count(*) as n from db.t where id < 2 group by day order by day"
+    rows = [{"day": "2024-01-01", "n": 4}, {"day": "2024-01-02", "n": 1}]
+    assert json.loads(run("sql", query, "--json")) == rows
+    assert json.loads(run("sql", query, "--json", "--limit", "1")) == rows[:1]
+    assert "2024-01-02" in run("sql", query)
+    old = 'select max(id) from t version as of 2 union all select count(*) from "t$snapshots"'
+    assert "3" in run("sql", old, "--database", "db")
+    out = tmp_path / "out.parquet"
+    run("sql", query, "--out", str(out))
+    assert pq.read_table(out).to_pylist() == rows
+    assert "Cannot parse" in run("sql", "select from from", code=1)
+    assert "SHOW SEGMENTS" in run("sql", "hello", code=1)

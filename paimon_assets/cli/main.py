@@ -25,7 +25,7 @@ COMMANDS = {
     },
     "Rows": {
         "read": ("reading", "Read TARGET, or a system table such as TARGET$files."),
-        "sql": ("segments", "Run STATEMENT."),
+        "sql": ("queries", "Run STATEMENT: a query by duckdb, another by the engine."),
         "write": ("writing", "Write the rows of FILES, in the order given, to TARGET."),
         "update": ("rows", "Give the rows of TARGET for which a filter is true new values."),
         "delete": ("rows", "Delete the rows of TARGET for which a filter is true."),

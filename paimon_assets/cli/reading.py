@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import pyarrow as pa
 from rich.table import Table as Grid
 
 from paimon_assets.cli.files import OUTPUT_FORMATS, write_file
@@ -107,10 +108,28 @@ def read(settings: Settings, /, target: str, **arguments: Any) -> None:
         plan = builder.plan_from(Path(splits).read_bytes()) if splits else builder.plan()
         reader = builder.read(plan, executor)
         total = sum(split.row_count for split in plan.splits)
+    put_rows(reader, total, arguments, is_system=system is not None)
+
+
+def put_rows(
+    reader: pa.RecordBatchReader,
+    total: int | None,
+    arguments: Mapping[str, Any],
+    *,
+    is_system: bool = False,
+) -> None:
+    """Put rows where the options say: a file, a pipe, JSON, or the terminal.
+
+    Args:
+        reader: The rows.
+        total: How many they may be, for the bar.
+        arguments: Of the command: `out`, `file_format`, `limit`, `as_json`.
+        is_system: Whether texts may be JSON (`table_rows`).
+    """
     out = arguments["out"]
     limit = arguments["limit"]
     if out is None and arguments["as_json"]:
-        print_json_rows(limited(reader, limit), is_system=system is not None)
+        print_json_rows(limited(reader, limit), is_system=is_system)
         return
     if out is None:
         most = _TERMINAL_ROWS if limit is None else limit

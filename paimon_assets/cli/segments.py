@@ -21,7 +21,8 @@ _FORMATS = sorted(PAIMON_FORMATS | TEXT_FORMATS)
 _DAY, _SECOND = "%Y-%m-%d", "%Y-%m-%d %H:%M:%S"
 
 
-def _root_option(command: Callable[..., Any]) -> Callable[..., Any]:
+def root_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the option that says below which folders files may lie."""
     return click.option(
         "--root",
         "roots",
@@ -58,7 +59,7 @@ def segments() -> None:
 )
 @click.option("--only-new", is_flag=True, help="Take the files that no segment holds yet.")
 @click.option("--dry-run", is_flag=True, help="Only say what would happen.")
-@_root_option
+@root_option
 @click.pass_obj
 def segments_add(
     settings: Settings,
@@ -96,20 +97,6 @@ def segments_list(settings: Settings, /, target: str, *, limit: int | None, as_j
     print_rows_of(table_rows(shown), as_json=as_json)
 
 
-@click.command("sql")
-@click.argument("statement")
-@_root_option
-@json_option
-@click.pass_obj
-def sql(settings: Settings, /, statement: str, *, roots: tuple[str, ...], as_json: bool) -> None:
-    """Run STATEMENT.
-
-    ALTER TABLE t ADD SEGMENT, SHOW SEGMENTS, DELETE FROM TABLE t … SEGMENT.
-    """
-    shown = settings.catalog().execute(statement, EmbeddedExecutor(), roots=roots or None)
-    print_rows_of(table_rows(shown), as_json=as_json)
-
-
 @segments.command("delete")
 @click.argument("target")
 @click.argument("ids", nargs=-1, type=int)
@@ -144,7 +131,7 @@ def segments_delete(
 @segments.command("refresh")
 @click.argument("target")
 @click.argument("ids", nargs=-1, type=int)
-@_root_option
+@root_option
 @click.pass_obj
 def segments_refresh(
     settings: Settings, /, target: str, *, ids: tuple[int, ...], roots: tuple[str, ...]

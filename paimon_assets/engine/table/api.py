@@ -25,6 +25,7 @@ from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.databases import Database, with_properties
 from paimon_assets.engine.table.entry import open_catalog, open_table
 from paimon_assets.engine.table.sql.parse import parse_sql
+from paimon_assets.engine.table.sql.query import Source, SqlQuery
 from paimon_assets.engine.table.sql.run import runner
 from paimon_assets.engine.table.sql.statements import Names
 from paimon_assets.engine.table.system import (
@@ -320,6 +321,28 @@ class TableCatalog:
         names = Names(database=database)
         parsed = parse_sql(statement, names)
         return runner(self, executor, names=names, roots=roots).run(parsed)
+
+    def sql(self, query: str, *, database: str | None = None) -> SqlQuery:
+        """Return a query over tables of the catalog, which duckdb runs when it is read.
+
+        `to_arrow`, `to_pandas`, `to_polars`, `to_reader` and `to_batches` read it. Columns and
+        filters of the query reach the reads of the tables. `database.table VERSION AS OF 3` (an id
+        or a tag) and `… TIMESTAMP AS OF '2024-01-31 12:00:00'` read a table as it was;
+        `"t$snapshots"` is a system table.
+
+        Args:
+            query: A SELECT, in duckdb's SQL.
+            database: Of tables that are named without one.
+
+        Raises:
+            PaimonError: When it is read, as `SqlQuery.to_reader`.
+        """
+        return SqlQuery(text=query, open_table=self._read_of, database=database)
+
+    def _read_of(self, name: str, options: Mapping[str, str]) -> Source:
+        if TableName.parse(_identifier(name)).is_system_table:
+            return self.get_system_table(name, options=options or None)
+        return self.get_table(name).new_read_builder().with_options(options)
 
     def drop_table(self, identifier: str | Identifier, *, ignore_if_missing: bool = False) -> None:
         """Drop a table with all its files.

@@ -14,25 +14,14 @@ from paimon_assets.engine.spec.predicate.predicate import Predicate
 from paimon_assets.engine.table.frames.frames import to_lazy, to_pandas
 
 
-class FrameReads(ABC):
-    """A read, as every frame there is. All but `to_reader` is made of that."""
+class FrameResults(ABC):
+    """Rows, as every frame that holds them. All is made of `to_reader`."""
 
     __slots__ = ()
 
     @abstractmethod
     def to_reader(self, executor: Executor[Any] | None = None) -> pa.RecordBatchReader:
         """Plan, and read in bounded memory."""
-
-    @abstractmethod
-    def narrowed(
-        self, columns: Sequence[str] | None, predicate: Predicate | None
-    ) -> pa.RecordBatchReader:
-        """Read some columns, and at least the rows for which a filter is true."""
-
-    @property
-    @abstractmethod
-    def arrow_schema(self) -> pa.Schema:
-        """The columns, without planning."""
 
     def to_arrow(self, executor: Executor[Any] | None = None) -> pa.Table:
         """Plan, and read everything into memory.
@@ -75,6 +64,26 @@ class FrameReads(ABC):
             PaimonError: As `plan` and `read`.
         """
         return library("polars").from_arrow(self.to_arrow(executor))
+
+
+class FrameReads(FrameResults):
+    """A read, also as what asks for some columns and rows only when it is used itself."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def narrowed(
+        self,
+        columns: Sequence[str] | None,
+        predicate: Predicate | None,
+        executor: Executor[Any] | None = None,
+    ) -> pa.RecordBatchReader:
+        """Read some columns, and at least the rows for which a filter is true."""
+
+    @property
+    @abstractmethod
+    def arrow_schema(self) -> pa.Schema:
+        """The columns, without planning."""
 
     def scan_polars(self) -> Any:
         """Return a polars LazyFrame; its query's columns, filters and limit reach the read.

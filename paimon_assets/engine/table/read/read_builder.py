@@ -312,7 +312,10 @@ class ReadBuilder(FrameReads):
         return to_arrow_schema(self.fields())
 
     def narrowed(
-        self, columns: Sequence[str] | None, predicate: Predicate | None
+        self,
+        columns: Sequence[str] | None,
+        predicate: Predicate | None,
+        executor: Executor[ArrowRows] | None = None,
     ) -> pa.RecordBatchReader:
         """Read some columns (all for None) of at least the rows for which a filter is true.
 
@@ -320,7 +323,7 @@ class ReadBuilder(FrameReads):
         """
         fitting = None if self.limit is not None else fitting_parts(predicate, self.read_schema())
         builder = self if columns is None else self.with_columns(columns)
-        return builder.with_filter(fitting).to_reader()
+        return builder.with_filter(fitting).to_reader(executor)
 
     def _opened(self) -> FileStore:
         return self.store.with_options(self.options) if self.options else self.store

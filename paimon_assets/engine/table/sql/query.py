@@ -1,0 +1,184 @@
+"""SqlQuery: a SELECT over tables of a catalog, run by duckdb in this process.
+
+    text ─▶ find_tables ─▶ each table a dataset of its own name ─▶ duckdb ─▶ batches
+                                └─ columns and filters of the query reach our scan
+
+duckdb is an extra. It reads batch by batch, and so does whoever reads the result.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from paimon_assets.engine.contract.executor import Executor
+from paimon_assets.engine.errors import InvalidInputError, PaimonError
+from paimon_assets.engine.spec.options.scan_options import SCAN_TIMESTAMP, SCAN_VERSION
+from paimon_assets.engine.spec.predicate.predicate import Predicate
+from paimon_assets.engine.table.frames.frame_reads import FrameResults, library
+from paimon_assets.engine.table.read.read_builder import ReadBuilder
+from paimon_assets.engine.table.sql.table_uses import Query, TableUse, find_tables
+from paimon_assets.engine.table.system import GlobalSystemTable, SystemTable
+
+Source = ReadBuilder | SystemTable | GlobalSystemTable
+OpenTable = Callable[[str, dict[str, str]], Source]
+"""`database.table`, and the options of a moment → what is read."""
+_COMMENTS = re.compile(r"--[^\n]*|/\*.*?\*/", re.DOTALL)
+_REASON = 400
+"""Characters of duckdb's own message."""
+
+
+def is_query(text: str) -> bool:
+    """Whether a statement only reads, by its first word.
+
+    >>> is_query("with a as (select 1) select * from a"), is_query("DROP TABLE t")
+    (True, False)
+    """
+    words = _COMMENTS.sub(" ", text).replace("(", " ").split(None, 1)
+    return bool(words) and words[0].upper() in {"SELECT", "WITH", "VALUES", "FROM"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SqlQuery(FrameResults):
+    """A query; each read of it runs it anew."""
+
+    text: str
+    open_table: OpenTable
+    database: str | None = None
+    """Of tables that are named without one."""
+
+    def to_reader(self, executor: Executor[Any] | None = None) -> pa.RecordBatchReader:
+        """Run the query, and read its rows in bounded memory.
+
+        Args:
+            executor: Who reads the tables; this process by default.
+
+        Raises:
+            InvalidInputError: Kind `query`, it is wrong; or duckdb is not installed.
+            NotFoundError: A table does not exist.
+            PaimonError: As the reads of the tables, also by the reader.
+        """
+        run = _Run(sql=self, executor=executor)
+        found = find_tables(self.text, "duckdb")
+        return run.reader(found)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Run:
+    """One run of a query."""
+
+    sql: SqlQuery
+    executor: Executor[Any] | None
+    failures: list[PaimonError] = field(default_factory=list)
+    """What a scan raised; duckdb makes errors of its own of it."""
+
+    def reader(self, query: Query) -> pa.RecordBatchReader:
+        duckdb = library("duckdb")
+        # A variable of this process is no table.
+        connection = duckdb.connect(config={"python_enable_replacements": "false"})
+        try:
+            names: dict[tuple[object, ...], str] = {}
+            text = query.replaced(lambda use: self._registered(use, connection, names), quote='"')
+            with self._explained(duckdb):
+                batches = connection.sql(text).to_arrow_reader()
+        except BaseException:
+            connection.close()
+            raise
+
+        def read() -> Iterator[pa.RecordBatch]:
+            try:
+                with self._explained(duckdb):
+                    yield from batches
+            finally:
+                connection.close()
+
+        return pa.RecordBatchReader.from_batches(batches.schema, read())
+
+    def _explained(self, duckdb: Any) -> "_Explained":
+        return _Explained(duckdb=duckdb, failures=self.failures)
+
+    def _registered(
+        self, use: TableUse, connection: Any, names: dict[tuple[object, ...], str]
+    ) -> str | None:
+        """Give a table a name in duckdb; None for what is no table of the catalog."""
+        parts = use.name
+        if use.arguments is not None or (len(parts) == 1 and self.sql.database is None):
+            return None
+        if len(parts) == 1:
+            parts = (str(self.sql.database), *parts)
+        if len(parts) != 2:
+            raise InvalidInputError(f"'{'.'.join(parts)}' is not database.table.", kind="query")
+        key = (*parts, use.version, use.timestamp)
+        if key not in names:
+            names[key] = f'"paimon {len(names)}"'
+            source = self.sql.open_table(".".join(parts), _moment(use))
+            connection.register(names[key].strip('"'), self._dataset(source))
+        return names[key]
+
+    def _dataset(self, source: Source) -> Any:
+        name = "paimon_assets.engine.table.frames.arrow_dataset"
+        schema = source.arrow_schema
+
+        def scan(
+            columns: Sequence[str] | None, predicate: Predicate | None
+        ) -> pa.RecordBatchReader:
+            try:
+                reader = (
+                    source.narrowed(columns, predicate, self.executor)
+                    if isinstance(source, ReadBuilder)
+                    else source.to_reader(self.executor)
+                )
+            except PaimonError as error:
+                self.failures.append(error)
+                raise
+            return pa.RecordBatchReader.from_batches(reader.schema, self._noting(reader))
+
+        return library(name).ScanDataset(schema, scan)
+
+    def _noting(self, reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+        try:
+            with reader:
+                yield from reader
+        except PaimonError as error:
+            self.failures.append(error)
+            raise
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Explained:
+    """Turns duckdb's errors into those of the scans, or of the query."""
+
+    duckdb: Any
+    failures: list[PaimonError]
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if error is None or isinstance(error, PaimonError):
+            return
+        if self.failures:
+            raise self.failures[0] from error
+        if isinstance(error, self.duckdb.Error):
+            reason = str(error).split("\n", 1)[0]
+            raise InvalidInputError(
+                f"The query failed: {reason[:_REASON]}", kind="query"
+            ) from error
+
+
+def _moment(use: TableUse) -> dict[str, str]:
+    if use.version is not None:
+        return {SCAN_VERSION.key: use.version}
+    if use.timestamp is None:
+        return {}
+    text = use.timestamp.strip()
+    if text.upper().startswith("TIMESTAMP"):
+        text = text[len("TIMESTAMP") :].strip()
+    if len(text) < 2 or text[0] != "'" or text[-1] != "'":
+        raise InvalidInputError(
+            f"'{use.timestamp}' is no time; write TIMESTAMP AS OF '2024-01-31 12:00:00'.",
+            kind="query",
+        )
+    return {SCAN_TIMESTAMP.key: text[1:-1]}
