@@ -1,6 +1,7 @@
 """The executor of a kind: this process, or Spark, which is loaded by name: pyspark is an extra."""
 
 import importlib
+import importlib.util
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -9,8 +10,15 @@ from paimon_assets.engine.contract.executor import CountingExecutor
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import InvalidInputError
 
-EXECUTOR_KINDS = ("spark", "embedded")
-"""Who reads and writes rows: Spark, or this process."""
+EXECUTOR_KINDS = ("spark", "embedded", "auto")
+"""Who reads and writes rows: Spark, this process, or Spark where pyspark is installed."""
+
+
+def chosen_kind(kind: str) -> str:
+    """Return the kind itself, of `auto` the one that is meant."""
+    if kind != "auto":
+        return kind
+    return "embedded" if importlib.util.find_spec("pyspark") is None else "spark"
 
 
 def new_executor(kind: str, session: Callable[[], Any]) -> CountingExecutor[Any]:
@@ -23,6 +31,7 @@ def new_executor(kind: str, session: Callable[[], Any]) -> CountingExecutor[Any]
     Raises:
         InvalidInputError: Another kind, or pyspark is not installed.
     """
+    kind = chosen_kind(kind)
     if kind == "embedded":
         return EmbeddedExecutor()
     if kind != "spark":

@@ -20,10 +20,10 @@ from paimon_assets.engine.table.api import TableCatalog, open_catalog
 from paimon_assets.engine.table.read.read_builder import ReadBuilder
 from paimon_assets.engine.table.segments.segments import Segments
 from paimon_assets.engine.table.table import Table
-from paimon_assets.executors import new_executor, spark_module
+from paimon_assets.executors import chosen_kind, new_executor, spark_module
 
-ExecutorKind = Literal["spark", "embedded"]
-"""Who reads and writes rows: Spark, or this process."""
+ExecutorKind = Literal["spark", "embedded", "auto"]
+"""Who reads and writes rows: Spark, this process, or Spark where pyspark is installed."""
 
 DEFAULT_RESOURCE_KEY = "paimon"
 """Key of the catalog resource where a function does not name its own."""
@@ -162,8 +162,9 @@ class PaimonCatalogResource(dg.ConfigurableResource):  # type: ignore[type-arg] 
         description="Storage and catalog options such as s3.endpoint. Secrets by EnvVar only.",
     )
     executor: str = Field(
-        default="spark",
-        description="Who reads and writes rows: 'spark', or 'embedded' for this process.",
+        default="auto",
+        description="Who reads and writes rows: 'spark', 'embedded' for this process, or 'auto': "
+        "Spark where pyspark is installed.",
     )
     segment_roots: list[str] = Field(
         default=[],
@@ -213,7 +214,7 @@ class PaimonCatalogResource(dg.ConfigurableResource):  # type: ignore[type-arg] 
         """Return who reads and writes rows.
 
         Args:
-            kind: `spark` or `embedded`; None is the resource's own choice.
+            kind: `spark`, `embedded` or `auto`; None is the resource's own choice.
 
         Raises:
             InvalidInputError: Another kind, or Spark cannot be used; see
@@ -222,8 +223,8 @@ class PaimonCatalogResource(dg.ConfigurableResource):  # type: ignore[type-arg] 
         return new_executor(self.executor_kind(kind), self.spark.session)
 
     def executor_kind(self, kind: str | None = None) -> str:
-        """Return which kind of executor `new_executor` returns."""
-        return kind or self.executor
+        """Return which kind of executor `new_executor` returns: `spark` or `embedded`."""
+        return chosen_kind(kind or self.executor)
 
     def spark_dataframe(self, read: ReadBuilder) -> Any:
         """Return a read as a Spark DataFrame, lazily: Spark's tasks read the splits.

@@ -1,6 +1,7 @@
 """The README's code runs as it stands there, and its pictures exist."""
 
 import importlib
+import os
 import re
 import subprocess
 import sys
@@ -52,6 +53,23 @@ def test_the_table_of_your_own_materializes(tmp_path, monkeypatch):
     rows = open_catalog("warehouse").get_table("shop.orders").new_read_builder().to_arrow()
     assert sorted(rows.to_pydict()["id"]) == [1, 2]
     assert set(rows.to_pydict()["amount"]) == {9.9, 20.0}
+
+
+def test_the_table_of_your_own_needs_no_more_than_dagster(tmp_path):
+    program = (
+        "import sys\n"
+        "for name in ('pyspark', 'polars', 'duckdb'): sys.modules[name] = None\n"
+        "class NoPandas:\n"
+        "    def find_spec(name, *_):\n"
+        "        if name.split('.')[0] == 'pandas': raise ModuleNotFoundError(name)\n"
+        "sys.meta_path.insert(0, NoPandas)\n"
+        + snippet("def orders()")
+        + "\nassert dg.materialize([orders], resources=defs.resources).success\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    subprocess.run([sys.executable, "-c", program], cwd=tmp_path, env=environment, check=True)
+    rows = open_catalog(str(tmp_path / "warehouse")).get_table("shop.orders")
+    assert rows.new_read_builder().count() == 2
 
 
 def test_files_that_land_are_a_table_in_one_call(tmp_path, monkeypatch):
@@ -107,7 +125,7 @@ def test_a_batch_that_fails_its_check_never_becomes_current(tmp_path):
     names = names_of(snippet("def orders()"))
     names["schema"] = pap.DataFrameSchema({"amount": pap.Column(float, pap.Check.lt(10))})
     names["build_pandera_checks"] = build_pandera_checks
-    code = snippet("before_commit=") + "def checked():\n    return pd.DataFrame(ROWS)\n"
+    code = snippet("before_commit=") + "def checked():\n    return pa.table(ROWS)\n"
     names["ROWS"] = {"id": [1, 2], "amount": [9.9, 20.0]}
     exec(compile(code, "README.md", "exec"), names)  # noqa: S102 - it is our own text
     resource = PaimonCatalogResource(warehouse=str(tmp_path), executor="embedded")

@@ -9,6 +9,7 @@ from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.fileio.base import FileIOSpec
 from paimon_assets.engine.fileio.opening import open_file_io
 from paimon_assets.engine.spec.words import counted
+from paimon_assets.executors import chosen_kind
 
 
 def test_a_noun_follows_its_number() -> None:
@@ -46,3 +47,12 @@ def test_a_missing_spark_names_pyspark() -> None:
 def test_an_unknown_storage_is_called_so() -> None:
     with pytest.raises(InvalidInputError, match="'nowhere' is unknown"):
         open_file_io(FileIOSpec(scheme="nowhere", options={}))
+
+
+def test_the_executor_follows_what_is_installed() -> None:
+    told = told_without(
+        "pyspark", "from paimon_assets.executors import chosen_kind; sys.exit(chosen_kind('auto'))"
+    )
+    assert told == "embedded"
+    assert chosen_kind("auto") == "spark"
+    assert chosen_kind("embedded") == "embedded"

@@ -32,8 +32,9 @@ class PaimonCatalogComponent(dg.Component, dg.Model, dg.Resolvable):
         default={}, description="Storage and catalog options; secrets as {env: NAME}."
     )
     executor: ExecutorKind = Field(
-        default="spark",
-        description="Who reads and writes rows: 'spark', or 'embedded' for this process.",
+        default="auto",
+        description="Who reads and writes rows: 'spark', 'embedded' for this process, or 'auto': "
+        "Spark where pyspark is installed.",
     )
     resource_key: str = Field(
         default=DEFAULT_RESOURCE_KEY, description="The key of the resource; one a catalog."
