@@ -50,8 +50,9 @@ format: setup ## let ruff repair and format what it can
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-options: setup ## write docs/options.md and docs/errors.md from the code
+options: setup ## write docs/options.md, docs/errors.md and docs/cli.md from the code
 	@$(BIN)/python -m tests.house.options_page
+	@$(BIN)/python -m tests.house.cli_page
 	@$(BIN)/python -m tests.house.errors_page
 
 docs: setup ## build the site of docs/ into site/, its reference from the docstrings

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from paimon_assets.cli.main import COMMANDS
+from tests.house.cli_page import COMMAND, PAGE, page
 
 ROOT = Path(__file__).resolve().parents[2]
 HEAVY = ("dagster", "pyspark", "pandas", "polars")
@@ -78,6 +79,11 @@ def test_the_summaries_of_the_commands_are_their_own() -> None:
             command = getattr(import_module(f"paimon_assets.cli.{module}"), name)
             assert command.name == name
             assert (command.help or "").partition("\n")[0] == summary
+
+
+def test_the_page_of_the_commands_is_true() -> None:
+    written = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
+    assert written == page(), f"docs/cli.md is not what the commands say; run: {COMMAND}"
 
 
 def test_the_command_is_where_the_package_says() -> None:

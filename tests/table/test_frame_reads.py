@@ -254,3 +254,29 @@ def test_a_table_is_written_from_every_frame(tmp_path):
         table.new_write_builder().write([1])
     with pytest.raises(InvalidInputError, match="'v' of the pandas frame"):
         table.new_write_builder().write(pandas.DataFrame({"id": [1], "v": ["x"]}))
+
+
+def test_what_is_printed_fits_a_line_and_shows_no_secret(tmp_path):
+    secret = {"s3.secret-key": "hush"}
+    catalog = open_catalog(str(tmp_path / "w"), secret)
+    catalog.create_database("db")
+    schema = Schema.of(
+        {f"column_{number}": "INT" for number in range(100)},
+        primary_keys=["column_0"],
+        options={"bucket": "1", **secret},
+    )
+    table = catalog.create_table("db.t", schema)
+    column = pa.array([1], pa.int32())
+    table.new_write_builder().write(pa.table(dict.fromkeys(table.schema.field_names, column)))
+    read = table.new_read_builder().with_columns(["column_0"]).with_filter("column_0 > 0")
+    plan = read.plan()
+    printed = [
+        *(catalog, schema, table, table.schema, table.latest_snapshot(), read, plan),
+        *(plan.splits[0], table.new_write_builder(), catalog.sql("select 1")),
+    ]
+    for thing in printed:
+        assert len(repr(thing)) < 250, repr(thing)
+        assert "hush" not in repr(thing)
+    assert repr(plan) == "Plan(db.t at snapshot 1: 1 split, 1 stored row)"
+    assert repr(read) == "ReadBuilder(db.t, columns column_0, filtered)"
+    assert "primary key column_0" in repr(table)

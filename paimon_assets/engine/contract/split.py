@@ -6,6 +6,7 @@ Source: `org.apache.paimon.table.source.DataSplit`; its binary form is `contract
 from dataclasses import dataclass
 
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
+from paimon_assets.engine.spec.words import counted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +46,10 @@ class DataSplit:
     """Keep row kinds; neither merge nor drop deletes."""
     raw_convertible: bool = False
     """Files may be read one after the other, without merging."""
+
+    def __repr__(self) -> str:
+        files = counted(len(self.before_files) + len(self.data_files), "file")
+        return f"DataSplit({self.bucket_path}: {files}, {counted(self.row_count, 'row')})"
 
     @property
     def is_difference(self) -> bool:

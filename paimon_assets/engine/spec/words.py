@@ -1,5 +1,7 @@
 """Words of messages that depend on a number."""
 
+from collections.abc import Sequence
+
 
 def counted(count: int, noun: str) -> str:
     """Return a number with its noun, whose plural ends in s.
@@ -8,3 +10,16 @@ def counted(count: int, noun: str) -> str:
     ('1 row', '1,234 new files')
     """
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+_MOST_NAMES = 8
+
+
+def shortened(texts: Sequence[str]) -> str:
+    """Return texts as a list of people, of many the first.
+
+    >>> shortened(["a", "b"]), shortened([str(number) for number in range(10)])
+    ('a, b', '0, 1, 2, 3, 4, 5, 6, 7, … 2 more')
+    """
+    more = len(texts) - _MOST_NAMES
+    return ", ".join(texts[:_MOST_NAMES]) + (f", … {more:,} more" if more > 0 else "")

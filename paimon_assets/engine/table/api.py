@@ -16,11 +16,17 @@ from paimon_assets.engine.control.catalog.catalog import Catalog, Identifier
 from paimon_assets.engine.control.catalog.filesystem_catalog import FilesystemCatalog
 from paimon_assets.engine.control.catalog.rest_catalog import RestCatalog
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
+from paimon_assets.engine.errors import (
+    InvalidInputError,
+    NotFoundError,
+    UnsupportedFeatureError,
+    without_secrets,
+)
 from paimon_assets.engine.fileio.opening import file_io_for
 from paimon_assets.engine.spec.evolution.schema_change import SchemaChange
 from paimon_assets.engine.spec.options.catalog_options import METASTORE, WAREHOUSE
 from paimon_assets.engine.spec.options.option import Options
+from paimon_assets.engine.spec.options.rest_options import URI
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.databases import Database, with_properties
 from paimon_assets.engine.table.entry import open_catalog, open_table
@@ -63,6 +69,10 @@ class TableCatalog:
     def __init__(self, catalog: Catalog, *, options: Mapping[str, str] | None = None) -> None:
         self._catalog = catalog
         self._options = dict(options or {})
+
+    def __repr__(self) -> str:
+        where = self._options.get(URI.key) or self._options.get(WAREHOUSE.key, "")
+        return f"TableCatalog({without_secrets(where)!r})"
 
     @property
     def views(self) -> Views:

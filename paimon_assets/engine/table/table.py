@@ -65,6 +65,9 @@ class Table:
     def __init__(self, store: FileStore) -> None:
         self._store = store
 
+    def __repr__(self) -> str:
+        return f"Table({self.name}: {self.schema!r})"
+
     @property
     def name(self) -> str:
         """`database.table`, or the path of a bare directory."""

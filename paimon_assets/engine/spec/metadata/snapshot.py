@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from paimon_assets.engine.spec.types.type_text import Json
+from paimon_assets.engine.spec.words import counted
 
 CURRENT_SNAPSHOT_VERSION = 3
 FIRST_SNAPSHOT_ID = 1
@@ -65,6 +66,10 @@ class Snapshot:
     uuid: str | None = None
     unknown: Mapping[str, Json] = field(default_factory=dict)
     """Members of the JSON this engine does not know."""
+
+    def __repr__(self) -> str:
+        rows = counted(self.total_record_count, "row")
+        return f"Snapshot({self.id}: {self.commit_kind}, {rows}, schema {self.schema_id})"
 
     @property
     def name(self) -> str:

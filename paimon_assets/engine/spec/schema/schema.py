@@ -21,6 +21,7 @@ from paimon_assets.engine.spec.types.data_types import (
     not_null,
 )
 from paimon_assets.engine.spec.types.type_text import Json, parse_type
+from paimon_assets.engine.spec.words import shortened
 
 CURRENT_SCHEMA_VERSION = 3
 
@@ -44,6 +45,9 @@ class Schema:
     primary_keys: tuple[str, ...] = ()
     options: Mapping[str, str] = field(default_factory=dict)
     comment: str | None = None
+
+    def __repr__(self) -> str:
+        return f"Schema({_described(self)})"
 
     @staticmethod
     def of(
@@ -143,6 +147,9 @@ class TableSchema:
     version: int = CURRENT_SCHEMA_VERSION
     unknown: Mapping[str, Json] = field(default_factory=dict)
     """Members of the JSON this engine does not know; they are written back."""
+
+    def __repr__(self) -> str:
+        return f"TableSchema({self.id}: {_described(self)})"
 
     @cached_property
     def by_name(self) -> Mapping[str, DataField]:
@@ -268,3 +275,11 @@ def first_table_schema(schema: Schema, *, time_millis: int) -> TableSchema:
 
 def _moved(options: dict[str, str], key: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in options.pop(key, "").split(",") if name.strip())
+
+
+def _described(schema: Schema | TableSchema) -> str:
+    """Return the columns and keys in a line; options may be many, and secrets."""
+    columns = shortened([f"{column.name} {column.type}" for column in schema.fields])
+    key = f"; primary key {shortened(schema.primary_keys)}" if schema.primary_keys else ""
+    parts = f"; partitions {shortened(schema.partition_keys)}" if schema.partition_keys else ""
+    return f"{columns}{key}{parts}"

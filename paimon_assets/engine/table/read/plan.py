@@ -12,6 +12,7 @@ from paimon_assets.engine.contract.wire.wire import SPLIT_VERSION, dump_split
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.predicate.predicate import Predicate, all_of, bind
+from paimon_assets.engine.spec.words import counted
 from paimon_assets.engine.table.read.limits import fitting_parts
 
 
@@ -31,6 +32,12 @@ class Plan:
     """The oldest snapshot whose files are read; if it expires meanwhile, the read fails."""
     tied_by: str = ""
     """What a reader must know besides the splits; empty if they say all."""
+
+    def __repr__(self) -> str:
+        at = "no snapshot" if self.snapshot is None else f"snapshot {self.snapshot.id}"
+        rows = counted(sum(split.row_count for split in self.splits), "stored row")
+        splits = counted(len(self.splits), "split")
+        return f"Plan({self.context.table} at {at}: {splits}, {rows})"
 
     def to_bytes(self, version: int = SPLIT_VERSION) -> bytes:
         """Return the splits as Java's DataSplits, one behind the other, to be read elsewhere.

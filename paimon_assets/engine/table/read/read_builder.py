@@ -49,6 +49,7 @@ from paimon_assets.engine.spec.predicate.predicate import Predicate, all_of, bin
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.schema.special_fields import ROW_KIND, read_fields
 from paimon_assets.engine.spec.types.data_types import DataField
+from paimon_assets.engine.spec.words import shortened
 from paimon_assets.engine.table.frames.frame_reads import FrameReads
 from paimon_assets.engine.table.read.limits import first_rows, first_splits, fitting_parts
 from paimon_assets.engine.table.read.missing_files import explained_batches, explaining
@@ -87,6 +88,12 @@ class ReadBuilder(FrameReads):
     consumer: str | None = None
     consumer_start: int | None = None
     limit: int | None = None
+
+    def __repr__(self) -> str:
+        columns = "" if self.columns is None else f", columns {shortened(self.columns)}"
+        filtered = ", filtered" if self.predicate is not None else ""
+        options = f", with {shortened(sorted(self.options))}" if self.options else ""
+        return f"ReadBuilder({self.store.label}{columns}{filtered}{options})"
 
     def with_columns(self, columns: Iterable[str] | None) -> "ReadBuilder":
         """Return only these columns, in this order; None means all of the table."""

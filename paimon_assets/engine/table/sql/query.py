@@ -26,6 +26,8 @@ Source = ReadBuilder | SystemTable | GlobalSystemTable
 OpenTable = Callable[[str, dict[str, str]], Source]
 """`database.table`, and the options of a moment → what is read."""
 _COMMENTS = re.compile(r"--[^\n]*|/\*.*?\*/", re.DOTALL)
+_SHOWN = 100
+"""Characters of a query that its repr shows."""
 _REASON = 400
 """Characters of duckdb's own message."""
 
@@ -48,6 +50,9 @@ class SqlQuery(FrameResults):
     open_table: OpenTable
     database: str | None = None
     """Of tables that are named without one."""
+
+    def __repr__(self) -> str:
+        return f"SqlQuery({self.text[:_SHOWN]!r})"
 
     def to_reader(self, executor: Executor[Any] | None = None) -> pa.RecordBatchReader:
         """Run the query, and read its rows in bounded memory.

@@ -95,6 +95,10 @@ class WriteBuilder:
     audit: Audit | None = None
     audit_branch: str = ""
 
+    def __repr__(self) -> str:
+        over = ", overwriting" if self.overwrites is not None else ""
+        return f"WriteBuilder({self.store.label}{over})"
+
     def with_commit_user(self, user: str) -> "WriteBuilder":
         """Name the writer. Writing again under one (user, identifier) finds the first commit."""
         return replace(self, commit_user=user)
