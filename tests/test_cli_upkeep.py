@@ -167,3 +167,15 @@ def test_a_query_is_run_by_duckdb(run, tmp_path):
     assert pq.read_table(out).to_pylist() == rows
     assert "Cannot parse" in run("sql", "select from from", code=1)
     assert "SHOW SEGMENTS" in run("sql", "hello", code=1)
+
+
+def test_what_is_done_is_said_as_json(run):
+    made = json.loads(run("tag", "create", "db.t", "v1", "--snapshot", "1", "--json"))
+    assert made == {"tag": "v1", "snapshot_id": 1}
+    matched = json.loads(run("delete", "db.t", "--where", "id = 2", "--dry-run", "--json"))
+    assert (matched["snapshot_id"], matched["rows_matched"]) == (None, 1)
+    done = json.loads(run("delete", "db.t", "--where", "id = 2", "--yes", "--json"))
+    assert (done["snapshot_id"], done["rows_matched"]) == (4, 1)
+    back = json.loads(run("rollback", "db.t", "--tag", "v1", "--yes", "--json"))
+    assert back == {"snapshot_id": 1, "snapshots": 3, "tags": 0}
+    assert json.loads(run("drop", "db.t", "--yes", "--json")) == {"dropped": "db.t"}

@@ -14,7 +14,7 @@ from paimon_assets.cli.options import (
     key_values,
     yes_option,
 )
-from paimon_assets.cli.output import print_json, print_rows_of
+from paimon_assets.cli.output import print_json, print_rows_of, working
 from paimon_assets.cli.settings import Settings, spark_session
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.evolution.schema_change import (
@@ -79,7 +79,9 @@ def alter(settings: Settings, /, target: str, **arguments: Any) -> None:
             confirm(f"Stored values of {table.name} are lost as shown.", yes=arguments["yes"])
 
     if arguments["dry_run"]:
-        _show(table.plan_alter(changes, executor=executor), as_json=arguments["as_json"])
+        with working("looking at values"):
+            plan = table.plan_alter(changes, executor=executor)
+        _show(plan, as_json=arguments["as_json"])
         return
     overflow = OnOverflow.ALLOW if arguments["allow_loss"] else OnOverflow.REFUSE
     made = table.alter_checked(changes, on_overflow=overflow, executor=executor, judged=judged)

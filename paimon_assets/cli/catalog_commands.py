@@ -5,8 +5,8 @@ from typing import Any
 
 import click
 
-from paimon_assets.cli.options import confirm, json_option, yes_option
-from paimon_assets.cli.output import print_json, print_rows_of, size_text
+from paimon_assets.cli.options import confirm, json_option, said_option, yes_option
+from paimon_assets.cli.output import print_json, print_rows_of, say, size_text
 from paimon_assets.cli.settings import Settings
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.words import counted
@@ -70,11 +70,12 @@ def db() -> None:
 @db.command("create")
 @click.argument("name")
 @click.option("--if-not-exists", is_flag=True, help="Do nothing if the database exists.")
+@said_option
 @click.pass_obj
 def db_create(settings: Settings, /, name: str, *, if_not_exists: bool) -> None:
     """Create the database NAME."""
     settings.catalog().create_database(name, ignore_if_exists=if_not_exists)
-    click.echo(f"database {name} is made")
+    say(f"database {name} is made", {"database": name})
 
 
 @db.command("show")
@@ -96,37 +97,40 @@ def db_show(settings: Settings, /, name: str, *, as_json: bool) -> None:
 @click.option("--cascade", is_flag=True, help="With all tables in it, and their files.")
 @click.option("--if-exists", is_flag=True, help="Do nothing if there is no such database.")
 @yes_option
+@said_option
 @click.pass_obj
-def db_drop(settings: Settings, /, name: str, *, cascade: bool, if_exists: bool, yes: bool) -> None:
+def db_drop(settings: Settings, /, name: str, **arguments: bool) -> None:
     """Drop the database NAME."""
     catalog = settings.catalog()
-    if if_exists and name not in catalog.list_databases():
-        click.echo(f"there is no database {name}")
+    if arguments["if_exists"] and name not in catalog.list_databases():
+        say(f"there is no database {name}", {"dropped": None})
         return
-    tables = catalog.list_tables(name) if cascade else []
+    tables = catalog.list_tables(name) if arguments["cascade"] else []
     named = f": {', '.join(tables)}" if tables else ""
     confirm(
         f"Database {name} goes, with {counted(len(tables), 'table')} and their files{named}.",
-        yes=yes,
+        yes=arguments["yes"],
     )
-    catalog.drop_database(name, cascade=cascade)
-    click.echo(f"database {name} is dropped")
+    catalog.drop_database(name, cascade=arguments["cascade"])
+    say(f"database {name} is dropped", {"dropped": name, "tables": tables})
 
 
 @click.command()
 @click.argument("source")
 @click.argument("target")
+@said_option
 @click.pass_obj
 def rename(settings: Settings, /, source: str, target: str) -> None:
     """Give the table SOURCE the name TARGET."""
     settings.catalog().rename_table(source, target)
-    click.echo(f"{source} is {target} now")
+    say(f"{source} is {target} now", {"table": target, "was": source})
 
 
 @click.command()
 @click.argument("target")
 @click.option("--if-exists", is_flag=True, help="Do nothing if there is no such table.")
 @yes_option
+@said_option
 @click.pass_obj
 def drop(settings: Settings, /, target: str, *, if_exists: bool, yes: bool) -> None:
     """Drop TARGET with all its files.
@@ -135,11 +139,11 @@ def drop(settings: Settings, /, target: str, *, if_exists: bool, yes: bool) -> N
     """
     catalog = settings.catalog()
     if if_exists and not catalog.table_exists(target):
-        click.echo(f"there is no table {target}")
+        say(f"there is no table {target}", {"dropped": None})
         return
     confirm(f"{_what_goes(catalog, target)} goes for ever.", yes=yes)
     catalog.drop_table(target)
-    click.echo(f"table {target} is dropped")
+    say(f"table {target} is dropped", {"dropped": target})
 
 
 def _what_goes(catalog: TableCatalog, target: str) -> str:

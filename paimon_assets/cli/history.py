@@ -4,8 +4,8 @@ import datetime as dt
 
 import click
 
-from paimon_assets.cli.options import confirm, json_option, yes_option
-from paimon_assets.cli.output import print_rows_of, table_rows
+from paimon_assets.cli.options import confirm, json_option, said_option, yes_option
+from paimon_assets.cli.output import print_rows_of, say, table_rows
 from paimon_assets.cli.settings import Settings
 from paimon_assets.engine.control.clock import SystemClock
 from paimon_assets.engine.spec.options.option import parse_duration_ms
@@ -32,6 +32,7 @@ def tag_list(settings: Settings, /, target: str, *, as_json: bool) -> None:
 @click.option("--snapshot", type=int, help="Snapshot id; the newest by default.")
 @click.option("--retain", help="How long the tag is kept, such as '7 d'; for ever by default.")
 @click.option("--if-not-exists", is_flag=True, help="Do nothing if the tag exists.")
+@said_option
 @click.pass_obj
 def tag_create(
     settings: Settings,
@@ -48,32 +49,37 @@ def tag_create(
     made = settings.table(target).create_tag(
         name, snapshot, time_retained=retained, ignore_if_exists=if_not_exists
     )
-    click.echo(f"tag {made.name} is snapshot {made.snapshot.id}")
+    facts = {"tag": made.name, "snapshot_id": made.snapshot.id}
+    say(f"tag {made.name} is snapshot {made.snapshot.id}", facts)
 
 
 @tag.command("rename")
 @click.argument("target")
 @click.argument("name")
 @click.argument("new_name")
+@said_option
 @click.pass_obj
 def tag_rename(settings: Settings, /, target: str, name: str, new_name: str) -> None:
     """Give the tag NAME of TARGET another name."""
     settings.table(target).tags.rename(name, new_name)
-    click.echo(f"tag {name} is {new_name} now")
+    say(f"tag {name} is {new_name} now", {"tag": new_name, "was": name})
 
 
 @tag.command("delete")
 @click.argument("target")
 @click.argument("name")
 @yes_option
+@said_option
 @click.pass_obj
 def tag_delete(settings: Settings, /, target: str, name: str, *, yes: bool) -> None:
     """Delete the tag NAME of TARGET, with the files that only it kept."""
     confirm(f"Tag {name} of {target} goes, with the files that only it keeps.", yes=yes)
     deleted = settings.table(target).delete_tag(name)
-    click.echo(
+    facts = {"deleted": name, "files": deleted.data_files, "bytes": deleted.data_bytes}
+    say(
         f"tag {name} is deleted, with {deleted.data_files} data files that only it kept"
-        f" ({deleted.data_bytes:,} bytes)"
+        f" ({deleted.data_bytes:,} bytes)",
+        facts,
     )
 
 
@@ -96,50 +102,62 @@ def branch_list(settings: Settings, /, target: str, *, as_json: bool) -> None:
 @click.argument("name")
 @click.option("--tag", "from_tag", help="Begin with this tag; empty by default.")
 @click.option("--snapshot", type=int, help="Begin with this snapshot, which a tag must keep.")
+@said_option
 @click.pass_obj
 def branch_create(
-    settings: Settings, /, target: str, name: str, *, from_tag: str | None, snapshot: int | None
+    settings: Settings,
+    /,
+    target: str,
+    name: str,
+    *,
+    from_tag: str | None,
+    snapshot: int | None,
 ) -> None:
     """Make the branch NAME of TARGET; read and write it as TARGET$branch_NAME."""
     settings.table(target).branches.create(name, tag=from_tag, snapshot_id=snapshot)
-    click.echo(f"branch {name} is made")
+    say(f"branch {name} is made", {"branch": name})
 
 
 @branch.command("delete")
 @click.argument("target")
 @click.argument("name")
 @yes_option
+@said_option
 @click.pass_obj
 def branch_delete(settings: Settings, /, target: str, name: str, *, yes: bool) -> None:
     """Delete the branch NAME of TARGET."""
     confirm(f"Branch {name} of {target} goes, with its snapshots.", yes=yes)
     settings.table(target).branches.delete(name)
-    click.echo(f"branch {name} is deleted")
+    say(f"branch {name} is deleted", {"deleted": name})
 
 
 @branch.command("drop-audited")
 @click.argument("target")
 @click.option("--older-than", default="7 d", help="Keep those refused since; '7 d' by default.")
 @yes_option
+@said_option
 @click.pass_obj
 def branch_drop_audited(settings: Settings, /, target: str, *, older_than: str, yes: bool) -> None:
     """Delete the branches of batches that checks kept out of TARGET."""
     before_millis = SystemClock().now_millis() - duration_ms(older_than)
     confirm(f"Batches of {target} that were kept out go, with their files.", yes=yes)
     dropped = settings.table(target).drop_audited(before_millis=before_millis)
-    click.echo(f"{len(dropped)} branches are deleted{': ' if dropped else ''}{', '.join(dropped)}")
+    line = f"{len(dropped)} branches are deleted{': ' if dropped else ''}{', '.join(dropped)}"
+    say(line, {"deleted": dropped})
 
 
 @branch.command("fast-forward")
 @click.argument("target")
 @click.argument("name")
 @yes_option
+@said_option
 @click.pass_obj
 def branch_fast_forward(settings: Settings, /, target: str, name: str, *, yes: bool) -> None:
     """Let TARGET be what its branch NAME is; what it did since they parted is undone."""
     confirm(f"{target} becomes its branch {name}; its own snapshots since they parted go.", yes=yes)
     newest = settings.table(target).branches.fast_forward(name)
-    click.echo(f"{target} is branch {name} now, at snapshot {newest.id}")
+    facts = {"branch": name, "snapshot_id": newest.id}
+    say(f"{target} is branch {name} now, at snapshot {newest.id}", facts)
 
 
 @click.group()
@@ -160,23 +178,26 @@ def consumer_list(settings: Settings, /, target: str, *, as_json: bool) -> None:
 @click.argument("target")
 @click.argument("name")
 @click.argument("next_snapshot", type=int)
+@said_option
 @click.pass_obj
 def consumer_reset(settings: Settings, /, target: str, name: str, *, next_snapshot: int) -> None:
     """Let the consumer NAME of TARGET continue at NEXT_SNAPSHOT."""
     settings.table(target).consumers.reset(name, next_snapshot)
-    click.echo(f"consumer {name} continues at snapshot {next_snapshot}")
+    facts = {"consumer": name, "next_snapshot_id": next_snapshot}
+    say(f"consumer {name} continues at snapshot {next_snapshot}", facts)
 
 
 @consumer.command("delete")
 @click.argument("target")
 @click.argument("name")
 @yes_option
+@said_option
 @click.pass_obj
 def consumer_delete(settings: Settings, /, target: str, name: str, *, yes: bool) -> None:
     """Forget the consumer NAME of TARGET; snapshots it kept may expire."""
     confirm(f"Consumer {name} of {target} forgets how far it has come.", yes=yes)
     settings.table(target).consumers.delete(name)
-    click.echo(f"consumer {name} is deleted")
+    say(f"consumer {name} is deleted", {"deleted": name})
 
 
 @click.command()
@@ -185,6 +206,7 @@ def consumer_delete(settings: Settings, /, target: str, name: str, *, yes: bool)
 @click.option("--tag", "to_tag", help="Tag to go back to.")
 @click.option("--schema", type=int, help="Schema id to go back to; rows stay as they are.")
 @yes_option
+@said_option
 @click.pass_obj
 def rollback(
     settings: Settings,
@@ -206,14 +228,15 @@ def rollback(
     if schema is not None:
         confirm(f"All schemas of {target} after {schema} go.", yes=yes)
         table = settings.table(target).rollback_schema(schema)
-        click.echo(f"{target} is at schema {table.schema.id}")
+        say(f"{target} is at schema {table.schema.id}", {"schema_id": table.schema.id})
         return
     confirm(f"All of {target} after {given[0]} goes: snapshots and tags.", yes=yes)
     done = settings.table(target).rollback_to(given[0])
-    click.echo(
+    say(
         f"{target} is at snapshot {done.snapshot.id}; gone are "
         f"{counted(len(done.snapshots), 'snapshot')} and {counted(len(done.tags), 'tag')}, "
-        "their files stay until a cleaning"
+        "their files stay until a cleaning",
+        {"snapshot_id": done.snapshot.id, "snapshots": len(done.snapshots), "tags": len(done.tags)},
     )
 
 

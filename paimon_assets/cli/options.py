@@ -8,6 +8,24 @@ import click
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 json_option: Decorator = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+_AS_JSON = "paimon_assets.cli.as_json"
+
+
+def _remember(ctx: click.Context, _param: click.Parameter, value: bool) -> None:  # noqa: FBT001
+    ctx.meta[_AS_JSON] = value
+
+
+said_option: Decorator = click.option(
+    "--json", is_flag=True, expose_value=False, callback=_remember, help="Print JSON."
+)
+"""For commands that print by `output.say`, which asks `says_json`."""
+
+
+def says_json() -> bool:
+    """Whether the command that runs was given the option of `said_option`."""
+    return bool(click.get_current_context().meta.get(_AS_JSON))
+
+
 yes_option: Decorator = click.option("--yes", "-y", is_flag=True, help="Do it without asking.")
 executor_option: Decorator = click.option(
     "--executor",

@@ -16,6 +16,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table as Grid
 from rich.text import Text
 
+from paimon_assets.cli.options import says_json
 from paimon_assets.engine.spec.words import counted
 
 _WIDTH_OF_PIPES = 10_000
@@ -109,6 +110,14 @@ def _json_value(value: Any) -> str:
     return value.isoformat() if isinstance(value, dt.date | dt.time) else str(value)
 
 
+def say(text: str, facts: Mapping[str, Any]) -> None:
+    """Print what was done: a line, or an object of JSON."""
+    if says_json():
+        print_json(facts)
+    else:
+        click.echo(text)
+
+
 def print_json_rows(batches: Iterable[pa.RecordBatch], *, is_system: bool = False) -> None:
     """Print rows as a JSON array, a batch at a time; those of system tables as `table_rows`."""
     opening = "["
@@ -166,7 +175,7 @@ def progress(
     bar = Progress(
         TextColumn("{task.description}"),
         BarColumn(),
-        TextColumn(f"{{task.completed:,.0f}} {noun}"),
+        *([TextColumn(f"{{task.completed:,.0f}} {noun}")] if noun else []),
         TimeElapsedColumn(),
         console=Console(stderr=True),
         disable=not sys.stderr.isatty(),
@@ -181,6 +190,13 @@ def progress(
 
     with bar:
         yield advance
+
+
+@contextmanager
+def working(what: str) -> Iterator[None]:
+    """Show on a terminal's stderr that something goes on, nothing where there is none."""
+    with progress(what, None, ""):
+        yield
 
 
 def counting(

@@ -7,8 +7,8 @@ from typing import Any
 import click
 
 from paimon_assets.cli.history import duration_ms
-from paimon_assets.cli.options import confirm, json_option, key_values, yes_option
-from paimon_assets.cli.output import print_rows_of, table_rows
+from paimon_assets.cli.options import confirm, json_option, key_values, said_option, yes_option
+from paimon_assets.cli.output import print_rows_of, say, table_rows, working
 from paimon_assets.cli.settings import Settings
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.spec.segments.segment import PAIMON_FORMATS, TEXT_FORMATS
@@ -60,6 +60,7 @@ def segments() -> None:
 @click.option("--only-new", is_flag=True, help="Take the files that no segment holds yet.")
 @click.option("--dry-run", is_flag=True, help="Only say what would happen.")
 @root_option
+@said_option
 @click.pass_obj
 def segments_add(
     settings: Settings,
@@ -75,14 +76,19 @@ def segments_add(
     source = SegmentSource(path=path, **options)
     found, executor = _segments(settings, target, roots), EmbeddedExecutor()
     if not dry_run:
-        _show(found.add(source, executor), "added")
+        with working("reading footers"):
+            outcome = found.add(source, executor)
+        _show(outcome, "added")
         return
-    plan = found.plan(source, executor)
+    with working("reading footers"):
+        plan = found.plan(source, executor)
     if plan.problem is not None:
         raise plan.problem
-    click.echo(
+    facts = {"files": len(plan.files), "rows": plan.row_count, "folders": len(plan.folders)}
+    say(
         f"{counted(len(plan.files), 'file')} with {counted(plan.row_count, 'row')} in "
-        f"{counted(len(plan.folders), 'folder')} of '{plan.root}' would be added"
+        f"{counted(len(plan.folders), 'folder')} of '{plan.root}' would be added",
+        facts,
     )
 
 
@@ -106,6 +112,7 @@ def segments_list(settings: Settings, /, target: str, *, limit: int | None, as_j
     help="Also folders that were added before this time, in UTC; never the table's own loads.",
 )
 @yes_option
+@said_option
 @click.pass_obj
 def segments_delete(
     settings: Settings,
@@ -132,6 +139,7 @@ def segments_delete(
 @click.argument("target")
 @click.argument("ids", nargs=-1, type=int)
 @root_option
+@said_option
 @click.pass_obj
 def segments_refresh(
     settings: Settings, /, target: str, *, ids: tuple[int, ...], roots: tuple[str, ...]
@@ -144,11 +152,12 @@ def segments_refresh(
 @click.argument("target")
 @click.option("--retain", default="7 d", show_default=True, help="Keep those deleted since.")
 @click.option("--force", is_flag=True, help="Also those that can be read.")
+@said_option
 @click.pass_obj
 def segments_clean(settings: Settings, /, target: str, *, retain: str, force: bool) -> None:
     """Forget deleted segments and compacted loads of TARGET; no file of theirs is touched."""
     gone = _segments(settings, target).clean(retention_ms=duration_ms(retain), force=force)
-    click.echo(f"{len(gone)} deleted segments are forgotten")
+    say(f"{len(gone)} deleted segments are forgotten", {"forgotten": len(gone)})
 
 
 def _segments(settings: Settings, target: str, roots: tuple[str, ...] = ()) -> Segments:
@@ -157,12 +166,13 @@ def _segments(settings: Settings, target: str, roots: tuple[str, ...] = ()) -> S
 
 def _show(outcome: SegmentOutcome, done: str) -> None:
     if outcome.snapshot is None:
-        click.echo(f"no segment was {done}")
+        say(f"no segment was {done}", {"snapshot_id": None, "segments": []})
         return
-    ids = ", ".join(str(segment.id) for segment in outcome.segments)
+    ids = [segment.id for segment in outcome.segments]
     files = sum(len(segment.files) for segment in outcome.segments)
     rows = sum(segment.row_count for segment in outcome.segments)
-    click.echo(
-        f"segments {ids} with {counted(files, 'file')} and {counted(rows, 'row')} were {done} in "
-        f"snapshot {outcome.snapshot.id}"
+    say(
+        f"segments {', '.join(map(str, ids))} with {counted(files, 'file')} and"
+        f" {counted(rows, 'row')} were {done} in snapshot {outcome.snapshot.id}",
+        {"snapshot_id": outcome.snapshot.id, "segments": ids, "files": files, "rows": rows},
     )

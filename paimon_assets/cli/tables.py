@@ -9,8 +9,8 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from paimon_assets.cli.files import read_files
-from paimon_assets.cli.options import json_option, key_values, names
-from paimon_assets.cli.output import print_grid, print_json
+from paimon_assets.cli.options import json_option, key_values, names, said_option
+from paimon_assets.cli.output import print_grid, print_json, say
 from paimon_assets.cli.settings import Settings
 from paimon_assets.engine.codec.json.metadata_json import schema_from_json, schema_to_json
 from paimon_assets.engine.control.catalog.catalog import Identifier
@@ -35,6 +35,7 @@ from paimon_assets.engine.table.schema.schema_inference import infer_schema
 @click.option("--option", "options", multiple=True, callback=key_values, help="KEY=VALUE.")
 @click.option("--comment", help="What the table is for.")
 @click.option("--if-not-exists", is_flag=True, help="Do nothing if the table exists.")
+@said_option
 @click.pass_obj
 def create(settings: Settings, /, target: str, **arguments: Any) -> None:
     """Create TARGET, a database.table of the warehouse."""
@@ -43,7 +44,9 @@ def create(settings: Settings, /, target: str, **arguments: Any) -> None:
     catalog = settings.catalog()
     catalog.create_database(identifier.database, ignore_if_exists=True)
     table = catalog.create_table(identifier, schema, ignore_if_exists=arguments["if_not_exists"])
-    click.echo(f"{table.name} at {table.path}, schema {table.schema.id}")
+    facts = {"table": table.name, "path": table.path, "schema_id": table.schema.id}
+    line = f"{table.name} at {table.path}, schema {table.schema.id}"
+    say(line, facts)
 
 
 def _schema(arguments: dict[str, Any]) -> Schema:

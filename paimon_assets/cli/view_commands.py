@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 import click
 
-from paimon_assets.cli.options import confirm, json_option, key_values, yes_option
-from paimon_assets.cli.output import print_json
+from paimon_assets.cli.options import confirm, json_option, key_values, said_option, yes_option
+from paimon_assets.cli.output import print_json, say
 from paimon_assets.cli.settings import Settings
 from paimon_assets.engine.codec.rest.view_changes import AddDialect, DropDialect, UpdateDialect
 
@@ -56,6 +56,7 @@ def views_show(settings: Settings, /, name: str, *, dialect: str | None, as_json
 @click.option("--column", "columns", multiple=True, required=True, help='"NAME TYPE"; repeated.')
 @click.option("--dialect", "dialects", multiple=True, callback=key_values, help="NAME=QUERY.")
 @click.option("--comment", help="What the view is for.")
+@said_option
 @click.pass_obj
 def views_create(
     settings: Settings,
@@ -74,37 +75,45 @@ def views_create(
             'each column is "NAME TYPE", and named once', param_hint="--column"
         )
     settings.catalog().views.create(name, query, typed, dialects=dialects, comment=comment)
+    say(f"view {name} is made", {"view": name})
 
 
 @views.command("dialect")
 @click.argument("name")
 @click.argument("dialect")
 @click.argument("query", required=False)
+@said_option
 @click.pass_obj
 def views_dialect(settings: Settings, /, name: str, dialect: str, *, query: str | None) -> None:
     """Set the query of the view NAME in DIALECT; without QUERY, remove it."""
     found = settings.catalog().views
     if query is None:
         found.alter(name, [DropDialect(dialect=dialect)])
+        say(f"view {name} has no query in {dialect} now", {"view": name, "dropped": dialect})
         return
     change = UpdateDialect if dialect in found.get(name).dialects else AddDialect
     found.alter(name, [change(dialect=dialect, query=query)])
+    say(f"view {name} has a query in {dialect} now", {"view": name, "dialect": dialect})
 
 
 @views.command("rename")
 @click.argument("source")
 @click.argument("target")
+@said_option
 @click.pass_obj
 def views_rename(settings: Settings, /, source: str, target: str) -> None:
     """Give the view SOURCE the name TARGET."""
     settings.catalog().views.rename(source, target)
+    say(f"{source} is {target} now", {"view": target, "was": source})
 
 
 @views.command("drop")
 @click.argument("name")
 @yes_option
+@said_option
 @click.pass_obj
 def views_drop(settings: Settings, /, name: str, *, yes: bool) -> None:
     """Drop the view NAME; the tables it reads stay."""
     confirm(f"View {name} goes; the tables it reads stay.", yes=yes)
     settings.catalog().views.drop(name)
+    say(f"view {name} is dropped", {"dropped": name})

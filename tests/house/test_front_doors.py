@@ -6,9 +6,11 @@ import runpy
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 
+import click
 import pytest
 
 from paimon_assets.cli.main import COMMANDS
@@ -79,6 +81,26 @@ def test_the_summaries_of_the_commands_are_their_own() -> None:
             command = getattr(import_module(f"paimon_assets.cli.{module}"), name)
             assert command.name == name
             assert (command.help or "").partition("\n")[0] == summary
+
+
+def test_every_command_prints_json_on_demand() -> None:
+    def leaves(command: click.Command, path: str) -> Iterator[tuple[str, click.Command]]:
+        if not isinstance(command, click.Group):
+            yield path, command
+            return
+        for name, below in command.commands.items():
+            yield from leaves(below, f"{path} {name}")
+
+    without = [
+        path
+        for named in COMMANDS.values()
+        for name, (module, _) in named.items()
+        for path, command in leaves(
+            getattr(import_module(f"paimon_assets.cli.{module}"), name), name
+        )
+        if all("--json" not in option.opts for option in command.params)
+    ]
+    assert without == ["serve", "completion"]
 
 
 def test_the_page_of_the_commands_is_true() -> None:
