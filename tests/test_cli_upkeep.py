@@ -179,3 +179,19 @@ def test_what_is_done_is_said_as_json(run):
     back = json.loads(run("rollback", "db.t", "--tag", "v1", "--yes", "--json"))
     assert back == {"snapshot_id": 1, "snapshots": 3, "tags": 0}
     assert json.loads(run("drop", "db.t", "--yes", "--json")) == {"dropped": "db.t"}
+
+
+def test_what_comes_is_followed(run, tmp_path):
+    def followed(*arguments):
+        said = run("follow", "db.t", "--once", "--columns", "id", *arguments)
+        return [json.loads(line)["id"] for line in said.splitlines()]
+
+    assert followed() == []
+    assert sorted(followed("--from", "earliest")) == [0, 1, 1, 1, 1, 2]
+    assert sorted(followed("--from", "3", "--where", "id > 0")) == [1, 2]
+    consumer = ("--consumer", "etl", "--from", "earliest")
+    assert len(followed(*consumer)) == 6
+    assert followed(*consumer) == []
+    run("write", "db.t", str(tmp_path / "0.parquet"))
+    assert sorted(followed(*consumer)) == [0, 1]
+    assert "earliest, latest" in run("follow", "db.t", "--from", "here", code=2)

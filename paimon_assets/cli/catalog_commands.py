@@ -36,6 +36,8 @@ def ls(
     lines = list(_described(catalog, tables))
     if not as_json:
         lines = [{**line, "bytes": size_text(line["bytes"])} for line in lines]
+        for line in lines:
+            del line["path"]
     print_rows_of(lines, as_json=as_json)
 
 
@@ -53,6 +55,7 @@ def _described(catalog: TableCatalog, tables: list[str]) -> Iterator[dict[str, A
         snapshot = table.latest_snapshot()
         yield {
             "table": name,
+            "path": table.path,
             "primary key": ",".join(table.schema.primary_keys),
             "partitions": ",".join(table.schema.partition_keys),
             "snapshot": None if snapshot is None else snapshot.id,

@@ -25,6 +25,7 @@ COMMANDS = {
     },
     "Rows": {
         "read": ("reading", "Read TARGET, or a system table such as TARGET$files."),
+        "follow": ("following", "Print the rows that come to TARGET, as one JSON object a line."),
         "sql": ("queries", "Run STATEMENT: a query by duckdb, another by the engine."),
         "write": ("writing", "Write the rows of FILES, in the order given, to TARGET."),
         "update": ("rows", "Give the rows of TARGET for which a filter is true new values."),

@@ -100,7 +100,7 @@ def test_every_command_prints_json_on_demand() -> None:
         )
         if all("--json" not in option.opts for option in command.params)
     ]
-    assert without == ["serve", "completion"]
+    assert without == ["serve", "follow", "completion"]
 
 
 def test_the_page_of_the_commands_is_true() -> None:

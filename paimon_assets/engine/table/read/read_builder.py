@@ -467,6 +467,16 @@ class ReadBuilder(FrameReads):
         rows = explained if self.limit is None else first_rows(explained, self.limit)
         return pa.RecordBatchReader.from_batches(plan.arrow_schema, rows)
 
+    def read_splits(
+        self, data: bytes, executor: Executor[ArrowRows] | None = None
+    ) -> pa.RecordBatchReader:
+        """Read splits that were made elsewhere, in bounded memory; see `plan_from`.
+
+        Raises:
+            PaimonError: As `plan_from` at once, and as `read` by the reader.
+        """
+        return self.read(self.plan_from(data), executor)
+
     def to_reader(self, executor: Executor[ArrowRows] | None = None) -> pa.RecordBatchReader:
         """Plan, and read in bounded memory.
 
