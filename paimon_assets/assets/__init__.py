@@ -106,6 +106,11 @@ if TYPE_CHECKING:
     )
     from paimon_assets.assets.tables.stored_assets import as_table_assets as as_table_assets
     from paimon_assets.assets.tables.table_asset import paimon_asset as paimon_asset
+    from paimon_assets.assets.tables.table_write import (
+        WriteConfig as WriteConfig,
+        WriteMode as WriteMode,
+        WriteModeChoice as WriteModeChoice,
+    )
     from paimon_assets.assets.translator import (
         PaimonTranslator as PaimonTranslator,
         asset_key_of as asset_key_of,

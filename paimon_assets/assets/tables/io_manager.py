@@ -59,7 +59,12 @@ from paimon_assets.assets.tables.io_metadata import (
 )
 from paimon_assets.assets.tables.nested_columns import NestedColumns, nested_columns
 from paimon_assets.assets.tables.results import result_of_earlier_try, result_of_write
-from paimon_assets.assets.tables.table_write import TableWrite, WriteMode, write_mode
+from paimon_assets.assets.tables.table_write import (
+    TableWrite,
+    WriteConfig,
+    WriteMode,
+    write_mode,
+)
 from paimon_assets.assets.translator import TABLE_NAME, identifier_of, identifier_of_spec
 from paimon_assets.engine.contract.executor import CountingExecutor
 from paimon_assets.engine.control.catalog.catalog import Identifier
@@ -101,6 +106,11 @@ class PaimonIOManager(dg.ConfigurableIOManager):
         + ", ".join(WriteMode)
         + ". 'overwrite' replaces the table, or the run's partitions.",
     )
+
+    @classmethod
+    def output_config_schema(cls) -> Any:
+        """Return what a run may say of an output: the write mode."""
+        return WriteConfig.to_config_schema()
 
     def handle_output(self, context: dg.OutputContext, obj: Frame | AuditedFrame) -> None:
         """Write a frame to the output's table, as one snapshot; None writes nothing.
@@ -276,6 +286,8 @@ class PaimonIOManager(dg.ConfigurableIOManager):
         except NotFoundError:
             if frame is None:
                 return None, None, False
+            if self._mode(context, str(identifier)) is WriteMode.DELETE:
+                raise
         else:
             return EnsuredTable(table=table, schema_before=table.schema.id), frame, False
         executor = self.paimon.new_executor(metadata.get(EXECUTOR))
@@ -294,7 +306,7 @@ class PaimonIOManager(dg.ConfigurableIOManager):
             keys, definition = output_partition_keys(context), context.asset_partitions_def
             partitions = _partitions(keys, definition, metadata, table)
         consumed = take_consumed(context.run_id, context.step_key)
-        mode = write_mode(_text(metadata.get(MODE, self.mode)), table.name)
+        mode = self._mode(context, table.name)
         if consumed and MODE not in metadata and mode is WriteMode.OVERWRITE:
             raise InvalidInputError(
                 f"What is new in table '{consumed[0].table.name}' would replace all of table "
@@ -311,6 +323,12 @@ class PaimonIOManager(dg.ConfigurableIOManager):
             code_version=context.asset_spec.code_version if context.has_asset_key else None,
             consumed=consumed,
         )
+
+    def _mode(self, context: dg.OutputContext, table: str) -> WriteMode:
+        """Return what the Launchpad, the function, the definition or the manager says, if first."""
+        chosen = (context.config or {}).get("mode")
+        metadata = {**context.definition_metadata, **context.output_metadata}
+        return write_mode(_text(chosen or metadata.get(MODE, self.mode)), table)
 
     def _table_to_read(self, identifier: Identifier, schema: Schema | None) -> Table:
         catalog = self.paimon.catalog()

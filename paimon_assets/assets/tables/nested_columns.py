@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from paimon_assets.engine.errors import NotFoundError
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.types.data_types import DataField, RowType
+from paimon_assets.engine.table.frames.frames import spark_name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,7 +115,7 @@ def _below(name: str, top: DataField, parts: Sequence[str]) -> Sequence[str]:
 
 def _spark_field(frame: Any, path: Sequence[str], name: str) -> Any:
     top, *below = path
-    column = frame["`" + top.replace("`", "``") + "`"]
+    column = frame[spark_name(top)]
     for part in below:
         column = column.getField(part)
     return column.alias(name)

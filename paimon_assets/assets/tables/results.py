@@ -14,6 +14,7 @@ from paimon_assets.assets.metadata import (
 )
 from paimon_assets.assets.tables.declared_table import EnsuredTable
 from paimon_assets.assets.tables.schema_history import changes_since_last
+from paimon_assets.assets.tables.table_write import DeleteOutcome
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.words import counted
 from paimon_assets.engine.table.table import Table
@@ -47,6 +48,8 @@ def result_of_write(
 ) -> dg.MaterializeResult[Any]:
     """Return the materialization of a write; None or no snapshot means nothing was written."""
     table, before = ensured.table, ensured.schema_before
+    if isinstance(outcome, DeleteOutcome):
+        metadata = {"paimon/rows_deleted": outcome.rows_deleted, **metadata}
     if outcome is None or outcome.snapshot is None:
         metadata = {**changes_since_last(context, table, before), **metadata}
         context.log.info("Nothing to write: %s stays as it is.", table.name)

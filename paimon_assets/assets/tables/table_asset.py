@@ -49,7 +49,12 @@ from paimon_assets.assets.tables.declared_table import (
 )
 from paimon_assets.assets.tables.lineage import PassThrough, lineage_metadata
 from paimon_assets.assets.tables.results import result_of_earlier_try, result_of_write
-from paimon_assets.assets.tables.table_write import TableWrite, WriteMode, write_mode
+from paimon_assets.assets.tables.table_write import (
+    TableWrite,
+    WriteConfig,
+    WriteMode,
+    write_mode,
+)
 from paimon_assets.assets.translator import (
     DEFAULT_TRANSLATOR,
     STORAGE_KIND,
@@ -71,6 +76,8 @@ from paimon_assets.engine.table.table import Table
 
 _CONTEXT_NAMES = frozenset({"context", "_context", "context_", "_"})
 """First parameters Dagster passes the context to."""
+_CONFIG = "config"
+"""The parameter Dagster passes the config of a run to."""
 
 
 class AssetOptions(TypedDict, total=False):
@@ -166,6 +173,12 @@ class TableTarget:
             ),
         )
 
+    def of_run(self, config: object) -> "TableTarget":
+        """Return the target as a run's config has it, if that says anything of it."""
+        if not isinstance(config, WriteConfig) or config.mode is None:
+            return self
+        return replace(self, mode=WriteMode(config.mode.value))
+
     def ensure(self, paimon: PaimonCatalogResource) -> EnsuredTable:
         """Return the table, created or brought to the declared schema as the policy says.
 
@@ -208,6 +221,9 @@ def paimon_asset(
     Rows are appended, or upserted if the table has a primary key. The catalog is the resource whose
     parameter the function annotates as `PaimonCatalogResource`, else that of `resource_key`
     (`paimon`).
+
+    The Launchpad takes the write mode of a run, unless the function has a config of its own that is
+    no `WriteConfig`.
 
     The asset gets the key `[database, table]`, the database as group, the pool
     `paimon/<database>.<table>`, its kinds, and storage metadata, unless `options` say otherwise.
@@ -321,15 +337,20 @@ def _compute(
     wanted = list(inspect.signature(function).parameters.values())
     takes_context = bool(wanted) and wanted[0].name in _CONTEXT_NAMES
     own_catalog, catalog_name = _own_catalog(function), target.resource_key
+    has_config = any(item.name == _CONFIG for item in wanted)
 
     @functools.wraps(function)
     def compute(
         context: dg.AssetExecutionContext, *args: Any, **inputs: Any
     ) -> dg.MaterializeResult[Any]:
         paimon = inputs[catalog_name] if own_catalog else inputs.pop(catalog_name)
+        config = inputs.get(_CONFIG) if has_config else inputs.pop(_CONFIG)
         given = (context, *args) if takes_context else args
         return materialize_table(
-            context, paimon, target, lambda _: _taken_apart(function(*given, **inputs))
+            context,
+            paimon,
+            target.of_run(config),
+            lambda _: _taken_apart(function(*given, **inputs)),
         )
 
     keyword = inspect.Parameter.KEYWORD_ONLY
@@ -337,6 +358,8 @@ def _compute(
     if own_catalog is None:
         catalog = inspect.Parameter(catalog_name, keyword, annotation=PaimonCatalogResource)
         parameters = [*parameters, catalog]
+    if not has_config:
+        parameters = [*parameters, inspect.Parameter(_CONFIG, keyword, annotation=WriteConfig)]
     return with_signature(compute, parameters)
 
 

@@ -3,22 +3,33 @@
 `paimon_asset` and `PaimonIOManager` write through here.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
+from enum import Enum, StrEnum
+from typing import Any
+
+import dagster as dg
+import pyarrow as pa
+from pydantic import Field
 
 from paimon_assets.assets.partition_rows import only_rows_of
 from paimon_assets.assets.partitions import RunPartitions
 from paimon_assets.assets.provenance import StepIdentity
 from paimon_assets.assets.resource import PaimonCatalogResource
 from paimon_assets.assets.tables.consumption import Consumed, advance, as_properties
+from paimon_assets.engine.contract.commit_message import WriteReport
+from paimon_assets.engine.contract.executor import CountingExecutor
 from paimon_assets.engine.control.commit.file_store_commit import Condition
 from paimon_assets.engine.errors import AlreadyExistsError, InvalidInputError
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
-from paimon_assets.engine.table.frames.frames import Frame, is_spark_frame, to_rows
+from paimon_assets.engine.table.frames.frames import Frame, is_spark_frame, spark_name, to_rows
 from paimon_assets.engine.table.read.read_builder import ReadBuilder
 from paimon_assets.engine.table.table import Table
+from paimon_assets.engine.table.write.merge_source import WhenMatched
+from paimon_assets.engine.table.write.row_change import RowChangeOutcome
 from paimon_assets.engine.table.write.staged_batch import Audit
 from paimon_assets.engine.table.write.write_builder import WriteBuilder, WriteOutcome
+from paimon_assets.executors import spark_module
 
 _ROWS_EXIST = "rows-exist"
 
@@ -38,6 +49,31 @@ class WriteMode(StrEnum):
     """If there are some, in the table or the run's partitions, the run fails."""
     IGNORE = "ignore"
     """If there are some, in the table or the run's partitions, nothing is written."""
+    DELETE = "delete"
+    """Those that are equal to a row of the frame go: in the primary key, or without one in all
+    columns the frame has. Null equals nothing."""
+
+
+class WriteModeChoice(Enum):
+    """The write modes, as the Launchpad has them."""
+
+    append = "append"
+    upsert = "upsert"
+    overwrite = "overwrite"
+    overwrite_partitions = "overwrite_partitions"
+    error_if_exists = "error_if_exists"
+    ignore = "ignore"
+    delete = "delete"
+
+
+class WriteConfig(dg.Config):
+    """The config of a run that writes a table."""
+
+    mode: WriteModeChoice | None = Field(
+        default=None,
+        description="What becomes of rows that are there already, in this run; as the asset "
+        "declares it if left out. delete: the rows that the function returns go.",
+    )
 
 
 def write_mode(text: str, table: str) -> WriteMode:
@@ -55,6 +91,13 @@ def write_mode(text: str, table: str) -> WriteMode:
             kind="write-mode",
             details={"table": table},
         ) from None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteOutcome(WriteOutcome):
+    """The outcome of a write that deletes rows."""
+
+    rows_deleted: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,6 +162,8 @@ class TableWrite:
             writer = writer.with_audit(self.audit, branch=self.step.batch_name)
         executor = paimon.new_executor(executor_kind)
         show = paimon.show_values
+        if self.mode is WriteMode.DELETE:
+            self._check_delete()
         rows = to_rows(frame, executor, self.table.schema, show_values=show)
         if not show:
             writer = writer.with_values_hidden()
@@ -126,7 +171,52 @@ class TableWrite:
         is_checked = self.mode is WriteMode.OVERWRITE and is_spark_frame(rows)
         if self.partitions is not None and not is_checked:
             rows = only_rows_of(self.partitions, rows, show_values=show)
+        if self.mode is WriteMode.DELETE:
+            return self._deleted(rows, executor)
         return writer.write(rows, executor)
+
+    def _deleted(self, rows: Frame, executor: CountingExecutor[Any]) -> WriteOutcome:
+        """Delete the rows of the table that are equal to given ones."""
+        builder = (
+            self.table.new_row_change_builder()
+            .with_commit_user(self.step.commit_user)
+            .with_properties(self.step.properties(self.code_version))
+        )
+        if is_spark_frame(rows):
+            on = self._compared(rows.columns)
+            spark = spark_module("paimon_assets.spark.dataframes.merge")
+            outcome: RowChangeOutcome = spark.merge_dataframe(
+                builder,
+                rows.select(*map(spark_name, on)).distinct(),
+                on=on,
+                when_matched=WhenMatched.DELETE,
+                inserts=False,
+            )
+        else:
+            table = rows.read_all() if isinstance(rows, pa.RecordBatchReader) else rows
+            on = self._compared(table.column_names)
+            keys = table.select(on).group_by(on).aggregate([])
+            runner: Any = executor
+            outcome = builder.merge(
+                keys, on=on, when_matched=WhenMatched.DELETE, inserts=False, executor=runner
+            )
+        return DeleteOutcome(
+            snapshot=outcome.snapshot, report=WriteReport(), rows_deleted=outcome.rows_matched or 0
+        )
+
+    def _compared(self, names: Sequence[str]) -> list[str]:
+        """Return the columns that decide which rows go."""
+        return list(self.table.schema.primary_keys or names)
+
+    def _check_delete(self) -> None:
+        if self.consumed or self.audit is not None:
+            what = "an input has a consumer" if self.consumed else "checks judge each batch"
+            raise InvalidInputError(
+                f"Rows of table '{self.table.name}' cannot be deleted by an asset of which {what}: "
+                "use mode 'upsert' and a table with 'rowkind.field', or another asset.",
+                kind="write-mode",
+                details={"table": self.table.name},
+            )
 
     def _identified(self) -> WriteBuilder:
         writer = self.table.new_write_builder().with_commit_user(self.step.commit_user)
@@ -137,7 +227,7 @@ class TableWrite:
 
     def _moded(self, writer: WriteBuilder) -> WriteBuilder:
         match self.mode:
-            case WriteMode.APPEND:
+            case WriteMode.APPEND | WriteMode.DELETE:
                 return writer
             case WriteMode.UPSERT:
                 self._require_primary_key()

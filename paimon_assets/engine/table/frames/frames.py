@@ -157,6 +157,11 @@ def is_spark_frame(frame: Frame) -> bool:
     return _is_of(frame, "pyspark", "DataFrame")
 
 
+def spark_name(column: str) -> str:
+    """Return a column's name as Spark reads it."""
+    return "`" + column.replace("`", "``") + "`"
+
+
 def to_rows(
     frame: Frame,
     executor: Executor[Any],
