@@ -114,14 +114,14 @@ def test_columns_inside_columns(lake: PaimonCatalogResource, spark: SparkSession
 
 
 def test_rows_are_deleted(lake: PaimonCatalogResource, spark: SparkSession) -> None:
-    def table(values: str, mode: str) -> dg.AssetsDefinition:
+    def table(values: list[tuple[int, str]], mode: str) -> dg.AssetsDefinition:
         @dg.asset(key=["shop", "rows"], metadata=paimon_output(mode=mode))
         def rows() -> Any:
-            return spark.sql(f"SELECT * FROM VALUES {values} AS t(id, v)")
+            return spark.createDataFrame(values, "id int, v string")
 
         return rows
 
-    for values, mode in (("(1, 'a'), (2, 'b')", "append"), ("(2, 'b'), (2, 'b')", "delete")):
+    for values, mode in (([(1, "a"), (2, "b")], "append"), ([(2, "b"), (2, "b")], "delete")):
         result = io_run(table(values, mode), lake)
         assert result.success, failure_text(result)
     assert rows_of(lake.catalog().get_table("shop.rows")) == [{"id": 1, "v": "a"}]
