@@ -47,6 +47,9 @@ if TYPE_CHECKING:
         build_observable_tables as build_observable_tables,
         describe_tables as describe_tables,
     )
+    from paimon_assets.assets.external.partition_sensor import (
+        build_partition_keys_sensor as build_partition_keys_sensor,
+    )
     from paimon_assets.assets.external.table_sensor import (
         build_new_snapshots_sensor as build_new_snapshots_sensor,
     )
