@@ -5,6 +5,7 @@ that died; the properties lead from a snapshot back to its run.
 """
 
 import hashlib
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -15,11 +16,16 @@ from paimon_assets.assets.partitions import label_of
 RUN_ID = "dagster.run-id"
 ORIGIN = "dagster.resumed-run-id"
 """The run whose step was finished, where that is another than the one that finished it."""
+RUN_URL = "dagster.run_url"
+"""Where the run's page is, if `DAGSTER_WEBSERVER_URL` says where the UI is."""
 JOB = "dagster.job"
 STEP_KEY = "dagster.step-key"
 ASSET_KEY = "dagster.asset-key"
 PARTITION = "dagster.partition"
 CODE_VERSION = "dagster.code-version"
+
+WEBSERVER_URL = "DAGSTER_WEBSERVER_URL"
+"""Environment variable: the address of the UI, as people open it."""
 
 _PARENT_RUN = "dagster/parent_run_id"
 _RESUMES = "dagster/is_resume_retry"
@@ -56,6 +62,7 @@ class StepIdentity:
         """Return what a snapshot says of its run; parts that do not exist are left out."""
         properties = {
             RUN_ID: self.run_id,
+            RUN_URL: run_url(self.run_id),
             ORIGIN: self.origin if self.origin != self.run_id else "",
             JOB: self.job,
             STEP_KEY: self.step_key,
@@ -70,6 +77,25 @@ class StepIdentity:
         origin = properties.get(ORIGIN, properties.get(RUN_ID))
         found = (origin, properties.get(STEP_KEY), properties.get(PARTITION, ""))
         return found == (self.origin, self.step_key, self.partition)
+
+
+def run_url(run_id: str) -> str:
+    """Return the address of a run's page, empty if nothing says where the UI is.
+
+    >>> os.environ["DAGSTER_WEBSERVER_URL"] = "https://dagster.example/prod/"
+    >>> run_url("0b1c")
+    'https://dagster.example/prod/runs/0b1c'
+    >>> del os.environ["DAGSTER_WEBSERVER_URL"]
+    """
+    host = os.environ.get(WEBSERVER_URL, "").rstrip("/")
+    return f"{host}/runs/{run_id}" if host else ""
+
+
+def op_properties(run: dg.DagsterRun, step_key: str) -> dict[str, str]:
+    """Return what a snapshot says of the run of an op that is no asset's."""
+    url = run_url(run.run_id)
+    known = {RUN_ID: run.run_id, JOB: run.job_name, STEP_KEY: step_key}
+    return {**known, RUN_URL: url} if url else known
 
 
 def step_identity(context: dg.AssetExecutionContext) -> StepIdentity:

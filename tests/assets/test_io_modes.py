@@ -173,6 +173,18 @@ def test_what_the_snapshot_says_of_its_run(paimon: PaimonCatalogResource) -> Non
     assert data_version_of(result, KEY).startswith("1-")
 
 
+def test_a_snapshot_leads_back_to_its_run(
+    paimon: PaimonCatalogResource, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asset = orders(rows((1, "a")))
+    assert io_run(asset, paimon).success
+    monkeypatch.setenv("DAGSTER_WEBSERVER_URL", "https://dagster.example/")
+    result = io_run(asset, paimon)
+    table = paimon.catalog().get_table("shop.orders")
+    urls = [snapshot.properties.get("dagster.run_url") for snapshot in table.snapshots()]
+    assert urls == [None, f"https://dagster.example/runs/{result.run_id}"]
+
+
 def test_a_table_that_drifted_is_refused(paimon: PaimonCatalogResource) -> None:
     assert io_run(orders(rows((1, "a"))), paimon).success
     text = failure_text(io_run(orders(rows((1, "a")), schema=KEYED), paimon))

@@ -22,13 +22,7 @@ from paimon_assets.assets.metadata import (
     data_version_of,
     snapshot_metadata,
 )
-from paimon_assets.assets.provenance import (
-    JOB,
-    RUN_ID,
-    STEP_KEY,
-    origin_of,
-    step_identity,
-)
+from paimon_assets.assets.provenance import op_properties, origin_of, step_identity
 from paimon_assets.assets.resource import (
     DEFAULT_RESOURCE_KEY,
     ExecutorKind,
@@ -231,7 +225,7 @@ def _import(
         config.source,
         executor,
         commit_user=f"dagster:{origin_of(context.instance, context.run, step)}:{step}",
-        properties={RUN_ID: context.run.run_id, JOB: context.run.job_name, STEP_KEY: step},
+        properties=op_properties(context.run, step),
     )
     metadata, text = outcome_metadata(table, outcome), outcome_text(outcome)
     if outcome.snapshot is None:

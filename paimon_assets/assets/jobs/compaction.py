@@ -35,7 +35,7 @@ from paimon_assets.assets.metadata import (
     data_version_of,
     snapshot_metadata,
 )
-from paimon_assets.assets.provenance import JOB, RUN_ID, STEP_KEY
+from paimon_assets.assets.provenance import op_properties
 from paimon_assets.assets.resource import (
     DEFAULT_RESOURCE_KEY,
     PaimonCatalogResource,
@@ -371,7 +371,7 @@ def _builder(
     context: dg.OpExecutionContext, config: CompactionConfig, table: Table
 ) -> CompactionBuilder:
     step = str(context.node_handle)
-    properties = {RUN_ID: context.run.run_id, JOB: context.run.job_name, STEP_KEY: step}
+    properties = op_properties(context.run, step)
     builder = table.new_compaction_builder().with_strategy(config.strategy.value)
     if config.sort_columns:
         builder = builder.with_order(config.sort_columns, config.sort_curve.value)
