@@ -107,6 +107,7 @@ if TYPE_CHECKING:
         paimon_input as paimon_input,
         paimon_output as paimon_output,
     )
+    from paimon_assets.assets.tables.pipes_client import PaimonPipesClient as PaimonPipesClient
     from paimon_assets.assets.tables.stored_assets import as_table_assets as as_table_assets
     from paimon_assets.assets.tables.table_asset import paimon_asset as paimon_asset
     from paimon_assets.assets.tables.table_write import (

@@ -101,12 +101,13 @@ def op_properties(run: dg.DagsterRun, step_key: str) -> dict[str, str]:
 def step_identity(context: dg.AssetExecutionContext) -> StepIdentity:
     """Return the identity of an asset's step."""
     step_key = step_key_of(context)
+    keys = context.selected_asset_keys
     return StepIdentity(
         run_id=context.run.run_id,
         origin=origin_of(context.instance, context.run, step_key),
         job=context.run.job_name,
         step_key=step_key,
-        asset_key=context.asset_key.to_user_string(),
+        asset_key=context.asset_key.to_user_string() if len(keys) == 1 else "",
         partition=label_of(partition_keys_of(context)),
     )
 

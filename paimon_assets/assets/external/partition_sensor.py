@@ -14,6 +14,7 @@ from paimon_assets.assets.resource import (
     RESOURCE_KEY,
     PaimonCatalogResource,
     catalog_resource,
+    resource_key_of,
 )
 from paimon_assets.assets.translator import identifier_of_asset, identifier_of_spec
 from paimon_assets.engine.codec.arrow.arrow_values import to_scalar
@@ -54,10 +55,11 @@ def build_partition_keys_sensor(
     Cost:
         A tick that finds a new snapshot reads its manifests; at most 500 keys are added at once.
     """
-    of_one = isinstance(asset, dg.AssetSpec)
-    identifier = identifier_of_spec(asset) if of_one else identifier_of_asset(asset)
-    spec = asset if of_one else asset.get_asset_spec()
-    resource_key = str(spec.metadata.get(RESOURCE_KEY, DEFAULT_RESOURCE_KEY))
+    if isinstance(asset, dg.AssetSpec):
+        identifier = identifier_of_spec(asset)
+        resource_key = str(asset.metadata.get(RESOURCE_KEY, DEFAULT_RESOURCE_KEY))
+    else:
+        identifier, resource_key = identifier_of_asset(asset), resource_key_of(asset)
     partitions = partitions_def.name
     if partitions is None:
         raise InvalidInputError(

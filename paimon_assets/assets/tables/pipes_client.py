@@ -1,0 +1,195 @@
+"""Tables that another process writes while a step waits for it (Dagster Pipes).
+
+    step ─▶ process, with commit user and properties ─▶ its own commit ─▶ a message
+                                                                          └▶ the materialization
+
+The process needs `dagster_pipes` alone, and any writer of Paimon. What it says of each table is one
+message:
+
+    with open_dagster_pipes() as pipes:
+        id = ...   # writes, as pipes.get_extra("paimon/commit_user"), once
+        pipes.report_custom_message({"paimon/table": "shop.orders", "paimon/snapshot_id": id})
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import dagster as dg
+
+from paimon_assets.assets.failures import dagster_failures
+from paimon_assets.assets.metadata import SNAPSHOT_ID, Metadata, snapshot_or_none
+from paimon_assets.assets.provenance import step_identity
+from paimon_assets.assets.resource import PaimonCatalogResource
+from paimon_assets.assets.tables.results import NOTHING_WRITTEN, result_of
+from paimon_assets.assets.translator import identifier_of, identifier_of_spec
+from paimon_assets.engine.control.catalog.catalog import Identifier
+from paimon_assets.engine.errors import InvalidInputError, NotFoundError
+
+TABLE = "paimon/table"
+"""Of a message: which table it is about. Next to it is `paimon/snapshot_id`, None where nothing was
+written; everything else of the message becomes metadata."""
+COMMIT_USER = "paimon/commit_user"
+PROPERTIES = "paimon/properties"
+
+Context = dg.AssetExecutionContext
+
+
+class PaimonPipesClient(dg.ConfigurableResource):  # type: ignore[type-arg]  # because it provides itself
+    """Runs a process that writes tables, by any Pipes client; a subprocess by default.
+
+    The process gets two extras: `paimon/commit_user`, the same for every retry of the step, and
+    `paimon/properties`, which lead from a snapshot to its run.
+
+    >>> @dg.asset(key=["shop", "orders"])
+    ... def orders(context: dg.AssetExecutionContext, pipes: PaimonPipesClient):
+    ...     return pipes.run(context=context, command=["spark-submit", "orders.py"]).get_result()
+    """
+
+    paimon: PaimonCatalogResource
+
+    def run(
+        self,
+        *,
+        context: Context,
+        client: dg.PipesClient | None = None,
+        extras: Mapping[str, Any] | None = None,
+        **given: Any,
+    ) -> "SnapshotsReported":
+        """Run the process, and wait for it.
+
+        Args:
+            context: Of the asset.
+            client: Who runs it, such as a Pipes client of Kubernetes.
+            extras: For the process, beside ours.
+            **given: For the client: of a subprocess `command`, `env`, `cwd`.
+
+        Raises:
+            DagsterPipesExecutionError: The process failed.
+        """
+        step = step_identity(context)
+        code_version = next(
+            (spec.code_version for spec in context.assets_def.specs if spec.code_version), None
+        )
+        ours = {
+            COMMIT_USER: step.commit_user,
+            PROPERTIES: dict(step.properties(code_version)),
+        }
+        chosen: Any = client or dg.PipesSubprocessClient()
+        invocation = chosen.run(context=context, extras={**ours, **(extras or {})}, **given)
+        return SnapshotsReported(context=context, paimon=self.paimon, invocation=invocation)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SnapshotsReported:
+    """The report of a process: the snapshots it made."""
+
+    context: Context
+    paimon: PaimonCatalogResource
+    invocation: Any
+    """A `PipesClientCompletedInvocation`."""
+
+    def get_result(self) -> dg.MaterializeResult[Any]:
+        """Return the materialization of the one asset the step is about.
+
+        Raises:
+            Failure: As `get_results`; or the step is about several assets.
+        """
+        results = self.get_results()
+        if len(results) == 1 and isinstance(results[0], dg.MaterializeResult):
+            return results[0]
+        raise dg.Failure(
+            f"The step has {len(results)} results: `yield from` its get_results().",
+            allow_retries=False,
+        )
+
+    def get_results(self) -> list[dg.MaterializeResult[Any] | dg.AssetCheckResult]:
+        """Return a materialization for each asset of the step, as table assets have them.
+
+        What the process reported of an asset itself is added to it; a check of an asset goes to its
+        materialization.
+
+        Raises:
+            Failure: The process said nothing of an asset's table, or named a table that is none of
+                the step's, or a snapshot that is not there.
+            RetryRequested: The storage failed.
+        """
+        reported = list(self.invocation.get_results(implicit_materializations=False))
+        by_key = {
+            self._key(each.asset_key): each
+            for each in reported
+            if isinstance(each, dg.MaterializeResult)
+        }
+        checks = [each for each in reported if isinstance(each, dg.AssetCheckResult)]
+        messages = self._messages()
+        return [
+            self._result(key, messages[identifier], by_key.get(key), checks)
+            for identifier, key in self._tables().items()
+        ]
+
+    def _result(
+        self,
+        key: dg.AssetKey,
+        message: Mapping[str, Any],
+        reported: dg.MaterializeResult[Any] | None,
+        checks: Sequence[dg.AssetCheckResult],
+    ) -> dg.MaterializeResult[Any]:
+        identifier = identifier_of(str(message[TABLE]))
+        snapshot_id = message.get(SNAPSHOT_ID)
+        metadata: Metadata = dict((reported.metadata if reported else None) or {})
+        metadata |= {
+            name: each for name, each in message.items() if name not in {TABLE, SNAPSHOT_ID}
+        }
+        with dagster_failures(identifier):
+            table = self.paimon.catalog().get_table(identifier)
+            if snapshot_id is None:
+                metadata = {**NOTHING_WRITTEN, **metadata}
+            elif snapshot_or_none(table, int(snapshot_id)) is None:
+                raise NotFoundError(
+                    f"The process reported snapshot {snapshot_id} of table '{identifier}', which is"
+                    " not there. Report the id of the snapshot that the commit returned.",
+                    kind="pipes-snapshot",
+                    details={"table": str(identifier), "snapshot": snapshot_id},
+                )
+            made = result_of(table, None if snapshot_id is None else int(snapshot_id), metadata)
+        mine = [each for each in checks if self._key(each.asset_key) == key]
+        return dg.MaterializeResult(
+            asset_key=key,
+            metadata=made.metadata,
+            data_version=made.data_version,
+            check_results=[*mine, *((reported.check_results if reported else None) or ())],
+        )
+
+    def _tables(self) -> dict[Identifier, dg.AssetKey]:
+        """Return the tables of the step's assets."""
+        selected = self.context.selected_asset_keys
+        specs = [spec for spec in self.context.assets_def.specs if spec.key in selected]
+        return {identifier_of_spec(spec): spec.key for spec in specs}
+
+    def _messages(self) -> dict[Identifier, Mapping[str, Any]]:
+        """Return the last message of each table."""
+        tables = self._tables()
+        found: dict[Identifier, Mapping[str, Any]] = {}
+        for message in self.invocation.get_custom_messages():
+            if isinstance(message, Mapping) and TABLE in message:
+                found[identifier_of(str(message[TABLE]))] = message
+        [first, *_] = tables
+        with dagster_failures(first):
+            for identifier in found.keys() - tables.keys():
+                raise _wrong(f"reported table '{identifier}', which is none of the step's", tables)
+            for identifier in tables.keys() - found.keys():
+                raise _wrong(f"reported no snapshot of table '{identifier}'", tables)
+        return found
+
+    def _key(self, key: dg.AssetKey | None) -> dg.AssetKey:
+        return key if key is not None else self.context.asset_key
+
+
+def _wrong(text: str, tables: Mapping[Identifier, dg.AssetKey]) -> InvalidInputError:
+    listed = ", ".join(map(str, tables))
+    return InvalidInputError(
+        f"The process {text}. It reports each of {listed} by "
+        f'report_custom_message({{"{TABLE}": …, "{SNAPSHOT_ID}": …}}), the id None where it wrote '
+        "nothing.",
+        kind="pipes-message",
+    )
