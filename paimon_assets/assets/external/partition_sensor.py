@@ -80,29 +80,38 @@ def build_partition_keys_sensor(
             table = paimon.catalog().get_table(identifier)
         except NotFoundError:
             return dg.SkipReason(f"Table {identifier} does not exist.")
-        newest = table.latest_snapshot()
-        if newest is None or context.cursor == newest.name:
-            return dg.SkipReason(f"Table {identifier} has nothing new.")
-        known = set(context.instance.get_dynamic_partitions(partitions))
-        found = sorted(set(_keys(table, column)) - known)
-        taken = found[:_KEYS_PER_TICK]
-        # The next tick goes on where keys are left.
-        cursor = newest.name if len(taken) == len(found) else context.cursor
-        if not taken:
-            has = counted(len(known), "key")
-            return dg.SensorResult(
-                skip_reason=f"All partitions are among the {has}.", cursor=cursor
-            )
-        requests = [
-            dg.RunRequest(run_key=f"{partitions}:{key}", partition_key=key) for key in taken
-        ]
-        return dg.SensorResult(
-            dynamic_partitions_requests=[partitions_def.build_add_request(taken)],
-            run_requests=requests if target is not None else [],
-            cursor=cursor,
-        )
+        return _added(context, table, partitions_def, column, runs=target is not None)
 
     return keys
+
+
+def _added(
+    context: dg.SensorEvaluationContext,
+    table: Table,
+    partitions_def: dg.DynamicPartitionsDefinition,
+    column: str,
+    *,
+    runs: bool,
+) -> dg.SensorResult | dg.SkipReason:
+    """Return the keys that are missing, and runs for them."""
+    newest = table.latest_snapshot()
+    if newest is None or context.cursor == newest.name:
+        return dg.SkipReason(f"Table {table.name} has nothing new.")
+    partitions = str(partitions_def.name)
+    known = set(context.instance.get_dynamic_partitions(partitions))
+    found = sorted(set(_keys(table, column)) - known)
+    taken = found[:_KEYS_PER_TICK]
+    # The next tick goes on where keys are left.
+    cursor = newest.name if len(taken) == len(found) else context.cursor
+    if not taken:
+        has = counted(len(known), "key")
+        return dg.SensorResult(skip_reason=f"All partitions are among the {has}.", cursor=cursor)
+    requests = [dg.RunRequest(run_key=f"{partitions}:{key}", partition_key=key) for key in taken]
+    return dg.SensorResult(
+        dynamic_partitions_requests=[partitions_def.build_add_request(taken)],
+        run_requests=requests if runs else [],
+        cursor=cursor,
+    )
 
 
 def _keys(table: Table, column: str) -> Iterator[str]:
