@@ -108,6 +108,7 @@ if TYPE_CHECKING:
         paimon_output as paimon_output,
     )
     from paimon_assets.assets.tables.pipes_client import PaimonPipesClient as PaimonPipesClient
+    from paimon_assets.assets.tables.sql_lineage import columns_of_sql as columns_of_sql
     from paimon_assets.assets.tables.stored_assets import as_table_assets as as_table_assets
     from paimon_assets.assets.tables.table_asset import paimon_asset as paimon_asset
     from paimon_assets.assets.tables.table_write import (

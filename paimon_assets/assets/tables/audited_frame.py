@@ -10,11 +10,12 @@ import functools
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import dagster as dg
 
+from paimon_assets.assets.metadata import Metadata
 from paimon_assets.assets.tables.audit import BatchCheck, results_without_rows
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.table.frames.frames import Frame
@@ -29,6 +30,8 @@ class AuditedFrame:
     checks: Sequence[BatchCheck] = ()
     results: Sequence[dg.AssetCheckResult] | None = None
     """What the checks said; None until the IO manager asked them."""
+    lineage: Metadata = field(default_factory=dict)
+    """What the frame says of where its columns come from."""
 
 
 def audited_asset(

@@ -58,6 +58,7 @@ from paimon_assets.assets.tables.io_metadata import (
     described_read,
 )
 from paimon_assets.assets.tables.nested_columns import NestedColumns, nested_columns
+from paimon_assets.assets.tables.plan_lineage import lineage_of, note_input
 from paimon_assets.assets.tables.results import result_of_earlier_try, result_of_write
 from paimon_assets.assets.tables.table_write import (
     TableWrite,
@@ -125,6 +126,7 @@ class PaimonIOManager(dg.ConfigurableIOManager):
         handed = obj if isinstance(obj, AuditedFrame) else AuditedFrame(frame=obj)
         with dagster_failures(identifier), reporting_checks(context):
             check_output_keys(definition, _owner(context))
+            handed.lineage = lineage_of(context.run_id, context.step_key, handed.frame)
             ensured, frame, is_new = self._table_to_write(context, identifier, handed.frame)
             if ensured is None:
                 context.log.info("Nothing to write, and no table %s yet.", identifier)
@@ -165,7 +167,7 @@ class PaimonIOManager(dg.ConfigurableIOManager):
             executor = context.definition_metadata.get(EXECUTOR)
             outcome = write.write(handed.frame, self.paimon, executor)
             snapshot = outcome.snapshot if outcome is not None else None
-            result = result_of_write(context, ensured, outcome, {})
+            result = result_of_write(context, ensured, outcome, handed.lineage)
             handed.results = audit.results()
         _report(context, write, result, snapshot)
 
@@ -204,7 +206,11 @@ class PaimonIOManager(dg.ConfigurableIOManager):
                 note(step.run_id, step.step.key, read_now)
             _log_read(context, table, plan)
             executor = context.definition_metadata.get(EXECUTOR)
-            return self._loaded(kind, _Rows(read, plan, nested), executor)
+            frame = self._loaded(kind, _Rows(read, plan, nested), executor)
+            if upstream is not None and upstream.has_asset_key and context.has_input_name:
+                step = context.step_context
+                note_input(step.run_id, step.step.key, upstream.asset_key, frame)
+            return frame
 
     def _consuming(self, context: dg.InputContext, table: Table) -> Consumed | None:
         """Return from where a consumer goes on, None if the input has none.

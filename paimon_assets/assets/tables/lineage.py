@@ -10,8 +10,8 @@ from paimon_assets.engine.spec.schema.schema import Schema
 
 COLUMN_LINEAGE = "dagster/column_lineage"
 
-PassThrough = Mapping[dg.AssetKey, Sequence[str] | Mapping[str, str]]
-"""Upstream asset → columns that keep their names, or column here → column there."""
+PassThrough = Mapping[dg.AssetKey, Sequence[str] | Mapping[str, str | Sequence[str]]]
+"""Upstream asset → columns that keep their names, or column here → column or columns there."""
 
 
 def lineage_metadata(pass_through: PassThrough, schema: Schema, table: str) -> Metadata:
@@ -34,10 +34,10 @@ def lineage_metadata(pass_through: PassThrough, schema: Schema, table: str) -> M
     names = [field.name for field in schema.fields]
     deps: dict[str, list[dg.TableColumnDep]] = {}
     for key, columns in pass_through.items():
-        pairs = (
+        pairs: Mapping[str, str | Sequence[str]] = (
             columns if isinstance(columns, Mapping) else dict(zip(columns, columns, strict=True))
         )
-        for name, source in pairs.items():
+        for name, sources in pairs.items():
             if name not in names:
                 raise InvalidInputError(
                     f"pass_through names '{name}', which is no column of table {table}: "
@@ -45,7 +45,10 @@ def lineage_metadata(pass_through: PassThrough, schema: Schema, table: str) -> M
                     kind="column-lineage",
                     details={"table": table, "column": name},
                 )
-            deps.setdefault(name, []).append(dg.TableColumnDep(asset_key=key, column_name=source))
+            deps.setdefault(name, []).extend(
+                dg.TableColumnDep(asset_key=key, column_name=source)
+                for source in ([sources] if isinstance(sources, str) else sources)
+            )
     if not deps:
         return {}
     ordered = {name: deps[name] for name in names if name in deps}

@@ -48,6 +48,7 @@ from paimon_assets.assets.tables.declared_table import (
     schema_policy,
 )
 from paimon_assets.assets.tables.lineage import PassThrough, lineage_metadata
+from paimon_assets.assets.tables.plan_lineage import lineage_of
 from paimon_assets.assets.tables.results import result_of_earlier_try, result_of_write
 from paimon_assets.assets.tables.table_write import (
     TableWrite,
@@ -443,11 +444,13 @@ def materialize_table(
             _report_partitions(context, write, earlier)
             checks = [*production.check_results, *audit.results(earlier, write.replaced())]
             return result_of_earlier_try(context, table, earlier, checks)
+        run_id, step_key = context.run.run_id, step_key_of(context)
+        lineage = lineage_of(run_id, step_key, production.frame) | target.lineage
         outcome = write.write(production.frame, paimon, target.executor)
         _report_partitions(context, write, outcome.snapshot if outcome else None)
         checks = [*production.check_results, *audit.results()]
         metadata = {
-            **target.lineage,
+            **lineage,
             "paimon/write_seconds": round(time.monotonic() - started, 3),
             **production.metadata,
         }

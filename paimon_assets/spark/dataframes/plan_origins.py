@@ -1,0 +1,84 @@
+"""Which columns of given DataFrames a DataFrame's columns are made of, by its analyzed plan.
+
+Spark gives every column of a plan an id that lives on upwards; an alias has a new one and knows the
+ids it refers to. Spark Connect shows no plan.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+Origin = tuple[int, str]
+
+
+def column_origins(
+    frame: DataFrame, inputs: Sequence[DataFrame]
+) -> dict[str, frozenset[Origin] | None]:
+    """Return for each column the columns of inputs it is made of; None is not known.
+
+    Args:
+        frame: A DataFrame of classic Spark; of Connect nothing is known.
+        inputs: DataFrames it may be made of.
+
+    Cost:
+        Some calls into the JVM for each column of each node; nothing is executed.
+    """
+    plan = _analyzed(frame)
+    if plan is None or "subquery#" in plan.toString():
+        return {}
+    known: dict[int, frozenset[Origin]] = {}
+    for number, each in enumerate(inputs):
+        for attribute in _items(_analyzed(each).output()):
+            known[_id(attribute)] = frozenset({(number, attribute.name())})
+    made: dict[int, set[int]] = {}
+    _define(plan, made)
+    columns = [(attribute.name(), _id(attribute)) for attribute in _items(plan.output())]
+    return {name: _resolved(found, known, made, frozenset()) for name, found in columns}
+
+
+def _analyzed(frame: DataFrame) -> Any:
+    jdf = getattr(frame, "_jdf", None)
+    return None if jdf is None else jdf.queryExecution().analyzed()
+
+
+def _define(node: Any, made: dict[int, set[int]]) -> None:
+    """Note what the ids of a plan are made of."""
+    children = list(_items(node.children()))
+    if node.nodeName() == "Union":
+        outputs = [[_id(each) for each in _items(child.output())] for child in children]
+        for position, output in enumerate(_items(node.output())):
+            sides = {side[position] for side in outputs} - {_id(output)}
+            made.setdefault(_id(output), set()).update(sides)
+    for expression in _items(node.expressions()):
+        if expression.nodeName() == "Alias":
+            references = _items(expression.references().toSeq())
+            made.setdefault(_id(expression), set()).update(map(_id, references))
+    for child in children:
+        _define(child, made)
+
+
+def _resolved(
+    found: int,
+    known: dict[int, frozenset[Origin]],
+    made: dict[int, set[int]],
+    seen: frozenset[int],
+) -> frozenset[Origin] | None:
+    """Return what an id is made of, None if a part of it is neither known nor made."""
+    if found not in known and found not in made:
+        return None
+    origins = known.get(found, frozenset())
+    for part in made.get(found, set()) - seen:
+        below = _resolved(part, known, made, seen | {found})
+        if below is None:
+            return None
+        origins |= below
+    return origins
+
+
+def _id(attribute: Any) -> int:
+    return int(attribute.exprId().id())
+
+
+def _items(sequence: Any) -> Iterator[Any]:
+    return (sequence.apply(number) for number in range(sequence.size()))
