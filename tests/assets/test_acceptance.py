@@ -1,4 +1,4 @@
-"""The list of promises names tests that exist."""
+"""The lists of promises and of expected features name tests that exist."""
 
 import ast
 import re
@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 TESTS = Path(__file__).parents[1]
-NAMED = re.findall(r"`([\w/]+\.py)::([\w:]+)`", (TESTS / "assets" / "acceptance.md").read_text())
+PROMISES = (TESTS / "assets" / "acceptance.md").read_text()
+FEATURES = (TESTS.parent / "docs" / "dagster-features.md").read_text()
+NAMED = re.findall(r"`([\w/]+\.py)::([\w:]+)`", PROMISES + FEATURES)
 
 
 def defined_in(body: list[ast.stmt], prefix: str = "") -> set[str]:
@@ -23,6 +25,14 @@ def defined_in(body: list[ast.stmt], prefix: str = "") -> set[str]:
 
 def test_the_list_is_read() -> None:
     assert len(NAMED) > 50
+
+
+def test_every_feature_has_an_answer_and_a_test() -> None:
+    table = FEATURES.split("## ")[0].split("|---|---|---|\n")[1].strip().splitlines()
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table]
+    assert len(rows) == 45
+    assert {answer for _, answer, _ in rows} <= {"yes", "partly", "no"}
+    assert all(test for _, answer, test in rows if answer != "no")
 
 
 @pytest.mark.parametrize("path", sorted({path for path, _ in NAMED}))

@@ -14,9 +14,9 @@ from typing import Any
 
 import dagster as dg
 
-from paimon_assets.assets.frames import Frame, is_spark_frame
 from paimon_assets.assets.metadata import Metadata
 from paimon_assets.assets.tables.lineage import COLUMN_LINEAGE
+from paimon_assets.engine.table.frames.frames import Frame, is_spark_frame
 from paimon_assets.executors import spark_module
 
 logger = logging.getLogger(__name__)
