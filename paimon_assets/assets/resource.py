@@ -67,9 +67,23 @@ class PaimonSparkResource(dg.ConfigurableResource):  # type: ignore[type-arg]  #
         default={}, description="Further Spark settings, key to value. Secrets by EnvVar only."
     )
     _lazy: Any = PrivateAttr(default=None)
+    _run: tuple[str, Any] | None = PrivateAttr(default=None)
+    """What the run's jobs are called, and its log."""
+    _jobs: Any = PrivateAttr(default=None)
+
+    def setup_for_execution(self, context: dg.InitResourceContext) -> None:
+        """Remember whose jobs Spark will run."""
+        if context.run is not None and context.log is not None:
+            job = context.run.job_name
+            run = f"Dagster run {context.run.run_id[:8]}"
+            # Selected assets run as a job of Dagster's own.
+            self._run = (run if job.startswith("__") else f"{job}, {run}", context.log)
 
     def session(self) -> Any:
         """Return the SparkSession, starting it if there is none.
+
+        In a run the jobs of the calling thread carry its name, and the run's log says where Spark's
+        pages are and how far long jobs are.
 
         Raises:
             InvalidInputError: pyspark is not installed, Java is missing or too old, or a live
@@ -78,7 +92,15 @@ class PaimonSparkResource(dg.ConfigurableResource):  # type: ignore[type-arg]  #
         Cost:
             Seconds for the first call in a process.
         """
-        return self.as_dagster_pyspark().spark_session
+        session = self.as_dagster_pyspark().spark_session
+        if self._run is not None:
+            name, log = self._run
+            if self._jobs is None:
+                self._jobs = spark_module("paimon_assets.spark.job_log").JobLog(
+                    session, name, log.info
+                )
+            self._jobs.mark_thread()
+        return session
 
     def as_dagster_pyspark(self) -> Any:
         """Return this session as a `dagster_pyspark.LazyPySparkResource`.
@@ -125,7 +147,9 @@ class PaimonSparkResource(dg.ConfigurableResource):  # type: ignore[type-arg]  #
 
     def stop(self) -> None:
         """Give the session up; it ends if this resource started it and nobody else uses it."""
-        self._lazy = None
+        if self._jobs is not None:
+            self._jobs.close()
+        self._lazy = self._jobs = None
         _SESSION.release(self)
 
     def _settings(self) -> Any:

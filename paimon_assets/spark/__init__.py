@@ -2,6 +2,7 @@
 
 Concept → files:
     a session, without preparing the machine    session/
+    what jobs are called, lines in a run's log  job_names, job_log
     reading and writing tables on Spark         executor (SparkExecutor)
     what runs inside a task                     worker
     a batch of tasks as jobs                    task_jobs

@@ -48,6 +48,7 @@ from paimon_assets.engine.spec.schema.schema import BucketMode, TableSchema
 from paimon_assets.spark.claimed_size import with_claimed_size
 from paimon_assets.spark.cluster import in_order
 from paimon_assets.spark.failure import typed_errors
+from paimon_assets.spark.job_names import name_of_read, named_jobs
 from paimon_assets.spark.micro_batch import is_small_batch
 from paimon_assets.spark.native.native_read import read_natively
 from paimon_assets.spark.packing import (
@@ -123,7 +124,9 @@ class SparkExecutor:
         located = self._split_frame(splits, tasks_by_bytes(sizes, _LOCAL_READ_BYTES))
         frame = located.mapInArrow(read_packed(dump_read_context(context)), ddl(ANSWER_SCHEMA))
         with typed_errors():
-            for row in frame.toLocalIterator(prefetchPartitions=True):
+            with named_jobs(self.session, name_of_read(context.table, splits)):
+                rows = frame.toLocalIterator(prefetchPartitions=True)
+            for row in rows:
                 if row.error is not None:
                     raise load_error(bytes(row.error))
                 yield unpack(bytes(row.result), schema)
@@ -157,7 +160,9 @@ class SparkExecutor:
         Raises:
             UnsupportedFeatureError: A column has a type this Spark does not have.
         """
-        return self.to_dataframe(context, splits).count()
+        frame = self.to_dataframe(context, splits)
+        with named_jobs(self.session, f"count, {name_of_read(context.table, splits)}"):
+            return frame.count()
 
     def repeated_keys(
         self, context: ReadContext, splits: Sequence[DataSplit], key: Sequence[str]
@@ -168,7 +173,9 @@ class SparkExecutor:
             UnsupportedFeatureError: A column has a type this Spark does not have.
             PaimonError: As `map_splits`.
         """
-        return repeated_keys(self.to_dataframe(context, splits), key)
+        frame = self.to_dataframe(context, splits)
+        with named_jobs(self.session, f"repeated keys, {name_of_read(context.table, splits)}"):
+            return repeated_keys(frame, key)
 
     def takes(self, rows: object) -> bool:
         """Whether rows are Spark's or Arrow's; see `contract.executor`."""
@@ -200,7 +207,7 @@ class SparkExecutor:
             written = frame.mapInArrow(write_unrouted(context_bytes, source), ddl(ANSWER_SCHEMA))
         else:
             written = self._routed(frame, source, context, context_bytes)
-        with typed_errors():
+        with typed_errors(), named_jobs(self.session, f"write {context.table}"):
             answers = written.collect()
         return _result(context, answers)
 
@@ -243,7 +250,9 @@ class SparkExecutor:
         target = write.schema.typed_options.get(TARGET_FILE_SIZE) or _TARGET_WITHOUT_KEY
         parts = max(1, sum(split.file_bytes for split in splits) // target)
         rows = sum(split.row_count for split in splits)
-        return self.map_rows(write, in_order(frame, order, row_count=rows, parts=parts))
+        with named_jobs(self.session, f"sample {read.table}"):
+            ordered = in_order(frame, order, row_count=rows, parts=parts)
+        return self.map_rows(write, ordered)
 
     def map_tasks(self, batch: TaskBatch) -> Iterator[tuple[int, bytes]]:
         """Run tasks as a few Spark jobs side by side; see `contract.executor`.

@@ -17,6 +17,7 @@ from paimon_assets.engine.contract.tasks.task_batch import TaskBatch, as_ended
 from paimon_assets.engine.contract.wire.wire import load_error
 from paimon_assets.engine.fileio.opening import current_spec
 from paimon_assets.spark.failure import typed_errors
+from paimon_assets.spark.job_names import in_thread, named_jobs
 from paimon_assets.spark.packing import ddl
 from paimon_assets.spark.worker import TASK_ANSWER_SCHEMA, TASK_SCHEMA, run_tasks
 
@@ -36,7 +37,9 @@ def run_jobs(session: SparkSession, batch: TaskBatch, *, cores: int) -> Iterator
     """
     failure: Exception | None = None
     with ThreadPoolExecutor(cores, thread_name_prefix="spark-tasks") as pool:
-        jobs = [pool.submit(_answers, session, batch, job) for job in _jobs(batch, cores)]
+        with named_jobs(session, f"{batch.name} {batch.subject}".strip()):
+            run = in_thread(session, _answers)
+        jobs = [pool.submit(run, session, batch, job) for job in _jobs(batch, cores)]
         try:
             for job in as_ended(jobs):
                 if job.cancelled():

@@ -38,6 +38,7 @@ from tests.testkit.asset_tables import (
     rows_of,
     run,
 )
+from tests.testkit.job_names import names_of_jobs
 
 pytestmark = pytest.mark.spark
 
@@ -113,6 +114,10 @@ def test_frames_are_written_and_checked_by_spark(
     assert data_version_of(result, seats.key).startswith("1-")
     written = lake.catalog().get_table("air.seats")
     assert rows_of(written) == first.select(["tailnum", "seats"]).to_pylist()
+    run_name = f"Dagster run {result.run_id[:8]}"
+    assert {f"write air.planes, {run_name}", f"write air.seats, {run_name}"} <= {
+        *names_of_jobs(spark)
+    }
     assert spark.range(1).count() == 1, "the session is not ours to stop"
 
 

@@ -45,6 +45,7 @@ def outcomes(tmp_path_factory):
         ("merge", [500, 500, [1500, sum(range(500))] * 2]),
         ("joins", [[[True, False], [False, True]], ROWS]),
         ("dagster", [True, [0, 20, 40]]),
+        ("names", [["write db.t snapshot 1"], []]),
         ("lost_file", "file-not-found"),
         ("same_session", True),
         ("forgotten", [True, 3]),

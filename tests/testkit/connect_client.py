@@ -32,6 +32,7 @@ from paimon_assets.spark.dataframes.streaming import streaming_sink
 from paimon_assets.spark.dataframes.tables import to_spark
 from paimon_assets.spark.executor import SparkExecutor
 from paimon_assets.spark.failure import error_inside
+from paimon_assets.spark.job_names import named_jobs
 from paimon_assets.spark.session import connect
 from paimon_assets.spark.session.session import SparkSettings, get_session, stop_session
 
@@ -113,6 +114,11 @@ class Deeds:
                 one.join(other, "id").explain()
             kinds.append([kind in plan.getvalue() for kind in ("SortMerge", "BroadcastHash")])
         return [kinds, one.join(others[0], "id").count()]
+
+    def names(self) -> Any:
+        with named_jobs(self.session, "write db.t, snapshot 1"):
+            meanwhile = sorted(self.session.getTags())
+        return [meanwhile, sorted(self.session.getTags())]
 
     def lost_file(self) -> Any:
         table = self.catalog.get_table("db.stream")

@@ -92,6 +92,7 @@ def overflow_tasks(
         payloads=tuple(dump_overflow_request(request) for request in requests),
         weights=tuple(request.file.file_size for request in requests),
         file_io=file_io,
+        subject=table,
     )
 
 

@@ -11,7 +11,7 @@ that match its files only.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import AbstractContextManager, closing, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -53,6 +53,7 @@ from paimon_assets.spark.dataframes.merge_worker import (
 )
 from paimon_assets.spark.executor import SparkExecutor, parallelism
 from paimon_assets.spark.failure import typed_errors
+from paimon_assets.spark.job_names import named_jobs
 from paimon_assets.spark.packing import ddl, unpack
 from paimon_assets.spark.shuffle import partition_slots
 from paimon_assets.spark.task_jobs import dealt
@@ -164,7 +165,7 @@ class FrameSource:
         evaluated = self.frame.mapInArrow(with_keys(source), keyed)
         self._rows = rows = evaluated.persist(StorageLevel.DISK_ONLY)
         bounded = rows.select("size", *source.on_names)
-        with typed_errors():
+        with typed_errors(), self._named("source of merge"):
             parts = bounded.mapInArrow(source_bounds(source), ddl(BOUNDS_SCHEMA)).collect()
             self._refuse_duplicates(rows)
         self._size = sum(part["size"] for part in parts)
@@ -216,7 +217,7 @@ class FrameSource:
             .select("number", "payload", *source.column_names)
         )
         done = work.mapInArrow(change_tasks(shared, source), ddl(ANSWER_SCHEMA))
-        with typed_errors():
+        with typed_errors(), self._named("merge"):
             answers = done.collect()
         for answer in answers:
             if answer.result is not None:
@@ -250,9 +251,12 @@ class FrameSource:
             names = {name: name for name in self.columns if name in self.schema.by_name}
         rows = rows.select(*(sf.col(places[given]).alias(name) for name, given in names.items()))
         if prepare is None:
-            with typed_errors():
+            with typed_errors(), self._named("count what a merge would insert"):
                 return WriteResult(report=WriteReport(rows_in=rows.count()))
         return SparkExecutor(self.frame.sparkSession).map_rows(prepare(), rows)
+
+    def _named(self, what: str) -> AbstractContextManager[None]:
+        return named_jobs(self.frame.sparkSession, f"{what} into {self.on.table}")
 
     def close(self) -> None:
         """Give the disk space back."""

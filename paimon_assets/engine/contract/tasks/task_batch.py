@@ -30,6 +30,8 @@ class TaskBatch:
     parallelism: int | None = None
     """Most tasks at a time; None leaves it to the executor."""
     file_io: FileIOSpec
+    subject: str = ""
+    """The table, and its snapshot: for what people see of the tasks."""
 
     @property
     def costs(self) -> tuple[int, ...]:

@@ -71,6 +71,12 @@ class CompactionPlan:
     waiting: tuple[PlannedUnit, ...] = ()
     """Files of a table with postponed buckets whose rows have none yet, a unit each partition."""
 
+    @property
+    def subject(self) -> str:
+        """The table and the snapshot, for people."""
+        table = self.context.table
+        return f"{table}, snapshot {self.snapshot.id}" if self.snapshot else table
+
 
 def plan_compaction(store: FileStore, scope: CompactScope, clock: Clock) -> CompactionPlan:
     """Plan a compaction of the newest snapshot.

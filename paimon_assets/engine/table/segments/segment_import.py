@@ -213,6 +213,7 @@ def read_footers(
         ),
         weights=tuple(_weight(file_format, chunk) for chunk in chunks),
         file_io=store.file_io.spec,
+        subject=store.label,
     )
     found: dict[str, FileFooter] = {}
     for number, result in executor.map_tasks(batch):

@@ -77,13 +77,13 @@ def analyze(
         return AnalyzeOutcome(snapshot=None, statistics=None)
     if _is_analyzed(store, plan.snapshot, {field.name for field in plan.context.fields}):
         return AnalyzeOutcome(snapshot=plan.snapshot, statistics=None)
-    sizes = [split.file_bytes for split in plan.splits]
     batch = TaskBatch(
         name=ANALYZE_TASK,
         shared=dump_read_context(plan.context),
         payloads=tuple(dump_split(split) for split in plan.splits),
-        weights=tuple(sizes),
+        weights=tuple(split.file_bytes for split in plan.splits),
         file_io=plan.context.file_io,
+        subject=f"{store.label}, snapshot {plan.snapshot.id}",
     )
     fields = plan.context.fields
     answers = (executor or EmbeddedExecutor()).map_tasks(batch)
@@ -92,7 +92,7 @@ def analyze(
         snapshot_id=plan.snapshot.id,
         schema_id=store.schema.id,
         merged_record_count=summary.rows,
-        merged_record_size=sum(sizes),
+        merged_record_size=sum(batch.weights),
         columns={
             column.name: _statistics(column.id, summary, number)
             for number, column in enumerate(fields)

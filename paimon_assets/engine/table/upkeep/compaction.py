@@ -376,6 +376,7 @@ class _Run:
             weights=tuple(unit.task.input_bytes for unit in plan.units),
             parallelism=builder.parallelism,
             file_io=plan.context.file_io,
+            subject=plan.subject,
         )
         for number, answer in self.executor.map_tasks(batch):
             yield number, load_write_result(answer).messages

@@ -42,6 +42,7 @@ def waiting_tasks(store: FileStore, plan: CompactionPlan, parallelism: int | Non
         weights=tuple(split.file_bytes for split in splits),
         parallelism=parallelism,
         file_io=store.file_io.spec,
+        subject=plan.subject,
     )
 
 

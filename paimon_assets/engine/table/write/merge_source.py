@@ -181,6 +181,7 @@ def run_row_change(
         payloads=tuple(map(dump_row_change_task, tasks)),
         weights=tuple(task.input_bytes for task in tasks),
         file_io=change.read.file_io,
+        subject=change.read.table,
     )
     for _, answer in executor.map_tasks(batch):
         yield load_row_change_result(answer)
