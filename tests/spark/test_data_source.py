@@ -112,14 +112,28 @@ def test_tables_of_the_catalog_of_spark_are_refused_when_made(spark, warehouse, 
     assert not spark.catalog.tableExists("made")
 
 
-def test_streams_are_sent_to_the_sink(spark, warehouse, new_catalog, tmp_path):
-    table = new_catalog.create_table("db.t", Schema.of({"value": "BIGINT"}))
+@pytest.mark.parametrize(
+    ("keys", "by_option", "kind"),
+    [(["value"], True, "spark-format-write"), ([], False, "spark-format-stream")],
+)
+def test_streams_that_the_format_cannot_write_are_sent_to_the_sink(
+    spark, warehouse, new_catalog, tmp_path, keys, by_option, kind
+):
+    options = {"bucket": "1"} if keys else {}
+    schema = Schema.of({"value": "BIGINT"}, primary_keys=keys, options=options)
+    table = new_catalog.create_table("db.t", schema)
     rows = spark.readStream.format("rate").load().select("value")
-    options = {"warehouse": warehouse, "table": "db.t", "checkpointLocation": str(tmp_path / "c")}
-    query = rows.writeStream.format("paimon_assets").options(**options).start()
+    writer = rows.writeStream.format("paimon_assets").options(warehouse=warehouse, table="db.t")
+    key = "spark.sql.streaming.checkpointLocation"
+    if by_option:
+        writer = writer.option("checkpointLocation", str(tmp_path / "c"))
+    else:
+        spark.conf.set(key, str(tmp_path / "c"))
+    query = writer.start()
+    spark.conf.unset(key)
     with pytest.raises(Exception, match=r"foreachBatch\(streaming_sink") as caught:
         query.awaitTermination()
-    assert error_inside(caught.value).kind == "spark-format-stream"
+    assert error_inside(caught.value).kind == kind
     assert table.latest_snapshot() is None
 
 

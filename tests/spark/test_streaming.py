@@ -1,5 +1,7 @@
 """Structured Streaming into tables, through real checkpoints."""
 
+from pathlib import Path
+
 import pytest
 
 from paimon_assets.engine.errors import InvalidInputError
@@ -27,9 +29,12 @@ class Source:
         rows.write.mode("append").parquet(self.folder)
 
     def run(self, sink):
+        self.write(lambda writer: writer.foreachBatch(sink))
+
+    def write(self, described):
         rows = self.spark.readStream.schema("id bigint, value bigint").parquet(self.folder)
         query = (
-            rows.writeStream.foreachBatch(sink)
+            described(rows.writeStream)
             .option("checkpointLocation", self.checkpoint)
             .trigger(availableNow=True)
             .start()
@@ -67,6 +72,32 @@ def test_a_crash_between_commit_and_checkpoint_neither_loses_nor_doubles(source,
     snapshots = table.snapshots()
     assert [snapshot.commit_identifier for snapshot in snapshots] == [0, 1, 2]
     assert len({snapshot.commit_user for snapshot in snapshots}) == 1
+
+
+def test_the_format_commits_each_batch_once_and_goes_on_where_the_sink_stopped(
+    source, new_catalog, warehouse, tmp_path
+):
+    table = new_catalog.create_table("db.t", Schema.of(COLUMNS))
+
+    def write():
+        options = {"warehouse": warehouse, "table": "db.t"}
+        source.write(lambda writer: writer.format("paimon_assets").options(**options))
+
+    source.add(0)
+    source.run(streaming.streaming_sink(table))
+    source.add(ROWS)
+    write()
+    # Spark died before it noted that the batch had ended: it comes again.
+    (tmp_path / "checkpoint" / "commits" / "1").unlink()
+    (tmp_path / "checkpoint" / "commits" / ".1.crc").unlink(missing_ok=True)
+    source.add(2 * ROWS)
+    write()
+    assert ids(table) == list(range(3 * ROWS))
+    assert [snapshot.commit_identifier for snapshot in table.snapshots()] == [0, 1, 2]
+    assert len({snapshot.commit_user for snapshot in table.snapshots()}) == 1
+    named = {entry.file.file_name for entry in table.live_files()}
+    written = {path.name for path in Path(table.path.removeprefix("file:")).rglob("*.parquet")}
+    assert written == named
 
 
 def test_a_new_checkpoint_is_another_writer(source, new_catalog):

@@ -390,11 +390,15 @@ def _spark_create(at):
     location.of({"provider": "paimon_assets", "table": "db.t"}, {})
 
 
-def _spark_stream(at):
+def _spark_stream_of_buckets(at):
+    _spark_stream({"path": at.table(**KEYED).path, "checkpointlocation": str(at.path)})
+
+
+def _spark_stream(options):
     source = pytest.importorskip("paimon_assets.spark.data_source.data_source")
     failure = importlib.import_module("paimon_assets.spark.failure")
     with pytest.raises(failure.WorkerError) as caught:
-        source.PaimonDataSource({}).streamWriter(None, overwrite=False)
+        source.PaimonDataSource(options).streamWriter(None, overwrite=False)
     raise failure.error_inside(caught.value)
 
 
@@ -491,7 +495,10 @@ REFUSALS: dict[str, Provocation] = {
     "lock of another": _other_lock,
     '`format("paimon_assets")`': _spark_write,
     "`CREATE TABLE ... USING": _spark_create,
-    "`writeStream.format(": _spark_stream,
+    '`writeStream.format("paimon_assets")` into': _spark_stream_of_buckets,
+    '`writeStream.format("paimon_assets")` without': lambda at: _spark_stream(
+        {"path": at.table().path}
+    ),
     "TIME column on": _spark_time,
 }
 """How what begins with these words in the document is provoked."""

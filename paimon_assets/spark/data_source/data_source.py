@@ -33,12 +33,15 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from paimon_assets.engine.contract.wire.wire import dump_read_context, dump_split
-from paimon_assets.engine.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
+from paimon_assets.engine.errors import InvalidInputError, NotFoundError
 from paimon_assets.engine.table.read.read_builder import Plan, ReadBuilder
 from paimon_assets.engine.table.table import Table
 from paimon_assets.spark.data_source.data_source_stream import TableStreamReader
 from paimon_assets.spark.data_source.data_source_system import SystemTableReader, system_schema
-from paimon_assets.spark.data_source.data_source_writer import TableWriter
+from paimon_assets.spark.data_source.data_source_writer import (
+    TableStreamWriter,
+    TableWriter,
+)
 from paimon_assets.spark.data_source.location import WAREHOUSE, WHERE, Location
 from paimon_assets.spark.failure import encoded_errors
 from paimon_assets.spark.types import spark_arrow_schema, to_spark_schema
@@ -118,14 +121,9 @@ class PaimonDataSource(DataSource):
             return TableWriter.of(self._location, schema, overwrite=overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: FBT001, N802 - Spark's name
-        """Refuse the query, at its first batch, before a row is read."""
+        """Return who writes the batches of a stream; see `TableStreamWriter`."""
         with encoded_errors():
-            raise UnsupportedFeatureError(
-                "Spark gives the writer of a stream no query to commit under, so that a batch could"
-                " come twice; write by `foreachBatch(streaming_sink(table))`, of "
-                "paimon_assets.spark.dataframes.streaming.",
-                kind="spark-format-stream",
-            )
+            return TableStreamWriter.of(self._location, schema, overwrite=overwrite)
 
     @property
     def _location(self) -> Location:

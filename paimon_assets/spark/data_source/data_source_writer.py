@@ -1,15 +1,19 @@
 """`df.write.format("paimon_assets")`: rows into tables without buckets.
 
-Mode `append` adds rows, `overwrite` replaces all of the table, each in one snapshot.
+Mode `append` adds rows, `overwrite` replaces all of the table, each in one snapshot. A stream makes
+one of each batch (`writeStream`, mode `append` or `complete`), under the id that its checkpoint has
+for the query: a batch that Spark repeats finds its commit, as with `streaming_sink`.
 
 Spark gives a data source its rows as they lie, and offers no shuffle: rows of one bucket would come
 to several tasks. Tables with buckets are therefore written by `spark.tables.write_dataframe`.
 """
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pyspark.sql import datasource
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
@@ -17,7 +21,12 @@ from paimon_assets.engine.contract.commit_message import WriteResult
 from paimon_assets.engine.contract.wire.wire import dump_write_context, load_error
 from paimon_assets.engine.contract.wire.wire_messages import load_write_result
 from paimon_assets.engine.data.write.input_check import InputCheck
-from paimon_assets.engine.errors import UnsupportedFeatureError
+from paimon_assets.engine.errors import (
+    InvalidInputError,
+    PaimonError,
+    UnsupportedFeatureError,
+)
+from paimon_assets.engine.fileio.opening import file_io_for
 from paimon_assets.engine.spec.schema.schema import BucketMode
 from paimon_assets.engine.table.table import Table
 from paimon_assets.engine.table.write.write_builder import WriteBuilder
@@ -27,8 +36,18 @@ from paimon_assets.spark.packing import empty_batch
 from paimon_assets.spark.types import from_spark_schema, spark_arrow_schema
 from paimon_assets.spark.worker import RowSource, write_unrouted
 
+_HAS_STREAMS = hasattr(datasource, "DataSourceStreamArrowWriter")
+"""Streams of Spark 4.0 would come row by row."""
+
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark.sql.datasource import DataSourceStreamArrowWriter as _StreamArrowWriter
+else:
+    _StreamArrowWriter = getattr(datasource, "DataSourceStreamArrowWriter", object)
+
+_SINK = (
+    "`writeStream.foreachBatch(streaming_sink(table))`, of paimon_assets.spark.dataframes.streaming"
+)
 
 
 @dataclass
@@ -59,13 +78,7 @@ class TableWriter(DataSourceArrowWriter):
             UnsupportedFeatureError: The table has buckets.
         """
         table = location.table()
-        if table.schema.bucket_mode is not BucketMode.BUCKET_UNAWARE:
-            raise UnsupportedFeatureError(
-                f"Spark gives a format no way to bring the rows of a bucket of table '{table.name}'"
-                " together; use `write_dataframe` of paimon_assets.spark.dataframes.tables.",
-                kind="spark-format-write",
-                details={"table": table.name},
-            )
+        _refuse_buckets(table, "`write_dataframe` of paimon_assets.spark.dataframes.tables")
         from_spark_schema(schema)
         source = RowSource(schema=spark_arrow_schema(schema), is_packed=False)
         context = _builder(table, overwrite=overwrite).prepare()
@@ -88,22 +101,112 @@ class TableWriter(DataSourceArrowWriter):
             WorkerError: With the `PaimonError` inside; nothing was committed, files were removed.
         """
         with encoded_errors():
-            written = [message for message in messages if isinstance(message, Written)]
-            result = _result(written)
-            error = next((each.error for each in written if each.error is not None), None)
-            if error is not None:
-                self._reopened().abort(result.messages)
-                raise load_error(error)
-            if result.messages or self._overwrite:
-                self._reopened().commit(result.messages)
+            _commit(self.reopened(), messages)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Remove the files of a write of which a task failed."""
-        written = [message for message in messages if isinstance(message, Written)]
-        self._reopened().abort(_result(written).messages)
+        with encoded_errors():
+            self.reopened().abort(_result(messages).messages)
 
-    def _reopened(self) -> WriteBuilder:
+    def reopened(self) -> WriteBuilder:
+        """Return the write on the table as it is now."""
         return _builder(self._location.table(), overwrite=self._overwrite)
+
+
+class TableStreamWriter(_StreamArrowWriter):
+    """Writes the data files of a batch in Spark's tasks and commits them once, on the driver."""
+
+    def __init__(self, writer: TableWriter, user: str) -> None:
+        self._writer = writer
+        self._user = user
+
+    @classmethod
+    def of(cls, location: Location, schema: StructType, *, overwrite: bool) -> "TableStreamWriter":
+        """Check the columns and prepare the write of a batch.
+
+        Raises:
+            InvalidInputError: The columns do not fit the table, or the checkpoint is not read.
+            UnsupportedFeatureError: The table has buckets; or, of kind `spark-format-stream`, this
+                Spark is older than 4.1, or the checkpoint is not known here. Spark asks for the
+                writer at the first batch, before it reads rows.
+        """
+        _refuse_stream(location)
+        writer = TableWriter.of(location, schema, overwrite=overwrite)
+        return cls(writer, f"spark-query:{_query_of(location)}")
+
+    def write(  # type: ignore[override]  # because writers of Arrow take batches, not rows
+        self, iterator: "Iterator[pa.RecordBatch]"
+    ) -> WriterCommitMessage:
+        """Write the rows of one task."""
+        return self._writer.write(iterator)
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
+        """Make one snapshot of a batch, unless it was made when the batch came before.
+
+        Raises:
+            WorkerError: As `TableWriter.commit`.
+        """
+        with encoded_errors():
+            builder = self._reopened(batchId)
+            if builder.find_committed() is not None:
+                builder.abort(_result(messages).messages)
+            else:
+                _commit(builder, messages)
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
+        """Remove the files of a batch of which a task failed."""
+        with encoded_errors():
+            self._reopened(batchId).abort(_result(messages).messages)
+
+    def _reopened(self, number: int) -> WriteBuilder:
+        builder = self._writer.reopened().with_commit_user(self._user)
+        return builder.with_commit_identifier(number)
+
+
+def _refuse_buckets(table: Table, way_out: str) -> None:
+    if table.schema.bucket_mode is not BucketMode.BUCKET_UNAWARE:
+        raise UnsupportedFeatureError(
+            f"Spark gives a format no way to bring the rows of a bucket of table '{table.name}'"
+            f" together; use {way_out}.",
+            kind="spark-format-write",
+            details={"table": table.name},
+        )
+
+
+def _refuse_stream(location: Location) -> None:
+    _refuse_buckets(location.table(), _SINK)
+    if not _HAS_STREAMS or location.checkpoint is None:
+        reason = "is written by Spark 4.1 and later, with the option checkpointLocation"
+        raise UnsupportedFeatureError(
+            f"A stream of the Spark format {reason}, whose query the commits are of; else use "
+            f"{_SINK}.",
+            kind="spark-format-stream",
+        )
+
+
+def _query_of(location: Location) -> str:
+    """Return the id of the query that writes, from its checkpoint."""
+    path = f"{str(location.checkpoint).rstrip('/')}/metadata"
+    try:
+        content = file_io_for(path, location.options).read_bytes(path)
+        return str(json.loads(content)["id"])
+    except (PaimonError, ValueError, LookupError, TypeError) as error:
+        raise InvalidInputError(
+            f"The checkpoint's '{path}' does not say which query this is: {error}. Give the "
+            f"checkpoint by its full URL, and the options of its storage; or use {_SINK}.",
+            kind="spark-format-stream",
+        ) from error
+
+
+def _commit(builder: WriteBuilder, messages: Sequence[WriterCommitMessage | None]) -> None:
+    result = _result(messages)
+    errors = (each.error for each in messages if isinstance(each, Written))
+    error = next((error for error in errors if error is not None), None)
+    if error is not None:
+        builder.abort(result.messages)
+        raise load_error(error)
+    if result.messages or builder.overwrites is not None:
+        builder.commit(result.messages)
 
 
 def _builder(table: Table, *, overwrite: bool) -> WriteBuilder:
@@ -111,7 +214,9 @@ def _builder(table: Table, *, overwrite: bool) -> WriteBuilder:
     return builder.with_overwrite({}) if overwrite else builder
 
 
-def _result(written: Sequence[Written]) -> WriteResult:
+def _result(messages: Sequence[WriterCommitMessage | None]) -> WriteResult:
     return WriteResult.sum(
-        load_write_result(each.result) for each in written if each.result is not None
+        load_write_result(each.result)
+        for each in messages
+        if isinstance(each, Written) and each.result is not None
     )

@@ -16,7 +16,9 @@ from paimon_assets.engine.table.table import Table
 from paimon_assets.engine.table.table_name import TableName
 
 PATH, WAREHOUSE, TABLE, COLUMNS, WHERE = "path", "warehouse", "table", "columns", "where"
-_OWN = frozenset({PATH, WAREHOUSE, TABLE, COLUMNS, WHERE})
+_CHECKPOINT = "checkpointlocation"
+"""Spark's option of a stream that is written, as it comes, in small letters."""
+_OWN = frozenset({PATH, WAREHOUSE, TABLE, COLUMNS, WHERE, _CHECKPOINT})
 _OF_SPARK = {"versionasof": SCAN_VERSION.key, "timestampasof": SCAN_TIMESTAMP.key}
 """Spark's words for a moment, in the small letters in which options come → Paimon's."""
 _CREATED = "provider"
@@ -97,6 +99,11 @@ class Location:
         """The columns asked for, None for all."""
         text = self.options.get(COLUMNS)
         return None if text is None else [name.strip() for name in text.split(",")]
+
+    @property
+    def checkpoint(self) -> str | None:
+        """Where Spark notes how far a stream is; None if none is written."""
+        return self.options.get(_CHECKPOINT)
 
     @property
     def where(self) -> str | None:
