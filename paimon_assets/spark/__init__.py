@@ -2,6 +2,7 @@
 
 Concept → files:
     a session, without preparing the machine    session/
+    what workers lack, and what they are sent   preflight, worker_probe, storage_look
     what jobs are called, lines in a run's log  job_names, job_log
     reading and writing tables on Spark         executor (SparkExecutor)
     what runs inside a task                     worker

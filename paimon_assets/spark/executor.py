@@ -62,6 +62,7 @@ from paimon_assets.spark.packing import (
     unpack,
     without_dictionaries,
 )
+from paimon_assets.spark.preflight import check_workers
 from paimon_assets.spark.repeated_keys import repeated_keys
 from paimon_assets.spark.shuffle import partition_slots, write_tasks
 from paimon_assets.spark.task_jobs import run_jobs
@@ -119,6 +120,7 @@ class SparkExecutor:
         """
         if not splits:
             return
+        check_workers(self.session, context.file_io, _some_path(splits))
         schema = to_arrow_schema(context.fields)
         sizes = [split.file_bytes for split in splits]
         located = self._split_frame(splits, tasks_by_bytes(sizes, _LOCAL_READ_BYTES))
@@ -145,6 +147,7 @@ class SparkExecutor:
         schema = to_spark_schema(context.fields)
         if not splits:
             return self.session.createDataFrame([], schema)
+        check_workers(self.session, context.file_io, _some_path(splits))
         native, left = read_natively(self.session, context, splits)
         if native is not None and not left:
             return native
@@ -207,6 +210,7 @@ class SparkExecutor:
             written = frame.mapInArrow(write_unrouted(context_bytes, source), ddl(ANSWER_SCHEMA))
         else:
             written = self._routed(frame, source, context, context_bytes)
+        check_workers(self.session, context.file_io, context.table_path)
         with typed_errors(), named_jobs(self.session, f"write {context.table}"):
             answers = written.collect()
         return _result(context, answers)
@@ -328,6 +332,11 @@ class SparkExecutor:
         }
         frame = self.session.createDataFrame(pa.table(columns, SPLIT_SCHEMA))
         return frame.repartition(count, "slot").sortWithinPartitions("number")
+
+
+def _some_path(splits: Sequence[DataSplit]) -> str | None:
+    """Return a file of a read that workers must see, if there is one."""
+    return next((split.path_of(file) for split in splits for file in split.data_files), None)
 
 
 def groups_of(schema: TableSchema, cores: int) -> int:

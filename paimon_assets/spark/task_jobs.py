@@ -19,6 +19,7 @@ from paimon_assets.engine.fileio.opening import current_spec
 from paimon_assets.spark.failure import typed_errors
 from paimon_assets.spark.job_names import in_thread, named_jobs
 from paimon_assets.spark.packing import ddl
+from paimon_assets.spark.preflight import check_workers
 from paimon_assets.spark.worker import TASK_ANSWER_SCHEMA, TASK_SCHEMA, run_tasks
 
 _JOBS_A_CORE = 4
@@ -35,6 +36,7 @@ def run_jobs(session: SparkSession, batch: TaskBatch, *, cores: int) -> Iterator
         batch: The tasks.
         cores: Jobs that run at a time.
     """
+    check_workers(session)
     failure: Exception | None = None
     with ThreadPoolExecutor(cores, thread_name_prefix="spark-tasks") as pool:
         with named_jobs(session, f"{batch.name} {batch.subject}".strip()):

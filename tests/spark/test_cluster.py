@@ -1,74 +1,70 @@
-"""A cluster of two executors on this machine: own JVMs, blocks that arrive out of order."""
+"""A standalone cluster: executors of their own, blocks out of order, workers that have nothing.
 
-import os
+They start without this package, and their Python and its packages come in an archive.
+"""
+
+import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.testkit.processes import JVM_OPTIONS, LONGEST_SECONDS
+from tests.testkit.processes import LONGEST_SECONDS
+
+pytest.importorskip("pyspark")
+standalone = pytest.importorskip("tests.testkit.standalone_cluster")
 
 pytestmark = pytest.mark.spark
 
 ROOT = Path(__file__).resolve().parents[2]
-PROGRAM = """
-import sys
 
-sys.path.insert(0, sys.argv[2])
 
-from pyspark.sql import functions as fn
+@pytest.fixture(scope="module")
+def outcome(tmp_path_factory):
+    """Return what a client of the cluster found."""
+    home = tmp_path_factory.mktemp("cluster")
+    with standalone.standalone_cluster(home) as master:
+        done = subprocess.run(
+            [sys.executable, "-m", "tests.testkit.cluster_client", master, str(home)],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=LONGEST_SECONDS,
+        )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(done.stdout.splitlines()[-1])
 
-from paimon_assets.engine.spec.schema.schema import Schema
-from paimon_assets.engine.table.api import open_catalog
-from paimon_assets.spark.executor import SparkExecutor
-from paimon_assets.spark.session.session import (
-    SparkSettings,
-    add_package,
-    get_session,
-    stop_session,
+
+def test_workers_run_the_packed_python_with_the_package_they_were_sent(outcome):
+    python, package = outcome["worker"]
+    assert python.endswith("/environment/bin/python")
+    assert python.startswith("/")
+    assert "paimon_assets-" in package
+    assert ".zip" in package
+
+
+def test_order_is_kept_over_blocks_that_arrive_out_of_order(outcome):
+    assert outcome["values"] == list(range(60_000 - 50, 60_000))
+
+
+def test_jobs_have_names_and_pages_where_people_see_them(outcome):
+    assert {"what workers have", "write db.t", "read db.t, snapshot 1"} <= set(outcome["jobs"])
+    assert outcome["pages"].startswith("http://")
+
+
+@pytest.mark.parametrize(
+    ("case", "parts"),
+    [
+        ("no_python", ["have no Python '/nowhere/bin/python'", "PYSPARK_PYTHON"]),
+        ("no_packages", ["lacks what paimon_assets needs: ModuleNotFoundError"]),
+        ("other_version", ["run Python 3.", "this process 3.1:"]),
+        ("storage", ["does not see the table's storage: memory://nowhere", "does not exist there"]),
+    ],
 )
-
-def where(batches):
-    import paimon_assets
-    import pyarrow as pa
-    for _ in batches:
-        yield pa.RecordBatch.from_pydict({"path": [paimon_assets.__file__]})
-
-settings = SparkSettings(
-    master="local-cluster[2,1,512]",
-    driver_memory="512m",
-    extra={"spark.executor.memory": "512m", "spark.executor.extraJavaOptions": sys.argv[3]},
-)
-session = get_session(settings)
-add_package(session)
-print(session.range(1).mapInArrow(where, "path string").collect()[0].path)
-
-executor = SparkExecutor(session)
-catalog = open_catalog(sys.argv[1])
-catalog.create_database("db")
-options = {"bucket": "3", "sequence.field": "second"}
-columns = {"id": "BIGINT", "second": "BIGINT", "value": "BIGINT"}
-table = catalog.create_table("db.t", Schema.of(columns, primary_keys=["id"], options=options))
-rows = session.range(0, 60_000, 1, 6).selectExpr("id % 50 as id", "7L as second", "id as value")
-table.new_write_builder().write(rows, executor)
-print(sorted(table.new_read_builder().to_arrow(executor)["value"].to_pylist()))
-stop_session()
-"""
-
-
-def test_order_is_kept_and_the_package_is_sent_to_executors_of_their_own(tmp_path):
-    variables = {key: text for key, text in os.environ.items() if key != "PYTHONPATH"}
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(tmp_path), str(ROOT), JVM_OPTIONS],
-        capture_output=True,
-        check=False,
-        cwd=tmp_path,
-        env=variables,
-        text=True,
-        timeout=LONGEST_SECONDS,
-    )
-    assert done.returncode == 0, done.stderr
-    package, values = done.stdout.splitlines()
-    assert "paimon_assets.zip" in package
-    assert values == str(list(range(60_000 - 50, 60_000)))
+def test_what_workers_lack_is_said_before_the_first_job(outcome, case, parts):
+    refused = outcome["refused"][case]
+    assert refused["kind"] == "spark-worker"
+    for part in [*parts, "docs/spark.md"]:
+        assert part in refused["message"]

@@ -2,7 +2,6 @@ import os
 import re
 import subprocess
 import sys
-import tempfile
 import zipfile
 from pathlib import Path
 
@@ -12,6 +11,8 @@ from paimon_assets.engine.errors import InvalidInputError
 from tests.testkit.processes import LONGEST_SECONDS
 
 session_module = pytest.importorskip("paimon_assets.spark.session.session")
+archives = pytest.importorskip("paimon_assets.spark.package_archive")
+preflight = pytest.importorskip("paimon_assets.spark.preflight")
 SparkSettings = session_module.SparkSettings
 
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
@@ -45,6 +46,38 @@ def test_what_is_asked_for_wins_over_defaults():
 def test_masters_are_told_apart(master, is_local, is_connect):
     settings = SparkSettings(master=master)
     assert (settings.is_local, settings.is_connect) == (is_local, is_connect)
+
+
+@pytest.mark.parametrize(
+    ("extra", "variable", "expected"),
+    [
+        ({}, None, sys.executable),
+        ({}, "/opt/python", "/opt/python"),
+        ({"spark.executorEnv.PYSPARK_PYTHON": "./e/bin/python"}, "/o", "./e/bin/python"),
+        ({"spark.pyspark.python": "/p", "spark.executorEnv.PYSPARK_PYTHON": "/o"}, None, "/p"),
+    ],
+)
+def test_workers_run_the_python_that_is_named(monkeypatch, extra, variable, expected):
+    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
+    if variable is not None:
+        monkeypatch.setenv("PYSPARK_PYTHON", variable)
+    configuration = SparkSettings(extra=extra).configuration(warehouse="/w")
+    assert session_module._launch_variables(configuration)["PYSPARK_PYTHON"] == expected
+
+
+@pytest.mark.parametrize(
+    ("master", "extra", "expected"),
+    [
+        ("yarn", {}, "1408m"),
+        ("k8s://https://host", {"spark.executor.cores": "4"}, "4480m"),
+        ("yarn", {"spark.executor.memoryOverhead": "2g"}, "2g"),
+        ("yarn", {"spark.executor.pyspark.memory": "2g"}, None),
+        ("spark://host:7077", {}, None),
+    ],
+)
+def test_containers_are_asked_for_the_memory_that_python_takes(master, extra, expected):
+    configuration = SparkSettings(master=master, extra=extra).configuration(warehouse="/w")
+    assert configuration.get("spark.executor.memoryOverhead") == expected
 
 
 def test_a_cluster_keeps_its_own_address_and_partitions():
@@ -144,19 +177,28 @@ def test_starting_leaves_the_environment_as_it_was():
     assert "PYSPARK_DRIVER_PYTHON" not in os.environ
 
 
-def test_the_package_is_zipped_without_caches(tmp_path):
-    with zipfile.ZipFile(session_module.package_archive(tmp_path)) as package:
+def test_the_package_is_zipped_with_what_is_compiled(tmp_path):
+    archive = archives.package_archive(tmp_path)
+    with zipfile.ZipFile(archive) as package:
         names = package.namelist()
     assert "paimon_assets/__init__.py" in names
     assert "paimon_assets/engine/data/worker.py" in names
     assert not any("__pycache__" in name for name in names)
+    program = (
+        f"import sys; sys.path.insert(0, {str(archive)!r})\n"
+        "import paimon_assets.engine.errors as it; print(it.__cached__ or it.__file__)"
+    )
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, capture_output=True, check=True, cwd=tmp_path, text=True)
+    assert done.stdout.strip() == f"{archive}/paimon_assets/engine/errors.pyc"
 
 
 @pytest.mark.spark
-def test_a_local_session_is_sent_nothing(spark):
-    before = set(Path(tempfile.gettempdir()).glob("paimon-assets-package-*"))
-    session_module.add_package(spark)
-    assert set(Path(tempfile.gettempdir()).glob("paimon-assets-package-*")) == before
+def test_the_workers_of_a_local_session_are_asked_nothing(spark):
+    spark.sparkContext.setLocalProperty("spark.jobGroup.id", "asked")
+    preflight.check_workers(spark)
+    spark.sparkContext.setLocalProperty("spark.jobGroup.id", None)
+    assert not spark.sparkContext.statusTracker().getJobIdsForGroup("asked")
 
 
 PROGRAM_OF_TWO_SESSIONS = """

@@ -44,6 +44,7 @@ from paimon_assets.spark.data_source.data_source_writer import (
 )
 from paimon_assets.spark.data_source.location import WAREHOUSE, WHERE, Location
 from paimon_assets.spark.failure import encoded_errors
+from paimon_assets.spark.preflight import check_workers
 from paimon_assets.spark.types import spark_arrow_schema, to_spark_schema
 from paimon_assets.spark.worker import read_split_rows
 
@@ -60,10 +61,14 @@ def register(
     """Make `format("paimon_assets")` known to a session; a second call replaces the first.
 
     Args:
-        session: Whose tasks, and whose driver, can import this package.
+        session: Whose driver can import this package; its workers are sent it (`preflight`).
         warehouse: For reads and writes that name a `table` only.
         options: The options of the storage, such as `s3.secret-key`; never part of a plan.
+
+    Raises:
+        InvalidInputError: Kind `spark-worker`, as `check_workers`.
     """
+    check_workers(session)
     defaults = {**(options or {}), **({} if warehouse is None else {WAREHOUSE: warehouse})}
     chosen: type[DataSource] = PaimonDataSource
     if defaults:

@@ -55,6 +55,7 @@ from paimon_assets.spark.executor import SparkExecutor, parallelism
 from paimon_assets.spark.failure import typed_errors
 from paimon_assets.spark.job_names import named_jobs
 from paimon_assets.spark.packing import ddl, unpack
+from paimon_assets.spark.preflight import check_workers
 from paimon_assets.spark.shuffle import partition_slots
 from paimon_assets.spark.task_jobs import dealt
 from paimon_assets.spark.types import from_spark_schema, spark_arrow_schema
@@ -165,6 +166,7 @@ class FrameSource:
         evaluated = self.frame.mapInArrow(with_keys(source), keyed)
         self._rows = rows = evaluated.persist(StorageLevel.DISK_ONLY)
         bounded = rows.select("size", *source.on_names)
+        check_workers(rows.sparkSession)
         with typed_errors(), self._named("source of merge"):
             parts = bounded.mapInArrow(source_bounds(source), ddl(BOUNDS_SCHEMA)).collect()
             self._refuse_duplicates(rows)

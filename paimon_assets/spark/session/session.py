@@ -1,8 +1,8 @@
 """The SparkSession of this process, from plain settings.
 
 A session we start needs no prepared machine: Java is found (`spark.session.java`), workers run this
-process's Python and import this package, nothing is written into the working directory, and its
-log is silent but for errors.
+process's Python unless another is named, import this package, which a cluster is sent
+(`preflight`), nothing is written into the working directory, and its log is silent but for errors.
 """
 
 import atexit
@@ -14,7 +14,6 @@ import sys
 import sysconfig
 import tempfile
 import threading
-import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,7 +23,7 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # ships no 
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.errors import InvalidInputError, PaimonError
 from paimon_assets.spark.data_source.data_source import register
 from paimon_assets.spark.session.connect import (
     Connection,
@@ -43,6 +42,19 @@ _PACKAGE = Path(__file__).parents[2]
 _LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 _JVM_EXIT_SECONDS = 30
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+_INTERPRETERS = ("spark.pyspark.python", "spark.executorEnv.PYSPARK_PYTHON")
+"""Settings that name the workers' Python, the first first; PYSPARK_PYTHON comes after them."""
+_PYTHON_MB_A_CORE = 1024
+"""A Python worker was measured to hold 500 to 850 MB; each core has one."""
+_JVM_OVERHEAD_MB = 384
+"""Spark's own least."""
+_CORES = "spark.executor.cores"
+_OVERHEAD = "spark.executor.memoryOverhead"
+_CONTAINER_MEMORY = (
+    _OVERHEAD,
+    "spark.executor.memoryOverheadFactor",
+    "spark.executor.pyspark.memory",
+)
 _SHOWN = ("spark.master", "spark.driver.memory")
 """Settings whose values a message may show; those of others may be secrets."""
 _SQL_DEFAULTS: Mapping[str, str] = {
@@ -99,7 +111,7 @@ class SparkSettings:
             "spark.app.name": self.app_name,
             "spark.driver.memory": DEFAULT_DRIVER_MEMORY,
             "spark.sql.warehouse.dir": warehouse,
-            "spark.ui.enabled": "false",
+            "spark.ui.enabled": "false" if self.is_local else "true",
             "spark.ui.showConsoleProgress": "false",
         }
         if self.is_local:
@@ -107,10 +119,20 @@ class SparkSettings:
             configuration["spark.driver.bindAddress"] = "127.0.0.1"
             configuration["spark.driver.host"] = "127.0.0.1"
             configuration["spark.sql.shuffle.partitions"] = str(2 * (os.cpu_count() or 1))
+        if self.master == "yarn" or self.master.startswith("k8s://"):
+            configuration |= self._python_memory()
         configuration |= self.asked()
         options = (log_option, self.extra.get(_JAVA_OPTIONS, ""))
         configuration[_JAVA_OPTIONS] = " ".join(option for option in options if option)
         return configuration
+
+    def _python_memory(self) -> dict[str, str]:
+        """Return what a container holds beside its JVM, unless it was asked for: Python."""
+        if any(name in self.extra for name in _CONTAINER_MEMORY):
+            return {}
+        cores = self.extra.get(_CORES, "1")
+        megabytes = _JVM_OVERHEAD_MB + _PYTHON_MB_A_CORE * (int(cores) if cores.isdigit() else 1)
+        return {_OVERHEAD: f"{megabytes}m"}
 
 
 def _is_local(master: str | None) -> bool:
@@ -181,32 +203,6 @@ def stop_session() -> None:
 atexit.register(stop_session)
 
 
-def add_package(session: SparkSession) -> None:
-    """Send this package to the workers of a cluster, as a zip on their Python path.
-
-    Local masters need nothing: their workers run this Python with this path. A cluster's workers
-    must have the same Python version with pyarrow, numpy and fastavro; their installation, or an
-    image that holds paimon-assets too, is the cluster's business.
-    """
-    if _is_local(session.conf.get("spark.master", "")):
-        return
-    # Spark fetches it whenever a new executor starts: it must stay where it is.
-    directory = Path(tempfile.mkdtemp(prefix="paimon-assets-package-"))
-    atexit.register(shutil.rmtree, directory, ignore_errors=True)
-    session.addArtifacts(str(package_archive(directory)), pyfile=True)
-
-
-def package_archive(directory: Path) -> Path:
-    """Write this package as a zip Python can import from, and return its path."""
-    root = _PACKAGE
-    archive = directory / "paimon_assets.zip"
-    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as package:
-        for source in sorted(root.rglob("*")):
-            if source.is_file() and "__pycache__" not in source.parts:
-                package.write(source, source.relative_to(root.parent))
-    return archive
-
-
 def _start(settings: SparkSettings) -> SparkSession:
     _Owned.warehouse = Path(tempfile.mkdtemp(prefix="paimon-assets-spark-"))
     configuration = settings.configuration(warehouse=str(_Owned.warehouse))
@@ -214,11 +210,20 @@ def _start(settings: SparkSettings) -> SparkSession:
     builder = SparkSession.builder
     for key, value in configuration.items():
         builder = builder.config(key, value)
-    with _environment(_launch_variables()):
+    with _environment(_launch_variables(configuration)):
         session = builder.getOrCreate()
-    register(session)
     _Owned.session, _Owned.process_id = session, os.getpid()
+    _register(session)
     return session
+
+
+def _register(session: SparkSession) -> None:
+    """Make our format known; end a session whose workers cannot work, so that it can be mended."""
+    try:
+        register(session)
+    except PaimonError:
+        stop_session()
+        raise
 
 
 def _connect(settings: SparkSettings) -> SparkSession:
@@ -234,18 +239,18 @@ def _connect(settings: SparkSettings) -> SparkSession:
         owned = open_connection(settings.master)
         for key, value in _SQL_DEFAULTS.items():
             owned.session.conf.set(key, value)
-        register(owned.session)
         _Owned.connection = owned
+        _register(owned.session)
     session = owned.session
     _agree(session, settings.extra, lambda key: session.conf.get(key, None))
     return session
 
 
-def _launch_variables() -> dict[str, str]:
+def _launch_variables(configuration: Mapping[str, str]) -> dict[str, str]:
     """Return the environment variables of the JVM, from which its workers inherit."""
     variables = {
         "JAVA_HOME": str(find_java()),
-        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_PYTHON": _interpreter(configuration),
         "PYSPARK_DRIVER_PYTHON": sys.executable,
     }
     root = _PACKAGE.parent
@@ -255,6 +260,14 @@ def _launch_variables() -> dict[str, str]:
         inherited = os.environ.get("PYTHONPATH")
         variables["PYTHONPATH"] = os.pathsep.join([str(root), *([inherited] if inherited else [])])
     return variables
+
+
+def _interpreter(configuration: Mapping[str, str]) -> str:
+    """Return which Python the workers run: this one, unless another is named."""
+    for key in _INTERPRETERS:
+        if configuration.get(key):
+            return configuration[key]
+    return os.environ.get("PYSPARK_PYTHON") or sys.executable
 
 
 @contextlib.contextmanager

@@ -35,7 +35,6 @@ from paimon_assets.spark.dataframes.merge import merge_dataframe
 from paimon_assets.spark.executor import SparkExecutor
 from paimon_assets.spark.session.session import (
     SparkSettings,
-    add_package,
     get_session,
     stop_session,
 )
@@ -326,9 +325,7 @@ def new_session() -> SparkSession:
         "spark.sql.shuffle.partitions": "3",
     }
     settings = SparkSettings(master="local-cluster[2,1,512]", driver_memory="512m", extra=extra)
-    session = get_session(settings)
-    add_package(session)
-    return session
+    return get_session(settings)
 
 
 def _say(line: str) -> None:

@@ -1,0 +1,188 @@
+"""Once a session: what its workers lack is said in one error, and this package is sent to them.
+
+    first job ─▶ a task a core asks: which Python, which paimon_assets, is the storage seen?
+                   none, or another one ─▶ a zip of ours is sent, and they are asked again
+
+Local masters are not asked: their workers are this Python on this machine. The zip is sent to all
+workers, those that come later too. A cluster that has this very package keeps its own.
+"""
+
+import atexit
+import json
+import logging
+import re
+import shutil
+import tempfile
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # ships no types
+from pyspark.cloudpickle import register_pickle_by_value
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql.functions import udf
+
+from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.fileio.base import FileIOSpec
+from paimon_assets.spark import worker_probe
+from paimon_assets.spark.job_names import is_connect, named_jobs
+from paimon_assets.spark.package_archive import package_archive, package_digest
+from paimon_assets.spark.storage_look import storage_look
+
+logger = logging.getLogger(__name__)
+
+WORKER_KIND = "spark-worker"
+"""Kind of all errors of this module."""
+
+_MOST_TASKS = 64
+_TASKS_OVER_CONNECT = 8
+_NO_PROGRAM = re.compile(r'Cannot run program "([^"]+)"')
+_OTHER_VERSION = re.compile(
+    r"PYTHON_VERSION_MISMATCH\] Python in worker has different version: (\S+) than that in driver: "
+    r"(\d+\.\d+)"
+)
+_NO_MODULE = re.compile(r"No module named '?([\w.]+)")
+_WAYS_OUT = (
+    "Give all workers one environment, by spark.archives and PYSPARK_PYTHON or by their image: "
+    "docs/spark.md shows how."
+)
+
+register_pickle_by_value(worker_probe)  # type: ignore[no-untyped-call]  # PySpark's
+
+
+class _Known:
+    """What is known of the sessions of this process."""
+
+    lock = threading.Lock()
+    ready: ClassVar[set[str]] = set()
+    """Sessions whose workers have this package."""
+    seen: ClassVar[set[tuple[str, str]]] = set()
+    """(session, scheme) of storages that they see."""
+
+
+def check_workers(
+    session: SparkSession, file_io: FileIOSpec | None = None, path: str | None = None
+) -> None:
+    """Ask the workers of a session, if nobody did yet, and send them this package if they need it.
+
+    Args:
+        session: Whose workers.
+        file_io: The storage of the first work.
+        path: What is there and workers must see; the first path of a scheme is looked up.
+
+    Raises:
+        InvalidInputError: Kind `spark-worker`: they have another Python, no Python, not the
+            packages this one needs, or do not see the path. It says which hosts lack what.
+
+    Cost:
+        A small job or two once a session, and one for each scheme; none on a local master.
+    """
+    name = _name_of(session)
+    if name is None:
+        return
+    scheme = None if file_io is None or path is None else file_io.scheme
+    with _Known.lock:
+        if name in _Known.ready and (scheme is None or (name, scheme) in _Known.seen):
+            return
+        look = storage_look(file_io, path) if file_io and path else ""
+        answers = _ask(session, look)
+        if any(answer["package"] != "same" for answer in answers):
+            logger.info("Spark's workers are sent paimon_assets: %s", _found(answers))
+            _send_package(session)
+            answers = _ask(session, look)
+        _refuse(answers)
+        _Known.ready.add(name)
+        if scheme is not None:
+            _Known.seen.add((name, scheme))
+
+
+def _name_of(session: SparkSession) -> str | None:
+    """Return what a session is known by; None if its workers need not be asked."""
+    if is_connect(session):
+        remote: Any = session
+        return str(remote.session_id)
+    context = session.sparkContext
+    master = str(context.master)
+    is_local = master == "local" or master.startswith("local[")
+    return None if is_local else str(context.applicationId)
+
+
+def _ask(session: SparkSession, look: str) -> list[dict[str, Any]]:
+    """Return an answer of each task; several may be of one process."""
+    if is_connect(session):
+        tasks = _TASKS_OVER_CONNECT
+    else:
+        tasks = max(2, min(session.sparkContext.defaultParallelism, _MOST_TASKS))
+    # Rows one by one: neither pyarrow nor pandas is needed.
+    ask: Any = udf(worker_probe.probing(package_digest(), look), useArrow=False)
+    try:
+        with named_jobs(session, "what workers have"):
+            rows = session.range(0, tasks, 1, tasks).select(ask("id")).collect()
+    except (PySparkException, Py4JError) as failure:
+        raise _typed(failure) or failure from failure
+    return [json.loads(row[0]) for row in rows]
+
+
+def _typed(failure: Exception) -> InvalidInputError | None:
+    """Return what a failure of the first job means; None if it is not the workers' Python."""
+    text = str(failure)
+    if (program := _NO_PROGRAM.search(text)) is not None:
+        reason = (
+            f"have no Python '{program.group(1)}'. That is the interpreter of this process unless "
+            "PYSPARK_PYTHON, spark.pyspark.python or spark.executorEnv.PYSPARK_PYTHON names theirs"
+        )
+    elif (versions := _OTHER_VERSION.search(text)) is not None:
+        reason = (
+            f"run Python {versions.group(1)}, and this process {versions.group(2)}: both must be "
+            "of one minor version"
+        )
+    elif (module := _NO_MODULE.search(text)) is not None:
+        reason = f"have a Python that does not start Spark's worker: it lacks '{module.group(1)}'"
+    else:
+        return None
+    return InvalidInputError(f"Spark's workers {reason}. {_WAYS_OUT}", kind=WORKER_KIND)
+
+
+def _refuse(answers: Sequence[Mapping[str, Any]]) -> None:
+    """Raise one error for what all workers lack."""
+    lacking: dict[str, set[str]] = {}
+    for answer in answers:
+        where = f"{answer['host']} ({answer['interpreter']}, Python {answer['python']})"
+        if answer["package"] != "same":
+            reason = f"loads paimon_assets from {answer['place'] or 'nowhere'}, not as it was sent"
+            lacking.setdefault(reason, set()).add(where)
+        if answer["broken"] is not None:
+            reason = f"lacks what paimon_assets needs: {answer['broken']}"
+            lacking.setdefault(reason, set()).add(where)
+        if answer["unseen"] is not None:
+            reason = (
+                f"does not see the table's storage: {answer['unseen']}. A warehouse must be on "
+                "storage that all workers reach"
+            )
+            lacking.setdefault(reason, set()).add(where)
+    if lacking:
+        texts = [f"{', '.join(sorted(hosts))} {reason}" for reason, hosts in lacking.items()]
+        raise InvalidInputError(
+            f"Spark's workers cannot do the work: {'; '.join(texts)}. {_WAYS_OUT}",
+            kind=WORKER_KIND,
+            details={"workers": len({host for hosts in lacking.values() for host in hosts})},
+        )
+
+
+def _found(answers: Sequence[Mapping[str, Any]]) -> str:
+    """Return what they have instead."""
+    places = {str(answer["place"]) for answer in answers if answer["package"] == "other"}
+    return f"they have another one in {', '.join(sorted(places))}" if places else "they have none"
+
+
+def _send_package(session: SparkSession) -> None:
+    # Spark fetches it whenever a new executor starts: it must stay where it is.
+    directory = Path(tempfile.mkdtemp(prefix="paimon-assets-package-"))
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    archive = str(package_archive(directory))
+    if is_connect(session):
+        session.addArtifacts(archive, pyfile=True)
+    else:
+        session.sparkContext.addPyFile(archive)

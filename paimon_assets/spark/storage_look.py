@@ -1,0 +1,28 @@
+"""Whether a worker sees what this process sees: one path, looked up from both."""
+
+import json
+
+from paimon_assets.engine.contract.wire.wire_frame import file_io_json, file_io_of
+from paimon_assets.engine.errors import PaimonError
+from paimon_assets.engine.fileio.base import FileIOSpec
+from paimon_assets.engine.fileio.opening import open_file_io
+
+
+def storage_look(spec: FileIOSpec, path: str) -> str:
+    """Return what `unseen` looks up; empty if this process does not see it either."""
+    try:
+        is_seen = open_file_io(spec).exists(path)
+    except PaimonError:
+        return ""  # the work itself will say why
+    return json.dumps({"file_io": file_io_json(spec), "path": path}) if is_seen else ""
+
+
+def unseen(look: str) -> str | None:
+    """Return why this process does not see a path; None if it does."""
+    wanted = json.loads(look)
+    path: str = wanted["path"]
+    try:
+        is_seen = open_file_io(file_io_of(wanted["file_io"])).exists(path)
+    except PaimonError as error:
+        return f"{path}: {error.message}"
+    return None if is_seen else f"{path} does not exist there"

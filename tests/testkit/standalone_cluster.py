@@ -1,0 +1,89 @@
+"""A standalone Spark cluster: a master and a worker in processes of their own, on the loopback.
+
+Nothing of this process's environment reaches them but Java: no package, no Python path.
+"""
+
+import re
+import subprocess
+import threading
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyspark
+
+from paimon_assets.spark.session.java import find_java
+from tests.testkit.processes import JVM_OPTIONS, end
+
+_SPARK = Path(pyspark.__file__).parent
+_HOST = "127.0.0.1"
+_MASTER_IS_UP = re.compile(r"Starting Spark master at (spark://\S+)")
+_WORKER_IS_UP = re.compile(r"Successfully registered with master")
+
+
+@contextmanager
+def standalone_cluster(home: Path, *, cores: int = 2) -> Iterator[str]:
+    """Run a master and a worker while the block runs, and give the master's address.
+
+    Args:
+        home: An empty directory for what they write.
+        cores: Cores of the worker, 1 GB for each.
+    """
+    ports = ["--host", _HOST, "--port", "0", "--webui-port", "0"]
+    work = ["--cores", str(cores), "--memory", f"{cores}g", "--work-dir", str(home / "work")]
+    with _daemon(home, "master.Master", ports, _MASTER_IS_UP) as started:
+        address = started.group(1)
+        with _daemon(home, "worker.Worker", [*ports, *work, address], _WORKER_IS_UP):
+            yield address
+
+
+@contextmanager
+def _daemon(
+    home: Path, name: str, arguments: list[str], is_up: re.Pattern[str]
+) -> Iterator[re.Match[str]]:
+    java = find_java() / "bin" / "java"
+    environment = {
+        "JAVA_HOME": str(find_java()),
+        "PATH": "/usr/bin:/bin",
+        "SPARK_HOME": str(_SPARK),
+        "SPARK_LOCAL_IP": _HOST,
+        "SPARK_SCALA_VERSION": "2.13",
+    }
+    jars = str(_SPARK / "jars" / "*")
+    command = [
+        *(str(java), *JVM_OPTIONS.split(), "-Xmx256m", "-cp", jars),
+        *(f"org.apache.spark.deploy.{name}", *arguments),
+    ]
+    process = subprocess.Popen(
+        command,
+        cwd=home,
+        env=environment,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        text=True,
+        start_new_session=True,
+    )
+    log = iter(process.stderr or ())
+    # A pipe that nobody empties would stop the process.
+    emptied = threading.Thread(target=deque, args=(log, 0), daemon=True)
+    try:
+        started = _first(log, is_up, name)
+        emptied.start()
+        yield started
+    finally:
+        end(process)
+        if emptied.is_alive():
+            emptied.join()
+        if process.stderr is not None:
+            process.stderr.close()
+
+
+def _first(log: Iterator[str], wanted: re.Pattern[str], name: str) -> re.Match[str]:
+    read = []
+    for line in log:
+        read.append(line)
+        found = wanted.search(line)
+        if found is not None:
+            return found
+    raise RuntimeError(f"{name} of Spark did not start: {''.join(read)[-2000:]}")
