@@ -22,7 +22,8 @@ from jobs.demo.progress import Progress
 from jobs.demo.report import Compared, compare_tables, report_grid
 from jobs.demo.served import run_over_rest
 from jobs.demo.tables import FlightChangesConfig, assets, daily_delays, ingestion_config
-from jobs.demo.upkeep import embedded_jobs, keep_up
+from jobs.demo.upkeep import keep_up
+from paimon_assets.assets import PaimonSparkResource
 from resources import build_resources
 
 JOB = "ingestion_job"
@@ -47,29 +48,38 @@ def main(every: int, files: int, rest: bool) -> None:  # noqa: FBT001
         console.width = max(console.width, _LOG_WIDTH)
     started = time.monotonic()
     prepare_dagster_home()
-    with dg.DagsterInstance.get() as instance:
+    with (
+        dg.DagsterInstance.get() as instance,
+        dg.build_resources(build_resources()) as resources,
+    ):
         progress = Progress(console)
-        with dg.build_resources(build_resources()) as resources:
-            create_first_release(resources.paimon.catalog())
+        if resources.paimon.executor == "spark":
+            _start_spark(resources.paimon.spark, progress)
+        create_first_release(resources.paimon.catalog())
         result = _run_job(instance, progress, FlightChangesConfig(every=every, files=files))
         if not result.success:
             console.print("\n[bold red]The job failed.[/] Its run is kept: `make dev` shows it.")
             sys.exit(1)
         for line in evolve_flights(result, partial(_run_quietly, instance)):
             console.print(line)
-        # Some megabytes: merged in this process before a second Spark has started.
-        for line in keep_up(partial(_run_quietly, instance, of=embedded_jobs())):
+        for line in keep_up(partial(_run_quietly, instance)):
             console.print(line)
         console.print("\nComparing every row and column with what plain pandas expects ...")
-        with dg.build_resources(build_resources()) as resources:
-            catalog = resources.paimon.catalog()
-            compared = compare_tables(catalog, result, progress.seconds, every=every)
+        catalog = resources.paimon.catalog()
+        compared = compare_tables(catalog, result, progress.seconds, every=every)
     console.print(report_grid(compared))
     for table in compared:
         if table.difference:
             console.print(f"{table.name}: {table.difference}", style="red", markup=False)
     _say_what_it_means(console, compared, seconds=time.monotonic() - started)
     sys.exit(any(table.difference for table in compared))
+
+
+def _start_spark(spark: PaimonSparkResource, progress: Progress) -> None:
+    """Start the session that all runs of the demo share, for as long as the resource lives."""
+    began = time.monotonic()
+    spark.session()
+    progress.say(f"Spark ({spark.master}) started in {time.monotonic() - began:.1f} s")
 
 
 def _run_job(
@@ -94,10 +104,10 @@ def _run_job(
 
 
 def _run_quietly(
-    instance: dg.DagsterInstance, name: str, config: dg.RunConfig, *, of: dg.Definitions = defs
+    instance: dg.DagsterInstance, name: str, config: dg.RunConfig
 ) -> dg.ExecuteInProcessResult:
     described = {**config.to_config_dict(), "loggers": _SILENT}  # type: ignore[no-untyped-call]  # Dagster's
-    return of.resolve_job_def(name).execute_in_process(
+    return defs.resolve_job_def(name).execute_in_process(
         run_config=described, instance=instance, raise_on_error=False
     )
 
@@ -107,8 +117,6 @@ def _say_what_it_means(console: Console, compared: list[Compared], *, seconds: f
     padded, unpadded = by_name["demo.flights"], by_name["demo.flights_unpadded"]
     if not any(table.rows_read for table in compared):
         console.print("Nothing new to ingest: no rows were added, no snapshot was made.")
-    elif "demo.daily_delays" in by_name:
-        console.print("The seconds of the first step on Spark hold the start of Spark.")
     lost = padded.rows - unpadded.rows
     console.print(
         f"With padding all {padded.rows:,} flights are there. Without it {lost:,} are lost: those "

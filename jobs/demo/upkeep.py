@@ -1,5 +1,7 @@
 """The end of the demo's night: its tables are compacted and maintained, which changes no row.
 
+Both run where the resource says, as the ingestion does.
+
 A second run finds nothing left to do, and commits nothing.
 """
 
@@ -8,23 +10,11 @@ from typing import Any
 
 import dagster as dg
 
-from jobs.compaction import compaction_job
 from jobs.demo.evolution import RunJob
-from jobs.maintenance import maintenance_job
 from paimon_assets.assets import CompactionConfig, MaintenanceConfig
 from paimon_assets.assets.jobs.compaction import StrategyChoice
-from resources import build_resources
 
 COMPACTED = "demo.flights"
-
-
-def embedded_jobs() -> dg.Definitions:
-    """The same jobs, on tables of this process: some megabytes need no Spark."""
-    return dg.Definitions(
-        jobs=[compaction_job, maintenance_job],
-        resources=build_resources("embedded"),
-        executor=dg.in_process_executor,
-    )
 
 
 def keep_up(run_job: RunJob) -> Iterator[str]:

@@ -124,6 +124,9 @@ def test_all_of_it_on_spark(tmp_path: Path):
     done = run_demo(tmp_path, "spark")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "demo.daily_delays" in done.stdout
+    assert "Spark (local[*]) started" in done.stdout
+    assert "compaction_job, strategy full, demo.flights: Snapshot 2: " in done.stdout
+    assert "FAILED" not in done.stdout
     again = run_demo(tmp_path, "spark")
     assert again.returncode == 0, again.stdout + again.stderr
     assert "Nothing new to ingest" in again.stdout
