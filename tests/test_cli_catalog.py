@@ -40,7 +40,18 @@ def test_databases_are_made_shown_and_dropped(run):
     run("db", "create", "new")
     run("db", "create", "new", code=1)
     run("db", "create", "new", "--if-not-exists")
-    assert json.loads(run("db", "show", "new", "--json")) == {"name": "new", "tables": []}
+    assert json.loads(run("db", "show", "new", "--json")) == {
+        "name": "new",
+        "properties": {},
+        "tables": [],
+    }
+    run("db", "set", "new", "--property", "owner=me", "--property", "a=b")
+    run("db", "set", "new", "--remove", "a")
+    assert "owner = me" in run("db", "show", "new")
+    run("db", "create", "other", "--property", "c=d")
+    shown = json.loads(run("db", "show", "other", "--json"))
+    assert shown["properties"] == {"c": "d"}
+    run("db", "drop", "other", "--yes")
     run("rename", "db.t", "new.t2")
     assert run("ls", "new") == "new.t2\n"
     asked = run("db", "drop", "new", "--cascade", input="n\n", code=1)

@@ -81,7 +81,7 @@ def test_tags_branches_and_consumers_are_kept_in_order(run, tmp_path):
     assert "with 0 data files" in run("tag", "delete", "db.t", "v1", "--yes")
     assert rows(run, tmp_path, "db.t$branches") == []
     assert "--snapshot, --tag and --schema" in run("rollback", "db.t", code=2)
-    assert "is at schema 0" in run("rollback", "db.t", "--schema", "0")
+    assert "is at schema 0" in run("rollback", "db.t", "--schema", "0", "--yes")
     assert "duration" in run("tag", "create", "db.t", "x", "--retain", "long", code=2)
 
 

@@ -1,14 +1,15 @@
 """Commands on a catalog's names: ls, db, rename, drop."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import click
 
-from paimon_assets.cli.options import confirm, json_option, said_option, yes_option
+from paimon_assets.cli.options import confirm, json_option, key_values, said_option, yes_option
 from paimon_assets.cli.output import print_json, print_rows_of, say, size_text
 from paimon_assets.cli.settings import Settings
 from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.options.secret_options import shown_options
 from paimon_assets.engine.spec.words import counted
 from paimon_assets.engine.table.api import TableCatalog
 from paimon_assets.engine.table.table import Table
@@ -67,17 +68,20 @@ def _described(catalog: TableCatalog, tables: list[str]) -> Iterator[dict[str, A
 
 @click.group()
 def db() -> None:
-    """Create, show and drop databases."""
+    """Create, show, change and drop databases."""
 
 
 @db.command("create")
 @click.argument("name")
 @click.option("--if-not-exists", is_flag=True, help="Do nothing if the database exists.")
+@click.option("--property", "properties", multiple=True, callback=key_values, help="KEY=VALUE.")
 @said_option
 @click.pass_obj
-def db_create(settings: Settings, /, name: str, *, if_not_exists: bool) -> None:
+def db_create(
+    settings: Settings, /, name: str, *, if_not_exists: bool, properties: Mapping[str, str]
+) -> None:
     """Create the database NAME."""
-    settings.catalog().create_database(name, ignore_if_exists=if_not_exists)
+    settings.catalog().create_database(name, ignore_if_exists=if_not_exists, options=properties)
     say(f"database {name} is made", {"database": name})
 
 
@@ -86,13 +90,35 @@ def db_create(settings: Settings, /, name: str, *, if_not_exists: bool) -> None:
 @json_option
 @click.pass_obj
 def db_show(settings: Settings, /, name: str, *, as_json: bool) -> None:
-    """Show the database NAME: its tables."""
-    tables = settings.catalog().list_tables(name)
+    """Show the database NAME: its properties and its tables."""
+    catalog = settings.catalog()
+    tables = catalog.list_tables(name)
+    properties = shown_options(catalog.get_database(name).options)
     if as_json:
-        print_json({"name": name, "tables": tables})
+        print_json({"name": name, "properties": properties, "tables": tables})
         return
     click.echo(f"{name}: {counted(len(tables), 'table')}")
+    for key, value in sorted(properties.items()):
+        click.echo(f"{key} = {value}")
     _print_names(tables, as_json=False)
+
+
+@db.command("set")
+@click.argument("name")
+@click.option("--property", "properties", multiple=True, callback=key_values, help="KEY=VALUE.")
+@click.option("--remove", "removals", multiple=True, help="KEY of a property that goes.")
+@click.pass_obj
+def db_set(
+    settings: Settings,
+    /,
+    name: str,
+    *,
+    properties: Mapping[str, str],
+    removals: tuple[str, ...],
+) -> None:
+    """Set and remove properties of the database NAME."""
+    settings.catalog().alter_database(name, updates=properties, removals=removals)
+    click.echo(f"database {name} is changed")
 
 
 @db.command("drop")

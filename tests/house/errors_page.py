@@ -95,7 +95,8 @@ def _text(node: ast.expr) -> str:
             return "".join(map(_text, parts))
         case ast.BinOp(left=left, right=right):
             return _text(left) + _text(right)
-    return "…"
+        case _:
+            return "…"
 
 
 if __name__ == "__main__":
