@@ -182,4 +182,4 @@ def test_the_command_line_reaches_the_server(catalog, served, monkeypatch, tmp_p
     assert "SELECT 3" not in run("views", "show", "db.v", uri=())
     run("views", "rename", "db.v", "db.w", uri=())
     assert run("views", "list", "db", uri=()) == "db.w\n"
-    run("views", "drop", "db.w", uri=())
+    run("views", "drop", "db.w", "--yes", uri=())
