@@ -14,7 +14,7 @@ from paimon_assets.cli.options import key_values
 COMMANDS = {
     "Catalog": {
         "ls": ("catalog_commands", "List the databases, or the tables of DATABASE."),
-        "db": ("catalog_commands", "Create, show and drop databases."),
+        "db": ("catalog_commands", "Create, show, change and drop databases."),
         "create": ("tables", "Create TARGET, a database.table of the warehouse."),
         "schema": ("tables", "Print the columns, keys and options of TARGET."),
         "alter": ("alter", "Change the columns and options of TARGET, all changes or none."),

@@ -16,7 +16,7 @@ from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.fileio.opening import file_io_for
 from paimon_assets.engine.spec.options.secret_options import shown_options
 from paimon_assets.server.app import App
-from paimon_assets.server.data_tokens import DataTokens
+from paimon_assets.server.issued_tokens import DataTokens
 from paimon_assets.server.operations.all_operations import OPERATIONS
 from paimon_assets.server.principals import PrincipalsFile
 from paimon_assets.server.routes import Routes
@@ -43,7 +43,7 @@ class ServeSettings:
     port: int = 8080
     principals: Path | None = None
     data_tokens: Path | None = None
-    """File of what clients get to open the files of tables (`server.data_tokens`)."""
+    """File of what clients get to open the files of tables (`server.issued_tokens`)."""
     insecure: bool = False
     """Let everybody do everything."""
     read_only: bool = False

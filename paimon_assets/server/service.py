@@ -38,7 +38,7 @@ from paimon_assets.engine.spec.paths import MAIN_BRANCH, TablePaths
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.table.table import Table
 from paimon_assets.engine.table.table_name import SYSTEM_DATABASE, TableName
-from paimon_assets.server.data_tokens import DataTokens
+from paimon_assets.server.issued_tokens import DataTokens
 from paimon_assets.server.principals import Action
 from paimon_assets.server.refusal import not_implemented
 from paimon_assets.server.request import Request
