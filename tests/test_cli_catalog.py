@@ -148,3 +148,8 @@ def test_a_shell_completes_commands_without_loading_them(run, monkeypatch):
     monkeypatch.setenv("COMP_CWORD", "1")
     result = CliRunner().invoke(main, [], prog_name="paimon-assets")
     assert result.output == "plain,snapshots\n"
+
+
+def test_a_misspelt_command_is_answered_with_the_one_that_is_meant(run):
+    assert "Did you mean snapshots?" in run("snapshot", "db.t", code=2)
+    assert "No such command 'xyz'." in run("xyz", code=2)

@@ -2,6 +2,9 @@
 
 import io
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -195,3 +198,19 @@ def test_what_comes_is_followed(run, tmp_path):
     run("write", "db.t", str(tmp_path / "0.parquet"))
     assert sorted(followed(*consumer)) == [0, 1]
     assert "earliest, latest" in run("follow", "db.t", "--from", "here", code=2)
+
+
+def test_a_bar_is_shown_on_a_terminal_alone(run, tmp_path):
+    del run
+    reading, terminal = os.openpty()
+    command = [
+        *(sys.executable, "-m", "paimon_assets", "-w", str(tmp_path / "w")),
+        *("compact", "db.t", "--strategy", "full"),
+    ]
+    environment = {**os.environ, "TERM": "xterm"}
+    pipes = {"stdout": subprocess.PIPE, "stderr": terminal}
+    done = subprocess.run(command, check=True, env=environment, **pipes)
+    os.close(terminal)
+    assert b"compacting" in os.read(reading, 65_536)
+    os.close(reading)
+    assert done.stdout.startswith(b"snapshot 4: 3 files of")

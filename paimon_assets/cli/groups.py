@@ -6,6 +6,7 @@
 import errno
 import importlib
 from collections.abc import Mapping
+from difflib import get_close_matches
 from typing import Any
 
 import click
@@ -59,6 +60,16 @@ class LazyGroup(PaimonGroup):
         loaded = importlib.import_module(f"{__package__}.{module}")
         command: click.Command = getattr(loaded, cmd_name)
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command that is called; one that is not there may be misspelt."""
+        name, known = args[0], self.list_commands(ctx)
+        if name not in known and not name.startswith("-") and not ctx.resilient_parsing:
+            near = get_close_matches(name, known, n=1)
+            ctx.fail(f"No such command '{name}'." + (f" Did you mean {near[0]}?" if near else ""))
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the summaries of the commands; loads none of them."""
