@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from paimon_assets.engine.errors import UnsupportedFeatureError
+from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.predicate.predicate import Predicate
 from paimon_assets.engine.table.frames.arrow_filter import columns_of, weaker_filter
 
@@ -112,7 +112,7 @@ class ScanDataset(ds.Dataset):
 
 
 def _refuse(what: str) -> NoReturn:
-    raise UnsupportedFeatureError(
+    raise InvalidInputError(
         f"A dataset of a Paimon table does not {what}; use its scanner, or ReadBuilder.",
         kind="dataset",
     )
