@@ -103,7 +103,7 @@ def read(settings: Settings, /, target: str, **arguments: Any) -> None:
         _refuse_for_system_tables(arguments)
         reader, total = system.to_reader(executor), None
     else:
-        builder = _reading(settings.table(target), arguments)
+        builder = _reading(settings.table(target), arguments).with_limit(_most_read(arguments))
         splits = arguments["splits"]
         plan = builder.plan_from(Path(splits).read_bytes()) if splits else builder.plan()
         reader = builder.read(plan, executor)
@@ -126,8 +126,7 @@ def put_rows(
         arguments: Of the command: `out`, `file_format`, `limit`, `as_json`.
         is_system: Whether texts may be JSON (`table_rows`).
     """
-    out = arguments["out"]
-    limit = arguments["limit"]
+    out, limit = arguments["out"], arguments["limit"]
     if out is None and arguments["as_json"]:
         print_json_rows(limited(reader, limit), is_system=is_system)
         return
@@ -139,6 +138,14 @@ def put_rows(
         rows = counting(limited(reader, limit), advance)
         count = write_file(out, reader.schema, rows, arguments["file_format"])
     click.echo(f"{counted(count, 'row')} in {out}", err=out == "-")
+
+
+def _most_read(arguments: Mapping[str, Any]) -> int | None:
+    """Return how many rows are read: the terminal says by one more that there are more."""
+    limit: int | None = arguments["limit"]
+    if arguments["out"] is not None or arguments["as_json"]:
+        return limit
+    return 1 + (_TERMINAL_ROWS if limit is None else limit)
 
 
 def _refuse_for_system_tables(arguments: Mapping[str, Any]) -> None:
