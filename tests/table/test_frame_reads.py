@@ -66,6 +66,18 @@ FILTERS = {
     "both sides": (pc.field("id") == pc.field("id"), "id = id"),
     "null literal": (pc.field("id") == pa.scalar(None, pa.int64()), "id = null"),
     "prefix": (pc.starts_with(pc.field("day"), "2024-01-03"), "day like '2024-01-03%'"),
+    "fraction": (pc.field("id") < 12.5, "id < 12.5"),
+    "fraction among integers": (pc.field("id").isin([11.0, 12.0]), "id in (11, 12.5)"),
+    "day and time": (
+        pc.field("born") < dt.datetime(2000, 1, 2, 5),
+        "born < timestamp '2000-01-02 05:00:00'",
+    ),
+    "time and day": (pc.field("at") >= dt.date(2024, 1, 2), "\"at\" >= date '2024-01-02'"),
+    "fine decimal": (pc.field("cost") > Decimal("2.195"), "cost > 2.195"),
+    "fine time": (
+        pc.field("at") > pa.scalar(1_704_153_600_000_000_001, pa.timestamp("ns")),
+        "\"at\" > timestamp_ns '2024-01-02 00:00:00.000000001'",
+    ),
     "mixed": ((pc.field("n", "x") == 1) & (pc.field("id") < 20), "n.x = 1 and id < 20"),
 }
 
