@@ -7,6 +7,7 @@ becomes 16, `1,2` a tuple. Of a table's options, columns and names no text may b
 from typing import Annotated, Any
 
 import dagster as dg
+from pydantic import BaseModel
 
 from paimon_assets.engine.errors import InvalidInputError
 
@@ -45,6 +46,22 @@ def secret_of(context: dg.ResolutionContext, given: Any) -> Any:
             kind="component",
         )
     return dg.EnvVar(str(given["env"]))
+
+
+class DescribedModel(dg.Model, dg.Resolvable):
+    """A model whose fields keep their descriptions in the UI and in editors.
+
+    Dagster 1.13 drops those of fields with a default.
+    """
+
+    @classmethod
+    def model(cls) -> type[BaseModel]:
+        """Return the model of the YAML."""
+        derived = super().model()
+        for name, field in derived.model_fields.items():
+            field.description = field.description or cls.model_fields[name].description
+        derived.model_rebuild(force=True)
+        return derived
 
 
 Text = Annotated[str, dg.Resolver(text_of, model_field_type=str, inject_before_resolve=False)]

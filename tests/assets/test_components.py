@@ -88,6 +88,17 @@ def test_each_loads_as_it_is_scaffolded(project: DefsFolderSandbox, name: str) -
         dg.Definitions.validate_loadable(dg.Definitions.merge(*parts))
 
 
+@pytest.mark.parametrize("name", components.__all__)
+def test_every_field_says_what_it_is(name: str) -> None:
+    component: Any = getattr(components, name)
+    fields = component.model().model_json_schema()["properties"]
+    assert fields
+    assert [field for field, shown in fields.items() if not shown.get("description")] in (
+        [],
+        ["defs_state"],  # Dagster's own
+    )
+
+
 def test_what_is_scaffolded_runs(project: DefsFolderSandbox) -> None:
     for name in components.__all__:
         project.scaffold_component(component_cls=getattr(components, name), defs_path=name.lower())

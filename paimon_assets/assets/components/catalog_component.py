@@ -10,13 +10,13 @@ from paimon_assets.assets.resource import (
     PaimonCatalogResource,
 )
 from paimon_assets.assets.tables.io_manager import PaimonIOManager
-from paimon_assets.assets.yaml_values import Secret, Secrets, Text
+from paimon_assets.assets.yaml_values import DescribedModel, Secret, Secrets, Text
 
 
 @dg.scaffold_with(
     example({"warehouse": "{{ context.project_root }}/warehouse", "executor": "embedded"})
 )
-class PaimonCatalogComponent(dg.Component, dg.Model, dg.Resolvable):
+class PaimonCatalogComponent(dg.Component, DescribedModel):
     """The catalog resource that table assets, checks and jobs take, and the IO manager beside it.
 
     Give secrets as `{env: NAME}`: the UI then shows the variable's name only.

@@ -26,7 +26,7 @@ from paimon_assets.assets.files.source_files import FileSource
 from paimon_assets.assets.option_names import refuse_unknown
 from paimon_assets.assets.resource import DEFAULT_RESOURCE_KEY, RESOURCE_KEY
 from paimon_assets.assets.translator import TABLE_NAME, asset_key_of
-from paimon_assets.assets.yaml_values import Names, Text
+from paimon_assets.assets.yaml_values import DescribedModel, Names, Text
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.options.option import parse_duration_ms
 from paimon_assets.engine.spec.schema.schema import Schema
@@ -44,7 +44,7 @@ CheckKind = Literal[
 Severity = Literal["warn", "error"]
 
 
-class TableCheck(dg.Model, dg.Resolvable):
+class TableCheck(DescribedModel):
     """One check of a table; which settings it takes, its type says."""
 
     type: CheckKind = Field(description="Which check: that of `build_<type>_check`.")
@@ -188,7 +188,7 @@ def checks_of(checks: Sequence[TableCheck], of: CheckedTable) -> list[dg.AssetCh
         }
     )
 )
-class PaimonChecksComponent(dg.Component, dg.Model, dg.Resolvable):
+class PaimonChecksComponent(dg.Component, DescribedModel):
     """Checks of a table whose asset is defined elsewhere, in Python or by another component."""
 
     table: Text = Field(description="database.table")

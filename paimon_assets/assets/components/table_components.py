@@ -21,7 +21,7 @@ from paimon_assets.assets.resource import DEFAULT_RESOURCE_KEY, ExecutorKind
 from paimon_assets.assets.schedules import build_ingestion_schedule
 from paimon_assets.assets.tables.table_asset import paimon_asset
 from paimon_assets.assets.tables.table_write import WriteMode
-from paimon_assets.assets.yaml_values import Names, Secret, Text, Texts
+from paimon_assets.assets.yaml_values import DescribedModel, Names, Secret, Text, Texts
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.schema.schema import Schema
 
@@ -37,7 +37,7 @@ def orders() -> pa.Table:
 '''
 
 
-class DeclaredTableModel(dg.Component, dg.Model, dg.Resolvable):
+class DeclaredTableModel(dg.Component, DescribedModel):
     """The table of a component: its name, its schema, and what its asset carries."""
 
     table: Text = Field(description="database.table")
@@ -126,7 +126,7 @@ class PaimonAssetComponent(DeclaredTableModel):
         return dg.Definitions(assets=[asset], asset_checks=checks)
 
 
-class LandingFolder(dg.Model, dg.Resolvable):
+class LandingFolder(DescribedModel):
     """The landing folder of an ingestion; as `FileSource`."""
 
     folder: Secret = Field(description="A path or a URL; {env: NAME} is read when the asset runs.")

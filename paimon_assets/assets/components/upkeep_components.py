@@ -13,14 +13,14 @@ from paimon_assets.assets.jobs.maintenance import MaintenanceConfig, build_maint
 from paimon_assets.assets.option_names import refuse_unknown
 from paimon_assets.assets.resource import DEFAULT_RESOURCE_KEY
 from paimon_assets.assets.schedules import build_compaction_schedule, build_maintenance_schedule
-from paimon_assets.assets.yaml_values import Names, Text
+from paimon_assets.assets.yaml_values import DescribedModel, Names, Text
 from paimon_assets.engine.errors import InvalidInputError
 
 _EXAMPLE = {"tables": ["shop.orders"], "schedule": "0 4 * * *"}
 _Form = TypeVar("_Form", CompactionConfig, MaintenanceConfig)
 
 
-class UpkeepModel(dg.Component, dg.Model, dg.Resolvable):
+class UpkeepModel(dg.Component, DescribedModel):
     """A job over tables, by the clock."""
 
     tables: Names = Field(description="Tables as database.table; each reports to its asset.")

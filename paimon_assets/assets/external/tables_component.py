@@ -26,7 +26,7 @@ from paimon_assets.assets.external.external_tables import (
     tables_to_json,
 )
 from paimon_assets.assets.external.table_sensor import build_new_snapshots_sensor
-from paimon_assets.assets.yaml_values import Texts
+from paimon_assets.assets.yaml_values import DescribedModel, Texts
 from paimon_assets.engine.errors import without_secrets
 from paimon_assets.engine.spec.options.rest_options import URI
 from paimon_assets.engine.table.api import TableCatalog, open_catalog
@@ -63,7 +63,7 @@ class PaimonTablesScaffolder(dg.Scaffolder[ScaffoldParams]):
 
 
 @dg.scaffold_with(PaimonTablesScaffolder)
-class PaimonTablesComponent(dg.StateBackedComponent, dg.Model, dg.Resolvable):
+class PaimonTablesComponent(dg.StateBackedComponent, DescribedModel):
     """Tables that others write, as external assets: columns, observations, a sensor on snapshots.
 
     Their data version is the newest commit that changed rows, so automation conditions downstream
