@@ -87,6 +87,8 @@ def test_the_launchpad_checks_the_mode_of_a_run(paimon: PaimonCatalogResource) -
     outputs = {"outputs": {"result": {"mode": "append"}}}
     given = {"shop__orders": {"config": {"mode": "overwrite"}}, "shop__sales": outputs}
     assert dg.validate_run_config(job, {"ops": given})
+    opened: Any = dg.validate_run_config(job, {})
+    assert opened["ops"]["shop__orders"]["config"] == {"mode": "append"}
     wrong: dict[str, Any] = {"shop__sales": {"outputs": {"result": {"mode": "appendd"}}}}
     for ops in (in_mode("overwritten")["ops"], wrong):
         with pytest.raises(dg.DagsterInvalidConfigError, match="not in enum type"):

@@ -54,6 +54,7 @@ from paimon_assets.assets.tables.table_write import (
     TableWrite,
     WriteConfig,
     WriteMode,
+    config_of_mode,
     write_mode,
 )
 from paimon_assets.assets.translator import (
@@ -360,7 +361,8 @@ def _compute(
         catalog = inspect.Parameter(catalog_name, keyword, annotation=PaimonCatalogResource)
         parameters = [*parameters, catalog]
     if not has_config:
-        parameters = [*parameters, inspect.Parameter(_CONFIG, keyword, annotation=WriteConfig)]
+        form = config_of_mode(target.mode)
+        parameters = [*parameters, inspect.Parameter(_CONFIG, keyword, annotation=form)]
     return with_signature(compute, parameters)
 
 

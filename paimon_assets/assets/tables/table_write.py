@@ -76,6 +76,17 @@ class WriteConfig(dg.Config):
     )
 
 
+def config_of_mode(mode: WriteMode) -> type[WriteConfig]:
+    """Return the config of an asset that writes in a mode: the Launchpad opens with it."""
+    chosen = WriteModeChoice(mode.value)
+    field = Field(default=chosen, description=WriteConfig.model_fields["mode"].description)
+    return type(
+        WriteConfig.__name__,
+        (WriteConfig,),
+        {"__annotations__": {"mode": WriteModeChoice}, "mode": field, "__module__": __name__},
+    )
+
+
 def write_mode(text: str, table: str) -> WriteMode:
     """Return the mode of that name.
 
