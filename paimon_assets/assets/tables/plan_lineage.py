@@ -27,6 +27,7 @@ Origins = dict[str, frozenset[Origin] | None]
 """Column → what it is made of; None is not known."""
 
 _Step = tuple[str, str]
+_MOST_STEPS = 100
 _INPUTS: dict[_Step, list[tuple[dg.AssetKey, Frame]]] = {}
 """Run and step → its lazy inputs. Inputs are loaded and outputs handled in one process."""
 
@@ -35,6 +36,8 @@ def note_input(run_id: str, step_key: str, key: dg.AssetKey, frame: Frame) -> No
     """Remember a lazy frame that a step gets."""
     if _is_lazy_polars(frame) or is_spark_frame(frame):
         _INPUTS.setdefault((run_id, step_key), []).append((key, frame))
+        while len(_INPUTS) > _MOST_STEPS:  # of steps that failed nobody asks
+            del _INPUTS[next(iter(_INPUTS))]
 
 
 def lineage_of(run_id: str, step_key: str, frame: Frame) -> Metadata:
