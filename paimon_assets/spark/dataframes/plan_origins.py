@@ -65,10 +65,12 @@ def _resolved(
     seen: frozenset[int],
 ) -> frozenset[Origin] | None:
     """Return what an id is made of, None if a part of it is neither known nor made."""
-    if found not in known and found not in made:
+    if found in known:  # what an input itself is made of does not count
+        return known[found]
+    if found not in made:
         return None
-    origins = known.get(found, frozenset())
-    for part in made.get(found, set()) - seen:
+    origins: frozenset[Origin] = frozenset()
+    for part in made[found] - seen:
         below = _resolved(part, known, made, seen | {found})
         if below is None:
             return None
