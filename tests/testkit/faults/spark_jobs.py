@@ -323,6 +323,7 @@ def new_session() -> SparkSession:
         "spark.deploy.maxExecutorRetries": "-1",
         "spark.task.maxFailures": "3",
         "spark.sql.shuffle.partitions": "3",
+        "spark.ui.enabled": "false",
     }
     settings = SparkSettings(master="local-cluster[2,1,512]", driver_memory="512m", extra=extra)
     return get_session(settings)
