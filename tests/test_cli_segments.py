@@ -65,7 +65,7 @@ def test_statements_are_those_of_the_api(run, tmp_path):
     )
     assert (shown.count("Success"), shown.count(" UTC")) == (2, 2)
     assert "Marked for Delete" in run("sql", "DELETE FROM TABLE db.t WHERE SEGMENT.ID IN (1)")
-    merge = "MERGE INTO t USING s ON t.id = s.id WHEN MATCHED THEN DELETE"
+    merge = "MERGE INTO db.t USING db.s ON t.id = s.id WHEN MATCHED THEN DELETE"
     assert "--executor spark" in run("sql", merge, code=1)
 
 

@@ -107,6 +107,7 @@ def db_show(settings: Settings, /, name: str, *, as_json: bool) -> None:
 @click.argument("name")
 @click.option("--property", "properties", multiple=True, callback=key_values, help="KEY=VALUE.")
 @click.option("--remove", "removals", multiple=True, help="KEY of a property that goes.")
+@said_option
 @click.pass_obj
 def db_set(
     settings: Settings,
@@ -118,7 +119,7 @@ def db_set(
 ) -> None:
     """Set and remove properties of the database NAME."""
     settings.catalog().alter_database(name, updates=properties, removals=removals)
-    click.echo(f"database {name} is changed")
+    say(f"database {name} is changed", {"database": name})
 
 
 @db.command("drop")

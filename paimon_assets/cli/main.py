@@ -26,7 +26,7 @@ COMMANDS = {
     "Rows": {
         "read": ("reading", "Read TARGET, or a system table such as TARGET$files."),
         "follow": ("following", "Print the rows that come to TARGET, as one JSON object a line."),
-        "sql": ("queries", "Run STATEMENT: a query by duckdb, another by the engine."),
+        "sql": ("queries", "Run STATEMENT: a query by duckdb, another statement by the engine."),
         "write": ("writing", "Write the rows of FILES, in the order given, to TARGET."),
         "update": ("rows", "Give the rows of TARGET for which a filter is true new values."),
         "delete": ("rows", "Delete the rows of TARGET for which a filter is true."),
@@ -37,7 +37,10 @@ COMMANDS = {
         "tag": ("history", "List, create, rename and delete tags."),
         "branch": ("history", "List, create, delete and fast-forward branches."),
         "consumer": ("history", "List, set and delete how far readers have come."),
-        "rollback": ("history", "Undo what happened to TARGET after a snapshot or a tag."),
+        "rollback": (
+            "history",
+            "Undo what happened to TARGET after a snapshot, a tag or a schema.",
+        ),
     },
     "Files": {
         "partitions": ("listing", "List the partitions of TARGET."),

@@ -37,6 +37,13 @@ BEFORE = {
 catalog = PaimonCatalogResource(warehouse="warehouse", executor="embedded")
 sales = dg.asset(key=["shop", "sales"])(lambda: None)
 """,
+    "frames.md": """from paimon_assets import Schema, open_catalog
+import pyarrow as pa
+catalog = open_catalog("warehouse")
+catalog.create_database("shop")
+columns = {"day": "DATE", "shop": "STRING", "amount": "DOUBLE"}
+table = catalog.create_table("shop.sales", Schema.of(columns))
+""",
     "rest-client.md": f"{_ASSETS}import os\nfrom paimon_assets import open_catalog\n",
 }
 _SERVER = "https://catalog.example"

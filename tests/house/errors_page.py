@@ -58,7 +58,7 @@ def page() -> str:
             if isinstance(node, ast.Call) and (raised := _raised(node)):
                 found[raised[:2]].add(raised[2])
     kinds = "".join(
-        f"| `{kind}` | {name} | {min(texts, key=lambda text: (not text, len(text)))} |\n"
+        f"| `{kind}` | {name} | {min(texts, key=lambda text: (not text, len(text), text))} |\n"
         for (kind, name), texts in sorted(found.items())
     )
     return f"{_HEAD}{classes}{_KINDS}{kinds}"

@@ -44,9 +44,15 @@ from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
 from paimon_assets.engine.spec.types.type_text import parse_type
 from paimon_assets.engine.table.api import open_catalog
 from paimon_assets.engine.table.segments.segment_import import SegmentSource
+from tests.testkit import spark_refusals
 from tests.testkit.blob_files import PLACEHOLDER, file_bytes
 from tests.testkit.builders import data_file
-from tests.testkit.served_refusals import ask_for_views, open_view_as_table, rename_served_tag
+from tests.testkit.served_refusals import (
+    ask_for_properties,
+    ask_for_views,
+    open_view_as_table,
+    rename_served_tag,
+)
 
 EXECUTOR = EmbeddedExecutor(threads=1)
 KEYED: dict[str, Any] = {"primary_keys": ["k"]}
@@ -378,37 +384,6 @@ def _other_lock(at):
     catalog.create_table("db.t", Schema.of(PLAIN))
 
 
-def _spark_write(at):
-    source = pytest.importorskip("paimon_assets.spark.data_source.data_source_writer")
-    location = importlib.import_module("paimon_assets.spark.data_source.location").Location
-    table = at.table(**KEYED)
-    source.TableWriter.of(location(options={"path": table.path}), None, overwrite=False)
-
-
-def _spark_create(at):
-    location = pytest.importorskip("paimon_assets.spark.data_source.location").Location
-    location.of({"provider": "paimon_assets", "table": "db.t"}, {})
-
-
-def _spark_stream_of_buckets(at):
-    _spark_stream({"path": at.table(**KEYED).path, "checkpointlocation": str(at.path)})
-
-
-def _spark_stream(options):
-    source = pytest.importorskip("paimon_assets.spark.data_source.data_source")
-    failure = importlib.import_module("paimon_assets.spark.failure")
-    with pytest.raises(failure.WorkerError) as caught:
-        source.PaimonDataSource(options).streamWriter(None, overwrite=False)
-    raise failure.error_inside(caught.value)
-
-
-def _spark_time(at):
-    types = pytest.importorskip("paimon_assets.spark.types")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(types, "_TIME", None)
-        types.to_spark_schema(_schema({"t": "TIME"}).fields)
-
-
 EVOLVING = {"row-tracking.enabled": "true", "data-evolution.enabled": "true"}
 
 
@@ -418,6 +393,7 @@ REFUSALS: dict[str, Provocation] = {
     "renaming or moving a tag": lambda at: rename_served_tag(at.path),
     "view opened as a table": lambda at: open_view_as_table(at.path),
     "views of a catalog in `CATALOGS`": lambda at: ask_for_views(at.path),
+    "properties of databases, and functions": lambda at: ask_for_properties(at.path),
     "default value, primary key": lambda at: AlterTableRequest(
         changes=(DropPrimaryKey(),)
     ).to_dlf(),
@@ -493,12 +469,10 @@ REFUSALS: dict[str, Provocation] = {
     "compaction of a segment's": _compacted_segment,
     "commit to a storage": _no_atomic_publish,
     "lock of another": _other_lock,
-    '`format("paimon_assets")`': _spark_write,
-    "`CREATE TABLE ... USING": _spark_create,
-    '`writeStream.format("paimon_assets")` into': _spark_stream_of_buckets,
-    '`writeStream.format("paimon_assets")` without': lambda at: _spark_stream(
-        {"path": at.table().path}
-    ),
-    "TIME column on": _spark_time,
+    '`format("paimon_assets")`': spark_refusals.write,
+    "`CREATE TABLE ... USING": spark_refusals.create,
+    '`writeStream.format("paimon_assets")` into': spark_refusals.stream_of_buckets,
+    '`writeStream.format("paimon_assets")` without': spark_refusals.stream_without_checkpoint,
+    "TIME column on": spark_refusals.time,
 }
 """How what begins with these words in the document is provoked."""

@@ -26,6 +26,11 @@ def ask_for_views(at: Path) -> None:
     _ = _served(at).views
 
 
+def ask_for_properties(at: Path) -> None:
+    """Ask a catalog for the properties of a database that has none."""
+    _served(at).get_database("db")
+
+
 def open_view_as_table(at: Path) -> None:
     """Open a view as if it were a table."""
     catalog = CATALOG_KINDS["rest"](at / "rest")

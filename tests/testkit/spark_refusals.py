@@ -1,0 +1,43 @@
+"""What `docs/supported.md` says is refused on Spark, provoked without a session."""
+
+import importlib
+
+import pytest
+
+from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
+
+
+def write(at):
+    source = pytest.importorskip("paimon_assets.spark.data_source.data_source_writer")
+    location = importlib.import_module("paimon_assets.spark.data_source.location").Location
+    table = at.table(primary_keys=["k"])
+    source.TableWriter.of(location(options={"path": table.path}), None, overwrite=False)
+
+
+def create(_at):
+    location = pytest.importorskip("paimon_assets.spark.data_source.location").Location
+    location.of({"provider": "paimon_assets", "table": "db.t"}, {})
+
+
+def stream_of_buckets(at):
+    _stream({"path": at.table(primary_keys=["k"]).path, "checkpointlocation": str(at.path)})
+
+
+def _stream(options):
+    source = pytest.importorskip("paimon_assets.spark.data_source.data_source")
+    failure = importlib.import_module("paimon_assets.spark.failure")
+    with pytest.raises(failure.WorkerError) as caught:
+        source.PaimonDataSource(options).streamWriter(None, overwrite=False)
+    raise failure.error_inside(caught.value)
+
+
+def time(at):
+    types = pytest.importorskip("paimon_assets.spark.types")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(types, "_TIME", None)
+        types.to_spark_schema(first_table_schema(Schema.of({"t": "TIME"}), time_millis=0).fields)
+
+
+def stream_without_checkpoint(at):
+    """Write a stream that says nowhere how far it came."""
+    _stream({"path": at.table().path})
