@@ -190,6 +190,8 @@ def _roll_back(store: FileStore, snapshot: Snapshot) -> Rollback:
     changelogs = store.changelogs.delete_after(snapshot.id)
     path, put_back = store.paths.snapshot(snapshot.id), False
     if not store.snapshots.is_same(snapshot):  # an expiration saw the mark, or will, too late
+        if any(number <= snapshot.id for number in store.snapshots.list_ids()):
+            raise _gone(store, f"Snapshot {snapshot.id}")  # no: a rollback to an earlier one
         put_back = published(store.file_io, path, snapshot_to_json(snapshot))
     if not store.schemas.is_same(store.schema):
         if put_back and store.snapshots.is_same(snapshot):
