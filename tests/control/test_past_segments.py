@@ -1,5 +1,6 @@
 """Segments that are over go with the last that can read them; files of others stay protected."""
 
+import itertools
 import shutil
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import open_catalog, open_table
 from paimon_assets.engine.table.segments.segment_import import SegmentSource
+from paimon_assets.engine.table.table import Table
 from tests.stateful.test_maintenance import needed_exactly, stored_files
 from tests.testkit.faulty_fileio import WRITES, FaultyFileIO
 from tests.testkit.foreign import rows, states, write
@@ -101,6 +103,35 @@ def test_a_tag_reads_a_deleted_segment_and_keeps_it(table, tmp_path, kind):
     assert (holds(table), listed(table)) == ([], [])
     assert states(tmp_path / "in")
     assert stored_files(table._store) == needed_exactly(table._store)
+
+
+@pytest.mark.parametrize(
+    "forget", [forget_past, lambda store: Table(store).segments().clean(retention_ms=-1)]
+)
+@pytest.mark.parametrize("kind", ["parquet", "csv"])
+def test_a_tag_that_is_renamed_meanwhile_keeps_a_deleted_segment(table, tmp_path, kind, forget):
+    number = add(table, tmp_path / "in", 1, kind)
+    table.create_tag("kept-0")
+    table.segments().delete([number])
+    own(table, 2)
+    expire(table, forgets=False)
+    names = [tag.name for tag in table.tags.list()]
+    for call in itertools.count():
+        came = []
+
+        def before(at, _method, _path, call=call, came=came):
+            if at == call:
+                came.append(True)
+                table.tags.rename(f"kept-{call}", f"kept-{call + 1}")
+
+        file_io = FaultyFileIO(LocalFileIO(), before=before)
+        forget(FileStore.open(file_io, table.path))
+        assert listed(table) == [number]
+        if not came:
+            break
+    assert call > 10
+    assert len(table.tags.list()) == len(names)
+    assert read(table, **{"tag-name": f"kept-{call}"}) == [(1, kind)]
 
 
 @pytest.mark.parametrize("kind", ["parquet", "csv"])

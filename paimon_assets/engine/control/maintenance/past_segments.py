@@ -29,6 +29,7 @@ from paimon_assets.engine.control.maintenance.references import (
     other_branches,
 )
 from paimon_assets.engine.control.maintenance.tag_files import drop_tag
+from paimon_assets.engine.control.maintenance.watch import Watch
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
 from paimon_assets.engine.control.segments.segment_registry import (
     HOLD_TAG_PREFIX,
@@ -79,15 +80,18 @@ def forget_past(store: FileStore, *, dry_run: bool = False) -> PastSegments:
         StorageError: A file could not be deleted. Call it again: it goes on.
 
     Cost:
-        Three listings and the manifests of the newest snapshot if no segment is over. Else those of
+        A few listings and the manifests of the newest snapshot if no segment is over. Else those of
         each hold tag, the deltas of all snapshots, and of each tag the manifests of the segments'
         partitions.
     """
+    watch = Watch.of(store)
     newest, ids = store.snapshots.latest(), store.snapshots.list_ids()
     if newest is None or not ids:
         return PastSegments()
     try:
         holds = _needless_holds(store, ids[0], newest)
+        if watch.has_more():
+            return PastSegments()  # a renamed tag may have passed by; the next run goes on
         dropped = [drop_tag(store, tag, dry_run=dry_run) for tag in holds]
         names = frozenset(tag.name for tag in holds)
         segments = _needless_segments(store, newest, names)
@@ -95,6 +99,8 @@ def forget_past(store: FileStore, *, dry_run: bool = False) -> PastSegments:
         if store.snapshots.list_ids()[:1] == ids[:1]:
             raise
         return PastSegments()  # others expire snapshots at this moment; the next run goes on
+    if watch.has_more():
+        segments = []
     if segments and not dry_run:
 
         def kept(listed: SegmentList) -> SegmentList:
@@ -118,9 +124,12 @@ def readable_segments(store: FileStore) -> set[int]:
 
     Cost: that of `forget_past` without hold tags.
     """
+    watch = Watch.of(store)
     listed = SegmentRegistry(store=store).load().segments
     newest = store.snapshots.latest()
     past = [] if newest is None else _needless_segments(store, newest, frozenset())
+    if watch.has_more():
+        past = []  # a renamed tag may have passed by
     return {each.id for each in listed if each.status in _SETTLED and each not in past}
 
 
