@@ -4,12 +4,18 @@ from hypothesis import strategies as st
 
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.control.catalog.filesystem_catalog import FilesystemCatalog
-from paimon_assets.engine.errors import AlreadyExistsError, InvalidInputError, NotFoundError
+from paimon_assets.engine.errors import (
+    AlreadyExistsError,
+    InvalidInputError,
+    NotFoundError,
+    StorageError,
+)
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.fileio.opening import file_io_for
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import CATALOGS
 from tests.testkit.faults.writers import fork_server
+from tests.testkit.faulty_fileio import FaultyFileIO
 
 _FORKED = fork_server()
 SCHEMA = Schema.of({"a": "INT"})
@@ -85,6 +91,17 @@ def test_a_missing_database_is_named(catalog):
         with pytest.raises(NotFoundError) as caught:
             call(*arguments)
         assert caught.value.kind == "database-not-found"
+
+
+def test_a_drop_that_dies_leaves_no_table_but_a_hidden_directory(tmp_path):
+    catalog = FilesystemCatalog(str(tmp_path), FaultyFileIO(LocalFileIO(), fail_on=".t.*.dropped"))
+    catalog.create_database("db")
+    catalog.create_table(T, Schema.of({"a": "INT"}))
+    with pytest.raises(StorageError):
+        catalog.drop_table(T)
+    assert catalog.list_tables("db") == []
+    assert len(list(tmp_path.glob("db.db/.t.*.dropped"))) == 1
+    catalog.create_table(T, Schema.of({"b": "INT"}))
 
 
 def test_tables_are_created_listed_loaded_and_dropped(catalog):
