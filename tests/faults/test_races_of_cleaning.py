@@ -262,3 +262,26 @@ def test_what_main_takes_of_a_branch_is_whole_while_that_expires(tmp_path):
     ):
         assert rows_in(table) == (7, 8)
     assert calls > 10
+
+
+def test_main_that_becomes_a_branch_is_of_one_line_with_its_tags(tmp_path):
+    """The branch's first snapshot has expired; a tag of it is older than what main did since."""
+    table = create(tmp_path)
+    write(table, 1, 2)
+    table.create_tag("kept", 1)
+    overwrite(table, 7)
+    table.branches.create("side", snapshot_id=2)
+    side = table.at_branch("side")
+    write(side, 8)
+    side.create_tag("tagged", 3)
+    overwrite(side, 9)
+    expire(side)
+    overwrite(table, 3)
+    table.create_tag("undone", 3)
+    table.branches.fast_forward("side")
+    table.branches.delete("side")
+    write(table, 10)
+    expire(table)
+    check_whole(table._store)
+    assert rows_in(table) == (9, 10)
+    assert [tag.name for tag in table.tags.list()] == ["kept", "tagged"]

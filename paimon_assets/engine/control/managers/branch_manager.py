@@ -127,9 +127,10 @@ class BranchManager:
             raise self._taken(new_name) from error
 
     def fast_forward(self, name: str) -> Snapshot:
-        """Let main be what a branch is: what main did since the branch's first snapshot is undone.
+        """Let main be what a branch is: what main did since the branch's oldest state is undone.
 
-        A crash leaves main at a state it had before or at one of the branch's; call it again.
+        That is its first snapshot, or that of an older tag. A crash leaves main at a state it had
+        before or at one of the branch's; call it again.
 
         Returns:
             The newest snapshot.
@@ -180,9 +181,12 @@ class BranchManager:
             raise self._missing(name)
         line = {n: snapshot_from_json(data, branch.snapshot(n)) for n, data in snapshots.items()}
         first = min(line)
-        shared = first if ours.snapshot_or_none(first) == line[first] else first - 1
+        # What a tag names is of the branch's line, too, and of no line with what main did since.
+        known = {tag.snapshot.id: tag.snapshot for tag in TagManager(self._file_io, branch).list()}
+        since, oldest = min((known | line).items())
+        shared = since if ours.snapshot_or_none(since) == oldest else since - 1
         ours.delete_after(shared)
-        TagManager(self._file_io, self._paths).delete_after(first - 1)
+        TagManager(self._file_io, self._paths).delete_after(since - 1)
         for tag, data in tagged.items():
             self._file_io.replace(self._paths.tag(tag), data)
         self._take_schemas(schemas)
