@@ -63,7 +63,8 @@ def expire_changelogs(
     if steps and not dry_run:
         for number, step in enumerate(steps):
             store.file_io.delete_file(store.paths.changelog(step.snapshot.id))
-            if watch.has_more():  # somebody may need its files by now
+            if watch.has_more() or not store.snapshots.is_same(survivors[0]):
+                # Somebody may need its files by now: a new name, or what a rollback went to.
                 return ExpiredSnapshots.of(steps[:number], OVERTAKEN)
             delete_files(store, step.data_paths)
             delete_files(store, step.metadata_paths)
