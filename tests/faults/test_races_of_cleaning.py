@@ -210,14 +210,15 @@ def test_a_rollback_to_a_tag_is_not_undone_by_an_expiration(tmp_path):
     assert calls > 10
 
 
-def test_of_two_rollbacks_the_later_one_stands(tmp_path):
+@pytest.mark.parametrize("target", [4, "kept"])
+def test_of_two_rollbacks_the_later_one_stands(target, tmp_path):
     def roll_back(table):
-        with suppress(NotFoundError):  # the other one undid it
-            table.rollback_to(4)
+        with suppress(NotFoundError):  # the other one undid it, or deleted the tag
+            table.rollback_to(target)
 
     calls = 0
     for calls, table in interleaved(  # noqa: B007
-        tmp_path, three_snapshots, roll_back, lambda table: table.rollback_to("kept")
+        tmp_path, three_snapshots, roll_back, roll_back_and_delete_tag
     ):
         assert rows_in(table) == (1, 2)
     assert calls > 10

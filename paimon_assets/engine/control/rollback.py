@@ -87,12 +87,13 @@ def rollback_to_tag(store: FileStore, tag: str) -> Rollback:
     with _marked(store, snapshot):
         earliest = store.snapshots.earliest_id()
         path = store.paths.snapshot(snapshot.id)
-        revived = not store.file_io.exists(path)
-        if revived:
-            published(store.file_io, path, snapshot_to_json(snapshot))
+        is_gone = not store.file_io.exists(path)
+        # Another rollback to it may have been faster: what that one made is not taken back.
+        revived = is_gone and published(store.file_io, path, snapshot_to_json(snapshot))
         found = store.tags.get_or_none(tag)
         if found is None or found.snapshot != snapshot:
-            if revived:
+            # Another rollback went to it, if it is the newest: then it stays.
+            if revived and store.snapshots.list_ids()[-1:] != [snapshot.id]:
                 store.file_io.delete_file(path)
             raise _gone(store, f"Tag '{tag}'")
         done = _roll_back(store, snapshot)
