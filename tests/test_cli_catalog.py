@@ -150,6 +150,22 @@ def test_a_shell_completes_commands_without_loading_them(run, monkeypatch):
     assert result.output == "plain,snapshots\n"
 
 
+def test_a_shell_completes_tables(run, tmp_path, monkeypatch):
+    run("create", "db.trips", "--column", "id INT")
+
+    def completed(typed, warehouse=tmp_path / "w"):
+        words = f"paimon-assets -w {warehouse} read {typed}"
+        monkeypatch.setenv("_PAIMON_ASSETS_COMPLETE", "bash_complete")
+        monkeypatch.setenv("COMP_WORDS", words)
+        monkeypatch.setenv("COMP_CWORD", "4")
+        return CliRunner().invoke(main, [], prog_name="paimon-assets").output.split()
+
+    assert completed("d") == ["plain,db.t", "plain,db.trips"]
+    assert completed("db.tr") == ["plain,db.trips"]
+    assert completed("x") == []
+    assert completed("db.", "nowhere://w") == []
+
+
 def test_a_misspelt_command_is_answered_with_the_one_that_is_meant(run):
     assert "Did you mean snapshots?" in run("snapshot", "db.t", code=2)
     assert "No such command 'xyz'." in run("xyz", code=2)

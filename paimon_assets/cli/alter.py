@@ -12,6 +12,7 @@ from paimon_assets.cli.options import (
     executor_option,
     json_option,
     key_values,
+    target_argument,
     yes_option,
 )
 from paimon_assets.cli.output import print_json, print_rows_of, working
@@ -37,7 +38,7 @@ from paimon_assets.executors import new_executor
 
 
 @click.command()
-@click.argument("target")
+@target_argument
 @click.option("--rename-column", "renamed", multiple=True, callback=key_values, help="OLD=NEW.")
 @click.option("--drop-column", "dropped", multiple=True, help="NAME; its values go for readers.")
 @click.option("--add-column", "added", multiple=True, help='"NAME TYPE", put at the end.')

@@ -5,7 +5,14 @@ from typing import Any
 
 import click
 
-from paimon_assets.cli.options import confirm, json_option, key_values, said_option, yes_option
+from paimon_assets.cli.options import (
+    confirm,
+    json_option,
+    key_values,
+    said_option,
+    target_argument,
+    yes_option,
+)
 from paimon_assets.cli.output import print_json, print_rows_of, say, size_text
 from paimon_assets.cli.settings import Settings
 from paimon_assets.engine.errors import InvalidInputError
@@ -157,7 +164,7 @@ def rename(settings: Settings, /, source: str, target: str) -> None:
 
 
 @click.command()
-@click.argument("target")
+@target_argument
 @click.option("--if-exists", is_flag=True, help="Do nothing if there is no such table.")
 @yes_option
 @said_option

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from paimon_assets.cli.history import duration_ms
-from paimon_assets.cli.options import executor_option, names
+from paimon_assets.cli.options import executor_option, names, target_argument
 from paimon_assets.cli.output import json_text
 from paimon_assets.cli.settings import Settings, spark_session
 from paimon_assets.engine.table.read.read_builder import ReadBuilder
@@ -16,7 +16,7 @@ from paimon_assets.executors import new_executor
 
 
 @click.command()
-@click.argument("target")
+@target_argument
 @click.option("--columns", default="", help="Comma list of columns.")
 @click.option("--where", help="Filter, as in read.")
 @click.option("--row-kinds", is_flag=True, help="Show what retracts too, and the kind of rows.")

@@ -4,7 +4,7 @@ import datetime as dt
 
 import click
 
-from paimon_assets.cli.options import confirm, json_option, said_option, yes_option
+from paimon_assets.cli.options import confirm, json_option, said_option, target_argument, yes_option
 from paimon_assets.cli.output import print_rows_of, say, table_rows
 from paimon_assets.cli.settings import Settings
 from paimon_assets.engine.control.clock import SystemClock
@@ -18,7 +18,7 @@ def tag() -> None:
 
 
 @tag.command("list")
-@click.argument("target")
+@target_argument
 @json_option
 @click.pass_obj
 def tag_list(settings: Settings, /, target: str, *, as_json: bool) -> None:
@@ -27,7 +27,7 @@ def tag_list(settings: Settings, /, target: str, *, as_json: bool) -> None:
 
 
 @tag.command("create")
-@click.argument("target")
+@target_argument
 @click.argument("name")
 @click.option("--snapshot", type=int, help="Snapshot id; the newest by default.")
 @click.option("--retain", help="How long the tag is kept, such as '7 d'; for ever by default.")
@@ -54,7 +54,7 @@ def tag_create(
 
 
 @tag.command("rename")
-@click.argument("target")
+@target_argument
 @click.argument("name")
 @click.argument("new_name")
 @said_option
@@ -66,7 +66,7 @@ def tag_rename(settings: Settings, /, target: str, name: str, new_name: str) -> 
 
 
 @tag.command("delete")
-@click.argument("target")
+@target_argument
 @click.argument("name")
 @yes_option
 @said_option
@@ -89,7 +89,7 @@ def branch() -> None:
 
 
 @branch.command("list")
-@click.argument("target")
+@target_argument
 @json_option
 @click.pass_obj
 def branch_list(settings: Settings, /, target: str, *, as_json: bool) -> None:
@@ -98,7 +98,7 @@ def branch_list(settings: Settings, /, target: str, *, as_json: bool) -> None:
 
 
 @branch.command("create")
-@click.argument("target")
+@target_argument
 @click.argument("name")
 @click.option("--tag", "from_tag", help="Begin with this tag; empty by default.")
 @click.option("--snapshot", type=int, help="Begin with this snapshot, which a tag must keep.")
@@ -119,7 +119,7 @@ def branch_create(
 
 
 @branch.command("delete")
-@click.argument("target")
+@target_argument
 @click.argument("name")
 @yes_option
 @said_option
@@ -132,7 +132,7 @@ def branch_delete(settings: Settings, /, target: str, name: str, *, yes: bool) -
 
 
 @branch.command("drop-audited")
-@click.argument("target")
+@target_argument
 @click.option("--older-than", default="7 d", help="Keep those refused since; '7 d' by default.")
 @yes_option
 @said_option
@@ -147,7 +147,7 @@ def branch_drop_audited(settings: Settings, /, target: str, *, older_than: str, 
 
 
 @branch.command("fast-forward")
-@click.argument("target")
+@target_argument
 @click.argument("name")
 @yes_option
 @said_option
@@ -166,7 +166,7 @@ def consumer() -> None:
 
 
 @consumer.command("list")
-@click.argument("target")
+@target_argument
 @json_option
 @click.pass_obj
 def consumer_list(settings: Settings, /, target: str, *, as_json: bool) -> None:
@@ -175,7 +175,7 @@ def consumer_list(settings: Settings, /, target: str, *, as_json: bool) -> None:
 
 
 @consumer.command("reset")
-@click.argument("target")
+@target_argument
 @click.argument("name")
 @click.argument("next_snapshot", type=int)
 @said_option
@@ -188,7 +188,7 @@ def consumer_reset(settings: Settings, /, target: str, name: str, *, next_snapsh
 
 
 @consumer.command("delete")
-@click.argument("target")
+@target_argument
 @click.argument("name")
 @yes_option
 @said_option
@@ -201,7 +201,7 @@ def consumer_delete(settings: Settings, /, target: str, name: str, *, yes: bool)
 
 
 @click.command()
-@click.argument("target")
+@target_argument
 @click.option("--snapshot", type=int, help="Snapshot id to go back to.")
 @click.option("--tag", "to_tag", help="Tag to go back to.")
 @click.option("--schema", type=int, help="Schema id to go back to; rows stay as they are.")

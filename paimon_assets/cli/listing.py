@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from paimon_assets.cli.options import json_option
+from paimon_assets.cli.options import json_option, target_argument
 from paimon_assets.cli.output import print_rows_of, size_text, table_rows
 from paimon_assets.cli.settings import Settings
 from paimon_assets.engine.spec.options.scan_options import SCAN_SNAPSHOT_ID
@@ -16,7 +16,7 @@ _USER = 12
 
 
 @click.command()
-@click.argument("target")
+@target_argument
 @click.option("--limit", type=click.IntRange(min=1), help="Only the newest.")
 @json_option
 @click.pass_obj
@@ -44,7 +44,7 @@ def _short(row: dict[str, Any]) -> dict[str, Any]:
 
 
 @click.command()
-@click.argument("target")
+@target_argument
 @click.option("--snapshot", type=int, help="Snapshot id; the newest by default.")
 @json_option
 @click.pass_obj
@@ -71,7 +71,7 @@ def files(settings: Settings, /, target: str, *, snapshot: int | None, as_json: 
 
 
 @click.command()
-@click.argument("target")
+@target_argument
 @click.option("--pattern", help="Only those like it, such as 'dt=2024-*'.")
 @json_option
 @click.pass_obj

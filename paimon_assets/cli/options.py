@@ -1,13 +1,36 @@
 """Options that several commands have; loads no engine."""
 
+import importlib
 from collections.abc import Callable
 from typing import Any
 
 import click
 
+from paimon_assets.engine.errors import PaimonError
+
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 json_option: Decorator = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+def _tables_like(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+    """Return the tables a TARGET may go on as."""
+    settings = importlib.import_module(f"{__package__}.settings")
+    begun, dot, _ = incomplete.partition(".")
+    try:
+        catalog = settings.settings_of(ctx.find_root().params).catalog()
+        return [
+            f"{name}.{table}"
+            for name in catalog.list_databases()
+            if name == begun or (not dot and name.startswith(begun))
+            for table in catalog.list_tables(name)
+            if f"{name}.{table}".startswith(incomplete)
+        ]
+    except (PaimonError, OSError):
+        return []  # a shell has no place for errors
+
+
+target_argument: Decorator = click.argument("target", shell_complete=_tables_like)
 _AS_JSON = "paimon_assets.cli.as_json"
 
 

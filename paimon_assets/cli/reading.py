@@ -11,7 +11,13 @@ import pyarrow as pa
 from rich.table import Table as Grid
 
 from paimon_assets.cli.files import OUTPUT_FORMATS, write_file
-from paimon_assets.cli.options import executor_option, json_option, key_values, names
+from paimon_assets.cli.options import (
+    executor_option,
+    json_option,
+    key_values,
+    names,
+    target_argument,
+)
 from paimon_assets.cli.output import (
     counting,
     limited,
@@ -67,7 +73,7 @@ def _moment_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @click.command()
-@click.argument("target")
+@target_argument
 @click.option(
     "--out",
     type=click.Path(allow_dash=True),
@@ -179,7 +185,7 @@ def _reading(table: Table, arguments: Mapping[str, Any]) -> ReadBuilder:
 
 
 @click.command()
-@click.argument("target")
+@target_argument
 @click.option("--columns", default="", help="Comma list of columns.")
 @click.option("--where", help="Filter, as in read.")
 @_moment_options

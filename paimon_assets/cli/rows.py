@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from paimon_assets.cli.options import confirm, json_option, yes_option
+from paimon_assets.cli.options import confirm, json_option, target_argument, yes_option
 from paimon_assets.cli.output import print_json, working
 from paimon_assets.cli.settings import Settings
 from paimon_assets.engine.errors import InvalidInputError
@@ -14,7 +14,7 @@ from paimon_assets.engine.table.write.row_change import RowChangeBuilder, RowCha
 
 
 @click.command()
-@click.argument("target")
+@target_argument
 @click.option("--where", required=True, help="Filter, as in read.")
 @click.option("--dry-run", is_flag=True, help="Only count the rows.")
 @yes_option
@@ -31,7 +31,7 @@ def delete(settings: Settings, /, target: str, *, where: str, **flags: bool) -> 
 
 
 @click.command()
-@click.argument("target")
+@target_argument
 @click.option("--set", "assignments", multiple=True, required=True, help='"COLUMN = EXPRESSION".')
 @click.option("--where", help="Filter, as in read.")
 @click.option("--all", "is_all", is_flag=True, help="Every row, instead of a filter.")

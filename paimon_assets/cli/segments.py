@@ -7,7 +7,14 @@ from typing import Any
 import click
 
 from paimon_assets.cli.history import duration_ms
-from paimon_assets.cli.options import confirm, json_option, key_values, said_option, yes_option
+from paimon_assets.cli.options import (
+    confirm,
+    json_option,
+    key_values,
+    said_option,
+    target_argument,
+    yes_option,
+)
 from paimon_assets.cli.output import print_rows_of, say, table_rows, working
 from paimon_assets.cli.settings import Settings
 from paimon_assets.engine.embedded import EmbeddedExecutor
@@ -39,7 +46,7 @@ def segments() -> None:
 
 
 @segments.command("add")
-@click.argument("target")
+@target_argument
 @click.argument("path")
 @click.option(
     "--format",
@@ -93,7 +100,7 @@ def segments_add(
 
 
 @segments.command("list")
-@click.argument("target")
+@target_argument
 @click.option("--limit", type=int, help="Only the newest.")
 @json_option
 @click.pass_obj
@@ -104,7 +111,7 @@ def segments_list(settings: Settings, /, target: str, *, limit: int | None, as_j
 
 
 @segments.command("delete")
-@click.argument("target")
+@target_argument
 @click.argument("ids", nargs=-1, type=int)
 @click.option(
     "--before",
@@ -136,7 +143,7 @@ def segments_delete(
 
 
 @segments.command("refresh")
-@click.argument("target")
+@target_argument
 @click.argument("ids", nargs=-1, type=int)
 @root_option
 @said_option
@@ -149,7 +156,7 @@ def segments_refresh(
 
 
 @segments.command("clean")
-@click.argument("target")
+@target_argument
 @click.option("--retain", default="7 d", show_default=True, help="Keep those deleted since.")
 @click.option("--force", is_flag=True, help="Also those that can be read.")
 @said_option

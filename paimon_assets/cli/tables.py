@@ -9,7 +9,7 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from paimon_assets.cli.files import read_files
-from paimon_assets.cli.options import json_option, key_values, names, said_option
+from paimon_assets.cli.options import json_option, key_values, names, said_option, target_argument
 from paimon_assets.cli.output import print_grid, print_json, say
 from paimon_assets.cli.settings import Settings
 from paimon_assets.engine.codec.json.metadata_json import schema_from_json, schema_to_json
@@ -91,7 +91,7 @@ def _columns(declared: tuple[str, ...], like: str | None) -> dict[str, Any]:
 
 
 @click.command()
-@click.argument("target")
+@target_argument
 @click.option("--all", "is_all", is_flag=True, help="All schemas the table had, oldest first.")
 @json_option
 @click.pass_obj

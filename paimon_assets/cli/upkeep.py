@@ -14,6 +14,7 @@ from paimon_assets.cli.options import (
     json_option,
     key_values,
     names,
+    target_argument,
     yes_option,
 )
 from paimon_assets.cli.output import print_json, print_rows_of, progress, size_text
@@ -42,7 +43,7 @@ _EXPIRING = (
 
 
 @click.command()
-@click.argument("target")
+@target_argument
 @click.option(
     "--strategy",
     type=click.Choice([strategy.value for strategy in CompactStrategy]),
@@ -110,7 +111,7 @@ def compact(settings: Settings, /, target: str, **arguments: Any) -> None:
 
 
 @click.command()
-@click.argument("target")
+@target_argument
 @click.option(
     "--task",
     "tasks",
@@ -175,7 +176,7 @@ def _reports(table: Table, tasks: list[MaintenanceTask], *, dry_run: bool) -> li
 
 
 @click.command()
-@click.argument("target")
+@target_argument
 @click.option("--all-snapshots", is_flag=True, help="Files of every snapshot, not of the newest.")
 @click.option("--rows", is_flag=True, help="Read all rows, too; keys that repeat are a fault.")
 @json_option

@@ -6,7 +6,13 @@ import click
 import pyarrow as pa
 
 from paimon_assets.cli.files import read_files
-from paimon_assets.cli.options import confirm, executor_option, json_option, yes_option
+from paimon_assets.cli.options import (
+    confirm,
+    executor_option,
+    json_option,
+    target_argument,
+    yes_option,
+)
 from paimon_assets.cli.output import counting, print_json, progress
 from paimon_assets.cli.settings import Settings, spark_session
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
@@ -17,7 +23,7 @@ from paimon_assets.executors import new_executor
 
 
 @click.command()
-@click.argument("target")
+@target_argument
 @click.argument("files", nargs=-1, required=True, type=click.Path(exists=True))
 @click.option(
     "--format",
