@@ -40,7 +40,8 @@ and ends with code 1.
 **What destroys** says first what goes, and asks. `--yes` does it without asking; where nobody can
 be asked, nothing is done.
 
-**Completion**: `eval "$(paimon-assets completion bash)"` in `~/.bashrc`; zsh and fish likewise.
+**Completion** of commands, options and tables: `eval "$(paimon-assets completion bash)"` in
+`~/.bashrc`; zsh and fish likewise.
 """
 
 
