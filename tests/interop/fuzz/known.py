@@ -9,6 +9,7 @@ from tests.interop.fuzz.tables import Drawn
 
 LEFT_OUT: Mapping[str, str] = {
     "FLOAT and DOUBLE keys": "tables.Drawn.pool",
+    "NaN in a sequence field": "tables.Drawn.pool",
     "`sequence.field.sort-order": "tables._keyed",
     "`<`, `>` on BYTES": "game.Game._leaf",
     "BYTES in a key": "tables._keyed",

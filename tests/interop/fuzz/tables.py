@@ -144,6 +144,8 @@ class Drawn:
         if column.type.root is TypeRoot.VARCHAR and "listagg" in self.options.values():
             values = [value for value in values if value.strip()] or ["a"]  # others Java 1.4 lists
         is_key = column.name in self.schema.primary_keys
+        if column.name in ("seq", "g"):  # NaN ties with all others, so who wins lies in the files
+            values = [value for value in values if value != "NaN"] or ["1.0"]
         if is_key:  # Java sorts these by one order, and compares them by another
             values = [value for value in values if value not in ("NaN", "-0.0")] or ["1.0"]
         return values if is_key or not column.type.nullable else [*values, None]
