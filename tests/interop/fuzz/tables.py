@@ -288,7 +288,7 @@ def _keyed(seed: str, chance: Random, options: dict[str, str], form: str, *, twi
     crosses = (
         engine == "deduplicate"
         and bool(partitions)
-        and chance.random() < 0.15
+        and chance.random() < 0.5
         and not {"sequence.field", "rowkind.field"} & options.keys()
     )
     hides = engine == "first-row"
@@ -297,7 +297,7 @@ def _keyed(seed: str, chance: Random, options: dict[str, str], form: str, *, twi
         columns |= {name: columns[name].removesuffix(" NOT NULL") for name in partitions}
     if crosses or chance.random() < 0.2:
         options |= {"bucket": "-1", "dynamic-bucket.target-row-num": "5"}
-    elif engine != "first-row" and chance.random() < 0.12:
+    elif engine != "first-row" and chance.random() < 0.2:
         options |= {"bucket": "-2", "postpone.batch-write-fixed-bucket": "false"}
         if options["file.compression"] not in _CODECS["avro"]:  # waiting rows lie in Avro files
             options["file.compression"] = "zstd"
