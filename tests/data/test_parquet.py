@@ -234,6 +234,7 @@ def test_a_bound_that_is_no_utf8_bounds_nothing(tmp_path):
 
 
 INT96 = {"use_deprecated_int96_timestamps": True}
+EPOCH = dt.datetime(1970, 1, 1)
 LAST_DAY = dt.datetime.fromisoformat("9999-12-31T23:59:59.999999")
 
 
@@ -252,14 +253,10 @@ def test_int96_that_64_bits_of_nanoseconds_do_not_hold_is_refused(tmp_path, nest
     assert caught.value.kind == "timestamp-range"
 
 
-def test_int96_before_1970_is_read_as_java_writes_it(tmp_path):
-    """Java divides toward zero: the day after, and nanoseconds before it."""
-    path = tmp_path / "data-1.parquet"
-    values = pa.array([-2_999_999_997, -86_400_000_000_001, 5], pa.timestamp("ns"))
-    settings = {"compression": "none", "use_dictionary": False, "store_schema": False, **INT96}
-    pq.write_table(pa.table({"t": values}), path, **settings)
+def as_java_writes(path, moments):
+    """Count what lies before 1970 from the day after, with negative nanoseconds, in a file."""
     content = path.read_bytes()
-    for nanos in values.cast(pa.int64()).to_pylist()[:2]:
+    for nanos in moments:
         day, rest = divmod(nanos, 86_400 * 10**9)
         ours = rest.to_bytes(8, "little") + (day + 2_440_588).to_bytes(4, "little")
         negative = rest - 86_400 * 10**9
@@ -267,9 +264,50 @@ def test_int96_before_1970_is_read_as_java_writes_it(tmp_path):
         assert content.count(ours) == 1
         content = content.replace(ours, java)
     path.write_bytes(content)
+
+
+JAVAS = {"compression": "none", "use_dictionary": False, "store_schema": False, **INT96}
+
+
+def test_int96_before_1970_is_read_as_java_writes_it(tmp_path):
+    """Java divides toward zero: the day after, and nanoseconds before it."""
+    path = tmp_path / "data-1.parquet"
+    values = pa.array([-2_999_999_997, -86_400_000_000_001, 5], pa.timestamp("ns"))
+    pq.write_table(pa.table({"t": values}), path, **JAVAS)
+    as_java_writes(path, values.cast(pa.int64()).to_pylist()[:2])
     with open_reader(FILE_IO, str(path), file_format="parquet") as reader:
         (batch,) = reader.batches(["t"], predicate=None, batch_rows=9)
     assert batch.column("t").equals(values)
+
+
+@pytest.mark.parametrize("year", [2263, 2400, 2553, 2600])
+@pytest.mark.parametrize("kind", ["plain", "list", "struct", "map"])
+def test_int96_beyond_2262_is_not_taken_for_a_year_before_1970(tmp_path, year, kind):
+    """pyarrow gives both the same numbers; their bytes differ."""
+    path = tmp_path / "data-1.parquet"
+    moments = [-2_999_999_000, -86_400_000_001_000]
+    early = [EPOCH + dt.timedelta(microseconds=each // 1000) for each in moments]
+    around = {
+        "plain": (pa.timestamp("us"), lambda value: value),
+        "list": (pa.list_(pa.timestamp("us")), lambda value: [value]),
+        "struct": (pa.struct([("x", pa.timestamp("us"))]), lambda value: {"x": value}),
+        "map": (pa.map_(pa.int32(), pa.timestamp("us")), lambda value: [(1, value)]),
+    }
+    data_type, inside = around[kind]
+    far = dt.datetime(year, 1, 1, 0, 0, 0, 1)
+    for late in (None, far):
+        values = [None, *map(inside, early), inside(late)]
+        columns = {"i": pa.array(range(4)), "t": pa.array(values, data_type)}
+        pq.write_table(pa.table(columns), path, **JAVAS)
+        as_java_writes(path, moments)
+        with open_reader(FILE_IO, str(path), file_format="parquet") as reader:
+            if late is None:
+                (batch,) = reader.batches(["i", "t"], predicate=None, batch_rows=9)
+                assert batch.column("t").cast(data_type).to_pylist() == values
+                continue
+            with pytest.raises(FormatError, match="1678 to 2261") as caught:
+                list(reader.batches(["i", "t"], predicate=None, batch_rows=9))
+        assert caught.value.kind == "timestamp-range"
 
 
 @pytest.mark.parametrize("nested", [False, True])

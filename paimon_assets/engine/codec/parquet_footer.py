@@ -1,4 +1,6 @@
-"""The footer of a Parquet file: integers declared to be timestamps, which pyarrow does not do.
+"""The footer of a Parquet file, changed so that pyarrow does what it does not by itself.
+
+Integers are declared to be timestamps, and INT96 to be bytes: pyarrow wraps what it cannot hold.
 
     … ┊ footer (Thrift, compact protocol) ┊ its length, 4 bytes ┊ PAR1
 
@@ -9,7 +11,13 @@ Source: https://github.com/apache/parquet-format, `parquet.thrift`: FileMetaData
 from collections.abc import Iterator, Sequence
 
 _SCHEMA, _CHILDREN, _LOGICAL_TYPE = 2, 5, 10
+_TYPE = 1
+_ROW_GROUPS, _COLUMNS, _COLUMN_META = 4, 1, 3
 _STRUCT = 12
+_INT96, _FIXED_BYTES = 3 << 1, 7 << 1
+"""Types as Thrift writes them."""
+_LENGTH_OF_INT96 = bytes([0x15, 12 << 1])
+"""The field behind the type: type_length."""
 _UNITS = {"ms": 0x1C, "us": 0x2C}
 """Unit → its field in the union TimeUnit."""
 
@@ -39,6 +47,32 @@ def with_timestamps(tail: bytes, times: Sequence[LeafTime | None]) -> bytes:
     return tail[: -8 - length] + changed + len(changed).to_bytes(4, "little") + tail[-4:]
 
 
+def int96_as_bytes(tail: bytes) -> bytes:
+    """Declare INT96 to be 12 bytes of a fixed length, which pages store alike.
+
+    Args:
+        tail: The end of a file, from its footer on.
+
+    Returns:
+        The new end.
+    """
+    length = int.from_bytes(tail[-8:-4], "little")
+    footer = _Footer(tail[-8 - length : -8])
+    changed = bytearray(footer.data)
+    inserted: list[int] = []
+    for at, is_schema in footer.types():
+        if changed[at] == _INT96:
+            changed[at] = _FIXED_BYTES
+            if is_schema and changed[at + 1] == _LENGTH_OF_INT96[0]:  # it has a length that is void
+                changed[at + 2] = _LENGTH_OF_INT96[1]
+            elif is_schema:
+                changed[at + 1] -= 0x10  # the next field is one nearer
+                inserted.append(at + 1)
+    for at in reversed(inserted):
+        changed[at:at] = _LENGTH_OF_INT96
+    return bytes(changed) + len(changed).to_bytes(4, "little") + tail[-4:]
+
+
 def _logical_type(last_field: int, unit: str, is_instant: bool) -> bytes:  # noqa: FBT001
     header = (_LOGICAL_TYPE - last_field) << 4 | _STRUCT
     # LogicalType.TIMESTAMP { 1: isAdjustedToUTC, 2: TimeUnit { unit { } } }, four ends of structs.
@@ -64,6 +98,31 @@ class _Footer:
                     self._skip(inner)
                 if is_leaf:
                     yield last, self.at - 1
+
+    def types(self) -> Iterator[tuple[int, bool]]:
+        """Yield where types of leaves and of their chunks stand, and whether in the schema."""
+        for field, _ in self._fields_but(_SCHEMA, _ROW_GROUPS):
+            for _ in range(self._list()[0]):
+                if field == _SCHEMA:
+                    yield from ((at, True) for at in self._types_here())
+                    continue
+                for _ in self._fields_but(_COLUMNS):
+                    for _ in range(self._list()[0]):
+                        for _ in self._fields_but(_COLUMN_META):
+                            yield from ((at, False) for at in self._types_here())
+
+    def _types_here(self) -> Iterator[int]:
+        for _ in self._fields_but(_TYPE):
+            yield self.at
+            self._varint()
+
+    def _fields_but(self, *wanted: int) -> Iterator[tuple[int, int]]:
+        """Yield some fields of a struct, and skip the others."""
+        for field, kind in self._fields():
+            if field in wanted:
+                yield field, kind
+            else:
+                self._skip(kind)
 
     def _fields(self) -> Iterator[tuple[int, int]]:
         """Yield (number, type) of the fields of a struct; whoever asks reads their values."""

@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 from paimon_assets.engine.codec.arrow.arrow_values import UNIT_NANOS
 from paimon_assets.engine.codec.arrow.numpy_columns import to_numpy
 from paimon_assets.engine.codec.arrow.required_fields import without_nulls_below
+from paimon_assets.engine.data.format import parquet_times
 from paimon_assets.engine.data.format.base import (
     BATCH_BYTES,
     FileFormat,
@@ -127,14 +128,13 @@ class ParquetReader(FormatReader):
     def _check_range(self, name: str, nanos: Any, micros: Any) -> None:
         """Check that 64 bits hold the nanoseconds: pyarrow wraps what they do not.
 
-        Java counts what lies before 1970 from the day after, with negative nanoseconds of the day.
-        pyarrow takes these for a day of 584 years, which nanoseconds wrap back, and microseconds do
-        not. A value of the years 2262 to 2554 looks alike, and passes.
+        Java counts what lies before 1970 from the day after, with negative nanoseconds, which
+        pyarrow takes for 584 years. The years 2262 to 2554 look alike: the bytes say which it is.
         """
         for exact, coarse in zip(_timestamps(nanos), _timestamps(micros), strict=True):
             beyond = coarse - exact // _MICRO_NANOS
             of_java = (exact < 0) & ((beyond == _WRAPPED_MICROS) | (beyond == _WRAPPED_MICROS + 1))
-            if ((beyond != 0) & ~of_java).any():
+            if ((beyond != 0) & ~of_java).any() or (of_java.any() and name in self._wide):
                 raise FormatError(
                     f"Column '{name}' of data file '{self._path}' holds timestamps of more than 6"
                     " digits outside the years 1678 to 2261, which 64 bits do not hold. Leave the"
@@ -142,6 +142,17 @@ class ParquetReader(FormatReader):
                     kind="timestamp-range",
                     details={"path": self._path, "column": name},
                 )
+
+    @cached_property
+    def _wide(self) -> frozenset[str]:
+        """The INT96 columns with values that 64 bits of nanoseconds do not hold, by their bytes."""
+        raw, names = (
+            parquet_times.with_int96_as_bytes(self._source, **_READING),
+            sorted(self._int96),
+        )
+        found = _batches(raw, names, [*range(raw.num_row_groups)], _ROWS_FOR_THREADS)
+        wide = parquet_times.is_wide
+        return frozenset(name for rows in found for name in names if wide(rows.column(name)))
 
     def _sized_batches(
         self, names: list[str], groups: list[int], batch_rows: int, batch_bytes: int

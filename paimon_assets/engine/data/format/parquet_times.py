@@ -8,15 +8,51 @@ are given to it as integers, and declared to be timestamps when the footer is wr
 import base64
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pyarrow.types as pat
 
 from paimon_assets.engine.codec.arrow.arrow_types import timestamp_type
-from paimon_assets.engine.codec.parquet_footer import LeafTime, with_timestamps
+from paimon_assets.engine.codec.parquet_footer import LeafTime, int96_as_bytes, with_timestamps
 
 _NOTED = "ARROW:schema"
+_FOOTER_END = 8
+_INT96_BYTES, _NANOS_BYTES = 12, 8
+_JULIAN_DAY = 2_440_588
+"""Of 1970-01-01."""
+_DAYS = (2**63 - 1) // (86_400 * 10**9)
+"""So many whole days of nanoseconds 64 bits hold."""
+
+
+def with_int96_as_bytes(source: pa.NativeFile, **settings: Any) -> pq.ParquetFile:
+    """Open a file a second time, its INT96 columns as 12 bytes a value."""
+    size, opened = source.size(), cast(Any, source)  # the stubs lack an argument
+    footer = int.from_bytes(opened.read_at(4, size - _FOOTER_END), "little") + _FOOTER_END
+    tail = int96_as_bytes(opened.read_at(footer, size - footer))
+    metadata = pq.read_metadata(pa.BufferReader(tail[-4:] + tail))
+    return pq.ParquetFile(source, metadata=metadata, **settings)
+
+
+def is_wide(column: Any) -> bool:
+    """Whether a column of INT96 as bytes has a timestamp beyond 64 bits of nanoseconds.
+
+    The nanoseconds of the day come first, negative for Java's days before 1970, then the day.
+    """
+    held = column.type
+    if pat.is_fixed_size_binary(held) and held.byte_width == _INT96_BYTES:
+        values = column.drop_null()
+        start, end = (_INT96_BYTES * at for at in (values.offset, values.offset + len(values)))
+        found = np.frombuffer(values.buffers()[1] or b"", np.uint8)[start:end]
+        days = found.reshape(-1, _INT96_BYTES)[:, _NANOS_BYTES:].copy().view("<i4")
+        return bool((np.abs(days.astype(np.int64) - _JULIAN_DAY) > _DAYS).any())
+    if pat.is_map(held):
+        return is_wide(column.keys) or is_wide(column.items)
+    if pat.is_struct(held):
+        return any(is_wide(part) for part in column.flatten())
+    return pat.is_list(held) and is_wide(column.flatten())
 
 
 def has_unit(data_type: Any, *, nanoseconds: bool) -> bool:
