@@ -96,3 +96,13 @@ def test_damaged_streams_are_named() -> None:
             decoded(damaged)
             refused.remove(at)
     assert refused
+
+
+@pytest.mark.parametrize("count", [1, 3, 4, 9, 600])
+@pytest.mark.parametrize("steps", [0, 1_000])
+def test_negative_nanoseconds_of_the_writer_in_cpp_are_read(count: int, steps: int) -> None:
+    """Before 1970 it cuts toward zero, and leaves the sign to the fraction."""
+    values: list[int | None] = [-62_135_596_800_000_000 + 999_000 + n * steps for n in range(count)]
+    assert decoded(written(values)) == values
+    early: list[int | None] = [-1_000 - n * 1_000_000 for n in range(count)]
+    assert decoded(written(early)) == early

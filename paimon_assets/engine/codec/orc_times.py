@@ -98,7 +98,7 @@ def _runs(data: bytes, *, signed: bool) -> Iterator[_Longs]:
             case 0:
                 width, repeats = (first >> 3 & 7) + 1, (first & 7) + 3
                 value = int.from_bytes(data[at + 1 : at + 1 + width], "big")
-                yield np.full(repeats, _unzigzag(value) if signed else value, np.int64)
+                yield np.full(repeats, _unzigzag(value) if signed else _wrapped(value), np.int64)
                 at += 1 + width
             case 1:
                 packed, at = _unpacked(data, at + 2, _width(first), _length(data, at))
@@ -122,6 +122,11 @@ def _length(data: bytes, at: int) -> int:
 
 def _unzigzag(value: int) -> int:
     return value >> 1 ^ -(value & 1)
+
+
+def _wrapped(value: int) -> int:
+    """Return a number without sign as 64 bits with one: some writers have negative nanoseconds."""
+    return value - (value >> 63 << 64)
 
 
 def _signed(values: npt.NDArray[np.uint64]) -> _Longs:
@@ -168,7 +173,7 @@ def _deltas(data: bytes, at: int, *, signed: bool) -> tuple[_Longs, int]:
     count = _length(data, at)
     base, end = varint(data, at + 2)
     zigzag, end = varint(data, end)
-    first, step = (_unzigzag(base) if signed else base), _unzigzag(zigzag)
+    first, step = (_unzigzag(base) if signed else _wrapped(base)), _unzigzag(zigzag)
     steps = np.full(count, step, np.int64)
     steps[0] = first
     if width and count > 2:
