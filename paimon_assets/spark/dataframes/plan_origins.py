@@ -28,11 +28,12 @@ def column_origins(
     if plan is None or "subquery#" in plan.toString():
         return {}
     known: dict[int, frozenset[Origin]] = {}
-    for number, each in enumerate(inputs):
-        for attribute in _items(_analyzed(each).output()):
+    roots = [_analyzed(each) for each in inputs]
+    for number, root in enumerate(roots):
+        for attribute in _items(root.output()):
             known[_id(attribute)] = frozenset({(number, attribute.name())})
     made: dict[int, set[int]] = {}
-    _define(plan, made)
+    _define(plan, roots, made)
     columns = [(attribute.name(), _id(attribute)) for attribute in _items(plan.output())]
     return {name: _resolved(found, known, made, frozenset()) for name, found in columns}
 
@@ -42,8 +43,10 @@ def _analyzed(frame: DataFrame) -> Any:
     return None if jdf is None else jdf.queryExecution().analyzed()
 
 
-def _define(node: Any, made: dict[int, set[int]]) -> None:
-    """Note what the ids of a plan are made of."""
+def _define(node: Any, roots: Sequence[Any], made: dict[int, set[int]]) -> None:
+    """Note what the ids of a plan are made of, down to the inputs."""
+    if any(node.equals(root) for root in roots):
+        return
     children = list(_items(node.children()))
     if node.nodeName() == "Union":
         outputs = [[_id(each) for each in _items(child.output())] for child in children]
@@ -55,7 +58,7 @@ def _define(node: Any, made: dict[int, set[int]]) -> None:
             references = _items(expression.references().toSeq())
             made.setdefault(_id(expression), set()).update(map(_id, references))
     for child in children:
-        _define(child, made)
+        _define(child, roots, made)
 
 
 def _resolved(
@@ -65,12 +68,10 @@ def _resolved(
     seen: frozenset[int],
 ) -> frozenset[Origin] | None:
     """Return what an id is made of, None if a part of it is neither known nor made."""
-    if found in known:  # what an input itself is made of does not count
-        return known[found]
-    if found not in made:
+    if found not in known and found not in made:
         return None
-    origins: frozenset[Origin] = frozenset()
-    for part in made[found] - seen:
+    origins = known.get(found, frozenset())
+    for part in made.get(found, set()) - seen:
         below = _resolved(part, known, made, seen | {found})
         if below is None:
             return None
