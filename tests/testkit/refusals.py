@@ -306,6 +306,15 @@ def _deleted(at):
     table.new_row_change_builder().delete("k = 1")
 
 
+def _deleted_in_order(at):
+    options = {
+        "merge-engine": "aggregation",
+        "sequence.field": "v",
+        "aggregation.remove-record-on-delete": "true",
+    }
+    at.written(**KEYED, options=options).new_row_change_builder().delete("k = 1")
+
+
 def _updated(at):
     table = at.written(**KEYED, options={"merge-engine": "aggregation"})
     table.new_row_change_builder().update({"v": 1}, "k = 1")
@@ -454,6 +463,7 @@ REFUSALS: dict[str, Provocation] = {
     "column whose old files": _retyped_column,
     "change of a column inside": _nested_change,
     "delete from": _deleted,
+    "deletes of rows": _deleted_in_order,
     "update under": _updated,
     "row changes while": _waiting,
     "merge on FLOAT": _merge_on_real,

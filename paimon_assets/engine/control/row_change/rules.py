@@ -50,6 +50,13 @@ def check_deletable(store: FileStore) -> None:
             store, "delete", f"'{MERGE_ENGINE.key}' = {traits.engine} does not remove a row when it"
             f" is deleted; {out}"
         )  # fmt: skip
+    fields = store.schema.typed_options.get(SEQUENCE_FIELD)
+    if fields and not traits.newest_wins:
+        # The -D has the values of the visible row, which a retraction's need not have reached.
+        _refuse(
+            store, "delete", f"'{SEQUENCE_FIELD.key}' may bring a stored retraction after the"
+            f" delete; write records of kind -D with a later '{fields[0]}'"
+        )  # fmt: skip
     _check_padding(store, "delete")
 
 
