@@ -10,8 +10,10 @@ from paimon_assets.cli.output import print_rows_of, table_rows
 from paimon_assets.cli.reading import put_rows
 from paimon_assets.cli.segments import root_option
 from paimon_assets.cli.settings import Settings, spark_session
+from paimon_assets.engine.embedded import EmbeddedExecutor
+from paimon_assets.engine.table.sql.parse import is_segment_statement
 from paimon_assets.engine.table.sql.query import is_query
-from paimon_assets.executors import new_executor
+from paimon_assets.executors import new_executor, spark_module
 
 
 @click.command()
@@ -31,20 +33,26 @@ from paimon_assets.executors import new_executor
 @executor_option
 @click.pass_obj
 def sql(settings: Settings, /, statement: str, **arguments: Any) -> None:
-    """Run STATEMENT: a query by duckdb, another statement by the engine.
+    """Run STATEMENT: a query by duckdb, another statement by the engine; on Spark either.
 
     A query names tables as database.table, with VERSION AS OF 3 or TIMESTAMP AS OF '2024-01-31'
     behind them for a moment, and "table$snapshots" for system tables.
 
     Other statements are spelt as in Paimon's Spark SQL: CREATE, ALTER, DROP, DELETE, UPDATE, SHOW,
-    CALL, and ALTER TABLE t ADD SEGMENT, SHOW SEGMENTS, DELETE FROM TABLE t … SEGMENT.
+    CALL, and ALTER TABLE t ADD SEGMENT, SHOW SEGMENTS, DELETE FROM TABLE t … SEGMENT. INSERT, MERGE
+    and CREATE VIEW need --executor spark, which speaks Spark's SQL in queries, too.
     """
-    catalog = settings.catalog()
+    catalog, database = settings.catalog(), arguments["database"]
     executor = new_executor(arguments["executor"], spark_session)
-    if is_query(statement):
-        rows = catalog.sql(statement, database=arguments["database"]).to_reader(executor)
-        put_rows(rows, None, arguments)
-        return
-    roots, database = arguments["roots"] or None, arguments["database"]
-    shown = catalog.execute(statement, executor, roots=roots, database=database)
-    print_rows_of(table_rows(shown), as_json=arguments["as_json"])
+    if not isinstance(executor, EmbeddedExecutor) and not is_segment_statement(statement):
+        module = spark_module("paimon_assets.spark.sql.spark_sql")
+        frame = module.spark_sql(spark_session(), catalog, statement, database=database)
+        limit = arguments["limit"]
+        rows = (frame if limit is None else frame.limit(limit)).toArrow()
+        put_rows(rows.to_reader(), rows.num_rows, arguments)
+    elif is_query(statement):
+        put_rows(catalog.sql(statement, database=database).to_reader(executor), None, arguments)
+    else:
+        roots = arguments["roots"] or None
+        shown = catalog.execute(statement, executor, roots=roots, database=database)
+        print_rows_of(table_rows(shown), as_json=arguments["as_json"])

@@ -15,6 +15,7 @@ Concept → files:
     a table ⇄ a DataFrame, merges, streams      dataframes/
     spark.read.format("paimon_assets")          data_source/
     files Spark's own reader reads              native/
+    SQL over the tables of a catalog            sql/
 
 Names below are loaded when they are first used.
 
@@ -41,6 +42,11 @@ if TYPE_CHECKING:
     from paimon_assets.spark.session.session import (
         SparkSettings as SparkSettings,
         get_session as get_session,
+    )
+    from paimon_assets.spark.sql.magic import load_magic as load_magic
+    from paimon_assets.spark.sql.spark_sql import (
+        register_views as register_views,
+        spark_sql as spark_sql,
     )
 
 __all__, __getattr__, __dir__ = lazy_door(__name__)

@@ -43,6 +43,7 @@ def outcomes(tmp_path_factory):
         ("compact", [[ROWS + 1, TOTAL] * 2, [5], [[998, 998], [999, 999], [1000, -1]]]),
         ("stream", [[ROWS, sum(range(ROWS))] * 2, [0]]),
         ("merge", [500, 500, [1500, sum(range(500))] * 2]),
+        ("sql", [[[2, 22], [3, 30], [4, 4]], [10, 20, 30], [[56]], []]),
         ("joins", [[[True, False], [False, True]], ROWS]),
         ("dagster", [True, [0, 20, 40]]),
         ("names", [["write db.t snapshot 1"], []]),

@@ -35,6 +35,7 @@ from paimon_assets.spark.failure import error_inside
 from paimon_assets.spark.job_names import named_jobs
 from paimon_assets.spark.session import connect
 from paimon_assets.spark.session.session import SparkSettings, get_session, stop_session
+from paimon_assets.spark.sql.spark_sql import spark_sql
 
 KEYED = Schema.of(
     {"id": "BIGINT", "n": "BIGINT NOT NULL"}, primary_keys=["id"], options={"bucket": "2"}
@@ -98,6 +99,26 @@ class Deeds:
         frame = self._frame("0").selectExpr(f"id + {ROWS // 2} as id", "n")
         done = merge_dataframe(table, frame, on=["id"])
         return [done.rows_matched, done.rows_inserted, sums(table, self.executor)]
+
+    def sql(self) -> Any:
+        def run(text: str) -> list[list[Any]]:
+            frame = spark_sql(self.session, self.catalog, text)
+            # Looked at later: what it reads lies in the plan, not in names of the session.
+            return sorted([list(row) for row in frame.collect()])
+
+        run("CREATE TABLE db.s (id BIGINT, v INT) TBLPROPERTIES ('primary-key' = 'id')")
+        run("INSERT INTO db.s VALUES (1, 10), (2, 20), (3, 30)")
+        run("UPDATE db.s SET v = greatest(v, 15) WHERE id < 3")
+        run(
+            "MERGE INTO db.s USING (SELECT * FROM VALUES (1, 1), (2, 2), (4, 4) AS x(id, v)) q"
+            " ON s.id = q.id WHEN MATCHED AND q.v = 1 THEN DELETE"
+            " WHEN MATCHED THEN UPDATE SET v = s.v + q.v WHEN NOT MATCHED THEN INSERT *"
+        )
+        lazy = spark_sql(self.session, self.catalog, "SELECT v FROM db.s VERSION AS OF 1")
+        run("CREATE VIEW db.sums AS SELECT sum(v) AS total FROM db.s")
+        rows = sorted(row.v for row in lazy.collect())
+        left = [table.name for table in self.session.catalog.listTables()]
+        return [run("SELECT * FROM db.s"), rows, run("SELECT total FROM db.sums"), left]
 
     def joins(self) -> Any:
         self.session.conf.set("spark.sql.autoBroadcastJoinThreshold", "20000")

@@ -154,8 +154,8 @@ def refuse_view(catalog: Catalog, identifier: Identifier) -> None:
     except (NotFoundError, UnsupportedFeatureError):
         return
     raise UnsupportedFeatureError(
-        f"'{identifier}' is a view, and views are queries, which this engine does not run. Read the"
-        " tables it names, or run its query where its dialect is spoken.",
+        f"'{identifier}' is a view, and views are queries, which this engine does not run: read it"
+        " on Spark (spark_sql, or an input whose executor is 'spark'), or the tables it names.",
         kind="view",
         details={"view": str(identifier)},
     )

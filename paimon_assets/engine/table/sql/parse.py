@@ -46,6 +46,11 @@ _FORMS = (
 )
 
 
+def is_segment_statement(text: str) -> bool:
+    """Whether a text begins as a statement on segments does."""
+    return _SEGMENTS.match(text) is not None
+
+
 def parse_sql(text: str, names: Names | None = None) -> Statement:
     """Parse one statement; a semicolon may end it.
 
@@ -56,7 +61,7 @@ def parse_sql(text: str, names: Names | None = None) -> Statement:
             is not taken; names it and the way out.
     """
     names = names or Names()
-    if _SEGMENTS.match(text):
+    if is_segment_statement(text):
         return parse_segments(text)
     words = Words(text=text, forms=_FORMS)
     if words.sees("(") or any(words.sees(word) for word in _QUERIES):

@@ -124,10 +124,15 @@ def find_tables(text: str, dialect: str = "spark") -> Query:
     )
 
 
-def names_in(text: str, dialect: str = "spark") -> frozenset[str]:
-    """Return all names in a query: of columns, fields, tables and aliases.
+def names_in(text: str, without: str | None = None, dialect: str = "spark") -> frozenset[str]:
+    """Return all names that columns of a query are made of: of columns, fields and tables.
 
     Which of them are columns of a table, only the table says.
+
+    Args:
+        text: The query.
+        without: A table whose columns, where they name it, do not count.
+        dialect: As in `find_tables`.
 
     Raises:
         InvalidInputError: Kind `query`; as `find_tables`.
@@ -139,7 +144,11 @@ def names_in(text: str, dialect: str = "spark") -> frozenset[str]:
         raise InvalidInputError(f"Cannot parse '{_short(text)}'.", kind="query") from error
     if tree is None:
         return frozenset()
-    return frozenset(found.name for found in tree.find_all(exp.Identifier))
+    other = (without or "").lower()
+    columns = [column.parts for column in tree.find_all(exp.Column)]
+    return frozenset(
+        part.name for parts in columns for part in parts if parts[0].name.lower() != other
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

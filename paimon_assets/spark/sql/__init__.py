@@ -1,0 +1,11 @@
+"""SQL on Spark: statements over the tables of a catalog, in a session that knows nothing of it.
+
+Concept → files:
+    spark_sql, register_views                     spark_sql
+    tables, views and functions as DataFrames     frames
+    a DataFrame's columns as a table stores them  storing
+    INSERT, CREATE TABLE AS                       inserts
+    UPDATE, DELETE by what only Spark computes    changes
+    MERGE INTO                                    merges
+    %paimon_sql in notebooks                      magic
+"""

@@ -1,0 +1,283 @@
+"""UPDATE and DELETE whose conditions or values only Spark computes.
+
+    table at its newest snapshot ─ query ─▶ what names the rows, new values ─ merge ─▶ one commit
+
+What names a row is its primary key. Rows of a table without one are named by all their columns that
+the statement looks at: rows equal in those meet the same condition and get the same values. The
+commit is refused if others changed the table since the query looked, and the statement run again.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import TypeVar
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sf
+
+from paimon_assets.engine.control.catalog.catalog import Identifier
+from paimon_assets.engine.control.commit.file_store_commit import Condition
+from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.errors import (
+    CommitConflictError,
+    InvalidInputError,
+    UnsupportedFeatureError,
+)
+from paimon_assets.engine.spec.metadata.snapshot import CommitKind, Snapshot
+from paimon_assets.engine.spec.predicate.expression import Expression, SourceValue
+from paimon_assets.engine.spec.schema.schema import TableSchema
+from paimon_assets.engine.spec.types.data_types import DataField, DataType, RowType
+from paimon_assets.engine.table.sql.answers import outcome
+from paimon_assets.engine.table.sql.run import Runner, plain_change
+from paimon_assets.engine.table.sql.statements import Delete, Update
+from paimon_assets.engine.table.sql.table_uses import names_in
+from paimon_assets.engine.table.sql_words import without_qualifiers
+from paimon_assets.engine.table.table import Table
+from paimon_assets.engine.table.write.merge_source import WhenMatched
+from paimon_assets.engine.table.write.row_change import READ_CHANGED
+from paimon_assets.spark.dataframes.merge import FrameSource
+from paimon_assets.spark.executor import SparkExecutor
+from paimon_assets.spark.sql.frames import Frames, quoted
+from paimon_assets.spark.sql.storing import column_named, stored
+
+TARGET = "__paimon_target"
+"""Stands for the table itself in the query of a change."""
+_MOST_TRIES = 5
+_ARBITRARY = frozenset(
+    {"rand", "random", "randn", "uuid", "shuffle", "monotonically_increasing_id", "randstr"}
+)
+OutcomeT = TypeVar("OutcomeT")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """A table as a statement saw it."""
+
+    table: Table
+    snapshot: Snapshot | None
+    rows: DataFrame
+
+    @property
+    def schema(self) -> TableSchema:
+        """The schema of its rows."""
+        return self.table.schema
+
+    @classmethod
+    def of(cls, table: Table, frames: Frames) -> "Seen":
+        """Look at a table now."""
+        newest = table.reopened()
+        plan = newest.new_read_builder().plan()
+        rows = SparkExecutor(frames.session).to_dataframe(plan.context, plan.splits)
+        return cls(table=newest, snapshot=plan.snapshot, rows=rows)
+
+    @property
+    def unchanged(self) -> Condition:
+        """Raises in a commit if others changed rows since."""
+        store: FileStore = self.table.new_read_builder().store
+        first = 0 if self.snapshot is None else self.snapshot.id
+
+        def check(latest: Snapshot | None) -> None:
+            last = 0 if latest is None else latest.id
+            between = range(first + 1, last + 1)
+            kinds = {store.snapshots.snapshot(number).commit_kind for number in between}
+            if last < first or kinds - {CommitKind.COMPACT}:
+                raise CommitConflictError(
+                    f"Rows of table '{self.table.name}' were changed after the statement had read"
+                    " them; nothing was committed.",
+                    kind=READ_CHANGED,
+                    details={"table": self.table.name},
+                )
+
+        return check
+
+
+def until_unchanged(run: Callable[[], OutcomeT]) -> OutcomeT:
+    """Run a statement again where others changed what it had read, a few times.
+
+    Raises:
+        CommitConflictError: Others were faster each time.
+    """
+    for _ in range(_MOST_TRIES - 1):
+        try:
+            return run()
+        except CommitConflictError as conflict:
+            if conflict.kind != READ_CHANGED:
+                raise
+    return run()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changes:
+    """UPDATEs and DELETEs."""
+
+    frames: Frames
+    runner: Runner
+
+    def run(self, statement: Update | Delete) -> pa.Table:
+        """Run an UPDATE or a DELETE.
+
+        Raises:
+            InvalidInputError: A column or a value does not fit; kind `change-null`: rows without a
+                primary key that have no value in a column that names them.
+            UnsupportedFeatureError: The table does not take such changes; or a condition is not
+                the same each time it is computed (kind `statement-unsupported`).
+            CommitConflictError: Others changed the table too often.
+        """
+        table = self.frames.catalog.get_table(statement.table)
+        try:
+            plain_change(table.schema, statement)
+        except InvalidInputError:
+            return until_unchanged(lambda: self._computed(table, statement))
+        return self.runner.change(table, statement)
+
+    def _computed(self, table: Table, statement: Update | Delete) -> pa.Table:
+        seen = Seen.of(table, self.frames)
+        schema = seen.schema
+        alias = statement.alias or statement.table.table
+
+        def own(text: str) -> str:
+            return by_alias(text, statement.table, alias, self.frames.names.catalog)
+
+        values: dict[str, str] = {}
+        if isinstance(statement, Update):
+            given = [(path, own(text)) for path, text in statement.assignments]
+            values = assigned(schema, given, alias, table.name)
+        where = "" if statement.where is None else f" WHERE {own(statement.where)}"
+        names = named_by(schema, [*values.values(), where], table.name)
+        sets = {name: f"__set_{place}" for place, name in enumerate(values)}
+        columns = [f"{quoted(alias)}.{quoted(name)} AS {quoted(name)}" for name in names]
+        columns += [f"{values[name]} AS {place}" for name, place in sets.items()]
+        distinct = "" if schema.has_primary_key else "DISTINCT "
+        text = f"SELECT {distinct}{', '.join(columns)} FROM {TARGET} AS {quoted(alias)}{where}"
+        rows = self.frames.query(text, {TARGET: seen.rows})
+        kept = [sf.col(quoted(name)) for name in names]
+        casts = [
+            stored(rows, place, schema.column(name), table.name).alias(place)
+            for name, place in sets.items()
+        ]
+        source = rows.select(*kept, *casts)
+        refuse_nulls(schema, source, names, table.name)
+        taken: Mapping[str, Expression] = {n: SourceValue(place) for n, place in sets.items()}
+        builder = seen.table.new_row_change_builder().with_condition(seen.unchanged)
+        with closing(FrameSource.of(table.name, schema, source, names)) as merged:
+            matched = taken if isinstance(statement, Update) else WhenMatched.DELETE
+            done = builder.merge_from(merged, when_matched=matched, inserts=False)
+        verb = "UPDATE" if isinstance(statement, Update) else "DELETE"
+        return outcome(verb, table.name, done.snapshot, matched=done.rows_matched)
+
+
+def by_alias(text: str, table: Identifier, alias: str, catalog: str) -> str:
+    """Return an expression that names a table's columns by its alias, not by its database."""
+    full = (table.database, table.table)
+    return without_qualifiers(text, [full, (catalog, *full)], f"{quoted(alias)}.")
+
+
+def named_by(
+    schema: TableSchema, texts: Sequence[str], table: str, source: str | None = None
+) -> list[str]:
+    """Return the columns that name the rows of a table, for expressions that look at some.
+
+    Args:
+        schema: The schema of the table.
+        texts: The expressions.
+        table: For messages.
+        source: The alias of other rows, whose columns do not count.
+
+    Raises:
+        UnsupportedFeatureError: The table has no primary key, and an expression may be another
+            each time it is computed.
+    """
+    if schema.has_primary_key:
+        return list(schema.primary_keys)
+    used: set[str] = set()
+    for text in texts:
+        condition = text.removeprefix(" WHERE ")
+        if condition:
+            used |= {name.lower() for name in names_in(f"SELECT ({condition})", source)}
+            arbitrary = sorted(name for name in _ARBITRARY if f"{name}(" in condition.lower())
+            if arbitrary:
+                raise UnsupportedFeatureError(
+                    f"{arbitrary[0]}() is another value each time, and rows of table '{table}' have"
+                    " no primary key to be told apart by; write what it gives into a column first.",
+                    kind="statement-unsupported",
+                    details={"table": table},
+                )
+    found = [name for name in schema.field_names if name.lower() in used]
+    return found or list(schema.field_names)
+
+
+def refuse_nulls(schema: TableSchema, rows: DataFrame, names: Sequence[str], table: str) -> None:
+    """Refuse rows that are named by columns in which they have no value.
+
+    Raises:
+        InvalidInputError: Kind `change-null`; names the column.
+    """
+    for name in names:
+        if (
+            schema.column(name).type.nullable
+            and rows.where(sf.col(quoted(name)).isNull()).limit(1).count()
+        ):
+            raise InvalidInputError(
+                f"Rows of table '{table}' have no primary key, and some to be changed have null in"
+                f" column '{name}', by which they would be found. Change those by a statement of"
+                f" their own ({name} IS NULL), and leave them out here.",
+                kind="change-null",
+                details={"table": table, "column": name},
+            )
+
+
+def assigned(
+    schema: TableSchema,
+    assignments: Sequence[tuple[tuple[str, ...], str]],
+    alias: str,
+    table: str,
+) -> dict[str, str]:
+    """Return column → the expression of its new value; parts of a struct become the whole.
+
+    Raises:
+        NotFoundError: There is no such column or field.
+        InvalidInputError: Kind `statement`: one is set twice.
+    """
+    trees: dict[str, dict[tuple[str, ...], str]] = {}
+    for path, text in assignments:
+        inner = _without_alias(schema, path, alias)
+        column = column_named(schema, inner[0], table)
+        parts = trees.setdefault(column.name, {})
+        clash = any(p[: len(inner[1:])] == inner[1:] or inner[1:][: len(p)] == p for p in parts)
+        if clash:
+            raise InvalidInputError(f"'{'.'.join(path)}' is set twice.", kind="statement")
+        parts[inner[1:]] = text
+    return {
+        name: _whole(schema.column(name).type, f"{quoted(alias)}.{quoted(name)}", parts, name)
+        for name, parts in trees.items()
+    }
+
+
+def _without_alias(schema: TableSchema, path: tuple[str, ...], alias: str) -> tuple[str, ...]:
+    """Return the path of a column or field; a column of the alias's name wins where it must."""
+    known = {name.lower() for name in schema.field_names}
+    if len(path) < 2 or path[0].lower() != alias.lower():
+        return path
+    return path if path[0].lower() in known and path[1].lower() not in known else path[1:]
+
+
+def _whole(data_type: DataType, here: str, parts: Mapping[tuple[str, ...], str], label: str) -> str:
+    """Return a struct with new values in some of its fields; the new value itself, if it is all."""
+    if () in parts:
+        return f"({parts[()]})"
+    if not parts:
+        return here
+    fields: Sequence[DataField] = data_type.fields if isinstance(data_type, RowType) else ()
+    unknown = {path[0].lower() for path in parts} - {field.name.lower() for field in fields}
+    if unknown:
+        raise InvalidInputError(
+            f"Column '{label}' has no field '{min(unknown)}'.", kind="column-not-found"
+        )
+    inner = []
+    for field in fields:
+        below = {p[1:]: t for p, t in parts.items() if p[0].lower() == field.name.lower()}
+        text = _whole(field.type, f"{here}.{quoted(field.name)}", below, f"{label}.{field.name}")
+        name = field.name.replace("'", "\\'")
+        inner += [f"'{name}'", text]
+    return f"named_struct({', '.join(inner)})"

@@ -1,0 +1,223 @@
+"""Frames: the tables, views and functions that a query names, as DataFrames.
+
+    query ─ find_tables ─▶ uses ─▶ a fresh DataFrame each ─┐
+      └─ the same text, with places for them ─────────────┴─▶ session.sql(text, p0=…, p1=…)
+
+Spark names the DataFrames for the time of the call, or inside the plan (Connect): nothing of them
+stays in the session. What a name means that is none of the catalog, Spark decides: temporary views,
+other catalogs, files.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from paimon_assets.engine.control.catalog.catalog import Identifier
+from paimon_assets.engine.errors import (
+    InvalidInputError,
+    NotFoundError,
+    UnsupportedFeatureError,
+)
+from paimon_assets.engine.table.api import TableCatalog
+from paimon_assets.engine.table.read.read_builder import ReadBuilder
+from paimon_assets.engine.table.sql.parse_rows import literal_of
+from paimon_assets.engine.table.sql.sql_catalog import view_exists
+from paimon_assets.engine.table.sql.statements import Names
+from paimon_assets.engine.table.sql.table_uses import TableUse, find_tables
+from paimon_assets.engine.table.sql_words import Words
+from paimon_assets.engine.table.table_name import TableName
+from paimon_assets.spark.dataframes.tables import system_to_spark, to_spark
+
+_MOST_VIEWS = 30
+"""Views that read views, one above the other."""
+_OPEN, _CLOSE = "\ue001", "\ue002"
+"""Stand around the place of a DataFrame until the braces of the query are doubled."""
+_OF_SPARK = ("global_temp", "session", "system")
+"""Databases that are always Spark's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Frames:
+    """The tables of a catalog as DataFrames of a session."""
+
+    session: SparkSession
+    catalog: TableCatalog
+    names: Names
+    within: tuple[str, ...] = ()
+    """The views that are being read, the outermost first."""
+
+    def query(self, text: str, given: Mapping[str, DataFrame] | None = None) -> DataFrame:
+        """Return the rows of a query, lazily; every table at its newest snapshot, or as of its own.
+
+        Args:
+            text: The query.
+            given: Names, without a database, that mean DataFrames.
+
+        Raises:
+            InvalidInputError: Kind `query`: it does not parse; `view-cycle`, `view-depth`: its
+                views read themselves, or too many each other.
+            NotFoundError: There is no such table, snapshot or tag.
+            AnalysisException: Spark's: a column or a function is unknown.
+            PaimonError: As planning the reads.
+        """
+        frames: dict[str, Any] = {}
+
+        def choose(use: TableUse) -> str | None:
+            frame = (given or {}).get(use.name[-1]) if len(use.name) == 1 else None
+            frame = frame if frame is not None else self._frame(use)
+            if frame is None:
+                return None
+            frames[f"p{len(frames)}"] = frame
+            return f"{_OPEN}p{len(frames) - 1}{_CLOSE}"
+
+        replaced = find_tables(text).replaced(choose)
+        if not frames:
+            return self.session.sql(replaced)
+        doubled = replaced.replace("{", "{{").replace("}", "}}")
+        return self.session.sql(doubled.replace(_OPEN, "{").replace(_CLOSE, "}"), **frames)
+
+    def _frame(self, use: TableUse) -> DataFrame | None:
+        """Return what a use means; None if Spark knows."""
+        if use.arguments is not None:
+            return self._function(use.name[-1].lower(), use.arguments)
+        name = self._identifier(use.name)
+        if name is None:
+            return None
+        if TableName.parse(name).is_system_table:
+            return self._system(name, use)
+        try:
+            read = self.catalog.get_table(name).new_read_builder()
+        except UnsupportedFeatureError as error:
+            if error.kind != "view":
+                raise
+            if use.version is not None or use.timestamp is not None:
+                raise InvalidInputError(
+                    f"'{name}' is a view, and views have no versions; say AS OF of its tables.",
+                    kind="view-version",
+                ) from error
+            return self.view(name)
+        return to_spark(self._at(read, use), self.session)
+
+    def _identifier(self, path: tuple[str, ...]) -> Identifier | None:
+        """Return the table of the catalog a name means, None for one of Spark's."""
+        if "/" in path[-1] or ":" in path[-1] or path[0].lower() in _OF_SPARK:
+            return None
+        if len(path) == 1:
+            if self.names.database is None:
+                return None
+            name = Identifier(self.names.database, path[0])
+            table = TableName.parse(name).table
+            known = self.catalog.table_exists(table) or view_exists(self.catalog, table)
+            return name if known else None
+        if len(path) > 2 and path[0] != self.names.catalog:
+            return None
+        return self.names.identifier(path)
+
+    def _at(self, read: ReadBuilder, use: TableUse) -> ReadBuilder:
+        if use.version is not None:
+            return read.at_version(use.version)
+        if use.timestamp is not None:
+            return read.at_timestamp(self._millis(use.timestamp))
+        return read
+
+    def _millis(self, expression: str) -> int:
+        """Return a moment as the session understands it, in its time zone."""
+        text = f"SELECT unix_millis(CAST(({expression}) AS TIMESTAMP)) AS at"
+        (row,) = self.session.sql(text).collect()
+        if row.at is None:
+            raise InvalidInputError(f"TIMESTAMP AS OF {expression} is no time.", kind="query")
+        return int(row.at)
+
+    def _system(self, name: Identifier, use: TableUse) -> DataFrame:
+        options: dict[str, str] = {}
+        if use.version is not None:
+            options["scan.version"] = use.version
+        if use.timestamp is not None:
+            options["scan.timestamp-millis"] = str(self._millis(use.timestamp))
+        parts = TableName.parse(name)
+        if parts.system in ("ro", "audit_log"):
+            # These have as many rows as their table: executors read them.
+            table = self.catalog.get_table(replace(parts.table), options=options or None)
+            table = table if parts.branch is None else table.at_branch(parts.branch)
+            read = table.new_read_builder()
+            read = read.read_optimized() if parts.system == "ro" else read.with_row_kinds()
+            return to_spark(read, self.session)
+        return system_to_spark(self.catalog.get_system_table(name, options=options), self.session)
+
+    def _function(self, name: str, arguments: Sequence[str]) -> DataFrame | None:
+        kinds = {
+            "paimon_incremental_query": "between",
+            "paimon_incremental_between_timestamp": "between_timestamps",
+        }
+        if name == "paimon_incremental_to_auto_tag":
+            raise UnsupportedFeatureError(
+                f"{name} is not taken; read between two tags by paimon_incremental_query.",
+                kind="statement-unsupported",
+                details={"statement": name},
+            )
+        if name not in kinds:
+            return None
+        values = [literal_of(argument) for argument in arguments]
+        if len(values) != 3:
+            raise InvalidInputError(
+                f"{name} takes a table, a start and an end, and not {len(values)} values.",
+                kind="query",
+            )
+        table, start, end = map(str, values)
+        found = self.names.identifier(Words(text=table).path("a table"))
+        read = self.catalog.get_table(found).new_read_builder()
+        if name == "paimon_incremental_query":
+            return to_spark(read.between(start, end), self.session)
+        moments = [at if at.isdecimal() else str(self._millis(f"'{at}'")) for at in (start, end)]
+        return to_spark(read.between_timestamps(*moments), self.session)
+
+    def view(self, name: Identifier) -> DataFrame:
+        """Return the rows of a view, lazily; names in its query without a database are of its own.
+
+        Raises:
+            InvalidInputError: Kind `view-cycle`, `view-depth`; or `view-columns`: its query has
+                other columns than it says.
+            NotFoundError: There is no such view, or no table it reads.
+        """
+        label = str(name)
+        path = " -> ".join((*self.within, label))
+        if label in self.within:
+            raise InvalidInputError(f"View '{label}' reads itself: {path}.", kind="view-cycle")
+        if len(self.within) >= _MOST_VIEWS:
+            raise InvalidInputError(
+                f"More than {_MOST_VIEWS} views read each other: {path}.", kind="view-depth"
+            )
+        view = self.catalog.views.get(label)
+        inner = replace(
+            self,
+            names=replace(self.names, database=name.database),
+            within=(*self.within, label),
+        )
+        try:
+            frame = inner.query(view.query_for("spark"))
+        except (InvalidInputError, NotFoundError) as error:
+            if self.within or error.kind.startswith("view-"):
+                raise
+            message = f"View '{label}' cannot be read: {error.message}"
+            raise type(error)(message, kind=error.kind, details=error.details) from error
+        columns = [field.name for field in view.fields]
+        if len(columns) != len(frame.columns):
+            raise InvalidInputError(
+                f"View '{label}' has the columns {', '.join(columns)}, but its query has"
+                f" {', '.join(frame.columns)}; replace the view.",
+                kind="view-columns",
+            )
+        return frame.toDF(*columns)
+
+
+def quoted(name: str) -> str:
+    """Return a name in backquotes."""
+    return f"`{name.replace('`', '``')}`"
+
+
+def is_plain_name(text: str) -> bool:
+    """Whether a text is one name and nothing else."""
+    return re.fullmatch(r"\w+|`[^`]+`", text) is not None

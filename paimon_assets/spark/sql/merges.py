@@ -1,0 +1,292 @@
+"""MERGE INTO: any WHENs, in one commit.
+
+    target at its newest snapshot ─┐   ┌ matched: what names the row, new values, whether it goes
+                                   ├───┤                                              ├─▶ one merge
+    source, kept meanwhile ────────┘   └ not matched: a new row, named by nothing     ┘
+
+Spark joins and decides which WHEN a row meets; the engine's merge finds the rows again by what
+names them (see `changes`), changes them and inserts the others.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from functools import reduce
+
+import pyarrow as pa
+from pyspark import StorageLevel
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as sf
+from pyspark.sql.types import DataType
+
+from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.predicate.expression import Expression, SourceValue
+from paimon_assets.engine.spec.schema.schema import TableSchema
+from paimon_assets.engine.table.sql.answers import outcome
+from paimon_assets.engine.table.sql.statements import Acts, Meets, Merge, When
+from paimon_assets.engine.table.write.merge_source import WhenMatched
+from paimon_assets.spark.dataframes.merge import FrameSource
+from paimon_assets.spark.dataframes.tables import write_dataframe
+from paimon_assets.spark.sql.changes import (
+    TARGET,
+    Seen,
+    assigned,
+    by_alias,
+    named_by,
+    refuse_nulls,
+    until_unchanged,
+)
+from paimon_assets.spark.sql.frames import Frames, quoted
+from paimon_assets.spark.sql.storing import stored
+from paimon_assets.spark.types import to_spark_type
+
+_SOURCE = "__paimon_source"
+_DELETES, _INSERTS = "__deletes", "__inserts"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Merges:
+    """MERGEs."""
+
+    frames: Frames
+
+    def run(self, statement: Merge) -> pa.Table:
+        """Run a MERGE.
+
+        Raises:
+            InvalidInputError: Kind `merge-duplicates`: several source rows change one row; a column
+                or a value does not fit; `change-null` as in `changes`. Nothing was committed.
+            UnsupportedFeatureError: The table does not take such changes.
+            CommitConflictError: Others changed the table too often.
+        """
+        source = self.frames.query(
+            f"SELECT {quoted(statement.source_alias)}.* FROM {statement.source}"
+        )
+        kept = source.persist(StorageLevel.DISK_ONLY)
+        try:
+            return until_unchanged(lambda: self._merged(statement, kept))
+        finally:
+            kept.unpersist()
+
+    def _merged(self, statement: Merge, source: DataFrame) -> pa.Table:
+        table = self.frames.catalog.get_table(statement.table)
+        seen = Seen.of(table, self.frames)
+        return _Plan(frames=self.frames, statement=statement, seen=seen, source=source).run()
+
+
+@dataclass(kw_only=True)
+class _Plan:
+    """One MERGE over a table as it is now."""
+
+    frames: Frames
+    statement: Merge
+    seen: Seen
+    source: DataFrame
+    alias: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.alias = self.statement.alias or self.statement.table.table
+
+    @property
+    def schema(self) -> TableSchema:
+        return self.seen.schema
+
+    @property
+    def label(self) -> str:
+        return self.seen.table.name
+
+    def run(self) -> pa.Table:
+        changing = self._whens(Meets.MATCHED, Meets.NOT_BY_SOURCE)
+        inserting = self._whens(Meets.NOT_MATCHED)
+        new = self._new_rows(inserting) if inserting else None
+        if not changing:
+            return self._inserted(new)
+        names = self._names(changing)
+        sets = self._set_columns(changing)
+        frames = [
+            self._changed(meets, names, sets)
+            for meets in (Meets.MATCHED, Meets.NOT_BY_SOURCE)
+            if self._whens(meets)
+        ]
+        if new is not None:
+            frames.append(self._unnamed(new, names, sets))
+        rows = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
+        acts = {when.acts for when in changing}
+        matched: WhenMatched | Mapping[str, Expression] = WhenMatched.DELETE
+        if acts != {Acts.DELETE}:
+            matched = {name: SourceValue(place) for name, place in sets.items()}
+        builder = self.seen.table.new_row_change_builder().with_condition(self.seen.unchanged)
+        with closing(FrameSource.of(self.label, self.schema, rows, names)) as merged:
+            if new is not None:
+                merged.inserted = {n: _new(n) for n in self.schema.field_names}
+                merged.inserted_if = _INSERTS
+            done = builder.merge_from(
+                merged,
+                when_matched=matched,
+                inserts=new is not None,
+                deletes=_DELETES if len(acts) > 1 else None,
+            )
+        return outcome(
+            "MERGE INTO",
+            self.label,
+            done.snapshot,
+            matched=done.rows_matched,
+            inserted=done.rows_inserted,
+        )
+
+    def _whens(self, *meets: Meets) -> list[When]:
+        return [when for when in self.statement.whens if when.meets in meets]
+
+    def _inserted(self, rows: DataFrame | None) -> pa.Table:
+        """Write rows that match nothing; nothing else changes."""
+        if rows is None:
+            raise InvalidInputError("A MERGE needs a WHEN.", kind="statement")
+        builder = self.seen.table.new_write_builder().with_condition(self.seen.unchanged)
+        plain = rows.select(*(sf.col(_new(name)).alias(name) for name in self.schema.field_names))
+        done = write_dataframe(builder, plain)
+        count = done.report.rows_in
+        return outcome("MERGE INTO", self.label, done.snapshot, matched=0, inserted=count)
+
+    def _own(self, text: str) -> str:
+        """Name the table's columns in an expression by its alias."""
+        return by_alias(text, self.statement.table, self.alias, self.frames.names.catalog)
+
+    def _names(self, whens: Sequence[When]) -> list[str]:
+        texts = [self.statement.on, *(when.condition or "" for when in whens)]
+        texts += [text for when in whens for _, text in when.values or ()]
+        source = self.statement.source_alias
+        return named_by(self.schema, [self._own(text) for text in texts], self.label, source)
+
+    def _values(self, when: When) -> dict[str, str]:
+        """Return column → expression of an UPDATE or INSERT."""
+        source = quoted(self.statement.source_alias)
+        if when.values is None:
+            have = {name.lower(): name for name in self.source.columns}
+            missing = [n for n in self.schema.field_names if n.lower() not in have]
+            if missing:
+                raise InvalidInputError(
+                    f"The source of the merge into table '{self.label}' has no column"
+                    f" '{missing[0]}', which * needs; name the columns to set.",
+                    kind="column-not-found",
+                    details={"table": self.label, "column": missing[0]},
+                )
+            return {n: f"{source}.{quoted(have[n.lower()])}" for n in self.schema.field_names}
+        given = [((name,), self._own(text)) for name, text in when.values]
+        return assigned(self.schema, given, self.alias, self.label)
+
+    def _set_columns(self, whens: Sequence[When]) -> dict[str, str]:
+        """Return column → the column of the merged rows that has its new value.
+
+        Columns that name rows and are set to what they are, as * does, are left out.
+        """
+        used: set[str] = set()
+        for when in whens:
+            if when.acts is Acts.UPDATE:
+                used |= set(self._values(when))
+        same = self._same_columns()
+        star = all(when.values is None for when in whens if when.acts is Acts.UPDATE)
+        keys = same if star or same >= set(self.schema.primary_keys) else set()
+        kept = [name for name in self.schema.field_names if name in used - keys]
+        if used and not kept:
+            kept = [name for name in self.schema.field_names if name in used][:1]
+        return {name: f"__set_{place}" for place, name in enumerate(kept)}
+
+    def _same_columns(self) -> set[str]:
+        """Return the columns that ON says to be those of the source of the same name."""
+        found = set()
+        source = self.statement.source_alias
+        plain = self._own(self.statement.on).replace("`", "").lower().strip("() ")
+        parts = ["".join(part.split()) for part in re.split(r"\sand\s", plain)]
+        for name in self.schema.field_names:
+            one = f"{self.alias}.{name}".lower()
+            other = f"{source}.{name}".lower()
+            if f"{one}={other}" in parts or f"{other}={one}" in parts:
+                found.add(name)
+        return found
+
+    def _changed(self, meets: Meets, names: Sequence[str], sets: Mapping[str, str]) -> DataFrame:
+        """Return what changes in rows that match, or in those that match nothing."""
+        whens, target = self._whens(meets), quoted(self.alias)
+        columns = [f"{target}.{quoted(name)} AS {quoted(name)}" for name in names]
+        for name, place in sets.items():
+            column = f"{target}.{quoted(name)}"
+            choices = [
+                self._values(when).get(name, column) if when.acts is Acts.UPDATE else column
+                for when in whens
+            ]
+            columns.append(f"{self._case(whens, choices)} AS {place}")
+        goes = [str(when.acts is Acts.DELETE).lower() for when in whens]
+        columns.append(f"{self._case(whens, goes)} AS {_DELETES}")
+        on = f"ON {self._own(self.statement.on)}"
+        source = f"{_SOURCE} AS {quoted(self.statement.source_alias)}"
+        join = "JOIN" if meets is Meets.MATCHED else "LEFT ANTI JOIN"
+        # A row that only goes may match several source rows; so may equal rows without a key.
+        only_goes = all(when.acts is Acts.DELETE for when in whens)
+        distinct = "DISTINCT " if only_goes or not self.schema.has_primary_key else ""
+        text = (
+            f"SELECT {distinct}{', '.join(columns)} FROM {TARGET} AS {target} {join} {source} {on}"
+            f" WHERE {self._any(whens)}"
+        )
+        rows = self._query(text)
+        typed: list[Column] = [sf.col(quoted(name)) for name in names]
+        typed += [
+            stored(rows, place, self.schema.column(name), self.label).alias(place)
+            for name, place in sets.items()
+        ]
+        found = rows.select(*typed, _DELETES)
+        if not self.schema.has_primary_key:
+            refuse_nulls(self.schema, found, names, self.label)
+        return found
+
+    def _new_rows(self, whens: Sequence[When]) -> DataFrame:
+        """Return the rows to insert, a column `_new` for each of the table."""
+        values = [self._values(when) for when in whens]
+        columns = []
+        for name in self.schema.field_names:
+            choices = [given.get(name, "NULL") for given in values]
+            columns.append(f"{self._case(whens, choices)} AS {quoted(_new(name))}")
+        source = f"{_SOURCE} AS {quoted(self.statement.source_alias)}"
+        text = (
+            f"SELECT {', '.join(columns)} FROM {source} LEFT ANTI JOIN {TARGET} AS"
+            f" {quoted(self.alias)} ON {self._own(self.statement.on)} WHERE {self._any(whens)}"
+        )
+        rows = self._query(text)
+        return rows.select(
+            *(
+                stored(rows, _new(f.name), f, self.label).alias(_new(f.name))
+                for f in self.schema.fields
+            )
+        ).withColumn(_INSERTS, sf.lit(True))  # noqa: FBT003 - a value, not a flag
+
+    def _unnamed(self, new: DataFrame, names: Sequence[str], sets: Mapping[str, str]) -> DataFrame:
+        """Return rows to insert with the other columns of what is merged: nothing matches them."""
+        empty = [
+            sf.lit(None).cast(self._type(name)).alias(place)
+            for name, place in [*((n, n) for n in names), *sets.items()]
+        ]
+        return new.select("*", *empty)
+
+    def _type(self, name: str) -> DataType:
+        return to_spark_type(self.schema.column(name).type, column=name)
+
+    def _query(self, text: str) -> DataFrame:
+        return self.frames.query(text, {TARGET: self.seen.rows, _SOURCE: self.source})
+
+    def _case(self, whens: Sequence[When], choices: Sequence[str]) -> str:
+        """Return the choice of the first WHEN that a row meets."""
+        parts = [
+            f"WHEN {self._condition(when)} THEN {choice}"
+            for when, choice in zip(whens, choices, strict=True)
+        ]
+        return f"CASE {' '.join(parts)} END"
+
+    def _condition(self, when: When) -> str:
+        return "true" if when.condition is None else f"({self._own(when.condition)})"
+
+    def _any(self, whens: Sequence[When]) -> str:
+        return " OR ".join(map(self._condition, whens))
+
+
+def _new(name: str) -> str:
+    return f"__new_{name}"

@@ -1,0 +1,398 @@
+"""Statements on Spark: what they answer, and what the tables hold afterwards."""
+
+import datetime as dt
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from paimon_assets.cli.main import main
+from paimon_assets.engine.errors import (
+    AlreadyExistsError,
+    InvalidInputError,
+    NotFoundError,
+    PaimonError,
+    UnsupportedFeatureError,
+)
+
+pytestmark = pytest.mark.spark
+door = pytest.importorskip("paimon_assets.spark.sql.spark_sql")
+
+KEYED = (
+    "CREATE TABLE db.t (id BIGINT, v INT, p STRING) PARTITIONED BY (p)"
+    " TBLPROPERTIES ('primary-key' = 'p,id', 'bucket' = '1')"
+)
+PLAIN = "CREATE TABLE db.a (id BIGINT, v INT, p STRING)"
+VECTORS = f"{PLAIN} TBLPROPERTIES ('deletion-vectors.enabled' = 'true')"
+ROWS = "VALUES (1, 10, 'a'), (2, 20, 'a'), (3, 30, 'b')"
+
+
+@pytest.fixture
+def sql(spark, new_catalog):
+    """Run a statement, return its rows as tuples, sorted; and leave nothing in the session."""
+
+    def run(text, **options):
+        frame = door.spark_sql(spark, new_catalog, text, **options)
+        return sorted((tuple(row) for row in frame.collect()), key=repr)
+
+    before = [table.name for table in spark.catalog.listTables()]
+    yield run
+    assert [table.name for table in spark.catalog.listTables()] == before
+
+
+@pytest.fixture(params=["keyed", "plain", "vectors"])
+def any_table(request, sql):
+    """A table of each kind, with three rows; its name."""
+    create = {"keyed": KEYED, "plain": PLAIN, "vectors": VECTORS}[request.param]
+    sql(create.replace("db.a", "db.t"))
+    sql(f"INSERT INTO db.t {ROWS}")
+    return "db.t"
+
+
+def done(sql, text):
+    """Return what a statement says of itself: snapshot, rows written, matched and inserted."""
+    ((_, _, snapshot, user, *rows),) = sql(text)
+    assert (user is None) == (snapshot is None)
+    return snapshot, *rows
+
+
+def test_tables_are_selected_from(sql):
+    sql(KEYED)
+    sql(f"INSERT INTO db.t {ROWS}")
+    sql("CREATE TABLE db.u (k BIGINT, w STRING)")
+    sql("INSERT INTO db.u VALUES (1, 'one'), (3, '{three}')")
+    assert sql("SELECT * FROM db.t") == [(1, 10, "a"), (2, 20, "a"), (3, 30, "b")]
+    joined = "SELECT db.t.id, u.w FROM paimon.db.t JOIN `db`.`u` ON db.t.id = db.u.k"
+    assert sql(joined) == [(1, "one"), (3, "{three}")]
+    assert sql("WITH t AS (SELECT id FROM db.t WHERE p = 'b') SELECT * FROM t") == [(3,)]
+    assert sql("SELECT id FROM t WHERE id IN (SELECT k FROM u) AND '{x}' = '{x}'",
+               database="db") == [(1,), (3,)]  # fmt: skip
+    assert sql("SELECT count(*), sum(v) FROM db.t AS x GROUP BY x.p") == [(1, 30), (2, 30)]
+    assert sql("SELECT 1 UNION ALL SELECT count(*) FROM db.t") == [(1,), (3,)]
+    assert sql("VALUES (1, 'x')") == [(1, "x")]
+
+
+def test_system_tables_and_functions_are_selected_from(sql):
+    sql(KEYED)
+    sql(f"INSERT INTO db.t {ROWS}")
+    sql("INSERT INTO db.t VALUES (1, 11, 'a')")
+    kinds = "SELECT snapshot_id, commit_kind FROM db.t$snapshots"
+    assert sql(kinds) == [(1, "APPEND"), (2, "APPEND")]
+    assert sql("SELECT count(*) FROM db.`t$files` WHERE level = 0") == [(3,)]
+    assert sql("SELECT count(*) FROM db.`t$files` VERSION AS OF 1") == [(2,)]
+    assert sql("SELECT table_name FROM sys.tables") == [("t",)]
+    assert sql("SELECT rowkind, id, v FROM db.t$audit_log WHERE id = 1") == [("+I", 1, 11)]
+    assert sql("SELECT id, v FROM paimon_incremental_query('db.t', 1, 2)") == [(1, 11)]
+    with pytest.raises(UnsupportedFeatureError, match="paimon_incremental_to_auto_tag"):
+        sql("SELECT * FROM paimon_incremental_to_auto_tag('db.t', 'x')")
+
+
+def test_older_versions_are_selected(sql, new_catalog):
+    sql(KEYED)
+    sql(f"INSERT INTO db.t {ROWS}")
+    sql("CALL sys.create_tag('db.t', 'first')")
+    sql("INSERT INTO db.t VALUES (4, 40, 'b')")
+    for moment in ("VERSION AS OF 1", "VERSION AS OF 'first'", "FOR VERSION AS OF 1L"):
+        assert sql(f"SELECT count(*) FROM db.t {moment} WHERE id > 0") == [(3,)]
+    one = new_catalog.get_table("db.t").snapshots()[0].time_millis
+    at = dt.datetime.fromtimestamp(one / 1000, tz=dt.UTC).isoformat()
+    assert sql(f"SELECT count(*) FROM db.t TIMESTAMP AS OF '{at}' AS x") == [(3,)]
+    later = "SELECT count(*) FROM db.t TIMESTAMP AS OF current_timestamp() + INTERVAL 1 DAY"
+    assert sql(later) == [(4,)]
+    with pytest.raises(NotFoundError):
+        sql("SELECT * FROM db.t VERSION AS OF 9")
+
+
+def test_names_of_spark_stay_sparks(spark, sql, new_catalog):
+    sql(PLAIN)
+    spark.range(2).createOrReplaceTempView("numbers")
+    try:
+        assert sql("INSERT INTO db.a SELECT id, 1, 'x' FROM numbers")[0][4] == 2
+        assert door.spark_sql(spark, new_catalog, "SELECT id FROM numbers", database="db").count()
+        assert sql("SELECT count(*) FROM db.a, range(3)") == [(6,)]
+    finally:
+        spark.catalog.dropTempView("numbers")
+    with pytest.raises(NotFoundError, match=r"db\.nix"):
+        sql("SELECT * FROM db.nix")
+
+
+def test_rows_are_inserted(sql, new_catalog):
+    sql(KEYED)
+    assert done(sql, f"INSERT INTO db.t {ROWS}") == (1, 3, None, None)
+    sql("INSERT INTO db.t (p, id) VALUES ('c', 4)")
+    sql("INSERT INTO db.t PARTITION (p = 'd') VALUES (5, 50)")
+    sql("INSERT INTO db.t BY NAME SELECT 'e' AS P, 6L AS id")
+    sql("INSERT INTO db.t SELECT id + 10, v, p FROM db.t WHERE id = 1")
+    assert sql("SELECT * FROM db.t WHERE id > 3 OR id = 11") == [
+        (11, 10, "a"), (4, None, "c"), (5, 50, "d"), (6, None, "e"),
+    ]  # fmt: skip
+
+
+def test_defaults_are_written(sql):
+    sql("CREATE TABLE db.d (a INT, b STRING DEFAULT 'x', c INT DEFAULT 5)")
+    sql("INSERT INTO db.d (a) VALUES (1)")
+    sql("INSERT INTO db.d VALUES (2, DEFAULT, 6)")
+    sql("ALTER TABLE db.d ALTER COLUMN c SET DEFAULT 7")
+    sql("INSERT INTO db.d VALUES (3, 'DEFAULT', DEFAULT)")
+    assert sql("SELECT * FROM db.d") == [(1, "x", 5), (2, "x", 6), (3, "DEFAULT", 7)]
+
+
+def test_rows_are_overwritten(spark, sql):
+    sql(KEYED)
+    sql(f"INSERT INTO db.t {ROWS}")
+    sql("INSERT OVERWRITE db.t PARTITION (p = 'a') VALUES (7, 70)")
+    assert sql("SELECT * FROM db.t") == [(3, 30, "b"), (7, 70, "a")]
+    spark.conf.set("spark.sql.sources.partitionOverwriteMode", "dynamic")
+    try:
+        sql("INSERT OVERWRITE db.t VALUES (8, 80, 'b')")
+    finally:
+        spark.conf.unset("spark.sql.sources.partitionOverwriteMode")
+    assert sql("SELECT * FROM db.t") == [(7, 70, "a"), (8, 80, "b")]
+    sql("INSERT OVERWRITE TABLE db.t VALUES (9, 90, 'c')")
+    assert sql("SELECT * FROM db.t") == [(9, 90, "c")]
+
+
+@pytest.mark.parametrize(
+    ("rows", "kind"),
+    [
+        ("VALUES (1, 2)", "insert-columns"),
+        ("(id, id) VALUES (1, 2)", "insert-columns"),
+        ("VALUES ('one', 2, 'x')", "input-type"),
+        ("VALUES (1, 3000000000, 'x')", "input-value"),
+        ("VALUES (1, DATE '2024-01-01', 'x')", "input-type"),
+        ("(nix) VALUES (1)", "column-not-found"),
+        ("PARTITION (v = 1) VALUES (1, 'x')", "partition-spec"),
+        ("SELECT 1; SELECT 2", "query"),
+    ],
+)
+def test_rows_that_do_not_fit_are_refused(sql, new_catalog, rows, kind):
+    sql(KEYED)
+    with pytest.raises(PaimonError) as refused:
+        sql(f"INSERT INTO db.t {rows}")
+    assert refused.value.kind == kind
+    assert new_catalog.get_table("db.t").latest_snapshot() is None
+
+
+def test_rows_are_deleted(sql, any_table):
+    assert done(sql, "DELETE FROM db.t WHERE id = 1")[0] == 2
+    assert sql("SELECT id FROM db.t") == [(2,), (3,)]
+    assert done(sql, "DELETE FROM db.t AS x WHERE x.v / 10 IN (SELECT 2) AND length(p) = 1") == (
+        3, None, 1, None,
+    )  # fmt: skip
+    assert sql("SELECT id FROM db.t") == [(3,)]
+    assert done(sql, "DELETE FROM db.t WHERE upper(p) = 'X'")[0] is None
+    sql("DELETE FROM db.t")
+    assert sql("SELECT id FROM db.t") == []
+
+
+def test_rows_are_updated(sql, any_table):
+    assert done(sql, "UPDATE db.t SET v = v + 1 WHERE id < 3") == (2, None, 2, None)
+    up = "UPDATE db.t AS x SET v = CASE WHEN x.v > 20 THEN 0 ELSE length(p) END WHERE id % 2 = 1"
+    assert done(sql, up) == (3, None, 2, None)
+    sql("UPDATE db.t SET v = (SELECT max(v) FROM db.t) WHERE db.t.id = 2")
+    assert sql("SELECT * FROM db.t") == [(1, 1, "a"), (2, 21, "a"), (3, 0, "b")]
+
+
+def test_fields_of_structs_are_updated(sql):
+    sql("CREATE TABLE db.s (id INT, s STRUCT<c1: INT, c2: STRING>)"
+        " TBLPROPERTIES ('primary-key' = 'id', 'bucket' = '1')")  # fmt: skip
+    sql("INSERT INTO db.s VALUES (1, named_struct('c1', 1, 'c2', 'x')), (2, NULL)")
+    sql("UPDATE db.s SET s.c2 = 'new' WHERE s.c1 = 1")
+    assert sql("SELECT id, s.c1, s.c2 FROM db.s") == [(1, 1, "new"), (2, None, None)]
+    with pytest.raises(InvalidInputError, match="'nix'"):
+        sql("UPDATE db.s SET s.nix = 'new'")
+
+
+SOURCE = "(SELECT * FROM VALUES (1, 100, 'a'), (3, 300, 'b'), (4, 400, 'c') AS x(id, v, p)) s"
+
+
+def test_rows_are_merged(sql, any_table):
+    text = (
+        f"MERGE INTO db.t USING {SOURCE} ON t.id = s.id AND t.p = s.p"
+        " WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+    )
+    assert done(sql, text) == (2, None, 2, 1)
+    assert sql("SELECT * FROM db.t") == [
+        (1, 100, "a"), (2, 20, "a"), (3, 300, "b"), (4, 400, "c"),
+    ]  # fmt: skip
+
+
+def test_the_first_when_a_row_meets_counts(sql, any_table):
+    text = (
+        f"MERGE INTO db.t USING {SOURCE} ON db.t.id = s.id AND t.p = s.p"
+        " WHEN MATCHED AND t.v = 10 THEN UPDATE SET v = s.v + t.v"
+        " WHEN MATCHED AND s.v > 200 THEN DELETE"
+        " WHEN MATCHED THEN UPDATE SET v = 0"
+        " WHEN NOT MATCHED AND s.v > 1000 THEN INSERT *"
+        " WHEN NOT MATCHED THEN INSERT (id, p) VALUES (s.id * 10, s.p)"
+        " WHEN NOT MATCHED BY SOURCE THEN UPDATE SET v = -1"
+    )
+    assert done(sql, text) == (2, None, 3, 1)
+    assert sql("SELECT * FROM db.t") == [(1, 110, "a"), (2, -1, "a"), (40, None, "c")]
+
+
+def test_merges_that_only_insert_or_delete(sql, any_table):
+    insert = f"MERGE INTO db.t USING {SOURCE} ON t.id = s.id WHEN NOT MATCHED THEN INSERT *"
+    assert done(sql, insert) == (2, None, 0, 1)
+    assert done(sql, insert) == (None, None, 0, 0)
+    delete = "MERGE INTO db.t USING (SELECT 1 AS k UNION ALL SELECT 1) s ON id = k"
+    assert done(sql, f"{delete} WHEN MATCHED THEN DELETE") == (3, None, 1, 0)
+    assert sql("SELECT id FROM db.t") == [(2,), (3,), (4,)]
+
+
+def test_one_row_is_changed_by_one_source_row(sql, any_table, new_catalog):
+    source = "(SELECT * FROM VALUES (1, 5), (1, 6) AS x(k, w)) s"
+    with pytest.raises(InvalidInputError) as refused:
+        sql(f"MERGE INTO db.t USING {source} ON id = k WHEN MATCHED THEN UPDATE SET v = w")
+    assert refused.value.kind == "merge-duplicates"
+    assert new_catalog.get_table("db.t").latest_snapshot().id == 1
+
+
+def test_nulls_name_no_row(sql):
+    sql(PLAIN)
+    sql("INSERT INTO db.a VALUES (1, NULL, 'a'), (2, 2, 'b')")
+    with pytest.raises(InvalidInputError) as refused:
+        sql("DELETE FROM db.a WHERE coalesce(v, 0) < 1")
+    assert (refused.value.kind, refused.value.details["column"]) == ("change-null", "v")
+    sql("DELETE FROM db.a WHERE v IS NULL")
+    assert sql("SELECT id FROM db.a") == [(2,)]
+    with pytest.raises(UnsupportedFeatureError, match="rand"):
+        sql("DELETE FROM db.a WHERE rand() < 2")
+
+
+def test_what_others_change_meanwhile_is_read_again(sql, new_catalog, monkeypatch):
+    sql(KEYED)
+    sql(f"INSERT INTO db.t {ROWS}")
+    changes = pytest.importorskip("paimon_assets.spark.sql.changes")
+    looked = changes.Seen.of
+    seen = []
+
+    def look_and_be_overtaken(table, frames):
+        found = looked(table, frames)
+        if not seen:
+            sql("UPDATE db.t SET v = 1000 WHERE id = 1")
+        seen.append(found.snapshot.id)
+        return found
+
+    monkeypatch.setattr(changes.Seen, "of", look_and_be_overtaken)
+    sql("UPDATE db.t SET v = greatest(v, 5) + 1 WHERE id = 1")
+    assert seen == [1, 2]
+    assert sql("SELECT v FROM db.t WHERE id = 1") == [(1001,)]
+
+
+def test_tables_come_with_their_rows(sql, new_catalog):
+    sql(KEYED)
+    sql(f"INSERT INTO db.t {ROWS}")
+    made = "CREATE TABLE db.c PARTITIONED BY (p) TBLPROPERTIES ('primary-key' = 'p,id') AS"
+    assert done(sql, f"{made} SELECT id, p, v * 2 AS w FROM db.t")[:2] == (1, 3)
+    assert sql("SELECT * FROM db.c") == [(1, "a", 20), (2, "a", 40), (3, "b", 60)]
+    schema = new_catalog.get_table("db.c").schema
+    assert (schema.primary_keys, schema.partition_keys) == (("p", "id"), ("p",))
+    with pytest.raises(AlreadyExistsError):
+        sql("CREATE TABLE db.c AS SELECT 1 AS a")
+    with pytest.raises(InvalidInputError, match="either columns"):
+        sql("CREATE TABLE db.e (id INT) AS SELECT 1 AS a")
+    with pytest.raises(Exception, match="DIVIDE_BY_ZERO"):
+        sql("CREATE TABLE db.e AS SELECT id, 1 / (v - 10) AS x FROM db.t")
+    assert new_catalog.list_tables("db") == ["c", "t"]
+
+
+def test_views_are_read(sql, new_catalog):
+    sql(KEYED)
+    sql(f"INSERT INTO db.t {ROWS}")
+    sql("CREATE VIEW w (n, total) COMMENT 'sums' AS SELECT p, sum(v) FROM t GROUP BY p",
+        database="db")  # fmt: skip
+    sql("CREATE VIEW db.x AS SELECT n FROM db.w AS w WHERE w.total > 0")
+    assert sql("SELECT * FROM db.w") == [("a", 30), ("b", 30)]
+    assert sql("SELECT x.n FROM db.x JOIN db.t ON x.n = t.p") == [("a",), ("a",), ("b",)]
+    view = new_catalog.views.get("db.w")
+    assert (view.comment, [str(f.type) for f in view.fields]) == ("sums", ["STRING", "BIGINT"])
+    assert "`db`.`t`" in view.dialects["spark"]
+    sql("CREATE OR REPLACE VIEW db.w (n, total) AS SELECT 'z', 1L")
+    assert sql("SELECT * FROM db.x") == [("z",)]
+    with pytest.raises(AlreadyExistsError):
+        sql("CREATE VIEW db.t AS SELECT 1 AS a")
+    sql("ALTER VIEW db.x RENAME TO db.y")
+    sql("DROP VIEW db.y")
+    assert sql("SHOW VIEWS IN db") == [("db", "w", False)]
+
+
+def test_views_of_other_engines_are_read_where_spark_can(sql, new_catalog):
+    types = {"a": "INT"}
+    new_catalog.views.create("db.v", "SELECT broken FROM", types, dialects={"spark": "SELECT 1 a"})
+    assert sql("SELECT * FROM db.v") == [(1,)]
+    new_catalog.views.create("db.one", "SELECT * FROM two", types)
+    new_catalog.views.create("db.two", "SELECT * FROM db.one", types)
+    with pytest.raises(InvalidInputError, match=r"db\.one -> db\.two -> db\.one") as refused:
+        sql("SELECT * FROM db.one")
+    assert refused.value.kind == "view-cycle"
+    new_catalog.views.create("db.wide", "SELECT 1 AS a, 2 AS b", types)
+    with pytest.raises(InvalidInputError) as refused:
+        sql("SELECT * FROM db.wide")
+    assert refused.value.kind == "view-columns"
+    with pytest.raises(InvalidInputError, match="no versions"):
+        sql("SELECT * FROM db.v VERSION AS OF 1")
+
+
+def test_other_statements_answer_as_frames(sql):
+    sql(KEYED)
+    sql(f"INSERT INTO db.t {ROWS}")
+    assert sql("SHOW TABLES IN db") == [("db", "t", False)]
+    assert sql("SHOW PARTITIONS db.t") == [("p=a",), ("p=b",)]
+    assert sql("CALL sys.compact(table => 'db.t', order_strategy => 'none')") == [(True,)]
+    assert sql("SELECT count(*) FROM db.`t$files` WHERE level = 5") == [(2,)]
+    assert sql("SHOW TAGS db.t") == []
+    assert sql("SHOW TABLES", database="db") == [("db", "t", False)]
+
+
+def test_plain_tables_are_clustered(sql):
+    sql(PLAIN)
+    sql(f"INSERT INTO db.a {ROWS}")
+    call = "CALL sys.compact(table => 'a', order_strategy => 'zorder', order_by => 'id,v')"
+    assert sql(call, database="db") == [(True,)]
+    assert sql("SELECT count(*) FROM db.a") == [(3,)]
+
+
+def test_every_table_gets_a_name(spark, sql, new_catalog):
+    sql(KEYED)
+    sql(f"INSERT INTO db.t {ROWS}")
+    sql("CREATE VIEW db.w AS SELECT max(v) AS m FROM db.t")
+    names = door.register_views(spark, new_catalog)
+    try:
+        assert names == ["db_t", "db_w"]
+        assert spark.sql("SELECT count(*) FROM db_t JOIN db_w ON v = m").collect()[0][0] == 1
+    finally:
+        for name in names:
+            spark.catalog.dropTempView(name)
+
+
+def test_the_command_line_runs_statements_on_spark(spark, warehouse, new_catalog, monkeypatch):
+    monkeypatch.setenv("SPARK_MASTER", "local[2]")
+
+    def run(statement):
+        done = CliRunner().invoke(
+            main, ["-w", warehouse, "sql", "--executor", "spark", "--json", statement]
+        )
+        assert done.exit_code == 0, done.output
+        return json.loads(done.output)
+
+    run(PLAIN)
+    run(f"INSERT INTO db.a {ROWS}")
+    assert run("SELECT id FROM db.a WHERE v = 30") == [{"id": 3}]
+
+
+def test_a_notebook_has_a_magic(spark, new_catalog):
+    magic = pytest.importorskip("paimon_assets.spark.sql.magic")
+
+    class Shell:
+        def register_magic_function(self, function, magic_kind, magic_name):
+            self.known = {(magic_kind, magic_name): function}
+
+    shell = Shell()
+    magic.load_magic(spark, new_catalog, database="db", shell=shell)
+    run = shell.known["line_cell", "paimon_sql"]
+    run(PLAIN)
+    assert [tuple(row) for row in run("", "SHOW TABLES").collect()] == [("db", "a", False)]
+    with pytest.raises(InvalidInputError) as refused:
+        magic.load_magic(spark, new_catalog)
+    assert refused.value.kind == "notebook"

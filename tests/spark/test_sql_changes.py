@@ -1,0 +1,54 @@
+"""What changes of rows are rewritten to: no session is needed to see it."""
+
+import pytest
+
+from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
+from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
+
+changes = pytest.importorskip("paimon_assets.spark.sql.changes")
+COLUMNS = {"id": "INT", "s": "ROW<a INT, b ROW<c INT, d INT>>", "v": "INT"}
+PLAIN = first_table_schema(Schema.of(COLUMNS), time_millis=0)
+KEYED = first_table_schema(Schema.of(COLUMNS, primary_keys=["id"]), time_millis=0)
+
+
+@pytest.mark.parametrize(
+    ("assignments", "alias", "expected"),
+    [
+        ([(("v",), "1 + 1")], "t", {"v": "(1 + 1)"}),
+        ([(("T", "V"), "x")], "t", {"v": "(x)"}),
+        ([(("s", "a"), "1")], "t", {"s": "named_struct('a', (1), 'b', `t`.`s`.`b`)"}),
+        ([(("s", "a"), "1")], "s", {"s": "named_struct('a', (1), 'b', `s`.`s`.`b`)"}),
+        (
+            [(("t", "s", "b", "d"), "1"), (("s", "a"), "2")],
+            "t",
+            {"s": "named_struct('a', (2), 'b', named_struct('c', `t`.`s`.`b`.`c`, 'd', (1)))"},
+        ),
+    ],
+)
+def test_new_values_of_columns(assignments, alias, expected):
+    assert changes.assigned(PLAIN, assignments, alias, "db.t") == expected
+
+
+@pytest.mark.parametrize(
+    "paths", [[("v",), ("V",)], [("s",), ("s", "a")], [("s", "x")], [("v", "x")], [("nix",)]]
+)
+def test_new_values_that_contradict(paths):
+    with pytest.raises(InvalidInputError):
+        changes.assigned(PLAIN, [(path, "1") for path in paths], "t", "db.t")
+
+
+def test_rows_are_named_by_what_is_looked_at():
+    assert changes.named_by(PLAIN, ["x.V > 1", " WHERE f(`id`) = 'v'"], "db.t") == ["id", "v"]
+    assert changes.named_by(PLAIN, ["t.id = q.v", ""], "db.t", "q") == ["id"]
+    assert changes.named_by(PLAIN, ["EXISTS (SELECT 1)"], "db.t") == ["id", "s", "v"]
+    assert changes.named_by(KEYED, ["v > rand()"], "db.t") == ["id"]
+    with pytest.raises(UnsupportedFeatureError, match="rand"):
+        changes.named_by(PLAIN, ["v > rand()"], "db.t")
+
+
+def test_columns_are_named_by_the_alias():
+    from paimon_assets.engine.control.catalog.catalog import Identifier
+
+    text = "db.t.a = cat.db.t.b AND other.db.t.c = 'db.t.d'"
+    found = changes.by_alias(text, Identifier("db", "t"), "x", "cat")
+    assert found == "`x`.a = `x`.b AND other.db.t.c = 'db.t.d'"
