@@ -47,6 +47,10 @@ if TYPE_CHECKING:
         build_observable_tables as build_observable_tables,
         describe_tables as describe_tables,
     )
+    from paimon_assets.assets.external.external_views import (
+        build_external_view_specs as build_external_view_specs,
+        describe_views as describe_views,
+    )
     from paimon_assets.assets.external.partition_sensor import (
         build_partition_keys_sensor as build_partition_keys_sensor,
     )

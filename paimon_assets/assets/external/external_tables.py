@@ -110,11 +110,12 @@ def _matching(
     for database in catalog.list_databases():
         for table in catalog.list_tables(database):
             name = f"{database}.{table}"
-            if _is_any(name, include) and not _is_any(name, exclude):
+            if is_any(name, include) and not is_any(name, exclude):
                 yield Identifier(database, table)
 
 
-def _is_any(name: str, patterns: Sequence[str]) -> bool:
+def is_any(name: str, patterns: Sequence[str]) -> bool:
+    """Whether one of some patterns, such as `ods.*`, takes a name."""
     return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 

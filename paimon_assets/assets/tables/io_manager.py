@@ -66,10 +66,16 @@ from paimon_assets.assets.tables.table_write import (
     WriteMode,
     write_mode,
 )
+from paimon_assets.assets.tables.view_inputs import view_rows
 from paimon_assets.assets.translator import TABLE_NAME, identifier_of, identifier_of_spec
 from paimon_assets.engine.contract.executor import CountingExecutor
 from paimon_assets.engine.control.catalog.catalog import Identifier
-from paimon_assets.engine.errors import InvalidInputError, NotFoundError, PaimonError
+from paimon_assets.engine.errors import (
+    InvalidInputError,
+    NotFoundError,
+    PaimonError,
+    UnsupportedFeatureError,
+)
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.predicate.predicate import Predicate
 from paimon_assets.engine.spec.schema.schema import Schema, TableSchema
@@ -186,7 +192,13 @@ class PaimonIOManager(dg.ConfigurableIOManager):
         with dagster_failures(identifier):
             check_input_keys(context.definition_metadata, f"input '{_input_name(context)}'")
             kind = frame_kind(context.dagster_type.typing_type)
-            table = self._table_to_read(identifier, declared_schema(metadata))
+            try:
+                table = self._table_to_read(identifier, declared_schema(metadata))
+            except UnsupportedFeatureError as error:
+                if error.kind != "view":
+                    raise
+                own = context.definition_metadata
+                return view_rows(self.paimon, identifier, kind, own, error)
             if BRANCH in context.definition_metadata:
                 table = table.at_branch(context.definition_metadata[BRANCH])
             read = described_read(table.new_read_builder(), context.definition_metadata)

@@ -1,0 +1,101 @@
+"""Views as assets: what they are made of is upstream, and who runs no queries refuses them."""
+
+from typing import Any
+
+import dagster as dg
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame
+
+from paimon_assets.assets import (
+    PaimonCatalogResource,
+    PaimonSparkResource,
+    build_external_view_specs,
+    describe_views,
+    paimon_input,
+)
+from tests.testkit.asset_tables import failure_text
+from tests.testkit.io_manager_runs import io_run
+
+QUERY = "SELECT t.p AS p FROM db.t JOIN u ON t.id = u.id JOIN parquet.`/x` ON 1 = 1"
+
+
+def copying(**options: Any) -> dg.AssetsDefinition:
+    view = dg.AssetIn(key=["db", "v"], metadata=paimon_input(**options))
+
+    @dg.asset(ins={"v": view}, key=["db", "copy"])
+    def copy(v: pa.Table) -> pa.Table:
+        return v
+
+    return copy
+
+
+@pytest.fixture
+def specs(new_catalog):
+    new_catalog.views.create("db.v", QUERY, {"p": "STRING"}, comment="late ones")
+    new_catalog.views.create("db.other", "not SQL at all (", {"a": "INT"})
+    return build_external_view_specs(describe_views(new_catalog, ["db.*"]))
+
+
+def test_views_are_assets_with_their_tables_upstream(specs):
+    other, view = specs
+    assert (view.key, view.description) == (dg.AssetKey(["db", "v"]), "late ones")
+    assert {dep.asset_key for dep in view.deps} == {
+        dg.AssetKey(["db", "t"]),
+        dg.AssetKey(["db", "u"]),
+    }
+    assert view.kinds == {"paimon", "view"}
+    (column,) = view.metadata["dagster/column_schema"].columns
+    assert (column.name, column.type) == ("p", "STRING")
+    assert list(other.deps) == []
+
+
+def test_patterns_choose_views(specs, new_catalog):
+    assert [v.view.name for v in describe_views(new_catalog, ["*"], ["db.o*"])] == ["db.v"]
+
+
+def test_a_view_is_refused_where_no_queries_run(specs, warehouse):
+    copy = copying()
+    lake = PaimonCatalogResource(warehouse=warehouse, executor="embedded")
+    run = io_run([copy, *specs], lake, selection=[copy])
+    assert not run.success
+    said = failure_text(run)
+    assert "'db.v' is a view" in said
+    assert "Spark" in said
+
+
+def test_views_have_no_moments(specs, warehouse):
+    copy = copying(snapshot=1)
+    lake = PaimonCatalogResource(warehouse=warehouse, executor="embedded")
+    run = io_run([copy, *specs], lake, selection=[copy])
+    assert "takes no 'snapshot'" in failure_text(run)
+
+
+def view_readers(seen: list[Any]) -> list[dg.AssetsDefinition]:
+    """Assets that read the view db.w, as a Spark frame and as Arrow."""
+
+    @dg.asset(ins={"w": dg.AssetIn(["db", "w"], metadata=paimon_input(where="w > 20"))})
+    def spark_frame(w: DataFrame) -> None:
+        seen.append(sorted(map(tuple, w.collect())))
+
+    @dg.asset(ins={"w": dg.AssetIn(["db", "w"], metadata=paimon_input(columns=["w"]))})
+    def arrow(w: pa.Table) -> None:
+        seen.append(sorted(tuple(row.values()) for row in w.to_pylist()))
+
+    return [spark_frame, arrow]
+
+
+@pytest.mark.spark
+def test_views_are_inputs_on_spark(spark, warehouse, new_catalog):
+    door = pytest.importorskip("paimon_assets.spark")
+    door.spark_sql(spark, new_catalog, "CREATE TABLE db.t (id BIGINT, v INT)")
+    door.spark_sql(spark, new_catalog, "INSERT INTO db.t VALUES (1, 10), (2, 20), (3, 30)")
+    door.spark_sql(spark, new_catalog, "CREATE VIEW db.w AS SELECT id, v * 2 AS w FROM db.t")
+    seen = []
+    readers = view_readers(seen)
+    specs = build_external_view_specs(describe_views(new_catalog))
+    own = PaimonSparkResource(master="local[2]")
+    lake = PaimonCatalogResource(warehouse=warehouse, executor="spark", spark=own)
+    run = io_run([*readers, *specs], lake, selection=readers)
+    assert run.success
+    assert sorted(seen) == [[(2, 40), (3, 60)], [(20,), (40,), (60,)]]
