@@ -26,7 +26,7 @@ COMMANDS = {
     "Rows": {
         "read": ("reading", "Read TARGET, or a system table such as TARGET$files."),
         "follow": ("following", "Print the rows that come to TARGET, as one JSON object a line."),
-        "sql": ("queries", "Run STATEMENT: a query by duckdb, another statement by the engine."),
+        "sql": ("queries", "Run STATEMENT: queries by duckdb, others by the engine, or by Spark."),
         "write": ("writing", "Write the rows of FILES, in the order given, to TARGET."),
         "update": ("rows", "Give the rows of TARGET for which a filter is true new values."),
         "delete": ("rows", "Delete the rows of TARGET for which a filter is true."),

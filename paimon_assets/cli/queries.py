@@ -33,7 +33,7 @@ from paimon_assets.executors import new_executor, spark_module
 @executor_option
 @click.pass_obj
 def sql(settings: Settings, /, statement: str, **arguments: Any) -> None:
-    """Run STATEMENT: a query by duckdb, another statement by the engine; on Spark either.
+    """Run STATEMENT: queries by duckdb, others by the engine, or by Spark.
 
     A query names tables as database.table, with VERSION AS OF 3 or TIMESTAMP AS OF '2024-01-31'
     behind them for a moment, and "table$snapshots" for system tables.

@@ -340,6 +340,10 @@ def _sketch(function):
     return provoke
 
 
+def _statement(text):
+    return lambda at: at.catalog.execute(text)
+
+
 def _segment(table, path, file_format="parquet"):
     table.segments().add(SegmentSource(path=str(path), format=file_format), EXECUTOR)
 
@@ -400,6 +404,9 @@ REFUSALS: dict[str, Provocation] = {
     "table of `type` format-table": plan(type="format-table"),
     "catalog of another `metastore`": lambda at: open_catalog("/w", {"metastore": "hive"}),
     "renaming or moving a tag": lambda at: rename_served_tag(at.path),
+    "statement that": _statement("REPLACE TABLE db.t (k INT)"),
+    "`CALL` of a procedure": _statement("CALL sys.migrate_table(table => 'db.t')"),
+    "query, `INSERT`": _statement("INSERT INTO db.t VALUES (1, 1)"),
     "view opened as a table": lambda at: open_view_as_table(at.path),
     "views of a catalog in `CATALOGS`": lambda at: ask_for_views(at.path),
     "properties of databases, and functions": lambda at: ask_for_properties(at.path),

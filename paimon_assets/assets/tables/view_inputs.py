@@ -1,15 +1,16 @@
 """Views as inputs: their query runs on Spark, whatever the rows are handed on as."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
-from paimon_assets.assets.frames import Frame, FrameKind, from_batches
 from paimon_assets.assets.resource import PaimonCatalogResource
 from paimon_assets.assets.tables.io_metadata import COLUMNS, EXECUTOR, WHERE
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
+from paimon_assets.engine.spec.predicate.predicate import Predicate
+from paimon_assets.engine.table.frames.frames import Frame, FrameKind, from_batches
 from paimon_assets.executors import spark_module
 
 _PREFIX = "paimon/"
@@ -58,9 +59,9 @@ def view_rows(
     if kind is FrameKind.SPARK:
         return frame
 
-    def read(wanted: Any) -> pa.RecordBatchReader:
+    def read(wanted: Sequence[str] | None, _: Predicate | None) -> pa.RecordBatchReader:
         chosen = frame if wanted is None else frame.select(*(f"`{name}`" for name in wanted))
         table: pa.Table = chosen.toArrow()
         return table.to_reader()
 
-    return from_batches(kind, read)
+    return from_batches(kind, read, frame.limit(0).toArrow().schema)
