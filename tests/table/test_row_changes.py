@@ -11,7 +11,7 @@ from paimon_assets.engine.errors import (
     NotFoundError,
     UnsupportedFeatureError,
 )
-from paimon_assets.engine.spec.evolution.schema_change import AddColumn, RenameColumn
+from paimon_assets.engine.spec.evolution.schema_change import AddColumn, RenameColumn, add_column
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind
 from paimon_assets.engine.spec.predicate.predicate import equal
 from paimon_assets.engine.spec.schema.schema import Schema
@@ -334,3 +334,23 @@ def test_partitions_of_floats_are_dropped_one_by_one(catalog, where, left):
     table.new_row_change_builder().delete(where, EXECUTOR)
     found = table.new_read_builder().to_arrow(EXECUTOR).sort_by("v").column("p").to_pylist()
     assert list(map(str, found)) == list(map(str, left))
+
+
+INTS = pa.schema({"id": pa.int32(), "v": pa.int32()})
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "orc"])
+def test_rows_are_updated_beside_a_null_row_whose_fields_are_required(catalog, file_format):
+    """Found by the differential fuzz: seed 702, table 134."""
+    options = {"file.format": file_format}
+    table = catalog.create_table("db.inner", Schema.of({"id": "INT", "v": "INT"}, options=options))
+    table.new_write_builder().write(pa.table({"id": [1, 2], "v": [1, 1]}).cast(INTS))
+    inner = {"id": 1, "name": "x", "type": "INT NOT NULL"}
+    outer = {
+        "type": "ROW",
+        "fields": [{"id": 0, "name": "r", "type": {"type": "ROW", "fields": [inner]}}],
+    }
+    table = table.alter([add_column("more", outer)])
+    table.new_row_change_builder().update({"v": 9}, "id = 2")
+    rows = table.new_read_builder().to_arrow().sort_by("id").to_pylist()
+    assert [(row["v"], row["more"]) for row in rows] == [(1, None), (9, None)]

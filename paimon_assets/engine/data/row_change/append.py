@@ -275,6 +275,11 @@ class _AppendChange:
         return WriteResult(messages=(message,), report=report)
 
 
+def _of_type(array: Any, wanted: Any) -> Any:
+    """Cast an array if it has to be: Arrow takes no null row around required fields, even so."""
+    return array if array.type.equals(wanted) else array.cast(wanted)
+
+
 def _merged(
     rows: pa.RecordBatch, changed: pa.RecordBatch, mask: npt.NDArray[np.bool_]
 ) -> pa.RecordBatch:
@@ -283,7 +288,7 @@ def _merged(
     indices[mask] = rows.num_rows + np.arange(changed.num_rows, dtype=np.int64)
     taken = from_numpy(indices)
     columns: list[Any] = [
-        pa.concat_arrays([old, new.cast(old.type)]).take(taken)
+        pa.concat_arrays([old, _of_type(new, old.type)]).take(taken)
         for old, new in zip(rows.columns, changed.columns, strict=True)
     ]
     return pa.RecordBatch.from_arrays(columns, names=rows.schema.names)

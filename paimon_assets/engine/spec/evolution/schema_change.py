@@ -7,12 +7,13 @@ What changes make of a schema, and which are refused, says `spec.evolution.schem
 Source: `org.apache.paimon.schema.SchemaChange`.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.types.data_types import DataType
-from paimon_assets.engine.spec.types.type_text import parse_type
+from paimon_assets.engine.spec.types.type_text import Json, type_of
 
 Path = tuple[str, ...]
 """A column's name; more names lead to a field inside it, by `element` and `value` through lists."""
@@ -172,7 +173,7 @@ def remove_option(key: str) -> RemoveOption:
 
 def add_column(
     name: str,
-    data_type: str | DataType,
+    data_type: str | DataType | Mapping[str, Json],
     *,
     comment: str | None = None,
     after: str | None = None,
@@ -182,7 +183,7 @@ def add_column(
     """Add a nullable column at the end, or where one of `after`, `before`, `first` says."""
     places = (after is not None, before is not None, first)
     move = None if not any(places) else _move(name, after=after, before=before, first=first)
-    return AddColumn(field_names=(name,), data_type=_typed(data_type), comment=comment, move=move)
+    return AddColumn(field_names=(name,), data_type=type_of(data_type), comment=comment, move=move)
 
 
 def rename_column(name: str, new_name: str) -> RenameColumn:
@@ -195,10 +196,12 @@ def drop_column(name: str) -> DropColumn:
     return DropColumn(field_names=(name,))
 
 
-def update_column_type(name: str, data_type: str | DataType) -> UpdateColumnType:
+def update_column_type(
+    name: str, data_type: str | DataType | Mapping[str, Json]
+) -> UpdateColumnType:
     """Give a column another type; it stays as nullable as it is."""
     return UpdateColumnType(
-        field_names=(name,), new_data_type=_typed(data_type), keep_nullability=True
+        field_names=(name,), new_data_type=type_of(data_type), keep_nullability=True
     )
 
 
@@ -222,10 +225,6 @@ def move_column(
 ) -> UpdateColumnPosition:
     """Move a column after or before another, to the front, or (by default) to the end."""
     return UpdateColumnPosition(move=_move(name, after=after, before=before, first=first))
-
-
-def _typed(data_type: str | DataType) -> DataType:
-    return parse_type(data_type) if isinstance(data_type, str) else data_type
 
 
 def _move(name: str, *, after: str | None, before: str | None, first: bool) -> Move:

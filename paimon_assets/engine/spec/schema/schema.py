@@ -20,7 +20,7 @@ from paimon_assets.engine.spec.types.data_types import (
     nested_fields,
     not_null,
 )
-from paimon_assets.engine.spec.types.type_text import Json, parse_type
+from paimon_assets.engine.spec.types.type_text import Json, type_of
 from paimon_assets.engine.spec.words import shortened
 
 CURRENT_SCHEMA_VERSION = 3
@@ -91,7 +91,7 @@ class Schema:
         ids = iter(range(2**31))
         fields = []
         for name, column in columns.items():
-            data_type = column if isinstance(column, DataType) else parse_type(_as_json(column))
+            data_type = type_of(column)
             column_id = next(ids)
             fields.append(
                 DataField(
@@ -108,10 +108,6 @@ class Schema:
             options=dict(options or {}),
             comment=comment,
         )
-
-
-def _as_json(column: str | Mapping[str, Json]) -> Json:
-    return column if isinstance(column, str) else dict(column)
 
 
 def assign_ids(data_type: DataType, ids: Iterator[int]) -> DataType:

@@ -210,6 +210,17 @@ def parse_field(json: Mapping[str, Json]) -> DataField:
     )
 
 
+def type_of(given: str | DataType | Mapping[str, Json]) -> DataType:
+    """Return the type that is given as such, as text, or in the form of schema files.
+
+    Raises:
+        FormatError: It is no type.
+    """
+    if isinstance(given, DataType):
+        return given
+    return parse_type(given if isinstance(given, str) else dict(given))
+
+
 def type_to_json(data_type: DataType) -> Json:
     """Write a type in the form `parse_type` reads; nested types become objects.
 
