@@ -24,7 +24,7 @@ from paimon_assets.engine.table.read.where import parse_expression
 from paimon_assets.engine.table.segments.segment_import import SegmentSource
 from paimon_assets.engine.table.write.merge_source import WhenMatched
 from tests.interop.fuzz.game import SIDES, Deed, Game, SideName
-from tests.interop.fuzz.tables import added_type, widened
+from tests.interop.fuzz.tables import added_type, in_orc, widened
 from tests.interop.fuzz.values import PlainRow, arrow_rows, internal, plain_rows
 from tests.interop.steps import Chore, Compact, Empty, Keep
 
@@ -450,6 +450,14 @@ def add_segment(game: Game, chance: Random) -> None:
     if folder.exists() or any(field.default_value is not None for field in fields):
         return
     folder.mkdir(parents=True)
+    if form == "orc":
+        rows = [
+            [
+                in_orc(value, field.type, exact=False)
+                for value, field in zip(row, fields, strict=True)
+            ]
+            for row in rows
+        ]
     data = arrow_rows(rows, fields)
     if form == "parquet":
         pq.write_table(data, folder / "a.parquet", store_decimal_as_integer=True)

@@ -3,7 +3,7 @@
 import shutil
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 from typing import Any, Literal
@@ -237,7 +237,7 @@ class Game:
                 return Filter(
                     join(tuple(part.ours for part in both)), {kind: [part.java for part in both]}
                 )
-        is_orc = self.drawn.format == "orc"
+        is_orc = self.drawn.format == "orc" or self.drawn.takes_segments
         retyped = self._retyped() if self.drawn.kind == "evolution" else frozenset()
         partitions = self.drawn.schema.partition_keys  # Java finds none by its bytes
         fields = [
@@ -257,12 +257,12 @@ class Game:
     def _retyped(self) -> frozenset[int]:
         """Return the columns that once had another type: Java takes their old bounds for new."""
         table = self.table()
-        types = {field.id: field.type.root for field in table.schema.fields}
+        types = {field.id: replace(field.type, nullable=True) for field in table.schema.fields}
         return frozenset(
             field.id
             for schema in table.schemas()
             for field in schema.fields
-            if types.get(field.id, field.type.root) is not field.type.root
+            if types.get(field.id, field.type) != replace(field.type, nullable=True)
         )
 
     def _leaf(self, chance: Random, column: DataField, pool: list[Plain]) -> Filter:

@@ -138,7 +138,7 @@ class Drawn:
         values = [draw_value(chance, column.type, wide=wide) for _ in range(count)]
         if is_orc:
             exact = self.only_java_writes
-            values = [_in_orc(value, column.type, exact=exact) for value in values]
+            values = [in_orc(value, column.type, exact=exact) for value in values]
         if column.name in self.schema.partition_keys and column.type.root in BINARY_ROOTS:
             values = [_letters(value) for value in values]
         if column.type.root is TypeRoot.VARCHAR and "listagg" in self.options.values():
@@ -151,10 +151,12 @@ class Drawn:
         return values if is_key or not column.type.nullable else [*values, None]
 
 
-def _in_orc(value: Plain, data_type: DataType, *, exact: bool) -> Plain:
+def in_orc(value: Plain, data_type: DataType, *, exact: bool) -> Plain:
     """Return a value that Java's own ORC files hold, and unless `exact` ours, too."""
+    if value is None:
+        return None
     if isinstance(value, list):
-        return [_in_orc(each, data_type, exact=exact) for each in value]
+        return [in_orc(each, data_type, exact=exact) for each in value]
     if value == "-0.0":  # beside 0.0 it is read as that
         return "1.0"
     if not isinstance(data_type, AtomicType):
