@@ -93,7 +93,7 @@ def overwrite(game: Game, chance: Random) -> None:
     dynamic = bool(schema.partition_keys) and chance.random() < 0.6
     if schema.partition_keys and not dynamic and chance.random() < 0.7:
         found = _some_partition(game, chance)
-        if found is None:
+        if found is None or "__DEFAULT_PARTITION__" in found[1]:
             return
         spec, values = found
         places = [schema.field_names.index(name) for name in schema.partition_keys]

@@ -34,6 +34,7 @@ LEFT_OUT: Mapping[str, str] = {
     "`deletion-vectors.merge-on-read`": "tables._changes",
     "folders of FLOAT": "values._DOUBLES",
     "casts of such numbers": "values._DOUBLES",
+    "an overwrite of a partition whose": "deeds.overwrite",
     "keys that may change partition, and changes of rows": "tables.Drawn.only_we_write",
 }
 """Row of "Where Java 1.4.2 disagrees with itself", by its beginning → what leaves it out."""
