@@ -1,59 +1,99 @@
 """The rows of a partition in the order of a curve, on Spark: ranges by the curve's values, sorted.
 
-    sample ─▶ cells ─▶ place of each row (mapInArrow) ─▶ repartitionByRange ─▶ sort ─▶ write
+    sample ─▶ cells ─▶ rows with their places (mapInArrow) ─▶ repartition(range) ─▶ sort ─▶ write
 
 Where the columns themselves are the order, Spark compares them, which orders as this engine does.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as fn
 from pyspark.sql.types import LongType, StructField, StructType
 
 from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy
-from paimon_assets.engine.contract.clustering import ClusterOrder, Curve
+from paimon_assets.engine.contract.clustering import ClusterOrder
 from paimon_assets.engine.data.compact.cluster import SAMPLE_ROWS, ClusterKeys
+from paimon_assets.spark.python_rows import ArrowMap, PythonRows
+from paimon_assets.spark.shuffle import partition_slots
+
+Longs = npt.NDArray[np.int64]
 
 _PLACE = "__paimon_place"
+_RANGE = "__paimon_range"
 _SEED = 1
 """The same sample, hence the same layout, each time."""
 
-ArrowMap = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
-
-def in_order(frame: DataFrame, order: ClusterOrder, *, row_count: int, parts: int) -> DataFrame:
-    """Return the rows, each Spark partition a range of the order, and sorted.
+def in_order(frame: DataFrame, order: ClusterOrder, *, parts: int) -> DataFrame:
+    """Return the rows of a partition, each Spark partition a range of the columns, and sorted.
 
     Args:
-        frame: Rows of one partition.
-        order: What to sort by.
+        frame: The rows.
+        order: Columns to sort by.
+        parts: How many ranges to make.
+
+    Cost:
+        One shuffle of the rows.
+    """
+    columns = [_quoted(name) for name in order.columns]
+    return frame.repartitionByRange(parts, *columns).sortWithinPartitions(*columns)
+
+
+def on_curve(
+    rows: PythonRows, frame: DataFrame, order: ClusterOrder, *, row_count: int, parts: int
+) -> DataFrame:
+    """Return the rows of a partition, each Spark partition a range of a curve, and sorted.
+
+    Args:
+        rows: The rows; the tasks that read them place them on the curve.
+        frame: The same rows, of which Spark reads a few columns sooner.
+        order: The curve.
         row_count: How many rows there are, about.
         parts: How many ranges to make.
 
     Cost:
-        One shuffle of the rows, and a job that samples the sort columns.
+        One shuffle of the rows, and a job that samples the sort columns. Ranges are as even as the
+        sample is; Spark's own would read all rows once more.
     """
-    if order.curve is Curve.ORDER:
-        columns = [f"`{name.replace('`', '``')}`" for name in order.columns]
-        return frame.repartitionByRange(parts, *columns).sortWithinPartitions(*columns)
-    names = [frame[f"`{name.replace('`', '``')}`"] for name in order.columns]
     fraction = min(1.0, SAMPLE_ROWS / max(1, row_count))
-    sample: pa.Table = frame.select(*names).sample(fraction=fraction, seed=_SEED).toArrow()
-    placed = StructType([*frame.schema.fields, StructField(_PLACE, LongType(), nullable=False)])
-    located = frame.mapInArrow(_place(ClusterKeys.of(order, sample)), placed)
-    return located.repartitionByRange(parts, _PLACE).sortWithinPartitions(_PLACE).drop(_PLACE)
+    sorted_by = frame.select(*(frame[_quoted(name)] for name in order.columns))
+    sample: pa.Table = sorted_by.sample(fraction=fraction, seed=_SEED).toArrow()
+    keys = ClusterKeys.of(order, sample)
+    places = np.sort(_places(keys, sample))
+    bounds = (
+        np.unique(places[np.arange(1, parts) * len(places) // parts]) if len(places) else places
+    )
+    slots = np.array(partition_slots(len(bounds) + 1), dtype=np.int64)
+    added = (StructField(name, LongType(), nullable=False) for name in (_PLACE, _RANGE))
+    placed = StructType([*frame.schema.fields, *added])
+    located = rows.tasks.mapInArrow(_place(rows.read, keys, bounds, slots), placed)
+    ranges = located.repartition(len(slots), fn.col(_RANGE).cast("int"))
+    return ranges.sortWithinPartitions(_PLACE).drop(_PLACE, _RANGE)
 
 
-def _place(keys: ClusterKeys) -> ArrowMap:
-    """Return what appends each row's place on the curve."""
+def _quoted(name: str) -> str:
+    return f"`{name.replace('`', '``')}`"
+
+
+def _place(read: ArrowMap, keys: ClusterKeys, bounds: Longs, slots: Longs) -> ArrowMap:
+    """Return what reads rows, and adds their places on the curve and the slots of their ranges."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            types = [batch.column(name).type for name in keys.order.columns]
-            cast = zip(keys.edges, types, strict=True)
-            known = replace(keys, edges=tuple(edges.cast(kind) for edges, kind in cast))
-            yield batch.append_column(_PLACE, from_numpy(known.keys(batch).view("int64")))
+        for batch in read(batches):
+            places = _places(keys, batch)
+            reached = slots[np.searchsorted(bounds, places, side="right")]
+            located = batch.append_column(_PLACE, from_numpy(places))
+            yield located.append_column(_RANGE, from_numpy(reached))
 
     return run
+
+
+def _places(keys: ClusterKeys, rows: pa.Table | pa.RecordBatch) -> Longs:
+    types = [rows.schema.field(name).type for name in keys.order.columns]
+    cast = (edges.cast(kind) for edges, kind in zip(keys.edges, types, strict=True))
+    return replace(keys, edges=tuple(cast)).keys(rows).view("int64")

@@ -18,7 +18,7 @@ from pyspark.errors import PySparkAttributeError
 from pyspark.sql import DataFrame, Row, SparkSession
 
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
-from paimon_assets.engine.contract.clustering import ClusterOrder
+from paimon_assets.engine.contract.clustering import ClusterOrder, Curve
 from paimon_assets.engine.contract.commit_message import WriteResult
 from paimon_assets.engine.contract.context import ReadContext, WriteContext
 from paimon_assets.engine.contract.repeated_keys import RepeatedKeys
@@ -46,7 +46,7 @@ from paimon_assets.engine.spec.options.all_options import TARGET_FILE_SIZE
 from paimon_assets.engine.spec.options.write_options import DYNAMIC_BUCKET_ASSIGNERS
 from paimon_assets.engine.spec.schema.schema import BucketMode, TableSchema
 from paimon_assets.spark.claimed_size import with_claimed_size
-from paimon_assets.spark.cluster import in_order
+from paimon_assets.spark.cluster import in_order, on_curve
 from paimon_assets.spark.failure import typed_errors
 from paimon_assets.spark.job_names import name_of_read, named_jobs
 from paimon_assets.spark.micro_batch import is_small_batch
@@ -63,6 +63,8 @@ from paimon_assets.spark.packing import (
     without_dictionaries,
 )
 from paimon_assets.spark.preflight import check_workers
+from paimon_assets.spark.python_rows import PythonRows, python_rows, remembering
+from paimon_assets.spark.read_worker import read_packed, read_rows
 from paimon_assets.spark.repeated_keys import repeated_keys
 from paimon_assets.spark.shuffle import partition_slots, write_tasks
 from paimon_assets.spark.task_jobs import run_jobs
@@ -77,8 +79,6 @@ from paimon_assets.spark.worker import (
     RowSource,
     assign_routed,
     place_routed,
-    read_packed,
-    read_rows,
     route_rows,
     write_routed,
     write_unrouted,
@@ -151,11 +151,9 @@ class SparkExecutor:
         native, left = read_natively(self.session, context, splits)
         if native is not None and not left:
             return native
-        read = read_rows(dump_read_context(context), spark_arrow_schema(schema))
-        tasks = tasks_by_cost(left, parallelism(self.session))
-        frame = self._split_frame(left, tasks).mapInArrow(read, schema)
-        claiming = with_claimed_size(frame, read, context, left)
-        return claiming if native is None else native.union(claiming)
+        rows = self._python_rows(context, left, spark_arrow_schema(schema))
+        claiming = with_claimed_size(rows.frame(schema), rows.read, context, left)
+        return remembering(claiming, rows) if native is None else native.union(claiming)
 
     def count_rows(self, context: ReadContext, splits: Sequence[DataSplit]) -> int:
         """Count on Spark; see `contract.executor`.
@@ -201,8 +199,10 @@ class SparkExecutor:
         Raises:
             InvalidInputError: Rows do not fit the table; files of other tasks were removed.
         """
+        return self._write(context, *self._source(rows))
+
+    def _write(self, context: WriteContext, frame: DataFrame, source: RowSource) -> WriteResult:
         refuse_unroutable(context.schema, context.table)
-        frame, source = self._source(rows)
         check = InputCheck(table=context.table, schema=context.schema)
         check.conform(empty_batch(source.table_schema))
         context_bytes = dump_write_context(context)
@@ -218,20 +218,17 @@ class SparkExecutor:
     def rewrite(
         self, read: ReadContext, splits: Sequence[DataSplit], write: WriteContext
     ) -> WriteResult:
-        """Read and write as one Spark job; see `contract.executor`.
-
-        Columns of types Spark does not have make the rows pass through this process.
+        """Read and route by the same tasks; see `contract.executor`.
 
         Raises:
             PaimonError: As `map_splits` and `map_rows`.
         """
-        try:
-            frame = self.to_dataframe(read, splits)
-        except UnsupportedFeatureError:
-            schema = to_arrow_schema(read.fields)
-            rows = pa.RecordBatchReader.from_batches(schema, self.map_splits(read, splits))
-            return self.map_rows(write, rows)
-        return self.map_rows(write, frame)
+        schema = to_arrow_schema(read.fields)
+        if not splits:
+            return self.map_rows(write, schema.empty_table())
+        rows = self._python_rows(read, splits, schema)
+        source = RowSource(schema=schema, is_packed=False, read=rows.read)
+        return self._write(write, rows.tasks, source)
 
     def cluster(
         self,
@@ -254,8 +251,11 @@ class SparkExecutor:
         target = write.schema.typed_options.get(TARGET_FILE_SIZE) or _TARGET_WITHOUT_KEY
         parts = max(1, sum(split.file_bytes for split in splits) // target)
         rows = sum(split.row_count for split in splits)
+        if order.curve is Curve.ORDER:
+            return self.map_rows(write, in_order(frame, order, parts=parts))
+        made = self._python_rows(read, splits, spark_arrow_schema(frame.schema))
         with named_jobs(self.session, f"sample {read.table}"):
-            ordered = in_order(frame, order, row_count=rows, parts=parts)
+            ordered = on_curve(made, frame, order, row_count=rows, parts=parts)
         return self.map_rows(write, ordered)
 
     def map_tasks(self, batch: TaskBatch) -> Iterator[tuple[int, bytes]]:
@@ -270,10 +270,9 @@ class SparkExecutor:
         """Whether rows are written by the tasks in which they lie, without a shuffle."""
         if schema.bucket_mode is BucketMode.BUCKET_UNAWARE:
             return True
-        if source.is_packed or source.has_positions:
-            return False
         buckets = groups_of(schema, parallelism(self.session))
-        return is_small_batch(frame, tasks=buckets + len(schema.partition_keys))
+        tasks = buckets + len(schema.partition_keys)
+        return source.is_columns and is_small_batch(frame, tasks=tasks)
 
     def _routed(
         self, frame: DataFrame, source: RowSource, context: WriteContext, context_bytes: bytes
@@ -307,7 +306,9 @@ class SparkExecutor:
         if isinstance(rows, DataFrame):
             # Refuses types Paimon does not have, by column name.
             from_spark_schema(rows.schema)
-            return rows, RowSource(schema=spark_arrow_schema(rows.schema), is_packed=False)
+            source = RowSource(schema=spark_arrow_schema(rows.schema), is_packed=False)
+            made = python_rows(rows)
+            return (rows, source) if made is None else (made.tasks, replace(source, read=made.read))
         reader = rows.to_reader() if isinstance(rows, pa.Table) else rows
         schema = without_dictionaries(reader.schema)
         plain = (batch.cast(schema) if schema != batch.schema else batch for batch in reader)
@@ -320,6 +321,13 @@ class SparkExecutor:
         positions = [number << ROWS_PER_TASK_BITS for number in range(len(packed))]
         table = pa.table({"position": positions, "rows": packed}, PACKED_SCHEMA)
         return self.session.createDataFrame(table), source
+
+    def _python_rows(
+        self, context: ReadContext, splits: Sequence[DataSplit], schema: pa.Schema
+    ) -> PythonRows:
+        tasks = tasks_by_cost(splits, parallelism(self.session))
+        read = read_rows(dump_read_context(context), schema)
+        return PythonRows(tasks=self._split_frame(splits, tasks), read=read)
 
     def _split_frame(self, splits: Sequence[DataSplit], tasks: Sequence[int]) -> DataFrame:
         """Return splits as rows of bytes, in order, the i-th in Spark partition `tasks[i]`."""

@@ -7,9 +7,6 @@ Every function here returns the function `mapInArrow` runs; it takes and gives A
     place_routed     those of assigners of keys that may change partition → the same for writers
     write_routed     those, sorted → one writer after another → answers
     write_unrouted   rows of a table without buckets → answers
-    read_packed      splits → packed batches
-    read_rows        splits → rows
-    read_split_rows  one split → rows
     run_tasks        tasks of any kind → their results
 
 An answer is one row: `result` or `error`, as bytes of `contract.wire.wire`.
@@ -30,8 +27,6 @@ from paimon_assets.engine.contract.commit_message import WriteResult
 from paimon_assets.engine.contract.context import WriteContext
 from paimon_assets.engine.contract.wire.wire import (
     dump_error,
-    load_read_context,
-    load_split,
     load_write_context,
 )
 from paimon_assets.engine.contract.wire.wire_messages import dump_write_result
@@ -71,10 +66,9 @@ from paimon_assets.spark.packing import (
     take_positions,
     unpack,
 )
+from paimon_assets.spark.python_rows import ArrowMap
 from paimon_assets.spark.shuffle import task_of
 from paimon_assets.spark.types import to_spark_batch
-
-ArrowMap = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 ROUTED_SCHEMA = columns(
     task=pa.int32(),
@@ -105,6 +99,13 @@ class RowSource:
     """The schema of the rows, with the position column if they have one."""
     is_packed: bool
     """Rows come as `PACKED_SCHEMA`, else as columns of a DataFrame."""
+    read: ArrowMap | None = None
+    """Makes the rows of what comes instead, here (`python_rows`)."""
+
+    @property
+    def is_columns(self) -> bool:
+        """Whether rows come as columns of a DataFrame, in its order."""
+        return not self.is_packed and self.read is None and not self.has_positions
 
     @property
     def has_positions(self) -> bool:
@@ -164,11 +165,12 @@ def _numbered(batches: Iterable[pa.RecordBatch], source: RowSource) -> Iterator[
     """Count the rows of this task from its place among the DataFrame's partitions."""
     task = TaskContext.get()
     position = (task.partitionId() if task else 0) << ROWS_PER_TASK_BITS
-    normal = (to_spark_batch(batch, source.schema) for batch in batches)
+    rows = batches if source.read is None else source.read(batches)
+    normal = (to_spark_batch(batch, source.schema) for batch in rows)
     for waiting in chunks(normal, _CHUNK_BYTES):
-        rows = joined(waiting)
-        yield Packed(position, rows)
-        position += rows.num_rows
+        chunk = joined(waiting)
+        yield Packed(position, chunk)
+        position += chunk.num_rows
 
 
 def _sorted_by_position(rows: pa.RecordBatch) -> Packed:
@@ -375,50 +377,6 @@ def _write_all(
     # A task without rows still hands over a schema to check.
     rows = chain([empty_batch(source.table_schema)], plain)
     yield worker.write_rows(context, rows, open_file_io(context.file_io), task_threads())
-
-
-def read_packed(context_bytes: bytes) -> ArrowMap:
-    """Read splits into packed batches of the plan's own Arrow types; errors come as answers."""
-
-    def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in _read(batches, context_bytes):
-            for piece in pieces(batch):
-                yield one_row(ANSWER_SCHEMA, pack(piece), None)
-
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return with_errors(batches, lambda: read(batches))
-
-    return run
-
-
-def read_rows(context_bytes: bytes, schema: pa.Schema) -> ArrowMap:
-    """Read splits into the columns of a DataFrame of the Arrow schema `schema`."""
-
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        with encoded_errors():
-            for batch in _read(batches, context_bytes):
-                yield to_spark_batch(batch, schema)
-
-    return run
-
-
-def _read(batches: Iterable[pa.RecordBatch], context_bytes: bytes) -> Iterator[pa.RecordBatch]:
-    context = load_read_context(context_bytes)
-    file_io, threads = open_file_io(context.file_io), task_threads()
-    for batch in batches:
-        for split in batch["split"]:
-            yield from worker.read_split(context, load_split(split.as_py()), file_io, threads)
-
-
-def read_split_rows(
-    context_bytes: bytes, split_bytes: bytes, schema: pa.Schema
-) -> Iterator[pa.RecordBatch]:
-    """Read one split into batches of the Arrow schema `schema`, as `read_rows` does."""
-    with encoded_errors():
-        context = load_read_context(context_bytes)
-        file_io, split = open_file_io(context.file_io), load_split(split_bytes)
-        for batch in worker.read_split(context, split, file_io, task_threads()):
-            yield to_spark_batch(batch, schema)
 
 
 def run_tasks(name: str, shared: bytes, file_io: FileIOSpec) -> ArrowMap:

@@ -45,8 +45,8 @@ from paimon_assets.spark.data_source.data_source_writer import (
 from paimon_assets.spark.data_source.location import WAREHOUSE, WHERE, Location
 from paimon_assets.spark.failure import encoded_errors
 from paimon_assets.spark.preflight import check_workers
+from paimon_assets.spark.read_worker import read_split_rows
 from paimon_assets.spark.types import spark_arrow_schema, to_spark_schema
-from paimon_assets.spark.worker import read_split_rows
 
 FORMAT = "paimon_assets"
 """Name of the data source."""

@@ -16,8 +16,8 @@ from paimon_assets.engine.contract.wire.wire import dump_read_context, dump_spli
 from paimon_assets.engine.table.read.read_builder import Plan, ReadBuilder
 from paimon_assets.engine.table.table import Table
 from paimon_assets.spark.failure import encoded_errors
+from paimon_assets.spark.read_worker import read_split_rows
 from paimon_assets.spark.types import spark_arrow_schema
-from paimon_assets.spark.worker import read_split_rows
 
 _SNAPSHOT = "snapshot"
 _BEFORE_FIRST = 0

@@ -32,8 +32,9 @@ from paimon_assets.engine.data.write.buckets.row_key_extractor import distinct_r
 from paimon_assets.engine.fileio.opening import open_file_io
 from paimon_assets.spark.failure import encoded_errors
 from paimon_assets.spark.packing import columns, joined, pack
+from paimon_assets.spark.python_rows import ArrowMap
 from paimon_assets.spark.types import to_spark_batch
-from paimon_assets.spark.worker import ANSWER_SCHEMA, ArrowMap, one_row, task_threads, with_errors
+from paimon_assets.spark.worker import ANSWER_SCHEMA, one_row, task_threads, with_errors
 
 TASKS_SCHEMA = columns(slot=pa.int32(), number=pa.int32(), payload=pa.binary())
 BOUNDS_SCHEMA = columns(rows=pa.int64(), size=pa.int64(), bounds=pa.binary())

@@ -5,7 +5,7 @@ files in order, and a position column remembers the order whatever is shuffled l
 change log in files keeps its order up to the merge.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -24,6 +24,7 @@ from paimon_assets.engine.spec.types.data_types import DataField
 from paimon_assets.spark.executor import parallelism
 from paimon_assets.spark.failure import encoded_errors
 from paimon_assets.spark.packing import POSITION_COLUMN, columns
+from paimon_assets.spark.python_rows import ArrowMap, PythonRows, remembering
 from paimon_assets.spark.shuffle import partition_slots
 from paimon_assets.spark.types import spark_arrow_schema, to_spark_batch, to_spark_schema
 
@@ -101,7 +102,8 @@ def files_to_dataframe(
         schema=_TASK_SCHEMA,
     )
     files = session.createDataFrame(table).repartition(tasks, "slot").sortWithinPartitions("first")
-    return files.mapInArrow(_read_files(reading), spark_schema)
+    rows = PythonRows(tasks=files, read=_read_files(reading))
+    return remembering(rows.frame(spark_schema), rows)
 
 
 def _spark_schema(schema: pa.Schema) -> StructType:
@@ -120,9 +122,7 @@ def _spark_schema(schema: pa.Schema) -> StructType:
     return StructType([*spark_schema.fields, position])
 
 
-def _read_files(
-    reading: _Reading,
-) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _read_files(reading: _Reading) -> ArrowMap:
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with encoded_errors():
             for batch in batches:

@@ -1,0 +1,64 @@
+"""What runs inside the Spark tasks of a read; each function but the last returns what they run.
+
+read_packed      splits → packed batches
+read_rows        splits → rows
+count_rows       splits → how many rows
+read_split_rows  one split → rows
+"""
+
+from collections.abc import Iterable, Iterator
+
+import pyarrow as pa
+
+from paimon_assets.engine.contract.wire.wire import load_read_context, load_split
+from paimon_assets.engine.data import worker
+from paimon_assets.engine.fileio.opening import open_file_io
+from paimon_assets.spark.failure import encoded_errors
+from paimon_assets.spark.packing import pack, pieces
+from paimon_assets.spark.python_rows import ArrowMap
+from paimon_assets.spark.types import to_spark_batch
+from paimon_assets.spark.worker import ANSWER_SCHEMA, one_row, task_threads, with_errors
+
+
+def read_packed(context_bytes: bytes) -> ArrowMap:
+    """Read splits into packed batches of the plan's own Arrow types; errors come as answers."""
+
+    def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in _read(batches, context_bytes):
+            for piece in pieces(batch):
+                yield one_row(ANSWER_SCHEMA, pack(piece), None)
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return with_errors(batches, lambda: read(batches))
+
+    return run
+
+
+def read_rows(context_bytes: bytes, schema: pa.Schema) -> ArrowMap:
+    """Read splits into rows of the Arrow schema `schema`, a DataFrame's or the plan's own."""
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with encoded_errors():
+            for batch in _read(batches, context_bytes):
+                yield to_spark_batch(batch, schema)
+
+    return run
+
+
+def _read(batches: Iterable[pa.RecordBatch], context_bytes: bytes) -> Iterator[pa.RecordBatch]:
+    context = load_read_context(context_bytes)
+    file_io, threads = open_file_io(context.file_io), task_threads()
+    for batch in batches:
+        for split in batch["split"]:
+            yield from worker.read_split(context, load_split(split.as_py()), file_io, threads)
+
+
+def read_split_rows(
+    context_bytes: bytes, split_bytes: bytes, schema: pa.Schema
+) -> Iterator[pa.RecordBatch]:
+    """Read one split into batches of the Arrow schema `schema`, as `read_rows` does."""
+    with encoded_errors():
+        context = load_read_context(context_bytes)
+        file_io, split = open_file_io(context.file_io), load_split(split_bytes)
+        for batch in worker.read_split(context, split, file_io, task_threads()):
+            yield to_spark_batch(batch, schema)
