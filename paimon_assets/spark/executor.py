@@ -68,7 +68,12 @@ from paimon_assets.spark.read_worker import read_packed, read_rows
 from paimon_assets.spark.repeated_keys import repeated_keys
 from paimon_assets.spark.shuffle import partition_slots, write_tasks
 from paimon_assets.spark.task_jobs import run_jobs
-from paimon_assets.spark.types import from_spark_schema, spark_arrow_schema, to_spark_schema
+from paimon_assets.spark.types import (
+    from_spark_schema,
+    is_cut,
+    spark_arrow_schema,
+    to_spark_schema,
+)
 from paimon_assets.spark.worker import (
     ANSWER_SCHEMA,
     PACKED_SCHEMA,
@@ -239,14 +244,18 @@ class SparkExecutor:
     ) -> WriteResult:
         """Shuffle rows into ranges of about a file each; see `contract.executor`.
 
-        Columns of types Spark does not have are sorted in this process.
+        Rows with columns of types Spark does not have are sorted in this process; so are those
+        with nanoseconds, which Spark cuts.
 
         Raises:
             PaimonError: As `map_splits` and `map_rows`.
         """
         try:
-            frame = self.to_dataframe(read, splits)
+            cut = any(map(is_cut, to_arrow_schema(read.fields).types))
+            frame = None if cut else self.to_dataframe(read, splits)
         except UnsupportedFeatureError:
+            frame = None
+        if frame is None:
             return EmbeddedExecutor().cluster(read, splits, write, order)
         target = write.schema.typed_options.get(TARGET_FILE_SIZE) or _TARGET_WITHOUT_KEY
         parts = max(1, sum(split.file_bytes for split in splits) // target)

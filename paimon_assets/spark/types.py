@@ -195,6 +195,17 @@ def _from_plain(spark_type: st.DataType, *, nullable: bool, column: str) -> Atom
     )
 
 
+def is_cut(arrow_type: pa.DataType) -> bool:
+    """Whether Spark's type cuts values of a type: its timestamps have no nanoseconds.
+
+    >>> is_cut(pa.list_(pa.timestamp("ns")))
+    True
+    """
+    if pat.is_timestamp(arrow_type):
+        return bool(arrow_type.unit == "ns")
+    return any(is_cut(arrow_type.field(number).type) for number in range(arrow_type.num_fields))
+
+
 def from_spark_schema(schema: st.StructType) -> tuple[DataField, ...]:
     """Return the Paimon columns that hold a DataFrame's rows; ids count from 0."""
     return tuple(

@@ -114,6 +114,25 @@ def test_what_is_rewritten_keeps_types_that_spark_does_not_have(spark, new_catal
     assert plain_rows(table) == before
 
 
+def test_what_is_sorted_keeps_nanoseconds(spark, new_catalog):
+    columns = {"id": "INT", "at": "TIMESTAMP(9)", "all": "ARRAY<TIMESTAMP(9)>"}
+    table = new_catalog.create_table("db.t", Schema.of(columns))
+    nanoseconds = pa.array(range(1, 21), pa.timestamp("ns"))
+    rows = pa.table(
+        {
+            "id": pa.array(range(20, 0, -1), pa.int32()),
+            "at": nanoseconds,
+            "all": pa.array([[each] for each in range(1, 21)], pa.list_(pa.timestamp("ns"))),
+        }
+    )
+    table.new_write_builder().write(rows, EmbeddedExecutor(1))
+    before = plain_rows(table)
+    builder = table.new_compaction_builder().with_strategy("sort").with_order(["id"], "order")
+    builder.run(executor_module.SparkExecutor(spark))
+    assert table.new_read_builder().to_arrow()["id"].to_pylist() == [*range(1, 21)]
+    assert plain_rows(table) == before
+
+
 @pytest.mark.parametrize("curve", ["zorder", "hilbert"])
 def test_ranges_of_a_curve_are_files_of_about_a_size(spark, new_catalog, curve):
     """Values are dealt by a sample; a range that few rows reach is no reason for another pass."""
