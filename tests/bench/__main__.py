@@ -146,10 +146,13 @@ def main(arguments: list[str]) -> int:
 
 
 def _measure_spark(options: argparse.Namespace) -> int:
-    """Let the Spark executor's benchmark print its own table, in a process of its own."""
+    """Let the Spark executor's benchmarks print their own tables, in processes of their own."""
     sizes = ["--scale", str(options.scale), "--repeat", str(options.repeat)]
-    command = [sys.executable, "-m", "tests.bench.bench_spark", *sizes]
-    return subprocess.run(command, cwd=ROOT, check=False).returncode
+    failed = 0
+    for name in ("bench_spark", "bench_connector"):
+        command = [sys.executable, "-m", f"tests.bench.{name}", *sizes]
+        failed |= subprocess.run(command, cwd=ROOT, check=False).returncode
+    return failed
 
 
 def _as_json(run: Measurement) -> dict[str, Any]:
