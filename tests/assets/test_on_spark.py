@@ -162,7 +162,7 @@ def test_a_spark_frame_is_refused_by_the_embedded_executor(
     def some_planes(paimon: PaimonCatalogResource) -> Any:
         return paimon.spark.session().createDataFrame(planes(("N1", 1, "jet")))
 
-    assert "Set executor='spark'" in failure_text(run(some_planes, lake))
+    assert "Choose the Spark executor (executor='spark'" in failure_text(run(some_planes, lake))
 
 
 def test_rows_outside_the_partition_are_refused_on_spark(lake: PaimonCatalogResource) -> None:
