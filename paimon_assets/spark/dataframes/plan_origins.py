@@ -47,6 +47,11 @@ def _define(node: Any, roots: Sequence[Any], made: dict[int, set[int]]) -> None:
     """Note what the ids of a plan are made of, down to the inputs."""
     if any(node.equals(root) for root in roots):
         return
+    again = [root for root in roots if node.sameResult(root)]
+    if len(again) == 1:  # a union of what shares an input gives that new ids on one side
+        for own, first in zip(_items(node.output()), _items(again[0].output()), strict=True):
+            made.setdefault(_id(own), set()).update({_id(first)} - {_id(own)})
+        return
     children = list(_items(node.children()))
     if node.nodeName() == "Union":
         outputs = [[_id(each) for each in _items(child.output())] for child in children]
