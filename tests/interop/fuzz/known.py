@@ -20,7 +20,7 @@ LEFT_OUT: Mapping[str, str] = {
     "changes by `diff`": "moments.changes",
     "ORC: TIMESTAMP within": "tables.in_orc",
     "ORC: -0.0": "tables.in_orc",
-    "ORC: a sum of DECIMAL": "tables._aggregates",
+    "ORC and Avro: a sum of DECIMAL": "tables._aggregates",
     "ORC: a filter on CHAR": "game._WRONG_IN_ORC",
     "ORC: a filter on DATE": "tables.in_orc",
     "data evolution: a filter": "game.Game._retyped",

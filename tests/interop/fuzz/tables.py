@@ -374,7 +374,7 @@ def _aggregates(chance: Random, options: dict[str, str], form: str) -> dict[str,
     for n in range(chance.randint(1, 5)):
         function = chance.choice(_RETRACTING if retracts else list(_AGGREGATES))
         types = [t for t in _AGGREGATES[function] if t in known or "<" in t]
-        if form == "orc":  # Java's ORC files hold no sum that is too large for its type
+        if form in ("avro", "orc"):  # neither holds a sum that is too large for its type
             types = [t for t in types if t != "DECIMAL(18, 9)"] or types
         values[f"c{n}"] = chance.choice(types)
         options[f"fields.c{n}.aggregate-function"] = function
