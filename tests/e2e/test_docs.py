@@ -44,8 +44,18 @@ catalog.create_database("shop")
 columns = {"day": "DATE", "shop": "STRING", "amount": "DOUBLE"}
 table = catalog.create_table("shop.sales", Schema.of(columns))
 """,
+    "sql.md": """from paimon_assets import Schema, open_catalog
+import pyarrow as pa
+catalog = open_catalog("warehouse")
+catalog.create_database("ods")
+flights = catalog.create_table("ods.flights", Schema.of({"id": "BIGINT"}))
+for number in range(3):
+    flights.new_write_builder().write(pa.table({"id": [number]}))
+""",
     "rest-client.md": f"{_ASSETS}import os\nfrom paimon_assets import open_catalog\n",
 }
+_ON_SPARK = {"sql.md"}
+"""Pages that take a session for granted, called `spark`."""
 _SERVER = "https://catalog.example"
 """In a page: a server, which is ours."""
 
@@ -69,12 +79,21 @@ def runs(page: str) -> bool:
     return any(language in ("python", "bash") for language, _, _ in blocks_of(page))
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if runs(page)])
-def test_a_page_runs(page, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, marks=[pytest.mark.spark] if page in _ON_SPARK else [])
+        for page in PAGES
+        if runs(page)
+    ],
+)
+def test_a_page_runs(page, tmp_path, monkeypatch, request):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path)])
     monkeypatch.setenv("TOKEN", "anything")
     names: dict[str, Any] = {}
+    if page in _ON_SPARK:
+        names["spark"] = request.getfixturevalue("spark")
     exec(compile(BEFORE.get(page, ""), "BEFORE", "exec"), names)  # noqa: S102 - it is our own text
     with _server_of(page) as address:
         for number, (language, title, text) in enumerate(blocks_of(page), start=1):
