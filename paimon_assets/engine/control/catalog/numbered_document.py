@@ -13,6 +13,7 @@ on the own change, which each remembers of the last ones.
 import json
 import logging
 from collections.abc import Callable
+from typing import NamedTuple
 from uuid import uuid4
 
 from paimon_assets.engine.control.managers.numbered_files import number_of, prefixed_files
@@ -64,7 +65,7 @@ class NumberedDocument:
         Cost:
             One listing and one read.
         """
-        return self._newest()[1]
+        return self._newest().members
 
     def change(self, changed: Callable[[Members], Members]) -> Members:
         """Publish what a function makes of the newest members, and return it.
@@ -78,16 +79,15 @@ class NumberedDocument:
             FormatError: The file is damaged.
         """
         for _ in range(_MOST_TRIES):
-            newest, before, history = self._newest()
-            after = changed(dict(before))
-            if after == before:
+            newest = self._newest()
+            after = changed(dict(newest.members))
+            if after == newest.members:
                 return after
             own = uuid4().hex[:16]
-            file = {_HISTORY: [own, *history][:_REMEMBERED], _MEMBERS: after}
+            file = {_HISTORY: [own, *newest.history][:_REMEMBERED], _MEMBERS: after}
             data = json.dumps(file, ensure_ascii=False, separators=(",", ":")).encode()
-            if published(self._file_io, self._path(newest + 1), data) and self._stands(
-                newest + 1, own
-            ):
+            number = newest.number + 1
+            if published(self._file_io, self._path(number), data) and self._stands(number, own):
                 return after
         raise CommitConflictError(
             f"'{self._directory}/{self._prefix}*.json' was changed by others {_MOST_TRIES} times "
@@ -96,15 +96,15 @@ class NumberedDocument:
             details={"path": self._directory},
         )
 
-    def _newest(self) -> tuple[int, Members, list[Json]]:
-        """Return the highest number, its members, and the changes it remembers."""
+    def _newest(self) -> "_Newest":
+        """Return what the highest number holds."""
         for _ in range(_MOST_TRIES):
             numbers = self._numbers()
             if not numbers:
-                return 0, {}, []
+                return _Newest([], {}, [])
             path = self._path(numbers[-1])
             try:
-                return numbers[-1], *_parsed(self._file_io.read_bytes(path), path)
+                return _Newest(numbers, *_parsed(self._file_io.read_bytes(path), path))
             except NotFoundError:
                 continue  # it was deleted, because there are many newer ones
         raise self._ghosts()
@@ -112,22 +112,22 @@ class NumberedDocument:
     def _stands(self, number: int, change: str) -> bool:
         """Whether a published number counts; it is taken back if it came too late."""
         try:
-            newest, _, history = self._newest_since(number)
-            if change not in history:
-                if newest - number >= _REMEMBERED:
+            newest = self._newest_since(number)
+            if change not in newest.history:
+                if newest.number - number >= _REMEMBERED:
                     raise _unknown(self._path(number))
                 self._file_io.delete_file(self._path(number))
                 return False
         except StorageError as error:
             raise _unknown(self._path(number)) from error
-        self._prune(newest)
+        self._prune(newest.numbers)
         return True
 
-    def _newest_since(self, number: int) -> tuple[int, Members, list[Json]]:
+    def _newest_since(self, number: int) -> "_Newest":
         """Return the newest as it is once a number is there; a listing without it is no answer."""
         for _ in range(_MOST_TRIES):
             newest = self._newest()
-            if newest[0] >= number:
+            if newest.number >= number:
                 return newest
         raise self._ghosts()
 
@@ -144,16 +144,30 @@ class NumberedDocument:
             details={"path": self._directory},
         )
 
-    def _prune(self, newest: int) -> None:
+    def _prune(self, numbers: list[int]) -> None:
         try:
-            for number in self._numbers():
-                if number <= newest - _KEPT:
-                    self._file_io.delete_file(self._path(number))
+            for number in numbers[:-_KEPT]:
+                self._file_io.delete_file(self._path(number))
         except StorageError:
             logger.warning("'%s': old numbers are left", self._directory, exc_info=True)
 
     def _path(self, number: int) -> str:
         return f"{self._directory}/{self._prefix}{number}.json"
+
+
+class _Newest(NamedTuple):
+    """The newest state of a document."""
+
+    numbers: list[int]
+    """All that were listed, ascending; none if nothing was published yet."""
+    members: Members
+    history: list[Json]
+    """The changes it remembers, the newest first."""
+
+    @property
+    def number(self) -> int:
+        """The highest number, 0 if there is none."""
+        return self.numbers[-1] if self.numbers else 0
 
 
 def _parsed(data: bytes, path: str) -> tuple[Members, list[Json]]:
