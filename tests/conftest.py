@@ -134,7 +134,8 @@ def spark():
         master="local[2]",
         app_name="paimon-assets tests",
         driver_memory="1g",
-        extra={"spark.sql.shuffle.partitions": "3"},
+        # Small tables would all be read by the driver.
+        extra={"spark.sql.shuffle.partitions": "3", "spark.paimon_assets.readHere": "0"},
     )
     session = session_module.get_session(settings_of_tests)
     yield session

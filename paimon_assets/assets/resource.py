@@ -264,7 +264,8 @@ class PaimonCatalogResource(dg.ConfigurableResource):  # type: ignore[type-arg] 
         """
         plan = read.plan()
         executor: Any = self.new_executor("spark")
-        return executor.to_dataframe(plan.context, plan.splits)
+        tables = spark_module("paimon_assets.spark.dataframes.tables")
+        return tables.plan_to_spark(plan, executor.session)
 
     def files_dataframe(
         self,

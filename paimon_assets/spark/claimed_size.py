@@ -49,8 +49,8 @@ def with_claimed_size(
     """
     rows = sum(split.row_count for split in splits)
     stored = sum(split.file_bytes for split in splits)
-    rows = max(rows, stored // _row_bytes(context.schema.fields))
-    claimed = rows * _row_bytes(context.fields)
+    rows = max(rows, stored // row_bytes(context.schema.fields))
+    claimed = rows * row_bytes(context.fields)
     limit = broadcast_limit(frame.sparkSession)
     if limit < 0 or claimed <= limit:
         return frame
@@ -66,7 +66,7 @@ def broadcast_limit(session: SparkSession) -> int:
     return -1 if text.startswith("-") else parse_memory(text)
 
 
-def _row_bytes(fields: Sequence[DataField]) -> int:
+def row_bytes(fields: Sequence[DataField]) -> int:
     """Return about how many bytes Spark takes a row of these columns for."""
     widths: list[int] = [_width(column.type) for column in to_arrow_schema(fields)]
     return _OF_A_ROW + sum(widths)

@@ -1,7 +1,8 @@
 """SparkExecutor: the engine's Executor on Spark tasks.
 
     write, buckets     rows → route (mapInArrow) → repartition(task) → sort → write (mapInArrow)
-    write, unaware     rows → write (mapInArrow); a small batch of a stream too (`micro_batch`)
+    write, unaware     rows → write (mapInArrow)
+    write, few rows    a small batch of a stream → this process (`micro_batch`)
     read               splits, one a task → read (mapInArrow) → batches here, or a DataFrame
 
 Rows never pass through the driver on the way into or out of a DataFrame; it gets the wire bytes of
@@ -49,7 +50,7 @@ from paimon_assets.spark.claimed_size import with_claimed_size
 from paimon_assets.spark.cluster import in_order, on_curve
 from paimon_assets.spark.failure import typed_errors
 from paimon_assets.spark.job_names import name_of_read, named_jobs
-from paimon_assets.spark.micro_batch import is_small_batch
+from paimon_assets.spark.micro_batch import is_small_batch, rows_of_batch
 from paimon_assets.spark.native.native_read import read_natively
 from paimon_assets.spark.packing import (
     PACKED_BYTES,
@@ -64,7 +65,8 @@ from paimon_assets.spark.packing import (
 )
 from paimon_assets.spark.preflight import check_workers
 from paimon_assets.spark.python_rows import PythonRows, python_rows, remembering
-from paimon_assets.spark.read_worker import read_packed, read_rows
+from paimon_assets.spark.read_here import read_here, reads_here
+from paimon_assets.spark.read_worker import COUNT_SCHEMA, count_rows, read_packed, read_rows
 from paimon_assets.spark.repeated_keys import repeated_keys
 from paimon_assets.spark.shuffle import partition_slots, write_tasks
 from paimon_assets.spark.task_jobs import run_jobs
@@ -141,10 +143,11 @@ class SparkExecutor:
     def to_dataframe(self, context: ReadContext, splits: Sequence[DataSplit]) -> DataFrame:
         """Return the rows of splits as a lazy DataFrame, in no order.
 
-        Spark's own reader reads the files it reads as this engine does (`native_read`); the other
-        splits are read by tasks, small ones several by a task. Both claim the size they have, for
-        Spark's choice of joins. An error of the data plane fails the Spark job that reads;
-        `failure.error_inside` finds it.
+        A read of little is done at once, by this process (`read_here`). Else Spark's own reader
+        reads the files it reads as this engine does (`native_read`); the other splits are read by
+        tasks, small ones several by a task. All claim the size they have, for Spark's choice of
+        joins. An error of the data plane fails the Spark job that reads; `failure.error_inside`
+        finds it.
 
         Raises:
             UnsupportedFeatureError: A column has a type this Spark does not have.
@@ -152,6 +155,9 @@ class SparkExecutor:
         schema = to_spark_schema(context.fields)
         if not splits:
             return self.session.createDataFrame([], schema)
+        here = read_here(self.session, context, splits)
+        if here is not None:
+            return here
         check_workers(self.session, context.file_io, _some_path(splits))
         native, left = read_natively(self.session, context, splits)
         if native is not None and not left:
@@ -161,14 +167,25 @@ class SparkExecutor:
         return remembering(claiming, rows) if native is None else native.union(claiming)
 
     def count_rows(self, context: ReadContext, splits: Sequence[DataSplit]) -> int:
-        """Count on Spark; see `contract.executor`.
+        """Count where rows are read; see `contract.executor`.
 
         Raises:
-            UnsupportedFeatureError: A column has a type this Spark does not have.
+            PaimonError: As `map_splits`.
         """
-        frame = self.to_dataframe(context, splits)
-        with named_jobs(self.session, f"count, {name_of_read(context.table, splits)}"):
-            return frame.count()
+        if reads_here(self.session, context, splits):
+            return EmbeddedExecutor().count_rows(context, splits)
+        check_workers(self.session, context.file_io, _some_path(splits))
+        native, left = read_natively(self.session, context, splits)
+        name = f"count, {name_of_read(context.table, splits)}"
+        with typed_errors(), named_jobs(self.session, name):
+            total = 0 if native is None else native.count()
+            if left:
+                tasks = self._split_frame(left, tasks_by_cost(left, parallelism(self.session)))
+                counted = tasks.mapInArrow(
+                    count_rows(dump_read_context(context)), ddl(COUNT_SCHEMA)
+                )
+                total += sum(row.rows for row in counted.collect())
+        return total
 
     def repeated_keys(
         self, context: ReadContext, splits: Sequence[DataSplit], key: Sequence[str]
@@ -204,7 +221,12 @@ class SparkExecutor:
         Raises:
             InvalidInputError: Rows do not fit the table; files of other tasks were removed.
         """
-        return self._write(context, *self._source(rows))
+        frame, source = self._source(rows)
+        if source.is_columns and is_small_batch(frame, tasks=2):
+            with typed_errors():
+                few = rows_of_batch(frame, source.schema)
+            return EmbeddedExecutor().map_rows(context, few)
+        return self._write(context, frame, source)
 
     def _write(self, context: WriteContext, frame: DataFrame, source: RowSource) -> WriteResult:
         refuse_unroutable(context.schema, context.table)

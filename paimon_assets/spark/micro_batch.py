@@ -1,11 +1,18 @@
-"""Small batches of a stream, known by what Spark knows of them, without running anything."""
+"""Small batches of a stream, known by what Spark knows of them, without running anything.
+
+Their rows are collected and written by this process: a task would write no sooner, and wait for a
+Python worker first.
+"""
 
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import DataFrame
 
+from paimon_assets.spark.types import to_spark_batch
+
 _SMALL_BYTES = 8 * 1024 * 1024
-"""Up to this much one task writes all buckets sooner than a shuffle deals them to several."""
+"""Up to this much this process writes sooner than tasks; one task does sooner than several."""
 _NARROW = ("Project", "Filter")
 
 
@@ -32,3 +39,9 @@ def is_small_batch(frame: DataFrame, *, tasks: int) -> bool:
     if plan.nodeName() != "LogicalRDD" or plan.rdd().getNumPartitions() != 1:
         return False
     return tasks == 1 or int(str(size)) <= _SMALL_BYTES
+
+
+def rows_of_batch(frame: DataFrame, schema: pa.Schema) -> pa.Table:
+    """Collect a small batch as rows of the Arrow schema `schema`."""
+    batches = (to_spark_batch(batch, schema) for batch in frame.toArrow().to_batches())
+    return pa.Table.from_batches(batches, schema)

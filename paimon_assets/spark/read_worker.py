@@ -14,10 +14,12 @@ from paimon_assets.engine.contract.wire.wire import load_read_context, load_spli
 from paimon_assets.engine.data import worker
 from paimon_assets.engine.fileio.opening import open_file_io
 from paimon_assets.spark.failure import encoded_errors
-from paimon_assets.spark.packing import pack, pieces
+from paimon_assets.spark.packing import columns, pack, pieces
 from paimon_assets.spark.python_rows import ArrowMap
 from paimon_assets.spark.types import to_spark_batch
 from paimon_assets.spark.worker import ANSWER_SCHEMA, one_row, task_threads, with_errors
+
+COUNT_SCHEMA = columns(rows=pa.int64())
 
 
 def read_packed(context_bytes: bytes) -> ArrowMap:
@@ -41,6 +43,17 @@ def read_rows(context_bytes: bytes, schema: pa.Schema) -> ArrowMap:
         with encoded_errors():
             for batch in _read(batches, context_bytes):
                 yield to_spark_batch(batch, schema)
+
+    return run
+
+
+def count_rows(context_bytes: bytes) -> ArrowMap:
+    """Read splits, and give one row with the number of their rows."""
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with encoded_errors():
+            rows = sum(batch.num_rows for batch in _read(batches, context_bytes))
+            yield one_row(COUNT_SCHEMA, rows)
 
     return run
 

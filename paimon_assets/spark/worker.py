@@ -69,6 +69,7 @@ from paimon_assets.spark.packing import (
 from paimon_assets.spark.python_rows import ArrowMap
 from paimon_assets.spark.shuffle import task_of
 from paimon_assets.spark.types import to_spark_batch
+from paimon_assets.spark.worker_imports import keep_archive_lists
 
 ROUTED_SCHEMA = columns(
     task=pa.int32(),
@@ -406,8 +407,10 @@ def run_tasks(name: str, shared: bytes, file_io: FileIOSpec) -> ArrowMap:
 def task_threads() -> Threads:
     """Return the threads of this Spark task: one a core it has, which is `spark.task.cpus`.
 
-    Arrow's own threads become as many; this process runs one task at a time.
+    Arrow's own threads become as many; this process runs one task at a time. Later ones begin
+    sooner (`worker_imports`).
     """
+    keep_archive_lists()
     task = TaskContext.get()
     cores = (task.cpus() if task else 0) or 1
     pa.set_cpu_count(cores)

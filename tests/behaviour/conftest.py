@@ -37,8 +37,12 @@ def _as_dataframe(session: Any, table: pa.Table) -> Any:
 
 
 def _as_frames(executor: Any, read: Any, table: Any, **how: Any) -> list[Any]:
-    """Return a read as `to_dataframe` gives it, and as `format("paimon_assets")` does."""
+    """Return a read as tasks, the driver, and `format("paimon_assets")` give it."""
     plan = read.plan()
+    setting = pytest.importorskip("paimon_assets.spark.read_here").READ_HERE
+    executor.session.conf.set(setting, "16 mb")
+    held = executor.to_dataframe(plan.context, plan.splits)
+    executor.session.conf.set(setting, "0")
     options = {"scan.snapshot-id": how["snapshot"]} if "snapshot" in how else {}
     if "where" not in how:  # Spark filters by columns the read returns.
         options["columns"] = ",".join(plan.context.columns)
@@ -46,6 +50,7 @@ def _as_frames(executor: Any, read: Any, table: Any, **how: Any) -> list[Any]:
     return [
         executor.to_dataframe(plan.context, plan.splits),
         loaded.where(how.get("where", "true")).select(*plan.context.columns),
+        held,
     ]
 
 

@@ -33,6 +33,7 @@ from paimon_assets.spark.dataframes.tables import to_spark
 from paimon_assets.spark.executor import SparkExecutor
 from paimon_assets.spark.failure import error_inside
 from paimon_assets.spark.job_names import named_jobs
+from paimon_assets.spark.read_here import READ_HERE
 from paimon_assets.spark.session import connect
 from paimon_assets.spark.session.session import SparkSettings, get_session, stop_session
 from paimon_assets.spark.sql.spark_sql import spark_sql
@@ -122,6 +123,7 @@ class Deeds:
 
     def joins(self) -> Any:
         self.session.conf.set("spark.sql.autoBroadcastJoinThreshold", "20000")
+        self.session.conf.set(READ_HERE, "0")
         frames = []
         for name, rows in (("one", ROWS), ("other", ROWS), ("few", 10)):
             table = self.catalog.create_table(f"db.{name}", KEYED)

@@ -91,6 +91,7 @@ from paimon_assets.engine.table.read.read_builder import Plan, ReadBuilder
 from paimon_assets.engine.table.schema.schema_inference import infer_schema
 from paimon_assets.engine.table.table import Table
 from paimon_assets.engine.table.write.staged_batch import BatchRefusedError
+from paimon_assets.executors import spark_module
 
 _NO_COLUMNS = TableSchema(id=0, fields=(), highest_field_id=-1)
 """What a frame is converted to where no table says: its own types."""
@@ -367,7 +368,8 @@ class PaimonIOManager(dg.ConfigurableIOManager):
         plan = rows.plan
         if kind is FrameKind.SPARK:
             spark: Any = self.paimon.new_executor("spark")
-            frame = spark.to_dataframe(plan.context, plan.splits)
+            tables = spark_module("paimon_assets.spark.dataframes.tables")
+            frame = tables.plan_to_spark(plan, spark.session)
             return frame if rows.nested is None else rows.nested.of_spark(frame)
         reading = self.paimon.new_executor(executor or "embedded")
 

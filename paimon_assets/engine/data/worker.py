@@ -50,6 +50,11 @@ def read_split(
     return split_read.read_split(context, split, file_io, threads)
 
 
+def bytes_to_decode(context: ReadContext, split: DataSplit, file_io: FileIO) -> int:
+    """Return about how many bytes of files `read_split` decodes; costs their footers."""
+    return split_read.bytes_to_decode(context, split, file_io)
+
+
 def write_rows(
     context: WriteContext,
     rows: Iterable[pa.RecordBatch],

@@ -1,9 +1,13 @@
 """Tables and DataFrames in one call each."""
 
+from dataclasses import replace
+from weakref import ref
+
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from paimon_assets.engine.table.read.read_builder import ReadBuilder
+from paimon_assets.engine.table.read.read_builder import Plan, ReadBuilder
+from paimon_assets.engine.table.read.row_count import CountPlan, counted_columns
 from paimon_assets.engine.table.system import GlobalSystemTable, SystemTable
 from paimon_assets.engine.table.table import Table
 from paimon_assets.engine.table.write.write_builder import WriteBuilder, WriteOutcome
@@ -20,9 +24,34 @@ def to_spark(read: ReadBuilder, session: SparkSession) -> DataFrame:
 
     >>> to_spark(table.new_read_builder().with_filter("price > 3"), spark)    # doctest: +SKIP
     """
-    plan = read.plan()
-    frame = SparkExecutor(session).to_dataframe(plan.context, plan.splits)
+    frame = plan_to_spark(read.plan(), session)
     return frame if read.limit is None else frame.limit(read.limit)
+
+
+def plan_to_spark(plan: Plan, session: SparkSession) -> DataFrame:
+    """Return the rows of a plan as a lazy DataFrame, whose own `count()` asks the metadata.
+
+    Of what is computed from it, and of rows that Spark keeps, Spark counts the rows.
+
+    Raises:
+        UnsupportedFeatureError: A column has a type this Spark does not have.
+    """
+    executor = SparkExecutor(session)
+    frame = executor.to_dataframe(plan.context, plan.splits)
+    if any(split.is_streaming or split.is_difference for split in plan.splits):
+        return frame
+    columns = counted_columns(plan.context.schema, plan.context.predicate)
+    context = replace(plan.context, columns=tuple(columns))
+    this, of_spark = ref(frame), type(frame).count
+
+    def count() -> int:
+        kept = this()
+        if kept is not None and kept.is_cached:
+            return of_spark(kept)
+        return CountPlan.of(context, plan.splits).count(executor)
+
+    frame.count = count  # type: ignore[method-assign]  # of this DataFrame alone
+    return frame
 
 
 def system_to_spark(table: SystemTable | GlobalSystemTable, session: SparkSession) -> DataFrame:

@@ -6,6 +6,7 @@ file index (may a row pass?) ─▶ file bytes ─▶ FormatReader (row groups, 
 
 from collections import deque
 from collections.abc import Collection, Generator, Hashable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -24,7 +25,7 @@ from paimon_assets.engine.data.deletion import (
     read_deletion_vector,
 )
 from paimon_assets.engine.data.field_mapping import FieldMapping, file_schema_of
-from paimon_assets.engine.data.format.base import DeclaredText
+from paimon_assets.engine.data.format.base import DeclaredText, FormatReader
 from paimon_assets.engine.data.format.formats import open_reader
 from paimon_assets.engine.data.read.file_index_read import read_file_index
 from paimon_assets.engine.data.threads import CALLER_ONLY, Threads
@@ -71,18 +72,7 @@ class FileRead:
         mapping = self._mapping(file, path)
         if not self._may_match(file, mapping):
             return
-        declared = None
-        if file.external_path is not None:
-            options = self.context.text_options_of(file)
-            declared = DeclaredText(fields=mapping.file_fields, options=options)
-        with open_reader(
-            self.file_io,
-            path,
-            file_format=file.file_format,
-            file_bytes=file.file_size,
-            columns=file.write_cols,
-            declared=declared,
-        ) as reader:
+        with self._opened(file, mapping, path) as reader:
             self._check_blobs(file, reader.schema.names)
             mapping.check_columns(reader.schema.names)
             predicate = mapping.file_predicate(self.predicate)
@@ -99,6 +89,35 @@ class FileRead:
                 decoded = live_rows(decoded, [vector], reader.row_ranges(predicate))
             mapped = _mapped_numbered if with_positions else FieldMapping.apply_all
             yield from mapped(mapping, decoded, self.threads)
+
+    def bytes_to_decode(self, file: DataFileMeta) -> int:
+        """Return about how many bytes of a file hold rows that may pass; its footer is read."""
+        if file.file_format != "parquet":  # others are read whole
+            return file.file_size
+        path = self.split.path_of(file)
+        mapping = self._mapping(file, path)
+        if not self._may_match(file, mapping):
+            return 0
+        with self._opened(file, mapping, path) as reader:
+            ranges = reader.row_ranges(mapping.file_predicate(self.predicate))
+        rows = sum(end - start for start, end in ranges)
+        return file.file_size * rows // max(1, file.row_count)
+
+    def _opened(
+        self, file: DataFileMeta, mapping: FieldMapping, path: str
+    ) -> AbstractContextManager[FormatReader]:
+        declared = None
+        if file.external_path is not None:
+            options = self.context.text_options_of(file)
+            declared = DeclaredText(fields=mapping.file_fields, options=options)
+        return open_reader(
+            self.file_io,
+            path,
+            file_format=file.file_format,
+            file_bytes=file.file_size,
+            columns=file.write_cols,
+            declared=declared,
+        )
 
     def deletion_vector(self, file: DataFileMeta) -> DeletionVector | None:
         """Read which of a file's rows are deleted; None if none is."""

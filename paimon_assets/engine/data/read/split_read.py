@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.contract.split import DataSplit
+from paimon_assets.engine.data.read.data_files import FileRead
 from paimon_assets.engine.data.read.diff_split_read import read_diff
 from paimon_assets.engine.data.read.merge_file_split_read import read_merged
 from paimon_assets.engine.data.read.own_schema import with_own_schemas
@@ -22,6 +23,8 @@ from paimon_assets.engine.data.read.raw_file_split_read import read_raw
 from paimon_assets.engine.data.threads import CALLER_ONLY, Threads
 from paimon_assets.engine.errors import UnsupportedFeatureError
 from paimon_assets.engine.fileio.base import FileIO
+from paimon_assets.engine.spec.metadata.row_ranges import group_by_row_range
+from paimon_assets.engine.spec.predicate.predicate import fields_of, only_on
 from paimon_assets.engine.spec.schema.special_fields import ROW_KIND
 
 Read = Callable[[ReadContext, DataSplit, FileIO, Threads], Generator[pa.RecordBatch, None, None]]
@@ -46,6 +49,35 @@ def read_split(
     context = with_own_schemas(context, split, file_io)
     with closing(_chosen(context, split)(context, split, file_io, threads)) as batches:
         yield from (batch for batch in batches if batch.num_rows)
+
+
+def bytes_to_decode(context: ReadContext, split: DataSplit, file_io: FileIO) -> int:
+    """Return about how many bytes of files `read_split` decodes, whatever columns it reads.
+
+    Raises:
+        PaimonError: As `read_split`.
+
+    Cost:
+        The footer and the file index of each file, if the read has a predicate.
+    """
+    context = context.of(split)
+    predicate = context.predicate
+    if not _is_raw(context, split):
+        predicate = only_on(predicate, context.schema.trimmed_primary_keys)
+    joined = any(len(group) > 1 for group in group_by_row_range(split.data_files))
+    if predicate is None or joined or split.is_difference:
+        return split.file_bytes
+    context = with_own_schemas(context, split, file_io)
+    names = [field.name for field in context.schema.fields if field.name in fields_of(predicate)]
+    read = FileRead(
+        context=context,
+        split=split,
+        file_io=file_io,
+        fields=tuple(context.schema.columns(names)),
+        predicate=predicate,
+        batch_rows=1,
+    )
+    return sum(map(read.bytes_to_decode, split.data_files))
 
 
 def _chosen(context: ReadContext, split: DataSplit) -> Read:

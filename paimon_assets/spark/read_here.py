@@ -1,0 +1,117 @@
+"""Reads of little: rows that this process reads while Spark would still start tasks.
+
+A lookup is planned here anyway, and what is left of it is often a few row groups. They are read
+here, and Spark gets the rows: without a Python worker, and for `collect` without a job. It is
+decided by bytes of files: all of them, or those of the row groups that may match the filter, as
+their footers say. Rows that take more memory than `_HELD_BYTES` are left to tasks after all.
+"""
+
+import logging
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.types as pat
+from pyspark.sql import DataFrame, SparkSession
+
+from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
+from paimon_assets.engine.contract.context import ReadContext
+from paimon_assets.engine.contract.split import DataSplit
+from paimon_assets.engine.data.worker import bytes_to_decode
+from paimon_assets.engine.embedded import EmbeddedExecutor
+from paimon_assets.engine.errors import InvalidInputError, PaimonError
+from paimon_assets.engine.fileio.opening import open_file_io
+from paimon_assets.engine.spec.options.option import parse_memory
+from paimon_assets.spark.claimed_size import row_bytes
+from paimon_assets.spark.types import spark_arrow_schema, to_spark_batch, to_spark_schema
+
+logger = logging.getLogger(__name__)
+
+READ_HERE = "spark.paimon_assets.readHere"
+"""Session setting: up to how many bytes of files this process reads for a DataFrame; 0 is none."""
+_DEFAULT = "48 mb"
+_MOST_FILES = 16
+"""Of more, footers are not asked."""
+_HELD_BYTES = 4 * 1024 * 1024
+"""Spark computes with rows it holds in a plan slower than with those of tasks."""
+
+
+def read_here(
+    session: SparkSession, context: ReadContext, splits: Sequence[DataSplit]
+) -> DataFrame | None:
+    """Return the rows of splits as a DataFrame that holds them; None if they are not few.
+
+    An error is none here: it leaves the read to tasks, whose error it becomes.
+
+    Raises:
+        UnsupportedFeatureError: A column has a type this Spark does not have.
+        InvalidInputError: The session's setting is no number of bytes.
+
+    Cost:
+        At most the decoding of `readHere` bytes, and of a filtered read the footers of 16 files.
+    """
+    schema = to_spark_schema(context.fields)
+    if not all(map(_is_flat, to_arrow_schema(context.fields).types)):
+        return None
+    if context.predicate is None:
+        rows = sum(split.row_count for split in splits)
+        if rows * row_bytes(context.fields) > _HELD_BYTES:
+            return None
+    if not reads_here(session, context, splits):
+        return None
+    try:
+        batches, held = [], 0
+        for batch in EmbeddedExecutor().map_splits(context, splits):
+            batches.append(batch)
+            held += batch.nbytes
+            if held > _HELD_BYTES:
+                return None
+    except PaimonError as error:
+        logger.debug("tasks read %s, whose error may be: %s", context.table, error)
+        return None
+    wanted = spark_arrow_schema(schema)
+    table = pa.Table.from_batches([to_spark_batch(batch, wanted) for batch in batches], wanted)
+    return session.createDataFrame(table, schema)
+
+
+def _is_flat(arrow_type: pa.DataType) -> bool:
+    return not pat.is_nested(arrow_type) and not pat.is_time(arrow_type)
+
+
+def reads_here(session: SparkSession, context: ReadContext, splits: Sequence[DataSplit]) -> bool:
+    """Whether so few bytes of files are decoded that this process does it.
+
+    Raises:
+        InvalidInputError: The session's setting is no number of bytes.
+
+    Cost:
+        If there is a filter, the footers of up to 16 files.
+    """
+    limit = _limit(session)
+    if sum(split.file_bytes for split in splits) <= limit:
+        return limit > 0
+    if context.predicate is None or sum(len(split.data_files) for split in splits) > _MOST_FILES:
+        return False
+    left = limit
+    try:
+        file_io = open_file_io(context.file_io)
+        for split in splits:
+            left -= bytes_to_decode(context, split, file_io)
+            if left < 0:
+                return False
+    except PaimonError as error:
+        logger.debug("tasks read %s, whose error may be: %s", context.table, error)
+        return False
+    return limit > 0
+
+
+def _limit(session: SparkSession) -> int:
+    text = str(session.conf.get(READ_HERE, _DEFAULT))
+    try:
+        return parse_memory(text)
+    except ValueError as error:
+        raise InvalidInputError(
+            f"'{READ_HERE}' of the session is '{text}', which is no size such as '16 mb'; 0 leaves"
+            " all reads to tasks.",
+            kind="option",
+            details={"option": READ_HERE},
+        ) from error

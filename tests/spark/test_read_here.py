@@ -1,0 +1,197 @@
+"""Reads of little: the rows are those of tasks, and only what is little is read by the driver."""
+
+import datetime as dt
+import decimal
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from paimon_assets.engine.embedded import EmbeddedExecutor
+from paimon_assets.engine.errors import InvalidInputError, NotFoundError
+from paimon_assets.engine.spec.schema.schema import Schema
+
+here = pytest.importorskip("paimon_assets.spark.read_here")
+executor_module = pytest.importorskip("paimon_assets.spark.executor")
+tables = pytest.importorskip("paimon_assets.spark.dataframes.tables")
+error_inside = pytest.importorskip("paimon_assets.spark.failure").error_inside
+PySparkException = pytest.importorskip("pyspark.errors").PySparkException
+Py4JJavaError = pytest.importorskip("py4j.protocol").Py4JJavaError
+
+pytestmark = pytest.mark.spark
+
+COLUMNS = {
+    "id": "BIGINT",
+    "text": "STRING",
+    "data": "BYTES",
+    "flag": "BOOLEAN",
+    "price": "DOUBLE",
+    "amount": "DECIMAL(12, 2)",
+    "at": "DATE",
+    "ts": "TIMESTAMP(3)",
+    "instant": "TIMESTAMP(6) WITH LOCAL TIME ZONE",
+}
+ROWS = 900
+
+
+@pytest.fixture
+def reads_here(spark):
+    spark.conf.set(here.READ_HERE, "16 mb")
+    yield
+    spark.conf.set(here.READ_HERE, "0")
+
+
+def rows_of(first, count=ROWS):
+    ids = range(first, first + count)
+    times = [dt.datetime(2024, 1, 1) + dt.timedelta(seconds=each) for each in ids]
+    return pa.table(
+        {
+            "id": pa.array(ids, pa.int64()),
+            "text": pa.array([None if each % 7 == 0 else f"t{each}" for each in ids]),
+            "data": pa.array([bytes([each % 256]) for each in ids]),
+            "flag": pa.array([each % 2 == 0 for each in ids]),
+            "price": pa.array([each / 7 for each in ids]),
+            "amount": pa.array([decimal.Decimal(each) for each in ids], pa.decimal128(12, 2)),
+            "at": pa.array([each.date() for each in times]),
+            "ts": pa.array(times, pa.timestamp("ms")),
+            "instant": pa.array(times, pa.timestamp("us", tz="UTC")),
+        }
+    )
+
+
+def filled(catalog, *, keys=(), columns=COLUMNS, **options):
+    schema = Schema.of(columns, primary_keys=list(keys), options=options)
+    table = catalog.create_table("db.t", schema)
+    for first in (0, ROWS // 2):
+        rows = rows_of(first).select(list(columns))
+        table.new_write_builder().write(rows, EmbeddedExecutor(1))
+    return table
+
+
+def collected(frame):
+    return sorted(map(str, frame.collect()))
+
+
+def is_held(frame):
+    return frame._jdf.queryExecution().optimizedPlan().nodeName() == "LocalRelation"
+
+
+@pytest.mark.parametrize("keys", [(), ("id",)])
+@pytest.mark.parametrize(
+    "where", ["id = 500", "price < 9.5 AND flag = true", "id = 77 AND flag = true", None]
+)
+def test_rows_are_those_of_tasks(spark, new_catalog, keys, where):
+    table = filled(new_catalog, keys=keys, **({"bucket": "2"} if keys else {}))
+    read = table.new_read_builder()
+    read = read if where is None else read.with_filter(where)
+    by_tasks = tables.to_spark(read, spark)
+    spark.conf.set(here.READ_HERE, "16 mb")
+    try:
+        held = tables.to_spark(read, spark)
+    finally:
+        spark.conf.set(here.READ_HERE, "0")
+    assert is_held(held)
+    assert not is_held(by_tasks)
+    assert held.dtypes == by_tasks.dtypes
+    assert collected(held) == collected(by_tasks)
+    assert held.count() == by_tasks.count() == len(by_tasks.collect())
+
+
+def test_of_a_filtered_read_the_row_groups_that_may_match_count(spark, new_catalog):
+    """A file of 300,000 rows has three row groups."""
+    table = new_catalog.create_table("db.t", Schema.of({"id": "BIGINT", "v": "BIGINT"}))
+    numbers = pa.array(range(300_000), pa.int64())
+    values = pa.array([each * 7919 % 300_007 for each in range(300_000)], pa.int64())
+    table.new_write_builder().write(pa.table({"id": numbers, "v": values}), EmbeddedExecutor(1))
+    [entry] = table.live_files()
+    size = entry.file.file_size
+
+    def is_little(where, limit):
+        plan = table.new_read_builder().with_filter(where).plan()
+        spark.conf.set(here.READ_HERE, str(limit))
+        try:
+            return here.reads_here(spark, plan.context, plan.splits)
+        finally:
+            spark.conf.set(here.READ_HERE, "0")
+
+    assert is_little("id = 5", size // 2)
+    assert is_little("id = 200000", size // 2)
+    assert not is_little("id = 5", size // 4)
+    assert not is_little("id = 5 OR id = 200000", size // 2)
+    assert not is_little("v = 5", size // 2)
+    assert is_little("v = 5", size)
+    assert not is_little("v = 5", 0)
+
+
+def test_rows_that_take_much_memory_are_left_to_tasks(spark, new_catalog, reads_here):
+    columns = {"id": "BIGINT", "text": "STRING"}
+    table = new_catalog.create_table("db.t", Schema.of(columns))
+    rows = pa.table({"id": range(600), "text": ["x" * 10_000] * 600})
+    table.new_write_builder().write(rows, EmbeddedExecutor(1))
+    assert sum(entry.file.file_size for entry in table.live_files()) < 100_000
+    frame = tables.to_spark(table.new_read_builder(), spark)
+    assert not is_held(frame)
+    assert frame.agg({"id": "sum"}).collect()[0][0] == sum(range(600))
+
+
+def test_a_limit_that_is_no_size_is_named(spark, new_catalog):
+    table = filled(new_catalog)
+    spark.conf.set(here.READ_HERE, "much")
+    try:
+        with pytest.raises(InvalidInputError, match=f"{here.READ_HERE}.*'much'"):
+            tables.to_spark(table.new_read_builder().with_filter("id = 5"), spark)
+    finally:
+        spark.conf.set(here.READ_HERE, "0")
+
+
+def test_nested_columns_are_left_to_tasks(spark, new_catalog, reads_here):
+    table = new_catalog.create_table("db.t", Schema.of({"l": "ARRAY<INT>"}))
+    rows = pa.table({"l": pa.array([[1], [2]], pa.list_(pa.int32()))})
+    table.new_write_builder().write(rows, EmbeddedExecutor(1))
+    frame = tables.to_spark(table.new_read_builder(), spark)
+    assert not is_held(frame)
+    assert sorted(row.l for row in frame.collect()) == [[1], [2]]
+
+
+def test_an_error_is_that_of_the_tasks(spark, new_catalog, reads_here):
+    table = filled(new_catalog, keys=["id"], bucket="1")
+    read = table.new_read_builder().with_filter("id = 5")
+    plan = read.plan()
+    for path in Path(table.path).glob("bucket-0/*"):
+        path.unlink()
+    frame = executor_module.SparkExecutor(spark).to_dataframe(plan.context, plan.splits)
+    with pytest.raises(PySparkException) as caught:
+        frame.collect()
+    assert isinstance(error_inside(caught.value), NotFoundError)
+
+
+@pytest.mark.parametrize("limit", ["0", "16 mb"])
+@pytest.mark.parametrize("where", [None, "price > 30.0"])
+def test_counts_are_those_of_the_rows(spark, new_catalog, limit, where):
+    """Merged, each key once; what Spark computes or keeps it counts itself."""
+    table = filled(new_catalog, keys=["id"], bucket="2")
+    read = table.new_read_builder()
+    read = read if where is None else read.with_filter(where)
+    expected = read.to_arrow().num_rows
+    spark.conf.set(here.READ_HERE, limit)
+    try:
+        frame = tables.to_spark(read, spark)
+        assert frame.count() == expected
+        assert read.count(executor_module.SparkExecutor(spark)) == expected
+        assert frame.select("id").count() == expected
+        frame.persist()
+        assert frame.count() == expected
+        frame.unpersist()
+    finally:
+        spark.conf.set(here.READ_HERE, "0")
+
+
+def test_a_count_without_a_merge_reads_no_file(spark, new_catalog):
+    table = filled(new_catalog)
+    frame = tables.to_spark(table.new_read_builder(), spark)
+    for path in Path(table.path).glob("bucket-0/*"):
+        path.unlink()
+    assert frame.count() == 2 * ROWS
+    with pytest.raises(Py4JJavaError, match="FILE_NOT_EXIST"):
+        frame.persist().count()
+    frame.unpersist()

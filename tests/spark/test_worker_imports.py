@@ -1,0 +1,57 @@
+"""Archives on the import path: their lists of files are read again only if they changed."""
+
+import subprocess
+import sys
+import zipfile
+
+import pytest
+
+BEFORE_313 = pytest.mark.skipif(sys.version_info >= (3, 13), reason="Python does it itself")
+
+IMPORTS = """
+import importlib, sys, zipfile, os
+from paimon_assets.spark.worker_imports import keep_archive_lists
+keep_archive_lists()
+keep_archive_lists()
+path = sys.argv[1]
+sys.path.insert(0, path)
+import first
+with zipfile.ZipFile(path, "a") as archive:
+    archive.writestr("second.py", "value = 2")
+importlib.invalidate_caches()
+import second
+print(first.value + second.value)
+os.unlink(path)
+importlib.invalidate_caches()
+try:
+    import third
+except ImportError:
+    print("gone")
+"""
+
+
+def test_what_is_added_to_an_archive_is_found(tmp_path):
+    path = tmp_path / "modules.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("first.py", "value = 1")
+    command = [sys.executable, "-c", IMPORTS, str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["3", "gone"]
+
+
+@BEFORE_313
+def test_an_archive_that_did_not_change_is_not_read(tmp_path):
+    path = tmp_path / "modules.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("first.py", "value = 1")
+    program = (
+        "import importlib, os, sys; from paimon_assets.spark import worker_imports as w;"
+        "reads = []; eager = w._read_again; w._read_again = lambda i: reads.append(i) or eager(i);"
+        "w.keep_archive_lists(); sys.path.insert(0, sys.argv[1]); import first;"
+        "[importlib.invalidate_caches() for _ in range(3)]; print(len(reads));"
+        "os.utime(sys.argv[1], ns=(1, 1)); importlib.invalidate_caches(); print(len(reads))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(path)], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["1", "2"]
