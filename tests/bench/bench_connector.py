@@ -59,8 +59,10 @@ class Side:
         """Append or upsert."""
         raise NotImplementedError
 
-    def frame(self, table: str, where: str | None = None) -> DataFrame:
-        """Return the rows that pass."""
+    def frame(
+        self, table: str, where: str | None = None, columns: list[str] | None = None
+    ) -> DataFrame:
+        """Return columns of the rows that pass."""
         raise NotImplementedError
 
     def compact(self, table: str) -> None:
@@ -103,9 +105,13 @@ class Ours(Side):
         """See `Side`."""
         write_dataframe(self._table(table), rows)
 
-    def frame(self, table: str, where: str | None = None) -> DataFrame:
+    def frame(
+        self, table: str, where: str | None = None, columns: list[str] | None = None
+    ) -> DataFrame:
         """See `Side`."""
         read = self._table(table).new_read_builder()
+        if columns is not None:
+            read = read.with_columns(columns)
         return to_spark(read if where is None else read.with_filter(where), self.session)
 
     def compact(self, table: str) -> None:
@@ -147,10 +153,13 @@ class Java(Side):
         """See `Side`."""
         rows.writeTo(f"paimon.db.{table}").append()
 
-    def frame(self, table: str, where: str | None = None) -> DataFrame:
+    def frame(
+        self, table: str, where: str | None = None, columns: list[str] | None = None
+    ) -> DataFrame:
         """See `Side`."""
         rows = self.session.table(f"paimon.db.{table}")
-        return rows if where is None else rows.where(where)
+        rows = rows if where is None else rows.where(where)
+        return rows if columns is None else rows.select(*columns)
 
     def compact(self, table: str) -> None:
         """See `Side`."""
@@ -271,7 +280,7 @@ def _reads(table: str, rows: int, what: str) -> Iterator[Step]:
     some = f"id >= {rows // 2} AND id < {rows // 2 + rows // 50}"
     works: dict[str, Work] = {
         "read": lambda s: consume(s.frame(table)),
-        "one column": lambda s: consume(s.frame(table).select("id")),
+        "one column": lambda s: consume(s.frame(table, columns=["id"])),
         "one row": lambda s: s.frame(table, one).collect(),
         "range": lambda s: consume(s.frame(table, some)),
         "count": lambda s: s.frame(table).count(),

@@ -3,6 +3,7 @@
 Concept → files:
     spark_sql, register_views                     spark_sql
     tables, views and functions as DataFrames     frames
+    what a query needs of its tables              pushdown
     a DataFrame's columns as a table stores them  storing
     INSERT, CREATE TABLE AS                       inserts
     UPDATE, DELETE by what only Spark computes    changes

@@ -3,14 +3,16 @@
     query ─ find_tables ─▶ uses ─▶ a fresh DataFrame each ─┐
       └─ the same text, with places for them ─────────────┴─▶ session.sql(text, p0=…, p1=…)
 
+Twice: first for what the query needs of each table (`pushdown`), then for its rows.
+
 Spark names the DataFrames for the time of the call, or inside the plan (Connect): nothing of them
 stays in the session. What a name means that is none of the catalog, Spark decides: temporary views,
 other catalogs, files.
 """
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -30,7 +32,9 @@ from paimon_assets.engine.table.sql.table_uses import TableUse, find_tables
 from paimon_assets.engine.table.sql_words import Words
 from paimon_assets.engine.table.table_name import TableName
 from paimon_assets.spark.dataframes.tables import system_to_spark, to_spark
+from paimon_assets.spark.sql.pushdown import NarrowReads, Places, needs, shows_plans
 
+Place = Callable[[ReadBuilder], DataFrame]
 _MOST_VIEWS = 30
 """Views that read views, one above the other."""
 _OPEN, _CLOSE = "\ue001", "\ue002"
@@ -48,6 +52,8 @@ class Frames:
     names: Names
     within: tuple[str, ...] = ()
     """The views that are being read, the outermost first."""
+    known: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
+    """What names of one query mean."""
 
     def query(self, text: str, given: Mapping[str, DataFrame] | None = None) -> DataFrame:
         """Return the rows of a query, lazily; every table at its newest snapshot, or as of its own.
@@ -63,11 +69,39 @@ class Frames:
             AnalysisException: Spark's: a column or a function is unknown.
             PaimonError: As planning the reads.
         """
+        return self._narrowed(lambda place: self.composed(text, place, given))
+
+    def view(self, name: Identifier) -> DataFrame:
+        """Return the rows of a view, lazily; names in its query without a database are of its own.
+
+        Raises:
+            InvalidInputError: Kind `view-cycle`, `view-depth`; or `view-columns`: its query has
+                other columns than it says.
+            NotFoundError: There is no such view, or no table it reads.
+        """
+        return self._narrowed(lambda place: self._view(name, place))
+
+    def _narrowed(self, compose: Callable[[Place], DataFrame]) -> DataFrame:
+        """Return what `compose` makes, of reads as far as they are needed."""
+        self.known.clear()
+        if not shows_plans(self.session):
+            return compose(lambda read: to_spark(read, self.session))
+        places = Places(session=self.session)
+        query = compose(places.frame)
+        if not places.reads:
+            return query
+        wanted = needs(query, places.reads)
+        return compose(NarrowReads(session=self.session, needs=wanted).frame)
+
+    def composed(
+        self, text: str, place: Place, given: Mapping[str, DataFrame] | None = None
+    ) -> DataFrame:
+        """Return the rows of a query whose tables are what `place` makes of their reads."""
         frames: dict[str, Any] = {}
 
         def choose(use: TableUse) -> str | None:
             frame = (given or {}).get(use.name[-1]) if len(use.name) == 1 else None
-            frame = frame if frame is not None else self._frame(use)
+            frame = frame if frame is not None else self._frame(use, place)
             if frame is None:
                 return None
             frames[f"p{len(frames)}"] = frame
@@ -79,8 +113,18 @@ class Frames:
         doubled = replaced.replace("{", "{{").replace("}", "}}")
         return self.session.sql(doubled.replace(_OPEN, "{").replace(_CLOSE, "}"), **frames)
 
-    def _frame(self, use: TableUse) -> DataFrame | None:
+    def _frame(self, use: TableUse, place: Place) -> DataFrame | None:
         """Return what a use means; None if Spark knows."""
+        key = (self.names.database, use.name, use.version, use.timestamp, use.arguments)
+        if key not in self.known:
+            self.known[key] = self._meant(use)
+        meant = self.known[key]
+        if isinstance(meant, ReadBuilder):
+            return place(meant)
+        return self._view(meant, place) if isinstance(meant, Identifier) else meant
+
+    def _meant(self, use: TableUse) -> ReadBuilder | DataFrame | Identifier | None:
+        """Return the read of a table, the rows of a system table, or the name of a view."""
         if use.arguments is not None:
             return self._function(use.name[-1].lower(), use.arguments)
         name = self._identifier(use.name)
@@ -98,8 +142,8 @@ class Frames:
                     f"'{name}' is a view, and views have no versions; say AS OF of its tables.",
                     kind="view-version",
                 ) from error
-            return self.view(name)
-        return to_spark(self._at(read, use), self.session)
+            return name
+        return self._at(read, use)
 
     def _identifier(self, path: tuple[str, ...]) -> Identifier | None:
         """Return the table of the catalog a name means, None for one of Spark's."""
@@ -131,7 +175,7 @@ class Frames:
             raise InvalidInputError(f"TIMESTAMP AS OF {expression} is no time.", kind="query")
         return int(row.at)
 
-    def _system(self, name: Identifier, use: TableUse) -> DataFrame:
+    def _system(self, name: Identifier, use: TableUse) -> ReadBuilder | DataFrame:
         options: dict[str, str] = {}
         if use.version is not None:
             options["scan.version"] = use.version
@@ -143,11 +187,10 @@ class Frames:
             table = self.catalog.get_table(replace(parts.table), options=options or None)
             table = table if parts.branch is None else table.at_branch(parts.branch)
             read = table.new_read_builder()
-            read = read.read_optimized() if parts.system == "ro" else read.with_row_kinds()
-            return to_spark(read, self.session)
+            return read.read_optimized() if parts.system == "ro" else read.with_row_kinds()
         return system_to_spark(self.catalog.get_system_table(name, options=options), self.session)
 
-    def _function(self, name: str, arguments: Sequence[str]) -> DataFrame | None:
+    def _function(self, name: str, arguments: Sequence[str]) -> ReadBuilder | None:
         kinds = {
             "paimon_incremental_query": "between",
             "paimon_incremental_between_timestamp": "between_timestamps",
@@ -170,18 +213,11 @@ class Frames:
         found = self.names.identifier(Words(text=table).path("a table"))
         read = self.catalog.get_table(found).new_read_builder()
         if name == "paimon_incremental_query":
-            return to_spark(read.between(start, end), self.session)
+            return read.between(start, end)
         moments = [at if at.isdecimal() else str(self._millis(f"'{at}'")) for at in (start, end)]
-        return to_spark(read.between_timestamps(*moments), self.session)
+        return read.between_timestamps(*moments)
 
-    def view(self, name: Identifier) -> DataFrame:
-        """Return the rows of a view, lazily; names in its query without a database are of its own.
-
-        Raises:
-            InvalidInputError: Kind `view-cycle`, `view-depth`; or `view-columns`: its query has
-                other columns than it says.
-            NotFoundError: There is no such view, or no table it reads.
-        """
+    def _view(self, name: Identifier, place: Place) -> DataFrame:
         label = str(name)
         path = " -> ".join((*self.within, label))
         if label in self.within:
@@ -190,14 +226,16 @@ class Frames:
             raise InvalidInputError(
                 f"More than {_MOST_VIEWS} views read each other: {path}.", kind="view-depth"
             )
-        view = self.catalog.views.get(label)
+        if label not in self.known:
+            self.known[label] = self.catalog.views.get(label)
+        view = self.known[label]
         inner = replace(
             self,
             names=replace(self.names, database=name.database),
             within=(*self.within, label),
         )
         try:
-            frame = inner.query(view.query_for("spark"))
+            frame = inner.composed(view.query_for("spark"), place)
         except (InvalidInputError, NotFoundError) as error:
             if self.within or error.kind.startswith("view-"):
                 raise

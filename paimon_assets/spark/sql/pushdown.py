@@ -1,0 +1,324 @@
+"""Which columns and rows of its tables a query needs, as Spark's own optimizer says.
+
+    query ─ a place for each table ─▶ Spark's optimized plan ─ `needs` ─▶ columns and filter of each
+      └─ the same query, with reads of that much ─▶ rows
+
+A Python stage gives all columns and rows of the read it was made for: no `select` or `where` behind
+it reaches it. So a query is analysed twice. A place is a stage that is never run; the optimizer
+knows nothing of it but its columns, and what it leaves above a place holds of any rows.
+A Connect client is not shown the plan: there, tables are read whole where Spark's reader cannot.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # ships no types
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as fn
+from pyspark.sql.types import (
+    BooleanType,
+    DateType,
+    NumericType,
+    StringType,
+    StructField,
+    TimestampNTZType,
+    TimestampType,
+)
+
+from paimon_assets.engine.spec.predicate.predicate import (
+    CompareOp,
+    Comparison,
+    In,
+    IsNull,
+    Predicate,
+    StartsWith,
+    all_of,
+    any_of,
+)
+from paimon_assets.engine.spec.types.data_types import (
+    CHARACTER_ROOTS,
+    TIMESTAMP_ROOTS,
+    DataField,
+    TypeRoot,
+)
+from paimon_assets.engine.spec.types.literals import Literal
+from paimon_assets.engine.table.read.limits import fitting_parts
+from paimon_assets.engine.table.read.read_builder import ReadBuilder
+from paimon_assets.engine.table.read.row_count import counted_columns
+from paimon_assets.spark.dataframes.tables import to_spark
+from paimon_assets.spark.native.filters import compares_as_spark, quoted
+from paimon_assets.spark.types import to_spark_schema
+
+_COMPARISONS = {
+    "EqualTo": CompareOp.EQ,
+    "LessThan": CompareOp.LT,
+    "LessThanOrEqual": CompareOp.LE,
+    "GreaterThan": CompareOp.GT,
+    "GreaterThanOrEqual": CompareOp.GE,
+}
+_MIRRORED = {
+    CompareOp.LT: CompareOp.GT,
+    CompareOp.LE: CompareOp.GE,
+    CompareOp.GT: CompareOp.LT,
+    CompareOp.GE: CompareOp.LE,
+}
+_MOST_VALUES = 1000
+"""Values of an IN, each of which is asked of the JVM."""
+_MOST_DEPTH = 32
+_MICRO_NANOS = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Need:
+    """The part of a table that a query looks at."""
+
+    columns: frozenset[str] | None = None
+    """None is all of them."""
+    predicate: Predicate | None = None
+    """Rows for which it is not true change nothing. Spark filters the others again."""
+
+    def __or__(self, other: "Need") -> "Need":
+        columns = None
+        if self.columns is not None and other.columns is not None:
+            columns = self.columns | other.columns
+        predicate = None
+        if self.predicate is not None and other.predicate is not None:
+            predicate = any_of([self.predicate, other.predicate])
+        return Need(columns=columns, predicate=predicate)
+
+
+@dataclass(slots=True, kw_only=True)
+class Places:
+    """Places for the reads of a query, in the order in which it names them."""
+
+    session: SparkSession
+    reads: list[ReadBuilder] = field(default_factory=list)
+
+    def frame(self, read: ReadBuilder) -> DataFrame:
+        """Return a DataFrame with the columns of a read, which is not to be run."""
+        self.reads.append(read)
+        numbered = self.session.range(len(self.reads))
+        return numbered.mapInArrow(_no_rows, to_spark_schema(read.fields()))
+
+
+@dataclass(slots=True, kw_only=True)
+class NarrowReads:
+    """The same reads in the same order, each as far as it is needed."""
+
+    session: SparkSession
+    needs: Mapping[int, Need]
+    _given: int = 0
+
+    def frame(self, read: ReadBuilder) -> DataFrame:
+        """Return the rows of a read; columns nobody looks at hold any value their types have."""
+        self._given += 1
+        need = self.needs.get(self._given)
+        if need is None:
+            return to_spark(read, self.session)
+        fields = read.fields()
+        fitting = fitting_parts(need.predicate, read.read_schema())
+        read = read.with_filter(fitting)
+        stand_ins = {
+            column.name: stand_in
+            for column in to_spark_schema(fields)
+            if need.columns is not None
+            and column.name not in need.columns
+            and (stand_in := _stand_in(column)) is not None
+        }
+        if not stand_ins:
+            return to_spark(read, self.session)
+        names = [each.name for each in fields if each.name not in stand_ins]
+        rows = read.with_columns(names or counted_columns(read.read_schema(), fitting))
+        return to_spark(rows, self.session).select(
+            *(stand_ins.get(each.name, fn.col(quoted(each.name))) for each in fields)
+        )
+
+
+def needs(query: DataFrame, reads: Sequence[ReadBuilder]) -> dict[int, Need]:
+    """Return what a query needs of the reads its places stand for, by their numbers from 1.
+
+    One that is not found in its plan needs all, and so do all where the plan is not shown.
+
+    Cost:
+        Spark's analysis and optimization of the query; nothing runs.
+    """
+    of_jvm = getattr(query, "_jdf", None)
+    if of_jvm is None or not reads:
+        return {}
+    found: dict[int, Need] = {}
+    try:
+        plan = of_jvm.queryExecution().optimizedPlan()
+        for root in (plan, *_items(plan.subqueriesAll())):
+            for number, need in _needed(root, reads):
+                found[number] = found[number] | need if number in found else need
+    except Py4JError:  # a plan this was not written for
+        return {}
+    return found
+
+
+def shows_plans(session: SparkSession) -> bool:
+    """Whether `needs` finds anything: not through Connect."""
+    return hasattr(session, "_jsparkSession")
+
+
+def _no_rows(_: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    yield from ()
+
+
+def _stand_in(column: StructField) -> Column | None:
+    """Return a value of a column's type, not null if the column cannot be; None if it has none."""
+    value: Any = None
+    if not column.nullable:
+        match column.dataType:
+            case StringType():
+                value = ""
+            case NumericType() | BooleanType():
+                value = 0
+            case DateType() | TimestampType() | TimestampNTZType():
+                value = "1970-01-01"
+            case _:
+                return None
+    return fn.lit(value).cast(column.dataType).alias(column.name)
+
+
+def _needed(
+    node: Any,
+    reads: Sequence[ReadBuilder],
+    columns: frozenset[int] | None = None,
+    conditions: tuple[Any, ...] = (),
+) -> Iterator[tuple[int, Need]]:
+    """Yield what a plan needs of places.
+
+    Args:
+        node: The plan, a Scala object.
+        reads: What the places stand for.
+        columns: Expression ids of the columns that are looked at above; None is all.
+        conditions: What is filtered by, right above.
+    """
+    kind = _kind(node)
+    number = _number_of(node, kind)
+    if number is not None:
+        fields = {each.name: each for each in reads[number - 1].fields()}
+        known = {_id(each): fields[each.name()] for each in _items(node.output())}
+        looked_at = None
+        if columns is not None:
+            looked_at = frozenset(each.name for key, each in known.items() if key in columns)
+        filters = [_predicate(condition, known) for condition in conditions]
+        yield number, Need(columns=looked_at, predicate=all_of(filters))
+        return
+    if kind in ("Project", "Aggregate"):
+        columns, conditions = _references(node), ()
+    elif kind == "Filter":
+        columns = None if columns is None else columns | _references(node)
+        conditions = (*conditions, node.condition())
+    else:
+        columns, conditions = None, ()
+    for child in _items(node.children()):
+        yield from _needed(child, reads, columns, conditions)
+
+
+def _number_of(node: Any, kind: str) -> int | None:
+    """Return the number of a place, None for every other node."""
+    if not kind.endswith("MapInArrow"):
+        return None
+    child = node.child()
+    return int(child.end()) if _kind(child) == "Range" else None
+
+
+def _predicate(condition: Any, known: Mapping[int, DataField], depth: int = 0) -> Predicate | None:
+    """Return a predicate that is true wherever a condition of Spark's is; None for none."""
+    kind = _kind(condition)
+    if depth > _MOST_DEPTH:
+        return None
+    if kind in ("And", "Or"):
+        sides = [
+            _predicate(side, known, depth + 1) for side in (condition.left(), condition.right())
+        ]
+        if kind == "And":
+            return all_of(sides)
+        certain = [side for side in sides if side is not None]
+        return any_of(certain) if len(certain) == len(sides) else None
+    if kind in ("IsNull", "IsNotNull"):
+        column = _column(condition.child(), known)
+        return None if column is None else IsNull(column.name, negated=kind == "IsNotNull")
+    if kind == "StartsWith":
+        return _compared(CompareOp.EQ, condition.left(), condition.right(), known, prefix=True)
+    if kind in _COMPARISONS:
+        op, left, right = _COMPARISONS[kind], condition.left(), condition.right()
+        if _kind(left) == "Literal":
+            op, left, right = _MIRRORED.get(op, op), right, left
+        return _compared(op, left, right, known)
+    if kind in ("In", "InSet"):
+        return _one_of(condition, kind, known)
+    return None
+
+
+def _compared(
+    op: CompareOp, left: Any, right: Any, known: Mapping[int, DataField], *, prefix: bool = False
+) -> Predicate | None:
+    column = _column(left, known)
+    if column is None or _kind(right) != "Literal":
+        return None
+    value = _value(right.value(), column)
+    if value is None:
+        return None
+    return StartsWith(column.name, str(value)) if prefix else Comparison(column.name, op, value)
+
+
+def _one_of(condition: Any, kind: str, known: Mapping[int, DataField]) -> Predicate | None:
+    if kind == "In":
+        column, values = _column(condition.value(), known), condition.list()
+    else:
+        column, values = _column(condition.child(), known), condition.hset().toSeq()
+    if column is None or values.size() > _MOST_VALUES:
+        return None
+    given = list(_items(values))
+    if kind == "In":
+        if any(_kind(each) != "Literal" for each in given):
+            return None
+        given = [each.value() for each in given]
+    # A null in the list matches nothing.
+    literals = [_value(each, column) for each in given if each is not None]
+    return None if None in literals or not literals else In(column.name, tuple(literals))
+
+
+def _column(expression: Any, known: Mapping[int, DataField]) -> DataField | None:
+    """Return the column that an expression is, if both engines compare its values alike."""
+    if _kind(expression) != "AttributeReference":
+        return None
+    column = known.get(_id(expression))
+    return column if column is not None and compares_as_spark(column.type) else None
+
+
+def _value(value: Any, column: DataField) -> Literal:
+    """Return a value of Catalyst's as a literal; None for null."""
+    root = column.type.root
+    if value is None:
+        return None
+    if root in CHARACTER_ROOTS:
+        return str(value.toString())
+    if root is TypeRoot.DECIMAL:
+        return Decimal(value.toString())
+    if root is TypeRoot.BOOLEAN:
+        return bool(value)
+    return int(value) * (_MICRO_NANOS if root in TIMESTAMP_ROOTS else 1)
+
+
+def _references(node: Any) -> frozenset[int]:
+    return frozenset(_id(each) for each in _items(node.references().toSeq()))
+
+
+def _id(attribute: Any) -> int:
+    return int(attribute.exprId().id())
+
+
+def _kind(node: Any) -> str:
+    return str(node.getClass().getSimpleName())
+
+
+def _items(sequence: Any) -> Iterator[Any]:
+    """Yield the items of a Scala sequence."""
+    return (sequence.apply(number) for number in range(sequence.size()))
