@@ -131,12 +131,6 @@ class _Slices:
 
 _ABOVE = frozenset({CompareOp.GT, CompareOp.GE, CompareOp.NE})
 _BELOW = frozenset({CompareOp.LT, CompareOp.LE, CompareOp.NE})
-_MIRRORED = {
-    CompareOp.LT: CompareOp.GT,
-    CompareOp.LE: CompareOp.GE,
-    CompareOp.GT: CompareOp.LT,
-    CompareOp.GE: CompareOp.LE,
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,7 +169,7 @@ class BsiIndex:
         """Return the rows of which `column op value` is true."""
         inside, outside = self.from_zero, self.below_zero
         if value < 0:
-            op = _MIRRORED.get(op, op)
+            op = op.mirrored
             inside, outside, value = outside, inside, -value
         found = inside.compared(op, value)
         # Beside the values of one sign, those of the other are all smaller, or all larger.

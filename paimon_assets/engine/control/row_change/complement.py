@@ -8,7 +8,6 @@ from typing import assert_never
 
 from paimon_assets.engine.spec.predicate.predicate import (
     And,
-    CompareOp,
     Comparison,
     In,
     IsNull,
@@ -21,14 +20,6 @@ from paimon_assets.engine.spec.predicate.predicate import (
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.types.data_types import TypeRoot
 
-_NOT = {
-    CompareOp.EQ: CompareOp.NE,
-    CompareOp.NE: CompareOp.EQ,
-    CompareOp.LT: CompareOp.GE,
-    CompareOp.GE: CompareOp.LT,
-    CompareOp.GT: CompareOp.LE,
-    CompareOp.LE: CompareOp.GT,
-}
 _HAS_NAN = frozenset({TypeRoot.FLOAT, TypeRoot.DOUBLE})
 
 
@@ -56,7 +47,7 @@ def complement(predicate: Predicate, schema: TableSchema) -> Predicate | None:
         case Comparison(field=name, op=op, literal=literal):
             if literal is None or schema.column(name).type.root in _HAS_NAN:
                 return None
-            return Or((Comparison(name, _NOT[op], literal), IsNull(name)))
+            return Or((Comparison(name, op.negated, literal), IsNull(name)))
         case In(field=name, literals=literals, negated=negated):
             if None in literals or schema.column(name).type.root in _HAS_NAN:
                 return None

@@ -26,6 +26,32 @@ class CompareOp(StrEnum):
     GT = ">"
     GE = ">="
 
+    @property
+    def mirrored(self) -> "CompareOp":
+        """The comparison of the same two with their sides exchanged."""
+        return _MIRRORED.get(self, self)
+
+    @property
+    def negated(self) -> "CompareOp":
+        """The comparison that is true of two values where this one is not."""
+        return _NEGATED[self]
+
+
+_MIRRORED = {
+    CompareOp.LT: CompareOp.GT,
+    CompareOp.LE: CompareOp.GE,
+    CompareOp.GT: CompareOp.LT,
+    CompareOp.GE: CompareOp.LE,
+}
+_NEGATED = {
+    CompareOp.EQ: CompareOp.NE,
+    CompareOp.NE: CompareOp.EQ,
+    CompareOp.LT: CompareOp.GE,
+    CompareOp.GE: CompareOp.LT,
+    CompareOp.GT: CompareOp.LE,
+    CompareOp.LE: CompareOp.GT,
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Comparison:

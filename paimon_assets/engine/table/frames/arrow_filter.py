@@ -33,22 +33,6 @@ _OPS = {
     "greater": CompareOp.GT,
     "greater_equal": CompareOp.GE,
 }
-MIRRORED = {
-    CompareOp.EQ: CompareOp.EQ,
-    CompareOp.NE: CompareOp.NE,
-    CompareOp.LT: CompareOp.GT,
-    CompareOp.LE: CompareOp.GE,
-    CompareOp.GT: CompareOp.LT,
-    CompareOp.GE: CompareOp.LE,
-}
-_NEGATED = {
-    CompareOp.EQ: CompareOp.NE,
-    CompareOp.NE: CompareOp.EQ,
-    CompareOp.LT: CompareOp.GE,
-    CompareOp.GE: CompareOp.LT,
-    CompareOp.GT: CompareOp.LE,
-    CompareOp.LE: CompareOp.GT,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +168,7 @@ def _leaf(node: Any) -> Predicate | None:
         case _Call(name, (_Field((column,)), _Value(scalar))) if name in _OPS:
             return _comparison(column, _OPS[name], scalar)
         case _Call(name, (_Value(scalar), _Field((column,)))) if name in _OPS:
-            return _comparison(column, MIRRORED[_OPS[name]], scalar)
+            return _comparison(column, _OPS[name].mirrored, scalar)
         case _Call("is_valid", (_Field((column,)),)):
             return IsNull(column, negated=True)
         case _Call("is_null", (_Field((column,)),), options):
@@ -214,6 +198,6 @@ def _inverted(found: Predicate | None) -> Predicate | None:
         case IsNull(field=field, negated=negated):
             return IsNull(field, negated=not negated)
         case Comparison(field=field, op=op, literal=literal) if not isinstance(literal, float):
-            return Comparison(field, _NEGATED[op], literal)
+            return Comparison(field, op.negated, literal)
         case _:
             return None

@@ -17,7 +17,7 @@ from paimon_assets.engine.spec.predicate.predicate import (
     all_of,
     any_of,
 )
-from paimon_assets.engine.table.frames.arrow_filter import MIRRORED, is_comparable
+from paimon_assets.engine.table.frames.arrow_filter import is_comparable
 
 _OPS: dict[CompareOp, Callable[[Any, Any], Any]] = {
     CompareOp.EQ: operator.eq,
@@ -70,5 +70,5 @@ def _comparison(
     sides = (literal, column) if is_mirrored else (column, literal)
     for op, compare in _OPS.items():
         if len(values) == 1 and expression.meta.eq(compare(*sides)):
-            return Comparison(name, MIRRORED[op] if is_mirrored else op, values[0])
+            return Comparison(name, op.mirrored if is_mirrored else op, values[0])
     return None

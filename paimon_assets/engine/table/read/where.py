@@ -52,20 +52,6 @@ _OPS = {
     exp.GT: CompareOp.GT,
     exp.GTE: CompareOp.GE,
 }
-_MIRRORED = {
-    CompareOp.LT: CompareOp.GT,
-    CompareOp.LE: CompareOp.GE,
-    CompareOp.GT: CompareOp.LT,
-    CompareOp.GE: CompareOp.LE,
-}
-_NEGATED = {
-    CompareOp.EQ: CompareOp.NE,
-    CompareOp.NE: CompareOp.EQ,
-    CompareOp.LT: CompareOp.GE,
-    CompareOp.GE: CompareOp.LT,
-    CompareOp.GT: CompareOp.LE,
-    CompareOp.LE: CompareOp.GT,
-}
 
 
 class _Sql(Dialect):
@@ -298,7 +284,7 @@ def _comparison(node: exp.Binary) -> Predicate:
     if isinstance(left, exp.Column):
         return Comparison(_column(left), op, _literal(right))
     if isinstance(right, exp.Column):
-        return Comparison(_column(right), _MIRRORED.get(op, op), _literal(left))
+        return Comparison(_column(right), op.mirrored, _literal(left))
     _refuse(node)
 
 
@@ -317,7 +303,7 @@ def _negate(predicate: Predicate, node: exp.Expr) -> Predicate:
     """Push NOT down to the leaves; three-valued logic is kept."""
     match predicate:
         case Comparison(field=field, op=op, literal=literal):
-            return Comparison(field, _NEGATED[op], literal)
+            return Comparison(field, op.negated, literal)
         case In(field=field, literals=literals, negated=negated):
             return In(field, literals, negated=not negated)
         case IsNull(field=field, negated=negated):
