@@ -11,7 +11,7 @@ from typing import Any
 import dagster as dg
 
 from paimon_assets.assets.failures import dagster_failures
-from paimon_assets.assets.metadata import Metadata
+from paimon_assets.assets.metadata import Metadata, grid
 from paimon_assets.assets.partitions import PARTITION_COLUMNS, RunPartitions, run_partitions
 from paimon_assets.assets.resource import (
     ExecutorKind,
@@ -145,7 +145,7 @@ def records_value(examples: Sequence[Mapping[str, Any]], *, show: bool) -> dg.Ta
         examples: Keys of `RepeatedKeys`.
         show: Whether the values of keys are shown: numbers, and the beginning of all else as text.
     """
-    return dg.MetadataValue.table([dg.TableRecord(_record(item, show=show)) for item in examples])
+    return grid(_record(item, show=show) for item in examples)
 
 
 def _record(example: Mapping[str, Any], *, show: bool) -> dict[str, Any]:

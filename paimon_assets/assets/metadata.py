@@ -7,7 +7,7 @@ if there are few enough (`COUNT_LIMIT_ROWS`); otherwise the entry is left out, a
 """
 
 import datetime as dt
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import dagster as dg
@@ -192,7 +192,7 @@ def newest_data(table: Table, newest: Snapshot) -> Snapshot | None:
 
 
 def _recent_snapshots(table: Table, newest: Snapshot) -> dg.TableMetadataValue:
-    records: list[dg.TableRecord] = []
+    records: list[Mapping[str, Any]] = []
     snapshot, rows = newest, table.physical_rows(newest)
     while len(records) < _SNAPSHOTS_SHOWN:
         before = snapshot_or_none(table, snapshot.id - 1)
@@ -200,16 +200,14 @@ def _recent_snapshots(table: Table, newest: Snapshot) -> dg.TableMetadataValue:
         if before is not None:
             rows_before = table.physical_rows(before)
         counts = {"added records": rows - rows_before, "total records": rows}
-        records.append(dg.TableRecord(_snapshot_record(snapshot, counts)))
+        records.append(_snapshot_record(snapshot, counts))
         if before is None:
             break
         snapshot, rows = before, rows_before
-    return dg.MetadataValue.table(records)
+    return grid(records)
 
 
-def _snapshot_record(
-    snapshot: Snapshot, counts: Mapping[str, int]
-) -> Mapping[str, str | int | float | bool | None]:
+def _snapshot_record(snapshot: Snapshot, counts: Mapping[str, int]) -> Mapping[str, Any]:
     committed = dt.datetime.fromtimestamp(snapshot.time_millis / 1000, tz=dt.UTC)
     run_id = snapshot.properties.get(RUN_ID, "")
     return {
@@ -228,6 +226,11 @@ def _committer(user: str) -> str:
     if not user.startswith("dagster:"):
         return user
     return user.split(":", 2)[-1].strip(":")
+
+
+def grid(lines: Iterable[Mapping[str, Any]]) -> dg.TableMetadataValue:
+    """Return lines, each column → value, as a table of Dagster's."""
+    return dg.MetadataValue.table([dg.TableRecord(dict(line)) for line in lines])
 
 
 def snapshot_or_none(table: Table, snapshot_id: int) -> Snapshot | None:

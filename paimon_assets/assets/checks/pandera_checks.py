@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_assets.assets.check_run import CheckOptions, CheckRun, define_check
-from paimon_assets.assets.metadata import Metadata
+from paimon_assets.assets.metadata import Metadata, grid
 from paimon_assets.assets.tables.audit import BLOCKING, Batch, BatchCheck, Verdict
 from paimon_assets.engine.contract.executor import Executor
 from paimon_assets.engine.errors import InvalidInputError
@@ -268,18 +268,14 @@ class _Tally:
             "paimon/failures": sum(line.failures for line in self.lines.values()),
         }
         if self.lines:
-            metadata["paimon/failure_table"] = dg.MetadataValue.table(
-                [
-                    dg.TableRecord(
-                        {
-                            "column": column,
-                            "check": check,
-                            "failures": line.failures,
-                            "examples": ", ".join(line.examples),
-                        }
-                    )
-                    for (column, check), line in self._sorted()[:_LINES]
-                ]
+            metadata["paimon/failure_table"] = grid(
+                {
+                    "column": column,
+                    "check": check,
+                    "failures": line.failures,
+                    "examples": ", ".join(line.examples),
+                }
+                for (column, check), line in self._sorted()[:_LINES]
             )
         return metadata
 

@@ -15,6 +15,7 @@ from paimon_assets.assets.check_run import CheckOptions, CheckRun, define_check
 from paimon_assets.assets.files.ingestion import source_name_of
 from paimon_assets.assets.files.ledger import compare, ledger_snapshot, load_ledger
 from paimon_assets.assets.files.source_files import FileSource, checked_schema
+from paimon_assets.assets.metadata import grid
 from paimon_assets.assets.tables.declared_table import comment_differences, schema_differences
 from paimon_assets.assets.tables.schema_report import (
     CHANGES,
@@ -61,10 +62,9 @@ def build_schema_check(
             text = f"Schema {stored.id} is as declared: {counted(len(stored.fields), 'column')}."
             return run.result(passed=True, description=text, metadata={})
         offer = reconciling_changes(stored, declared)
-        records = [dg.TableRecord({"difference": line}) for line in differences]
         metadata = {
             "paimon/schema_id": stored.id,
-            "paimon/differences": dg.MetadataValue.table(records),
+            "paimon/differences": grid({"difference": line} for line in differences),
             CHANGES: changes_value(offer.changes),
         }
         if offer.unreachable:

@@ -37,7 +37,7 @@ from paimon_assets.assets.files.source_files import (
     checked_schema,
     read_files,
 )
-from paimon_assets.assets.metadata import Metadata
+from paimon_assets.assets.metadata import Metadata, grid
 from paimon_assets.assets.provenance import StepIdentity, step_identity
 from paimon_assets.assets.resource import ExecutorKind, PaimonCatalogResource
 from paimon_assets.assets.tables.audit import BatchAudit
@@ -137,10 +137,7 @@ class _Batch:
         )
 
     def metadata(self) -> Metadata:
-        shown = [
-            dg.TableRecord({"file": file.name, "bytes": file.size_bytes})
-            for file in self.files[:_FILES_SHOWN]
-        ]
+        shown = [{"file": f.name, "bytes": f.size_bytes} for f in self.files[:_FILES_SHOWN]]
         metadata: Metadata = {
             "paimon/source": self.folder,
             "paimon/files_ingested": len(self.files),
@@ -149,7 +146,7 @@ class _Batch:
             "paimon/source_bytes": sum(file.size_bytes for file in self.files),
         }
         if shown:
-            metadata["paimon/files"] = dg.MetadataValue.table(shown)
+            metadata["paimon/files"] = grid(shown)
         if self.changed:
             metadata["paimon/files_changed"] = self.changed
         if self.sets_aside:
@@ -161,13 +158,9 @@ class _Batch:
 
 def quarantine_value(left_out: Sequence[LeftOut]) -> dg.TableMetadataValue:
     """Return files in quarantine as a table, each with the reason."""
-    return dg.MetadataValue.table(
-        [
-            dg.TableRecord(
-                {"file": each.file.name, "bytes": each.file.size_bytes, "reason": each.reason}
-            )
-            for each in left_out[:_FILES_SHOWN]
-        ]
+    return grid(
+        {"file": each.file.name, "bytes": each.file.size_bytes, "reason": each.reason}
+        for each in left_out[:_FILES_SHOWN]
     )
 
 

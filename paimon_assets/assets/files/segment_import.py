@@ -6,7 +6,7 @@ Each run takes in what no live segment holds yet: new partition folders, new fil
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Unpack
@@ -20,6 +20,7 @@ from paimon_assets.assets.metadata import (
     DATA_VERSION,
     Metadata,
     data_version_of,
+    grid,
     snapshot_metadata,
 )
 from paimon_assets.assets.provenance import op_properties, origin_of, step_identity
@@ -379,29 +380,25 @@ def plan_metadata(table: Table, plan: ImportPlan) -> Metadata:
         "paimon/problem": "none" if plan.problem is None else plan.problem.message,
     }
     columns = [
-        dg.TableRecord(
-            {
-                "column": column.name,
-                "in the files": column.type_text,
-                "in the table": str(wanted[column.name].type) if column.name in wanted else "–",
-            }
-        )
+        {
+            "column": column.name,
+            "in the files": column.type_text,
+            "in the table": str(wanted[column.name].type) if column.name in wanted else "–",
+        }
         for column in plan.columns
     ]
     files = [
-        dg.TableRecord(
-            {
-                "file": file.name,
-                "bytes": file.size,
-                "rows": plan.footers[file.name].rows,
-                "differs": "; ".join(plan.differences.get(file.name, ())),
-            }
-        )
+        {
+            "file": file.name,
+            "bytes": file.size,
+            "rows": plan.footers[file.name].rows,
+            "differs": "; ".join(plan.differences.get(file.name, ())),
+        }
         for file in plan.files[:_ROWS_SHOWN]
     ]
     for key, records in (("paimon/inferred_columns", columns), ("paimon/source_files", files)):
         if records:
-            metadata[key] = dg.MetadataValue.table(records)
+            metadata[key] = grid(records)
     return metadata
 
 
@@ -438,22 +435,19 @@ def outcome_metadata(table: Table, outcome: SegmentOutcome) -> Metadata:
     live = [segment for segment in listed if segment.status is SegmentStatus.SUCCESS]
     metadata["paimon/segments_live"] = len(live)
     if listed:
-        records = [_record(segment) for segment in reversed(listed[-_ROWS_SHOWN:])]
-        metadata["paimon/segments"] = dg.MetadataValue.table(records)
+        metadata["paimon/segments"] = grid(map(_record, reversed(listed[-_ROWS_SHOWN:])))
     return metadata
 
 
-def _record(segment: Segment | Load) -> dg.TableRecord:
-    return dg.TableRecord(
-        {
-            "id": segment.id,
-            "status": segment.status.value,
-            "partition": segment.partition_text or "NA",
-            "format": segment.format,
-            "files": len(segment.files),
-            "rows": segment.row_count,
-            "bytes": segment.data_size,
-            "readers": segment.readers,
-            "path": segment.folder if isinstance(segment, Segment) else "NA",
-        }
-    )
+def _record(segment: Segment | Load) -> Mapping[str, Any]:
+    return {
+        "id": segment.id,
+        "status": segment.status.value,
+        "partition": segment.partition_text or "NA",
+        "format": segment.format,
+        "files": len(segment.files),
+        "rows": segment.row_count,
+        "bytes": segment.data_size,
+        "readers": segment.readers,
+        "path": segment.folder if isinstance(segment, Segment) else "NA",
+    }

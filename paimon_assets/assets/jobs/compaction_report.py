@@ -3,10 +3,8 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import dagster as dg
-
 from paimon_assets.assets.jobs.table_picture import levels_table, picture, size_text
-from paimon_assets.assets.metadata import Metadata
+from paimon_assets.assets.metadata import Metadata, grid
 from paimon_assets.engine.control.compact.plan import CompactionPlan
 from paimon_assets.engine.control.compact.unit import PlannedUnit
 from paimon_assets.engine.errors import NotFoundError
@@ -38,7 +36,7 @@ def plan_metadata(table: Table, plan: CompactionPlan) -> Metadata:
     if plan.waiting:
         metadata["paimon/rows_waiting"] = sum(unit.row_count for unit in plan.waiting)
     if lines:
-        metadata["paimon/plan"] = _grid(_plan_line(table, unit) for unit in lines[:_LINES_SHOWN])
+        metadata["paimon/plan"] = grid(_plan_line(table, unit) for unit in lines[:_LINES_SHOWN])
     return metadata
 
 
@@ -155,7 +153,3 @@ def _plan_line(table: Table, unit: PlannedUnit) -> Mapping[str, Any]:
         "runs": unit.runs_before,
         "runs afterwards": unit.runs_after,
     }
-
-
-def _grid(lines: Iterable[Mapping[str, Any]]) -> dg.TableMetadataValue:
-    return dg.MetadataValue.table([dg.TableRecord(dict(line)) for line in lines])

@@ -9,7 +9,7 @@ repeated: a run that was killed, or a retry, goes on with what is left.
 """
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from enum import Enum
 
@@ -19,7 +19,7 @@ from pydantic import Field
 from paimon_assets.assets.failures import RETRY_WAIT_SECONDS, failure_of
 from paimon_assets.assets.jobs.declared_tables import DeclaredTable, DeclaredTables, TableLike
 from paimon_assets.assets.jobs.table_picture import size_text
-from paimon_assets.assets.metadata import Metadata
+from paimon_assets.assets.metadata import Metadata, grid
 from paimon_assets.assets.resource import (
     DEFAULT_RESOURCE_KEY,
     PaimonCatalogResource,
@@ -50,6 +50,7 @@ MAINTENANCE_POOL = "paimon/maintenance"
 
 _MOST_RETRIES = 1
 _RETRIED = (CommitConflictError, CommitUnknownError, StorageError)
+_Line = Mapping[str, str | int | float]
 
 
 class MaintenanceChoice(Enum):
@@ -177,7 +178,7 @@ class _Run:
         self._config = config
         self._paimon = paimon
         self._declared = declared
-        self._lines: list[dg.TableRecord] = []
+        self._lines: list[_Line] = []
         self._errors: list[tuple[PaimonError, Identifier]] = []
 
     def run(self) -> None:
@@ -199,7 +200,7 @@ class _Run:
             "paimon/tables_failed": len(self._errors),
         }
         if self._lines:
-            summary["paimon/summary"] = dg.MetadataValue.table(self._lines)
+            summary["paimon/summary"] = grid(self._lines)
         if not self._errors:
             self._context.add_output_metadata(summary)
             return
@@ -228,7 +229,7 @@ class _Run:
     def _maintain(self, target: DeclaredTable) -> None:
         """Do all tasks for one table; the first that fails ends it."""
         done: list[MaintenanceReport] = []
-        lines: list[dg.TableRecord] = []
+        lines: list[_Line] = []
         reports = self._reports(target.identifier)
         while True:
             started = time.monotonic()
@@ -244,7 +245,7 @@ class _Run:
             done.append(report)
             lines.append(_report_line(target, report, time.monotonic() - started))
         # Of many tables those are looked for where something happened.
-        self._lines += [line for line in lines if line.data["count"] or line.data["note"]]
+        self._lines += [line for line in lines if line["count"] or line["note"]]
         if done:
             self._report(target, done, lines)
 
@@ -252,7 +253,7 @@ class _Run:
         self,
         target: DeclaredTable,
         done: Sequence[MaintenanceReport],
-        lines: Sequence[dg.TableRecord],
+        lines: Sequence[_Line],
     ) -> None:
         """Report to the table's asset."""
         dry = "Dry run: " if self._config.dry_run else ""
@@ -260,7 +261,7 @@ class _Run:
         self._context.log.info("Table %s: %s", target.identifier, text)
         metadata: Metadata = {
             "paimon/dry_run": self._config.dry_run,
-            "paimon/tasks": dg.MetadataValue.table([_without_table(line) for line in lines]),
+            "paimon/tasks": grid(map(_without_table, lines)),
             **{f"paimon/{report.task.value}": report.count for report in done},
         }
         self._context.log_event(
@@ -313,15 +314,13 @@ def _note(report: MaintenanceReport) -> str:
     return report.note if report.is_complete else f"time is over; {report.note}".rstrip("; ")
 
 
-def _report_line(
-    target: DeclaredTable, report: MaintenanceReport, seconds: float
-) -> dg.TableRecord:
+def _report_line(target: DeclaredTable, report: MaintenanceReport, seconds: float) -> _Line:
     numbers = (report.count, report.files, report.total_bytes)
     return _line(target, report.task.value, numbers, seconds=seconds, note=_note(report))
 
 
-def _without_table(line: dg.TableRecord) -> dg.TableRecord:
-    return dg.TableRecord({key: value for key, value in line.data.items() if key != "table"})
+def _without_table(line: _Line) -> _Line:
+    return {key: value for key, value in line.items() if key != "table"}
 
 
 def _line(
@@ -331,16 +330,14 @@ def _line(
     *,
     seconds: float = 0,
     note: str,
-) -> dg.TableRecord:
+) -> _Line:
     count, files, size = numbers
-    return dg.TableRecord(
-        {
-            "table": str(target.identifier),
-            "task": task,
-            "count": count,
-            "files": files,
-            "bytes": size,
-            "seconds": round(seconds, 3),
-            "note": note,
-        }
-    )
+    return {
+        "table": str(target.identifier),
+        "task": task,
+        "count": count,
+        "files": files,
+        "bytes": size,
+        "seconds": round(seconds, 3),
+        "note": note,
+    }

@@ -11,6 +11,7 @@ from math import inf
 
 import dagster as dg
 
+from paimon_assets.assets.metadata import grid
 from paimon_assets.engine.spec.words import counted
 from paimon_assets.engine.table.upkeep.table_shape import RunShape, TableShape
 
@@ -119,23 +120,19 @@ def summary(shape: TableShape) -> str:
 
 def levels_table(panels: Mapping[str, TableShape]) -> dg.TableMetadataValue:
     """Return the same as a table, a line for each shape and level."""
-    return dg.MetadataValue.table(
-        [
-            dg.TableRecord(
-                {
-                    "when": title,
-                    "level": level,
-                    "runs": len(runs),
-                    "files": sum(run.file_count for run in runs),
-                    "bytes": _bytes(runs),
-                    "rows": sum(run.row_count for run in runs),
-                }
-            )
-            for title, shape in panels.items()
-            for level, runs in sorted(levels_of(shape).items())
-        ]
-        or [dg.TableRecord({"when": ", ".join(panels), "level": None, "runs": 0})]
-    )
+    lines = [
+        {
+            "when": title,
+            "level": level,
+            "runs": len(runs),
+            "files": sum(run.file_count for run in runs),
+            "bytes": _bytes(runs),
+            "rows": sum(run.row_count for run in runs),
+        }
+        for title, shape in panels.items()
+        for level, runs in sorted(levels_of(shape).items())
+    ]
+    return grid(lines or [{"when": ", ".join(panels), "level": None, "runs": 0}])
 
 
 def _bytes(runs: Sequence[RunShape]) -> int:

@@ -2,7 +2,7 @@
 
 import dagster as dg
 
-from paimon_assets.assets.metadata import Metadata
+from paimon_assets.assets.metadata import Metadata, grid
 from paimon_assets.assets.tables.schema_report import DIFF
 from paimon_assets.engine.spec.evolution.schema_diff import schema_diff
 from paimon_assets.engine.table.table import Table
@@ -33,19 +33,17 @@ def changes_since_last(
     lines = schema_diff(earlier, stored[table.schema.id]) if earlier is not None else ()
     if not lines:
         return {}
-    records = [
-        dg.TableRecord(
-            {
-                "what": line.subject,
-                "change": line.change,
-                "before": line.before,
-                "after": line.after,
-                "field id": line.field_id,
-            }
-        )
+    records = (
+        {
+            "what": line.subject,
+            "change": line.change,
+            "before": line.before,
+            "after": line.after,
+            "field id": line.field_id,
+        }
         for line in lines
-    ]
-    return {DIFF: dg.MetadataValue.table(records), "paimon/schema_before": known}
+    )
+    return {DIFF: grid(records), "paimon/schema_before": known}
 
 
 def _last_shown(context: dg.AssetExecutionContext | dg.OutputContext) -> int | None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import dagster as dg
 
-from paimon_assets.assets.metadata import Metadata
+from paimon_assets.assets.metadata import Metadata, grid
 from paimon_assets.engine.spec.evolution.schema_change import SchemaChange
 from paimon_assets.engine.spec.evolution.schema_change_json import changes_to_json
 from paimon_assets.engine.spec.samples import MASKED
@@ -41,7 +41,7 @@ def plan_metadata(plan: SchemaChangePlan, root: str, *, show: bool) -> Metadata:
 def diff_table(plan: SchemaChangePlan) -> dg.TableMetadataValue:
     """Return what differs between two schemas, a line for each column and option; not nothing."""
     casts = {column.field_id: column.cast for column in plan.columns}
-    return _grid(
+    return grid(
         {
             "what": line.subject,
             "change": line.change,
@@ -74,7 +74,7 @@ def columns_metadata(columns: Sequence[ColumnReport], root: str, *, show: bool) 
     }
     if columns:
         kinds = [loss for loss in Loss if any(column.counts.get(loss) for column in columns)]
-        metadata[REPORT] = _grid(_report_line(column, kinds) for column in columns)
+        metadata[REPORT] = grid(_report_line(column, kinds) for column in columns)
     examples = [
         {
             "column": column.column,
@@ -86,7 +86,7 @@ def columns_metadata(columns: Sequence[ColumnReport], root: str, *, show: bool) 
         for column in columns
         for example in column.examples
     ]
-    return metadata | ({EXAMPLES: _grid(examples)} if examples else {})
+    return metadata | ({EXAMPLES: grid(examples)} if examples else {})
 
 
 def _shown(value: str | None, *, show: bool) -> str | None:
@@ -121,7 +121,3 @@ def plan_text(plan: SchemaChangePlan) -> str:
         return "Nothing would change."
     values = "; ".join(str(column) for column in plan.columns) or "no stored value is cast"
     return f"{lines} {'difference' if lines == 1 else 'differences'}; {values}."
-
-
-def _grid(lines: Iterable[Mapping[str, Any]]) -> dg.TableMetadataValue:
-    return dg.MetadataValue.table([dg.TableRecord(dict(line)) for line in lines])
