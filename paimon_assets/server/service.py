@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from threading import Lock
 from uuid import uuid4
 
-from paimon_assets.engine.control.catalog.catalog import Identifier
+from paimon_assets.engine.control.catalog.catalog import Identifier, missing_table
 from paimon_assets.engine.control.catalog.catalog_state import (
     STATE_DIRECTORY,
     TABLES,
@@ -349,15 +349,6 @@ class Service:
         if not isinstance(path, str):
             return self.catalog.has_table(Identifier(database, name))
         return bool(SchemaManager(self.file_io_of(path), TablePaths(table=path)).list_ids())
-
-
-def missing_table(identifier: Identifier) -> NotFoundError:
-    """Return the error that says so."""
-    return NotFoundError(
-        f"Table '{identifier}' does not exist.",
-        kind="table-not-found",
-        details={"table": str(identifier)},
-    )
 
 
 def check_database_name(name: str) -> str:

@@ -17,14 +17,17 @@ from paimon_assets.engine.codec.rest.rest_responses import (
     ListTablesResponse,
     TableResponse,
 )
-from paimon_assets.engine.control.catalog.catalog import Identifier
+from paimon_assets.engine.control.catalog.catalog import (
+    Identifier,
+    missing_table,
+    taken_table,
+)
 from paimon_assets.engine.control.catalog.catalog_state import TABLES
 from paimon_assets.engine.control.catalog.identity import changed_by, note_change
 from paimon_assets.engine.control.catalog.numbered_document import Members
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.managers.schema_manager import SchemaManager
 from paimon_assets.engine.errors import (
-    AlreadyExistsError,
     InvalidInputError,
     NotFoundError,
     StorageError,
@@ -44,7 +47,6 @@ from paimon_assets.server.service import (
     ServedTable,
     Service,
     check_database_name,
-    missing_table,
 )
 
 _PATTERN = "tableNamePattern"
@@ -100,10 +102,10 @@ def create_table(service: Service, request: Request) -> Answer:
     path = schema.options.get(_PATH)
     by = request.principal.name
     if identifier.table in service.views.all(identifier.database):
-        raise _taken(identifier)
+        raise taken_table(identifier)
     outside = service.state.read(identifier.database, TABLES).get(identifier.table)
     if outside is not None and not _is_free(service, str(outside)):
-        raise _taken(identifier)
+        raise taken_table(identifier)
     if path is None:
         stored = service.catalog.create_table(identifier, schema)
         table_path = service.catalog.get_table_location(identifier)
@@ -198,7 +200,7 @@ def rename_table(service: Service, request: Request) -> Answer:
     request.require(Action.CREATE, target.database, target.table)
     table = service.load(source)
     if service.has_table(target):
-        raise _taken(target)
+        raise taken_table(target)
     if table.is_external:
         path, by = table.store.table_path, request.principal.name
         _note_outside(service, target, path, by)
@@ -289,12 +291,12 @@ def _create_outside(
 
 def _note_outside(service: Service, identifier: Identifier, path: str, by: str) -> None:
     if service.catalog.has_table(identifier):
-        raise _taken(identifier)
+        raise taken_table(identifier)
 
     def added(members: Members) -> Members:
         known = members.get(identifier.table)
         if known is not None and not _is_free(service, str(known)):
-            raise _taken(identifier)
+            raise taken_table(identifier)
         return {**members, identifier.table: path}
 
     service.state.change(identifier.database, TABLES, added, by=by)
@@ -312,11 +314,3 @@ def _schemas(file_io: FileIO, path: str) -> SchemaManager:
 def _without(members: Members, name: str) -> Members:
     members.pop(name, None)
     return members
-
-
-def _taken(identifier: Identifier) -> AlreadyExistsError:
-    return AlreadyExistsError(
-        f"Table '{identifier}' exists already.",
-        kind="table-exists",
-        details={"table": str(identifier)},
-    )

@@ -15,6 +15,7 @@ from paimon_assets.engine.codec.rest.rest_responses import (
     VersionSnapshotResponse,
 )
 from paimon_assets.engine.codec.rest.structure import ABSENT
+from paimon_assets.engine.control.catalog.catalog import missing_table
 from paimon_assets.engine.control.commit.given_snapshot import publish_given
 from paimon_assets.engine.control.managers.numbered_files import number_of
 from paimon_assets.engine.control.rollback import rollback_schema
@@ -25,7 +26,7 @@ from paimon_assets.server.principals import Action
 from paimon_assets.server.refusal import Refusal
 from paimon_assets.server.request import MOST_RESULTS, Request, page_token
 from paimon_assets.server.routes import Answer
-from paimon_assets.server.service import ServedTable, Service, missing_table
+from paimon_assets.server.service import ServedTable, Service
 from paimon_assets.server.sums import table_sums
 
 

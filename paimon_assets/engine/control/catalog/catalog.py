@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol, Self
 
-from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.errors import AlreadyExistsError, InvalidInputError, NotFoundError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.evolution.schema_change import SchemaChange
 from paimon_assets.engine.spec.metadata.partition_statistics import PartitionStatistics
@@ -100,6 +100,24 @@ class Identifier:
         if not dot:
             raise InvalidInputError(f"'{text}' names no table; write database.table.", kind="name")
         return cls(database, table)
+
+
+def missing_table(identifier: Identifier) -> NotFoundError:
+    """Return the error that says that there is no such table."""
+    return NotFoundError(
+        f"Table '{identifier}' does not exist.",
+        kind="table-not-found",
+        details={"table": str(identifier)},
+    )
+
+
+def taken_table(identifier: Identifier) -> AlreadyExistsError:
+    """Return the error that says that there is such a table."""
+    return AlreadyExistsError(
+        f"Table '{identifier}' exists already.",
+        kind="table-exists",
+        details={"table": str(identifier)},
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,13 @@ from paimon_assets.engine.codec.rest.rest_responses import (
     ViewResponse,
 )
 from paimon_assets.engine.codec.rest.view_changes import ViewChange
-from paimon_assets.engine.control.catalog.catalog import Identifier, LoadedTable, check_name
+from paimon_assets.engine.control.catalog.catalog import (
+    Identifier,
+    LoadedTable,
+    check_name,
+    missing_table,
+    taken_table,
+)
 from paimon_assets.engine.control.catalog.catalog_databases import (
     CatalogDatabases,
     refuse_location,
@@ -191,7 +197,7 @@ class FilesystemCatalog:
         schema = self._schemas(self.get_table_location(identifier)).latest()
         if schema is None:
             self.database_path(identifier.database)
-            raise _missing(identifier)
+            raise missing_table(identifier)
         return schema
 
     def create_table(
@@ -208,7 +214,7 @@ class FilesystemCatalog:
                 existing = schemas.latest()
         if existing is not None and ignore_if_exists:
             return existing
-        raise _taken(identifier)
+        raise taken_table(identifier)
 
     def alter_table(self, identifier: Identifier, changes: Sequence[SchemaChange]) -> TableSchema:
         """Apply changes to a table's schema, all or none."""
@@ -222,20 +228,20 @@ class FilesystemCatalog:
         if not self._schemas(path).list_ids():
             if ignore_if_missing:
                 return
-            raise _missing(identifier)
+            raise missing_table(identifier)
         if not self._deleted(path):
-            raise _missing(identifier)
+            raise missing_table(identifier)
 
     def rename_table(self, source: Identifier, target: Identifier) -> None:
         """Give a table another name, perhaps in another database."""
         path = self.get_table_location(source)
         if not self._schemas(path).list_ids():
-            raise _missing(source)
+            raise missing_table(source)
         self.database_path(target.database)
         try:
             self.file_io.rename_directory(path, self.get_table_location(target))
         except AlreadyExistsError as error:
-            raise _taken(target) from error
+            raise taken_table(target) from error
 
     @property
     def views(self) -> CatalogViews:
@@ -323,19 +329,3 @@ class FilesystemCatalog:
 
     def _schemas(self, table_path: str) -> SchemaManager:
         return SchemaManager(self.file_io, TablePaths(table=table_path))
-
-
-def _missing(identifier: Identifier) -> NotFoundError:
-    return NotFoundError(
-        f"Table '{identifier}' does not exist.",
-        kind="table-not-found",
-        details={"table": str(identifier)},
-    )
-
-
-def _taken(identifier: Identifier) -> AlreadyExistsError:
-    return AlreadyExistsError(
-        f"Table '{identifier}' exists already.",
-        kind="table-exists",
-        details={"table": str(identifier)},
-    )
