@@ -25,7 +25,7 @@ _WIDTH_OF_PIPES = 10_000
 _UNITS = ("KiB", "MiB", "GiB", "TiB")
 
 
-def print_rows_of(rows: Sequence[Mapping[str, Any]], *, as_json: bool, title: str = "") -> None:
+def print_rows_of(rows: Sequence[Mapping[str, Any]], *, as_json: bool) -> None:
     """Print rows with the columns of the first one; as JSON, an array of objects.
 
     A value is what JSON has, a time, or a text.
@@ -33,7 +33,7 @@ def print_rows_of(rows: Sequence[Mapping[str, Any]], *, as_json: bool, title: st
     if as_json:
         print_json(rows)
         return
-    grid = Grid(title=title or None)
+    grid = Grid()
     for name, value in (rows[0] if rows else {}).items():
         number = isinstance(value, int | float) and not isinstance(value, bool)
         grid.add_column(name, justify="right" if number else "left", overflow="fold")

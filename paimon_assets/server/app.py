@@ -51,7 +51,6 @@ class App:
         principals: Who may ask; None lets everybody do everything.
         read_only: Refuse whatever changes something.
         clock: Says how old a signature is.
-        most_bytes: Bytes of a body.
     """
 
     def __init__(
@@ -62,13 +61,12 @@ class App:
         principals: PrincipalsFile | None,
         read_only: bool = False,
         clock: Clock | None = None,
-        most_bytes: int = MOST_BYTES,
     ) -> None:
         self._service = service
         self._routes = routes
         self._authentication = Authentication(principals, clock or SystemClock())
         self._read_only = read_only
-        self._most_bytes = most_bytes
+        self._most_bytes = MOST_BYTES
         self._metrics = Metrics()
         self._audit = Audit()
         self._starlette = Starlette()

@@ -82,20 +82,17 @@ def app_of(settings: ServeSettings, *, clock: Clock | None = None) -> App:
     )
 
 
-def serve(
-    settings: ServeSettings, *, on_start: Callable[[str], None], clock: Clock | None = None
-) -> None:
+def serve(settings: ServeSettings, *, on_start: Callable[[str], None]) -> None:
     """Serve until SIGINT or SIGTERM; requests that were begun are ended first.
 
     Args:
         settings: What to serve.
         on_start: Called with the address once connections are taken.
-        clock: Says how old signatures are.
 
     Raises:
         See `app_of`; StorageError, too, if the port is taken.
     """
-    app = app_of(settings, clock=clock)
+    app = app_of(settings)
     _warn(settings)
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     try:

@@ -41,11 +41,10 @@ from paimon_assets.engine.spec.predicate.predicate import (
     Predicate,
     StartsWith,
 )
-from paimon_assets.engine.spec.types.data_types import DataField, DataType, TypeRoot
+from paimon_assets.engine.spec.types.data_types import DataField, DataType
 
 _INCLUDING = {CompareOp.LT: CompareOp.LE, CompareOp.GT: CompareOp.GE}
 _NOTHING = BitMap()
-_FLOATS = frozenset({TypeRoot.FLOAT, TypeRoot.DOUBLE})
 
 
 def passing_rows(

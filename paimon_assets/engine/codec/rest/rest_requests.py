@@ -191,16 +191,6 @@ class DropPartitionsRequest(Structure):
 
 
 @structure
-class PartitionsByFilterRequest(Structure):
-    """A predicate over the partition columns, and which page of what it leaves."""
-
-    filter: str = member(TEXT)
-    partition_name_pattern: str | None = member(OPTIONAL_TEXT, default=None)
-    max_results: int | None = member(OPTIONAL_INTEGER, default=None)
-    page_token: str | None = member(OPTIONAL_TEXT, default=None)
-
-
-@structure
 class CreateViewRequest(Structure):
     """A view to create."""
 

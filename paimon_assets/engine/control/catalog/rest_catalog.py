@@ -33,7 +33,7 @@ from paimon_assets.engine.control.catalog.rest_values import (
     schema_of,
     tag_of,
 )
-from paimon_assets.engine.control.clock import Clock, SystemClock
+from paimon_assets.engine.control.clock import SystemClock
 from paimon_assets.engine.control.rest.auth import auth_of
 from paimon_assets.engine.control.rest.http_client import HttpClient, Pace
 from paimon_assets.engine.control.rest.rest_api import RestApi
@@ -73,21 +73,17 @@ class RestCatalog:
 
     Args:
         options: Those of Paimon's REST catalog, and of the storages its tables lie on.
-        clock: Says the time, and waits.
-        pace: How long requests wait; the clock's by default.
 
     Raises:
         InvalidInputError: An option is missing or wrong.
         AccessDeniedError, StorageError: The server's configuration is not to be had.
     """
 
-    def __init__(
-        self, options: Mapping[str, str], *, clock: Clock | None = None, pace: Pace | None = None
-    ) -> None:
-        self._clock = clock or SystemClock()
+    def __init__(self, options: Mapping[str, str]) -> None:
+        self._clock = SystemClock()
         self._storages: dict[tuple[str, str], RenewedFileIO] = {}
         own = {key: value for key, value in options.items() if key != METASTORE.key}
-        pace = pace or Pace(clock=self._clock)
+        pace = Pace(clock=self._clock)
         uri = Options(own).get(URI)
         if not uri:
             raise InvalidInputError(

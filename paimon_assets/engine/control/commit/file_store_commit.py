@@ -86,8 +86,6 @@ class FileStoreCommit:
     Args:
         store: The table; its schema is the one the files were written with.
         clock: Says the time of the snapshot, and waits.
-        random_fraction: Returns numbers in [0, 1), for jitter.
-        new_names: Returns fresh names of manifests.
         planned_on: What must not have changed since the messages of `commit` were planned.
         condition: Called in each try with the newest snapshot, None if there is none; raises if
             nothing may be committed on top of it.
@@ -98,15 +96,11 @@ class FileStoreCommit:
         store: FileStore,
         *,
         clock: Clock | None = None,
-        random_fraction: Callable[[], float] = random.random,
-        new_names: Callable[[], ManifestNames] = ManifestNames.fresh,
         planned_on: PlannedOn | None = None,
         condition: Condition | None = None,
     ) -> None:
         self._store = store
         self._clock = clock or SystemClock()
-        self._random = random_fraction
-        self._new_names = new_names
         self._planned_on = planned_on
         self._condition = condition
         self._limits = MergeLimits.of(store.schema.typed_options)
@@ -250,7 +244,7 @@ class FileStoreCommit:
         return changes_of(messages, kind, default_buckets=schema.typed_options.get(BUCKET))
 
     def _until_done(self, request: CommitRequest) -> Snapshot:
-        files = CommitFiles(store=self._store, names=self._new_names(), limits=self._limits)
+        files = CommitFiles(store=self._store, names=ManifestNames.fresh(), limits=self._limits)
         began_ms = self._clock.now_millis()
         lost = 0
         while True:
@@ -261,7 +255,7 @@ class FileStoreCommit:
             if self._policy.is_over(lost, self._clock.now_millis() - began_ms):
                 files.clean_all()
                 raise self._conflict(done, lost)
-            wait_ms = self._policy.wait_ms(lost, self._random)
+            wait_ms = self._policy.wait_ms(lost, random.random)
             logger.warning(
                 "table %s: lost commit race %d, next try in %.0f ms",
                 self._store.label,
@@ -405,7 +399,7 @@ class FileStoreCommit:
                 logger.warning(
                     "table %s: no answer whether snapshot %d exists", self._store.label, snapshot.id
                 )
-                self._clock.sleep_millis(self._policy.wait_ms(number, self._random))
+                self._clock.sleep_millis(self._policy.wait_ms(number, random.random))
         raise self._unknown(snapshot) from unknown
 
     def _conflict(self, last: _Lost, lost: int) -> CommitConflictError:

@@ -68,7 +68,6 @@ from paimon_assets.engine.spec.schema.schema import Schema
 
 S = TypeVar("S", bound=Structure)
 PageT = TypeVar("PageT", bound=Page)
-_PAGE = "maxResults"
 _TOKEN = "pageToken"  # noqa: S105  # because it is a query's name
 
 
@@ -78,13 +77,11 @@ class RestApi:
     Args:
         client: Sends them.
         prefix: What the server wants in front of its paths, as its configuration says.
-        page: How many entries a page may have; None is the server's choice.
     """
 
-    def __init__(self, client: HttpClient, prefix: str = "", *, page: int | None = None) -> None:
+    def __init__(self, client: HttpClient, prefix: str = "") -> None:
         self._client = client
         self._root = ("v1", *(part for part in prefix.split("/") if part))
-        self._page = page
 
     def config(self, warehouse: str) -> ConfigResponse:
         """Return the server's options."""
@@ -315,8 +312,6 @@ class RestApi:
             StorageError: The server would go round in circles.
         """
         asked: dict[str, str] = dict(query or {})
-        if self._page is not None:
-            asked[_PAGE] = str(self._page)
         seen: set[str] = set()
         while True:
             page: Any = self._get(parts, into, asked)

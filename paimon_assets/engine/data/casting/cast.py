@@ -85,14 +85,14 @@ class Cast:
                 return
         raise self.error(_shown(array, first), reason)
 
-    def by_arrow(self, array: Array, arrow_type: Any = None, *, safe: bool = True) -> Array:
+    def by_arrow(self, array: Array, arrow_type: Any = None) -> Array:
         """Cast as Arrow does, to the target's type if no other is given.
 
         Raises:
             InvalidInputError: Arrow refuses a value; shows the first one.
         """
         wanted = self.arrow_type if arrow_type is None else arrow_type
-        return self.tried(array, lambda part: part.cast(wanted, safe=safe))
+        return self.tried(array, lambda part: part.cast(wanted))
 
     def tried(self, array: Array, do: Callable[[Array], Array], reason: str = "") -> Array:
         """Return what an Arrow kernel makes of the values.

@@ -15,7 +15,7 @@ from paimon_assets.engine.codec.orc_footer import OrcFooter, Read
 from paimon_assets.engine.codec.orc_times import read_times
 from paimon_assets.engine.errors import FormatError
 
-_TIMESTAMP, _INSTANT = 9, 18
+_INSTANT = 18
 _UTC = frozenset({"UTC", "GMT", "Z", "Etc/UTC", "Etc/GMT", "Universal", "Zulu"})
 _MOST_MILLIS = 9_223_372_036_000
 """What 64 bits of nanoseconds hold, in whole seconds."""
