@@ -11,6 +11,7 @@ class, those of its bases behind its own, as Java's printer does. Unknown member
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from enum import Enum
+from inspect import get_annotations
 from typing import Any, ClassVar, Generic, Self, TypeVar, cast, dataclass_transform
 
 from paimon_assets.engine.codec.json.metadata_json import json_bytes, json_object
@@ -93,7 +94,7 @@ def structure(cls: type[T]) -> type[T]:
     """Make a structure of a class whose attributes are members."""
     made: type[Any] = dataclass(frozen=True, kw_only=True)(cls)
     declared = {each.name: each.metadata[_KEY] for each in fields(made)}
-    order = (name for base in made.__mro__ for name in vars(base).get("__annotations__", ()))
+    order = (name for base in made.__mro__ for name in get_annotations(base))
     made.MEMBERS = {name: _named(name, declared[name]) for name in order if name in declared}
     return made
 
