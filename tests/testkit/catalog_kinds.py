@@ -4,6 +4,7 @@ import weakref
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
+from threading import Thread
 
 from paimon_assets.engine.table.api import TableCatalog, open_catalog
 from paimon_assets.server.serve import ServeSettings
@@ -33,7 +34,8 @@ def _rest(directory: Path) -> TableCatalog:
     server = running.enter_context(serving(ServeSettings(warehouse=str(warehouse), insecure=True)))
     uri = f"http://127.0.0.1:{server.port}"
     opened = open_catalog(metastore="rest", uri=uri, token="any")  # noqa: S106
-    weakref.finalize(opened, running.close)
+    # Garbage may be collected in a thread of the server, which cannot wait for its own end.
+    weakref.finalize(opened, Thread(target=running.close).start)
     return opened
 
 
