@@ -298,3 +298,18 @@ def test_storage_options_come_from_the_environment_and_from_a_file(tmp_path, mon
     with pytest.raises(InvalidInputError, match="Line 2") as caught:
         options_of_file(str(path))
     assert "secret" not in str(caught.value)
+
+
+def test_verbose_shows_the_log_and_the_traceback_of_an_error(run, rows_file, caplog):
+    caplog.set_level("WARNING", "paimon_assets")  # which is as it was again afterwards
+    caplog.handler.setLevel("DEBUG")
+    create(run)
+    assert "Traceback" not in run("read", "s3://me:hidden7@bucket/t", code=1)
+    run("write", "db.t", rows_file)
+    assert not caplog.records
+    run("--verbose", "write", "db.t", rows_file)
+    assert "flushing" in caplog.text
+    shown = run("-v", "read", "s3://me:hidden7@bucket/t", code=1)
+    assert shown.startswith("Traceback")
+    assert shown.splitlines()[-1].startswith("Error: Path 's3://******@bucket/t' carries a key")
+    assert "hidden7" not in shown

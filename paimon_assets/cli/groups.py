@@ -5,6 +5,7 @@
 
 import errno
 import importlib
+import traceback
 from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import Any
@@ -19,17 +20,20 @@ Commands = Mapping[str, Mapping[str, tuple[str, str]]]
 
 
 class PaimonGroup(click.Group):
-    """Turns every `PaimonError`, and what the disk refuses, into one clear line and exit code 1."""
+    """Turns every `PaimonError`, and what the disk refuses, into one clear line and exit code 1.
+
+    With --verbose the traceback stands before it.
+    """
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command."""
         try:
             return super().invoke(ctx)
-        except PaimonError as error:
-            raise click.ClickException(error.message) from error
-        except OSError as error:
-            if error.errno == errno.EPIPE:  # whoever read us has gone; click ends quietly
-                raise
+        except (PaimonError, OSError) as error:
+            if isinstance(error, OSError) and error.errno == errno.EPIPE:
+                raise  # whoever read us has gone; click ends quietly
+            if ctx.find_root().params.get("verbose"):
+                click.echo(without_secrets("".join(traceback.format_exception(error))), err=True)
             raise click.ClickException(without_secrets(str(error))) from error
 
 

@@ -5,6 +5,7 @@ directory. Nothing here loads the engine: a command's module does.
 """
 
 import importlib
+import logging
 
 import click
 
@@ -91,6 +92,7 @@ COMMANDS = {
     envvar="PAIMON_CATALOG",
     help="One of the tables [catalogs.NAME] of the config file.",
 )
+@click.option("--verbose", "-v", is_flag=True, help="Show the log, and the traceback of an error.")
 @click.version_option(package_name="paimon-assets")
 @click.pass_context
 def main(ctx: click.Context, /, **given: object) -> None:
@@ -101,5 +103,8 @@ def main(ctx: click.Context, /, **given: object) -> None:
     from variables such as PAIMON_S3_SECRET_KEY, and from the rest of that file; what none of them
     says, from the storage's own environment and fsspec's configuration.
     """
+    if given.pop("verbose"):
+        logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+        logging.getLogger("paimon_assets").setLevel(logging.DEBUG)
     settings = importlib.import_module(f"{__package__}.settings")
     ctx.obj = settings.settings_of(given)

@@ -35,7 +35,7 @@ variables of the environment, the rest of the file.
 **Output.** `--json` prints JSON all through: times as ISO 8601, bytes as base64, decimals and NaN
 as texts. `--out FILE` writes Parquet, Arrow, CSV or JSON lines; `--out -` writes them to a pipe,
 with nothing else on the standard output. Bars are shown on a terminal only. An error is one line,
-and ends with code 1.
+and ends with code 1; `--verbose` shows the log, and where an error comes from.
 
 **What destroys** says first what goes, and asks. `--yes` does it without asking; where nobody can
 be asked, nothing is done.
