@@ -2,48 +2,71 @@
 # Build the pinned environment in .venv, once: a stamp remembers what was installed.
 #
 #   scripts/bootstrap.sh            install where pyproject.toml or constraints.txt changed
-#   PYTHON=/path/to/python make …   choose the interpreter (3.11 or newer) yourself
+#   PYTHON=python3.13 make …        choose the interpreter (3.11 to 3.14) yourself; a .venv of another
+#                                   version is built anew
 set -eu
 cd "$(dirname "$0")/.."
 
 wanted=$(cat pyproject.toml constraints.txt scripts/bootstrap.sh | cksum | tr ' ' '-')
 stamp=.venv/.installed-$wanted
-[ -e "$stamp" ] && [ -x .venv/bin/python ] && exit 0
+
+version() { "$1" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null; }
+is_asked_for() { # .venv is of the version that PYTHON asks for, if it asks
+    [ -x .venv/bin/python ] || return 1
+    [ -z "${PYTHON:-}" ] || [ "$(version "$PYTHON")" = "$(version .venv/bin/python)" ]
+}
+[ -e "$stamp" ] && is_asked_for && exit 0
 
 say() { printf '==> %s\n' "$*"; }
 
-usable() { # an interpreter that runs, is new enough, and can make environments
-    "$1" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1
+why_not() { # print why an interpreter does not serve; nothing of one that does
+    "$1" -c '
+import sys
+if sys.version_info < (3, 11):
+    sys.exit("is Python %d.%d" % sys.version_info[:2])
+try:
+    import ensurepip, venv
+except ImportError:
+    missing = "has no venv with ensurepip: on Debian and Ubuntu, apt install python%d.%d-venv"
+    sys.exit(missing % sys.version_info[:2])
+' 2>&1 >/dev/null || echo "does not run"
 }
+usable() { [ -z "$(why_not "$1")" ]; }
 
 if [ -n "${PYTHON:-}" ]; then
     usable "$PYTHON" || {
-        echo "PYTHON=$PYTHON is not Python 3.11 or newer with venv and ensurepip." >&2
+        echo "Needed: Python 3.11 or newer. PYTHON=$PYTHON $(why_not "$PYTHON" | head -n 1)" >&2
         exit 1
     }
     python=$PYTHON
 else
     python=
     IFS=:
-    for candidate in python3.11 python3.12 python3.13 python3 python; do
+    found=
+    for candidate in python3.11 python3.12 python3.13 python3.14 python3 python; do
         # Every one on PATH, not only the first: version managers leave shims that do not run.
         for folder in $PATH; do
-            if [ -x "$folder/$candidate" ] && usable "$folder/$candidate"; then
+            [ -x "$folder/$candidate" ] || continue
+            reason=$(why_not "$folder/$candidate" | head -n 1)
+            if [ -z "$reason" ]; then
                 python=$folder/$candidate
                 break 2
             fi
+            found="$found    $folder/$candidate $reason
+"
         done
     done
     unset IFS
     if [ -z "$python" ]; then
-        echo "No usable Python found on PATH. Needed: Python 3.11, 3.12 or 3.13 with venv and" >&2
-        echo "ensurepip (on Debian and Ubuntu: apt install python3-venv). If it is elsewhere:" >&2
-        echo "    make PYTHON=/path/to/python3.11 demo" >&2
+        echo "Needed: Python 3.11 to 3.14 with venv and ensurepip. Found on PATH:" >&2
+        printf '%s' "${found:-    none
+}" >&2
+        echo "If it is elsewhere: make PYTHON=/path/to/python3.11 demo" >&2
         exit 1
     fi
 fi
 
-if ! usable .venv/bin/python; then
+if ! usable .venv/bin/python || ! is_asked_for; then
     say "creating .venv with $("$python" --version) ($python)"
     "$python" -m venv --clear .venv
 fi
@@ -51,11 +74,15 @@ pip() { .venv/bin/python -m pip --disable-pip-version-check "$@" </dev/null; }
 
 say "installing the pinned packages (constraints.txt); the first time this takes a few minutes"
 pip install --quiet -c constraints.txt pip
+extras=dagster,spark,connect,pandas,polars,duckdb,server,demo
+case $(version .venv/bin/python) in
+3.1[123]) extras=$extras,sketches ;; # of datasketches there is no wheel for later ones
+esac
 failed=.venv/.install-failed # a pipe hides the exit status of its first command
 rm -f "$failed"
 {
     pip install --progress-bar off -c constraints.txt --build-constraint constraints.txt \
-        -e '.[dagster,spark,connect,pandas,polars,duckdb,sketches,server,demo]' --group dev || : >"$failed"
+        -e ".[$extras]" --group dev || : >"$failed"
 } | awk '
     # The large ones are what one waits for.
     $1 == "Downloading" && / MB\)/ {
