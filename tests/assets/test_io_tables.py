@@ -51,7 +51,6 @@ def test_it_carries_what_a_paimon_asset_carries(paimon: PaimonCatalogResource) -
         key="fleet",
         executor="embedded",
         warehouse=paimon.warehouse,
-        group_name="default",
     )
     def wanted() -> Any: ...
 
@@ -59,6 +58,7 @@ def test_it_carries_what_a_paimon_asset_carries(paimon: PaimonCatalogResource) -
     have, want = asset.get_asset_spec(), wanted.get_asset_spec()
     assert {key: have.metadata[key] for key in want.metadata} == dict(want.metadata)
     assert (have.kinds, have.tags, have.description) == (want.kinds, want.tags, want.description)
+    assert have.group_name == want.group_name == "air"
     assert asset.op.pool == wanted.op.pool == "paimon/air.fleet"
     assert have.metadata["dagster/uri"] == f"{paimon.warehouse}/air.db/fleet"
     columns = have.metadata["dagster/column_schema"].columns
@@ -70,12 +70,13 @@ def test_what_the_definition_says_itself_stays(paimon: PaimonCatalogResource) ->
         paimon,
         kinds={"polars"},
         pool="mine",
+        group_name="ours",
         description="Ours.",
         metadata=paimon_output(table="sky.fleet", executor="spark"),
     )
     spec = asset.get_asset_spec()
     assert spec.kinds == {"polars", "paimon", "spark"}
-    assert (asset.op.pool, spec.description) == ("mine", "Ours.")
+    assert (asset.op.pool, spec.group_name, spec.description) == ("mine", "ours", "Ours.")
     assert spec.metadata["dagster/table_name"] == "sky.fleet"
 
 

@@ -19,6 +19,7 @@ from paimon_assets.assets.translator import (
     STORAGE_KIND_KEY,
     TABLE_NAME,
     URI,
+    PaimonTranslator,
     kinds_of,
     pool_of,
     uri_of,
@@ -26,6 +27,9 @@ from paimon_assets.assets.translator import (
 from paimon_assets.engine.control.catalog.catalog import Identifier
 
 AssetT = TypeVar("AssetT")
+
+_NO_GROUP = "default"
+"""The group Dagster gives an asset that names none."""
 
 
 def as_table_assets(
@@ -37,11 +41,11 @@ def as_table_assets(
 ) -> list[AssetT | dg.AssetsDefinition]:
     """Return assets with what a `paimon_asset` carries, where the IO manager stores them.
 
-    That is the name and the address of the table, its kinds, the declared columns with their
-    descriptions, and the pool `paimon/<database>.<table>`, of a definition with several tables
-    `paimon/<its name>`. So they can be given to checks, to the compaction job and to its sensor,
-    and none of these writes while another does. What a definition says itself stays; ops inside a
-    graph keep their pools. What is a table asset already, is annotated to
+    That is the name and the address of the table, its kinds, its database as group, the declared
+    columns with their descriptions, and the pool `paimon/<database>.<table>`, of a definition with
+    several tables `paimon/<its name>`. So they can be given to checks, to the compaction job and to
+    its sensor, and none of these writes while another does. What a definition says itself stays;
+    ops inside a graph keep their pools. What is a table asset already, is annotated to
     return None, or is no asset is returned as it is.
 
     Args:
@@ -124,8 +128,16 @@ def _described_spec(spec: dg.AssetSpec, identifier: Identifier, storing: _Storin
         kinds={*spec.kinds, *kinds_of(executor)},
         tags={STORAGE_KIND_KEY: STORAGE_KIND, **_plain_tags(spec)},
         description=spec.description or (schema.comment if schema is not None else None),
+        group_name=_group_of(spec, identifier),
     )
     return described
+
+
+def _group_of(spec: dg.AssetSpec, identifier: Identifier) -> str:
+    """Return the group; of an asset that names none, that of its database."""
+    if spec.group_name in (None, _NO_GROUP):
+        return PaimonTranslator().get_group_name(identifier)
+    return spec.group_name
 
 
 def _plain_tags(spec: dg.AssetSpec) -> dict[str, str]:
