@@ -78,8 +78,8 @@ def _show(outcome: WriteOutcome, *, as_json: bool) -> None:
         return
     done = "nothing to commit" if snapshot is None else f"snapshot {snapshot.id}"
     click.echo(
-        f"{done}: {counted(report.rows_in, 'row')} in, {report.rows_ignored} ignored, "
-        f"{report.rows_written} written"
+        f"{done}: {counted(report.rows_in, 'row')} in, {report.rows_ignored:,} ignored, "
+        f"{report.rows_written:,} written"
     )
     if report.sequence_wraps:
         click.echo(

@@ -60,11 +60,11 @@ def result_of_write(
         table = table.reopened()
     metadata = {**changes_since_last(context, table, before), **metadata}
     context.log.info(
-        "Committed snapshot %d of %s: %s in, %d written.",
+        "Committed snapshot %d of %s: %s in, %s written.",
         snapshot.id,
         table.name,
         counted(report.rows_in, "row"),
-        report.rows_written,
+        f"{report.rows_written:,}",
     )
     if report.sequence_wraps:
         context.log.warning(
