@@ -44,7 +44,7 @@ class PaimonCatalogComponent(dg.Component, DescribedModel):
         description="Key of an IO manager over the catalog, such as io_manager; none if unset.",
     )
     database: Text = Field(
-        default="default", description="Of the IO manager: database of keys with one part."
+        default="default", description="Database of the IO manager's assets whose key has one part."
     )
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:

@@ -21,7 +21,7 @@ from paimon_assets.assets.checks.table_checks import (
     build_sequence_check,
     build_small_files_check,
 )
-from paimon_assets.assets.components.scaffolding import example
+from paimon_assets.assets.components.scaffolding import OF_THE_RESOURCE, example
 from paimon_assets.assets.files.source_files import FileSource
 from paimon_assets.assets.option_names import refuse_unknown
 from paimon_assets.assets.resource import DEFAULT_RESOURCE_KEY, RESOURCE_KEY
@@ -196,7 +196,7 @@ class PaimonChecksComponent(dg.Component, DescribedModel):
         default=None, description="Parts of the key; database and table by default."
     )
     checks: list[TableCheck] = Field(description="The checks.")
-    resource_key: str = Field(default=DEFAULT_RESOURCE_KEY, description="That of the catalog.")
+    resource_key: str = Field(default=DEFAULT_RESOURCE_KEY, description=OF_THE_RESOURCE)
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
         """Return the checks.

@@ -1,9 +1,12 @@
-"""What `dg scaffold defs` writes: an example that loads as it stands."""
+"""What all components share: the example that `dg scaffold defs` writes, and texts."""
 
 from collections.abc import Mapping
 from typing import Any
 
 import dagster as dg
+
+OF_THE_RESOURCE = "Key of the catalog's resource; PaimonCatalogComponent makes one called paimon."
+"""The description of `resource_key`, where a component takes one."""
 
 
 def example(

@@ -13,7 +13,7 @@ from paimon_assets.assets.components.check_components import (
     TableCheck,
     checks_of,
 )
-from paimon_assets.assets.components.scaffolding import example
+from paimon_assets.assets.components.scaffolding import OF_THE_RESOURCE, example
 from paimon_assets.assets.files.ingestion import build_file_ingestion_asset
 from paimon_assets.assets.files.sensor import build_new_files_sensor
 from paimon_assets.assets.files.source_files import FileSource
@@ -57,7 +57,7 @@ class DeclaredTableModel(dg.Component, DescribedModel):
         default={}, description="group_name, owners, deps, tags, automation_condition ..."
     )
     checks: list[TableCheck] = Field(default=[], description="Checks of the table.")
-    resource_key: str = Field(default=DEFAULT_RESOURCE_KEY, description="That of the catalog.")
+    resource_key: str = Field(default=DEFAULT_RESOURCE_KEY, description=OF_THE_RESOURCE)
 
     def declared(self) -> Schema:
         """Return the schema.
@@ -131,7 +131,7 @@ class LandingFolder(DescribedModel):
 
     folder: Secret = Field(description="A path or a URL; {env: NAME} is read when the asset runs.")
     format: Literal["parquet", "orc", "avro", "arrow", "csv", "json"] = Field(
-        default="parquet", description="Of the files."
+        default="parquet", description="Format of the files."
     )
     pattern: Text | None = Field(default=None, description="Glob of names, such as '**/*.csv.gz'.")
     options: Texts = Field(default={}, description="How CSV and JSON files are written.")
@@ -180,7 +180,7 @@ class PaimonFileIngestionComponent(DeclaredTableModel):
     schedule: Text | None = Field(
         default=None, description="Cron of a schedule, such as '0 3 * * *'; shipped stopped."
     )
-    timezone: str = Field(default="UTC", description="Of the schedule.")
+    timezone: str = Field(default="UTC", description="Time zone of the schedule.")
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
         """Return the asset, its checks, the sensor and the schedule.

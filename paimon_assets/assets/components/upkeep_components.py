@@ -6,7 +6,7 @@ from typing import Annotated, Any, TypeVar
 import dagster as dg
 from pydantic import Field, ValidationError
 
-from paimon_assets.assets.components.scaffolding import example
+from paimon_assets.assets.components.scaffolding import OF_THE_RESOURCE, example
 from paimon_assets.assets.jobs.compaction import CompactionConfig, build_compaction_job
 from paimon_assets.assets.jobs.file_debt import build_file_debt_sensor
 from paimon_assets.assets.jobs.maintenance import MaintenanceConfig, build_maintenance_job
@@ -30,15 +30,15 @@ class UpkeepModel(dg.Component, DescribedModel):
     schedule: Text | None = Field(
         default=None, description="Cron of a schedule, such as '0 4 * * *'; shipped stopped."
     )
-    timezone: str = Field(default="UTC", description="Of the schedule.")
-    resource_key: str = Field(default=DEFAULT_RESOURCE_KEY, description="That of the catalog.")
+    timezone: str = Field(default="UTC", description="Time zone of the schedule.")
+    resource_key: str = Field(default=DEFAULT_RESOURCE_KEY, description=OF_THE_RESOURCE)
 
 
 @dg.scaffold_with(example({**_EXAMPLE, "config": {"strategy": "minor"}}))
 class PaimonCompactionComponent(UpkeepModel):
     """The compaction job, its schedule, and the sensor on file debt."""
 
-    name: str = Field(default="compaction_job", description="Of the job.")
+    name: str = Field(default="compaction_job", description="Name of the job.")
     sensor: bool = Field(
         default=True, description="A sensor that asks for a run when files do; shipped stopped."
     )
@@ -81,7 +81,7 @@ class PaimonCompactionComponent(UpkeepModel):
 class PaimonMaintenanceComponent(UpkeepModel):
     """The maintenance job and its schedule."""
 
-    name: str = Field(default="maintenance_job", description="Of the job.")
+    name: str = Field(default="maintenance_job", description="Name of the job.")
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
         """Return the job and its schedule.
