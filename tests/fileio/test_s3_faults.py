@@ -1,10 +1,13 @@
 """An S3 server that answers with errors, before or after it did what it was asked."""
 
+import contextlib
+
 import pyarrow as pa
 import pytest
 
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import (
+    ACCESS_DENIED,
     AlreadyExistsError,
     CommitUnknownError,
     PaimonError,
@@ -17,8 +20,8 @@ from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import open_catalog, open_table
 from tests.faults.fuzz import forget_manifests
 from tests.testkit.effort import is_hunt
-from tests.testkit.s3_faults import s3_faults
-from tests.testkit.s3_server import BUCKET, s3_server
+from tests.testkit.s3_faults import ENDED, s3_faults
+from tests.testkit.s3_server import ACCESS_KEY, BUCKET, s3_server
 
 SCHEMA = Schema.of({"id": "BIGINT"})
 ROWS = pa.table({"id": [1, 2]})
@@ -179,6 +182,71 @@ def test_a_read_that_is_refused_is_typed(table, faults, status):
             table.new_read_builder().to_arrow()
         assert faults.fired
         faults.reset()
+
+
+def _plan(faults, status, number):
+    """Let the request of a number fail; all from it on, if the key has ended."""
+    if status == ENDED:
+        faults.lives[ACCESS_KEY] = number
+    else:
+        faults.plan("*", "*", status, skip=number)
+
+
+def _read(file_io, path):
+    with file_io.open_input(path) as file:
+        return bytes(file.read())
+
+
+LOOKS = {
+    "exists": lambda file_io, path: file_io.exists(path),
+    "exists folder": lambda file_io, path: file_io.exists(path.rpartition("/")[0]),
+    "file_size": lambda file_io, path: file_io.file_size(path) == 3,
+    "read_bytes": lambda file_io, path: file_io.read_bytes(path) == b"abc",
+    "open_input": lambda file_io, path: _read(file_io, path) == b"abc",
+    "list_directory": lambda file_io, path: file_io.list_directory(path.rpartition("/")[0]),
+}
+"""Whatever says of a file of three bytes whether it is there; each is true."""
+
+
+@pytest.mark.parametrize("status", [ENDED, *STATUSES])
+@pytest.mark.parametrize("look", LOOKS)
+def test_a_look_that_is_refused_never_says_that_there_is_nothing(proxied, faults, look, status):
+    path = f"s3://{BUCKET}/there/a"
+    file_io = file_io_for(path, proxied[1])
+    file_io.write_bytes(path, b"abc")
+    for number in range(9):
+        faults.reset()
+        _plan(faults, status, number)
+        refusal = None
+        try:
+            assert LOOKS[look](file_io, path)
+        except StorageError as error:
+            refusal = error.kind == ACCESS_DENIED
+        except OSError as error:  # a file that was open
+            refusal = isinstance(error, PermissionError)
+        if not faults.fired:
+            break
+        assert refusal in (None, status in (ENDED, 403))
+    assert 0 < number < 8
+
+
+@pytest.mark.parametrize("status", [ENDED, *STATUSES])
+@pytest.mark.parametrize("what", ["delete_file", "delete_directory"])
+def test_a_deletion_that_is_refused_is_typed(proxied, faults, what, status):
+    path = f"s3://{BUCKET}/gone"
+    file_io = file_io_for(path, proxied[1])
+    for number in range(9):
+        file_io.write_bytes(f"{path}/a", b"abc")
+        _plan(faults, status, number)
+        with contextlib.suppress(StorageError):
+            getattr(file_io, what)(f"{path}/a" if what == "delete_file" else path)
+            faults.lives.clear()
+            assert not file_io.exists(f"{path}/a")
+        fired = bool(faults.fired)
+        faults.reset()
+        if not fired:
+            break
+    assert 0 < number < 8
 
 
 def test_without_a_proof_that_conditions_are_obeyed_nothing_is_published(server, monkeypatch):

@@ -12,15 +12,14 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
-from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-_ENDED = -403
-"""Status in a plan: 403, of a token that has ended."""
+ENDED = -400
+"""Status in a plan: 400, of a token that has ended; S3 has no more to say to a HEAD."""
 _CODES = {
-    _ENDED: "ExpiredToken",
+    ENDED: "ExpiredToken",
     403: "AccessDenied",
     409: "ConditionalRequestConflict",
     500: "InternalError",
@@ -53,7 +52,7 @@ class S3Faults:
     fired: list[tuple[str, str]] = field(default_factory=list)
     """(method, path) of every request that was answered with a fault."""
     lives: dict[str, int] = field(default_factory=dict)
-    """Access key → how many requests it serves yet; then all are answered 403 (ExpiredToken)."""
+    """Access key → how many requests it serves yet; then all are answered as `ENDED`."""
     on_end: Callable[[str], None] = lambda _: None
     """Called once with each access key whose life is over."""
     ignores_conditions: bool = False
@@ -132,7 +131,7 @@ class _Handler(BaseHTTPRequestHandler):
         path = unquote(urlsplit(self.path).path)
         plan = self.faults.take(self.command, path)
         if plan is None and self.faults.has_ended(self._access_key()):
-            plan = _Plan(method="", path="", status=_ENDED, after=False, skip=0, left=0)
+            plan = _Plan(method="", path="", status=ENDED, after=False, skip=0, left=0)
             self.faults.fired.append((self.command, path))
         status, headers, answered = 0, list[tuple[str, str]](), b""
         if plan is None or plan.after:
@@ -140,7 +139,7 @@ class _Handler(BaseHTTPRequestHandler):
         if plan is not None:
             code = _CODES[plan.status]
             text = f"<Error><Code>{code}</Code><Message>injected</Message></Error>".encode()
-            status = HTTPStatus.FORBIDDEN if plan.status == _ENDED else plan.status
+            status = abs(plan.status)
             headers = [("Content-Length", str(len(text)))]
             answered = b"" if self.command == "HEAD" else text
         self.send_response_only(status)

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 from paimon_assets.engine.errors import (
+    ACCESS_DENIED,
     AlreadyExistsError,
     CommitUnknownError,
     InvalidInputError,
@@ -24,12 +25,12 @@ from paimon_assets.engine.errors import (
     PaimonError,
     StorageError,
     UnsupportedFeatureError,
-    storage_failure,
 )
 from paimon_assets.engine.fileio.atomic import (
     CONDITIONAL_PUT_SCHEMES,
     NEEDS_LOCK,
     NO_ATOMIC_PUBLISH,
+    is_refused,
     is_taken,
     temporary_name,
 )
@@ -205,7 +206,8 @@ class GuardedHandler(pafs.FSSpecHandler):
     def open_input_file(self, path: str) -> pa.PythonFile:
         """Open a file for random access."""
         backend: Any = self.fs
-        if not backend.isfile(path):
+        # Its `isfile` says no to whatever goes wrong: a file would be missing that is there.
+        if backend.info(path)["type"] != "file":
             raise FileNotFoundError(path)
         file: Any = _GuardedFile(backend.open(path, mode="rb"))
         return pa.PythonFile(file, mode="r")
@@ -240,8 +242,9 @@ class _GuardedFile:
         try:
             return bytes(self._file.read(nbytes))
         except Exception as error:
-            number = (error.errno if isinstance(error, OSError) else None) or errno.EIO
-            raise OSError(number, f"the storage failed ({type(error).__name__})") from error
+            number = errno.EACCES if is_refused(error) else getattr(error, "errno", None)
+            text = f"the storage failed ({type(error).__name__})"
+            raise OSError(number or errno.EIO, text) from error
 
 
 def modified_ms(info: Mapping[str, Any]) -> int:
@@ -484,4 +487,5 @@ class ArrowFileIO:
             ) from error
         except Exception as error:
             what = f"Storage '{self._spec.scheme}' failed at '{path}' ({type(error).__name__})."
-            raise storage_failure(what, path, error) from error
+            kind = ACCESS_DENIED if is_refused(error) else None
+            raise StorageError(what, kind=kind, details={"path": path}) from error

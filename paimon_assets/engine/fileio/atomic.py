@@ -72,6 +72,8 @@ _REFUSED = frozenset(
 """Answers of `link` that mean: surely not done."""
 
 _PRECONDITION_FAILED = frozenset({"412", "PreconditionFailed", "conditionNotMet"})
+_CREDENTIALS_REFUSED = frozenset({"400", "401", "403", "ExpiredToken", "InvalidToken"})
+"""With all that S3 says to the HEAD of a token that has ended: 400 and no body."""
 
 
 def temporary_name(name: str) -> str:
@@ -156,11 +158,18 @@ def is_taken(error: BaseException) -> bool:
     The filesystems of fsspec pass on what their SDK raises: a `FileExistsError`, or an error with
     the HTTP status, or the storage's own code, somewhere in its chain of causes.
     """
+    return _says(error, FileExistsError, _PRECONDITION_FAILED)
+
+
+def is_refused(error: BaseException) -> bool:
+    """Whether a failed request says that the storage does not take its credentials."""
+    return _says(error, PermissionError, _CREDENTIALS_REFUSED)
+
+
+def _says(error: BaseException, meant: type[OSError], codes: frozenset[str]) -> bool:
     cause: BaseException | None = error
     while cause is not None:
-        if isinstance(cause, FileExistsError):
-            return True
-        if _PRECONDITION_FAILED & _codes(cause):
+        if isinstance(cause, meant) or codes & _codes(cause):
             return True
         cause = cause.__cause__ or cause.__context__
     return False
