@@ -1,5 +1,8 @@
 """The data source as Spark's planner calls it, without Spark: system tables, names, options."""
 
+import hashlib
+from pathlib import Path
+
 import pyarrow as pa
 import pytest
 
@@ -8,10 +11,14 @@ from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import open_catalog
 from paimon_assets.engine.table.system import GLOBAL_SYSTEM_TABLES, SYSTEM_TABLES
+from paimon_assets.server.serve import ServeSettings
+from tests.testkit.rest_server import serving
 
 data_source = pytest.importorskip("paimon_assets.spark.data_source.data_source")
 cloudpickle = pytest.importorskip("pyspark.cloudpickle")
 error_inside = pytest.importorskip("paimon_assets.spark.failure").error_inside
+
+TOKEN, HEADER = "the-token-of-the-catalog", "a-header-of-the-catalog"
 
 
 @pytest.fixture
@@ -35,6 +42,51 @@ def read(warehouse, **options):
         partitions = [None]
     rows = [row for part in partitions for batch in task.read(part) for row in batch.to_pylist()]
     return schema.fieldNames(), rows
+
+
+@pytest.fixture
+def served(warehouse):
+    """Options of a server that wants a token."""
+    digest = hashlib.sha256(TOKEN.encode()).hexdigest()
+    principals = Path(warehouse).parent / "principals.toml"
+    principals.write_text(
+        f'[[principal]]\nname = "a"\ntoken-sha256 = ["{digest}"]\n'
+        'grants = [{ on = "*", may = ["all"] }]'
+    )
+    with serving(ServeSettings(warehouse=warehouse, principals=principals)) as client:
+        uri = f"http://127.0.0.1:{client.port}"
+        yield {"metastore": "rest", "uri": uri, "token": TOKEN, "header.X-Own": HEADER}
+
+
+def test_no_secret_of_the_catalog_is_sent_to_tasks(table, served):
+    options = {**served, "table": "db.t"}
+    save = data_source.PaimonDataSource(options)
+    writer = save.writer(save.schema(), overwrite=False)
+    for_tasks = cloudpickle.dumps(writer.write)
+    for_the_commit = cloudpickle.dumps(writer)
+    rows = pa.RecordBatch.from_pydict({"id": [7], "value": pa.array([7], pa.int32())})
+    written = cloudpickle.loads(for_tasks)(iter([rows]))
+    cloudpickle.loads(for_the_commit).commit([written])
+    assert table.latest_snapshot().id == 3
+    sent = [for_tasks, cloudpickle.dumps(written)]
+    for read_options in (options, {**options, "table": "db.t$files"}):
+        source = data_source.PaimonDataSource(read_options)
+        planner = source.reader(source.schema())
+        sent += [cloudpickle.dumps(each) for each in (*planner.partitions(), planner)]
+    stream = save.streamReader(save.schema())
+    sent += [cloudpickle.dumps(stream)]
+    sent += [cloudpickle.dumps(p) for p in stream.partitions({"snapshot": 0}, {"snapshot": 3})]
+    for data in sent:
+        assert TOKEN.encode() not in data
+        assert HEADER.encode() not in data
+
+
+def test_rows_of_system_tables_come_from_the_driver_if_the_catalog_has_secrets(
+    table, warehouse, served
+):
+    assert read(warehouse, table="db.t$snapshots", **served) == read(
+        warehouse, table="db.t$snapshots"
+    )
 
 
 @pytest.mark.parametrize("name", sorted({*SYSTEM_TABLES} - {"row_tracking"}))

@@ -11,7 +11,7 @@ to several tasks. Tables with buckets are therefore written by `spark.tables.wri
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import datasource
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
@@ -58,16 +58,53 @@ class Written(WriterCommitMessage):
     error: bytes | None
 
 
-class TableWriter(DataSourceArrowWriter):
-    """Writes data files in Spark's tasks and commits them once, on the driver."""
+class TaskWriter(DataSourceArrowWriter):
+    """Writes data files in Spark's tasks; holds what opens the table's files, and no catalog."""
+
+    def __init__(self, context: bytes, source: RowSource) -> None:
+        self._context = context
+        self._source = source
+
+    def write(  # type: ignore[override]  # because writers of Arrow take batches, not rows
+        self, iterator: "Iterator[pa.RecordBatch]"
+    ) -> WriterCommitMessage:
+        """Write the rows of one task."""
+        answers = list(write_unrouted(self._context, self._source)(iterator))
+        row = answers[-1].to_pylist()[0]
+        return Written(result=row["result"], error=row["error"])
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Refuse; the driver has a `TableWriter` for that."""
+        with encoded_errors():
+            raise UnsupportedFeatureError(
+                "This Spark hands out the writer of a data source in another order; nothing was"
+                " committed. Write by `write_dataframe` of paimon_assets.spark.dataframes.tables.",
+                kind="spark-format-write",
+            )
+
+    abort = commit
+
+
+class TableWriter(TaskWriter):
+    """Commits once, on the driver, what tasks wrote.
+
+    Spark sends the same writer to tasks and to the process of the driver that commits, pickled
+    twice, for the tasks first. How to open the catalog is in the second only.
+    """
 
     def __init__(
         self, location: Location, context: bytes, source: RowSource, *, overwrite: bool
     ) -> None:
+        super().__init__(context, source)
         self._location = location
-        self._context = context
-        self._source = source
         self._overwrite = overwrite
+        self._is_sent = False
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self._is_sent:
+            return _committing, (self._location, self._context, self._source, self._overwrite)
+        self._is_sent = True
+        return TaskWriter, (self._context, self._source)
 
     @classmethod
     def of(cls, location: Location, schema: StructType, *, overwrite: bool) -> "TableWriter":
@@ -86,14 +123,6 @@ class TableWriter(DataSourceArrowWriter):
         check.conform(empty_batch(source.table_schema))
         return cls(location, dump_write_context(context), source, overwrite=overwrite)
 
-    def write(  # type: ignore[override]  # because writers of Arrow take batches, not rows
-        self, iterator: "Iterator[pa.RecordBatch]"
-    ) -> WriterCommitMessage:
-        """Write the rows of one task."""
-        answers = list(write_unrouted(self._context, self._source)(iterator))
-        row = answers[-1].to_pylist()[0]
-        return Written(result=row["result"], error=row["error"])
-
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Make one snapshot of what all tasks wrote.
 
@@ -111,6 +140,15 @@ class TableWriter(DataSourceArrowWriter):
     def reopened(self) -> WriteBuilder:
         """Return the write on the table as it is now."""
         return _builder(self._location.table(), overwrite=self._overwrite)
+
+
+def _committing(
+    location: Location,
+    context: bytes,
+    source: RowSource,
+    overwrite: bool,  # noqa: FBT001 - as pickles give it
+) -> TableWriter:
+    return TableWriter(location, context, source, overwrite=overwrite)
 
 
 class TableStreamWriter(_StreamArrowWriter):

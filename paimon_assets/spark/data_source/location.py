@@ -10,6 +10,7 @@ from paimon_assets.engine.spec.evolution.option_rules import is_option, key_hint
 from paimon_assets.engine.spec.options.catalog_options import METASTORE, table_options
 from paimon_assets.engine.spec.options.option import Options
 from paimon_assets.engine.spec.options.scan_options import SCAN_TIMESTAMP, SCAN_VERSION
+from paimon_assets.engine.spec.options.secret_options import secret_values
 from paimon_assets.engine.table.api import open_catalog, open_table
 from paimon_assets.engine.table.system import GlobalSystemTable, SystemTable
 from paimon_assets.engine.table.table import Table
@@ -84,6 +85,12 @@ class Location:
         """What keys of the storage begin with."""
         root = self.options.get(PATH) or self._warehouse
         return (f"{scheme_of(root)}.", *_S3)
+
+    @property
+    def has_catalog_secrets(self) -> bool:
+        """Whether options hold secrets of more than the storage: no task may get those."""
+        others = {k: v for k, v in self.options.items() if not k.startswith(self._storage)}
+        return bool(secret_values(others))
 
     @property
     def table_options(self) -> dict[str, str]:
