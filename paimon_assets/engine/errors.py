@@ -23,6 +23,8 @@ ACCESS_DENIED = "storage-access-denied"
 """Kind of the `StorageError` of a storage that refuses its credentials."""
 TOKEN_EXPIRED = "token-expired"  # noqa: S105
 """Kind of the `StorageError` of credentials that have ended before they were used."""
+CREDENTIALS_OVER = frozenset({ACCESS_DENIED, TOKEN_EXPIRED})
+"""Kinds of errors that other credentials may mend."""
 HIDDEN = "******"
 """What is shown in place of a value."""
 

@@ -10,8 +10,9 @@ commit messages. Files of failed or repeated attempts are named by no message an
 """
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import cache
 from itertools import accumulate
 
 import pyarrow as pa
@@ -42,7 +43,8 @@ from paimon_assets.engine.data.write.input_check import InputCheck
 from paimon_assets.engine.data.write.unfinished import delete_unfinished, written_paths
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import StorageError, UnsupportedFeatureError
-from paimon_assets.engine.fileio.opening import open_file_io
+from paimon_assets.engine.fileio.base import FileIOSpec
+from paimon_assets.engine.fileio.opening import current_spec, open_file_io
 from paimon_assets.engine.spec.options.all_options import TARGET_FILE_SIZE
 from paimon_assets.engine.spec.options.write_options import DYNAMIC_BUCKET_ASSIGNERS
 from paimon_assets.engine.spec.schema.schema import BucketMode, TableSchema
@@ -67,6 +69,7 @@ from paimon_assets.spark.preflight import check_workers
 from paimon_assets.spark.python_rows import PythonRows, python_rows, remembering
 from paimon_assets.spark.read_here import read_here, reads_here
 from paimon_assets.spark.read_worker import COUNT_SCHEMA, count_rows, read_packed, read_rows
+from paimon_assets.spark.renewal import Renewal, with_renewal
 from paimon_assets.spark.repeated_keys import repeated_keys
 from paimon_assets.spark.shuffle import partition_slots, write_tasks
 from paimon_assets.spark.task_jobs import run_jobs
@@ -127,18 +130,35 @@ class SparkExecutor:
         """
         if not splits:
             return
+        schema, renewal = to_arrow_schema(context.fields), Renewal(context.file_io)
+        done, is_begun = 0, False
+        while True:
+            try:
+                for row in self._packed(replace(context, file_io=renewal.spec), splits[done:]):
+                    if row.error is not None:
+                        raise load_error(bytes(row.error))
+                    is_begun = row.result is not None
+                    if is_begun:
+                        yield unpack(bytes(row.result), schema)
+                    else:
+                        done += 1
+            except StorageError as error:
+                if is_begun:  # part of a split is with the caller
+                    raise
+                renewal.after(error)
+            else:
+                return
+
+    def _packed(self, context: ReadContext, splits: Sequence[DataSplit]) -> Iterator[Row]:
+        """Yield the answers of `read_packed`, in split order."""
         check_workers(self.session, context.file_io, _some_path(splits))
-        schema = to_arrow_schema(context.fields)
         sizes = [split.file_bytes for split in splits]
         located = self._split_frame(splits, tasks_by_bytes(sizes, _LOCAL_READ_BYTES))
         frame = located.mapInArrow(read_packed(dump_read_context(context)), ddl(ANSWER_SCHEMA))
         with typed_errors():
             with named_jobs(self.session, name_of_read(context.table, splits)):
                 rows = frame.toLocalIterator(prefetchPartitions=True)
-            for row in rows:
-                if row.error is not None:
-                    raise load_error(bytes(row.error))
-                yield unpack(bytes(row.result), schema)
+            yield from rows
 
     def to_dataframe(self, context: ReadContext, splits: Sequence[DataSplit]) -> DataFrame:
         """Return the rows of splits as a lazy DataFrame, in no order.
@@ -153,6 +173,7 @@ class SparkExecutor:
             UnsupportedFeatureError: A column has a type this Spark does not have.
         """
         schema = to_spark_schema(context.fields)
+        context = replace(context, file_io=current_spec(context.file_io))
         if not splits:
             return self.session.createDataFrame([], schema)
         here = read_here(self.session, context, splits)
@@ -175,17 +196,22 @@ class SparkExecutor:
         if reads_here(self.session, context, splits):
             return EmbeddedExecutor().count_rows(context, splits)
         check_workers(self.session, context.file_io, _some_path(splits))
-        native, left = read_natively(self.session, context, splits)
         name = f"count, {name_of_read(context.table, splits)}"
-        with typed_errors(), named_jobs(self.session, name):
-            total = 0 if native is None else native.count()
-            if left:
-                tasks = self._split_frame(left, tasks_by_cost(left, parallelism(self.session)))
-                counted = tasks.mapInArrow(
-                    count_rows(dump_read_context(context)), ddl(COUNT_SCHEMA)
-                )
-                total += sum(row.rows for row in counted.collect())
-        return total
+
+        def run(spec: FileIOSpec) -> int:
+            given = replace(context, file_io=spec)
+            native, left = read_natively(self.session, given, splits)
+            with typed_errors(), named_jobs(self.session, name):
+                total = 0 if native is None else native.count()
+                if left:
+                    tasks = self._split_frame(left, tasks_by_cost(left, parallelism(self.session)))
+                    counted = tasks.mapInArrow(
+                        count_rows(dump_read_context(given)), ddl(COUNT_SCHEMA)
+                    )
+                    total += sum(row.rows for row in counted.collect())
+            return total
+
+        return with_renewal(context.file_io, run)
 
     def repeated_keys(
         self, context: ReadContext, splits: Sequence[DataSplit], key: Sequence[str]
@@ -196,9 +222,13 @@ class SparkExecutor:
             UnsupportedFeatureError: A column has a type this Spark does not have.
             PaimonError: As `map_splits`.
         """
-        frame = self.to_dataframe(context, splits)
-        with named_jobs(self.session, f"repeated keys, {name_of_read(context.table, splits)}"):
-            return repeated_keys(frame, key)
+
+        def run(_: FileIOSpec) -> RepeatedKeys:
+            frame = self.to_dataframe(context, splits)
+            with named_jobs(self.session, f"repeated keys, {name_of_read(context.table, splits)}"):
+                return repeated_keys(frame, key)
+
+        return with_renewal(context.file_io, run)
 
     def takes(self, rows: object) -> bool:
         """Whether rows are Spark's or Arrow's; see `contract.executor`."""
@@ -221,17 +251,29 @@ class SparkExecutor:
         Raises:
             InvalidInputError: Rows do not fit the table; files of other tasks were removed.
         """
-        frame, source = self._source(rows)
+        found = cache(lambda: self._source(rows))
+        frame, source = found()
         if source.is_columns and is_small_batch(frame, tasks=2):
             with typed_errors():
                 few = rows_of_batch(frame, source.schema)
             return EmbeddedExecutor().map_rows(context, few)
-        return self._write(context, frame, source)
+        return self._mapped(context, found)
 
-    def _write(self, context: WriteContext, frame: DataFrame, source: RowSource) -> WriteResult:
+    def _mapped(
+        self, context: WriteContext, rows: Callable[[], tuple[DataFrame, RowSource]]
+    ) -> WriteResult:
+        """As `map_rows`; what the rows are is asked again where the job runs again."""
         refuse_unroutable(context.schema, context.table)
-        check = InputCheck(table=context.table, schema=context.schema)
-        check.conform(empty_batch(source.table_schema))
+
+        def run(spec: FileIOSpec) -> WriteResult:
+            frame, source = rows()
+            check = InputCheck(table=context.table, schema=context.schema)
+            check.conform(empty_batch(source.table_schema))
+            return self._written(frame, source, replace(context, file_io=spec))
+
+        return with_renewal(context.file_io, run)
+
+    def _written(self, frame: DataFrame, source: RowSource, context: WriteContext) -> WriteResult:
         context_bytes = dump_write_context(context)
         if self._stays_in_place(frame, source, context.schema):
             written = frame.mapInArrow(write_unrouted(context_bytes, source), ddl(ANSWER_SCHEMA))
@@ -253,9 +295,12 @@ class SparkExecutor:
         schema = to_arrow_schema(read.fields)
         if not splits:
             return self.map_rows(write, schema.empty_table())
-        rows = self._python_rows(read, splits, schema)
-        source = RowSource(schema=schema, is_packed=False, read=rows.read)
-        return self._write(write, rows.tasks, source)
+
+        def rows() -> tuple[DataFrame, RowSource]:
+            made = self._python_rows(read, splits, schema)
+            return made.tasks, RowSource(schema=schema, is_packed=False, read=made.read)
+
+        return self._mapped(write, rows)
 
     def cluster(
         self,
@@ -273,21 +318,25 @@ class SparkExecutor:
             PaimonError: As `map_splits` and `map_rows`.
         """
         try:
-            cut = any(map(is_cut, to_arrow_schema(read.fields).types))
-            frame = None if cut else self.to_dataframe(read, splits)
+            to_spark_schema(read.fields)
+            is_kept = not any(map(is_cut, to_arrow_schema(read.fields).types))
         except UnsupportedFeatureError:
-            frame = None
-        if frame is None:
+            is_kept = False
+        if not is_kept:
             return EmbeddedExecutor().cluster(read, splits, write, order)
         target = write.schema.typed_options.get(TARGET_FILE_SIZE) or _TARGET_WITHOUT_KEY
         parts = max(1, sum(split.file_bytes for split in splits) // target)
         rows = sum(split.row_count for split in splits)
-        if order.curve is Curve.ORDER:
-            return self.map_rows(write, in_order(frame, order, parts=parts))
-        made = self._python_rows(read, splits, spark_arrow_schema(frame.schema))
-        with named_jobs(self.session, f"sample {read.table}"):
-            ordered = on_curve(made, frame, order, row_count=rows, parts=parts)
-        return self.map_rows(write, ordered)
+
+        def sorted_rows() -> tuple[DataFrame, RowSource]:
+            frame = self.to_dataframe(read, splits)
+            if order.curve is Curve.ORDER:
+                return self._source(in_order(frame, order, parts=parts))
+            made = self._python_rows(read, splits, spark_arrow_schema(frame.schema))
+            with named_jobs(self.session, f"sample {read.table}"):
+                return self._source(on_curve(made, frame, order, row_count=rows, parts=parts))
+
+        return self._mapped(write, sorted_rows)
 
     def map_tasks(self, batch: TaskBatch) -> Iterator[tuple[int, bytes]]:
         """Run tasks as a few Spark jobs side by side; see `contract.executor`.
@@ -356,6 +405,7 @@ class SparkExecutor:
     def _python_rows(
         self, context: ReadContext, splits: Sequence[DataSplit], schema: pa.Schema
     ) -> PythonRows:
+        context = replace(context, file_io=current_spec(context.file_io))
         tasks = tasks_by_cost(splits, parallelism(self.session))
         read = read_rows(dump_read_context(context), schema)
         return PythonRows(tasks=self._split_frame(splits, tasks), read=read)

@@ -27,6 +27,7 @@ from pyspark.sql.functions import udf
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.fileio.base import FileIOSpec
 from paimon_assets.spark import worker_probe
+from paimon_assets.spark.failure import typed_errors
 from paimon_assets.spark.job_names import is_connect, named_jobs
 from paimon_assets.spark.package_archive import package_archive, package_digest
 from paimon_assets.spark.storage_look import storage_look
@@ -75,6 +76,7 @@ def check_workers(
     Raises:
         InvalidInputError: Kind `spark-worker`: they have another Python, no Python, not the
             packages this one needs, or do not see the path. It says which hosts lack what.
+        StorageError: The storage takes the credentials of the first work no more.
 
     Cost:
         A small job or two once a session, and one for each scheme; none on a local master.
@@ -118,7 +120,7 @@ def _ask(session: SparkSession, look: str) -> list[dict[str, Any]]:
     # Rows one by one: neither pyarrow nor pandas is needed.
     ask: Any = udf(worker_probe.probing(package_digest(), look), useArrow=False)
     try:
-        with named_jobs(session, "what workers have"):
+        with typed_errors(), named_jobs(session, "what workers have"):
             rows = session.range(0, tasks, 1, tasks).select(ask("id")).collect()
     except (PySparkException, Py4JError) as failure:
         raise _typed(failure) or failure from failure

@@ -7,6 +7,7 @@ read_split_rows  one split → rows
 """
 
 from collections.abc import Iterable, Iterator
+from itertools import chain
 
 import pyarrow as pa
 
@@ -23,12 +24,17 @@ COUNT_SCHEMA = columns(rows=pa.int64())
 
 
 def read_packed(context_bytes: bytes) -> ArrowMap:
-    """Read splits into packed batches of the plan's own Arrow types; errors come as answers."""
+    """Read splits into packed batches of the plan's own Arrow types; errors come as answers.
+
+    Behind the batches of each split comes an empty answer.
+    """
 
     def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in _read(batches, context_bytes):
-            for piece in pieces(batch):
-                yield one_row(ANSWER_SCHEMA, pack(piece), None)
+        for split in _read(batches, context_bytes):
+            for batch in split:
+                for piece in pieces(batch):
+                    yield one_row(ANSWER_SCHEMA, pack(piece), None)
+            yield one_row(ANSWER_SCHEMA, None, None)
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return with_errors(batches, lambda: read(batches))
@@ -41,7 +47,7 @@ def read_rows(context_bytes: bytes, schema: pa.Schema) -> ArrowMap:
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with encoded_errors():
-            for batch in _read(batches, context_bytes):
+            for batch in chain.from_iterable(_read(batches, context_bytes)):
                 yield to_spark_batch(batch, schema)
 
     return run
@@ -52,18 +58,21 @@ def count_rows(context_bytes: bytes) -> ArrowMap:
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with encoded_errors():
-            rows = sum(batch.num_rows for batch in _read(batches, context_bytes))
+            rows = sum(b.num_rows for split in _read(batches, context_bytes) for b in split)
             yield one_row(COUNT_SCHEMA, rows)
 
     return run
 
 
-def _read(batches: Iterable[pa.RecordBatch], context_bytes: bytes) -> Iterator[pa.RecordBatch]:
+def _read(
+    batches: Iterable[pa.RecordBatch], context_bytes: bytes
+) -> Iterator[Iterator[pa.RecordBatch]]:
+    """Yield the batches of one split after the other."""
     context = load_read_context(context_bytes)
     file_io, threads = open_file_io(context.file_io), task_threads()
     for batch in batches:
         for split in batch["split"]:
-            yield from worker.read_split(context, load_split(split.as_py()), file_io, threads)
+            yield worker.read_split(context, load_split(split.as_py()), file_io, threads)
 
 
 def read_split_rows(

@@ -3,9 +3,10 @@
 import json
 
 from paimon_assets.engine.contract.wire.wire_frame import file_io_json, file_io_of
-from paimon_assets.engine.errors import PaimonError
+from paimon_assets.engine.errors import CREDENTIALS_OVER, PaimonError
 from paimon_assets.engine.fileio.base import FileIOSpec
 from paimon_assets.engine.fileio.opening import open_file_io
+from paimon_assets.spark.failure import WorkerError
 
 
 def storage_look(spec: FileIOSpec, path: str) -> str:
@@ -18,11 +19,17 @@ def storage_look(spec: FileIOSpec, path: str) -> str:
 
 
 def unseen(look: str) -> str | None:
-    """Return why this process does not see a path; None if it does."""
+    """Return why this process does not see a path; None if it does.
+
+    Raises:
+        WorkerError: The credentials are over, which is no fault of this process.
+    """
     wanted = json.loads(look)
     path: str = wanted["path"]
     try:
         is_seen = open_file_io(file_io_of(wanted["file_io"])).exists(path)
     except PaimonError as error:
+        if error.kind in CREDENTIALS_OVER:
+            raise WorkerError(error) from error
         return f"{path}: {error.message}"
     return None if is_seen else f"{path} does not exist there"

@@ -15,11 +15,11 @@ from pyspark.sql import Row, SparkSession
 
 from paimon_assets.engine.contract.tasks.task_batch import TaskBatch, as_ended
 from paimon_assets.engine.contract.wire.wire import load_error
-from paimon_assets.engine.fileio.opening import current_spec
-from paimon_assets.spark.failure import typed_errors
+from paimon_assets.engine.fileio.base import FileIOSpec
 from paimon_assets.spark.job_names import in_thread, named_jobs
 from paimon_assets.spark.packing import ddl
 from paimon_assets.spark.preflight import check_workers
+from paimon_assets.spark.renewal import with_renewal
 from paimon_assets.spark.worker import TASK_ANSWER_SCHEMA, TASK_SCHEMA, run_tasks
 
 _JOBS_A_CORE = 4
@@ -77,10 +77,12 @@ def _jobs(batch: TaskBatch, cores: int) -> list[list[int]]:
 def _answers(session: SparkSession, batch: TaskBatch, numbers: Sequence[int]) -> list[Row]:
     columns = {"number": numbers, "payload": [batch.payloads[number] for number in numbers]}
     frame = session.createDataFrame(pa.table(columns, TASK_SCHEMA)).coalesce(1)
-    run = run_tasks(batch.name, batch.shared, current_spec(batch.file_io))
-    with typed_errors():
-        answers: list[Row] = frame.mapInArrow(run, ddl(TASK_ANSWER_SCHEMA)).collect()
-    return answers
+
+    def run(spec: FileIOSpec) -> list[Row]:
+        tasks = run_tasks(batch.name, batch.shared, spec)
+        return frame.mapInArrow(tasks, ddl(TASK_ANSWER_SCHEMA)).collect()
+
+    return with_renewal(batch.file_io, run)
 
 
 def dealt(costs: Sequence[int], tasks: int) -> list[int]:

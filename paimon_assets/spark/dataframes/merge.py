@@ -12,14 +12,14 @@ that match its files only.
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import pyarrow as pa
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # ships no types
 from pyspark import StorageLevel
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as sf
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, StructType
 
@@ -35,6 +35,7 @@ from paimon_assets.engine.contract.tasks.row_change_task import (
 )
 from paimon_assets.engine.contract.wire.wire import load_error
 from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.fileio.base import FileIOSpec
 from paimon_assets.engine.spec.predicate.expression import Expression
 from paimon_assets.engine.spec.predicate.predicate import Predicate
 from paimon_assets.engine.spec.schema.schema import TableSchema
@@ -56,6 +57,7 @@ from paimon_assets.spark.failure import typed_errors
 from paimon_assets.spark.job_names import named_jobs
 from paimon_assets.spark.packing import ddl, unpack
 from paimon_assets.spark.preflight import check_workers
+from paimon_assets.spark.renewal import with_renewal
 from paimon_assets.spark.shuffle import partition_slots
 from paimon_assets.spark.task_jobs import dealt
 from paimon_assets.spark.types import from_spark_schema, spark_arrow_schema
@@ -193,9 +195,24 @@ class FrameSource:
         self, change: RowChange, tasks: Sequence[RowChangeTask]
     ) -> Iterator[RowChangeResult]:
         """See `MergeSource`; one that fails lets the others end."""
-        self._forget_matches()
         if not tasks:
+            self._forget_matches()
             return
+
+        def run(spec: FileIOSpec) -> list[Row]:
+            return self._changed(replace(change, read=replace(change.read, file_io=spec)), tasks)
+
+        answers = with_renewal(change.read.file_io, run)
+        for answer in answers:
+            if answer.result is not None:
+                yield load_row_change_result(bytes(answer.result))
+        for answer in answers:
+            if answer.error is not None:
+                raise load_error(bytes(answer.error))
+
+    def _changed(self, change: RowChange, tasks: Sequence[RowChangeTask]) -> list[Row]:
+        """Run the tasks; those that match keep their source rows."""
+        self._forget_matches()
         session, source, shared = self.frame.sparkSession, self._source, dump_row_change(change)
         hands = _TASKS_A_CORE * parallelism(session)
         given = dealt([task.input_bytes for task in tasks], hands)
@@ -219,14 +236,8 @@ class FrameSource:
             .select("number", "payload", *source.column_names)
         )
         done = work.mapInArrow(change_tasks(shared, source), ddl(ANSWER_SCHEMA))
-        with typed_errors(), self._named("merge"):
-            answers = done.collect()
-        for answer in answers:
-            if answer.result is not None:
-                yield load_row_change_result(bytes(answer.result))
-        for answer in answers:
-            if answer.error is not None:
-                raise load_error(bytes(answer.error))
+        with self._named("merge"):
+            return done.collect()
 
     def _joined(self, tasks: DataFrame, shared: bytes) -> DataFrame:
         """Return the source rows that match, each with the task of what it matches, on disk."""
