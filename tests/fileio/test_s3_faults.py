@@ -20,7 +20,7 @@ from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import open_catalog, open_table
 from tests.faults.fuzz import forget_manifests
 from tests.testkit.effort import is_hunt
-from tests.testkit.s3_faults import ENDED, s3_faults
+from tests.testkit.s3_faults import ENDED, KEPT, s3_faults
 from tests.testkit.s3_server import ACCESS_KEY, BUCKET, s3_server
 
 SCHEMA = Schema.of({"id": "BIGINT"})
@@ -247,6 +247,27 @@ def test_a_deletion_that_is_refused_is_typed(proxied, faults, what, status):
         if not fired:
             break
     assert 0 < number < 8
+
+
+DELETIONS = {
+    "delete_file": lambda file_io, folder: file_io.delete_file(f"{folder}/a"),
+    "delete_directory": lambda file_io, folder: file_io.delete_directory(folder),
+    "rename": lambda file_io, folder: file_io.rename_directory(folder, f"{folder}-renamed"),
+}
+
+
+@pytest.mark.parametrize("what", DELETIONS)
+def test_a_file_that_the_storage_does_not_let_go_is_typed(proxied, faults, what):
+    folder = f"s3://{BUCKET}/kept-{what}"
+    file_io = file_io_for(folder, proxied[1])
+    file_io.write_bytes(f"{folder}/a", b"abc")
+    for _ in range(2):
+        faults.plan("POST", "*", KEPT)
+    faults.plan("DELETE", "*", 403)
+    with pytest.raises(StorageError) as refused:
+        DELETIONS[what](file_io, folder)
+    assert refused.value.kind == ACCESS_DENIED
+    assert file_io.exists(f"{folder}/a")
 
 
 def test_without_a_proof_that_conditions_are_obeyed_nothing_is_published(server, monkeypatch):

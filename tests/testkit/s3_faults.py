@@ -18,7 +18,10 @@ from urllib.parse import unquote, urlsplit
 
 ENDED = -400
 """Status in a plan: 400, of a token that has ended; S3 has no more to say to a HEAD."""
+KEPT = -200
+"""Status in a plan: 200, of a deletion of many that says in its body what it kept, and why."""
 _CODES = {
+    KEPT: "AccessDenied",
     ENDED: "ExpiredToken",
     403: "AccessDenied",
     409: "ConditionalRequestConflict",
@@ -139,6 +142,8 @@ class _Handler(BaseHTTPRequestHandler):
         if plan is not None:
             code = _CODES[plan.status]
             text = f"<Error><Code>{code}</Code><Message>injected</Message></Error>".encode()
+            if plan.status == KEPT:
+                text = b"<DeleteResult>%s</DeleteResult>" % text
             status = abs(plan.status)
             headers = [("Content-Length", str(len(text)))]
             answered = b"" if self.command == "HEAD" else text

@@ -425,19 +425,22 @@ class ArrowFileIO:
 
     def delete_file(self, path: str) -> None:
         """Delete a file; fine if it does not exist."""
-        with self._errors(path):
-            try:
-                self._filesystem.delete_file(self._inner(path))
-            except FileNotFoundError:
-                return
+        inner = self._inner(path)
+        with self._errors(path), suppress(FileNotFoundError):
+            if self._spec.scheme in _S3:
+                # One request. s3fs's `rm` asks for many at once, and ignores what S3 says it kept.
+                self._backend.rm_file(inner)
+            else:
+                self._filesystem.delete_file(inner)
 
     def delete_directory(self, path: str) -> None:
         """Delete a directory with all it holds; fine if it does not exist."""
-        with self._errors(path):
-            try:
-                self._filesystem.delete_dir(self._inner(path))
-            except FileNotFoundError:
-                return
+        inner = self._inner(path)
+        with self._errors(path), suppress(FileNotFoundError):
+            self._filesystem.delete_dir(inner)
+            if self._spec.scheme in _S3:
+                for kept in self._backend.find(inner):
+                    self._backend.rm_file(kept)
 
     def delete_empty_directory(self, path: str) -> bool:
         """Delete nothing: looking and deleting are two steps here, or there are no directories."""
@@ -456,6 +459,8 @@ class ArrowFileIO:
             raise NotFoundError(f"Directory '{source}' does not exist.", details={"path": source})
         with self._errors(source):
             self._filesystem.move(self._inner(source), self._inner(target))
+        if self._spec.scheme in _S3:
+            self.delete_directory(source)
 
     def _info(self, path: str) -> pafs.FileInfo:
         with self._errors(path):
