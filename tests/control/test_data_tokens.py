@@ -115,6 +115,30 @@ def test_a_catalog_that_gives_no_token_opens_nothing(tmp_path, clock):
         file_io.read_bytes(f"{tmp_path}/a")
 
 
+def test_a_token_serves_to_its_end_where_the_catalog_does_not_answer(tmp_path, clock):
+    issuer, is_down = Issuer(clock, **{"fs.s3a.access.key": "k"}), [False]
+
+    def ask():
+        if is_down[0]:
+            issuer.asked += 1
+            raise StorageError("not there", kind="server-unreachable")
+        return issuer()
+
+    file_io = RenewedFileIO(TableStorage("s3://bucket/t", {}, ask, clock).opened)
+    first, is_down[0] = file_io.spec, True
+    clock.now += 11 * HOUR_MS + 1
+    assert [file_io.spec, file_io.spec, issuer.asked] == [first, first, 2]
+    clock.now += 60_000
+    assert [file_io.spec, issuer.asked] == [first, 3]
+    with pytest.raises(StorageError, match="not there"):
+        file_io.renewed_spec(first)  # the storage takes it no more
+    clock.now += HOUR_MS
+    with pytest.raises(StorageError, match="not there"):
+        _ = file_io.spec
+    is_down[0] = False
+    assert file_io.spec != first
+
+
 class Guarded(LocalFileIO):
     """A storage that refuses some credentials, as object stores do before a token's end."""
 

@@ -1,21 +1,27 @@
 """Data tokens: what a REST catalog hands out to open the files of one table, and of no other.
 
 A token with less than an hour left, or that the storage refuses, is asked for anew; of several
-threads one asks.
+threads one asks. Where no answer comes, what is held serves to its end.
 Source: `org.apache.paimon.rest.RESTTokenFileIO`.
 """
 
+import logging
 import threading
 from collections.abc import Callable, Mapping
 
 from paimon_assets.engine.codec.rest.rest_responses import TokenResponse
 from paimon_assets.engine.control.clock import Clock
+from paimon_assets.engine.errors import StorageError
 from paimon_assets.engine.fileio.base import FileIO, FileIOSpec
 from paimon_assets.engine.fileio.opening import file_io_for
 from paimon_assets.engine.spec.options.option import Options
 from paimon_assets.engine.spec.options.rest_options import DLF_OSS_ENDPOINT
 
+logger = logging.getLogger(__name__)
+
 _SAFE_MS = 3_600_000
+_PAUSE_MS = 60_000
+"""How long a catalog that did not answer is not asked again while a token serves."""
 _NAMES = {
     "fs.oss.accessKeyId": "oss.key",
     "fs.oss.accessKeySecret": "oss.secret",
@@ -77,6 +83,7 @@ class TableStorage:
         self._clock = clock
         self._lock = threading.Lock()
         self._opened: tuple[FileIO, int] | None = None
+        self._asked_again_ms = 0
 
     def opened(self, refused: FileIOSpec | None = None) -> tuple[FileIO, int]:
         """Return the storage, opened with a token that serves for a while, and when that ends.
@@ -86,18 +93,29 @@ class TableStorage:
                 unless another thread has done that.
 
         Raises:
-            PaimonError: The catalog gives no token, or the storage does not open.
+            PaimonError: The catalog gives no token, or the storage does not open. A token that
+                serves is kept where the catalog does not answer.
         """
         with self._lock:
-            now = self._clock.now_millis()
-            held = self._opened
-            if held is None or held[1] - now < _SAFE_MS or _opened_by(held[0], refused):
+            now, held = self._clock.now_millis(), self._opened
+            serves = None
+            if held is not None and held[1] > now and not _opened_by(held[0], refused):
+                serves = held
+            if serves is not None and (serves[1] - now >= _SAFE_MS or now < self._asked_again_ms):
+                return serves
+            try:
                 token = self._ask()
-                opened = file_io_for(self._path, self.options_with(token))
-                if held is not None and held[0].spec == opened.spec:
-                    opened = held[0]
-                held = self._opened = (opened, token.expires_at_millis)
-            return held
+            except StorageError as error:
+                if serves is None:
+                    raise
+                logger.warning("the token of '%s' was not renewed yet: %s", self._path, error)
+                self._asked_again_ms = self._clock.now_millis() + _PAUSE_MS
+                return serves
+            opened = file_io_for(self._path, self.options_with(token))
+            if held is not None and held[0].spec == opened.spec:
+                opened = held[0]
+            self._opened = (opened, token.expires_at_millis)
+            return self._opened
 
     def options_with(self, token: TokenResponse) -> dict[str, str]:
         """Return the options that open the storage with a token."""
