@@ -247,6 +247,20 @@ def test_what_the_server_surely_refuses_leaves_no_file(table_of, server):
     assert table.latest_snapshot().id == COMMITS
 
 
+def test_files_that_a_failed_commit_removed_are_not_committed_later(table_of, server):
+    table = table_of(server)
+    builder = table.new_write_builder()
+    messages = EXECUTOR.map_rows(builder.prepare(), rows_of(8)).messages
+    server.answers.append(Answer.REFUSED)
+    with pytest.raises(StorageError, match="no room"):
+        builder.commit(messages)
+    with pytest.raises(InvalidInputError) as gone:
+        builder.with_commit_identifier(1).commit(messages)
+    assert gone.value.kind == "removed-files"
+    assert table.latest_snapshot().id == COMMITS
+    assert read(table) == read(table.reopened())
+
+
 def test_a_table_made_anew_under_the_name_is_another(table_of, server):
     table = table_of(server)
     opened = TableCatalog(server)

@@ -49,7 +49,12 @@ def abort(store: FileStore, messages: Iterable[CommitMessage]) -> int:
     Raises:
         StorageError: A file could not be deleted; the rest was not tried.
     """
-    return _delete(store, (path for message in messages for path in _made_by(store, message)))
+    return _delete(store, made_paths(store, messages))
+
+
+def made_paths(store: FileStore, messages: Iterable[CommitMessage]) -> Iterator[str]:
+    """Yield the paths of the files a write made, external ones left out."""
+    return (path for message in messages for path in _made_by(store, message))
 
 
 def discard(store: FileStore, messages: Iterable[CommitMessage], what: str) -> None:

@@ -15,6 +15,7 @@ from paimon_assets.engine.control.commit.abort import (
     abort,
     delete_changelogs,
     discard,
+    made_paths,
     undone_on_sure_failure,
 )
 from paimon_assets.engine.control.commit.file_store_commit import Condition, FileStoreCommit
@@ -32,6 +33,7 @@ from paimon_assets.engine.control.write.write_planning import writer_state
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import (
     CommitConflictError,
+    InvalidInputError,
     StorageError,
     UnsupportedFeatureError,
 )
@@ -94,6 +96,8 @@ class WriteBuilder:
     overwrites: Overwrite | None = None
     audit: Audit | None = None
     audit_branch: str = ""
+    removed: set[str] = field(default_factory=set, repr=False, compare=False)
+    """Paths of files that were removed, and that no commit may name; copies of this share it."""
 
     def __repr__(self) -> str:
         over = ", overwriting" if self.overwrites is not None else ""
@@ -364,7 +368,9 @@ class WriteBuilder:
             NotFoundError: The table was dropped or renamed meanwhile.
             UnsupportedFeatureError: The table is not one this engine writes.
             StorageError: The storage failed; nothing was committed.
+            InvalidInputError: Kind `removed-files`: an earlier call failed, and removed them.
         """
+        self._refuse_removed(messages)
         with undone_on_sure_failure(lambda: self.abort(messages)):
             snapshot = self._commit(messages)
         if self.overwrites is not None:
@@ -409,4 +415,15 @@ class WriteBuilder:
         Raises:
             StorageError: A file could not be deleted; the rest was not tried.
         """
+        self.removed.update(made_paths(self.store, messages))
         abort(self.store, messages)
+
+    def _refuse_removed(self, messages: Sequence[CommitMessage]) -> None:
+        gone = self.removed and self.removed.intersection(made_paths(self.store, messages))
+        if gone:
+            raise InvalidInputError(
+                f"Table '{self.store.label}': {len(gone)} of the files to commit were removed when"
+                " they could not be committed before, or were given up. Write the rows again.",
+                kind="removed-files",
+                details={"table": self.store.label, "path": min(gone)},
+            )
