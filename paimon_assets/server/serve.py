@@ -19,6 +19,7 @@ from paimon_assets.server.app import App
 from paimon_assets.server.issued_tokens import DataTokens
 from paimon_assets.server.operations.all_operations import OPERATIONS
 from paimon_assets.server.principals import PrincipalsFile
+from paimon_assets.server.punctual import PunctualProtocol
 from paimon_assets.server.routes import Routes
 from paimon_assets.server.service import Service
 from paimon_assets.server.sole_writer import SoleWriterFileIO
@@ -112,7 +113,7 @@ def uvicorn_of(app: App, settings: ServeSettings) -> uvicorn.Server:
     """Return what speaks HTTP for an application."""
     config = uvicorn.Config(
         app,
-        http="h11",  # it bounds what it buffers of a head
+        http=PunctualProtocol,  # of h11, which bounds what it buffers of a head
         ws="none",
         lifespan="off",
         log_config=None,
