@@ -276,10 +276,11 @@ def test_without_a_proof_that_conditions_are_obeyed_nothing_is_published(server,
     with s3_faults(server) as (faults, through):
         faults.ignores_conditions = True
         file_io = file_io_for(path, through)
-        for status in STATUSES:
+        for status in (ENDED, *STATUSES):
             faults.plan("PUT", "*/.snapshot-1.*", status)
-            with pytest.raises(StorageError, match="nothing was published"):
+            with pytest.raises(StorageError, match="nothing was published") as refused:
                 file_io.publish(path, b"first")
+            assert (refused.value.kind == ACCESS_DENIED) == (status in (ENDED, 403))
         with pytest.raises(UnsupportedFeatureError):
             file_io.publish(path, b"second")
         assert not file_io.exists(path)

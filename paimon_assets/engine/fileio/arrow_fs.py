@@ -141,13 +141,16 @@ class ConditionalPut:
         except Exception as error:
             if is_taken(error):
                 return True
-            what = (
-                f"Not permitted to create '{probe}'"
-                if isinstance(error, PermissionError)
-                else f"The storage gave no answer whether it keeps '{probe}' from being replaced "
-                f"({type(error).__name__})"
-            )
-            raise StorageError(f"{what}; nothing was published.", kind="publish") from error
+            kind, what = ACCESS_DENIED, f"Not permitted to create '{probe}'"
+            if not is_refused(error):
+                kind, what = (
+                    "publish",
+                    (
+                        f"The storage gave no answer whether it keeps '{probe}' from being replaced "
+                        f"({type(error).__name__})"
+                    ),
+                )
+            raise StorageError(f"{what}; nothing was published.", kind=kind) from error
         return False
 
 
