@@ -17,7 +17,7 @@ from pydantic import Field, PrivateAttr
 from paimon_assets.engine.contract.executor import CountingExecutor
 from paimon_assets.engine.errors import InvalidInputError, without_secrets
 from paimon_assets.engine.table.api import TableCatalog, open_catalog
-from paimon_assets.engine.table.read.read_builder import ReadBuilder
+from paimon_assets.engine.table.read.read_builder import Plan, ReadBuilder
 from paimon_assets.engine.table.segments.segments import Segments
 from paimon_assets.engine.table.table import Table
 from paimon_assets.executors import chosen_kind, new_executor, spark_module
@@ -262,7 +262,11 @@ class PaimonCatalogResource(dg.ConfigurableResource):  # type: ignore[type-arg] 
         ... paimon.spark_dataframe(flights.new_read_builder().with_columns(["carrier"]))
         ... # doctest: +SKIP
         """
-        plan = read.plan()
+        frame = self.planned_dataframe(read.plan())
+        return frame if read.limit is None else frame.limit(read.limit)
+
+    def planned_dataframe(self, plan: Plan) -> Any:
+        """Return the rows of a plan as a Spark DataFrame, lazily; raises as `spark_dataframe`."""
         executor: Any = self.new_executor("spark")
         tables = spark_module("paimon_assets.spark.dataframes.tables")
         return tables.plan_to_spark(plan, executor.session)

@@ -91,7 +91,6 @@ from paimon_assets.engine.table.read.read_builder import Plan, ReadBuilder
 from paimon_assets.engine.table.schema.schema_inference import infer_schema
 from paimon_assets.engine.table.table import Table
 from paimon_assets.engine.table.write.staged_batch import BatchRefusedError
-from paimon_assets.executors import spark_module
 
 _NO_COLUMNS = TableSchema(id=0, fields=(), highest_field_id=-1)
 """What a frame is converted to where no table says: its own types."""
@@ -367,9 +366,7 @@ class PaimonIOManager(dg.ConfigurableIOManager):
     def _loaded(self, kind: FrameKind, rows: "_Rows", executor: Any) -> Frame:
         plan = rows.plan
         if kind is FrameKind.SPARK:
-            spark: Any = self.paimon.new_executor("spark")
-            tables = spark_module("paimon_assets.spark.dataframes.tables")
-            frame = tables.plan_to_spark(plan, spark.session)
+            frame = self.paimon.planned_dataframe(plan)
             return frame if rows.nested is None else rows.nested.of_spark(frame)
         reading = self.paimon.new_executor(executor or "embedded")
 
