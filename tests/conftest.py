@@ -8,6 +8,7 @@ from hypothesis import is_hypothesis_test
 
 from paimon_assets.engine.table.api import open_catalog
 from tests.testkit.effort import is_hunt, register_profiles
+from tests.testkit.jvm_classes import begin_archive, share_classes
 from tests.testkit.processes import keep_bytecode, restore_signals, start_jvms_lightly
 from tests.testkit.sharing import ByWeight
 
@@ -49,6 +50,16 @@ def pytest_configure(config):
         "ignore:Exception ignored in. <socket:pytest.PytestUnraisableExceptionWarning",
     ):
         config.addinivalue_line("filterwarnings", ignored)
+    leads = config.getoption("numprocesses", None) and not hasattr(config, "workerinput")
+    if leads and not config.option.check:
+        archiving = begin_archive()
+        if archiving is not None:
+            config.add_cleanup(archiving.wait)
+
+
+def pytest_runtest_setup():
+    """Let JVMs that start from now on be quicker, once it can be."""
+    share_classes()
 
 
 def pytest_ignore_collect(collection_path, config):

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from paimon_assets.engine.errors import InvalidInputError
+from tests.testkit.jvm_classes import sharing
 from tests.testkit.processes import LONGEST_SECONDS
 
 session_module = pytest.importorskip("paimon_assets.spark.session.session")
@@ -240,7 +241,7 @@ def test_a_stopped_or_killed_session_is_followed_by_a_new_one(tmp_path):
             **os.environ,
             "PYTHONPATH": root,
             # Not the options of other tests: the garbage collector decides what a heap is.
-            "SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1",
+            "SPARK_SUBMIT_OPTS": sharing("-XX:TieredStopAtLevel=1"),
         },
         text=True,
         timeout=LONGEST_SECONDS,
