@@ -303,8 +303,9 @@ def test_texts_are_read_by_the_options_of_segments(
 def test_json_in_one_array_is_read_and_members_nobody_knows_are_refused(
     runs: Any, landing: Path
 ) -> None:
-    source = runs(format="json", options={"multiLine": "true"})
     (landing / "a.json").write_text('[{"id": 1, "v": "a"},\n {"id": 2, "v": "b"}]')
+    assert "multiLine=true" in failure_text(runs(format="json").run())
+    source = runs(format="json", options={"multiLine": "true"})
     source.taken()
     assert source.ids() == [1, 2]
     (landing / "b.json").write_text('[{"id": 3, "v": "a"},\n {"id": 4, "v": "b", "w": 1}]')

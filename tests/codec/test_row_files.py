@@ -85,6 +85,14 @@ def test_a_json_member_that_only_later_rows_have_is_refused(tmp_path):
         read(path, RowFormat.JSON)
 
 
+def test_json_in_one_array_is_refused_and_the_way_out_named(tmp_path):
+    path = tmp_path / "rows.json"
+    path.write_text('[{"id": 1}, {"id": 2}]')
+    for columns in (None, pa.schema({"id": pa.int64()})):
+        with pytest.raises(FormatError, match=r"rows.json.* one array; .* multiLine=true"):
+            read(path, RowFormat.JSON, columns)
+
+
 @pytest.mark.parametrize("row_format", list(RowFormat))
 def test_a_damaged_file_is_named_in_one_line(tmp_path, row_format):
     path = tmp_path / "damaged"

@@ -28,6 +28,8 @@ _ARROW_ERRORS = (
     pa.ArrowKeyError,
     pa.ArrowNotImplementedError,
 )
+_ONE_ARRAY = "Column() changed from object to array"
+"""What pyarrow says of a JSON file that begins with a bracket."""
 
 
 class RowFormat(StrEnum):
@@ -102,6 +104,17 @@ def open_rows(
             assert_never(row_format)
 
 
+def reason_of(error: Exception) -> str:
+    """Return what pyarrow says of a file in one line; of one JSON array, what to do about it."""
+    reason = " ".join(str(error).split())
+    if _ONE_ARRAY not in reason:
+        return reason
+    return (
+        "the file is one array; write one object a line, or read it with the option multiLine=true,"
+        " which landing folders and segments take"
+    )
+
+
 @contextmanager
 def naming(path: str, row_format: RowFormat) -> Iterator[None]:
     """Turn what pyarrow raises while reading into one line that names the file.
@@ -113,8 +126,7 @@ def naming(path: str, row_format: RowFormat) -> Iterator[None]:
     try:
         yield
     except (*_ARROW_ERRORS, OSError) as error:
-        reason = " ".join(str(error).split())
-        message = f"'{path}' cannot be read as {row_format}: {reason}"
+        message = f"'{path}' cannot be read as {row_format}: {reason_of(error)}"
         # pyarrow reports damaged pages as OSError too, but without an error number.
         if isinstance(error, OSError) and error.errno is not None:
             raise storage_failure(message, path, error) from error

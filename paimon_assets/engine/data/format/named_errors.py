@@ -5,6 +5,7 @@ from contextlib import contextmanager
 
 import pyarrow as pa
 
+from paimon_assets.engine.codec.row_files import reason_of
 from paimon_assets.engine.errors import FormatError, NotFoundError, StorageError, storage_failure
 from paimon_assets.engine.fileio.base import FileIO
 
@@ -76,7 +77,8 @@ def storage_errors(path: str) -> Iterator[None]:
 
 def _format_error(path: str, format_name: str, error: Exception) -> FormatError:
     return FormatError(
-        f"Data file '{path}' is not readable as {format_name}: {error}", details={"path": path}
+        f"Data file '{path}' is not readable as {format_name}: {reason_of(error)}",
+        details={"path": path},
     )
 
 
