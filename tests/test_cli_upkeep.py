@@ -125,6 +125,21 @@ def test_snapshots_expire_after_a_question(run):
     assert "duration" in run("expire", "db.t", "--older-than", "long", code=2)
 
 
+def test_snapshots_before_one_expire_and_no_other(run):
+    def expired(*arguments):
+        done = json.loads(run("expire", "db.t", "--yes", "--json", *arguments))
+        counts = {line["task"]: line["count"] for line in done}
+        rows = json.loads(run("snapshots", "db.t", "--json"))
+        return counts["expire_snapshots"], sorted(row["snapshot_id"] for row in rows)
+
+    assert "99" in run("expire", "db.t", "--before", "99", "--yes", code=1)
+    assert "--keep" in run("expire", "db.t", "--before", "2", "--keep", "1", code=2)
+    assert expired("--before", "1") == (0, [1, 2, 3])
+    assert expired("--before", "2", "--option", "snapshot.num-retained.min=3") == (1, [2, 3])
+    assert expired("--before", "3", "--option", "snapshot.expire.limit=1") == (1, [3])
+    assert "1" in run("expire", "db.t", "--before", "1", "--yes", code=1)
+
+
 def test_a_file_that_is_gone_or_cut_is_a_fault(run, tmp_path):
     assert "db.t: 0 faults" in run("check", "db.t", "--rows", "--all-snapshots")
     table = open_catalog(str(tmp_path / "w")).get_table("db.t")

@@ -29,7 +29,7 @@ from paimon_assets.engine.spec.options.maintenance_options import (
 from paimon_assets.engine.spec.words import counted
 from paimon_assets.engine.table.table import Table
 from paimon_assets.engine.table.upkeep.compaction import CompactionProgress
-from paimon_assets.engine.table.upkeep.maintenance import MaintenanceTask
+from paimon_assets.engine.table.upkeep.maintenance import Maintenance, MaintenanceTask
 from paimon_assets.executors import new_executor
 
 _LOOKS_AT_ONCE = 16
@@ -121,6 +121,7 @@ def compact(settings: Settings, /, target: str, **arguments: Any) -> None:
 )
 @click.option("--keep", type=click.IntRange(min=1), help="Snapshots to keep, at least and at most.")
 @click.option("--older-than", help="Snapshots older than this go, such as '1 h'.")
+@click.option("--before", type=int, help="Snapshots before the one of this id go, and no other.")
 @click.option("--option", "dynamic", multiple=True, callback=key_values, help="KEY=VALUE.")
 @click.option("--dry-run", is_flag=True, help="Only say what would go.")
 @yes_option
@@ -131,9 +132,15 @@ def expire(settings: Settings, /, target: str, **arguments: Any) -> None:
 
     Says first what goes, and asks.
     """
+    before = arguments["before"]
     table = settings.table(target, _retention(arguments))
+    if before is not None:
+        if arguments["keep"] is not None or arguments["older_than"] is not None:
+            raise click.UsageError("--before goes with neither --keep nor --older-than.")
+        table.snapshot(before)
     tasks = [task for task in MaintenanceTask if task in (arguments["tasks"] or _EXPIRING)]
-    planned = _reports(table, tasks, dry_run=True)
+    maintenance = replace(table.maintenance(), expire_before=before)
+    planned = _reports(replace(maintenance, dry_run=True), tasks)
     as_json = arguments["as_json"]
     if arguments["dry_run"]:
         print_rows_of(planned, as_json=as_json)
@@ -141,7 +148,7 @@ def expire(settings: Settings, /, target: str, **arguments: Any) -> None:
     if not arguments["yes"]:
         print_rows_of(planned, as_json=False)
         confirm(f"This is done to {table.name}.", yes=False)
-    print_rows_of(_reports(table, tasks, dry_run=False), as_json=as_json)
+    print_rows_of(_reports(maintenance, tasks), as_json=as_json)
 
 
 def _retention(arguments: dict[str, Any]) -> dict[str, str]:
@@ -155,9 +162,8 @@ def _retention(arguments: dict[str, Any]) -> dict[str, str]:
     return options
 
 
-def _reports(table: Table, tasks: list[MaintenanceTask], *, dry_run: bool) -> list[dict[str, Any]]:
-    what = "looking" if dry_run else "expiring"
-    maintenance = replace(table.maintenance(), dry_run=dry_run)
+def _reports(maintenance: Maintenance, tasks: list[MaintenanceTask]) -> list[dict[str, Any]]:
+    what = "looking" if maintenance.dry_run else "expiring"
     lines = []
     with progress(what, len(tasks), "tasks") as advance:
         for task in tasks:

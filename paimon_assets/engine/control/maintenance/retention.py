@@ -36,6 +36,8 @@ class Retention:
     """How long one stays after the next one was made."""
     limit: int
     """Most to expire at a time."""
+    before: int | None = None
+    """All before this one go, and no other; the numbers above but the limit count for nothing."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.min_count <= self.max_count or self.limit < 1 or self.time_ms < 0:
@@ -98,6 +100,8 @@ class Retention:
         >>> keep.first_kept(1, 9, now_ms=45, time_of=lambda number: 10 * number)
         5
         """
+        if self.before is not None:
+            return max(min(self.before, latest, earliest + self.limit), earliest)
         end = min(latest - self.min_count + 1, earliest + self.limit)
         for number in range(max(latest - self.max_count + 1, earliest), end):
             made = time_of(number + 1)

@@ -27,6 +27,7 @@ from paimon_assets.engine.control.maintenance.refused_batches import (
     DEFAULT_RETENTION_MS,
     drop_refused,
 )
+from paimon_assets.engine.control.maintenance.retention import Retention
 from paimon_assets.engine.control.maintenance.tag_files import expire_tags
 from paimon_assets.engine.table.upkeep.analyze import analyze
 
@@ -88,6 +89,8 @@ class Maintenance:
     """Younger files may belong to a write that is still to be committed."""
     refused_older_than_ms: int = DEFAULT_RETENTION_MS
     """How long batches stay that an audit kept out."""
+    expire_before: int | None = None
+    """Id of a snapshot: all before it expire and no other, whatever the table's options say."""
     until_ms: int | None = None
     """Epoch milliseconds after which no further piece is begun."""
     clock: Clock = field(default_factory=SystemClock)
@@ -180,8 +183,13 @@ class Maintenance:
         )
 
     def _expire_snapshots(self) -> MaintenanceReport:
+        keep = Retention.of_snapshots(self.store.schema.typed_options)
+        keep = replace(keep, before=self.expire_before)
+
         def piece() -> ExpiredSnapshots:
-            return expire_snapshots(self.store, clock=self.clock, dry_run=self.dry_run)
+            return expire_snapshots(
+                self.store, retention=keep, clock=self.clock, dry_run=self.dry_run
+            )
 
         report = self._in_pieces(MaintenanceTask.EXPIRE_SNAPSHOTS, piece)
         if not report.is_complete:
