@@ -69,6 +69,8 @@ _MOST_VALUES = 1000
 """Values of an IN, each of which is asked of the JVM."""
 _MOST_DEPTH = 32
 _MICRO_NANOS = 1000
+_FIRST_PLACE = -7_215_331_004_001
+"""Where the numbers begin that say which place it is; no range of anybody else's begins there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +102,7 @@ class Places:
     def frame(self, read: ReadBuilder) -> DataFrame:
         """Return a DataFrame with the columns of a read, which is not to be run."""
         self.reads.append(read)
-        numbered = self.session.range(len(self.reads))
+        numbered = self.session.range(_FIRST_PLACE, _FIRST_PLACE + len(self.reads))
         return numbered.mapInArrow(_no_rows, to_spark_schema(read.fields()))
 
 
@@ -119,6 +121,8 @@ class NarrowReads:
         if need is None:
             return to_spark(read, self.session)
         fields = read.fields()
+        if len({each.name.lower() for each in fields}) < len(fields):
+            return to_spark(read, self.session)  # Spark could not say which of them is kept
         fitting = fitting_parts(need.predicate, read.read_schema())
         read = read.with_filter(fitting)
         stand_ins = {
@@ -225,7 +229,9 @@ def _number_of(node: Any, kind: str) -> int | None:
     if not kind.endswith("MapInArrow"):
         return None
     child = node.child()
-    return int(child.end()) if _kind(child) == "Range" else None
+    if _kind(child) != "Range" or int(child.start()) != _FIRST_PLACE:
+        return None
+    return int(child.end()) - _FIRST_PLACE
 
 
 def _predicate(condition: Any, known: Mapping[int, DataField], depth: int = 0) -> Predicate | None:
