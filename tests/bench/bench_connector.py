@@ -137,6 +137,7 @@ class Java(Side):
     """Java Paimon's connector, as the catalog `paimon` of the session."""
 
     session: SparkSession
+    home: Path
     name: str = "java"
 
     def create(self, table: str, key: bool, options: Mapping[str, str]) -> None:
@@ -179,7 +180,7 @@ class Java(Side):
 
     def stream(self, table: str, writer: Any) -> Any:
         """See `Side`."""
-        return writer.format("paimon").toTable(f"paimon.db.{table}")
+        return writer.format("paimon").start(f"file://{self.home}/java/db.db/{table}")
 
 
 Work = Callable[[Side], Any]
@@ -386,7 +387,7 @@ def main(arguments: list[str] | None = None) -> int:
         sides: list[Side] = [Ours(session=session, catalog=catalog)]
         if jar:
             session.sql("CREATE DATABASE paimon.db")
-            sides.append(Java(session=session))
+            sides.append(Java(session=session, home=home))
         first_python_stage(session)
         console = Console(width=110)
         console.print(f"Spark {session.version}, local[{options.cores}], by turns; {jar}")
