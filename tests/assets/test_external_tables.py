@@ -90,7 +90,11 @@ def test_tables_are_described_and_shown(paimon: PaimonCatalogResource, table: Ta
     assert (first.name, first.type) == ("tailnum", "STRING")
 
 
-@pytest.mark.parametrize("text", ["", "[]", '{"version": 2, "tables": []}', '{"version": 1}'])
+@pytest.mark.parametrize(
+    "text",
+    ["", "[]", '{"version": 2, "tables": []}', '{"version": 1}', "[" * 100_000],
+    ids=range(5),
+)
 def test_a_state_that_is_none_says_what_to_do(text: str) -> None:
     with pytest.raises(FormatError, match=r"'state.json' describes no tables.*refresh-defs-state"):
         tables_from_json(text, "state.json")

@@ -57,7 +57,9 @@ def test_consumers_that_rest_too_long_are_forgotten(consumers, paths):
 
 
 @pytest.mark.parametrize(
-    "data", [b"", b"[]", b"{}", b'{"nextSnapshot":"4"}', b'{"nextSnapshot":true}']
+    "data",
+    [b"", b"[]", b"{}", b'{"nextSnapshot":"4"}', b'{"nextSnapshot":true}', b"[" * 100_000],
+    ids=range(6),
 )
 def test_a_damaged_file_is_named(consumers, paths, data):
     LocalFileIO().write_bytes(paths.consumer("etl"), data)

@@ -164,7 +164,11 @@ def test_a_token_file_is_read_again_an_hour_before_its_end(tmp_path):
     assert key() == "second"  # has no end
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"AccessKeyId":"a"}', written("SECRET", "soon")])
+@pytest.mark.parametrize(
+    "text",
+    ["", "[]", "{}", '{"AccessKeyId":"a"}', written("SECRET", "soon"), "[" * 100_000],
+    ids=range(6),
+)
 def test_a_damaged_token_file_is_named_and_not_shown(tmp_path, text):
     path = tmp_path / "token"
     path.write_text(text)

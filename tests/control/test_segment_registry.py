@@ -68,7 +68,8 @@ def test_segments_come_back_from_json():
         segments=(_SEGMENT, replace(_SEGMENT, id=1, removed=_SEGMENT.added, removed_ms=5)),
     )
     assert segments_from_json(segments_to_json(listed), "x") == listed
-    for damaged in (b"", b"{}", b'{"version": 2}', segments_to_json(listed)[:-9]):
+    deep = b"[" * 100_000
+    for damaged in (b"", b"{}", b'{"version": 2}', segments_to_json(listed)[:-9], deep):
         with pytest.raises(FormatError, match="registry 'x'"):
             segments_from_json(damaged, "x")
 

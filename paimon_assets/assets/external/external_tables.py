@@ -141,7 +141,7 @@ def tables_from_json(text: str, path: str) -> list[ExternalTable]:
     try:
         members = json.loads(text)
         return [_described(item, path) for item in _items(members)]
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise FormatError(
             f"'{path}' describes no tables: {error}. Refresh it: dg utils refresh-defs-state.",
             kind="external-tables",

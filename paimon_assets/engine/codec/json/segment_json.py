@@ -66,7 +66,7 @@ def segments_from_json(data: bytes, path: str) -> SegmentList:
     """
     try:
         return _segment_list(json.loads(data))
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise FormatError(
             f"The segment registry '{path}' is damaged or of a later version: {error!r}.",
             kind="segment-registry",

@@ -46,7 +46,7 @@ def read_identity(file_io: FileIO, path: str) -> Identity | None:
         )
     except NotFoundError:
         return None
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise FormatError(
             f"{path}: not the file of an identity ({error!r}).",
             kind="metadata-json",
@@ -97,6 +97,6 @@ def changed_by(file_io: FileIO, table_path: str, identity: Identity, schema_id: 
         members = json.loads(file_io.read_bytes(f"{table_path}/{_CHANGED_FILE}"))
         if (members["id"], members["schemaId"]) == (identity.id, schema_id):
             return str(members["updatedBy"])
-    except (NotFoundError, ValueError, KeyError, TypeError):
+    except (NotFoundError, ValueError, KeyError, TypeError, RecursionError):
         pass
     return ""

@@ -198,7 +198,7 @@ def _may_count(store: FileStore, name: str, ledgers: set[str]) -> bool:
         return False
     try:
         source = json.loads(store.file_io.read_bytes(store.paths.ledger(name)))["source"]
-    except (ValueError, TypeError, KeyError, NotFoundError):
+    except (ValueError, TypeError, KeyError, RecursionError, NotFoundError):
         return True
     return f"{LEDGER_PROPERTY_PREFIX}{source}" not in ledgers
 

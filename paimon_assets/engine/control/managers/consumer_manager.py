@@ -39,7 +39,7 @@ class ConsumerManager:
             return None
         try:
             value = json.loads(data)[_NEXT_SNAPSHOT]
-        except (ValueError, TypeError, KeyError) as error:
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
             raise _damaged(path) from error
         if isinstance(value, bool) or not isinstance(value, int):
             raise _damaged(path)

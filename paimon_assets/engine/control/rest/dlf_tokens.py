@@ -48,7 +48,7 @@ def token_from_json(data: bytes, where: str) -> DlfToken:
             security_token=members.get("SecurityToken") or None,
             expires_ms=None if not ends else _epoch_ms(ends),
         )
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise InvalidInputError(
             f"{where} holds no DLF token: expected JSON with AccessKeyId, AccessKeySecret,"
             " SecurityToken and Expiration (yyyy-MM-ddTHH:mm:ssZ).",

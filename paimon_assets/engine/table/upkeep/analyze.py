@@ -115,7 +115,7 @@ def _is_analyzed(store: FileStore, snapshot: Snapshot, columns: Collection[str])
         found = json.loads(store.file_io.read_bytes(store.paths.statistics(snapshot.statistics)))
         analyzed_id, schema_id = int(found["snapshotId"]), int(found["schemaId"])
         is_complete = schema_id == store.schema.id and set(columns) <= set(found["colStats"])
-    except (NotFoundError, ValueError, TypeError, LookupError):
+    except (NotFoundError, ValueError, TypeError, LookupError, RecursionError):
         return False
     return is_complete and int(data_version(store, snapshot).partition("-")[0]) <= analyzed_id
 
