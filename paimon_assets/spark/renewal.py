@@ -43,8 +43,10 @@ class Renewal:
         """
         if self._runs == _RUNS or not self._has_ended(error):
             raise error
-        other = current_spec(self.spec, is_refused=error.kind == ACCESS_DENIED)
-        if other.options == self.spec.options and other.expires_ms == self.spec.expires_ms:
+        is_refused = error.kind == ACCESS_DENIED
+        other = current_spec(self.spec, is_refused=is_refused)
+        is_longer = other.expires_ms != self.spec.expires_ms
+        if other.options == self.spec.options and (is_refused or not is_longer):
             raise error
         logger.warning("credentials of a storage ended while Spark used them: the job runs again")
         self.spec = other

@@ -9,9 +9,12 @@ import hashlib
 import pyarrow as pa
 import pytest
 
+from paimon_assets.engine.codec.rest.rest_responses import TokenResponse
+from paimon_assets.engine.control.catalog.data_tokens import TableStorage
 from paimon_assets.engine.control.clock import SystemClock
 from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.errors import ACCESS_DENIED, StorageError
+from paimon_assets.engine.errors import ACCESS_DENIED, TOKEN_EXPIRED, StorageError
+from paimon_assets.engine.fileio.renewed import RenewedFileIO
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import open_catalog
 from paimon_assets.engine.table.read.where import parse_expression
@@ -24,6 +27,7 @@ from tests.testkit.s3_server import BUCKET, s3_server
 executors = pytest.importorskip("paimon_assets.spark.executor")
 merge = pytest.importorskip("paimon_assets.spark.dataframes.merge")
 preflight = pytest.importorskip("paimon_assets.spark.preflight")
+with_renewal = pytest.importorskip("paimon_assets.spark.renewal").with_renewal
 storage_look = pytest.importorskip("paimon_assets.spark.storage_look")
 streaming = pytest.importorskip("paimon_assets.spark.dataframes.streaming")
 
@@ -45,6 +49,17 @@ class Clock(SystemClock):
             return super().now_millis()
         self.late -= 1
         return super().now_millis() - 12 * 3_600_000
+
+
+class FarClock:
+    """A clock of which each look is a millisecond later, in a far time."""
+
+    def __init__(self):
+        self.now = 10**14
+
+    def now_millis(self):
+        self.now += 1
+        return self.now
 
 
 class Keys:
@@ -266,6 +281,33 @@ def test_a_storage_that_refuses_every_token_is_not_asked_for_ever(table, executo
         executor.map_rows(context, rows(0, 3, 1))
     assert refused.value.kind == ACCESS_DENIED
     assert table.latest_snapshot() is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "keys_are_new", "runs"),
+    [
+        (ACCESS_DENIED, False, 1),
+        (ACCESS_DENIED, True, 2),
+        (TOKEN_EXPIRED, False, 2),
+        ("other", True, 1),
+    ],
+)
+def test_a_job_is_run_again_once_with_what_may_help(kind, keys_are_new, runs):
+    clock, asked, ran = FarClock(), [], []
+
+    def ask():
+        asked.append(clock.now_millis())
+        key = f"k{len(asked)}" if keys_are_new else "k"
+        return TokenResponse(token={"s3.access-key": key}, expires_at_millis=asked[-1] + 1)
+
+    def run(spec):
+        ran.append(spec)
+        raise StorageError("it ended", kind=kind)
+
+    storage = RenewedFileIO(TableStorage("s3://bucket/t", {}, ask, clock).opened)
+    with pytest.raises(StorageError, match="it ended"):
+        with_renewal(storage.spec, run)
+    assert len(ran) == runs
 
 
 def test_tasks_get_the_key_of_their_table_and_nothing_of_the_catalog(table, executor):

@@ -143,11 +143,8 @@ class ConditionalPut:
                 return True
             kind, what = ACCESS_DENIED, f"Not permitted to create '{probe}'"
             if not is_refused(error):
-                kind = "publish"
-                what = (
-                    f"The storage gave no answer whether it keeps '{probe}' from being replaced"
-                    f" ({type(error).__name__})"
-                )
+                kind, what = "publish", f"The storage did not say if '{probe}' can be replaced"
+                what += f" ({type(error).__name__})"
             raise StorageError(f"{what}; nothing was published.", kind=kind) from error
         return False
 
