@@ -13,7 +13,6 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
-from itertools import accumulate
 
 import pyarrow as pa
 from pyspark.errors import PySparkAttributeError
@@ -28,7 +27,6 @@ from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.contract.tasks.task_batch import TaskBatch
 from paimon_assets.engine.contract.wire.wire import (
     dump_read_context,
-    dump_split,
     dump_write_context,
     load_error,
 )
@@ -72,6 +70,7 @@ from paimon_assets.spark.read_worker import COUNT_SCHEMA, count_rows, read_packe
 from paimon_assets.spark.renewal import Renewal, with_renewal
 from paimon_assets.spark.repeated_keys import repeated_keys
 from paimon_assets.spark.shuffle import partition_slots, write_tasks
+from paimon_assets.spark.split_tasks import split_rows, tasks_by_bytes, tasks_by_cost
 from paimon_assets.spark.task_jobs import run_jobs
 from paimon_assets.spark.types import (
     from_spark_schema,
@@ -84,7 +83,6 @@ from paimon_assets.spark.worker import (
     PACKED_SCHEMA,
     ROUTED_SCHEMA,
     ROWS_PER_TASK_BITS,
-    SPLIT_SCHEMA,
     Routing,
     RowSource,
     assign_routed,
@@ -103,10 +101,6 @@ SparkRows = DataFrame | pa.Table | pa.RecordBatchReader
 _TARGET_WITHOUT_KEY = 256 * 1024 * 1024
 _LOCAL_READ_BYTES = 32 * 1024 * 1024
 """File bytes of one job of a read into this process."""
-_TASK_BYTES = 128 * 1024 * 1024
-"""File bytes that one task reads: the default of `spark.sql.files.maxPartitionBytes`."""
-_OPEN_FILE_BYTES = 256 * 1024
-"""What is decoded while a file is opened. A Python task costs far more than that."""
 
 
 class SparkExecutor:
@@ -153,8 +147,9 @@ class SparkExecutor:
         """Yield the answers of `read_packed`, in split order."""
         check_workers(self.session, context.file_io, _some_path(splits))
         sizes = [split.file_bytes for split in splits]
-        located = self._split_frame(splits, tasks_by_bytes(sizes, _LOCAL_READ_BYTES))
-        frame = located.mapInArrow(read_packed(dump_read_context(context)), ddl(ANSWER_SCHEMA))
+        tasks = tasks_by_bytes(sizes, _LOCAL_READ_BYTES)
+        read = read_packed(dump_read_context(context))
+        frame = split_rows(self.session, splits, tasks, read).frame(ddl(ANSWER_SCHEMA))
         with typed_errors():
             with named_jobs(self.session, name_of_read(context.table, splits)):
                 rows = frame.toLocalIterator(prefetchPartitions=True)
@@ -204,10 +199,9 @@ class SparkExecutor:
             with typed_errors(), named_jobs(self.session, name):
                 total = 0 if native is None else native.count()
                 if left:
-                    tasks = self._split_frame(left, tasks_by_cost(left, parallelism(self.session)))
-                    counted = tasks.mapInArrow(
-                        count_rows(dump_read_context(given)), ddl(COUNT_SCHEMA)
-                    )
+                    tasks = tasks_by_cost(left, parallelism(self.session))
+                    read = count_rows(dump_read_context(given))
+                    counted = split_rows(self.session, left, tasks, read).frame(ddl(COUNT_SCHEMA))
                     total += sum(row.rows for row in counted.collect())
             return total
 
@@ -408,19 +402,7 @@ class SparkExecutor:
         context = replace(context, file_io=current_spec(context.file_io))
         tasks = tasks_by_cost(splits, parallelism(self.session))
         read = read_rows(dump_read_context(context), schema)
-        return PythonRows(tasks=self._split_frame(splits, tasks), read=read)
-
-    def _split_frame(self, splits: Sequence[DataSplit], tasks: Sequence[int]) -> DataFrame:
-        """Return splits as rows of bytes, in order, the i-th in Spark partition `tasks[i]`."""
-        count = tasks[-1] + 1
-        slots = partition_slots(count)
-        columns = {
-            "slot": [slots[task] for task in tasks],
-            "number": range(len(splits)),
-            "split": [dump_split(split) for split in splits],
-        }
-        frame = self.session.createDataFrame(pa.table(columns, SPLIT_SCHEMA))
-        return frame.repartition(count, "slot").sortWithinPartitions("number")
+        return split_rows(self.session, splits, tasks, read)
 
 
 def _some_path(splits: Sequence[DataSplit]) -> str | None:
@@ -438,32 +420,6 @@ def groups_of(schema: TableSchema, cores: int) -> int:
 def _dealt(routed: DataFrame, tasks: int) -> DataFrame:
     """Bring every group of routed rows to its task, in order."""
     return routed.repartition(tasks, "task").sortWithinPartitions("partition", "bucket", "position")
-
-
-def tasks_by_bytes(sizes: Sequence[int], limit_bytes: int) -> list[int]:
-    """Number the tasks of splits by their sizes: neighbours share one up to about `limit_bytes`."""
-    tasks = []
-    task, task_bytes = 0, 0
-    for size in sizes:
-        if task_bytes and task_bytes + size > limit_bytes:
-            task, task_bytes = task + 1, 0
-        tasks.append(task)
-        task_bytes += size
-    return tasks
-
-
-def tasks_by_cost(splits: Sequence[DataSplit], cores: int) -> list[int]:
-    """Number the tasks of splits: neighbours share one, of about Spark's 128 MB or a core's share.
-
-    Opening a file counts as bytes, too.
-    """
-    costs = [split.file_bytes + _OPEN_FILE_BYTES * len(split.data_files) for split in splits]
-    total = max(1, sum(costs))
-    count = max(cores, -(-total // _TASK_BYTES))
-    middles = [end - cost / 2 for end, cost in zip(accumulate(costs), costs, strict=True)]
-    shares = [int(middle * count / total) for middle in middles]
-    numbers = {share: number for number, share in enumerate(dict.fromkeys(shares))}
-    return [numbers[share] for share in shares]
 
 
 def parallelism(session: SparkSession) -> int:

@@ -28,7 +28,7 @@ class PythonRows:
     read: ArrowMap
     """Given the rows of `tasks`, returns the rows meant, in the Arrow types of the DataFrame."""
 
-    def frame(self, schema: StructType) -> DataFrame:
+    def frame(self, schema: StructType | str) -> DataFrame:
         """Return the rows as a lazy DataFrame."""
         return self.tasks.mapInArrow(self.read, schema)
 

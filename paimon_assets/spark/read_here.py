@@ -21,6 +21,13 @@ from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import InvalidInputError, PaimonError
 from paimon_assets.engine.fileio.opening import open_file_io
 from paimon_assets.engine.spec.options.option import parse_memory
+from paimon_assets.engine.spec.predicate.predicate import (
+    CompareOp,
+    Comparison,
+    In,
+    Predicate,
+    conjuncts,
+)
 from paimon_assets.spark.claimed_size import row_bytes
 from paimon_assets.spark.types import spark_arrow_schema, to_spark_batch, to_spark_schema
 
@@ -31,7 +38,7 @@ READ_HERE = "spark.paimon_assets.readHere"
 _DEFAULT = "48 mb"
 _MOST_FILES = 16
 """Of more, footers are not asked."""
-_HELD_BYTES = 4 * 1024 * 1024
+_HELD_BYTES = 1024 * 1024
 """Spark computes with rows it holds in a plan slower than with those of tasks."""
 
 
@@ -56,6 +63,8 @@ def read_here(
         rows = sum(split.row_count for split in splits)
         if rows * row_bytes(context.fields) > _HELD_BYTES:
             return None
+    elif not any(map(_is_lookup, conjuncts(context.predicate))):
+        return None
     if not reads_here(session, context, splits):
         return None
     try:
@@ -71,6 +80,17 @@ def read_here(
     wanted = spark_arrow_schema(schema)
     table = pa.Table.from_batches([to_spark_batch(batch, wanted) for batch in batches], wanted)
     return session.createDataFrame(table, schema)
+
+
+def _is_lookup(part: Predicate) -> bool:
+    """Whether a filter looks for values: what passes is few rows more often than a range's are."""
+    match part:
+        case Comparison(op=op):
+            return op is CompareOp.EQ
+        case In(negated=negated):
+            return not negated
+        case _:
+            return False
 
 
 def _is_flat(arrow_type: pa.DataType) -> bool:

@@ -80,7 +80,6 @@ ROUTED_SCHEMA = columns(
 )
 PACKED_SCHEMA = columns(position=pa.int64(), rows=pa.binary())
 ANSWER_SCHEMA = columns(result=pa.binary(), error=pa.binary())
-SPLIT_SCHEMA = columns(slot=pa.int32(), number=pa.int32(), split=pa.binary())
 TASK_SCHEMA = columns(number=pa.int32(), payload=pa.binary())
 TASK_ANSWER_SCHEMA = columns(number=pa.int32(), result=pa.binary(), error=pa.binary())
 _POSITION_FIELD = pa.field(POSITION_COLUMN, pa.int64(), nullable=False)

@@ -18,6 +18,7 @@ from tests.testkit.builders import data_file
 from tests.testkit.rows import plain_rows
 
 executor_module = pytest.importorskip("paimon_assets.spark.executor")
+split_tasks = pytest.importorskip("paimon_assets.spark.split_tasks")
 fn = pytest.importorskip("pyspark.sql.functions")
 PySparkException = pytest.importorskip("pyspark.errors").PySparkException
 NATIVE_READ = pytest.importorskip("paimon_assets.spark.native.native_read").NATIVE_READ
@@ -158,18 +159,19 @@ def test_a_task_without_rows_writes_nothing(executor, spark, new_catalog):
 
 
 @pytest.mark.usefixtures("engine_reads")
-@pytest.mark.parametrize("local_read_bytes", [1, 2**20])
+@pytest.mark.parametrize(("local_read_bytes", "sent_bytes"), [(1, 0), (1, 2**18), (2**20, 2**18)])
 def test_a_dataframe_has_tasks_of_neighbouring_splits_and_the_rows_in_split_order(
-    executor, spark, new_catalog, monkeypatch, local_read_bytes
+    executor, spark, new_catalog, monkeypatch, local_read_bytes, sent_bytes
 ):
     monkeypatch.setattr(executor_module, "_LOCAL_READ_BYTES", local_read_bytes)
+    monkeypatch.setattr(split_tasks, "_SENT_TO_ALL_BYTES", sent_bytes)
     table = create(new_catalog, buckets="4", partition_keys=["part"])
     table.new_write_builder().write(changes(spark, 600, keys=600, partitions=2), executor)
     plan = table.new_read_builder().plan()
     frame = executor.to_dataframe(plan.context, plan.splits)
     counted = frame.groupBy(fn.spark_partition_id().alias("task")).count().orderBy("task")
     expected = {}
-    tasks = executor_module.tasks_by_cost(plan.splits, executor_module.parallelism(spark))
+    tasks = split_tasks.tasks_by_cost(plan.splits, executor_module.parallelism(spark))
     for task, split in zip(tasks, plan.splits, strict=True):
         expected[task] = expected.get(task, 0) + split.row_count
     assert [row["count"] for row in counted.collect()] == list(expected.values())
@@ -180,7 +182,7 @@ def test_a_dataframe_has_tasks_of_neighbouring_splits_and_the_rows_in_split_orde
 
 @given(st.lists(st.integers(0, 50), min_size=1, max_size=40), st.integers(1, 100))
 def test_neighbouring_splits_share_a_task_up_to_the_limit(sizes, limit):
-    tasks = executor_module.tasks_by_bytes(sizes, limit)
+    tasks = split_tasks.tasks_by_bytes(sizes, limit)
     assert tasks[0] == 0
     assert all(after - before in (0, 1) for before, after in pairwise(tasks))
     for task in set(tasks):
@@ -208,7 +210,7 @@ def test_small_splits_share_tasks_while_every_core_has_one(sizes, cores, expecte
         )
         for size in sizes
     ]
-    assert executor_module.tasks_by_cost(splits, cores) == expected
+    assert split_tasks.tasks_by_cost(splits, cores) == expected
 
 
 def test_a_dataframe_has_the_spark_types_of_the_table(executor, spark, new_catalog):
