@@ -20,6 +20,7 @@ from paimon_assets.engine.contract.clustering import ClusterOrder
 from paimon_assets.engine.data.compact.cluster import SAMPLE_ROWS, ClusterKeys
 from paimon_assets.spark.python_rows import ArrowMap, PythonRows
 from paimon_assets.spark.shuffle import partition_slots
+from paimon_assets.spark.types import quoted
 
 Longs = npt.NDArray[np.int64]
 
@@ -40,7 +41,7 @@ def in_order(frame: DataFrame, order: ClusterOrder, *, parts: int) -> DataFrame:
     Cost:
         One shuffle of the rows.
     """
-    columns = [_quoted(name) for name in order.columns]
+    columns = [quoted(name) for name in order.columns]
     return frame.repartitionByRange(parts, *columns).sortWithinPartitions(*columns)
 
 
@@ -61,7 +62,7 @@ def on_curve(
         sample is; Spark's own would read all rows once more.
     """
     fraction = min(1.0, SAMPLE_ROWS / max(1, row_count))
-    sorted_by = frame.select(*(frame[_quoted(name)] for name in order.columns))
+    sorted_by = frame.select(*(frame[quoted(name)] for name in order.columns))
     sample: pa.Table = sorted_by.sample(fraction=fraction, seed=_SEED).toArrow()
     keys = ClusterKeys.of(order, sample)
     places = np.sort(_places(keys, sample))
@@ -74,10 +75,6 @@ def on_curve(
     located = rows.tasks.mapInArrow(_place(rows.read, keys, bounds, slots), placed)
     ranges = located.repartition(len(slots), fn.col(_RANGE).cast("int"))
     return ranges.sortWithinPartitions(_PLACE).drop(_PLACE, _RANGE)
-
-
-def _quoted(name: str) -> str:
-    return f"`{name.replace('`', '``')}`"
 
 
 def _place(read: ArrowMap, keys: ClusterKeys, bounds: Longs, slots: Longs) -> ArrowMap:

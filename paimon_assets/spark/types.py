@@ -286,3 +286,8 @@ def _to_spark_array(array: "pa.Array[Any]", wanted: pa.DataType) -> "pa.Array[An
     if pat.is_timestamp(have) and have.unit == "ns":
         array = pc.floor_temporal(array, unit="microsecond")
     return array.cast(wanted, safe=False)
+
+
+def quoted(name: str) -> str:
+    """Return a column's or table's name as Spark's texts take it, whatever characters it has."""
+    return f"`{name.replace('`', '``')}`"

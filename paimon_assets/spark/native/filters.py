@@ -35,6 +35,7 @@ from paimon_assets.engine.spec.types.data_types import (
     DataType,
     TypeRoot,
 )
+from paimon_assets.spark.types import quoted
 
 _SAME_ORDER = (
     INTEGER_ROOTS
@@ -137,9 +138,3 @@ def _moment(nanos: int, root: TypeRoot) -> Column | None:
     kind = "timestamp_ntz" if root is TypeRoot.TIMESTAMP else "timestamp_ltz"
     zone = "" if root is TypeRoot.TIMESTAMP else "Z"
     return fn.expr(f"{kind}'{moment.isoformat(sep=' ')}{zone}'")
-
-
-def quoted(name: str) -> str:
-    """Return a column's name for `col`, whatever characters it has."""
-    escaped = name.replace("`", "``")
-    return f"`{escaped}`"

@@ -32,8 +32,7 @@ from paimon_assets.engine.spec.types.data_types import (
     DataField,
     TypeRoot,
 )
-from paimon_assets.spark.native.filters import quoted
-from paimon_assets.spark.types import to_spark_schema, to_spark_type
+from paimon_assets.spark.types import quoted, to_spark_schema, to_spark_type
 
 MAX_SCANS = 16
 """Scans of one read; what is beyond them is left to the engine."""

@@ -10,7 +10,6 @@ stays in the session. What a name means that is none of the catalog, Spark decid
 other catalogs, files.
 """
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -249,13 +248,3 @@ class Frames:
                 kind="view-columns",
             )
         return frame.toDF(*columns)
-
-
-def quoted(name: str) -> str:
-    """Return a name in backquotes."""
-    return f"`{name.replace('`', '``')}`"
-
-
-def is_plain_name(text: str) -> bool:
-    """Whether a text is one name and nothing else."""
-    return re.fullmatch(r"\w+|`[^`]+`", text) is not None

@@ -37,9 +37,9 @@ from paimon_assets.spark.sql.changes import (
     refuse_nulls,
     until_unchanged,
 )
-from paimon_assets.spark.sql.frames import Frames, quoted
+from paimon_assets.spark.sql.frames import Frames
 from paimon_assets.spark.sql.storing import stored
-from paimon_assets.spark.types import to_spark_type
+from paimon_assets.spark.types import quoted, to_spark_type
 
 _SOURCE = "__paimon_source"
 _DELETES, _INSERTS = "__deletes", "__inserts"

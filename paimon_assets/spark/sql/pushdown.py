@@ -49,8 +49,8 @@ from paimon_assets.engine.table.read.limits import fitting_parts
 from paimon_assets.engine.table.read.read_builder import ReadBuilder
 from paimon_assets.engine.table.read.row_count import counted_columns
 from paimon_assets.spark.dataframes.tables import to_spark
-from paimon_assets.spark.native.filters import compares_as_spark, quoted
-from paimon_assets.spark.types import to_spark_schema
+from paimon_assets.spark.native.filters import compares_as_spark
+from paimon_assets.spark.types import quoted, to_spark_schema
 
 _COMPARISONS = {
     "EqualTo": CompareOp.EQ,
@@ -58,12 +58,6 @@ _COMPARISONS = {
     "LessThanOrEqual": CompareOp.LE,
     "GreaterThan": CompareOp.GT,
     "GreaterThanOrEqual": CompareOp.GE,
-}
-_MIRRORED = {
-    CompareOp.LT: CompareOp.GT,
-    CompareOp.LE: CompareOp.GE,
-    CompareOp.GT: CompareOp.LT,
-    CompareOp.GE: CompareOp.LE,
 }
 _MOST_VALUES = 1000
 """Values of an IN, each of which is asked of the JVM."""
@@ -255,7 +249,7 @@ def _predicate(condition: Any, known: Mapping[int, DataField], depth: int = 0) -
     if kind in _COMPARISONS:
         op, left, right = _COMPARISONS[kind], condition.left(), condition.right()
         if _kind(left) == "Literal":
-            op, left, right = _MIRRORED.get(op, op), right, left
+            op, left, right = op.mirrored, right, left
         return _compared(op, left, right, known)
     if kind in ("In", "InSet"):
         return _one_of(condition, kind, known)

@@ -34,10 +34,10 @@ from paimon_assets.engine.table.sql.table_uses import TableUse, find_tables
 from paimon_assets.spark.executor import SparkExecutor
 from paimon_assets.spark.failure import typed_errors
 from paimon_assets.spark.sql.changes import Changes
-from paimon_assets.spark.sql.frames import Frames, quoted
+from paimon_assets.spark.sql.frames import Frames
 from paimon_assets.spark.sql.inserts import Inserts
 from paimon_assets.spark.sql.merges import Merges
-from paimon_assets.spark.types import arrow_to_spark_schema, from_spark_schema
+from paimon_assets.spark.types import arrow_to_spark_schema, from_spark_schema, quoted
 
 _DIALECT = "spark"
 
