@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         UnsupportedFeatureError as UnsupportedFeatureError,
     )
     from paimon_assets.engine.spec.evolution.schema_change import (
+        OnOverflow as OnOverflow,
         SchemaChange as SchemaChange,
         add_column as add_column,
         drop_column as drop_column,
@@ -55,7 +56,6 @@ if TYPE_CHECKING:
         Plan as Plan,
         ReadBuilder as ReadBuilder,
     )
-    from paimon_assets.engine.table.schema.schema_changes import OnOverflow as OnOverflow
     from paimon_assets.engine.table.segments.segment_import import SegmentSource as SegmentSource
     from paimon_assets.engine.table.table import Table as Table
     from paimon_assets.engine.table.write.write_builder import WriteBuilder as WriteBuilder

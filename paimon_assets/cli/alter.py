@@ -19,6 +19,7 @@ from paimon_assets.cli.output import print_json, print_rows_of, working
 from paimon_assets.cli.settings import Settings, spark_session
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.evolution.schema_change import (
+    OnOverflow,
     SchemaChange,
     UpdateComment,
     add_column,
@@ -33,7 +34,7 @@ from paimon_assets.engine.spec.evolution.schema_change import (
     update_column_type,
 )
 from paimon_assets.engine.spec.evolution.schema_change_json import changes_from_json
-from paimon_assets.engine.table.schema.schema_changes import OnOverflow, SchemaChangePlan
+from paimon_assets.engine.table.schema.schema_changes import SchemaChangePlan
 from paimon_assets.executors import new_executor
 
 

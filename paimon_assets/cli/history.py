@@ -142,8 +142,7 @@ def branch_drop_audited(settings: Settings, /, target: str, *, older_than: str, 
     before_millis = SystemClock().now_millis() - duration_ms(older_than)
     confirm(f"Batches of {target} that were kept out go, with their files.", yes=yes)
     dropped = settings.table(target).drop_audited(before_millis=before_millis)
-    line = f"{len(dropped)} branches are deleted{': ' if dropped else ''}{', '.join(dropped)}"
-    say(line, {"deleted": dropped})
+    say(f"Branches deleted: {', '.join(dropped) or 'none'}", {"deleted": dropped})
 
 
 @branch.command("fast-forward")

@@ -29,6 +29,7 @@ LIGHT_DOORS = {
         "paimon_assets.engine.control",
         "paimon_assets.engine.table",
     ),
+    "paimon_assets.engine.table.table": (*HEAVY, "pyarrow", "numpy", "sqlglot"),
     "paimon_assets.engine.table.api": HEAVY,
     "paimon_assets.cli.main": (*HEAVY, "pyarrow", "numpy", "rich", "sqlglot", "starlette"),
     "paimon_assets.server.serve": HEAVY,

@@ -13,6 +13,7 @@ from paimon_assets.engine.errors import (
 )
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.evolution.schema_change import (
+    OnOverflow,
     add_column,
     drop_column,
     rename_column,
@@ -24,7 +25,6 @@ from paimon_assets.engine.spec.evolution.schema_change import (
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.types.cast_fit import Loss
 from paimon_assets.engine.table.api import open_catalog
-from paimon_assets.engine.table.schema.schema_changes import OnOverflow
 from tests.testkit.faulty_fileio import FaultyFileIO
 
 EMBEDDED = EmbeddedExecutor()

@@ -163,10 +163,10 @@ def build_source_overflow_check(
         )
         executor = run.executor(run.physical_rows())
         columns = judge_waiting_files(run.table.name, run.table.schema, waiting, executor=executor)
-        text = "; ".join(str(column) for column in columns)
+        text = "; ".join(map(str, columns)) or "every type is that of the table"
         return run.result(
             passed=not any(column.lost for column in columns),
-            description=f"{len(new)} files wait: {text or 'every type is that of the table'}.",
+            description=f"{counted(len(new), 'waiting file')}: {text}.",
             metadata={
                 "paimon/files": len(new),
                 **columns_metadata(columns, folder, show=run.shows_values),

@@ -32,11 +32,10 @@ from paimon_assets.assets.resource import (
 from paimon_assets.assets.tables.schema_report import plan_metadata, plan_text
 from paimon_assets.assets.translator import DEFAULT_TRANSLATOR, PaimonTranslator, identifier_of
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.evolution.schema_change import SchemaChange
+from paimon_assets.engine.spec.evolution.schema_change import OnOverflow, SchemaChange
 from paimon_assets.engine.spec.evolution.schema_change_json import changes_from_json
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.table.schema.schema_changes import (
-    OnOverflow,
     SchemaChangePlan,
     refuse_losses,
 )

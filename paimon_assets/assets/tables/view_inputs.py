@@ -54,6 +54,7 @@ def view_rows(
     where = f" WHERE {metadata[WHERE]}" if WHERE in metadata else ""
     text = f"SELECT {columns} FROM `{view.database}`.`{view.table}`{where}"  # noqa: S608 - names are quoted
     module = spark_module("paimon_assets.spark.sql.spark_sql")
+    types = spark_module("paimon_assets.spark.types")
     executor: Any = paimon.new_executor("spark")
     frame = module.spark_sql(executor.session, paimon.catalog(), text)
     if kind is FrameKind.SPARK:
@@ -64,4 +65,4 @@ def view_rows(
         table: pa.Table = chosen.toArrow()
         return table.to_reader()
 
-    return from_batches(kind, read, frame.limit(0).toArrow().schema)
+    return from_batches(kind, read, types.spark_arrow_schema(frame.schema))

@@ -21,6 +21,7 @@ from paimon_assets.engine.control.manifests.manifest_store import ManifestStore
 from paimon_assets.engine.control.manifests.partition_values import PartitionValues
 from paimon_assets.engine.errors import CommitConflictError
 from paimon_assets.engine.fileio.base import FileIO
+from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.options.all_options import (
     BRANCH,
@@ -266,6 +267,17 @@ class FileStore:
     def partitions(self) -> PartitionValues:
         """Its partitions, decoded."""
         return PartitionValues(self.schema)
+
+    def file_path(self, entry: ManifestEntry) -> str:
+        """Return the full path of a data file.
+
+        Raises:
+            FormatError: The bytes of the partition are damaged.
+        """
+        if entry.file.external_path is not None:
+            return entry.file.external_path
+        directory = self.partitions.bucket_path(self.paths, entry.partition, entry.bucket)
+        return f"{directory}/{entry.file.file_name}"
 
     @cached_property
     def manifests(self) -> ManifestStore:

@@ -145,8 +145,7 @@ class _FileView:
         """Look at a live file."""
         file = entry.file
         schema = store.schemas.schema(file.schema_id)
-        directory = store.partitions.bucket_path(store.paths, entry.partition, entry.bucket)
-        path = file.external_path or f"{directory}/{file.file_name}"
+        path = store.file_path(entry)
         return cls(path=path, file=file, schema=schema, bounds=_bounds(schema, file))
 
     def held(self, column: DataField) -> DataField | None:

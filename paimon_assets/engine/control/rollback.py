@@ -143,10 +143,9 @@ def rollback_schema(store: FileStore, schema_id: int) -> TableSchema:
             kind="schema-not-found",
             details={"table": store.label, "schema_id": schema_id},
         )
-    found = (store.snapshots.snapshot_or_none(number) for number in store.snapshots.list_ids())
     kept = (store.changelogs.changelog_or_none(number) for number in store.changelogs.list_ids())
     for noun, snapshots in (
-        ("snapshot", found),
+        ("snapshot", store.snapshots.all()),
         ("tag of snapshot", (tag.snapshot for tag in store.tags.list())),
         ("changelog", kept),
     ):

@@ -1,124 +1,79 @@
-"""Table: one Paimon table, as a person holds it. Delegates everything."""
+"""Table: one Paimon table. Light to import: each method imports what does its work."""
 
-import datetime as dt
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from __future__ import annotations
 
-from paimon_assets.engine.contract.executor import RewritingExecutor
-from paimon_assets.engine.contract.tasks.task_batch import TaskRunner
+from typing import TYPE_CHECKING
+
 from paimon_assets.engine.control.acknowledged import after
-from paimon_assets.engine.control.clock import Clock, SystemClock
-from paimon_assets.engine.control.commit.data_version import data_version
-from paimon_assets.engine.control.commit.partition_filter import PartitionSpec
-from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.control.ledgers import pointed_ledger
-from paimon_assets.engine.control.maintenance.refused_batches import drop_refused
-from paimon_assets.engine.control.maintenance.tag_files import DeletedTag, delete_tag
-from paimon_assets.engine.control.managers.branch_manager import BranchManager
-from paimon_assets.engine.control.managers.consumer_manager import ConsumerManager
-from paimon_assets.engine.control.managers.tag_manager import TagManager
-from paimon_assets.engine.control.rollback import (
-    Rollback,
-    rollback_schema,
-    rollback_to_snapshot,
-    rollback_to_tag,
-)
-from paimon_assets.engine.control.scan.segment_scan import physical_rows, readable_files
-from paimon_assets.engine.control.segments.segment_registry import check_own_folders
-from paimon_assets.engine.control.segments.segment_roots import SegmentRoots
+from paimon_assets.engine.control.clock import SystemClock
 from paimon_assets.engine.errors import NotFoundError
-from paimon_assets.engine.fileio.base import FileIO
-from paimon_assets.engine.spec.evolution.schema_change import SchemaChange
-from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
-from paimon_assets.engine.spec.metadata.snapshot import Snapshot
-from paimon_assets.engine.spec.metadata.tag import Tag
+from paimon_assets.engine.spec.evolution.schema_change import OnOverflow
 from paimon_assets.engine.spec.options.all_options import BRANCH
-from paimon_assets.engine.spec.schema.schema import TableSchema
-from paimon_assets.engine.spec.types.literals import Internal
-from paimon_assets.engine.table.read.read_builder import ReadBuilder
-from paimon_assets.engine.table.schema.schema_changes import (
-    ExecutorChoice,
-    OnOverflow,
-    SchemaChangePlan,
-    change_made_since,
-    change_schema,
-    plan_schema_changes,
-)
-from paimon_assets.engine.table.segments.segments import Segments
-from paimon_assets.engine.table.system.system_table import SystemTable
-from paimon_assets.engine.table.upkeep.analyze import AnalyzeOutcome, analyze
-from paimon_assets.engine.table.upkeep.compaction import CompactionBuilder
-from paimon_assets.engine.table.upkeep.maintenance import Maintenance
-from paimon_assets.engine.table.upkeep.rescale import rescale
-from paimon_assets.engine.table.upkeep.table_shape import TableShape, table_shape
-from paimon_assets.engine.table.write.row_change import RowChangeBuilder
-from paimon_assets.engine.table.write.table_commit import drop_partitions, truncate
-from paimon_assets.engine.table.write.write_builder import WriteBuilder
+from paimon_assets.engine.table.table_state import TableState
+
+if TYPE_CHECKING:
+    import datetime as dt
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from paimon_assets.engine.contract.executor import RewritingExecutor
+    from paimon_assets.engine.contract.tasks.task_batch import TaskRunner
+    from paimon_assets.engine.control.clock import Clock
+    from paimon_assets.engine.control.commit.partition_filter import PartitionSpec
+    from paimon_assets.engine.control.maintenance.tag_files import DeletedTag
+    from paimon_assets.engine.control.managers.branch_manager import BranchManager
+    from paimon_assets.engine.control.managers.consumer_manager import ConsumerManager
+    from paimon_assets.engine.control.managers.tag_manager import TagManager
+    from paimon_assets.engine.control.rollback import Rollback
+    from paimon_assets.engine.spec.evolution.schema_change import SchemaChange
+    from paimon_assets.engine.spec.metadata.snapshot import Snapshot
+    from paimon_assets.engine.spec.metadata.tag import Tag
+    from paimon_assets.engine.spec.schema.schema import TableSchema
+    from paimon_assets.engine.table.read.read_builder import ReadBuilder
+    from paimon_assets.engine.table.schema.schema_changes import ExecutorChoice, SchemaChangePlan
+    from paimon_assets.engine.table.segments.segments import Segments
+    from paimon_assets.engine.table.system.system_table import SystemTable
+    from paimon_assets.engine.table.upkeep.analyze import AnalyzeOutcome
+    from paimon_assets.engine.table.upkeep.compaction import CompactionBuilder
+    from paimon_assets.engine.table.upkeep.maintenance import Maintenance
+    from paimon_assets.engine.table.write.row_change import RowChangeBuilder
+    from paimon_assets.engine.table.write.write_builder import WriteBuilder
 
 
-class Table:
+class Table(TableState):
     """One table, opened with its newest schema.
 
     Methods that read or write may also raise `StorageError`, if the storage failed, and
     `FormatError`, if a file is damaged.
     """
 
-    def __init__(self, store: FileStore) -> None:
-        self._store = store
-
-    def __repr__(self) -> str:
-        return f"Table({self.name}: {self.schema!r})"
-
-    @property
-    def name(self) -> str:
-        """`database.table`, or the path of a bare directory."""
-        return self._store.label
-
-    @property
-    def path(self) -> str:
-        """The table's directory."""
-        return self._store.table_path
-
-    @property
-    def created_ms(self) -> int:
-        """When the table was created, epoch milliseconds; one made anew has another.
-
-        Raises:
-            NotFoundError: The first schema is gone.
-            FormatError, StorageError: Metadata is damaged, or the storage failed.
-
-        Cost:
-            One small read, unless its schema was never changed.
-        """
-        return self._store.created_ms
-
-    @property
-    def schema(self) -> TableSchema:
-        """The newest schema when the table was opened."""
-        return self._store.schema
-
-    @property
-    def file_io(self) -> FileIO:
-        """The storage the table lies on."""
-        return self._store.file_io
-
     def new_read_builder(self) -> ReadBuilder:
         """Begin to describe a read."""
+        from paimon_assets.engine.table.read.read_builder import ReadBuilder
+
         return ReadBuilder(store=self._store)
 
     def new_write_builder(self) -> WriteBuilder:
         """Begin to describe a write."""
+        from paimon_assets.engine.table.write.write_builder import WriteBuilder
+
         return WriteBuilder(store=self._store)
 
     def new_compaction_builder(self) -> CompactionBuilder:
         """Begin to describe a compaction."""
+        from paimon_assets.engine.table.upkeep.compaction import CompactionBuilder
+
         return CompactionBuilder(store=self._store)
 
     def new_row_change_builder(self) -> RowChangeBuilder:
         """Begin to describe a deletion or an update of rows."""
+        from paimon_assets.engine.table.write.row_change import RowChangeBuilder
+
         return RowChangeBuilder(store=self._store)
 
     def maintenance(self) -> Maintenance:
         """Return what keeps the table healthy: expiring and cleaning."""
+        from paimon_assets.engine.table.upkeep.maintenance import Maintenance
+
         return Maintenance(store=self._store)
 
     def analyze(
@@ -136,6 +91,8 @@ class Table:
             CommitUnknownError: It may have been committed.
             UnsupportedFeatureError: The table is not one this engine writes.
         """
+        from paimon_assets.engine.table.upkeep.analyze import analyze
+
         return analyze(self._store, columns=columns, executor=executor, commit_user=commit_user)
 
     def delete_tag(self, name: str) -> DeletedTag:
@@ -145,9 +102,11 @@ class Table:
             NotFoundError: There is no tag of this name.
             InvalidInputError: The tag keeps segment files from other engines (kind `tag-hold`).
         """
+        from paimon_assets.engine.control.maintenance.tag_files import delete_tag
+
         return delete_tag(self._store, name)
 
-    def alter(self, changes: Sequence[SchemaChange], *, clock: Clock | None = None) -> "Table":
+    def alter(self, changes: Sequence[SchemaChange], *, clock: Clock | None = None) -> Table:
         """Change the schema, all changes or none, and return the table as it is then.
 
         Stored values are not looked at; see `plan_alter` and `alter_checked`. Readers opened
@@ -165,6 +124,8 @@ class Table:
             CommitUnknownError: The storage's answer was lost; look at the newest schema first. Kind
                 `done-but-unread`: it is changed, only the new schema cannot be read.
         """
+        from paimon_assets.engine.control.segments.segment_registry import check_own_folders
+
         time_millis = (clock or SystemClock()).now_millis()
         check_own_folders(self._store, changes)
         self._store.schemas.commit_changes(changes, time_millis=time_millis)
@@ -180,6 +141,8 @@ class Table:
             InvalidInputError: A change is refused.
             NotFoundError: The table was dropped or renamed.
         """
+        from paimon_assets.engine.table.schema.schema_changes import plan_schema_changes
+
         return plan_schema_changes(self._store, changes, executor=executor)
 
     def alter_checked(
@@ -200,6 +163,8 @@ class Table:
             NotFoundError: The table was dropped or renamed.
             CommitUnknownError: The storage's answer was lost; look at the newest schema first.
         """
+        from paimon_assets.engine.table.schema.schema_changes import change_schema
+
         return change_schema(
             self._store, changes, on_overflow=on_overflow, executor=executor, judged=judged
         )
@@ -212,9 +177,11 @@ class Table:
         Raises:
             FormatError, StorageError: Metadata is damaged, or the storage failed.
         """
+        from paimon_assets.engine.table.schema.schema_changes import change_made_since
+
         return change_made_since(self._store, changes, since_millis)
 
-    def reopened(self) -> "Table":
+    def reopened(self) -> Table:
         """Return the table with its newest schema, and the dynamic options it was opened with.
 
         Raises:
@@ -231,6 +198,8 @@ class Table:
             NotFoundError: The table was dropped or renamed.
             UnsupportedFeatureError: The table is not one this engine writes.
         """
+        from paimon_assets.engine.table.write.table_commit import truncate
+
         return truncate(self._store)
 
     def drop_partitions(self, specs: Sequence[PartitionSpec]) -> Snapshot:
@@ -240,6 +209,8 @@ class Table:
             InvalidInputError: No spec, an empty one, or one that does not fit the partition keys.
             CommitConflictError, CommitUnknownError, UnsupportedFeatureError: As `truncate`.
         """
+        from paimon_assets.engine.table.write.table_commit import drop_partitions
+
         return drop_partitions(self._store, specs)
 
     def segments(self, *, roots: Sequence[str] | None = None) -> Segments:
@@ -251,10 +222,13 @@ class Table:
         Raises:
             InvalidInputError: A folder of `roots` is blank.
         """
+        from paimon_assets.engine.control.segments.segment_roots import SegmentRoots
+        from paimon_assets.engine.table.segments.segments import Segments
+
         allowed = None if roots is None else SegmentRoots.of(roots)
         return Segments(store=self._store, roots=allowed)
 
-    def copy(self, options: Mapping[str, str]) -> "Table":
+    def copy(self, options: Mapping[str, str]) -> Table:
         """Return the table with further dynamic options, such as a moment to read; see `branch`.
 
         Raises:
@@ -262,7 +236,7 @@ class Table:
         """
         return Table(self._store.with_options(options))
 
-    def at_branch(self, name: str) -> "Table":
+    def at_branch(self, name: str) -> Table:
         """Return a branch of the table, to read and to write.
 
         Raises:
@@ -276,6 +250,8 @@ class Table:
         Raises:
             NotFoundError: There is none of this name.
         """
+        from paimon_assets.engine.table.system.system_table import SystemTable
+
         return SystemTable.of(self._store, kind)
 
     @property
@@ -302,6 +278,8 @@ class Table:
             NotFoundError: A snapshot or tag that stays lacks a manifest; nothing was deleted.
             StorageError: A file could not be deleted; what is left are orphans.
         """
+        from paimon_assets.engine.control.maintenance.refused_batches import drop_refused
+
         return list(drop_refused(self._store, before_millis=before_millis).branches)
 
     def create_tag(
@@ -337,6 +315,8 @@ class Table:
         Raises:
             FormatError: The pointer is damaged; names the file.
         """
+        from paimon_assets.engine.control.ledgers import pointed_ledger
+
         return pointed_ledger(self._store, key)
 
     def rollback_to(self, target: int | str) -> Rollback:
@@ -349,11 +329,13 @@ class Table:
             NotFoundError: No such snapshot or tag; nothing was changed.
             CommitUnknownError: The table was renamed or dropped meanwhile.
         """
+        from paimon_assets.engine.control.rollback import rollback_to_snapshot, rollback_to_tag
+
         if isinstance(target, int):
             return rollback_to_snapshot(self._store, target)
         return rollback_to_tag(self._store, target)
 
-    def rollback_schema(self, schema_id: int) -> "Table":
+    def rollback_schema(self, schema_id: int) -> Table:
         """Undo the schemas after one, and return the table as it is then. Stop writers first.
 
         Raises:
@@ -362,6 +344,8 @@ class Table:
                 `rollback-schema`); nothing was changed.
             CommitUnknownError: No answer came; or kind `done-but-unread`, as for `alter`.
         """
+        from paimon_assets.engine.control.rollback import rollback_schema
+
         _ = self._store.dynamic_options  # known from the schema that may go
         rollback_schema(self._store, schema_id)
         with after("changed", self._store.label):
@@ -383,113 +367,8 @@ class Table:
             CommitUnknownError: It may have been committed.
             UnsupportedFeatureError: The table is not one this engine writes.
         """
+        from paimon_assets.engine.table.upkeep.rescale import rescale
+
         return rescale(
             self._store, executor, buckets=buckets, partition=partition, commit_user=commit_user
         )
-
-    def latest_snapshot(self) -> Snapshot | None:
-        """Return the newest snapshot, None if nothing was committed yet.
-
-        Raises:
-            FormatError, StorageError: Metadata is damaged, or the storage failed.
-        """
-        return self._store.snapshots.latest()
-
-    def snapshot(self, snapshot_id: int | None) -> Snapshot | None:
-        """Return one snapshot; the newest for None.
-
-        Raises:
-            NotFoundError: No snapshot of this id.
-        """
-        if snapshot_id is None:
-            return self.latest_snapshot()
-        return self._store.snapshots.snapshot(snapshot_id)
-
-    def snapshots(self) -> list[Snapshot]:
-        """Return all snapshots that have not expired, oldest first. Cost: reads each.
-
-        Raises:
-            FormatError, StorageError: Metadata is damaged, or the storage failed.
-        """
-        manager = self._store.snapshots
-        found = (manager.snapshot_or_none(number) for number in manager.list_ids())
-        return [snapshot for snapshot in found if snapshot is not None]
-
-    def schemas(self) -> list[TableSchema]:
-        """Return all schemas, oldest first.
-
-        Raises:
-            FormatError, StorageError: Metadata is damaged, or the storage failed.
-        """
-        manager = self._store.schemas
-        return [manager.schema(number) for number in manager.list_ids()]
-
-    def data_version(self, snapshot: Snapshot) -> str:
-        """Return the name of the commit that last changed a row, as of a snapshot.
-
-        It stays through compactions and statistics, also when that commit has expired, and never
-        comes again for other rows. It begins with the id of the commit's snapshot, then `-`.
-
-        Raises:
-            FormatError, StorageError: Metadata is damaged, or the storage failed.
-        """
-        return data_version(self._store, snapshot)
-
-    def live_files(self, snapshot: Snapshot | None = None) -> list[ManifestEntry]:
-        """Return the live data files of a snapshot; of the newest one for None.
-
-        Raises:
-            NotFoundError: The snapshot has expired.
-            UnsupportedFeatureError: The table is not one this engine reads.
-        """
-        chosen = snapshot or self.latest_snapshot()
-        return [] if chosen is None else readable_files(self._store, chosen)
-
-    def physical_rows(self, snapshot: Snapshot | None = None) -> int:
-        """Return the rows of a snapshot before merging, segments of all formats among them.
-
-        Snapshots themselves do not count segments of text formats, which no manifest holds.
-
-        Raises:
-            NotFoundError, UnsupportedFeatureError: As `live_files`.
-        """
-        chosen = snapshot or self.latest_snapshot()
-        return 0 if chosen is None else physical_rows(self._store, chosen)
-
-    def shape(self, snapshot: Snapshot | None = None) -> TableShape:
-        """Return the sorted runs of a snapshot's buckets (of the newest), from metadata alone.
-
-        Raises:
-            NotFoundError, UnsupportedFeatureError: As `live_files`.
-        """
-        return table_shape(self._store, snapshot or self.latest_snapshot())
-
-    def file_path(self, entry: ManifestEntry) -> str:
-        """Return the full path of a live file.
-
-        Raises:
-            FormatError: The bytes of the partition are damaged.
-        """
-        if entry.file.external_path is not None:
-            return entry.file.external_path
-        directory = self._store.partitions.bucket_path(
-            self._store.paths, entry.partition, entry.bucket
-        )
-        return f"{directory}/{entry.file.file_name}"
-
-    def partition_text(self, partition: bytes) -> dict[str, str]:
-        """Return a partition's columns and values as people read them.
-
-        Raises:
-            FormatError: The bytes are none of a partition of the table.
-        """
-        return dict(self._store.partitions.spec(partition))
-
-    def partition_values(self, partition: bytes) -> dict[str, Internal]:
-        """Return a partition's columns and internal values (`spec.types.literals`).
-
-        Raises:
-            FormatError: The bytes are none of a partition of the table.
-        """
-        values = self._store.partitions.values(partition)
-        return dict(zip(self.schema.partition_keys, values, strict=True))

@@ -5,8 +5,7 @@ is above all numbers), binaries, nested columns, times finer than Spark's micros
 """
 
 import datetime as dt
-import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import reduce
 from operator import and_, or_
 from typing import Any, assert_never
@@ -18,7 +17,6 @@ from paimon_assets.engine.codec.arrow.arrow_values import to_scalar
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.predicate.predicate import (
     And,
-    CompareOp,
     Comparison,
     In,
     IsNull,
@@ -55,14 +53,6 @@ def compares_as_spark(data_type: DataType) -> bool:
     return root in _SAME_ORDER and (root not in TIMESTAMP_ROOTS or precision <= _MICROS)
 
 
-_OPERATORS: Mapping[CompareOp, Callable[[Column, Column], Column]] = {
-    CompareOp.EQ: operator.eq,
-    CompareOp.NE: operator.ne,
-    CompareOp.LT: operator.lt,
-    CompareOp.LE: operator.le,
-    CompareOp.GT: operator.gt,
-    CompareOp.GE: operator.ge,
-}
 _MICRO_NANOS = 1000
 _EPOCH = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - a wall clock
 _LONG_BITS = 63
@@ -99,7 +89,7 @@ def _leaf(predicate: Leaf, data_type: DataType) -> Column | None:
             return column.startswith(prefix)
         case Comparison(op=op, literal=literal):
             value = _literal(literal, data_type)
-            return None if value is None else _OPERATORS[op](column, value)
+            return None if value is None else op.compare(column, value)
         case In(literals=literals, negated=negated):
             values = [_literal(literal, data_type) for literal in literals]
             known = [value for value in values if value is not None]

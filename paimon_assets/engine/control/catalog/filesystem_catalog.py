@@ -45,6 +45,7 @@ from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.evolution.schema_change import SchemaChange
 from paimon_assets.engine.spec.paths import MAIN_BRANCH, TablePaths
 from paimon_assets.engine.spec.schema.schema import Schema, TableSchema
+from paimon_assets.engine.spec.words import counted
 
 _SUFFIX = ".db"
 _RENAMES_AT_ONCE = frozenset({"file", "hdfs"})
@@ -135,8 +136,8 @@ class FilesystemCatalog:
         tables = self.list_tables(name)
         if tables and not cascade:
             raise InvalidInputError(
-                f"Database '{name}' holds {len(tables)} tables, among them '{tables[0]}'; drop "
-                "them first, or drop it with cascade.",
+                f"Database '{name}' holds {counted(len(tables), 'table')}, among them "
+                f"'{tables[0]}'; drop them first, or drop it with cascade.",
                 kind="database-not-empty",
                 details={"database": name},
             )

@@ -66,6 +66,7 @@ from paimon_assets.engine.spec.schema.schema import (
     TableSchema,
     first_table_schema,
 )
+from paimon_assets.engine.spec.words import counted
 
 
 class RestCatalog:
@@ -143,8 +144,8 @@ class RestCatalog:
         tables = self.list_tables(name)
         if tables and not cascade:
             raise InvalidInputError(
-                f"Database '{name}' holds {len(tables)} tables, among them '{tables[0]}'; drop "
-                "them first, or drop it with cascade.",
+                f"Database '{name}' holds {counted(len(tables), 'table')}, among them "
+                f"'{tables[0]}'; drop them first, or drop it with cascade.",
                 kind="database-not-empty",
                 details={"database": name},
             )

@@ -9,7 +9,7 @@ Source: `org.apache.paimon.utils.SnapshotManager`, `HintFileUtils`.
 """
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from typing import Protocol
@@ -187,6 +187,11 @@ class SnapshotManager:
             if newest is not None and missing in ids:
                 return [number for number in ids if number <= newest.id]
         raise self._ghost(missing, "The catalog names")
+
+    def all(self) -> Iterator[Snapshot]:
+        """Yield all snapshots, oldest first, but those that expire meanwhile. Cost: reads each."""
+        found = map(self.snapshot_or_none, self.list_ids())
+        return (snapshot for snapshot in found if snapshot is not None)
 
     def at_timestamp(self, timestamp_ms: int) -> Snapshot | None:
         """Return the newest snapshot committed at or before a time, None if all are younger.

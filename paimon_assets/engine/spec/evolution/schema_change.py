@@ -19,6 +19,13 @@ Path = tuple[str, ...]
 """A column's name; more names lead to a field inside it, by `element` and `value` through lists."""
 
 
+class OnOverflow(StrEnum):
+    """The answer to a change that would lose stored values."""
+
+    REFUSE = "refuse"
+    ALLOW = "allow"
+
+
 class MoveType(StrEnum):
     """The kind of a column's move."""
 

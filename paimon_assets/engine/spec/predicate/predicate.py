@@ -5,10 +5,11 @@ A predicate is *bound* to a schema once, at the door: `bind` checks the columns 
 into internal values (`spec.types.literals`). Everything below the door holds bound predicates.
 """
 
-from collections.abc import Iterable, Mapping
+import operator
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import assert_never
+from typing import Any, assert_never
 
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.schema.schema import TableSchema
@@ -25,6 +26,12 @@ class CompareOp(StrEnum):
     LE = "<="
     GT = ">"
     GE = ">="
+
+    @property
+    def compare(self) -> Callable[[Any, Any], Any]:
+        """Python's operator, which columns of frames and of Spark overload."""
+        compare: Callable[[Any, Any], Any] = getattr(operator, self.name.lower())
+        return compare
 
     @property
     def mirrored(self) -> "CompareOp":

@@ -4,8 +4,6 @@ An Expr says which parts it has (`meta.pop`, the last one first), but not what i
 that is tried, and the result compared.
 """
 
-import operator
-from collections.abc import Callable
 from typing import Any
 
 from paimon_assets.engine.spec.predicate.predicate import (
@@ -18,15 +16,6 @@ from paimon_assets.engine.spec.predicate.predicate import (
     any_of,
 )
 from paimon_assets.engine.table.frames.arrow_filter import is_comparable
-
-_OPS: dict[CompareOp, Callable[[Any, Any], Any]] = {
-    CompareOp.EQ: operator.eq,
-    CompareOp.NE: operator.ne,
-    CompareOp.LT: operator.lt,
-    CompareOp.LE: operator.le,
-    CompareOp.GT: operator.gt,
-    CompareOp.GE: operator.ge,
-}
 
 
 def weaker_filter(polars: Any, expression: Any) -> Predicate | None:
@@ -68,7 +57,7 @@ def _comparison(
     if not is_mirrored and expression.meta.eq(column.is_in(literal)):
         return In(name, tuple(values))
     sides = (literal, column) if is_mirrored else (column, literal)
-    for op, compare in _OPS.items():
-        if len(values) == 1 and expression.meta.eq(compare(*sides)):
+    for op in CompareOp:
+        if len(values) == 1 and expression.meta.eq(op.compare(*sides)):
             return Comparison(name, op.mirrored if is_mirrored else op, values[0])
     return None

@@ -11,7 +11,6 @@ that a newer row hides, because a read casts them too. Older snapshots and tags 
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Any
 
 from paimon_assets.engine.contract.executor import Executor
@@ -22,7 +21,7 @@ from paimon_assets.engine.control.overflow import OverflowPlan, overflow_tasks, 
 from paimon_assets.engine.control.segments.segment_registry import check_own_folders
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import CommitConflictError, InvalidInputError, PaimonError
-from paimon_assets.engine.spec.evolution.schema_change import SchemaChange
+from paimon_assets.engine.spec.evolution.schema_change import OnOverflow, SchemaChange
 from paimon_assets.engine.spec.evolution.schema_diff import SchemaDifference, schema_diff
 from paimon_assets.engine.spec.evolution.schema_evolution import apply_changes
 from paimon_assets.engine.spec.schema.schema import TableSchema
@@ -46,13 +45,6 @@ _PLURAL = {
 
 ExecutorChoice = Executor[Any] | Callable[[], Executor[Any]] | None
 """Who reads the files that statistics do not decide; a function is asked only if there are any."""
-
-
-class OnOverflow(StrEnum):
-    """The answer to a change that would lose stored values."""
-
-    REFUSE = "refuse"
-    ALLOW = "allow"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

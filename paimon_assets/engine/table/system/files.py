@@ -262,11 +262,10 @@ def _deleted_rows(store: FileStore) -> dict[bytes, int | None]:
 def _key_range_row(store: FileStore, entry: ManifestEntry) -> dict[str, Any]:
     file = entry.file
     keys = [field.type for field in store.schema.key_fields]
-    directory = store.partitions.bucket_path(store.paths, entry.partition, entry.bucket)
     return {
         "partition": _partition_text(store, entry.partition),
         "bucket": entry.bucket,
-        "file_path": file.external_path or f"{directory}/{file.file_name}",
+        "file_path": store.file_path(entry),
         "file_format": file.file_format,
         "schema_id": file.schema_id,
         "level": file.level,

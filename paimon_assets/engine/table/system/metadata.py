@@ -86,10 +86,7 @@ def snapshot_of(store: FileStore) -> Snapshot | None:
 
 def snapshots(store: FileStore) -> Rows:
     """Yield one row a snapshot, oldest first."""
-    for number in store.snapshots.list_ids():
-        snapshot = store.snapshots.snapshot_or_none(number)
-        if snapshot is not None:
-            yield _snapshot_row(snapshot)
+    yield from map(_snapshot_row, store.snapshots.all())
 
 
 def _snapshot_row(snapshot: Snapshot) -> dict[str, Any]:

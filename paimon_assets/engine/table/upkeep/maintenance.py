@@ -29,6 +29,7 @@ from paimon_assets.engine.control.maintenance.refused_batches import (
 )
 from paimon_assets.engine.control.maintenance.retention import Retention
 from paimon_assets.engine.control.maintenance.tag_files import expire_tags
+from paimon_assets.engine.spec.words import counted
 from paimon_assets.engine.table.upkeep.analyze import analyze
 
 logger = logging.getLogger(__name__)
@@ -179,7 +180,7 @@ class Maintenance:
         found = analyze(self.store, executor=self.executor, commit_user=user).statistics
         rows = (found.merged_record_count or 0) if found else 0
         return MaintenanceReport(
-            task=MaintenanceTask.ANALYZE, count=rows, note=f"{rows} rows" if found else ""
+            task=MaintenanceTask.ANALYZE, count=rows, note=counted(rows, "row") if found else ""
         )
 
     def _expire_snapshots(self) -> MaintenanceReport:

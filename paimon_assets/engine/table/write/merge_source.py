@@ -34,6 +34,7 @@ from paimon_assets.engine.contract.tasks.task_batch import TaskBatch, TaskRunner
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.predicate.predicate import Predicate
 from paimon_assets.engine.spec.schema.schema import TableSchema
+from paimon_assets.engine.spec.words import counted
 
 Prepare = Callable[[], WriteContext]
 """Says how rows are inserted now."""
@@ -206,8 +207,8 @@ def duplicates(on: MergeOn, count: int, example: Mapping[str, Any]) -> InvalidIn
         example: One of them.
     """
     return InvalidInputError(
-        f"{count} keys occur several times in the rows to merge into table '{on.table}', for "
-        f"example {example}; which of them counts is not known. Keep one of each.",
+        f"The rows to merge into table '{on.table}' hold {counted(count, 'key')} several times, "
+        f"for example {example}; which of them counts is not known. Keep one of each.",
         kind="merge-duplicates",
         details={"table": on.table, "keys": count},
     )
