@@ -1,0 +1,27 @@
+"""The pinned packages serve every Python that the project says it takes."""
+
+import tomllib
+from importlib.metadata import PackageNotFoundError, metadata
+from pathlib import Path
+
+from packaging.specifiers import SpecifierSet
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def _required_python(package: str) -> str | None:
+    try:
+        return metadata(package)["Requires-Python"]
+    except PackageNotFoundError:  # one of other platforms
+        return None
+
+
+def test_pins_serve_the_oldest_python() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    oldest = project["requires-python"].removeprefix(">=") + ".0"
+    pins = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    packages = [pin.partition("==")[0] for pin in pins if "==" in pin]
+    asked = {name: said for name in packages if (said := _required_python(name))}
+    assert len(asked) > 100
+    refusing = {name: said for name, said in asked.items() if oldest not in SpecifierSet(said)}
+    assert refusing == {}
