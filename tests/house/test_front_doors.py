@@ -30,7 +30,7 @@ LIGHT_DOORS = {
         "paimon_assets.engine.table",
     ),
     "paimon_assets.engine.table.table": (*HEAVY, "pyarrow", "numpy", "sqlglot"),
-    "paimon_assets.engine.table.api": HEAVY,
+    "paimon_assets.engine.table.api": (*HEAVY, "pyarrow", "numpy", "sqlglot"),
     "paimon_assets.cli.main": (*HEAVY, "pyarrow", "numpy", "rich", "sqlglot", "starlette"),
     "paimon_assets.server.serve": HEAVY,
     "paimon_assets.spark.worker": (

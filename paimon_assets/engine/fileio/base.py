@@ -1,10 +1,14 @@
 """FileIO: the few storage calls the engine needs, and how to open the same storage elsewhere."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Protocol
+from __future__ import annotations
 
-import pyarrow as pa
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import pyarrow as pa
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,45 +3,42 @@
 >>> catalog = open_catalog("/warehouse")                              # doctest: +SKIP
 >>> table = catalog.get_table("sales.orders")                         # doctest: +SKIP
 >>> table.new_read_builder().with_filter("price > 3").to_arrow()      # doctest: +SKIP
+
+Light to import, as `table.table` is.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from __future__ import annotations
 
-import pyarrow as pa
+from typing import TYPE_CHECKING, Any
 
-from paimon_assets.engine.contract.executor import CountingExecutor
 from paimon_assets.engine.control.acknowledged import after
-from paimon_assets.engine.control.catalog.catalog import Catalog, Identifier
-from paimon_assets.engine.control.catalog.filesystem_catalog import FilesystemCatalog
-from paimon_assets.engine.control.catalog.rest_catalog import RestCatalog
-from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.errors import (
     InvalidInputError,
     NotFoundError,
     UnsupportedFeatureError,
     without_secrets,
 )
-from paimon_assets.engine.fileio.opening import file_io_for
-from paimon_assets.engine.spec.evolution.schema_change import SchemaChange
 from paimon_assets.engine.spec.options.catalog_options import METASTORE, WAREHOUSE
 from paimon_assets.engine.spec.options.option import Options
 from paimon_assets.engine.spec.options.rest_options import URI
-from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.databases import Database, with_properties
 from paimon_assets.engine.table.entry import open_catalog, open_table
-from paimon_assets.engine.table.sql.parse import parse_sql
-from paimon_assets.engine.table.sql.query import Source, SqlQuery
-from paimon_assets.engine.table.sql.run import runner
-from paimon_assets.engine.table.sql.statements import Names
-from paimon_assets.engine.table.system import (
-    GLOBAL_SYSTEM_TABLES,
-    GlobalSystemTable,
-    SystemTable,
-)
 from paimon_assets.engine.table.table import Table
 from paimon_assets.engine.table.table_name import SYSTEM_DATABASE, TableName
 from paimon_assets.engine.table.views import Views, refuse_view
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    import pyarrow as pa
+
+    from paimon_assets.engine.contract.executor import CountingExecutor
+    from paimon_assets.engine.control.catalog.catalog import Catalog
+    from paimon_assets.engine.spec.evolution.schema_change import SchemaChange
+    from paimon_assets.engine.spec.schema.schema import Schema
+    from paimon_assets.engine.table.sql.query import Source, SqlQuery
+    from paimon_assets.engine.table.system import GlobalSystemTable, SystemTable
 
 __all__ = [
     "CATALOGS",
@@ -185,7 +182,7 @@ class TableCatalog:
             StorageError: The storage failed.
         """
         if database == SYSTEM_DATABASE:
-            return sorted(GLOBAL_SYSTEM_TABLES)
+            return _global_system_tables()
         return self._catalog.list_tables(database)
 
     def create_table(
@@ -256,6 +253,8 @@ class TableCatalog:
         return self._opened(parts, options).system_table(parts.system)
 
     def _global(self, name: Identifier, options: Mapping[str, str] | None) -> GlobalSystemTable:
+        from paimon_assets.engine.table.system import GlobalSystemTable
+
         found = GlobalSystemTable.of(self._catalog, self._options, name.table)
         if options:
             raise InvalidInputError(
@@ -267,6 +266,8 @@ class TableCatalog:
         return found
 
     def _opened(self, parts: TableName, options: Mapping[str, str] | None) -> Table:
+        from paimon_assets.engine.control.file_store import FileStore
+
         try:
             store = FileStore.load(self._catalog, parts.table, options=options)
         except NotFoundError as error:
@@ -328,6 +329,10 @@ class TableCatalog:
             UnsupportedFeatureError: A statement that is not taken, or not here; names the way out.
             PaimonError: As what the statement does.
         """
+        from paimon_assets.engine.table.sql.parse import parse_sql
+        from paimon_assets.engine.table.sql.run import runner
+        from paimon_assets.engine.table.sql.statements import Names
+
         names = Names(database=database)
         parsed = parse_sql(statement, names)
         return runner(self, executor, names=names, roots=roots).run(parsed)
@@ -347,6 +352,8 @@ class TableCatalog:
         Raises:
             PaimonError: When it is read, as `SqlQuery.to_reader`.
         """
+        from paimon_assets.engine.table.sql.query import SqlQuery
+
         return SqlQuery(text=query, open_table=self._read_of, database=database)
 
     def _read_of(self, name: str, options: Mapping[str, str]) -> Source:
@@ -387,10 +394,15 @@ def _user_identifier(name: str | Identifier) -> Identifier:
 
 
 def _filesystem(warehouse: str, options: Mapping[str, str]) -> Catalog:
+    from paimon_assets.engine.control.catalog.filesystem_catalog import FilesystemCatalog
+    from paimon_assets.engine.fileio.opening import file_io_for
+
     return FilesystemCatalog(warehouse, file_io_for(warehouse, options))
 
 
 def _rest(warehouse: str, options: Mapping[str, str]) -> Catalog:
+    from paimon_assets.engine.control.catalog.rest_catalog import RestCatalog
+
     return RestCatalog({**options, WAREHOUSE.key: warehouse})
 
 
@@ -401,11 +413,17 @@ CATALOGS: dict[str, Callable[[str, Mapping[str, str]], Catalog]] = {
 """Value of `metastore` → (warehouse, options of the catalog and its storage) → catalog."""
 
 
+def _global_system_tables() -> list[str]:
+    from paimon_assets.engine.table.system import GLOBAL_SYSTEM_TABLES
+
+    return sorted(GLOBAL_SYSTEM_TABLES)
+
+
 def _refuse_system(database: str) -> None:
     if database == SYSTEM_DATABASE:
         raise InvalidInputError(
             f"Database '{SYSTEM_DATABASE}' holds the catalog's system tables, which are read only"
-            f" ({', '.join(sorted(GLOBAL_SYSTEM_TABLES))}); use another name.",
+            f" ({', '.join(_global_system_tables())}); use another name.",
             kind="system-database",
             details={"database": database},
         )
@@ -435,6 +453,9 @@ def table_at(path: str, options: Mapping[str, str] | None) -> Table:
     Raises:
         PaimonError: As `open_table`.
     """
+    from paimon_assets.engine.control.file_store import FileStore
+    from paimon_assets.engine.fileio.opening import file_io_for
+
     return Table(FileStore.open(file_io_for(path, options), path, name=name_of(path)))
 
 
