@@ -22,8 +22,7 @@ from functools import reduce
 from typing import Self
 
 from pyspark.errors import AnalysisException
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as fn
+from pyspark.sql import DataFrame, SparkSession
 
 from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.contract.split import DataSplit
@@ -40,6 +39,7 @@ from paimon_assets.engine.spec.types.data_types import (
     RowType,
     TypeRoot,
 )
+from paimon_assets.spark.job_names import is_connect
 from paimon_assets.spark.native.filters import to_column
 from paimon_assets.spark.native.foreign_times import with_plain_times
 from paimon_assets.spark.native.native_scan import (
@@ -77,12 +77,16 @@ def read_natively(
     left = list(splits)
     if str(session.conf.get(NATIVE_READ, "true")).lower() != "true" or not columns_fit(context):
         return None, left
-    passes = _passing(context)
+    passes = None
+    if context.predicate is not None:
+        passes = to_column(context.predicate, context.schema)
+        if passes is None:
+            return None, left
     schemas = PlainSchemas.of(context)
     plain = [split for split in left if is_plain(context, split, schemas)]
     plain = with_plain_times(context, plain)
     scans = plan_scans(context, plain)
-    if passes is None or not scans.paths:
+    if not scans.paths:
         return None, left
     try:
         scanned = reduce(
@@ -92,26 +96,19 @@ def read_natively(
                 for scan, paths in scans.paths.items()
             ),
         )
-        # Spark Connect looks for the files only when it is asked something.
-        logger.debug(
-            "Spark reads %d splits of %s by %d scans as %s",
-            len(plain) - len(scans.left),
-            context.table,
-            len(scans.paths),
-            scanned.schema,
-        )
+        if is_connect(session):  # it looks for the files only when it is asked something
+            logger.debug("columns: %s", scanned.schema)
     except AnalysisException as error:
         logger.debug("Spark cannot read files of %s: %s", context.table, error)
         return None, left
+    logger.debug(
+        "Spark reads %d splits of %s by %d scans",
+        len(plain) - len(scans.left),
+        context.table,
+        len(scans.paths),
+    )
     taken = set(map(id, plain)) - set(map(id, scans.left))
     return scanned, [split for split in left if id(split) not in taken]
-
-
-def _passing(context: ReadContext) -> Column | None:
-    """Return the predicate as Spark evaluates it, None if it cannot."""
-    if context.predicate is None:
-        return fn.lit(col=True)
-    return to_column(context.predicate, context.schema)
 
 
 def columns_fit(context: ReadContext) -> bool:
