@@ -114,6 +114,17 @@ def test_large_writes_are_cut_into_row_groups(tmp_path):
     assert metadata.row_group(0).column(0).compression == "UNCOMPRESSED"
 
 
+def test_files_say_where_their_pages_are_and_what_they_hold(tmp_path):
+    """Spark and Java skip pages by that."""
+    path = tmp_path / "data-1.parquet"
+    write(path, TABLE)
+    chunks = pq.ParquetFile(path).metadata.row_group(0)
+    said = [chunks.column(leaf) for leaf in range(chunks.num_columns)]
+    assert all(chunk.has_offset_index for chunk in said)
+    bounded = {chunk.path_in_schema for chunk in said if chunk.has_column_index}
+    assert bounded == set(TABLE.column_names) - {"f", "x9"}  # NaN and INT96 have no order
+
+
 def test_a_writer_counts_the_bytes_it_has_written(tmp_path):
     writer = open_writer(FILE_IO, str(tmp_path / "data-1.parquet"), TABLE.schema)
     before = writer.written_bytes

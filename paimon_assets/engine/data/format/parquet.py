@@ -437,6 +437,7 @@ class ParquetWriter(FormatWriter):
             "store_decimal_as_integer": True,
             "data_page_version": "1.0",
             "write_page_checksum": True,
+            "write_page_index": True,  # by which Spark and Java skip pages
             "version": "2.6",
             "use_deprecated_int96_timestamps": fine,
             "store_schema": self._two_kinds is None,
