@@ -44,9 +44,8 @@ from paimon_assets.engine.spec.options.file_options import (
 from paimon_assets.engine.spec.predicate.predicate import Predicate, fields_of
 from paimon_assets.engine.spec.predicate.prune import UNKNOWN, Bounds, may_match
 
-ROW_GROUP_ROWS = 131_072
-"""Rows of a row group we write: small enough that a key lookup decodes little, large enough that
-the encodings work."""
+ROW_GROUP_ROWS = 65_536
+"""Rows of a row group we write: a lookup decodes few, and the encodings still work."""
 
 _READING: dict[str, Any] = {"pre_buffer": False, "page_checksum_verification": True}
 

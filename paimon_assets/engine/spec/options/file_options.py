@@ -157,7 +157,7 @@ PARQUET_BLOCK_SIZE = Option(
     "parquet.block.size",
     parse_memory,
     128 * 1024 * 1024,
-    "Most bytes of a Parquet row group, before encoding; it has at most 131,072 rows.",
+    "Most bytes of a Parquet row group, before encoding; it has at most 65,536 rows.",
 )
 ORC_STRIPE_SIZE = Option(
     "orc.stripe.size", parse_memory, 16 * 1024 * 1024, "Bytes of an ORC stripe."
