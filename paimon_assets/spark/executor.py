@@ -2,6 +2,7 @@
 
     write, buckets     rows → route (mapInArrow) → repartition(task) → sort → write (mapInArrow)
     write, unaware     rows → write (mapInArrow)
+    write, plain scan  files → read and route, or write (one mapInArrow), as above (`plain_scan`)
     write, few rows    a small batch of a stream → this process (`micro_batch`)
     read               splits, one a task → read (mapInArrow) → batches here, or a DataFrame
 
@@ -52,6 +53,7 @@ from paimon_assets.spark.failure import typed_errors
 from paimon_assets.spark.job_names import name_of_read, named_jobs
 from paimon_assets.spark.micro_batch import is_small_batch, rows_of_batch
 from paimon_assets.spark.native.native_read import read_natively
+from paimon_assets.spark.native.plain_scan import plain_scan
 from paimon_assets.spark.packing import (
     PACKED_BYTES,
     chunks,
@@ -66,7 +68,13 @@ from paimon_assets.spark.packing import (
 from paimon_assets.spark.preflight import check_workers
 from paimon_assets.spark.python_rows import PythonRows, python_rows, remembering
 from paimon_assets.spark.read_here import read_here, reads_here
-from paimon_assets.spark.read_worker import COUNT_SCHEMA, count_rows, read_packed, read_rows
+from paimon_assets.spark.read_worker import (
+    COUNT_SCHEMA,
+    count_rows,
+    read_files,
+    read_packed,
+    read_rows,
+)
 from paimon_assets.spark.renewal import Renewal, with_renewal
 from paimon_assets.spark.repeated_keys import repeated_keys
 from paimon_assets.spark.shuffle import partition_slots, write_tasks
@@ -245,7 +253,7 @@ class SparkExecutor:
         Raises:
             InvalidInputError: Rows do not fit the table; files of other tasks were removed.
         """
-        found = cache(lambda: self._source(rows))
+        found = cache(lambda: self._read_by_writers(rows, context) or self._source(rows))
         frame, source = found()
         if source.is_columns and is_small_batch(frame, tasks=2):
             with typed_errors():
@@ -395,6 +403,19 @@ class SparkExecutor:
         positions = [number << ROWS_PER_TASK_BITS for number in range(len(packed))]
         table = pa.table({"position": positions, "rows": packed}, PACKED_SCHEMA)
         return self.session.createDataFrame(table), source
+
+    def _read_by_writers(
+        self, rows: SparkRows, context: WriteContext
+    ) -> tuple[DataFrame, RowSource] | None:
+        """Return the tasks that read the files of a plain scan themselves; None for other rows."""
+        if not isinstance(rows, DataFrame):
+            return None
+        files = plain_scan(rows, context.table_path, context.file_io)
+        if files is None:
+            return None
+        count = len(files.tasks)
+        numbers = self.session.range(0, count, 1, count)
+        return numbers, RowSource(schema=files.schema, is_packed=False, read=read_files(files))
 
     def _python_rows(
         self, context: ReadContext, splits: Sequence[DataSplit], schema: pa.Schema

@@ -2,6 +2,7 @@
 
 read_packed      splits → packed batches
 read_rows        splits → rows
+read_files       pieces of plain files → rows
 count_rows       splits → how many rows
 read_split_rows  one split → rows
 """
@@ -15,6 +16,7 @@ from paimon_assets.engine.contract.wire.wire import load_read_context, load_spli
 from paimon_assets.engine.data import worker
 from paimon_assets.engine.fileio.opening import open_file_io
 from paimon_assets.spark.failure import encoded_errors
+from paimon_assets.spark.native.plain_files import PlainFiles
 from paimon_assets.spark.packing import columns, pack, pieces
 from paimon_assets.spark.python_rows import ArrowMap
 from paimon_assets.spark.types import to_spark_batch
@@ -49,6 +51,19 @@ def read_rows(context_bytes: bytes, schema: pa.Schema) -> ArrowMap:
         with encoded_errors():
             for batch in chain.from_iterable(_read(batches, context_bytes)):
                 yield to_spark_batch(batch, schema)
+
+    return run
+
+
+def read_files(files: PlainFiles) -> ArrowMap:
+    """Read the pieces of tasks, given by their numbers, into rows of a DataFrame."""
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with encoded_errors():
+            file_io, _ = open_file_io(files.file_io), task_threads()
+            for batch in batches:
+                for task in map(int, batch["id"].to_numpy()):
+                    yield from files.batches(task, file_io)
 
     return run
 

@@ -132,9 +132,19 @@ def times_of(file_io: FileIO, path: str, file: DataFileMeta) -> FileTimes | None
             kind = (said["timeUnit"], said["isAdjustedToUTC"])
             if kind in _UNITS:
                 units[leaf.path] = (_UNITS[kind], kind[1])
+    return FileTimes(units=units, in_old_calendar=in_old_calendar(footer))
+
+
+def in_old_calendar(footer: pq.FileMetaData) -> bool:
+    """Whether Spark says that it wrote a file in the calendar before 1582."""
     notes = footer.metadata or {}
     is_old = notes.get(_SPARK_VERSION, _FIRST_OF_TODAY) < _FIRST_OF_TODAY
-    return FileTimes(units=units, in_old_calendar=is_old or not _OLD_CALENDAR.isdisjoint(notes))
+    return is_old or not _OLD_CALENDAR.isdisjoint(notes)
+
+
+def is_of_spark(footer: pq.FileMetaData) -> bool:
+    """Whether a file says which Spark wrote it; of others, settings of Spark say the calendar."""
+    return _SPARK_VERSION in (footer.metadata or {})
 
 
 def _timestamps_in(context: ReadContext, schema: TableSchema) -> Mapping[str, DataType]:
