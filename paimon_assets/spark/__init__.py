@@ -14,7 +14,7 @@ Concept → files:
     Paimon ⇄ Spark types                        types
     a table ⇄ a DataFrame, merges, streams      dataframes/
     spark.read.format("paimon_assets")          data_source/
-    files Spark's own reader reads              native/
+    files Spark reads, or tasks in its place    native/
     SQL over the tables of a catalog            sql/
 
 Names below are loaded when they are first used.

@@ -400,6 +400,8 @@ def test_other_sources_are_read_by_spark(spark, tmp_path):
     frame.write.orc(str(tmp_path / "orc"))
     assert scan_of(spark.read.orc(str(tmp_path / "orc"))) is None
     assert scan_of(spark.createDataFrame([(1,)], "a INT")) is None
+    spark.sql("SELECT INTERVAL '1' DAY AS a").write.parquet(str(tmp_path / "spans"))
+    assert scan_of(spark.read.parquet(str(tmp_path / "spans"))) is None
     assert scan_of(spark.range(3)) is None
     assert scan_of(spark.read.schema("a BIGINT").parquet(str(tmp_path / "orc"))) is None
     stream = spark.readStream.schema("a BIGINT").parquet(path)
@@ -413,6 +415,29 @@ def test_tables_of_sparks_catalog_are_read_by_spark(spark, tmp_path):
         assert scan_of(spark.table("plain_scan_table")) is None
     finally:
         spark.sql("DROP TABLE plain_scan_table")
+
+
+@pytest.mark.parametrize(
+    ("paths", "table", "served"),
+    [
+        (["file:/a/b", "file:///c"], "s3://bucket/t", True),
+        (["hdfs://one:8020/a"], "hdfs://one:8020/warehouse/t", True),
+        (["hdfs://one:8020/a"], "hdfs://two:8020/warehouse/t", False),
+        (["hdfs://one:8020/a", "file:/a"], "hdfs://one:8020/warehouse/t", False),
+        (["s3a://bucket/a"], "s3a://bucket/t", False),
+        (["dbfs:/a"], "/warehouse/t", False),
+    ],
+)
+def test_files_of_other_storages_are_read_by_spark(paths, table, served):
+    assert (plain_scan_module.storage_of(paths, table, FileIOSpec()) is not None) is served
+
+
+def test_long_strings_of_arrow_writers_are_written_alike(spark, new_catalog, tmp_path):
+    text = pa.array(["é", None, ""], pa.large_string())
+    frame = spark.read.parquet(small(tmp_path, a=text, b=text.cast(pa.large_binary())))
+    assert scan_of(frame) is not None
+    scanned, made = both_ways(spark, new_catalog, frame, {"a": "STRING", "b": "BYTES"})
+    assert rows_in(scanned) == rows_in(made)
 
 
 def test_too_many_files_are_read_by_spark(spark, tmp_path, monkeypatch):

@@ -45,6 +45,7 @@ from paimon_assets.engine.spec.types.data_types import (
     TypeRoot,
 )
 from paimon_assets.spark.native.native_scan import names_in, stored_fields
+from paimon_assets.spark.native.plain_files import in_old_calendar
 
 _TIMES = TIMESTAMP_ROOTS | {TypeRoot.DATE}
 _FOOTERS_AT_ONCE = 16
@@ -54,8 +55,6 @@ _UNITS = {
     ("microseconds", True): UNIT_NANOS["us"],
 }
 """(unit, is it an instant) → nanoseconds of the unit, of timestamps that Spark reads alike."""
-_SPARK_VERSION, _FIRST_OF_TODAY = b"org.apache.spark.version", b"3.0.0"
-_OLD_CALENDAR = frozenset({b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,18 +132,6 @@ def times_of(file_io: FileIO, path: str, file: DataFileMeta) -> FileTimes | None
             if kind in _UNITS:
                 units[leaf.path] = (_UNITS[kind], kind[1])
     return FileTimes(units=units, in_old_calendar=in_old_calendar(footer))
-
-
-def in_old_calendar(footer: pq.FileMetaData) -> bool:
-    """Whether Spark says that it wrote a file in the calendar before 1582."""
-    notes = footer.metadata or {}
-    is_old = notes.get(_SPARK_VERSION, _FIRST_OF_TODAY) < _FIRST_OF_TODAY
-    return is_old or not _OLD_CALENDAR.isdisjoint(notes)
-
-
-def is_of_spark(footer: pq.FileMetaData) -> bool:
-    """Whether a file says which Spark wrote it; of others, settings of Spark say the calendar."""
-    return _SPARK_VERSION in (footer.metadata or {})
 
 
 def _timestamps_in(context: ReadContext, schema: TableSchema) -> Mapping[str, DataType]:

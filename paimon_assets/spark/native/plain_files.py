@@ -26,9 +26,10 @@ from paimon_assets.engine.data.format.base import FileToRead
 from paimon_assets.engine.data.format.parquet_piece import ParquetPiece
 from paimon_assets.engine.errors import FormatError
 from paimon_assets.engine.fileio.base import FileIO, FileIOSpec
-from paimon_assets.spark.native.foreign_times import in_old_calendar, is_of_spark
 
 _BATCH_ROWS = 65_536
+_SPARK_VERSION, _FIRST_OF_TODAY = b"org.apache.spark.version", b"3.0.0"
+_OLD_CALENDAR = frozenset({b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96"})
 _PHYSICAL = {
     pa.bool_(): "BOOLEAN",
     pa.int8(): "INT32",
@@ -89,7 +90,7 @@ class PlainFiles:
                 return f"has another type in column '{name}'"
         if not any(pat.is_date(kind) or pat.is_timestamp(kind) for kind in self.schema.types):
             return None
-        if in_old_calendar(footer) or not (self.is_plain_unsaid or is_of_spark(footer)):
+        if in_old_calendar(footer) or not (self.is_plain_unsaid or _is_of_spark(footer)):
             return "may have days of the old calendar"
         return None
 
@@ -138,3 +139,15 @@ def _holds(leaf: Any, wanted: pa.DataType) -> bool:
     if pat.is_string(wanted) or pat.is_date(wanted):
         return bool(kind == ("String" if pat.is_string(wanted) else "Date"))
     return bool(kind == "None" and not (pat.is_int8(wanted) or pat.is_int16(wanted)))
+
+
+def in_old_calendar(footer: pq.FileMetaData) -> bool:
+    """Whether Spark says that it wrote a file in the calendar before 1582."""
+    notes = footer.metadata or {}
+    is_old = notes.get(_SPARK_VERSION, _FIRST_OF_TODAY) < _FIRST_OF_TODAY
+    return is_old or not _OLD_CALENDAR.isdisjoint(notes)
+
+
+def _is_of_spark(footer: pq.FileMetaData) -> bool:
+    """Whether a file says which Spark wrote it; of others, settings of Spark say the calendar."""
+    return _SPARK_VERSION in (footer.metadata or {})

@@ -20,7 +20,7 @@ rows. A file that changes after that is an error before anything is committed.
 
 import json
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import groupby
 from typing import Any
@@ -68,6 +68,23 @@ _OPTIONS: Mapping[str, frozenset[str] | None] = {
     "int96rebasemode": None,
 }
 """Options a relation may have, in lower case, and their values; None is any."""
+_TYPES = frozenset(
+    {
+        "boolean",
+        "byte",
+        "short",
+        "integer",
+        "long",
+        "float",
+        "double",
+        "string",
+        "binary",
+        "date",
+        "timestamp",
+        "timestamp_ntz",
+    }
+)
+"""Types of columns as Spark's schemas spell them; decimals besides."""
 _FALSE_SETTINGS = ("spark.sql.files.ignoreCorruptFiles", "spark.sql.files.ignoreMissingFiles")
 _DECRYPTION = "parquet.crypto.factory.class"
 
@@ -114,22 +131,27 @@ def _planned(frame: DataFrame, table_path: str, file_io: FileIOSpec) -> PlainFil
     tasks = None if names is None else _tasks(execution.executedPlan())
     if names is None or not tasks or not _are_whole(tasks):
         return None
-    paths = {piece.path for task in tasks for piece in task}
-    if not all(path.startswith("file:/") for path in paths):
-        root = table_path.split("/")[:3]
-        if root[0] not in ("hdfs:", "viewfs:") or any(p.split("/")[:3] != root for p in paths):
-            return None
-    else:
-        file_io = FileIOSpec()
+    storage = storage_of({p.path for task in tasks for p in task}, table_path, file_io)
+    if storage is None:
+        return None
     said = _options(relation.relation()).get("datetimerebasemode")
     calendar = said or str(frame.sparkSession.conf.get(_REBASE))
     return PlainFiles(
         names=names,
         schema=spark_arrow_schema(frame.schema),
         is_plain_unsaid=calendar.upper() == "CORRECTED",
-        file_io=file_io,
+        file_io=storage,
         tasks=tasks,
     )
+
+
+def storage_of(paths: Collection[str], table_path: str, file_io: FileIOSpec) -> FileIOSpec | None:
+    """Return how tasks open files: local ones, or those of the table's HDFS; None of others."""
+    if all(path.startswith("file:/") for path in paths):
+        return FileIOSpec()
+    root = table_path.split("/")[:3]
+    is_hdfs = root[0] in ("hdfs:", "viewfs:")
+    return file_io if is_hdfs and all(path.split("/")[:3] == root for path in paths) else None
 
 
 def _java(frame: DataFrame) -> Any:
@@ -199,8 +221,12 @@ def _names(plan: Any, logical: Any, schema: StructType) -> tuple[str, ...] | Non
         if stored_column["type"] != column.dataType.jsonValue():
             return None
         names.append(str(name))
-    is_flat = all(isinstance(fields[name]["type"], str) and "." not in name for name in names)
-    return tuple(names) if names and is_flat else None
+    are_plain = all("." not in name and _is_known(fields[name]["type"]) for name in names)
+    return tuple(names) if names and are_plain else None
+
+
+def _is_known(kind: object) -> bool:
+    return isinstance(kind, str) and (kind in _TYPES or kind.startswith("decimal("))
 
 
 def _id(attribute: Any) -> int:
