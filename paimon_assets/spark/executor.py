@@ -410,12 +410,11 @@ class SparkExecutor:
         """Return the tasks that read the files of a plain scan themselves; None for other rows."""
         if not isinstance(rows, DataFrame):
             return None
-        files = plain_scan(rows, context.table_path, context.file_io)
-        if files is None:
+        made = scanned_rows(rows, context.table_path, context.file_io)
+        if made is None:
             return None
-        count = len(files.tasks)
-        numbers = self.session.range(0, count, 1, count)
-        return numbers, RowSource(schema=files.schema, is_packed=False, read=read_files(files))
+        schema = spark_arrow_schema(rows.schema)
+        return made.tasks, RowSource(schema=schema, is_packed=False, read=made.read)
 
     def _python_rows(
         self, context: ReadContext, splits: Sequence[DataSplit], schema: pa.Schema
@@ -424,6 +423,24 @@ class SparkExecutor:
         tasks = tasks_by_cost(splits, parallelism(self.session))
         read = read_rows(dump_read_context(context), schema)
         return split_rows(self.session, splits, tasks, read)
+
+
+def scanned_rows(
+    frame: DataFrame, table_path: str = "", file_io: FileIOSpec | None = None
+) -> PythonRows | None:
+    """Return the rows of a plain scan of Parquet files as tasks read them; None for other rows.
+
+    Args:
+        frame: The rows; they come in the Arrow types of `spark_arrow_schema`.
+        table_path: As in `plain_scan`; without it, HDFS paths are left to Spark.
+        file_io: As there.
+    """
+    files = plain_scan(frame, table_path, file_io or FileIOSpec())
+    if files is None:
+        return None
+    count = len(files.tasks)
+    numbers = frame.sparkSession.range(0, count, 1, count)
+    return PythonRows(tasks=numbers, read=read_files(files))
 
 
 def _some_path(splits: Sequence[DataSplit]) -> str | None:

@@ -16,11 +16,12 @@ from pyspark.sql import Row, SparkSession
 from paimon_assets.engine.contract.tasks.task_batch import TaskBatch, as_ended
 from paimon_assets.engine.contract.wire.wire import load_error
 from paimon_assets.engine.fileio.base import FileIOSpec
+from paimon_assets.spark.failure import typed_errors
 from paimon_assets.spark.job_names import in_thread, named_jobs
 from paimon_assets.spark.packing import ddl
 from paimon_assets.spark.preflight import check_workers
 from paimon_assets.spark.renewal import with_renewal
-from paimon_assets.spark.worker import TASK_ANSWER_SCHEMA, TASK_SCHEMA, run_tasks
+from paimon_assets.spark.worker import TASK_ANSWER_SCHEMA, TASK_SCHEMA, of_hands, run_tasks
 
 _JOBS_A_CORE = 4
 """Small enough to end together, and to show progress."""
@@ -61,6 +62,35 @@ def run_jobs(session: SparkSession, batch: TaskBatch, *, cores: int) -> Iterator
             pool.shutdown(wait=True, cancel_futures=True)
     if failure is not None:
         raise failure
+
+
+def run_one_job(
+    session: SparkSession, batch: TaskBatch, *, cores: int
+) -> Iterator[tuple[int, bytes]]:
+    """As `run_jobs`, by one job: what the tasks share may be large, and is sent once.
+
+    Raises:
+        PaimonError: The first error of a task, once the others have ended.
+    """
+    if not batch.payloads:
+        return
+    check_workers(session)
+    hands = dealt(batch.costs, _JOBS_A_CORE * cores)
+    count = max(hands) + 1
+    numbers = session.range(0, count, 1, count)
+
+    def run(spec: FileIOSpec) -> list[Row]:
+        tasks = of_hands(batch.payloads, hands, run_tasks(batch.name, batch.shared, spec))
+        return numbers.mapInArrow(tasks, ddl(TASK_ANSWER_SCHEMA)).collect()
+
+    with typed_errors(), named_jobs(session, f"{batch.name} {batch.subject}".strip()):
+        answers = with_renewal(batch.file_io, run)
+    for answer in answers:
+        if answer.error is None:
+            yield answer.number, bytes(answer.result)
+    for answer in answers:
+        if answer.error is not None:
+            raise load_error(bytes(answer.error))
 
 
 def _jobs(batch: TaskBatch, cores: int) -> list[list[int]]:

@@ -8,11 +8,12 @@ Every function here returns the function `mapInArrow` runs; it takes and gives A
     write_routed     those, sorted → one writer after another → answers
     write_unrouted   rows of a table without buckets → answers
     run_tasks        tasks of any kind → their results
+    of_hands         numbers → those of the tasks that each has
 
 An answer is one row: `result` or `error`, as bytes of `contract.wire.wire`.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, groupby
 from typing import Any
@@ -401,6 +402,28 @@ def run_tasks(name: str, shared: bytes, file_io: FileIOSpec) -> ArrowMap:
                         yield one_row(TASK_ANSWER_SCHEMA, number.as_py(), result, None)
 
     return run
+
+
+def of_hands(payloads: Sequence[bytes], hands: Sequence[int], run: ArrowMap) -> ArrowMap:
+    """Give `run` the tasks of the hands whose numbers come.
+
+    Args:
+        payloads: Of all tasks.
+        hands: Who has each.
+        run: As `run_tasks`.
+    """
+
+    def tasks_of(hand: int) -> pa.RecordBatch:
+        numbers = [number for number, given in enumerate(hands) if given == hand]
+        given = pa.array([payloads[number] for number in numbers], pa.binary())
+        return pa.RecordBatch.from_arrays(
+            [pa.array(numbers, pa.int32()), given], schema=TASK_SCHEMA
+        )
+
+    def run_hands(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return run(tasks_of(int(hand)) for batch in batches for hand in batch["id"].to_numpy())
+
+    return run_hands
 
 
 def task_threads() -> Threads:

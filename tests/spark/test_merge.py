@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as papq
 import pytest
 
 from paimon_assets.engine.errors import InvalidInputError
@@ -34,6 +35,7 @@ java_gateway = pytest.importorskip("py4j.java_gateway")
 classic = pytest.importorskip("pyspark.sql.classic.dataframe")
 merging = pytest.importorskip("paimon_assets.spark.dataframes.merge")
 types = pytest.importorskip("paimon_assets.spark.types")
+scanned_rows = pytest.importorskip("paimon_assets.spark.executor").scanned_rows
 
 SOURCE = arrow(("a", 2, 200), ("b", 3, 300), ("a", 10, 0), ("a", 40, 400), ("b", 41, None))
 
@@ -78,26 +80,27 @@ def test_a_jvm_that_ended_has_given_up_what_was_kept(spark, new_catalog):
         source.close()
 
 
-def merged(frame, target, on, *, broadcast_bytes=0, kind=merging.FrameSource, **how):
+def merged(frame, target, on, *, held=0, broadcast_bytes=0, kind=merging.FrameSource, **how):
     """Merge like `merge_dataframe`, a frame that counts as small or large."""
     schema = target.store.schema
     with closing(kind.of("t", schema, frame, on)) as source:
-        source.broadcast_bytes = broadcast_bytes
+        source.held_bytes, source.broadcast_bytes = held, broadcast_bytes
         return target.merge_from(source, **how)
 
 
 @pytest.mark.parametrize(
-    ("kind", "matched", "inserts", "broadcast_bytes"),
+    ("kind", "matched", "inserts", "size"),
     [
-        ("rewrite", WhenMatched.UPDATE, True, 0),
-        ("vectors-bucketed", WhenMatched.DELETE, True, 1 << 20),
-        ("fixed", {"v": parse_expression("v + source.v")}, False, 0),
-        ("cross", TAKEN, True, 1 << 20),
+        ("rewrite", WhenMatched.UPDATE, True, {}),
+        ("vectors-bucketed", WhenMatched.DELETE, True, {"broadcast_bytes": 1 << 20}),
+        ("fixed", {"v": parse_expression("v + source.v")}, False, {}),
+        ("cross", TAKEN, True, {"broadcast_bytes": 1 << 20}),
+        ("rewrite", WhenMatched.UPDATE, True, {"held": 1 << 20}),
+        ("cross", WhenMatched.DELETE, True, {"held": 1 << 20}),
+        ("fixed", {"v": parse_expression("v + source.v")}, False, {"held": 1 << 20}),
     ],
 )
-def test_random_sources_end_as_from_memory(
-    spark, new_catalog, kind, matched, inserts, broadcast_bytes
-):
+def test_random_sources_end_as_from_memory(spark, new_catalog, kind, matched, inserts, size):
     draw = np.random.default_rng(7)
     ours, twin = create(new_catalog, kind), create(new_catalog, kind, name="db.twin")
     for rows in (_drawn(draw), _drawn(draw)):
@@ -108,7 +111,7 @@ def test_random_sources_end_as_from_memory(
     rows = arrow(*_drawn(draw))
     model = changing(twin).merge(rows, on=on, **how)
     frame = frame_of(spark, rows)
-    done = merged(frame, changing(ours), on, broadcast_bytes=broadcast_bytes, **how)
+    done = merged(frame, changing(ours), on, **size, **how)
     assert (done.rows_matched, done.rows_inserted) == (model.rows_matched, model.rows_inserted)
     assert model.rows_matched
     assert read(ours) == read(twin)
@@ -149,14 +152,15 @@ def test_keys_of_many_types(spark, new_catalog):
     assert sorted(found.column("v").to_pylist()) == [2, 11, 12]
 
 
-def test_a_source_is_evaluated_once(spark, new_catalog, tmp_path):
+@pytest.mark.parametrize("held", [0, 1 << 20])
+def test_a_source_is_evaluated_once(spark, new_catalog, tmp_path, held):
     table = create(new_catalog, "rewrite")
     write(table, *FIRST)
     directory = tmp_path / "counted"
     directory.mkdir()
     frame = frame_of(spark, SOURCE)
     counted = frame.mapInArrow(counting(str(directory)), frame.schema)
-    merging.merge_dataframe(table, counted, on=["id"], when_matched=TAKEN)
+    merged(counted, changing(table), ["id"], held=held, when_matched=TAKEN)
     assert len(list(directory.iterdir())) == 2
 
 
@@ -181,16 +185,18 @@ def test_sources_that_are_refused(spark, new_catalog, source, on, kind):
     table = create(new_catalog, "rewrite")
     write(table, *FIRST)
     before = data_files(table)
-    with pytest.raises(InvalidInputError) as caught:
-        merging.merge_dataframe(table, frame_of(spark, source), on=on, when_matched=TAKEN)
-    assert caught.value.kind == kind
-    if kind == "merge-duplicates":
-        assert "1 keys" in caught.value.message
-        assert "{'id': 2}" in caught.value.message
+    for held in (0, 1 << 20):
+        with pytest.raises(InvalidInputError) as caught:
+            merged(frame_of(spark, source), changing(table), on, held=held, when_matched=TAKEN)
+        assert caught.value.kind == kind
+        if kind == "merge-duplicates":
+            assert "1 keys" in caught.value.message
+            assert "{'id': 2}" in caught.value.message
     assert data_files(table) == before
 
 
-def test_a_task_that_fails_leaves_no_files(spark, new_catalog):
+@pytest.mark.parametrize("held", [0, 1 << 20])
+def test_a_task_that_fails_leaves_no_files(spark, new_catalog, held):
     """Values of partition b do not fit; what the task of partition a wrote is deleted."""
     table = create(new_catalog, "rewrite")
     write(table, *FIRST)
@@ -198,12 +204,13 @@ def test_a_task_that_fails_leaves_no_files(spark, new_catalog):
     summed = {"v": parse_expression("v + source.v")}
     source = frame_of(spark, arrow(("a", 2, 1), ("b", 3, 2**31 - 1)))
     with pytest.raises(InvalidInputError) as caught:
-        merging.merge_dataframe(table, source, on=["id"], when_matched=summed)
+        merged(source, changing(table), ["id"], held=held, when_matched=summed)
     assert caught.value.kind in ("input-value", "expression")
     assert all_files(table) == before
 
 
-def test_a_row_inserted_by_others_meanwhile_is_found(spark, new_catalog):
+@pytest.mark.parametrize("held", [0, 1 << 20])
+def test_a_row_inserted_by_others_meanwhile_is_found(spark, new_catalog, held):
     table = create(new_catalog, "vectors")
     write(table, *FIRST)
 
@@ -214,6 +221,31 @@ def test_a_row_inserted_by_others_meanwhile_is_found(spark, new_catalog):
 
     kind = type("Meddling", (merging.FrameSource,), {"insert": insert})
     source, target = frame_of(spark, SOURCE), changing(table)
-    outcome = merged(source, target, ["id"], kind=kind, when_matched=TAKEN)
+    outcome = merged(source, target, ["id"], kind=kind, held=held, when_matched=TAKEN)
     assert outcome.plans == 2
     assert [row for row in read(table) if row[1] == 40] == [("a", 40, 400)]
+
+
+def test_sources_of_few_rows_are_held(spark, new_catalog, monkeypatch):
+    schema = create(new_catalog, "rewrite").schema
+    for most, is_held in ((len(SOURCE), True), (len(SOURCE) - 1, False)):
+        monkeypatch.setattr(merging, "_HELD_ROWS", most)
+        with closing(merging.FrameSource.of("t", schema, frame_of(spark, SOURCE), ["id"])) as held:
+            held.predicate()
+            assert (held._held is not None, held._rows is None) == (is_held, is_held)
+
+
+@pytest.mark.parametrize("held", [0, 1 << 20])
+def test_a_source_of_files_is_read_by_the_tasks_that_keep_it(spark, new_catalog, tmp_path, held):
+    table = create(new_catalog, "rewrite")
+    write(table, *FIRST)
+    papq.write_table(SOURCE, tmp_path / "source.parquet")
+    frame = spark.read.parquet(str(tmp_path))
+    assert scanned_rows(frame) is not None
+    outcome = merged(frame, changing(table), ["id"], held=held, when_matched=TAKEN)
+    assert (outcome.rows_matched, outcome.rows_inserted) == (3, 2)
+    assert {row for row in read(table) if row[1] in (2, 3, 40)} == {
+        ("a", 2, 200),
+        ("b", 3, 300),
+        ("a", 40, 400),
+    }

@@ -1,20 +1,26 @@
 """The rows of a DataFrame merged into a table, in one snapshot, once.
 
-    DataFrame ─▶ with keys, on disk ─┬─ bounds ─▶ plan (engine) ─▶ tasks ─▶ keys in their files
-                                     │                                            │
-                                     ├─ join ◀────────────────────────────────────┘
-                                     │    └─ repartition(task) ─ row change (engine) ─▶ messages
-                                     └─ rows that matched nothing ─ write ────────────▶ messages
+    DataFrame ─▶ packed, on disk ─┬─ small ─▶ here ─▶ tasks ─ row change (engine) ─▶ messages
+                                  │            └─ rows that matched nothing ─ write ─▶ messages
+                                  └─ large ─▶ with keys, on disk
 
-The source is evaluated once. It never comes to the driver, and of a large one a task gets the rows
-that match its files only.
+    with keys, on disk ─┬─ bounds ─▶ plan (engine) ─▶ tasks ─▶ keys in their files
+                        │                                            │
+                        ├─ join ◀────────────────────────────────────┘
+                        │    └─ repartition(task) ─ row change (engine) ─▶ messages
+                        └─ rows that matched nothing ─ write ────────────▶ messages
+
+The source is evaluated once. Up to `_HELD_BYTES` and `_HELD_ROWS` come to the driver, which sends
+them to every task. More never does, and a task gets the rows that match its files only.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # ships no types
 from pyspark import StorageLevel
@@ -33,6 +39,7 @@ from paimon_assets.engine.contract.tasks.row_change_task import (
     dump_row_change_task,
     load_row_change_result,
 )
+from paimon_assets.engine.contract.tasks.task_batch import TaskBatch
 from paimon_assets.engine.contract.wire.wire import load_error
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.fileio.base import FileIOSpec
@@ -41,30 +48,41 @@ from paimon_assets.engine.spec.predicate.predicate import Predicate
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.types.literals import Literal
 from paimon_assets.engine.table.table import Table
-from paimon_assets.engine.table.write.merge_source import Prepare, WhenMatched, duplicates
+from paimon_assets.engine.table.write.merge_source import (
+    ArrowSource,
+    Prepare,
+    WhenMatched,
+    duplicates,
+)
 from paimon_assets.engine.table.write.row_change import RowChangeBuilder, RowChangeOutcome
 from paimon_assets.spark.dataframes.merge_worker import (
     BOUNDS_SCHEMA,
+    SOURCE_SCHEMA,
     TASKS_SCHEMA,
     SourceRows,
     change_tasks,
+    pack_source,
     source_bounds,
     task_keys,
     with_keys,
 )
-from paimon_assets.spark.executor import SparkExecutor, parallelism
+from paimon_assets.spark.executor import SparkExecutor, parallelism, scanned_rows
 from paimon_assets.spark.failure import typed_errors
 from paimon_assets.spark.job_names import named_jobs
 from paimon_assets.spark.packing import ddl, unpack
 from paimon_assets.spark.preflight import check_workers
 from paimon_assets.spark.renewal import with_renewal
 from paimon_assets.spark.shuffle import partition_slots
-from paimon_assets.spark.task_jobs import dealt
+from paimon_assets.spark.task_jobs import dealt, run_one_job
 from paimon_assets.spark.types import from_spark_schema, spark_arrow_schema
 from paimon_assets.spark.worker import ANSWER_SCHEMA
 
 _TASKS_A_CORE = 4
 _BROADCAST_BYTES = 8 * 1024 * 1024
+_HELD_BYTES = 32 * 1024 * 1024
+_HELD_ROWS = 262_144
+"""Up to both, to send all rows to every task costs less than to join them with what tasks read, and
+a task looks up as many rows of the table at once (`matches.ROWS_AT_ONCE`)."""
 
 
 def merge_dataframe(
@@ -79,7 +97,8 @@ def merge_dataframe(
 
     Args:
         target: A table, or any change described by `table.new_row_change_builder()`.
-        frame: The source, of any size; evaluated once, and kept on the executors' disks meanwhile.
+        frame: The source, of any size; evaluated once, and kept on the executors' disks meanwhile,
+            or if it is small, in memory.
         on: As in `RowChangeBuilder.merge`.
         when_matched: As there.
         inserts: As there.
@@ -88,7 +107,8 @@ def merge_dataframe(
         As `RowChangeBuilder.merge`; also what evaluating the DataFrame raises.
 
     Cost:
-        Reads the columns `on` of the files that may match, joins them with the source, and shuffles
+        Of a source of up to 32 MB of Arrow and 262,144 rows, each task holds all. Of a larger one,
+        reads the columns `on` of the files that may match, joins them with the source, and shuffles
         the rows that match. A task holds the source rows that match its files: those of a bucket,
         or of files of `source.split.target-size` together.
 
@@ -108,6 +128,8 @@ class FrameSource:
     frame: DataFrame
     schema: TableSchema
     """The schema of the table."""
+    held_bytes: int = _HELD_BYTES
+    """Of so many bytes of rows, as Arrow has them, this process and each task hold all."""
     broadcast_bytes: int = _BROADCAST_BYTES
     """A source of so many bytes is sent to the tasks that read keys; of a larger one, rows and keys
     meet in a shuffle."""
@@ -115,6 +137,10 @@ class FrameSource:
     """Column of the table → the source's column that is inserted; its own name by default."""
     inserted_if: str | None = None
     """A boolean column of the source: rows where it is not true are not inserted."""
+    _packed: DataFrame | None = field(init=False, default=None)
+    """The source rows as they are evaluated."""
+    _held: ArrowSource | None = field(init=False, default=None)
+    """The source rows, if they are few; then the others are None."""
     _rows: DataFrame | None = field(init=False, default=None)
     """The source rows with their keys."""
     _matched: DataFrame | None = field(init=False, default=None)
@@ -161,18 +187,49 @@ class FrameSource:
 
     def predicate(self) -> Predicate | None:
         """See `MergeSource`; evaluates the DataFrame."""
+        scanned = scanned_rows(self.frame)
+        tasks, read = (self.frame, None) if scanned is None else (scanned.tasks, scanned.read)
+        packs = pack_source(self._source.schema, read)
+        packed = tasks.mapInArrow(packs, ddl(SOURCE_SCHEMA)).persist(StorageLevel.DISK_ONLY)
+        self._packed = packed
+        check_workers(self.frame.sparkSession)
+        with typed_errors(), self._named("source of merge"):
+            sizes = packed.select("size", "count").collect()
+            self._size = sum(row["size"] for row in sizes)
+            if self._size <= self.held_bytes and sum(row["count"] for row in sizes) <= _HELD_ROWS:
+                rows = [bytes(row.rows) for row in packed.select("rows").collect()]
+                self._held = self._from_memory(rows)
+                predicate = self._held.predicate()
+            else:
+                predicate = self._evaluate(packed)
+        _release(packed)
+        self._packed = None
+        return predicate
+
+    def _from_memory(self, packed: Sequence[bytes]) -> ArrowSource:
+        """Return the source rows as a source in this process's memory."""
+        on, schema = self.on, self._source.schema
+        rows = pa.Table.from_batches([unpack(data, schema) for data in packed], schema)
+        runner = _OneJob(self.frame.sparkSession)
+        held = ArrowSource.of(on.table, self.schema, rows, on.names, runner)
+        if self.inserted is not None:
+            columns = {name: rows.column(given) for name, given in self.inserted.items()}
+            held.insertable = pa.table(columns)
+        if self.inserted_if is not None:
+            said: Any = rows.column(self.inserted_if)
+            held.inserted_if = np.array(said.fill_null(False))  # noqa: FBT003 - a value
+        return held
+
+    def _evaluate(self, packed: DataFrame) -> Predicate | None:
+        """Keep the source rows with their keys, and return their predicate."""
         source = self._source
         given = zip(source.column_names, self.frame.schema.fields, strict=True)
         fields = [StructField(name, column.dataType) for name, column in given]
-        keyed = StructType([StructField("size", LongType()), *self._key_fields, *fields])
-        evaluated = self.frame.mapInArrow(with_keys(source), keyed)
-        self._rows = rows = evaluated.persist(StorageLevel.DISK_ONLY)
-        bounded = rows.select("size", *source.on_names)
-        check_workers(rows.sparkSession)
-        with typed_errors(), self._named("source of merge"):
-            parts = bounded.mapInArrow(source_bounds(source), ddl(BOUNDS_SCHEMA)).collect()
-            self._refuse_duplicates(rows)
-        self._size = sum(part["size"] for part in parts)
+        keyed = packed.mapInArrow(with_keys(source), StructType([*self._key_fields, *fields]))
+        self._rows = rows = keyed.persist(StorageLevel.DISK_ONLY)
+        bounded = rows.select(*source.on_names)
+        parts = bounded.mapInArrow(source_bounds(source), ddl(BOUNDS_SCHEMA)).collect()
+        self._refuse_duplicates(rows)
         schema = source.bounds_schema
         found = [unpack(bytes(part.bounds), schema) for part in parts if part.bounds is not None]
         return self.on.predicate(pa.Table.from_batches(found, schema))
@@ -195,6 +252,9 @@ class FrameSource:
         self, change: RowChange, tasks: Sequence[RowChangeTask]
     ) -> Iterator[RowChangeResult]:
         """See `MergeSource`; one that fails lets the others end."""
+        if self._held is not None:
+            yield from self._held.change(change, tasks)
+            return
         if not tasks:
             self._forget_matches()
             return
@@ -248,10 +308,12 @@ class FrameSource:
         # Spark cannot know how many keys a task gives: it would take them for few.
         how = "broadcast" if self._size <= self.broadcast_bytes else "merge"
         matched = rows.hint(how).join(found, source.key_names)
-        return matched.drop("size").persist(StorageLevel.DISK_ONLY)
+        return matched.persist(StorageLevel.DISK_ONLY)
 
     def insert(self, prepare: Prepare | None) -> WriteResult:
         """See `MergeSource`."""
+        if self._held is not None:
+            return self._held.insert(prepare)
         rows, source = self._evaluated(), self._source
         if self._matched is not None:
             matched = self._matched.select(*source.key_names)
@@ -275,11 +337,20 @@ class FrameSource:
         """Give the disk space back."""
         self._forget_matches()
         _release(self._rows)
-        self._rows = None
+        _release(self._packed)
+        self._rows = self._packed = self._held = None
 
     def _forget_matches(self) -> None:
         _release(self._matched)
         self._matched = None
+
+
+class _OneJob(SparkExecutor):
+    """The executor of rows that all tasks share: one job, to which they are sent once."""
+
+    def map_tasks(self, batch: TaskBatch) -> Iterator[tuple[int, bytes]]:
+        """See `contract.executor`."""
+        return run_one_job(self.session, batch, cores=parallelism(self.session))
 
 
 def _release(frame: DataFrame | None) -> None:

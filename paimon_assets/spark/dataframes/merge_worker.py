@@ -1,7 +1,8 @@
 """What runs inside the Spark tasks of a merge; each function returns what `mapInArrow` runs.
 
-    with_keys      source rows → the same, with their size and the keys they are joined by
-    source_bounds  their columns `on` → how many they are, and what a predicate needs
+    pack_source    source rows → their size and number, and the rows packed
+    with_keys      packed source rows → the rows, with the keys they are joined by
+    source_bounds  their columns `on` → what a predicate needs
     task_keys      row-change tasks → the keys of the rows in their files
     change_tasks   row-change tasks, each with its source rows → answers
 
@@ -31,13 +32,22 @@ from paimon_assets.engine.data.row_change.row_change import run_change
 from paimon_assets.engine.data.write.buckets.row_key_extractor import distinct_rows
 from paimon_assets.engine.fileio.opening import open_file_io
 from paimon_assets.spark.failure import encoded_errors
-from paimon_assets.spark.packing import columns, joined, pack
+from paimon_assets.spark.packing import (
+    PACKED_BYTES,
+    chunks,
+    columns,
+    joined,
+    pack,
+    pieces,
+    unpack,
+)
 from paimon_assets.spark.python_rows import ArrowMap
 from paimon_assets.spark.types import to_spark_batch
 from paimon_assets.spark.worker import ANSWER_SCHEMA, one_row, task_threads, with_errors
 
 TASKS_SCHEMA = columns(slot=pa.int32(), number=pa.int32(), payload=pa.binary())
-BOUNDS_SCHEMA = columns(rows=pa.int64(), size=pa.int64(), bounds=pa.binary())
+SOURCE_SCHEMA = columns(size=pa.int64(), count=pa.int64(), rows=pa.binary())
+BOUNDS_SCHEMA = columns(bounds=pa.binary())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,12 +75,11 @@ class SourceRows:
 
     @property
     def keyed_schema(self) -> pa.Schema:
-        """The schema of rows with their size and keys."""
+        """The schema of rows with their keys."""
         keys = zip(self.key_names, self.on.key_types(), strict=True)
         given = zip(self.column_names, self.schema, strict=True)
         return pa.schema(
             [
-                pa.field("size", pa.int64()),
                 *(pa.field(name, kind) for name, kind in keys),
                 *(column.with_name(name) for name, column in given),
             ]
@@ -88,37 +97,48 @@ class SourceRows:
         return self.on.converted(plain)
 
 
+def pack_source(schema: pa.Schema, read: ArrowMap | None) -> ArrowMap:
+    """Pack source rows, as `SOURCE_SCHEMA`; of those that come, or that `read` makes of these."""
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        given = batches if read is None else read(batches)
+        rows = (to_spark_batch(batch, schema) for batch in given)
+        for waiting in chunks(rows, PACKED_BYTES):
+            for piece in pieces(joined(waiting)):
+                yield one_row(SOURCE_SCHEMA, piece.nbytes, piece.num_rows, pack(piece))
+
+    return run
+
+
 def with_keys(source: SourceRows) -> ArrowMap:
-    """Put the size in bytes, about, and the keys before the columns of source rows."""
+    """Unpack source rows, and put the keys before their columns."""
     keyed = source.keyed_schema
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with encoded_errors():
             for batch in batches:
-                rows = to_spark_batch(batch, source.schema)
-                keys = source.on.keys(source.on.converted(rows))
-                size = pa.repeat(pa.scalar(rows.nbytes // (rows.num_rows or 1)), rows.num_rows)
-                yield pa.RecordBatch.from_arrays([size, *keys, *rows.columns], schema=keyed)
+                for packed in batch["rows"]:
+                    rows = unpack(packed.as_py(), source.schema)
+                    keys = source.on.keys(source.on.converted(rows))
+                    yield pa.RecordBatch.from_arrays([*keys, *rows.columns], schema=keyed)
 
     return run
 
 
 def source_bounds(source: SourceRows) -> ArrowMap:
-    """Give one row for the sizes and columns `on` of a Spark partition."""
+    """Give one row for the columns `on` of a Spark partition."""
     on = source.on
     fields = [source.schema.field(name) for name in on.names]
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with encoded_errors():
-            count, size, parts = 0, 0, [source.bounds_schema.empty_table()]
+            parts = [source.bounds_schema.empty_table()]
             for batch in batches:
-                count += batch.num_rows
-                size += int(to_numpy(batch.column(0)).sum())
-                given = to_spark_batch(batch.select(batch.schema.names[1:]), pa.schema(fields))
+                given = to_spark_batch(batch, pa.schema(fields))
                 rows = pa.Table.from_batches([on.converted(given)])
                 parts = [on.bounds(pa.concat_tables([*parts, rows]))]
             found = joined(parts[0].to_batches()) if parts[0].num_rows else None
-            yield one_row(BOUNDS_SCHEMA, count, size, None if found is None else pack(found))
+            yield one_row(BOUNDS_SCHEMA, None if found is None else pack(found))
 
     return run
 

@@ -3,7 +3,8 @@
     rows ─▶ predicate ─▶ plan (row_change) ─▶ change: tasks, with the source rows they need
                                            └▶ insert: the source rows that matched nothing
 
-`ArrowSource` holds them in memory and sends them to every task; `spark.merge` has DataFrames.
+`ArrowSource` holds them in memory and sends them to every task; `spark.merge` has DataFrames, and
+takes small ones for such.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -112,6 +113,8 @@ class ArrowSource:
     insertable: pa.Table
     """The table's columns of the rows, as they were given."""
     executor: MergeExecutor
+    inserted_if: npt.NDArray[np.bool_] | None = None
+    """Of each row, whether it may be inserted; None inserts all."""
     _matched: list[npt.NDArray[np.int64]] = field(init=False, default_factory=list)
 
     @classmethod
@@ -163,6 +166,8 @@ class ArrowSource:
     def insert(self, prepare: Prepare | None) -> WriteResult:
         """See `MergeSource`."""
         alive = np.ones(self.insertable.num_rows, dtype=np.bool_)
+        if self.inserted_if is not None:
+            alive &= self.inserted_if
         for numbers in self._matched:
             alive[numbers] = False
         rows = self.insertable.filter(from_numpy(alive))
