@@ -9,7 +9,12 @@ from hypothesis import is_hypothesis_test
 from paimon_assets.engine.table.api import open_catalog
 from tests.testkit.effort import is_hunt, register_profiles
 from tests.testkit.jvm_classes import begin_archive, share_classes
-from tests.testkit.processes import keep_bytecode, restore_signals, start_jvms_lightly
+from tests.testkit.processes import (
+    keep_bytecode,
+    restore_signals,
+    start_jvms_lightly,
+    start_workers_lightly,
+)
 from tests.testkit.sharing import ByWeight
 
 register_profiles()
@@ -45,6 +50,7 @@ def pytest_configure(config):
     restore_signals()
     keep_bytecode()
     start_jvms_lightly()
+    start_workers_lightly()
     for ignored in (
         "ignore:unclosed <socket:ResourceWarning",
         "ignore:Exception ignored in. <socket:pytest.PytestUnraisableExceptionWarning",
@@ -145,8 +151,13 @@ def spark():
         master="local[2]",
         app_name="paimon-assets tests",
         driver_memory="1g",
-        # Small tables would all be read by the driver.
-        extra={"spark.sql.shuffle.partitions": "3", "spark.paimon_assets.readHere": "0"},
+        extra={
+            "spark.sql.shuffle.partitions": "3",
+            # Small tables would all be read by the driver.
+            "spark.paimon_assets.readHere": "0",
+            # A plan that runs once does not repay its compilation; other sessions compile theirs.
+            "spark.sql.codegen.wholeStage": "false",
+        },
     )
     session = session_module.get_session(settings_of_tests)
     yield session

@@ -55,3 +55,15 @@ def test_an_archive_that_did_not_change_is_not_read(tmp_path):
         [sys.executable, "-c", program, str(path)], capture_output=True, text=True, check=True
     )
     assert done.stdout.split() == ["1", "2"]
+
+
+@pytest.mark.spark
+def test_workers_of_the_suite_are_forked_with_their_imports(spark):
+    found = spark.sparkContext.range(1, numSlices=1).mapPartitions(_what_a_worker_has).collect()
+    assert found == ["no archive", "paimon_assets.spark.worker"]
+
+
+def _what_a_worker_has(_):
+    archives = [place for place in sys.path if place.endswith("pyspark.zip")]
+    module = "paimon_assets.spark.worker"
+    return [*(archives or ["no archive"]), *([module] if module in sys.modules else [])]

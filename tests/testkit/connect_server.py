@@ -13,7 +13,7 @@ from pathlib import Path
 import pyspark
 
 from paimon_assets.spark.session.java import find_java
-from tests.testkit.processes import end
+from tests.testkit.processes import WORKER_START, end
 
 ROOT = Path(__file__).resolve().parents[2]
 _STARTED = re.compile(r"SparkConnectService' on port (\d+)")
@@ -45,7 +45,7 @@ def connect_server(home: Path) -> Iterator[str]:
         "JAVA_HOME": str(find_java()),
         "SPARK_HOME": str(spark),
         "PYSPARK_PYTHON": sys.executable,
-        "PYTHONPATH": str(ROOT),
+        "PYTHONPATH": os.pathsep.join((WORKER_START, str(ROOT))),
     }
     # The shell script becomes the JVM, so that ending the process ends the server.
     process = subprocess.Popen(

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
+from pathlib import Path
 from typing import Any
 
 LONGEST_SECONDS = 300
@@ -13,6 +14,10 @@ LONGEST_SECONDS = 300
 
 JVM_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Short lives repay neither the JVM's second compiler nor the threads of a collector."""
+
+
+WORKER_START = str(Path(__file__).with_name("worker_start"))
+"""On a Python's path it makes Spark's workers quicker (`worker_start/sitecustomize.py`)."""
 
 
 def restore_signals() -> None:
@@ -45,6 +50,13 @@ def start_jvms_lightly() -> None:
     """Give `JVM_OPTIONS` to every Spark that this process or a child of it submits to."""
     for variable in ("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS"):
         os.environ.setdefault(variable, JVM_OPTIONS)
+
+
+def start_workers_lightly() -> None:
+    """Let the Python workers of every Spark below this process be forked with their imports."""
+    inherited = os.environ.get("PYTHONPATH")
+    places = [WORKER_START, *([inherited] if inherited else [])]
+    os.environ["PYTHONPATH"] = os.pathsep.join(places)
 
 
 def end(process: subprocess.Popen[Any], seconds: float = 20.0) -> None:
