@@ -70,7 +70,7 @@ from paimon_assets.spark.packing import (
 from paimon_assets.spark.python_rows import ArrowMap
 from paimon_assets.spark.shuffle import task_of
 from paimon_assets.spark.types import to_spark_batch
-from paimon_assets.spark.worker_imports import keep_archive_lists
+from paimon_assets.spark.worker_imports import keep_imports
 
 ROUTED_SCHEMA = columns(
     task=pa.int32(),
@@ -432,7 +432,7 @@ def task_threads() -> Threads:
     Arrow's own threads become as many; this process runs one task at a time. Later ones begin
     sooner (`worker_imports`).
     """
-    keep_archive_lists()
+    keep_imports()
     task = TaskContext.get()
     cores = (task.cpus() if task else 0) or 1
     pa.set_cpu_count(cores)

@@ -10,9 +10,9 @@ BEFORE_313 = pytest.mark.skipif(sys.version_info >= (3, 13), reason="Python does
 
 IMPORTS = """
 import importlib, sys, zipfile, os
-from paimon_assets.spark.worker_imports import keep_archive_lists
-keep_archive_lists()
-keep_archive_lists()
+from paimon_assets.spark.worker_imports import keep_imports
+keep_imports()
+keep_imports()
 path = sys.argv[1]
 sys.path.insert(0, path)
 import first
@@ -47,7 +47,7 @@ def test_an_archive_that_did_not_change_is_not_read(tmp_path):
     program = (
         "import importlib, os, sys; from paimon_assets.spark import worker_imports as w;"
         "reads = []; eager = w._read_again; w._read_again = lambda i: reads.append(i) or eager(i);"
-        "w.keep_archive_lists(); sys.path.insert(0, sys.argv[1]); import first;"
+        "w.keep_imports(); sys.path.insert(0, sys.argv[1]); import first;"
         "[importlib.invalidate_caches() for _ in range(3)]; print(len(reads));"
         "os.utime(sys.argv[1], ns=(1, 1)); importlib.invalidate_caches(); print(len(reads))"
     )
@@ -55,6 +55,21 @@ def test_an_archive_that_did_not_change_is_not_read(tmp_path):
         [sys.executable, "-c", program, str(path)], capture_output=True, text=True, check=True
     )
     assert done.stdout.split() == ["1", "2"]
+
+
+def test_after_the_first_task_imports_are_no_garbage_to_look_at():
+    program = (
+        "import gc; from paimon_assets.spark.worker_imports import keep_imports; found = [];"
+        "[(keep_imports(), found.append(gc.get_freeze_count())) for _ in range(3)];"
+        "print(found[0], found[1] > 10_000, found[2] == found[1])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", f"import pyspark.sql; {program}"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.split() == ["0", "True", "True"]
 
 
 @pytest.mark.spark
