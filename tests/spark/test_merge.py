@@ -190,7 +190,7 @@ def test_sources_that_are_refused(spark, new_catalog, source, on, kind):
             merged(frame_of(spark, source), changing(table), on, held=held, when_matched=TAKEN)
         assert caught.value.kind == kind
         if kind == "merge-duplicates":
-            assert "1 keys" in caught.value.message
+            assert "1 key several" in caught.value.message
             assert "{'id': 2}" in caught.value.message
     assert data_files(table) == before
 
@@ -240,7 +240,7 @@ def test_a_source_of_files_is_read_by_the_tasks_that_keep_it(spark, new_catalog,
     table = create(new_catalog, "rewrite")
     write(table, *FIRST)
     papq.write_table(SOURCE, tmp_path / "source.parquet")
-    frame = spark.read.parquet(str(tmp_path))
+    frame = spark.read.parquet(str(tmp_path / "source.parquet"))
     assert scanned_rows(frame) is not None
     outcome = merged(frame, changing(table), ["id"], held=held, when_matched=TAKEN)
     assert (outcome.rows_matched, outcome.rows_inserted) == (3, 2)
