@@ -2,25 +2,30 @@
 
 Spark estimates what a Python function returns by what it is given: here a few bytes of splits, so
 that any table looks small enough to be sent through the driver to every task. No function of a
-DataFrame sets an estimate. But Spark adds those of a union, and multiplies that of a sample with
-replacement by its fraction. So rows are united with a sample of nothing: of two numbers of which
-none passes, so many times as many that they would be as large. It has one task, which finds nothing
-to read. Spark cannot see that no number passes, hence it does not leave it out.
-The sample goes through the same function: Spark knows nothing of its columns, whatever their types.
+DataFrame sets an estimate. But Spark adds those of a union, and multiplies that of a sample by its
+fraction. So rows are united with a sample of nothing that Spark cannot see to be nothing, hence
+does not leave out: of an RDD, of which Spark knows neither columns nor rows, and which has no task.
+
+Connect has no RDDs. There it is a sample of two numbers of which none passes, so many times as many
+that they would be as large, through the same function as the rows. It has one task.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
+from pyspark.sql.types import StructType
 
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.spec.options.option import parse_memory
 from paimon_assets.engine.spec.types.data_types import DataField
+from paimon_assets.spark.types import to_spark_schema
 
+_OF_AN_RDD = "spark.sql.defaultSizeInBytes"
 _THRESHOLD = "spark.sql.autoBroadcastJoinThreshold"
 _OF_TWO_NUMBERS = 16
 _OF_A_ROW = 8
@@ -45,19 +50,41 @@ def with_claimed_size(
         context: How they are read.
         splits: Where they come from.
 
-    Cost: one more task an action, with nothing to do.
+    Cost: over Connect one more task an action, with nothing to do.
     """
+    session, claimed = frame.sparkSession, _claim(context, splits)
+    if not is_claimed(session, context, splits):
+        return frame
+    nothing = _no_rows(session, to_spark_schema(context.fields))
+    if nothing is not None:
+        of_rdd = parse_memory(str(session.conf.get(_OF_AN_RDD)))
+        return frame.union(nothing.sample(fraction=min(1.0, claimed / of_rdd), seed=0))
+    numbers = session.range(0, 2, 1, 1).where(fn.col("id") + 1 < 1)
+    fraction = claimed / _OF_TWO_NUMBERS
+    sample = numbers.sample(withReplacement=True, fraction=fraction, seed=0)
+    return frame.union(sample.mapInArrow(read, frame.schema))
+
+
+def is_claimed(session: SparkSession, context: ReadContext, splits: Sequence[DataSplit]) -> bool:
+    """Whether Spark would not broadcast the rows of splits."""
+    limit = broadcast_limit(session)
+    return 0 <= limit < _claim(context, splits)
+
+
+def _claim(context: ReadContext, splits: Sequence[DataSplit]) -> int:
     rows = sum(split.row_count for split in splits)
     stored = sum(split.file_bytes for split in splits)
-    rows = max(rows, stored // row_bytes(context.schema.fields))
-    claimed = rows * row_bytes(context.fields)
-    limit = broadcast_limit(frame.sparkSession)
-    if limit < 0 or claimed <= limit:
-        return frame
-    nothing = frame.sparkSession.range(0, 2, 1, 1).where(fn.col("id") + 1 < 1)
-    fraction = claimed / _OF_TWO_NUMBERS
-    sample = nothing.sample(withReplacement=True, fraction=fraction, seed=0)
-    return frame.union(sample.mapInArrow(read, frame.schema))
+    return max(rows, stored // row_bytes(context.schema.fields)) * row_bytes(context.fields)
+
+
+def _no_rows(session: SparkSession, schema: StructType) -> DataFrame | None:
+    """Return the rows of an RDD that has none; None over Connect."""
+    java: Any = getattr(session, "_jsparkSession", None)
+    if java is None:
+        return None
+    context: Any = session.sparkContext
+    rows = context._jsc.emptyRDD()  # noqa: SLF001 - PySpark's own would run Python
+    return DataFrame(java.createDataFrame(rows, java.parseDataType(schema.json())), session)
 
 
 def broadcast_limit(session: SparkSession) -> int:

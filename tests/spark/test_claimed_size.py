@@ -80,3 +80,12 @@ def test_what_spark_may_broadcast_is_left_as_it_is(spark, new_catalog):
     assert "Sample" not in plan_of(merged(spark, new_catalog, "few", FEW))
     spark.conf.set(THRESHOLD, "-1")
     assert "Sample" not in plan_of(merged(spark, new_catalog, "t", MANY))
+
+
+def test_what_claims_its_size_has_no_task_for_that(spark, new_catalog):
+    frame = merged(spark, new_catalog, "t", MANY)
+    read = tables.to_spark(
+        new_catalog.get_table("db.t").new_read_builder().with_columns(["id"]), spark
+    )
+    assert frame._jdf.rdd().getNumPartitions() <= 2  # buckets
+    assert read._jdf.rdd().getNumPartitions() <= 2
