@@ -67,7 +67,7 @@ from paimon_assets.spark.packing import (
 )
 from paimon_assets.spark.preflight import check_workers
 from paimon_assets.spark.python_rows import PythonRows, python_rows, remembering
-from paimon_assets.spark.read_here import read_here, reads_here
+from paimon_assets.spark.read_here import read_here, read_keys_here, reads_here
 from paimon_assets.spark.read_worker import (
     COUNT_SCHEMA,
     count_rows,
@@ -186,6 +186,9 @@ class SparkExecutor:
         native, left = read_natively(self.session, context, splits)
         if native is not None and not left:
             return native
+        keys = read_keys_here(self.session, context, left)
+        if keys is not None:
+            return keys if native is None else native.union(keys)
         rows = self._python_rows(context, left, spark_arrow_schema(schema))
         claiming = with_claimed_size(rows.frame(schema), rows.read, context, left)
         return remembering(claiming, rows) if native is None else native.union(claiming)

@@ -4,9 +4,12 @@ A lookup is planned here anyway, and what is left of it is often a few row group
 here, and Spark gets the rows: without a Python worker, and for `collect` without a job. It is
 decided by bytes of files: all of them, or those of the row groups that may match the filter, as
 their footers say. Rows that take more memory than `_HELD_BYTES` are left to tasks after all.
+
+A range of keys is a few megabytes more often than a few rows: these Spark gets as an RDD.
 """
 
 import logging
+import threading
 from collections.abc import Sequence
 
 import pyarrow as pa
@@ -19,7 +22,7 @@ from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.data.worker import bytes_to_decode
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import InvalidInputError, PaimonError
-from paimon_assets.engine.fileio.opening import open_file_io
+from paimon_assets.engine.fileio.opening import open_file_io, scheme_of
 from paimon_assets.engine.spec.options.option import parse_memory
 from paimon_assets.engine.spec.predicate.predicate import (
     CompareOp,
@@ -27,8 +30,10 @@ from paimon_assets.engine.spec.predicate.predicate import (
     In,
     Predicate,
     conjuncts,
+    only_on,
 )
-from paimon_assets.spark.claimed_size import row_bytes
+from paimon_assets.spark.claimed_size import is_claimed, row_bytes
+from paimon_assets.spark.job_names import is_connect
 from paimon_assets.spark.types import spark_arrow_schema, to_spark_batch, to_spark_schema
 
 logger = logging.getLogger(__name__)
@@ -40,6 +45,10 @@ _MOST_FILES = 16
 """Of more, footers are not asked."""
 _HELD_BYTES = 1024 * 1024
 """Spark computes with rows it holds in a plan slower than with those of tasks."""
+_SENT_BYTES = 4 * 1024 * 1024
+"""Rows of an RDD, which go to the tasks that compute with them."""
+_HELD_IN_PLAN = "spark.sql.execution.arrow.localRelationThreshold"
+_sending = threading.Lock()
 
 
 def read_here(
@@ -67,19 +76,65 @@ def read_here(
         return None
     if not reads_here(session, context, splits):
         return None
+    table = _rows(context, splits, _HELD_BYTES)
+    return None if table is None else session.createDataFrame(table, schema)
+
+
+def read_keys_here(
+    session: SparkSession, context: ReadContext, splits: Sequence[DataSplit]
+) -> DataFrame | None:
+    """Return the rows of a range of keys as a DataFrame over an RDD; None if they are not few.
+
+    For splits that Python tasks would read: what Spark reads itself needs no Python worker. Local
+    files only, of which footers cost little, and not over Connect, which has no RDDs. Spark takes
+    the DataFrame for large, as it does the tasks' of the same splits (`claimed_size`).
+
+    Raises:
+        As `read_here`; nor is an error one here.
+
+    Cost:
+        As `read_here`. Rows that are not few are decoded up to `_SENT_BYTES` for nothing.
+    """
+    schema, keys = to_spark_schema(context.fields), context.schema.trimmed_primary_keys
+    if (
+        only_on(context.predicate, keys) is None
+        or is_connect(session)
+        or any(
+            scheme_of(split.path_of(file)) != "file"
+            for split in splits
+            for file in split.data_files
+        )
+        or not all(map(_is_flat, to_arrow_schema(context.fields).types))
+        or not is_claimed(session, context, splits)
+        or not reads_here(session, context, splits)
+    ):
+        return None
+    table = _rows(context, splits, _SENT_BYTES)
+    if table is None:
+        return None
+    with _sending:
+        before = session.conf.get(_HELD_IN_PLAN)
+        session.conf.set(_HELD_IN_PLAN, "0")
+        try:
+            return session.createDataFrame(table, schema)
+        finally:
+            session.conf.set(_HELD_IN_PLAN, str(before))
+
+
+def _rows(context: ReadContext, splits: Sequence[DataSplit], most_bytes: int) -> pa.Table | None:
+    """Read splits; None if their rows take more bytes, or on an error."""
+    batches, held = [], 0
     try:
-        batches, held = [], 0
         for batch in EmbeddedExecutor().map_splits(context, splits):
             batches.append(batch)
             held += batch.nbytes
-            if held > _HELD_BYTES:
+            if held > most_bytes:
                 return None
     except PaimonError as error:
         logger.debug("tasks read %s, whose error may be: %s", context.table, error)
         return None
-    wanted = spark_arrow_schema(schema)
-    table = pa.Table.from_batches([to_spark_batch(batch, wanted) for batch in batches], wanted)
-    return session.createDataFrame(table, schema)
+    wanted = spark_arrow_schema(to_spark_schema(context.fields))
+    return pa.Table.from_batches([to_spark_batch(batch, wanted) for batch in batches], wanted)
 
 
 def _is_lookup(part: Predicate) -> bool:

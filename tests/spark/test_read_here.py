@@ -134,6 +134,40 @@ def test_rows_that_take_much_memory_are_left_to_tasks(spark, new_catalog, reads_
     assert frame.agg({"id": "sum"}).collect()[0][0] == sum(range(600))
 
 
+@pytest.fixture
+def no_broadcast_of_them(spark):
+    before = spark.conf.get("spark.sql.autoBroadcastJoinThreshold")
+    spark.conf.set("spark.sql.autoBroadcastJoinThreshold", "1000")
+    yield
+    spark.conf.set("spark.sql.autoBroadcastJoinThreshold", before)
+
+
+def plan_of(frame):
+    return frame._jdf.queryExecution().toString()
+
+
+def test_a_range_of_keys_is_read_here_and_computed_by_tasks(
+    spark, new_catalog, reads_here, no_broadcast_of_them, monkeypatch
+):
+    table = filled(new_catalog, keys=["id"], bucket="2")
+    read = table.new_read_builder().with_filter("id >= 100 AND id < 800 AND price > 20.0")
+    frame = tables.to_spark(read, spark)
+    assert "ExistingRDD" in plan_of(frame)
+    assert "MapInArrow" not in plan_of(frame)
+    assert "BroadcastExchange" not in plan_of(frame.join(frame.select("id"), "id"))
+    spark.conf.set(here.READ_HERE, "0")
+    assert collected(frame) == collected(tables.to_spark(read, spark))
+    assert frame.count() == frame.select("id").count() == 659
+    spark.conf.set(here.READ_HERE, "16 mb")
+
+    none = table.new_read_builder().with_filter("id > 100 AND id < 101")
+    assert tables.to_spark(none, spark).collect() == []
+    by_value = table.new_read_builder().with_filter("price < 9.5")
+    assert "MapInArrow" in plan_of(tables.to_spark(by_value, spark))
+    monkeypatch.setattr(here, "_SENT_BYTES", 1000)
+    assert "MapInArrow" in plan_of(tables.to_spark(read, spark))
+
+
 def test_a_limit_that_is_no_size_is_named(spark, new_catalog):
     table = filled(new_catalog)
     spark.conf.set(here.READ_HERE, "much")
