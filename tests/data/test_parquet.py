@@ -176,6 +176,24 @@ def test_what_is_no_parquet_is_named(tmp_path, content):
         open_reader(FILE_IO, str(path), file_format="parquet")
 
 
+def test_a_footer_that_names_more_rows_than_there_are_is_an_error(tmp_path):
+    path = tmp_path / "data-1.parquet"
+    pq.write_table(pa.table({"i": pa.array(range(10))}), path, store_schema=False)
+    whole = path.read_bytes()
+    footer = -8 - int.from_bytes(whole[-8:-4], "little")
+    pages, footer = whole[:footer], whole[footer:]
+    of_ten, of_twenty = b"\x16\x14", b"\x16\x28"  # i64, of zigzag
+    footer = footer.replace(of_ten, of_twenty, 1)  # of the file
+    before, _, after = footer.rpartition(of_ten)  # of the row group
+    path.write_bytes(pages + before + of_twenty + after)
+    assert pq.read_metadata(path).row_group(0).num_rows == pq.read_metadata(path).num_rows == 20
+    with (
+        open_reader(FILE_IO, str(path), file_format="parquet") as reader,
+        pytest.raises(FormatError, match="10 rows more"),
+    ):
+        list(reader.batches(["i"], predicate=None, batch_rows=4))
+
+
 def test_damaged_pages_are_named(tmp_path):
     path = tmp_path / "data-1.parquet"
     write(path, pa.table({"s": [str(number) for number in range(10_000)]}))

@@ -8,7 +8,7 @@ Java 1.4 takes INT64 nanoseconds for microseconds; see `parquet_times`.
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import accumulate
 from typing import Any
@@ -16,7 +16,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from paimon_assets.engine.codec.arrow.arrow_values import UNIT_NANOS
 from paimon_assets.engine.codec.arrow.numpy_columns import to_numpy
 from paimon_assets.engine.codec.arrow.required_fields import without_nulls_below
 from paimon_assets.engine.data.format import parquet_times
@@ -31,7 +30,7 @@ from paimon_assets.engine.data.format.base import (
 )
 from paimon_assets.engine.data.format.dictionary_choice import dictionary_columns
 from paimon_assets.engine.data.format.named_errors import named_errors, with_names_read
-from paimon_assets.engine.data.format.parquet_chunks import ColumnChunks
+from paimon_assets.engine.data.format.parquet_chunks import ColumnChunks, bounds_of, joined_bounds
 from paimon_assets.engine.data.format.parquet_times import TwoKinds, has_unit
 from paimon_assets.engine.errors import FormatError
 from paimon_assets.engine.spec.options.all_options import FILE_COMPRESSION_ZSTD_LEVEL
@@ -223,14 +222,14 @@ class ParquetReader(FormatReader):
         if leaf is None:
             return UNKNOWN
         groups = range(metadata.num_row_groups)
-        return _joined(self._bounds(group, name, leaf) for group in groups)
+        return joined_bounds(self._bounds(group, name, leaf) for group in groups)
 
     def _bounds(self, group: int, name: str, leaf: int) -> Bounds:
         # As stored, not as written: Parquet keeps seconds as milliseconds.
         stored = self._file.schema_arrow.field(name).type
         with named_errors(self._path, self.title):
             [chunk] = self._chunks.of(group, [leaf])
-        return _bounds(chunk, stored, self._file.metadata.row_group(group).num_rows)
+        return bounds_of(chunk, stored, self._file.metadata.row_group(group).num_rows)
 
     def vague_timestamps(self) -> frozenset[str]:
         """Return the INT96 columns; see `FormatReader`."""
@@ -256,8 +255,10 @@ def _opened(
         return file
     metadata, leaves = file.metadata, range(len(file.schema))
     chunks, groups = ColumnChunks(source, metadata), range(metadata.num_row_groups)
+    # One that is small when it is unpacked is small.
+    large = [n for n in groups if not 0 < metadata.row_group(n).total_byte_size <= whole_bytes]
     try:
-        stored = [sum(leaf.total_compressed_size for leaf in chunks.of(n, leaves)) for n in groups]
+        stored = [sum(leaf.total_compressed_size for leaf in chunks.of(n, leaves)) for n in large]
     except (OSError, pa.ArrowException):  # perhaps a column that nobody reads
         stored = [source.size()]
     if max(stored, default=0) <= whole_bytes:
@@ -282,9 +283,14 @@ def _batches(
     file: pq.ParquetFile, names: list[str], groups: list[int], batch_rows: int
 ) -> Iterator[pa.RecordBatch]:
     threads = file.metadata.num_rows > _ROWS_FOR_THREADS
-    return file.iter_batches(
+    missing = sum(file.metadata.row_group(group).num_rows for group in groups)
+    for batch in file.iter_batches(
         batch_size=batch_rows, row_groups=groups, columns=names, use_threads=threads
-    )
+    ):
+        missing -= batch.num_rows
+        yield batch
+    if missing:  # pyarrow ends where the first column does
+        raise pa.ArrowInvalid(f"its footer says {missing} rows more than its columns hold")
 
 
 def _noted_schema(file: pq.ParquetFile) -> pa.Schema | None:
@@ -347,60 +353,6 @@ def _timestamps(column: Any) -> Iterator[Any]:
         parts = column.flatten()
         for part in parts if isinstance(parts, list) else [parts]:
             yield from _timestamps(part)
-
-
-def _bounds(chunk: Any, data_type: pa.DataType, row_count: int) -> Bounds:
-    statistics = chunk.statistics
-    if statistics is None:
-        return UNKNOWN
-    nulls = statistics.null_count if statistics.has_null_count else None
-    if not statistics.has_min_max or pa.types.is_floating(data_type):
-        # Statistics leave NaN out, so they bound nothing.
-        return Bounds(null_count=nulls, row_count=row_count)
-    try:
-        low = _internal(statistics.min, statistics.min_raw, data_type)
-        high = _internal(statistics.max, statistics.max_raw, data_type)
-    except UnicodeDecodeError:  # bytes that became a STRING need not be one
-        low = high = None
-    return Bounds(minimum=low, maximum=high, null_count=nulls, row_count=row_count)
-
-
-def _joined(parts: Iterable[Bounds]) -> Bounds:
-    """Return the bounds of several row groups together; what one does not say is unknown."""
-    known = [part for part in parts if part.row_count != 0]
-    if any(part.row_count is None for part in known):
-        return UNKNOWN
-    values = [part for part in known if part.null_count != part.row_count]
-    lows = [part.minimum for part in values]
-    highs = [part.maximum for part in values]
-    nulls = [part.null_count for part in known]
-    return Bounds(
-        minimum=None if not lows or None in lows else min(lows),
-        maximum=None if not highs or None in highs else max(highs),
-        null_count=None if None in nulls else sum(count for count in nulls if count),
-        row_count=sum(part.row_count or 0 for part in known),
-    )
-
-
-def _internal(value: Any, raw: Any, data_type: Any) -> Any:
-    """Turn a statistics value into an internal value of `spec.types.literals`; None if unsure."""
-    types = pa.types
-    if types.is_timestamp(data_type):
-        return raw * UNIT_NANOS[data_type.unit] if isinstance(raw, int) else None
-    if types.is_date32(data_type):
-        return raw
-    if types.is_time32(data_type):
-        return raw if data_type.unit == "ms" else None
-    known = (
-        types.is_integer(data_type)
-        or types.is_boolean(data_type)
-        or types.is_decimal(data_type)
-        or types.is_string(data_type)
-        or types.is_large_string(data_type)
-        or types.is_binary(data_type)
-        or types.is_large_binary(data_type)
-    )
-    return value if known else None
 
 
 def _with_statistics(schema: pa.Schema) -> list[str]:

@@ -4,11 +4,14 @@ pyarrow asks Arrow for a chunk, and for its statistics, where nothing catches wh
 process ends. A read of no rows looks at the same chunks where it is caught, and reads no byte.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+
+from paimon_assets.engine.codec.arrow.arrow_values import UNIT_NANOS
+from paimon_assets.engine.spec.predicate.prune import UNKNOWN, Bounds
 
 _PIECE_BYTES = 64 * 1024
 """Without pieces, a read fetches whole chunks before it is asked for a row."""
@@ -52,3 +55,58 @@ class ColumnChunks:
                     "in the schema"
                 )
         return chunks
+
+
+def bounds_of(chunk: Any, data_type: pa.DataType, row_count: int) -> Bounds:
+    """Return the bounds that the statistics of a chunk give."""
+    statistics = chunk.statistics
+    if statistics is None:
+        return UNKNOWN
+    nulls = statistics.null_count if statistics.has_null_count else None
+    if not statistics.has_min_max or pa.types.is_floating(data_type):
+        # Statistics leave NaN out, so they bound nothing.
+        return Bounds(null_count=nulls, row_count=row_count)
+    try:
+        low = _internal(statistics.min, statistics.min_raw, data_type)
+        high = _internal(statistics.max, statistics.max_raw, data_type)
+    except UnicodeDecodeError:  # bytes that became a STRING need not be one
+        low = high = None
+    return Bounds(minimum=low, maximum=high, null_count=nulls, row_count=row_count)
+
+
+def joined_bounds(parts: Iterable[Bounds]) -> Bounds:
+    """Return the bounds of several row groups together; what one does not say is unknown."""
+    known = [part for part in parts if part.row_count != 0]
+    if any(part.row_count is None for part in known):
+        return UNKNOWN
+    values = [part for part in known if part.null_count != part.row_count]
+    lows = [part.minimum for part in values]
+    highs = [part.maximum for part in values]
+    nulls = [part.null_count for part in known]
+    return Bounds(
+        minimum=None if not lows or None in lows else min(lows),
+        maximum=None if not highs or None in highs else max(highs),
+        null_count=None if None in nulls else sum(count for count in nulls if count),
+        row_count=sum(part.row_count or 0 for part in known),
+    )
+
+
+def _internal(value: Any, raw: Any, data_type: Any) -> Any:
+    """Turn a statistics value into an internal value of `spec.types.literals`; None if unsure."""
+    types = pa.types
+    if types.is_timestamp(data_type):
+        return raw * UNIT_NANOS[data_type.unit] if isinstance(raw, int) else None
+    if types.is_date32(data_type):
+        return raw
+    if types.is_time32(data_type):
+        return raw if data_type.unit == "ms" else None
+    known = (
+        types.is_integer(data_type)
+        or types.is_boolean(data_type)
+        or types.is_decimal(data_type)
+        or types.is_string(data_type)
+        or types.is_large_string(data_type)
+        or types.is_binary(data_type)
+        or types.is_large_binary(data_type)
+    )
+    return value if known else None
