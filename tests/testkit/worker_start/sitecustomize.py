@@ -1,7 +1,7 @@
-"""What every Python of a test runs first: one that forks Spark's workers gets ready for them.
+"""What every Python of a test runs first: one that Spark started gets ready.
 
-Spark's `pyspark.daemon` compiles its modules from an archive at each start. Each worker it forks
-would import what its tasks need, and look through all of that for garbage after each task.
+Spark's processes compile pyspark from an archive at each start. Each worker that a `pyspark.daemon`
+forks would import what its tasks need, and look through all of that for garbage after each task.
 """
 
 import gc
@@ -15,6 +15,7 @@ _NEEDED = {
     "pyspark.worker": (_SOURCE, _READ, _MERGE, "pandas"),
     "pyspark.sql.worker.create_data_source": (_SOURCE,),
     "pyspark.sql.worker.plan_data_source_read": (_SOURCE, _READ),
+    "pyspark.sql.worker.write_into_data_source": (_SOURCE,),
 }
 """Module of a worker → what its tasks import."""
 
@@ -26,9 +27,11 @@ def _take_installed_modules() -> None:
         sys.path_importer_cache.pop(archive, None)
 
 
-if sys.orig_argv[1:3] == ["-m", "pyspark.daemon"]:
+_flag, _started, _worker, *_ = [*sys.orig_argv[1:], "", "", ""]
+if _flag == "-m" and _started.startswith("pyspark."):
     _take_installed_modules()
-    for _module in _NEEDED.get(sys.orig_argv[3], ()):
+if _flag == "-m" and _started == "pyspark.daemon":
+    for _module in _NEEDED.get(_worker, ()):
         importlib.import_module(_module)
     gc.collect()
     gc.freeze()
