@@ -24,6 +24,9 @@ OWN_JVM = (
 )
 """What starts JVMs of its own beside the one SparkSession."""
 
+OF_SESSION = ("tests/behaviour/", "tests/e2e/test_docs.py")
+"""What uses the one SparkSession though its name does not say so."""
+
 WEIGHTS = {
     "tests/assets/test_compaction.py": 4.5,
     "tests/assets/test_ingestion.py": 3.5,
@@ -91,9 +94,9 @@ SECONDS, SPARK_SECONDS = 0.04, 0.3
 
 def uses_session(nodeid: str) -> bool:
     """Whether a test belongs to the one SparkSession; its file's other tests go with it."""
-    if nodeid.startswith(OWN_JVM):
-        return False
-    return "spark" in nodeid or nodeid.startswith("tests/behaviour/")
+    if nodeid.startswith(OF_SESSION):
+        return True
+    return "spark" in nodeid and not nodeid.startswith(OWN_JVM)
 
 
 def file_of(nodeid: str) -> str:

@@ -1,4 +1,4 @@
-from tests.testkit.sharing import SPARK_SECONDS, WEIGHTS, deal, weigh
+from tests.testkit.sharing import SPARK_SECONDS, WEIGHTS, deal, uses_session, weigh
 
 
 def test_lanes_are_of_one_weight_and_keep_files_whole():
@@ -17,3 +17,8 @@ def test_a_file_nobody_measured_has_a_weight():
 def test_what_was_measured_wins():
     file, seconds = next(iter(WEIGHTS.items()))
     assert weigh([f"{file}::test_a"]) == {file: seconds}
+
+
+def test_pages_of_the_docs_use_the_one_session_and_the_demo_does_not():
+    assert uses_session("tests/e2e/test_docs.py::test_a_page_runs[sql.md]")
+    assert not uses_session("tests/e2e/test_demo.py::test_all_of_it_on_spark")
