@@ -23,14 +23,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
 
-import pyarrow.parquet as pq
 import pyarrow.types as pat
 
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
 from paimon_assets.engine.codec.arrow.arrow_values import UNIT_NANOS
 from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.contract.split import DataSplit
-from paimon_assets.engine.data.format.named_errors import named_errors, open_data_file
 from paimon_assets.engine.errors import PaimonError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.fileio.opening import open_file_io
@@ -45,10 +43,9 @@ from paimon_assets.engine.spec.types.data_types import (
     TypeRoot,
 )
 from paimon_assets.spark.native.native_scan import names_in, stored_fields
-from paimon_assets.spark.native.plain_files import in_old_calendar
+from paimon_assets.spark.native.plain_files import FOOTERS_AT_ONCE, footer_of, in_old_calendar
 
 _TIMES = TIMESTAMP_ROOTS | {TypeRoot.DATE}
-_FOOTERS_AT_ONCE = 16
 _UNITS = {
     ("milliseconds", False): UNIT_NANOS["ms"],
     ("microseconds", False): UNIT_NANOS["us"],
@@ -90,7 +87,7 @@ def with_plain_times(context: ReadContext, splits: Sequence[DataSplit]) -> list[
             if _is_foreign(file)
         )
 
-    with ThreadPoolExecutor(_FOOTERS_AT_ONCE, thread_name_prefix="footer") as pool:
+    with ThreadPoolExecutor(FOOTERS_AT_ONCE, thread_name_prefix="footer") as pool:
         return [
             split for split, fits in zip(splits, pool.map(is_plain, splits), strict=True) if fits
         ]
@@ -119,8 +116,7 @@ def _is_nested_timestamp(data_type: DataType) -> bool:
 def times_of(file_io: FileIO, path: str, file: DataFileMeta) -> FileTimes | None:
     """Read a footer; None if the file is not what the table says, which the engine will say."""
     try:
-        with open_data_file(file_io, path, file.file_size) as source, named_errors(path, "Parquet"):
-            footer = pq.read_metadata(source)
+        footer = footer_of(file_io, path, file.file_size)
     except PaimonError:
         return None
     leaves = [footer.schema.column(number) for number in range(footer.num_columns)]

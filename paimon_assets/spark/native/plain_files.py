@@ -23,10 +23,12 @@ import pyarrow.parquet as pq
 import pyarrow.types as pat
 
 from paimon_assets.engine.data.format.base import FileToRead
+from paimon_assets.engine.data.format.named_errors import named_errors, open_data_file
 from paimon_assets.engine.data.format.parquet_piece import ParquetPiece
 from paimon_assets.engine.errors import FormatError
 from paimon_assets.engine.fileio.base import FileIO, FileIOSpec
 
+FOOTERS_AT_ONCE = 16
 _BATCH_ROWS = 65_536
 _SPARK_VERSION, _FIRST_OF_TODAY = b"org.apache.spark.version", b"3.0.0"
 _OLD_CALENDAR = frozenset({b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96"})
@@ -139,6 +141,17 @@ def _holds(leaf: Any, wanted: pa.DataType) -> bool:
     if pat.is_string(wanted) or pat.is_date(wanted):
         return bool(kind == ("String" if pat.is_string(wanted) else "Date"))
     return bool(kind == "None" and not (pat.is_int8(wanted) or pat.is_int16(wanted)))
+
+
+def footer_of(file_io: FileIO, path: str, file_bytes: int) -> pq.FileMetaData:
+    """Read the footer of a file of a known size.
+
+    Raises:
+        FormatError: It is damaged, or has another size.
+        NotFoundError, StorageError: As they say.
+    """
+    with open_data_file(file_io, path, file_bytes) as source, named_errors(path, "Parquet"):
+        return pq.read_metadata(source)
 
 
 def in_old_calendar(footer: pq.FileMetaData) -> bool:

@@ -25,17 +25,15 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import groupby
 from typing import Any
 
-import pyarrow.parquet as pq
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # ships no types
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
-from paimon_assets.engine.data.format.named_errors import named_errors, open_data_file
 from paimon_assets.engine.errors import PaimonError
 from paimon_assets.engine.fileio.base import FileIOSpec
 from paimon_assets.engine.fileio.opening import open_file_io
-from paimon_assets.spark.native.plain_files import Piece, PlainFiles
+from paimon_assets.spark.native.plain_files import FOOTERS_AT_ONCE, Piece, PlainFiles, footer_of
 from paimon_assets.spark.types import spark_arrow_schema
 
 logger = logging.getLogger(__name__)
@@ -44,7 +42,6 @@ READ_BY_WRITERS = "spark.paimon_assets.readByWriters"
 """Session setting: `false` lets Spark make the rows of all that is written."""
 
 _MOST_FILES = 256
-_FOOTERS_AT_ONCE = 16
 _SQL = "org.apache.spark.sql"
 _RELATION = f"{_SQL}.execution.datasources.LogicalRelation"
 _CLASSES = {
@@ -279,10 +276,8 @@ def _misfit(files: PlainFiles) -> str | None:
     sizes = {piece.path: piece.file_bytes for task in files.tasks for piece in task}
 
     def reason(path: str) -> str | None:
-        source = open_data_file(file_io, path, sizes[path])
-        with source, named_errors(path, "Parquet"):
-            found = files.misfit(pq.read_metadata(source))
+        found = files.misfit(footer_of(file_io, path, sizes[path]))
         return None if found is None else f"'{path}' {found}"
 
-    with ThreadPoolExecutor(_FOOTERS_AT_ONCE, thread_name_prefix="footer") as pool:
+    with ThreadPoolExecutor(FOOTERS_AT_ONCE, thread_name_prefix="footer") as pool:
         return next(filter(None, pool.map(reason, sizes)), None)

@@ -35,16 +35,12 @@ def key_of(entry: ManifestEntry) -> FileKey:
 
 def data_file_paths(store: FileStore, entry: ManifestEntry) -> Iterator[str]:
     """Yield the paths of a data file and of what belongs to it; nothing for somebody else's."""
-    file = entry.file
-    if is_foreign(store.schema.typed_options, file):
+    if is_foreign(store.schema.typed_options, entry.file):
         return
-    if file.external_path is None:
-        directory = store.partitions.bucket_path(store.paths, entry.partition, entry.bucket)
-        yield f"{directory}/{file.file_name}"
-    else:
-        directory = file.external_path.rpartition("/")[0]
-        yield file.external_path
-    for name in file.extra_files:
+    path = store.file_path(entry)
+    yield path
+    directory = path.rpartition("/")[0]
+    for name in entry.file.extra_files:
         yield f"{directory}/{name}"
 
 
