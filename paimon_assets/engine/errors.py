@@ -12,7 +12,7 @@
     └── UnsupportedFeatureError  legal Paimon that this engine does not do
 
 Every error has a stable `kind` for handlers, tests and dashboards, and `details` for metadata.
-Errors cross process borders as `(class name, message, kind, details)`; see `contract.wire.wire`.
+Errors cross process borders as `(class name, message, kind, details)`; `contract.wire`.
 """
 
 import re

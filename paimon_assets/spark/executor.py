@@ -26,12 +26,7 @@ from paimon_assets.engine.contract.context import ReadContext, WriteContext
 from paimon_assets.engine.contract.repeated_keys import RepeatedKeys
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.contract.tasks.task_batch import TaskBatch
-from paimon_assets.engine.contract.wire.wire import (
-    dump_read_context,
-    dump_write_context,
-    load_error,
-)
-from paimon_assets.engine.contract.wire.wire_messages import load_write_result
+from paimon_assets.engine.contract.wire.wire_values import dump, load, load_error
 from paimon_assets.engine.data.write.buckets.partition_index import BucketRule
 from paimon_assets.engine.data.write.buckets.row_key_extractor import (
     default_buckets,
@@ -156,7 +151,7 @@ class SparkExecutor:
         check_workers(self.session, context.file_io, _some_path(splits))
         sizes = [split.file_bytes for split in splits]
         tasks = tasks_by_bytes(sizes, _LOCAL_READ_BYTES)
-        read = read_packed(dump_read_context(context))
+        read = read_packed(dump(context))
         frame = split_rows(self.session, splits, tasks, read).frame(ddl(ANSWER_SCHEMA))
         with typed_errors():
             with named_jobs(self.session, name_of_read(context.table, splits)):
@@ -211,7 +206,7 @@ class SparkExecutor:
                 total = 0 if native is None else native.count()
                 if left:
                     tasks = tasks_by_cost(left, parallelism(self.session))
-                    read = count_rows(dump_read_context(given))
+                    read = count_rows(dump(given))
                     counted = split_rows(self.session, left, tasks, read).frame(ddl(COUNT_SCHEMA))
                     total += sum(row.rows for row in counted.collect())
             return total
@@ -279,7 +274,7 @@ class SparkExecutor:
         return with_renewal(context.file_io, run)
 
     def _written(self, frame: DataFrame, source: RowSource, context: WriteContext) -> WriteResult:
-        context_bytes = dump_write_context(context)
+        context_bytes = dump(context)
         if self._stays_in_place(frame, source, context.schema):
             written = frame.mapInArrow(write_unrouted(context_bytes, source), ddl(ANSWER_SCHEMA))
         else:
@@ -424,7 +419,7 @@ class SparkExecutor:
     ) -> PythonRows:
         context = replace(context, file_io=current_spec(context.file_io))
         tasks = tasks_by_cost(splits, parallelism(self.session))
-        read = read_rows(dump_read_context(context), schema)
+        read = read_rows(dump(context), schema)
         return split_rows(self.session, splits, tasks, read)
 
 
@@ -475,7 +470,7 @@ def parallelism(session: SparkSession) -> int:
 def _result(context: WriteContext, answers: Sequence[Row]) -> WriteResult:
     """Join the answers of all tasks; if one of them is an error, undo the others and raise it."""
     total = WriteResult.sum(
-        load_write_result(bytes(answer.result)) for answer in answers if answer.result is not None
+        load(WriteResult, bytes(answer.result)) for answer in answers if answer.result is not None
     )
     error = next((answer.error for answer in answers if answer.error is not None), None)
     if error is not None:

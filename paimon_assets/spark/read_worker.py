@@ -12,7 +12,9 @@ from itertools import chain
 
 import pyarrow as pa
 
-from paimon_assets.engine.contract.wire.wire import load_read_context, load_split
+from paimon_assets.engine.contract.context import ReadContext
+from paimon_assets.engine.contract.wire.wire import load_split
+from paimon_assets.engine.contract.wire.wire_values import load
 from paimon_assets.engine.data import worker
 from paimon_assets.engine.fileio.opening import open_file_io
 from paimon_assets.spark.failure import encoded_errors
@@ -83,7 +85,7 @@ def _read(
     batches: Iterable[pa.RecordBatch], context_bytes: bytes
 ) -> Iterator[Iterator[pa.RecordBatch]]:
     """Yield the batches of one split after the other."""
-    context = load_read_context(context_bytes)
+    context = load(ReadContext, context_bytes)
     file_io, threads = open_file_io(context.file_io), task_threads()
     for batch in batches:
         for split in batch["split"]:
@@ -95,7 +97,7 @@ def read_split_rows(
 ) -> Iterator[pa.RecordBatch]:
     """Read one split into batches of the Arrow schema `schema`, as `read_rows` does."""
     with encoded_errors():
-        context = load_read_context(context_bytes)
+        context = load(ReadContext, context_bytes)
         file_io, split = open_file_io(context.file_io), load_split(split_bytes)
         for batch in worker.read_split(context, split, file_io, task_threads()):
             yield to_spark_batch(batch, schema)

@@ -1,8 +1,9 @@
 """Whether a worker sees what this process sees: one path, looked up from both."""
 
+import base64
 import json
 
-from paimon_assets.engine.contract.wire.wire_frame import file_io_json, file_io_of
+from paimon_assets.engine.contract.wire.wire_values import dump, load
 from paimon_assets.engine.errors import CREDENTIALS_OVER, PaimonError
 from paimon_assets.engine.fileio.base import FileIOSpec
 from paimon_assets.engine.fileio.opening import open_file_io
@@ -15,7 +16,7 @@ def storage_look(spec: FileIOSpec, path: str) -> str:
         is_seen = open_file_io(spec).exists(path)
     except PaimonError:
         return ""  # the work itself will say why
-    return json.dumps({"file_io": file_io_json(spec), "path": path}) if is_seen else ""
+    return json.dumps([base64.b64encode(dump(spec)).decode(), path]) if is_seen else ""
 
 
 def unseen(look: str) -> str | None:
@@ -24,10 +25,10 @@ def unseen(look: str) -> str | None:
     Raises:
         WorkerError: The credentials are over, which is no fault of this process.
     """
-    wanted = json.loads(look)
-    path: str = wanted["path"]
+    encoded, path = json.loads(look)
+    spec = load(FileIOSpec, base64.b64decode(encoded))
     try:
-        is_seen = open_file_io(file_io_of(wanted["file_io"])).exists(path)
+        is_seen = open_file_io(spec).exists(path)
     except PaimonError as error:
         if error.kind in CREDENTIALS_OVER:
             raise WorkerError(error) from error

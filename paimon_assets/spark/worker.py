@@ -10,7 +10,7 @@ Every function here returns the function `mapInArrow` runs; it takes and gives A
     run_tasks        tasks of any kind → their results
     of_hands         numbers → those of the tasks that each has
 
-An answer is one row: `result` or `error`, as bytes of `contract.wire.wire`.
+An answer is one row: `result` or `error`, as bytes of `contract.wire.wire_values`.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -26,11 +26,7 @@ from pyspark import TaskContext
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.contract.commit_message import WriteResult
 from paimon_assets.engine.contract.context import WriteContext
-from paimon_assets.engine.contract.wire.wire import (
-    dump_error,
-    load_write_context,
-)
-from paimon_assets.engine.contract.wire.wire_messages import dump_write_result
+from paimon_assets.engine.contract.wire.wire_values import dump, dump_error, load
 from paimon_assets.engine.data import worker
 from paimon_assets.engine.data.threads import Threads
 from paimon_assets.engine.data.write.buckets.bucket_assigner import (
@@ -138,7 +134,7 @@ def route_rows(routing: Routing) -> ArrowMap:
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with encoded_errors():
-            context = load_write_context(routing.context)
+            context = load(WriteContext, routing.context)
             check = InputCheck(table=context.table, schema=context.schema)
             for chunk in _positioned_chunks(batches, routing.source):
                 yield from _route(chunk, context, check, routing)
@@ -249,7 +245,7 @@ def assign_routed(routing: Routing) -> ArrowMap:
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with encoded_errors():
-            context = load_write_context(routing.context)
+            context = load(WriteContext, routing.context)
             file_io = open_file_io(context.file_io)
             schema = _table_schema(context, routing.source)
             for _, group in groupby(_routed(batches), key=lambda item: item[0]):
@@ -277,7 +273,7 @@ def place_routed(routing: Routing, source: RowSource, assigners: int) -> ArrowMa
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with encoded_errors():
-            context = load_write_context(routing.context)
+            context = load(WriteContext, routing.context)
             file_io = open_file_io(context.file_io)
             schema = _table_schema(context, source)
             for (_, number), group in groupby(_routed(batches), key=lambda item: item[0]):
@@ -328,7 +324,7 @@ def write_routed(context_bytes: bytes, source: RowSource) -> ArrowMap:
 def _write_groups(
     batches: Iterable[pa.RecordBatch], context_bytes: bytes, source: RowSource
 ) -> Iterator[WriteResult]:
-    context = load_write_context(context_bytes)
+    context = load(WriteContext, context_bytes)
     file_io = open_file_io(context.file_io)
     schema = _table_schema(context, source)
     if context.schema.bucket_mode is BucketMode.KEY_DYNAMIC:
@@ -370,7 +366,7 @@ def write_unrouted(context_bytes: bytes, source: RowSource) -> ArrowMap:
 def _write_all(
     batches: Iterable[pa.RecordBatch], context_bytes: bytes, source: RowSource
 ) -> Iterator[WriteResult]:
-    context = load_write_context(context_bytes)
+    context = load(WriteContext, context_bytes)
     plain = (
         take_positions(chunk.batch)[0] if source.has_positions else chunk.batch
         for chunk in _positioned_chunks(batches, source)
@@ -444,7 +440,7 @@ def _answering(
 ) -> Iterator[pa.RecordBatch]:
     def answers() -> Iterator[pa.RecordBatch]:
         for result in work():
-            yield one_row(ANSWER_SCHEMA, dump_write_result(result), None)
+            yield one_row(ANSWER_SCHEMA, dump(result), None)
 
     return with_errors(batches, answers)
 

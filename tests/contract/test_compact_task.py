@@ -1,11 +1,8 @@
 import pytest
 
 from paimon_assets.engine.contract.split import DataSplit, DeletionFile
-from paimon_assets.engine.contract.tasks.compact_task import (
-    CompactTask,
-    dump_compact_task,
-    load_compact_task,
-)
+from paimon_assets.engine.contract.tasks.compact_task import CompactTask
+from paimon_assets.engine.contract.wire.wire_values import dump, load
 from paimon_assets.engine.errors import FormatError
 from paimon_assets.engine.spec.metadata.index_file import (
     DELETION_VECTORS_INDEX,
@@ -53,7 +50,7 @@ TASKS = [
 
 @pytest.mark.parametrize("task", TASKS)
 def test_tasks_come_back_as_they_were(task):
-    assert load_compact_task(dump_compact_task(task)) == task
+    assert load(CompactTask, dump(task)) == task
 
 
 def test_bytes_of_a_task():
@@ -63,4 +60,4 @@ def test_bytes_of_a_task():
 @pytest.mark.parametrize("end", [3, 40, -1])
 def test_damaged_bytes_are_refused(end):
     with pytest.raises(FormatError):
-        load_compact_task(dump_compact_task(TASKS[1])[:end])
+        load(CompactTask, dump(TASKS[1])[:end])

@@ -4,13 +4,10 @@ from paimon_assets.engine.contract.tasks.footer_task import (
     FileFooter,
     FooterContext,
     FooterRequest,
-    dump_footer_context,
-    dump_footer_request,
     dump_footers,
-    load_footer_context,
-    load_footer_request,
     load_footers,
 )
+from paimon_assets.engine.contract.wire.wire_values import dump, load
 from paimon_assets.engine.errors import FormatError
 from paimon_assets.engine.spec.metadata.simple_stats import SimpleStats
 from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
@@ -25,10 +22,10 @@ _STATS = SimpleStats(min_values=b"low", max_values=b"high", null_counts=(3, None
 
 def test_requests_and_contexts_come_back():
     request = FooterRequest(paths=("file:/ä", "b"), sizes=(1, 2**40))
-    assert load_footer_request(dump_footer_request(request)) == request
+    assert load(FooterRequest, dump(request)) == request
     schema = first_table_schema(Schema.of({"a": "INT"}), time_millis=1)
     context = FooterContext(format="orc", schema=schema, options={"sep": ";"})
-    assert load_footer_context(dump_footer_context(context)) == context
+    assert load(FooterContext, dump(context)) == context
 
 
 def test_footers_come_back_and_share_their_columns():

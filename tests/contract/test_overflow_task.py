@@ -1,16 +1,12 @@
 from paimon_assets.engine.contract.tasks.overflow_task import (
     CastColumn,
     ColumnLosses,
+    FileLosses,
     LostValue,
     OverflowContext,
     OverflowRequest,
-    dump_losses,
-    dump_overflow_context,
-    dump_overflow_request,
-    load_losses,
-    load_overflow_context,
-    load_overflow_request,
 )
+from paimon_assets.engine.contract.wire.wire_values import dump, load
 from paimon_assets.engine.spec.types.cast_fit import Loss
 from paimon_assets.engine.spec.types.data_types import DataField
 from paimon_assets.engine.spec.types.type_text import parse_type
@@ -24,13 +20,13 @@ def test_what_tasks_share_goes_both_ways():
     context = OverflowContext(
         table="db.t", options={"cast.dialect": "cpp"}, batch_rows=9, examples=2
     )
-    assert load_overflow_context(dump_overflow_context(context)) == context
+    assert load(OverflowContext, dump(context)) == context
 
 
 def test_a_request_goes_both_ways():
     column = CastColumn(held=HELD, wanted=WANTED, forbids_null=True)
     request = OverflowRequest(path="/w/t/f.parquet", file=data_file(), columns=(column,))
-    assert load_overflow_request(dump_overflow_request(request)) == request
+    assert load(OverflowRequest, dump(request)) == request
 
 
 def test_a_result_goes_both_ways():
@@ -41,4 +37,4 @@ def test_a_result_goes_both_ways():
         ),
         ColumnLosses(column="other", rows=7),
     )
-    assert load_losses(dump_losses(losses)) == losses
+    assert load(FileLosses, dump(FileLosses(columns=losses))).columns == losses

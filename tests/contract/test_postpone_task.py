@@ -3,11 +3,8 @@
 import pytest
 
 from paimon_assets.engine.contract.context import ReadContext, WriteContext
-from paimon_assets.engine.contract.tasks.postpone_task import (
-    PostponeContext,
-    dump_postpone_context,
-    load_postpone_context,
-)
+from paimon_assets.engine.contract.tasks.postpone_task import PostponeContext
+from paimon_assets.engine.contract.wire.wire_values import dump, load
 from paimon_assets.engine.errors import FormatError
 from paimon_assets.engine.fileio.base import FileIOSpec
 from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
@@ -25,11 +22,11 @@ CONTEXT = PostponeContext(
 
 
 def test_a_context_comes_back():
-    assert load_postpone_context(dump_postpone_context(CONTEXT)) == CONTEXT
+    assert load(PostponeContext, dump(CONTEXT)) == CONTEXT
 
 
 def test_damaged_bytes_are_refused():
-    data = dump_postpone_context(CONTEXT)
+    data = dump(CONTEXT)
     for cut in (0, 10, len(data) - 5):
         with pytest.raises(FormatError):
-            load_postpone_context(data[:cut])
+            load(PostponeContext, data[:cut])

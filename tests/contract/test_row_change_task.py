@@ -12,13 +12,8 @@ from paimon_assets.engine.contract.tasks.row_change_task import (
     RowChange,
     RowChangeResult,
     RowChangeTask,
-    dump_row_change,
-    dump_row_change_result,
-    dump_row_change_task,
-    load_row_change,
-    load_row_change_result,
-    load_row_change_task,
 )
+from paimon_assets.engine.contract.wire.wire_values import dump, load
 from paimon_assets.engine.errors import FormatError
 from paimon_assets.engine.fileio.base import FileIOSpec
 from paimon_assets.engine.spec.metadata.index_file import IndexFileMeta
@@ -62,7 +57,7 @@ CHANGE = RowChange(
     [CHANGE, replace(CHANGE, assignments=None, marks=False, only_counts=True, source=None, on=())],
 )
 def test_what_tasks_share(change):
-    assert load_row_change(dump_row_change(change)) == change
+    assert load(RowChange, dump(change)) == change
 
 
 def test_tasks_and_results():
@@ -77,7 +72,7 @@ def test_tasks_and_results():
         index_type="DELETION_VECTORS", file_name="index-1", file_size=9, row_count=1
     )
     task = RowChangeTask(splits=(split, split), index_files=(index,), index_directory="/t/index")
-    assert load_row_change_task(dump_row_change_task(task)) == task
+    assert load(RowChangeTask, dump(task)) == task
     assert task.input_bytes == 2000
     message = CommitMessage(
         partition=EMPTY_ROW,
@@ -88,9 +83,9 @@ def test_tasks_and_results():
     result = RowChangeResult(
         rows_matched=4, result=WriteResult(messages=(message,)), source_rows=b"\x01" * 8
     )
-    assert load_row_change_result(dump_row_change_result(result)) == result
+    assert load(RowChangeResult, dump(result)) == result
 
 
 def test_other_bytes_are_refused():
     with pytest.raises(FormatError):
-        load_row_change(dump_row_change_result(RowChangeResult()))
+        load(RowChange, dump(RowChangeResult()))

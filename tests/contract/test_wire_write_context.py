@@ -7,7 +7,7 @@ from paimon_assets.engine.contract.context import (
     WriteContext,
 )
 from paimon_assets.engine.contract.split import DataSplit
-from paimon_assets.engine.contract.wire.wire import dump_write_context, load_write_context
+from paimon_assets.engine.contract.wire.wire_values import dump, load
 from paimon_assets.engine.fileio.base import FileIOSpec
 from paimon_assets.engine.spec.metadata.index_file import HASH_INDEX, IndexFileMeta
 from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
@@ -42,6 +42,6 @@ def test_indexes_and_keys_cross():
         keys_known_at=7,
         file_io=FileIOSpec(),
     )
-    loaded = load_write_context(dump_write_context(context))
+    loaded = load(WriteContext, dump(context))
     assert loaded == context
     assert loaded.indexes_by_partition == {b"\x00\x01": {3: state}}

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_assets.engine.contract.split import DataSplit
-from paimon_assets.engine.contract.wire.wire import dump_write_context
+from paimon_assets.engine.contract.wire.wire_values import dump
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError
 from paimon_assets.engine.spec.schema.schema import Schema
@@ -118,7 +118,7 @@ def test_every_task_gets_its_own_bucket(executor, spark, new_catalog):
     table = create(new_catalog, buckets="6")
     context = table.new_write_builder().prepare()
     frame, source = executor._source(changes(spark, 500, keys=500, partitions=2))
-    written = executor._routed(frame, source, context, dump_write_context(context))
+    written = executor._routed(frame, source, context, dump(context))
     tasks = [row.task for row in written.select(fn.spark_partition_id().alias("task")).collect()]
     assert tasks == [0, 1, 2, 3, 4, 5]
 

@@ -312,7 +312,7 @@ def test_a_job_is_run_again_once_with_what_may_help(kind, keys_are_new, runs):
 
 def test_tasks_get_the_key_of_their_table_and_nothing_of_the_catalog(table, executor):
     plan = table.new_read_builder().plan()
-    shown = repr(executors.dump_read_context(plan.context))
-    shown += repr(executors.dump_write_context(table.new_write_builder().prepare()))
+    shown = repr(executors.dump(plan.context))
+    shown += repr(executors.dump(table.new_write_builder().prepare()))
     assert "secret-of-all-keys" in shown  # of the table
     assert TOKEN not in shown

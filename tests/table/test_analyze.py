@@ -7,12 +7,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from paimon_assets.engine.contract.tasks.analyze_task import (
-    MOST_HASHES,
-    dump_row_summary,
-    joined,
-    load_row_summary,
-)
+from paimon_assets.engine.contract.tasks.analyze_task import MOST_HASHES, RowSummary, joined
+from paimon_assets.engine.contract.wire.wire_values import dump, load
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import NotFoundError
 from paimon_assets.engine.spec.evolution.schema_change import AddColumn
@@ -159,4 +155,4 @@ def test_many_distinct_values_are_estimated(catalog):
 def test_summaries_of_no_split_add_up_to_nothing():
     nothing = joined([], 2)
     assert (nothing.rows, nothing.columns[0].distinct_count) == (0, 0)
-    assert load_row_summary(dump_row_summary(nothing)) == nothing
+    assert load(RowSummary, dump(nothing)) == nothing

@@ -25,7 +25,7 @@ from paimon_assets.engine.contract.commit_message import (
     CompactIncrement,
     DataIncrement,
 )
-from paimon_assets.engine.contract.wire.wire_frame import (
+from paimon_assets.engine.contract.wire.wire import (
     read_optional_int,
     write_files,
     write_optional_int,

@@ -23,10 +23,9 @@ from paimon_assets.engine.contract.tasks.overflow_task import (
     LostValue,
     OverflowContext,
     OverflowRequest,
-    dump_overflow_context,
-    dump_overflow_request,
 )
 from paimon_assets.engine.contract.tasks.task_batch import TaskBatch
+from paimon_assets.engine.contract.wire.wire_values import dump
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
 from paimon_assets.engine.errors import PaimonError
@@ -88,8 +87,8 @@ def overflow_tasks(
     )
     return TaskBatch(
         name=OVERFLOW_TASK,
-        shared=dump_overflow_context(context),
-        payloads=tuple(dump_overflow_request(request) for request in requests),
+        shared=dump(context),
+        payloads=tuple(dump(request) for request in requests),
         weights=tuple(request.file.file_size for request in requests),
         file_io=file_io,
         subject=table,

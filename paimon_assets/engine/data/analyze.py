@@ -11,14 +11,15 @@ import pyarrow.compute as pc
 from paimon_assets.engine.codec.arrow.arrow_values import internals
 from paimon_assets.engine.codec.file_index.file_index_values import is_long_decimal, to_longs
 from paimon_assets.engine.codec.hashing.xxhash64 import xxhash64
+from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.contract.tasks.analyze_task import (
     MOST_HASHES,
     Bound,
     ColumnSummary,
     RowSummary,
-    dump_row_summary,
 )
-from paimon_assets.engine.contract.wire.wire import load_read_context, load_split
+from paimon_assets.engine.contract.wire.wire import load_split
+from paimon_assets.engine.contract.wire.wire_values import dump, load
 from paimon_assets.engine.data.casting.losses import shown
 from paimon_assets.engine.data.read.split_read import read_split
 from paimon_assets.engine.data.threads import Threads
@@ -58,7 +59,7 @@ def analyze_split(shared: bytes, payload: bytes, file_io: FileIO, threads: Threa
         FormatError: A file is damaged; names it.
         NotFoundError: A file is gone.
     """
-    context, split = load_read_context(shared), load_split(payload)
+    context, split = load(ReadContext, shared), load_split(payload)
     tallies = [_Tally(column) for column in context.fields]
     rows = 0
     for batch in read_split(context, split, file_io, threads):
@@ -66,7 +67,7 @@ def analyze_split(shared: bytes, payload: bytes, file_io: FileIO, threads: Threa
         for tally, values in zip(tallies, batch.columns, strict=True):
             tally.add(values)
     summary = RowSummary(rows=rows, columns=tuple(tally.summary() for tally in tallies))
-    return dump_row_summary(summary)
+    return dump(summary)
 
 
 @dataclass(slots=True)

@@ -21,10 +21,10 @@ from paimon_assets.engine.codec.rows.binary_row import serialize_row
 from paimon_assets.engine.contract.tasks.footer_task import (
     FileFooter,
     FooterContext,
+    FooterRequest,
     dump_footers,
-    load_footer_context,
-    load_footer_request,
 )
+from paimon_assets.engine.contract.wire.wire_values import load
 from paimon_assets.engine.data.format.base import DeclaredText, FormatReader
 from paimon_assets.engine.data.format.formats import FORMATS, open_reader
 from paimon_assets.engine.data.threads import Threads
@@ -62,7 +62,7 @@ def read_footers(shared: bytes, payload: bytes, file_io: FileIO, _threads: Threa
         FormatError: A file is damaged, or was changed since it was listed; names it.
         NotFoundError: A file is gone.
     """
-    context, request = load_footer_context(shared), load_footer_request(payload)
+    context, request = load(FooterContext, shared), load(FooterRequest, payload)
     modes = stats_modes(context.schema.fields, context.schema.typed_options)
     text = text_options_of(context.format, context.options, context.schema)
     declared = DeclaredText(fields=context.schema.fields, options=text)

@@ -12,13 +12,12 @@ import pyarrow as pa
 from paimon_assets.engine.contract.tasks.overflow_task import (
     CastColumn,
     ColumnLosses,
+    FileLosses,
     LostValue,
     OverflowContext,
     OverflowRequest,
-    dump_losses,
-    load_overflow_context,
-    load_overflow_request,
 )
+from paimon_assets.engine.contract.wire.wire_values import dump, load
 from paimon_assets.engine.data.casting.cast import Array
 from paimon_assets.engine.data.casting.columns import CastSettings
 from paimon_assets.engine.data.casting.losses import Losses, losses_of, shown
@@ -39,7 +38,7 @@ def judge_file(shared: bytes, payload: bytes, file_io: FileIO, threads: Threads)
         FormatError: The file is damaged; names it.
         NotFoundError: The file is gone.
     """
-    context, request = load_overflow_context(shared), load_overflow_request(payload)
+    context, request = load(OverflowContext, shared), load(OverflowRequest, payload)
     tallies = [_Tally(column=column, most=context.examples) for column in request.columns]
     settings = CastSettings.of(Options(context.options))
     mapping = _mapping(context, request)
@@ -56,7 +55,7 @@ def judge_file(shared: bytes, payload: bytes, file_io: FileIO, threads: Threads)
         for batch in mapping.apply_all(decoded, threads):
             for tally, column in zip(tallies, batch.columns, strict=True):
                 tally.add(column, settings)
-    return dump_losses(tuple(tally.losses() for tally in tallies))
+    return dump(FileLosses(columns=tuple(tally.losses() for tally in tallies)))
 
 
 def _mapping(context: OverflowContext, request: OverflowRequest) -> FieldMapping:

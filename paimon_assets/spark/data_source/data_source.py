@@ -32,7 +32,8 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from paimon_assets.engine.contract.wire.wire import dump_read_context, dump_split
+from paimon_assets.engine.contract.wire.wire import dump_split
+from paimon_assets.engine.contract.wire.wire_values import dump
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError
 from paimon_assets.engine.table.read.read_builder import Plan, ReadBuilder
 from paimon_assets.engine.table.table import Table
@@ -175,7 +176,7 @@ class TableReader(DataSourceReader):
 
     def __reduce__(self) -> tuple[type[SplitReader], tuple[bytes, pa.Schema]]:
         # Spark sends its reader to the tasks: they get the plan's context, and no metadata.
-        context = dump_read_context(self._plan.context)
+        context = dump(self._plan.context)
         return SplitReader, (context, spark_arrow_schema(self._schema))
 
 

@@ -12,7 +12,8 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
-from paimon_assets.engine.contract.wire.wire import dump_read_context, dump_split
+from paimon_assets.engine.contract.wire.wire import dump_split
+from paimon_assets.engine.contract.wire.wire_values import dump
 from paimon_assets.engine.table.read.read_builder import Plan, ReadBuilder
 from paimon_assets.engine.table.table import Table
 from paimon_assets.spark.failure import encoded_errors
@@ -72,7 +73,7 @@ class TableStreamReader(SplitStreamReader):
         """
         with encoded_errors():
             plan = self._plan(start[_SNAPSHOT], end[_SNAPSHOT])
-            context = dump_read_context(plan.context)
+            context = dump(plan.context)
             return [StreamPartition(context, dump_split(split)) for split in plan.splits]
 
     def _plan(self, start: int, end: int) -> Plan:

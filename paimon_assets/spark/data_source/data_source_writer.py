@@ -18,8 +18,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from paimon_assets.engine.contract.commit_message import WriteResult
-from paimon_assets.engine.contract.wire.wire import dump_write_context, load_error
-from paimon_assets.engine.contract.wire.wire_messages import load_write_result
+from paimon_assets.engine.contract.wire.wire_values import dump, load, load_error
 from paimon_assets.engine.data.write.input_check import InputCheck
 from paimon_assets.engine.errors import (
     InvalidInputError,
@@ -121,7 +120,7 @@ class TableWriter(TaskWriter):
         context = _builder(table, overwrite=overwrite).prepare()
         check = InputCheck(table=context.table, schema=context.schema)
         check.conform(empty_batch(source.table_schema))
-        return cls(location, dump_write_context(context), source, overwrite=overwrite)
+        return cls(location, dump(context), source, overwrite=overwrite)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Make one snapshot of what all tasks wrote.
@@ -254,7 +253,7 @@ def _builder(table: Table, *, overwrite: bool) -> WriteBuilder:
 
 def _result(messages: Sequence[WriterCommitMessage | None]) -> WriteResult:
     return WriteResult.sum(
-        load_write_result(each.result)
+        load(WriteResult, each.result)
         for each in messages
         if isinstance(each, Written) and each.result is not None
     )

@@ -35,12 +35,9 @@ from paimon_assets.engine.contract.tasks.row_change_task import (
     RowChange,
     RowChangeResult,
     RowChangeTask,
-    dump_row_change,
-    dump_row_change_task,
-    load_row_change_result,
 )
 from paimon_assets.engine.contract.tasks.task_batch import TaskBatch
-from paimon_assets.engine.contract.wire.wire import load_error
+from paimon_assets.engine.contract.wire.wire_values import dump, load, load_error
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.fileio.base import FileIOSpec
 from paimon_assets.engine.spec.predicate.expression import Expression
@@ -265,7 +262,7 @@ class FrameSource:
         answers = with_renewal(change.read.file_io, run)
         for answer in answers:
             if answer.result is not None:
-                yield load_row_change_result(bytes(answer.result))
+                yield load(RowChangeResult, bytes(answer.result))
         for answer in answers:
             if answer.error is not None:
                 raise load_error(bytes(answer.error))
@@ -273,7 +270,7 @@ class FrameSource:
     def _changed(self, change: RowChange, tasks: Sequence[RowChangeTask]) -> list[Row]:
         """Run the tasks; those that match keep their source rows."""
         self._forget_matches()
-        session, source, shared = self.frame.sparkSession, self._source, dump_row_change(change)
+        session, source, shared = self.frame.sparkSession, self._source, dump(change)
         hands = _TASKS_A_CORE * parallelism(session)
         given = dealt([task.input_bytes for task in tasks], hands)
         slots = partition_slots(max(given) + 1)
@@ -282,7 +279,7 @@ class FrameSource:
                 {
                     "slot": [slots[hand] for hand in given],
                     "number": range(len(tasks)),
-                    "payload": [dump_row_change_task(task) for task in tasks],
+                    "payload": [dump(task) for task in tasks],
                 },
                 TASKS_SCHEMA,
             )

@@ -21,11 +21,10 @@ from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy, to_numpy
 from paimon_assets.engine.contract.merge_on import MergeOn
 from paimon_assets.engine.contract.tasks.row_change_task import (
     RowChange,
-    dump_row_change_result,
+    RowChangeTask,
     dump_source,
-    load_row_change,
-    load_row_change_task,
 )
+from paimon_assets.engine.contract.wire.wire_values import dump, load
 from paimon_assets.engine.data.row_change.keys import match_keys
 from paimon_assets.engine.data.row_change.matches import one_batch
 from paimon_assets.engine.data.row_change.row_change import run_change
@@ -149,11 +148,11 @@ def task_keys(change_bytes: bytes, source: SourceRows) -> ArrowMap:
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with encoded_errors():
-            change = load_row_change(change_bytes)
+            change = load(RowChange, change_bytes)
             file_io, threads = open_file_io(change.read.file_io), task_threads()
             for batch in batches:
                 for slot, number, payload in zip(*batch.columns, strict=True):
-                    task = load_row_change_task(payload.as_py())
+                    task = load(RowChangeTask, payload.as_py())
                     for keys in match_keys(change, task, source.on, file_io, threads):
                         places = (pa.repeat(place, len(keys[0])) for place in (slot, number))
                         yield pa.RecordBatch.from_arrays([*places, *keys], names=names)
@@ -169,16 +168,16 @@ def change_tasks(change_bytes: bytes, source: SourceRows) -> ArrowMap:
     """
 
     def answers(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        change = replace(load_row_change(change_bytes), on=source.on.names)
+        change = replace(load(RowChange, change_bytes), on=source.on.names)
         file_io, threads = open_file_io(change.read.file_io), task_threads()
         for _, group in groupby(_by_task(batches), key=lambda item: item[0]):
             table = pa.Table.from_batches([rows for _, rows in group])
             if table.num_rows < 2:
                 continue
-            task = load_row_change_task(table["payload"][0].as_py())
+            task = load(RowChangeTask, table["payload"][0].as_py())
             held = one_batch(table.slice(1))
             result = run_change(_with_rows(change, held, source), task, file_io, threads)
-            answer = dump_row_change_result(replace(result, source_rows=b""))
+            answer = dump(replace(result, source_rows=b""))
             yield one_row(ANSWER_SCHEMA, answer, None)
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

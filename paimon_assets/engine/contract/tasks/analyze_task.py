@@ -6,10 +6,8 @@ of them the number is exact, beyond that an estimate within about 2 % (one stand
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import Any
 
-from paimon_assets.engine.contract.wire.wire_frame import header, opened
 from paimon_assets.engine.spec.types.literals import Internal
 
 ANALYZE_TASK = "analyze"
@@ -89,52 +87,3 @@ def _smallest(parts: list[ColumnSummary]) -> tuple[int, ...] | None:
             return None
         found.update(part.hashes)
     return tuple(sorted(found)[:MOST_HASHES])
-
-
-def dump_row_summary(summary: RowSummary) -> bytes:
-    """Encode the result of one task."""
-    columns = [
-        [
-            column.nulls,
-            _bound_json(column.minimum),
-            _bound_json(column.maximum),
-            column.total_bytes,
-            column.longest_bytes,
-            None if column.hashes is None else list(column.hashes),
-        ]
-        for column in summary.columns
-    ]
-    return header("row summary", {"rows": summary.rows, "columns": columns}).to_bytes()
-
-
-def load_row_summary(data: bytes) -> RowSummary:
-    """Inverse of `dump_row_summary`."""
-    with opened(data, "row summary") as (members, _):
-        return RowSummary(
-            rows=members["rows"],
-            columns=tuple(
-                ColumnSummary(
-                    nulls=nulls,
-                    minimum=_bound_of(low),
-                    maximum=_bound_of(high),
-                    total_bytes=total_bytes,
-                    longest_bytes=longest_bytes,
-                    hashes=None if hashes is None else tuple(hashes),
-                )
-                for nulls, low, high, total_bytes, longest_bytes, hashes in members["columns"]
-            ),
-        )
-
-
-def _bound_json(bound: Bound | None) -> Any:
-    if bound is None:
-        return None
-    value, text = bound
-    return [str(value), text, True] if isinstance(value, Decimal) else [value, text, False]
-
-
-def _bound_of(json: Any) -> Bound | None:
-    if json is None:
-        return None
-    value, text, is_decimal = json
-    return (Decimal(value) if is_decimal else value), text

@@ -1,51 +1,18 @@
-"""The values of the contract as versioned bytes: what crosses between processes.
-
-    DataSplit           Java's binary form, versions 2 to 8; several stand one behind the other
-    contexts, errors    length and JSON header {"what", "version", …} (`wire_frame`)
-    write results       the same, then Java file rows (`wire_messages`)
+"""DataSplit in Java's binary form, versions 2 to 8; several stand one behind the other.
 
 Source: `org.apache.paimon.table.source.DataSplit` (serialize, deserialize).
 """
 
-import base64
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
-from typing import Any
+from collections.abc import Sequence
 
+from paimon_assets.engine.codec.rows.data_file_row import file_from_row, file_to_row
 from paimon_assets.engine.codec.rows.java_stream import DataInput, DataOutput
-from paimon_assets.engine.contract.context import (
-    BucketState,
-    HashIndexState,
-    KeyRead,
-    ReadContext,
-    WriteContext,
-)
 from paimon_assets.engine.contract.split import DataSplit, DeletionFile
-from paimon_assets.engine.contract.wire.wire_frame import (
-    FILE_ARITY,
-    base64_text,
-    file_io_json,
-    file_io_of,
-    header,
-    opened,
-    read_files,
-    read_optional_int,
-    schema_of,
-    schema_text,
-    write_files,
-    write_optional_int,
-)
-from paimon_assets.engine.contract.wire.wire_messages import index_json, index_of
-from paimon_assets.engine.contract.wire.wire_predicate import predicate_json, predicate_of
-from paimon_assets.engine.errors import (
-    ERROR_CLASSES,
-    FormatError,
-    InvalidInputError,
-    PaimonError,
-    UnsupportedFeatureError,
-)
-from paimon_assets.engine.spec.segments.text_options import TextOptions
+from paimon_assets.engine.errors import FormatError, InvalidInputError, UnsupportedFeatureError
+from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 
+FILE_ARITY = 20
+"""Members of a file row as this engine writes it (Java 1.3 to 2.0)."""
 SPLIT_MAGIC = -2_394_839_472_490_812_314
 WRAPPED_SPLIT_MAGIC = 0x53504C49545F5631
 SPLIT_VERSION = 8
@@ -189,141 +156,30 @@ def _read_deletion(source: DataInput, version: int) -> DeletionFile:
     return DeletionFile(path=path, offset=offset, length=length, cardinality=cardinality)
 
 
-def dump_read_context(context: ReadContext) -> bytes:
-    """Encode what a reader must know; holds the storage options, credentials included."""
-    predicate = context.predicate
-    members = {
-        "table": context.table,
-        "schema": schema_text(context.schema),
-        "fileSchemas": [schema_text(schema) for schema in context.file_schemas],
-        "columns": context.columns,
-        "predicate": None if predicate is None else predicate_json(predicate),
-        "fileIO": file_io_json(context.file_io),
-        "textOptions": {name: asdict(text) for name, text in context.text_options.items()},
-        "fallback": None if context.fallback is None else schema_text(context.fallback),
-    }
-    return header("read-context", members).to_bytes()
+def write_optional_int(out: DataOutput, value: int | None) -> None:
+    """Write whether there is a number, and the number."""
+    out.write_boolean(value is not None)
+    if value is not None:
+        out.write_int(value)
 
 
-def load_read_context(data: bytes) -> ReadContext:
-    """Inverse of `dump_read_context`.
+def read_optional_int(source: DataInput) -> int | None:
+    """Inverse of `write_optional_int`."""
+    return source.read_int() if source.read_boolean() else None
+
+
+def write_files(out: DataOutput, files: Sequence[DataFileMeta], arity: int = FILE_ARITY) -> None:
+    """Write data files as Java file rows of the first `arity` members.
 
     Raises:
-        FormatError: Damaged bytes, or written by another version.
+        InvalidInputError: A later member says something that a reader must know.
     """
-    with opened(data, "read-context") as (members, _):
-        predicate = members["predicate"]
-        return ReadContext(
-            table=members["table"],
-            schema=schema_of(members["schema"]),
-            file_schemas=tuple(map(schema_of, members["fileSchemas"])),
-            columns=tuple(members["columns"]),
-            predicate=None if predicate is None else predicate_of(predicate),
-            file_io=file_io_of(members["fileIO"]),
-            text_options={
-                name: _text_options(text) for name, text in members["textOptions"].items()
-            },
-            fallback=None if members["fallback"] is None else schema_of(members["fallback"]),
-        )
+    out.write_int(len(files))
+    for file in files:
+        out.write_bytes(file_to_row(file, arity))
 
 
-def _text_options(members: Mapping[str, Any]) -> TextOptions:
-    names = members["names"]
-    return TextOptions(**{**members, "names": None if names is None else tuple(names)})
-
-
-def dump_write_context(context: WriteContext) -> bytes:
-    """Encode what a writer must know; holds the storage options, credentials included."""
-    members = {
-        "table": context.table,
-        "tablePath": context.table_path,
-        "schema": schema_text(context.schema),
-        "bucketStates": [
-            [base64_text(state.partition), state.bucket, state.max_sequence_number]
-            for state in context.bucket_states
-        ],
-        "partitionBuckets": [
-            [base64_text(partition), buckets] for partition, buckets in context.partition_buckets
-        ],
-        "hashIndexes": [
-            [base64_text(state.partition), state.bucket, state.path, index_json(state.file)]
-            for state in context.hash_indexes
-        ],
-        "keyRead": None if context.key_read is None else _key_read_json(context.key_read),
-        "keysKnownAt": context.keys_known_at,
-        "partitions": None if context.partitions is None else predicate_json(context.partitions),
-        "fileIO": file_io_json(context.file_io),
-    }
-    return header("write-context", members).to_bytes()
-
-
-def load_write_context(data: bytes) -> WriteContext:
-    """Inverse of `dump_write_context`.
-
-    Raises:
-        FormatError: Damaged bytes, or written by another version.
-    """
-    with opened(data, "write-context") as (members, _):
-        partitions = members["partitions"]
-        return WriteContext(
-            table=members["table"],
-            table_path=members["tablePath"],
-            schema=schema_of(members["schema"]),
-            bucket_states=tuple(
-                BucketState(
-                    partition=base64.b64decode(partition), bucket=bucket, max_sequence_number=number
-                )
-                for partition, bucket, number in members["bucketStates"]
-            ),
-            partition_buckets=tuple(
-                (base64.b64decode(partition), buckets)
-                for partition, buckets in members["partitionBuckets"]
-            ),
-            hash_indexes=tuple(
-                HashIndexState(
-                    partition=base64.b64decode(partition),
-                    bucket=bucket,
-                    path=path,
-                    file=index_of(file),
-                )
-                for partition, bucket, path, file in members["hashIndexes"]
-            ),
-            key_read=None if members["keyRead"] is None else _key_read_of(*members["keyRead"]),
-            keys_known_at=members["keysKnownAt"],
-            partitions=None if partitions is None else predicate_of(partitions),
-            file_io=file_io_of(members["fileIO"]),
-        )
-
-
-def _key_read_json(keys: KeyRead) -> tuple[str, list[str]]:
-    splits = [base64_text(dump_split(split)) for split in keys.splits]
-    return base64_text(dump_read_context(keys.context)), splits
-
-
-def _key_read_of(context: str, splits: Sequence[str]) -> KeyRead:
-    return KeyRead(
-        context=load_read_context(base64.b64decode(context)),
-        splits=tuple(load_split(base64.b64decode(split)) for split in splits),
-    )
-
-
-def dump_error(error: PaimonError) -> bytes:
-    """Encode an error as its class, message, kind and details."""
-    members = {
-        "class": type(error).__name__,
-        "message": error.message,
-        "kind": error.kind,
-        "details": error.details,
-    }
-    return header("error", members).to_bytes()
-
-
-def load_error(data: bytes) -> PaimonError:
-    """Inverse of `dump_error`; an unknown class becomes a plain PaimonError.
-
-    Raises:
-        FormatError: Damaged bytes, or written by another version.
-    """
-    with opened(data, "error") as (members, _):
-        error_class = ERROR_CLASSES.get(members["class"], PaimonError)
-        return error_class.of_parts(members["message"], members["kind"], members["details"])
+def read_files(source: DataInput, arity: int) -> tuple[DataFileMeta, ...]:
+    """Read data files whose rows have `arity` members."""
+    count = source.read_int()
+    return tuple(file_from_row(source.read_bytes(), arity) for _ in range(count))

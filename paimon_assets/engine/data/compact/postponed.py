@@ -17,9 +17,9 @@ from paimon_assets.engine.contract.commit_message import (
     CompactIncrement,
     DataIncrement,
 )
-from paimon_assets.engine.contract.tasks.postpone_task import load_postpone_context
+from paimon_assets.engine.contract.tasks.postpone_task import PostponeContext
 from paimon_assets.engine.contract.wire.wire import load_split
-from paimon_assets.engine.contract.wire.wire_messages import dump_write_result
+from paimon_assets.engine.contract.wire.wire_values import dump, load
 from paimon_assets.engine.data.read.split_read import read_split
 from paimon_assets.engine.data.threads import Threads
 from paimon_assets.engine.data.write.row_kinds import with_kinds
@@ -44,7 +44,7 @@ def place_waiting(shared: bytes, payload: bytes, file_io: FileIO, threads: Threa
     Cost:
         Reads and writes the rows once; memory as for a write (`write-buffer-size`).
     """
-    context, split = load_postpone_context(shared), load_split(payload)
+    context, split = load(PostponeContext, shared), load_split(payload)
     rows = _rows(read_split(context.read, split, file_io, threads))
     result = write_rows(context.write, rows, file_io, with_kinds_column=True, threads=threads)
     gone = CommitMessage(
@@ -54,7 +54,7 @@ def place_waiting(shared: bytes, payload: bytes, file_io: FileIO, threads: Threa
         compact_increment=CompactIncrement(compact_before=split.data_files),
     )
     messages = (gone, *map(_as_compacted, result.messages))
-    return dump_write_result(replace(result, messages=messages))
+    return dump(replace(result, messages=messages))
 
 
 def _rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -9,10 +9,8 @@ from paimon_assets.engine.contract.tasks.row_change_task import (
     RowChange,
     RowChangeResult,
     RowChangeTask,
-    dump_row_change_result,
-    load_row_change,
-    load_row_change_task,
 )
+from paimon_assets.engine.contract.wire.wire_values import dump, load
 from paimon_assets.engine.data.row_change.append import change_append
 from paimon_assets.engine.data.row_change.keyed import change_keyed
 from paimon_assets.engine.data.threads import Threads
@@ -31,8 +29,8 @@ def change_rows(shared: bytes, payload: bytes, file_io: FileIO, threads: Threads
     Returns:
         A `RowChangeResult`; its files are not visible until its message is committed.
     """
-    change, task = load_row_change(shared), load_row_change_task(payload)
-    return dump_row_change_result(run_change(change, task, file_io, threads))
+    change, task = load(RowChange, shared), load(RowChangeTask, payload)
+    return dump(run_change(change, task, file_io, threads))
 
 
 def run_change(

@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from paimon_assets.engine.contract.executor import Executor
-from paimon_assets.engine.contract.tasks.overflow_task import ColumnLosses, LostValue, load_losses
+from paimon_assets.engine.contract.tasks.overflow_task import ColumnLosses, FileLosses, LostValue
+from paimon_assets.engine.contract.wire.wire_values import load
 from paimon_assets.engine.control.clock import Clock, SystemClock
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.overflow import OverflowPlan, overflow_tasks, plan_overflow
@@ -168,7 +169,7 @@ def plan_schema_changes(
         for number, result in chosen_executor(executor).map_tasks(
             overflow_tasks(store.label, new, known.requests, store.file_io.spec)
         ):
-            for losses in load_losses(result):
+            for losses in load(FileLosses, result).columns:
                 reports[losses.column].files_read += 1
                 reports[losses.column].add(known.requests[number].path, losses)
     return SchemaChangePlan(

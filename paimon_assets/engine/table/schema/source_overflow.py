@@ -12,10 +12,11 @@ from paimon_assets.engine.codec.arrow.arrow_types import from_arrow_type
 from paimon_assets.engine.contract.tasks.overflow_task import (
     CastColumn,
     ColumnLosses,
+    FileLosses,
     LostValue,
     OverflowRequest,
-    load_losses,
 )
+from paimon_assets.engine.contract.wire.wire_values import load
 from paimon_assets.engine.control.overflow import overflow_tasks
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
@@ -86,7 +87,7 @@ def judge_waiting_files(
         ]
         tasks = overflow_tasks(table, schema, requests, waiting.file_io.spec)
         for number, result in chosen_executor(executor).map_tasks(tasks):
-            for losses in load_losses(result):
+            for losses in load(FileLosses, result).columns:
                 reports[losses.column].files_read += 1
                 reports[losses.column].add(requests[number].path, losses)
     return tuple(reports.values())

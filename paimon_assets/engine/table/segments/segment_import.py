@@ -16,11 +16,10 @@ from paimon_assets.engine.contract.tasks.footer_task import (
     FileFooter,
     FooterContext,
     FooterRequest,
-    dump_footer_context,
-    dump_footer_request,
     load_footers,
 )
 from paimon_assets.engine.contract.tasks.task_batch import TaskBatch
+from paimon_assets.engine.contract.wire.wire_values import dump
 from paimon_assets.engine.control.features import check_writable
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.segments.segment_folder import (
@@ -199,11 +198,9 @@ def read_footers(
         return {}
     batch = TaskBatch(
         name=FOOTER_TASK,
-        shared=dump_footer_context(
-            FooterContext(format=file_format, schema=store.schema, options=options)
-        ),
+        shared=dump(FooterContext(format=file_format, schema=store.schema, options=options)),
         payloads=tuple(
-            dump_footer_request(
+            dump(
                 FooterRequest(
                     paths=tuple(f"{root}/{file.name}" for file in chunk),
                     sizes=tuple(file.size for file in chunk),

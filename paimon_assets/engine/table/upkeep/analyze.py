@@ -10,14 +10,10 @@ import uuid
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from paimon_assets.engine.contract.tasks.analyze_task import (
-    ANALYZE_TASK,
-    RowSummary,
-    joined,
-    load_row_summary,
-)
+from paimon_assets.engine.contract.tasks.analyze_task import ANALYZE_TASK, RowSummary, joined
 from paimon_assets.engine.contract.tasks.task_batch import TaskBatch, TaskRunner
-from paimon_assets.engine.contract.wire.wire import dump_read_context, dump_split
+from paimon_assets.engine.contract.wire.wire import dump_split
+from paimon_assets.engine.contract.wire.wire_values import dump, load
 from paimon_assets.engine.control.commit.data_version import data_version
 from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
 from paimon_assets.engine.control.file_store import FileStore
@@ -79,7 +75,7 @@ def analyze(
         return AnalyzeOutcome(snapshot=plan.snapshot, statistics=None)
     batch = TaskBatch(
         name=ANALYZE_TASK,
-        shared=dump_read_context(plan.context),
+        shared=dump(plan.context),
         payloads=tuple(dump_split(split) for split in plan.splits),
         weights=tuple(split.file_bytes for split in plan.splits),
         file_io=plan.context.file_io,
@@ -87,7 +83,7 @@ def analyze(
     )
     fields = plan.context.fields
     answers = (executor or EmbeddedExecutor()).map_tasks(batch)
-    summary = joined((load_row_summary(answer) for _, answer in answers), len(fields))
+    summary = joined((load(RowSummary, answer) for _, answer in answers), len(fields))
     statistics = Statistics(
         snapshot_id=plan.snapshot.id,
         schema_id=store.schema.id,

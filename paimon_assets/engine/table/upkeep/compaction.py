@@ -17,11 +17,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from paimon_assets.engine.contract.clustering import ClusterOrder, Curve
-from paimon_assets.engine.contract.commit_message import CommitMessage
-from paimon_assets.engine.contract.tasks.compact_task import COMPACT_TASK, dump_compact_task
+from paimon_assets.engine.contract.commit_message import CommitMessage, WriteResult
+from paimon_assets.engine.contract.tasks.compact_task import COMPACT_TASK
 from paimon_assets.engine.contract.tasks.task_batch import TaskBatch, TaskRunner
-from paimon_assets.engine.contract.wire.wire import dump_read_context
-from paimon_assets.engine.contract.wire.wire_messages import load_write_result
+from paimon_assets.engine.contract.wire.wire_values import dump, load
 from paimon_assets.engine.control.clock import Clock, SystemClock
 from paimon_assets.engine.control.commit.abort import discard, undone_on_sure_failure
 from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
@@ -333,7 +332,7 @@ class _Run:
         builder = self.builder
         batch = waiting_tasks(builder.store, plan, builder.parallelism)
         for _, answer in self.executor.map_tasks(batch):
-            self.messages += load_write_result(answer).messages
+            self.messages += load(WriteResult, answer).messages
         self.placed_at = self._commit(user=f"{builder.commit_user}{_WAITING_SUFFIX}")
         self.placed, self.messages, self.may_be_committed = self.messages, [], False
         return builder.plan()
@@ -371,15 +370,15 @@ class _Run:
             return
         batch = TaskBatch(
             name=COMPACT_TASK,
-            shared=dump_read_context(plan.context),
-            payloads=tuple(dump_compact_task(unit.task) for unit in plan.units),
+            shared=dump(plan.context),
+            payloads=tuple(dump(unit.task) for unit in plan.units),
             weights=tuple(unit.task.input_bytes for unit in plan.units),
             parallelism=builder.parallelism,
             file_io=plan.context.file_io,
             subject=plan.subject,
         )
         for number, answer in self.executor.map_tasks(batch):
-            yield number, load_write_result(answer).messages
+            yield number, load(WriteResult, answer).messages
 
     def _commit(self, user: str | None = None) -> Snapshot | None:
         if not self.messages:

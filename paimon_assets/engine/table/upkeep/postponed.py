@@ -9,13 +9,10 @@ Source: `org.apache.paimon.flink.postpone.PostponeBucketCompactSplitSource`.
 from dataclasses import replace
 
 from paimon_assets.engine.contract.context import WriteContext
-from paimon_assets.engine.contract.tasks.postpone_task import (
-    POSTPONE_TASK,
-    PostponeContext,
-    dump_postpone_context,
-)
+from paimon_assets.engine.contract.tasks.postpone_task import POSTPONE_TASK, PostponeContext
 from paimon_assets.engine.contract.tasks.task_batch import TaskBatch
 from paimon_assets.engine.contract.wire.wire import dump_split
+from paimon_assets.engine.contract.wire.wire_values import dump
 from paimon_assets.engine.control.compact.plan import CompactionPlan
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.write.write_planning import writer_state
@@ -37,7 +34,7 @@ def waiting_tasks(store: FileStore, plan: CompactionPlan, parallelism: int | Non
     context = PostponeContext(read=read, write=_write_context(store, plan))
     return TaskBatch(
         name=POSTPONE_TASK,
-        shared=dump_postpone_context(context),
+        shared=dump(context),
         payloads=tuple(map(dump_split, splits)),
         weights=tuple(split.file_bytes for split in splits),
         parallelism=parallelism,

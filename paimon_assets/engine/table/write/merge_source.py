@@ -26,12 +26,10 @@ from paimon_assets.engine.contract.tasks.row_change_task import (
     RowChange,
     RowChangeResult,
     RowChangeTask,
-    dump_row_change,
-    dump_row_change_task,
     dump_source,
-    load_row_change_result,
 )
 from paimon_assets.engine.contract.tasks.task_batch import TaskBatch, TaskRunner
+from paimon_assets.engine.contract.wire.wire_values import dump, load
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.predicate.predicate import Predicate
 from paimon_assets.engine.spec.schema.schema import TableSchema
@@ -183,14 +181,14 @@ def run_row_change(
     """Run tasks of a change on an executor, and yield what they did as they end."""
     batch = TaskBatch(
         name=ROW_CHANGE_TASK,
-        shared=dump_row_change(change),
-        payloads=tuple(map(dump_row_change_task, tasks)),
+        shared=dump(change),
+        payloads=tuple(map(dump, tasks)),
         weights=tuple(task.input_bytes for task in tasks),
         file_io=change.read.file_io,
         subject=change.read.table,
     )
     for _, answer in executor.map_tasks(batch):
-        yield load_row_change_result(answer)
+        yield load(RowChangeResult, answer)
 
 
 def _check_unique(rows: pa.Table, on: MergeOn) -> None:
