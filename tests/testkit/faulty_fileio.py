@@ -15,14 +15,11 @@ the bytes are there, `StorageError`). Calls are counted from 0 and recorded.
 from collections.abc import Callable, Mapping
 from enum import StrEnum
 from fnmatch import fnmatch
-from typing import Any, TypeVar
-
-import pyarrow as pa
 
 from paimon_assets.engine.errors import CommitUnknownError, PaimonError, StorageError
-from paimon_assets.engine.fileio.base import FileIO, FileIOSpec, FileStatus
+from paimon_assets.engine.fileio.base import FileIO, FileIOSpec
+from paimon_assets.engine.fileio.passing import PassingFileIO, made
 
-T = TypeVar("T")
 WRITES = frozenset(
     {
         "open_output", "write_bytes", "publish", "replace", "write_hint", "make_directory",
@@ -40,7 +37,7 @@ class Fault(StrEnum):
     TEAR = "tear"
 
 
-class FaultyFileIO:
+class FaultyFileIO(PassingFileIO):
     """A FileIO that goes wrong once, where it is told to.
 
     Args:
@@ -80,103 +77,20 @@ class FaultyFileIO:
         """The spec of the real storage."""
         return self._inner.spec
 
-    def read_bytes(self, path: str) -> bytes:
-        """See `FileIO`."""
-        return self._call("read_bytes", path, lambda: self._inner.read_bytes(path))
-
-    def open_input(self, path: str) -> pa.NativeFile:
-        """See `FileIO`."""
-        return self._call("open_input", path, lambda: self._inner.open_input(path))
-
-    def open_output(self, path: str) -> pa.NativeFile:
-        """See `FileIO`."""
-        return self._call("open_output", path, lambda: self._inner.open_output(path))
-
-    def write_bytes(self, path: str, data: bytes) -> None:
-        """See `FileIO`."""
-        self._call(
-            "write_bytes",
-            path,
-            lambda: self._inner.write_bytes(path, data),
-            lambda: self._inner.write_bytes(path, data[: len(data) // 2]),
-        )
-
-    def publish(self, path: str, data: bytes) -> bool:
-        """See `FileIO`."""
-        return self._call("publish", path, lambda: self._inner.publish(path, data))
-
-    def replace(self, path: str, data: bytes) -> None:
-        """See `FileIO`."""
-        self._call(
-            "replace",
-            path,
-            lambda: self._inner.replace(path, data),
-            lambda: self._inner.replace(path, data[: len(data) // 2]),
-        )
-
-    def write_hint(self, path: str, data: bytes) -> None:
-        """See `FileIO`."""
-        self._call(
-            "write_hint",
-            path,
-            lambda: self._inner.write_hint(path, data),
-            lambda: self._inner.write_hint(path, data[: len(data) // 2]),
-        )
-
-    def exists(self, path: str) -> bool:
-        """See `FileIO`."""
-        return self._call("exists", path, lambda: self._inner.exists(path))
-
-    def file_size(self, path: str) -> int:
-        """See `FileIO`."""
-        return self._call("file_size", path, lambda: self._inner.file_size(path))
-
-    def list_directory(self, path: str) -> list[FileStatus]:
-        """See `FileIO`."""
-        return self._call("list_directory", path, lambda: self._inner.list_directory(path))
-
-    def make_directory(self, path: str) -> None:
-        """See `FileIO`."""
-        self._call("make_directory", path, lambda: self._inner.make_directory(path))
-
-    def delete_file(self, path: str) -> None:
-        """See `FileIO`."""
-        self._call("delete_file", path, lambda: self._inner.delete_file(path))
-
-    def delete_directory(self, path: str) -> None:
-        """See `FileIO`."""
-        self._call("delete_directory", path, lambda: self._inner.delete_directory(path))
-
-    def delete_empty_directory(self, path: str) -> bool:
-        """See `FileIO`."""
-        return self._call(
-            "delete_empty_directory", path, lambda: self._inner.delete_empty_directory(path)
-        )
-
-    def rename_directory(self, source: str, target: str) -> None:
-        """See `FileIO`."""
-        self._call("rename_directory", source, lambda: self._inner.rename_directory(source, target))
-
-    def _call(
-        self,
-        method: str,
-        path: str,
-        run: Callable[[], T],
-        tear: Callable[[], Any] | None = None,
-    ) -> T:
-        number = len(self.calls)
-        self.calls.append((method, path))
+    def _passed(self, method, *args, **_):
+        number, name, path = len(self.calls), method.__name__, args[0]
+        self.calls.append((name, path))
         if self._before is not None:
-            self._before(number, method, path)
-        fault = self._fault(number, method, path)
+            self._before(number, name, path)
+        fault = self._fault(number, name, path)
         if fault is None:
-            return run()
+            return made(self._inner, method, *args)
         self.fired = True
-        if fault is Fault.TEAR and tear is not None:
-            tear()
+        if fault is Fault.TEAR and name in ("write_bytes", "replace", "write_hint"):
+            made(self._inner, method, path, args[1][: len(args[1]) // 2])
         if fault is Fault.LOSE_ANSWER:
-            run()
-        raise self._error(fault, method, path)
+            made(self._inner, method, *args)
+        raise self._error(fault, name, path)
 
     def _fault(self, number: int, method: str, path: str) -> Fault | None:
         if self.fired:

@@ -6,4 +6,5 @@ Concept → files:
     storages            local, arrow_fs
     publish-if-absent   atomic (and what each storage guarantees)
     a lock instead      catalog_lock, locked
+    in front of others  passing (locked, renewed)
 """

@@ -1,19 +1,19 @@
 """LockedFileIO: a storage whose files are published under the catalog's lock."""
 
 import re
-from collections.abc import Mapping
-
-import pyarrow as pa
+from collections.abc import Callable, Mapping
+from typing import Concatenate
 
 from paimon_assets.engine.errors import PaimonError
 from paimon_assets.engine.fileio.atomic import NO_ATOMIC_PUBLISH
-from paimon_assets.engine.fileio.base import FileIO, FileIOSpec, FileStatus
+from paimon_assets.engine.fileio.base import FileIO, FileIOSpec
 from paimon_assets.engine.fileio.catalog_lock import catalog_lock
+from paimon_assets.engine.fileio.passing import P, PassingFileIO, T, made
 
 _BRANCH = re.compile(r"/branch/branch-([^/]+)$")
 
 
-class LockedFileIO:
+class LockedFileIO(PassingFileIO):
     """A storage that publishes under a lock; everything else is the storage's own.
 
     `spec` is the storage's: who opens it elsewhere reads and writes data files, and publishes
@@ -56,61 +56,10 @@ class LockedFileIO:
         self._inner.replace(path, data)
         return True
 
-    def read_bytes(self, path: str) -> bytes:
-        """See `FileIO`."""
-        return self._inner.read_bytes(path)
-
-    def open_input(self, path: str) -> pa.NativeFile:
-        """See `FileIO`."""
-        return self._inner.open_input(path)
-
-    def open_output(self, path: str) -> pa.NativeFile:
-        """See `FileIO`."""
-        return self._inner.open_output(path)
-
-    def write_bytes(self, path: str, data: bytes) -> None:
-        """See `FileIO`."""
-        self._inner.write_bytes(path, data)
-
-    def replace(self, path: str, data: bytes) -> None:
-        """See `FileIO`."""
-        self._inner.replace(path, data)
-
-    def write_hint(self, path: str, data: bytes) -> None:
-        """See `FileIO`."""
-        self._inner.write_hint(path, data)
-
-    def exists(self, path: str) -> bool:
-        """See `FileIO`."""
-        return self._inner.exists(path)
-
-    def file_size(self, path: str) -> int:
-        """See `FileIO`."""
-        return self._inner.file_size(path)
-
-    def list_directory(self, path: str) -> list[FileStatus]:
-        """See `FileIO`."""
-        return self._inner.list_directory(path)
-
-    def make_directory(self, path: str) -> None:
-        """See `FileIO`."""
-        self._inner.make_directory(path)
-
-    def delete_file(self, path: str) -> None:
-        """See `FileIO`."""
-        self._inner.delete_file(path)
-
-    def delete_directory(self, path: str) -> None:
-        """See `FileIO`."""
-        self._inner.delete_directory(path)
-
-    def delete_empty_directory(self, path: str) -> bool:
-        """See `FileIO`."""
-        return self._inner.delete_empty_directory(path)
-
-    def rename_directory(self, source: str, target: str) -> None:
-        """See `FileIO`."""
-        self._inner.rename_directory(source, target)
+    def _passed(
+        self, method: Callable[Concatenate[FileIO, P], T], *args: P.args, **_: P.kwargs
+    ) -> T:
+        return made(self._inner, method, *args)
 
 
 def locked_name(path: str) -> str:

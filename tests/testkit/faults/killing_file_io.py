@@ -10,8 +10,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from paimon_assets.engine.fileio.base import FileIO, FileIOSpec, FileStatus
+from paimon_assets.engine.fileio.base import FileIO, FileIOSpec
 from paimon_assets.engine.fileio.local import local_path
+from paimon_assets.engine.fileio.passing import PassingFileIO, made
 
 _AUDITED = frozenset(
     {"open", "os.link", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.scandir"}
@@ -109,7 +110,7 @@ class _DyingStream(io.RawIOBase):
         super().close()
 
 
-class KillingFileIO:
+class KillingFileIO(PassingFileIO):
     """Real storage; every call first ticks the countdown."""
 
     def __init__(self, inner: FileIO, countdown: Countdown) -> None:
@@ -120,13 +121,9 @@ class KillingFileIO:
     def spec(self) -> FileIOSpec:
         return self._inner.spec
 
-    def read_bytes(self, path: str) -> bytes:
+    def _passed(self, method, *args, **_):
         self._countdown.tick()
-        return self._inner.read_bytes(path)
-
-    def open_input(self, path: str) -> pa.NativeFile:
-        self._countdown.tick()
-        return self._inner.open_input(path)
+        return made(self._inner, method, *args)
 
     def open_output(self, path: str) -> pa.NativeFile:
         self._countdown.tick()
@@ -153,38 +150,6 @@ class KillingFileIO:
         self._countdown.tick()
         self._countdown.tick(lambda: self._inner.write_hint(path, data[: len(data) // 2]))
         self._inner.write_hint(path, data)
-
-    def exists(self, path: str) -> bool:
-        self._countdown.tick()
-        return self._inner.exists(path)
-
-    def file_size(self, path: str) -> int:
-        self._countdown.tick()
-        return self._inner.file_size(path)
-
-    def list_directory(self, path: str) -> list[FileStatus]:
-        self._countdown.tick()
-        return self._inner.list_directory(path)
-
-    def make_directory(self, path: str) -> None:
-        self._countdown.tick()
-        self._inner.make_directory(path)
-
-    def delete_file(self, path: str) -> None:
-        self._countdown.tick()
-        self._inner.delete_file(path)
-
-    def delete_directory(self, path: str) -> None:
-        self._countdown.tick()
-        self._inner.delete_directory(path)
-
-    def delete_empty_directory(self, path: str) -> bool:
-        self._countdown.tick()
-        return self._inner.delete_empty_directory(path)
-
-    def rename_directory(self, source: str, target: str) -> None:
-        self._countdown.tick()
-        self._inner.rename_directory(source, target)
 
 
 def plain_directory(path: str) -> str:
