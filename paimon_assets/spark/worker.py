@@ -28,6 +28,7 @@ from paimon_assets.engine.contract.commit_message import WriteResult
 from paimon_assets.engine.contract.context import WriteContext
 from paimon_assets.engine.contract.wire.wire_values import dump, dump_error, load
 from paimon_assets.engine.data import worker
+from paimon_assets.engine.data.merge.records import Kinds
 from paimon_assets.engine.data.threads import Threads
 from paimon_assets.engine.data.write.buckets.bucket_assigner import (
     HashBucketAssigner,
@@ -38,11 +39,12 @@ from paimon_assets.engine.data.write.buckets.bucket_assigner import (
 from paimon_assets.engine.data.write.buckets.key_assigner import KeyAssigner
 from paimon_assets.engine.data.write.buckets.row_key_extractor import (
     Numbers,
+    Places,
     assign_buckets,
     has_hashed_buckets,
 )
 from paimon_assets.engine.data.write.input_check import InputCheck
-from paimon_assets.engine.data.write.row_kinds import Kinds, kept_rows, row_kinds, with_kinds
+from paimon_assets.engine.data.write.row_kinds import kept_rows, row_kinds, with_kinds
 from paimon_assets.engine.errors import PaimonError, StorageError
 from paimon_assets.engine.fileio.base import FileIOSpec
 from paimon_assets.engine.fileio.opening import open_file_io
@@ -198,7 +200,7 @@ def _route(
 def _dealt(
     rows: pa.RecordBatch,
     positions: Positions,
-    places: tuple[list[bytes], Numbers, Numbers],
+    places: Places,
     routing: Routing,
 ) -> Iterator[pa.RecordBatch]:
     """Yield rows by (partition, bucket), as `assign_buckets` says, for the task of each."""
@@ -253,8 +255,7 @@ def assign_routed(routing: Routing) -> ArrowMap:
                 for _, position, data in group:
                     chunk = Packed(position, unpack(data, schema))
                     rows, positions = _split_positions(chunk, routing.source)
-                    found = assigner.assign(rows)
-                    places = (found.partitions, found.partition_ids, found.buckets)
+                    places = assigner.assign(rows).places
                     yield from _dealt(rows, positions, places, routing)
 
     return run
@@ -285,8 +286,7 @@ def place_routed(routing: Routing, source: RowSource, assigners: int) -> ArrowMa
                     said = with_kinds(placed.rows, placed.kinds)
                     end = position + said.num_rows
                     positions = np.arange(position, end, dtype=np.int64)
-                    places = (placed.partitions, placed.partition_ids, placed.buckets)
-                    yield from _dealt(said, positions, places, routing)
+                    yield from _dealt(said, positions, placed.places, routing)
                     position = end
 
     return run

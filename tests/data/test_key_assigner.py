@@ -33,9 +33,9 @@ def placed_rows(placed):
     """(partition the row goes to, bucket, kind, row) in order."""
     found = []
     for row, kind, number, bucket in zip(
-        placed.rows.to_pylist(), placed.kinds, placed.partition_ids, placed.buckets, strict=True
+        placed.rows.to_pylist(), placed.kinds, *placed.places[1:], strict=True
     ):
-        (partition,) = deserialize_row(placed.partitions[number], [string()])
+        (partition,) = deserialize_row(placed.places.partitions[number], [string()])
         assert row["p"] == partition
         found.append((partition, int(bucket), int(kind), (row["k"], row["n"], row["v"])))
     return found
@@ -98,10 +98,8 @@ def test_keys_of_the_table_are_found_again():
     rows = batch_of([(n, "n", "xy"[n % 2], 0) for n in range(50)])
     placed = first.assign(rows, None)
     known = [
-        (placed.partitions[number], int(bucket) + 7, placed.rows.slice(row, 1))
-        for row, (number, bucket) in enumerate(
-            zip(placed.partition_ids, placed.buckets, strict=True)
-        )
+        (placed.places.partitions[number], int(bucket) + 7, placed.rows.slice(row, 1))
+        for row, (number, bucket) in enumerate(zip(*placed.places[1:], strict=True))
     ]
     second = KeyAssigner(context=context)
     second.load(known)
@@ -124,7 +122,7 @@ def test_assigners_share_keys_and_buckets():
     for number in range(3):
         assigner = KeyAssigner(context=context, assigner=number, assigners=3)
         mine = rows.filter(pa.array(share == number))
-        buckets = assigner.assign(mine, None).buckets
+        buckets = assigner.assign(mine, None).places.buckets
         assert set(buckets % 3) == {number}
         assert np.bincount(buckets).max() == 2
         seen += buckets.tolist()

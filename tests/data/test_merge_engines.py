@@ -364,9 +364,9 @@ def test_slices_merge_as_the_whole_does(records, rows_at_once):
     function = merge_function_of(schema, "d.t")
     parts = list(merge_sorted(given, function, rows_at_once=rows_at_once))
     whole = function.merge(given, keep_retracts=True)
-    assert [row for part in parts for row in part.newest.tolist()] == whole.newest.tolist()
+    assert [row for part, _ in parts for row in part.newest.tolist()] == whole.newest.tolist()
     for position, name in enumerate(schema.field_names):
-        column = [value for part in parts for value in part.columns[position].to_pylist()]
+        column = [value for _, columns in parts for value in columns[position].to_pylist()]
         assert column == whole.column(name, given.column(name)).to_pylist()
 
 

@@ -63,16 +63,6 @@ class FoundRange:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Met:
-    """All rows of a key range: those above first."""
-
-    rows: Sequence[pa.RecordBatch]
-    above: int
-    by_key: KeyOrder
-    keys: Order
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Lookup:
     """The lookup of a section's keys in higher levels."""
 
@@ -115,33 +105,26 @@ class Lookup:
             counts &= ~_marked(keys[found], count)[keys]
         if self.keys_only:
             counts &= ~is_above
-        met = _Met(rows=every, above=len(above), by_key=by_key, keys=keys)
-        return FoundRange(
-            **self._counting(met, counts, before),
-            key_count=count,
-            changes=changes,
-            found=_places(above, found[:split]),
-        )
-
-    def _counting(self, met: _Met, counts: Flags, before: Order) -> dict[str, Any]:
-        """Leave out the rows above that nobody asked for, and number the others anew."""
         stays = counts.copy()
-        stays[sum(rows.num_rows for rows in met.rows[: met.above]) :] = True
+        stays[split:] = True
         slices, start = [], 0
-        for rows in met.rows[: met.above]:
+        for rows in above:  # those that nobody asked for are left out, the others numbered anew
             kept = stays[start : start + rows.num_rows]
             start += rows.num_rows
             if kept.any():
                 slices.append(rows.filter(from_numpy(kept)))
         renumbered = np.cumsum(stays) - 1
-        by_key = only(met.by_key, counts[met.by_key.order])
+        left = only(by_key, counts[by_key.order])
         has_values = (before >= 0) & stays[before]
-        return {
-            "slices": [*slices, *met.rows[met.above :]],
-            "by_key": KeyOrder(order=renumbered[by_key.order], starts=by_key.starts),
-            "keys": met.keys[stays],
-            "before": np.where(has_values, renumbered[before], NOTHING),
-        }
+        return FoundRange(
+            slices=[*slices, *section],
+            by_key=KeyOrder(order=renumbered[left.order], starts=left.starts),
+            keys=keys[stays],
+            key_count=count,
+            before=np.where(has_values, renumbered[before], NOTHING),
+            changes=changes,
+            found=_places(above, found[:split]),
+        )
 
 
 def _places(above: Sequence[pa.RecordBatch], found: Flags) -> Place | None:

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy
 from paimon_assets.engine.data.compact.changelog import RecordRows
 from paimon_assets.engine.data.key_value import key_value_fields
-from paimon_assets.engine.data.merge.records import adds
 from paimon_assets.engine.data.threads import Threads, Work
 from paimon_assets.engine.data.write.file_kinds import changelog_schema
-from paimon_assets.engine.data.write.files.rolling_file import Chunk, FileFactory, RollingFile
+from paimon_assets.engine.data.write.files.rolling_file import FileFactory, RollingFile
+from paimon_assets.engine.data.write.merge_tree_writer import key_value_chunk
 from paimon_assets.engine.errors import PaimonError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta, FileOrigin
@@ -99,16 +97,8 @@ class RecordOutput:
         for start in range(0, table.num_rows, step):
             rows = table.slice(start, step)
             numbers, row_kinds = sequence[start : start + step], kinds[start : start + step]
-            keys: list[Any] = [rows.column(name) for name in schema.trimmed_primary_keys]
-            columns = [*keys, from_numpy(numbers), from_numpy(row_kinds), *rows.columns]
-            self._files.write(
-                Chunk(
-                    rows=pa.Table.from_arrays(columns, schema=self.factory.arrow_schema),
-                    min_sequence_number=int(numbers.min()),
-                    max_sequence_number=int(numbers.max()),
-                    delete_rows=int(np.count_nonzero(~adds(row_kinds))),
-                )
-            )
+            arrow_schema = self.factory.arrow_schema
+            self._files.write(key_value_chunk(schema, rows, numbers, row_kinds, arrow_schema))
 
 
 def record_factory(

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -33,9 +32,10 @@ from paimon_assets.engine.data.merge.sort_merge import (
     as_read,
     counting_order,
     joined,
+    merged_column,
     numbers,
 )
-from paimon_assets.engine.data.threads import Threads, Work
+from paimon_assets.engine.data.threads import Threads
 from paimon_assets.engine.spec.schema.special_fields import SEQUENCE_NUMBER, VALUE_KIND
 from paimon_assets.engine.spec.types.row_kind import RowKind
 
@@ -132,12 +132,12 @@ class RangeMerge:
         )
         merged = self.function.merge(records, keep_retracts=keeps)
         sequence = numbers(slices, SEQUENCE_NUMBER.name)
-        waiting = [threads.submit(_column, merged, slices, name) for name in names]
+        waiting = [threads.submit(merged_column, merged, slices, name) for name in names]
         row_kinds = _kinds_of(merged, kinds)
 
         def finish() -> MergedRange:
             rows = RecordRows(
-                columns=tuple(_results(waiting)),
+                columns=tuple(column.result() for column in waiting),
                 numbers=sequence[merged.newest],
                 kinds=row_kinds,
             )
@@ -155,14 +155,6 @@ class RangeMerge:
 
     def _written(self, rows: RecordRows) -> RecordRows:
         return rows.keep(adds(rows.kinds)) if self.drops_deletes else rows
-
-
-def _results(waiting: Sequence[Work[Any]]) -> list[Any]:
-    return [column.result() for column in waiting]
-
-
-def _column(merged: MergedRows, slices: Sequence[pa.RecordBatch], name: str) -> Any:
-    return as_read(merged.column(name, joined(slices, name)), slices, name)
 
 
 def _whole(slices: Sequence[pa.RecordBatch], plan: MergePlan) -> RecordRows:

@@ -7,31 +7,19 @@ Source: `org.apache.paimon.mergetree.SortBufferWriteBuffer`.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
-from paimon_assets.engine.data.key_order import KeyOrder, Order
+from paimon_assets.engine.data.key_order import KeyOrder
 from paimon_assets.engine.data.merge.function import MergeFunction
-from paimon_assets.engine.data.merge.records import Array, Kinds, Records
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MergedPart:
-    """Merged rows of some keys, in key order."""
-
-    newest: Order
-    """Row number of the record that each row takes its sequence number from."""
-    kinds: Kinds | None
-    """`_VALUE_KIND` of each row; None if every row adds."""
-    columns: tuple[Array, ...]
-    """The columns asked for."""
+from paimon_assets.engine.data.merge.records import Array, MergedRows, Records
 
 
 def merge_sorted(
     records: Records, function: MergeFunction, *, rows_at_once: int
-) -> Iterator[MergedPart]:
-    """Merge records to one row a key, keeping rows that retract.
+) -> Iterator[tuple[MergedRows, list[Array]]]:
+    """Merge records to one row a key, keeping rows that retract; yield them and their columns.
 
     Args:
         records: All of them, in key order; `columns` are those to return.
@@ -48,8 +36,7 @@ def merge_sorted(
         records = replace(records, kinds=None)
     for by_key in key_slices(records.by_key, rows_at_once):
         merged = function.merge(replace(records, by_key=by_key), keep_retracts=True)
-        columns = (merged.column(name, records.column(name)) for name in records.columns)
-        yield MergedPart(newest=merged.newest, kinds=merged.kinds, columns=tuple(columns))
+        yield merged, [merged.column(name, records.column(name)) for name in records.columns]
 
 
 def key_slices(by_key: KeyOrder, rows_at_once: int) -> Iterator[KeyOrder]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -172,35 +172,14 @@ def gather(values: Array, rows: Order) -> Array:
     return taken
 
 
-class MergedRows(Protocol):
-    """The rows that stand for their keys, in key order; columns are made on demand."""
-
-    @property
-    def newest(self) -> Order:
-        """Row number of the record each row takes its sequence number from."""
-        ...
-
-    @property
-    def kinds(self) -> Kinds | None:
-        """`_VALUE_KIND` of each row; None if every row adds."""
-        ...
-
-    def column(self, name: str, values: Array) -> Array:
-        """Return one column of the rows.
-
-        Args:
-            name: Its name.
-            values: The column of all records, by row number.
-        """
-        ...
-
-
 @dataclass(frozen=True)
 class ChosenRows:
     """Rows that are one record each, as it was read."""
 
     newest: Order
+    """Row number of the record each row takes its sequence number from."""
     kinds: Kinds | None = None
+    """`_VALUE_KIND` of each row; None if every row adds."""
 
     @staticmethod
     def of(rows: Order, kinds: Kinds, *, keep_retracts: bool) -> ChosenRows:
@@ -219,7 +198,12 @@ class ChosenRows:
         return from_numpy(self.newest)
 
     def column(self, name: str, values: Array) -> Array:
-        """Gather a column."""
+        """Gather a column.
+
+        Args:
+            name: Its name.
+            values: The column of all records, by row number.
+        """
         taken: Array = pc.take(values, self._indices, boundscheck=False)
         return taken
 
@@ -236,6 +220,7 @@ class FoldedRows:
     """
 
     newest: Order
+    """As of `ChosenRows`; so are the kinds."""
     kinds: Kinds | None
     alone: Order
     fold: Callable[[str, Array], Outcome]
@@ -255,3 +240,7 @@ class FoldedRows:
             return outcome
         rows[folded] = len(values) + np.arange(len(folded))
         return gather(pa.concat_arrays([values, outcome]), rows)
+
+
+MergedRows: TypeAlias = ChosenRows | FoldedRows
+"""The rows that stand for their keys, in key order; columns are made on demand."""

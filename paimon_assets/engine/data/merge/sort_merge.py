@@ -161,7 +161,9 @@ def _gather(
         column=lambda name: joined(slices, name),
     )
     merged = function.merge(records, keep_retracts=plan.keeps_retracts)
-    columns: list[Any] = [threads.submit(_column, merged, slices, name) for name in plan.columns]
+    columns: list[Any] = [
+        threads.submit(merged_column, merged, slices, name) for name in plan.columns
+    ]
     if not plan.keeps_retracts:
         return _Gathering(columns, plan.columns)
     return _Gathering([*columns, _kinds_of(merged)], (*plan.columns, VALUE_KIND.name))
@@ -172,7 +174,8 @@ def _kinds_of(merged: MergedRows) -> pa.Array[Any]:
     return from_numpy(kinds.astype(np.int8, copy=False))
 
 
-def _column(merged: MergedRows, slices: Sequence[pa.RecordBatch], name: str) -> pa.Array[Any]:
+def merged_column(merged: MergedRows, slices: Sequence[pa.RecordBatch], name: str) -> pa.Array[Any]:
+    """Return a column of merged rows of a range, in the type it was read in."""
     return as_read(merged.column(name, joined(slices, name)), slices, name)
 
 

@@ -11,7 +11,7 @@ Concept → files:
     index of a dynamic bucket    hash_index
     memory, flushing             row_buffer
     primary key: sort and merge  merge_tree_writer (numbers: data.sequence)
-    no key: as they come         append_only_writer
+    no key: as they come         bucket_writer
     rows that wait for a bucket  postpone_bucket_writer
     files with other options     file_kinds (changelog, postponed)
     files and their metadata     rolling_file, file_schema, file_stats

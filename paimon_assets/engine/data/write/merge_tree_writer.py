@@ -22,11 +22,11 @@ from paimon_assets.engine.data.key_order import KeyOrder, order_within_groups, s
 from paimon_assets.engine.data.merge.deduplicate import Deduplicate, newest_rows
 from paimon_assets.engine.data.merge.function import MergeFunction
 from paimon_assets.engine.data.merge.local_merge import merge_sorted
-from paimon_assets.engine.data.merge.records import Records
+from paimon_assets.engine.data.merge.records import Kinds, Records, adds
 from paimon_assets.engine.data.sequence import Longs, WrapCounter, has_counter, pad
+from paimon_assets.engine.data.write.bucket_writer import BucketWriter
 from paimon_assets.engine.data.write.files.rolling_file import Chunk, RollingFile
 from paimon_assets.engine.data.write.row_buffer import RouteRows, Rows
-from paimon_assets.engine.data.write.row_kinds import Kinds, is_add
 from paimon_assets.engine.spec.merge.sequence_padding import PaddingConfig
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 from paimon_assets.engine.spec.options.all_options import (
@@ -38,11 +38,10 @@ from paimon_assets.engine.spec.schema.schema import TableSchema
 
 
 @dataclass(slots=True, kw_only=True)
-class MergeTreeWriter:
+class MergeTreeWriter(BucketWriter):
     """Writer of one bucket; every `write` makes one sorted run of level 0."""
 
     schema: TableSchema
-    files: RollingFile
     changelog: RollingFile | None = None
     """Takes every row as it came; None if the table keeps no changelog of its input."""
     function: MergeFunction
@@ -51,7 +50,6 @@ class MergeTreeWriter:
     """How sequence numbers are made; None is the plain counter."""
     next_sequence: int
     """Number of the next record of the bucket."""
-    rows_written: int = 0
     sequence_wraps: int = 0
     _wraps: WrapCounter | None = field(init=False, default=None)
 
@@ -114,19 +112,15 @@ class MergeTreeWriter:
         records = Records(
             by_key=by_key, kinds=kinds, columns=schema.names, column=columns.__getitem__
         )
-        for merged in merge_sorted(records, self.function, rows_at_once=step):
-            table = pa.Table.from_arrays(list(merged.columns), schema=schema)
+        for merged, gathered in merge_sorted(records, self.function, rows_at_once=step):
+            table = pa.Table.from_arrays(gathered, schema=schema)
             row_kinds = merged.kinds
             if row_kinds is None:
                 row_kinds = np.zeros(len(merged.newest), dtype=np.int8)
             yield merged.newest, table, row_kinds
 
-    def finish(self) -> tuple[DataFileMeta, ...]:
-        """Return all data files, oldest first."""
-        return self.files.finish()
-
     def finish_changelog(self) -> tuple[DataFileMeta, ...]:
-        """Return all changelog files, oldest first."""
+        """Finish and return all changelog files, oldest first."""
         return () if self.changelog is None else self.changelog.finish()
 
     def abort(self) -> None:
@@ -138,10 +132,10 @@ class MergeTreeWriter:
     def _padded(self, part: RouteRows, kinds: Kinds, first: int, padding: PaddingConfig) -> Longs:
         """Return the padded sequence numbers, and count those that wrapped."""
         counters = np.arange(first, first + part.row_count, dtype=np.int64)
-        values, adds = part.sequence(), is_add(kinds)
-        numbers = pad(values, counters, adds, config=padding)
+        values, is_add = part.sequence(), adds(kinds)
+        numbers = pad(values, counters, is_add, config=padding)
         if self._wraps is not None:
-            self.sequence_wraps += self._wraps.count(values, counters, adds)
+            self.sequence_wraps += self._wraps.count(values, counters, is_add)
         return numbers
 
     def _by_key(self, part: RouteRows, padded: Longs | None) -> KeyOrder:
@@ -193,7 +187,7 @@ def key_value_chunk(
         rows=pa.Table.from_arrays(columns, schema=file_schema),
         min_sequence_number=int(numbers.min()),
         max_sequence_number=int(numbers.max()),
-        delete_rows=int(np.count_nonzero(~is_add(kinds))),
+        delete_rows=int(np.count_nonzero(~adds(kinds))),
     )
 
 

@@ -8,22 +8,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from paimon_assets.engine.data.write.files.rolling_file import RollingFile
+from paimon_assets.engine.data.write.bucket_writer import BucketWriter
 from paimon_assets.engine.data.write.merge_tree_writer import key_value_chunk
 from paimon_assets.engine.data.write.row_buffer import RouteRows
-from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 from paimon_assets.engine.spec.schema.schema import TableSchema
 
 _UNKNOWN_SEQUENCE = -1
 
 
 @dataclass(slots=True, kw_only=True)
-class PostponeBucketWriter:
+class PostponeBucketWriter(BucketWriter):
     """Writer of the waiting rows of one partition; the order of rows is kept."""
 
     schema: TableSchema
-    files: RollingFile
-    rows_written: int = 0
 
     def write(self, part: RouteRows) -> None:
         """Append rows to the current file, or to a new one at the target size."""
@@ -38,15 +35,3 @@ class PostponeBucketWriter:
             )
             start = end
         self.rows_written += start
-
-    def finish(self) -> tuple[DataFileMeta, ...]:
-        """Finish and return all files, oldest first."""
-        return self.files.finish()
-
-    def finish_changelog(self) -> tuple[DataFileMeta, ...]:
-        """Return no files: the compaction finds what changes."""
-        return ()
-
-    def abort(self) -> None:
-        """Close the current file unfinished."""
-        self.files.abort()

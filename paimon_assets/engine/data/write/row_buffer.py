@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.types as pat
 
 from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy
-from paimon_assets.engine.data.write.row_kinds import Kinds
+from paimon_assets.engine.data.merge.records import Kinds
 
 Rows = npt.NDArray[np.int64]
 Routes = npt.NDArray[np.int32]

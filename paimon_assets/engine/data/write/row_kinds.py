@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy, to_numpy
+from paimon_assets.engine.data.merge.records import Kinds, adds
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.options.all_options import (
     IGNORE_DELETE,
@@ -22,7 +23,6 @@ from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.schema.special_fields import VALUE_KIND
 from paimon_assets.engine.spec.types.row_kind import BY_SHORT_TEXT, RowKind
 
-Kinds = npt.NDArray[np.int8]
 Flags = npt.NDArray[np.bool_]
 
 
@@ -74,18 +74,13 @@ def row_kinds(batch: pa.RecordBatch, schema: TableSchema) -> Kinds | None:
     return kinds[indices]
 
 
-def is_add(kinds: Kinds) -> Flags:
-    """Return which kinds add a row (+I, +U) rather than retract one (-U, -D)."""
-    return np.isin(kinds, (RowKind.INSERT, RowKind.UPDATE_AFTER))
-
-
 def kept_rows(kinds: Kinds | None, schema: TableSchema) -> Flags | None:
     """Return which rows `ignore-delete` and `ignore-update-before` keep, or None for all."""
     if kinds is None:
         return None
     options = schema.typed_options
     if options.get(IGNORE_DELETE):
-        kept = is_add(kinds)
+        kept = adds(kinds)
     elif options.get(IGNORE_UPDATE_BEFORE):
         kept = kinds != RowKind.UPDATE_BEFORE
     else:
@@ -101,7 +96,7 @@ def refuse_retracts(kinds: Kinds | None, schema: TableSchema) -> None:
     """
     if kinds is None or schema.has_primary_key:
         return
-    retracts = np.flatnonzero(~is_add(kinds))
+    retracts = np.flatnonzero(~adds(kinds))
     if not len(retracts):
         return
     kind = RowKind(int(kinds[retracts[0]]))

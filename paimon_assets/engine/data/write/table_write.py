@@ -29,12 +29,14 @@ from paimon_assets.engine.contract.commit_message import (
 from paimon_assets.engine.contract.context import WriteContext
 from paimon_assets.engine.data.key_value import key_value_fields
 from paimon_assets.engine.data.merge.function import merge_function_of
+from paimon_assets.engine.data.merge.records import Kinds
 from paimon_assets.engine.data.sequence import field_to_long
 from paimon_assets.engine.data.threads import CALLER_ONLY, Threads, Work
-from paimon_assets.engine.data.write.append_only_writer import AppendOnlyWriter
+from paimon_assets.engine.data.write.bucket_writer import AppendOnlyWriter, BucketWriter
 from paimon_assets.engine.data.write.buckets.key_assigner import KnownKeys
-from paimon_assets.engine.data.write.buckets.routing import Places, Routed, Router, router_of
+from paimon_assets.engine.data.write.buckets.routing import Routed, Router, router_of
 from paimon_assets.engine.data.write.buckets.row_key_extractor import (
+    Places,
     bucket_path,
     refuse_partition,
     total_buckets,
@@ -46,7 +48,6 @@ from paimon_assets.engine.data.write.merge_tree_writer import MergeTreeWriter
 from paimon_assets.engine.data.write.postpone_bucket_writer import PostponeBucketWriter
 from paimon_assets.engine.data.write.row_buffer import RoutedRows, RouteRows, Routes, RowBuffer
 from paimon_assets.engine.data.write.row_kinds import (
-    Kinds,
     kept_rows,
     refuse_retracts,
     row_kinds,
@@ -75,7 +76,6 @@ _MAX_OPEN_FILES = 64
 """With more buckets than this, append files end with each flush instead of growing on."""
 
 Run = Callable[[Callable[[], None]], Work[None]]
-Writer = MergeTreeWriter | AppendOnlyWriter | PostponeBucketWriter
 
 
 def write_rows(
@@ -153,7 +153,7 @@ class _Route:
     bucket: int
     path: str
     next_sequence: int
-    writers: list[Writer] = field(default_factory=list)
+    writers: list[BucketWriter] = field(default_factory=list)
     """Their files, one after the other, hold the rows in order of arrival."""
     grows: bool = False
     """Whether the last writer takes further rows."""
@@ -341,7 +341,7 @@ class _TableWrite:
         route.last = run(write)
         return route.last
 
-    def _new_writer(self, route: _Route) -> Writer:
+    def _new_writer(self, route: _Route) -> BucketWriter:
         schema = self.context.schema
         if not schema.has_primary_key:
             files = RollingFile(factory=self._factory, bucket_path=route.path)

@@ -19,7 +19,7 @@ from paimon_assets.engine.data.write.buckets.partition_index import (
     Hashes,
     PartitionIndex,
 )
-from paimon_assets.engine.data.write.buckets.row_key_extractor import Numbers, partition_ids
+from paimon_assets.engine.data.write.buckets.row_key_extractor import Numbers, Places, partition_ids
 from paimon_assets.engine.data.write.files.hash_index import key_hashes, read_hashes
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.metadata.simple_stats import EMPTY_ROW
@@ -29,43 +29,32 @@ from paimon_assets.engine.spec.metadata.simple_stats import EMPTY_ROW
 class AssignedRows:
     """The buckets of one batch's rows."""
 
-    partitions: list[bytes]
-    """The serialized partitions of the batch, each once."""
-    partition_ids: Numbers
-    """Row → index into them."""
-    buckets: Numbers
-    """Row → bucket."""
+    places: Places
     hashes: Hashes
     """Row → key hash."""
     fresh: npt.NDArray[np.int64]
     """Rows whose hash no index knew."""
 
 
-def assigners_of(
-    context: WriteContext, rows: pa.RecordBatch
-) -> tuple[list[bytes], Numbers, Numbers]:
+def assigners_of(context: WriteContext, rows: pa.RecordBatch) -> Places:
     """Return who assigns the bucket of each row: like `assign_buckets`, but for assigners."""
     partitions, ids = partition_ids(rows, context.schema)
     rule = BucketRule.of(context.schema)
-    return partitions, ids, rule.assigner_of(key_hashes(context.schema, rows))
+    return Places(partitions, ids, rule.assigner_of(key_hashes(context.schema, rows)))
 
 
-def key_assigners_of(
-    context: WriteContext, rows: pa.RecordBatch, assigners: int
-) -> tuple[list[bytes], Numbers, Numbers]:
+def key_assigners_of(context: WriteContext, rows: pa.RecordBatch, assigners: int) -> Places:
     """Return who places each row, where keys may change partition: partitions do not matter."""
     hashes = key_hashes(context.schema, rows)
     ids = np.zeros(rows.num_rows, dtype=np.int32)
-    return [EMPTY_ROW], ids, KeyAssigner.share_of(hashes, assigners)
+    return Places([EMPTY_ROW], ids, KeyAssigner.share_of(hashes, assigners))
 
 
-def writers_of(
-    context: WriteContext, rows: pa.RecordBatch, writers: int
-) -> tuple[list[bytes], Numbers, Numbers]:
+def writers_of(context: WriteContext, rows: pa.RecordBatch, writers: int) -> Places:
     """Return who writes each row whose bucket is postponed: a key has one writer."""
     partitions, ids = partition_ids(rows, context.schema)
     hashes = key_hashes(context.schema, rows).astype(np.int64)
-    return partitions, ids, np.mod(hashes, writers).astype(np.int32)
+    return Places(partitions, ids, np.mod(hashes, writers).astype(np.int32))
 
 
 @dataclass(kw_only=True)
@@ -99,9 +88,7 @@ class HashBucketAssigner:
             buckets[group], new = index.assign(hashes[group])
             fresh.append(group[new])
         return AssignedRows(
-            partitions=partitions,
-            partition_ids=ids,
-            buckets=buckets,
+            places=Places(partitions, ids, buckets),
             hashes=hashes,
             fresh=np.concatenate(fresh),
         )

@@ -21,15 +21,16 @@ from paimon_assets.engine.codec.arrow.arrow_values import to_scalar
 from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy
 from paimon_assets.engine.codec.rows.binary_row import deserialize_row
 from paimon_assets.engine.contract.context import WriteContext
+from paimon_assets.engine.data.merge.records import Kinds
 from paimon_assets.engine.data.write.buckets.key_index import UNKNOWN, FoundKeys, KeyIndex
 from paimon_assets.engine.data.write.buckets.partition_index import BucketRule, Hashes
 from paimon_assets.engine.data.write.buckets.row_key_extractor import (
     Numbers,
+    Places,
     distinct_rows,
     partition_ids,
 )
 from paimon_assets.engine.data.write.files.hash_index import key_hashes
-from paimon_assets.engine.data.write.row_kinds import Kinds
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.merge.engine_traits import EngineTraits
 from paimon_assets.engine.spec.options.write_options import KEY_INDEX_BYTES
@@ -46,9 +47,7 @@ class PlacedRows:
 
     rows: pa.RecordBatch
     kinds: Kinds
-    partitions: list[bytes]
-    partition_ids: Numbers
-    buckets: Numbers
+    places: Places
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -220,13 +219,8 @@ class KeyAssigner:
     def _placed(
         self, rows: pa.RecordBatch, kinds: Kinds, numbers: Numbers, buckets: Numbers
     ) -> PlacedRows:
-        return PlacedRows(
-            rows=rows,
-            kinds=kinds,
-            partitions=self._partitions,
-            partition_ids=numbers,
-            buckets=buckets,
-        )
+        places = Places(self._partitions, numbers, buckets)
+        return PlacedRows(rows=rows, kinds=kinds, places=places)
 
     def _number(self, partition: bytes) -> int:
         found = self._numbers.get(partition)

@@ -8,24 +8,24 @@
 Source: `org.apache.paimon.table.sink.RowKeyExtractor` and its kin.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
-from typing import Protocol
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 from paimon_assets.engine.contract.context import WriteContext
+from paimon_assets.engine.data.merge.records import Kinds
 from paimon_assets.engine.data.write.buckets.bucket_assigner import HashBucketAssigner
 from paimon_assets.engine.data.write.buckets.key_assigner import KeyAssigner, KnownKeys
 from paimon_assets.engine.data.write.buckets.row_key_extractor import (
     UNAWARE_BUCKET,
-    Numbers,
+    Places,
     assign_buckets,
     total_buckets,
 )
 from paimon_assets.engine.data.write.files.hash_index import HashIndexWriter, key_hashes
-from paimon_assets.engine.data.write.row_kinds import Kinds
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.metadata.index_file import IndexFileMeta
 from paimon_assets.engine.spec.metadata.simple_stats import EMPTY_ROW
@@ -33,18 +33,6 @@ from paimon_assets.engine.spec.schema.schema import BucketMode
 
 IndexFiles = tuple[tuple[IndexFileMeta, ...], tuple[IndexFileMeta, ...]]
 """New index files of a bucket, and those they replace."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Places:
-    """The buckets of the rows of one batch."""
-
-    partitions: list[bytes]
-    """Serialized partitions, each once."""
-    partition_ids: Numbers
-    """Row → index into them."""
-    buckets: Numbers
-    """Row → bucket."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,26 +46,27 @@ class Routed:
     """None: all rows go into the router's only bucket."""
 
 
-class Router(Protocol):
+@dataclass(kw_only=True)
+class Router(ABC):
     """Finds the bucket of every row of one write."""
 
-    @property
-    def only_bucket(self) -> tuple[bytes, int] | None:
-        """The (partition, bucket) of all rows, if there is but one."""
-        ...
+    only_bucket: tuple[bytes, int] | None = None
+    """The (partition, bucket) of all rows, if there is but one."""
+    index: HashIndexWriter | None = None
+    """Of dynamic buckets."""
 
     @property
     def paths(self) -> list[str]:
         """Every file that was created; whoever gives up deletes them."""
-        ...
+        return [] if self.index is None else self.index.paths
 
+    @abstractmethod
     def route(self, rows: pa.RecordBatch, kinds: Kinds | None) -> Iterator[Routed]:
         """Route a batch of at least one row; rows of one key stay in order."""
-        ...
 
     def index_files(self, partition: bytes, bucket: int) -> IndexFiles:
         """Write the index of a bucket, if it changed; called once, after all rows."""
-        ...
+        return ((), ()) if self.index is None else self.index.increment(partition, bucket)
 
 
 def router_of(
@@ -121,93 +110,56 @@ def _only_bucket(context: WriteContext) -> tuple[bytes, int] | None:
 
 
 @dataclass(kw_only=True)
-class _HashRouter:
+class _HashRouter(Router):
     """Routes by the bucket function."""
 
     context: WriteContext
-    only_bucket: tuple[bytes, int] | None
-    paths: list[str] = field(default_factory=list)
 
     def route(self, rows: pa.RecordBatch, kinds: Kinds | None) -> Iterator[Routed]:
-        places = None
-        if self.only_bucket is None:
-            partitions, ids, buckets = assign_buckets(self.context, rows)
-            places = Places(partitions=partitions, partition_ids=ids, buckets=buckets)
+        places = assign_buckets(self.context, rows) if self.only_bucket is None else None
         yield Routed(rows=rows, kinds=kinds, places=places)
-
-    def index_files(self, partition: bytes, bucket: int) -> IndexFiles:
-        return (), ()
 
 
 @dataclass(kw_only=True)
-class _IndexedBucket:
+class _IndexedBucket(Router):
     """Takes rows of one dynamic bucket, and notes their keys."""
 
     context: WriteContext
     only_bucket: tuple[bytes, int]
     index: HashIndexWriter
 
-    @property
-    def paths(self) -> list[str]:
-        return self.index.paths
-
     def route(self, rows: pa.RecordBatch, kinds: Kinds | None) -> Iterator[Routed]:
         self.index.add(*self.only_bucket, key_hashes(self.context.schema, rows))
         yield Routed(rows=rows, kinds=kinds, places=None)
 
-    def index_files(self, partition: bytes, bucket: int) -> IndexFiles:
-        return self.index.increment(partition, bucket)
-
 
 @dataclass(kw_only=True)
-class _DynamicRouter:
+class _DynamicRouter(Router):
     """Routes by the hash indexes."""
 
     assigner: HashBucketAssigner
     index: HashIndexWriter
-    only_bucket: None = None
-
-    @property
-    def paths(self) -> list[str]:
-        return self.index.paths
 
     def route(self, rows: pa.RecordBatch, kinds: Kinds | None) -> Iterator[Routed]:
         assigned = self.assigner.assign(rows)
-        ids, buckets = assigned.partition_ids[assigned.fresh], assigned.buckets[assigned.fresh]
-        hashes = assigned.hashes[assigned.fresh]
+        places, fresh = assigned.places, assigned.fresh
+        ids, buckets = places.partition_ids[fresh], places.buckets[fresh]
+        hashes = assigned.hashes[fresh]
         for partition_id in np.unique(ids).tolist():  # steps over buckets with new keys
             inside = ids == partition_id
             for bucket in np.unique(buckets[inside]).tolist():
                 chosen = hashes[inside & (buckets == bucket)]
-                self.index.add(assigned.partitions[partition_id], bucket, chosen)
-        places = Places(
-            partitions=assigned.partitions,
-            partition_ids=assigned.partition_ids,
-            buckets=assigned.buckets,
-        )
+                self.index.add(places.partitions[partition_id], bucket, chosen)
         yield Routed(rows=rows, kinds=kinds, places=places)
-
-    def index_files(self, partition: bytes, bucket: int) -> IndexFiles:
-        return self.index.increment(partition, bucket)
 
 
 @dataclass(kw_only=True)
-class _KeyRouter:
+class _KeyRouter(Router):
     """Routes by where each key lies, and moves keys between partitions."""
 
     assigner: KeyAssigner
-    only_bucket: None = None
-    paths: list[str] = field(default_factory=list)
 
     def route(self, rows: pa.RecordBatch, kinds: Kinds | None) -> Iterator[Routed]:
         placed = self.assigner.assign(rows, kinds)
         if placed.rows.num_rows:
-            places = Places(
-                partitions=placed.partitions,
-                partition_ids=placed.partition_ids,
-                buckets=placed.buckets,
-            )
-            yield Routed(rows=placed.rows, kinds=placed.kinds, places=places)
-
-    def index_files(self, partition: bytes, bucket: int) -> IndexFiles:
-        return (), ()
+            yield Routed(rows=placed.rows, kinds=placed.kinds, places=placed.places)

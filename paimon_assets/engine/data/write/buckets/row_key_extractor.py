@@ -8,7 +8,7 @@ Source: `org.apache.paimon.table.sink.FixedBucketRowKeyExtractor`.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -38,6 +38,18 @@ from paimon_assets.engine.spec.predicate.prune import exactly, may_match
 from paimon_assets.engine.spec.schema.schema import BucketMode, TableSchema
 
 Numbers = npt.NDArray[np.int32]
+
+
+class Places(NamedTuple):
+    """The buckets of the rows of one batch."""
+
+    partitions: list[bytes]
+    """Serialized partitions, each once."""
+    partition_ids: Numbers
+    """Row → index into them."""
+    buckets: Numbers
+    """Row → bucket."""
+
 
 UNAWARE_BUCKET = 0
 UNAWARE_TOTAL = -1
@@ -147,25 +159,19 @@ def bucket_path(context: WriteContext, partition: bytes, bucket: int) -> str:
     return paths.bucket(directory, bucket)
 
 
-def assign_buckets(
-    context: WriteContext, batch: pa.RecordBatch
-) -> tuple[list[bytes], Numbers, Numbers]:
+def assign_buckets(context: WriteContext, batch: pa.RecordBatch) -> Places:
     """Return where each row of a batch belongs.
 
     Args:
         context: The write; gives keys, bucket counts and bucket function.
         batch: Rows that hold the partition and bucket-key columns, in the table's Arrow types.
 
-    Returns:
-        The serialized partitions of the batch, each once; row → index into them (int32); row →
-        bucket (int32).
-
     Raises:
         UnsupportedFeatureError: The table's bucket mode needs an index.
     """
     refuse_unroutable(context.schema, context.table)
     partitions, ids = partition_ids(batch, context.schema)
-    return partitions, ids, _buckets(context, batch, partitions, ids)
+    return Places(partitions, ids, _buckets(context, batch, partitions, ids))
 
 
 def partition_ids(batch: pa.RecordBatch, schema: TableSchema) -> tuple[list[bytes], Numbers]:

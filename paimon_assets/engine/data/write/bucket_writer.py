@@ -1,8 +1,9 @@
-"""Rows of one bucket of a table without primary key: written as they come.
+"""The writers of one bucket: what they share, and the one of tables without primary key.
 
-Source: `org.apache.paimon.append.AppendOnlyWriter`.
+Source: `org.apache.paimon.utils.RecordWriter`, `org.apache.paimon.append.AppendOnlyWriter`.
 """
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -13,13 +14,35 @@ from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 
 
 @dataclass(slots=True, kw_only=True)
-class AppendOnlyWriter:
-    """Writer of one bucket; the order of rows is kept within and across its files."""
+class BucketWriter(ABC):
+    """Writer of one bucket."""
 
     files: RollingFile
+    rows_written: int = 0
+
+    @abstractmethod
+    def write(self, part: RouteRows) -> None:
+        """Write rows, in order of arrival."""
+
+    def finish(self) -> tuple[DataFileMeta, ...]:
+        """Finish and return all data files, oldest first."""
+        return self.files.finish()
+
+    def finish_changelog(self) -> tuple[DataFileMeta, ...]:
+        """Finish and return all changelog files, oldest first: none, if not overridden."""
+        return ()
+
+    def abort(self) -> None:
+        """Close open files unfinished."""
+        self.files.abort()
+
+
+@dataclass(slots=True, kw_only=True)
+class AppendOnlyWriter(BucketWriter):
+    """Writes rows as they come; their order is kept within and across its files."""
+
     next_sequence: int
     """Number of the next row; append files count their rows."""
-    rows_written: int = 0
 
     def write(self, part: RouteRows) -> None:
         """Append rows to the current file, or to a new one at the target size."""
@@ -36,15 +59,3 @@ class AppendOnlyWriter:
             )
             self.next_sequence += rows.num_rows
             self.rows_written += rows.num_rows
-
-    def finish(self) -> tuple[DataFileMeta, ...]:
-        """Finish and return all files, oldest first."""
-        return self.files.finish()
-
-    def finish_changelog(self) -> tuple[DataFileMeta, ...]:
-        """Return no files: appended rows are their own changelog."""
-        return ()
-
-    def abort(self) -> None:
-        """Close the current file unfinished."""
-        self.files.abort()
