@@ -91,8 +91,8 @@ def _row(option: Option[object]) -> str:
 def _type(option: Option[object]) -> str:
     if isinstance(option.default, Enum):
         return ", ".join(f"`{member.value}`" for member in type(option.default))
-    name = getattr(option.parse, "__name__", "")
-    return _TYPES.get(option.parse) or name.removeprefix("parse_").replace("_", " ")
+    name = getattr(option.parser, "__name__", "")
+    return _TYPES.get(option.parser) or name.removeprefix("parse_").replace("_", " ")
 
 
 def _default(option: Option[object]) -> str:
@@ -101,9 +101,9 @@ def _default(option: Option[object]) -> str:
             return ""
         case bool(value):
             return str(value).lower()
-        case int(value) if option.parse is kinds.parse_memory:
+        case int(value) if option.parser is kinds.parse_memory:
             return _with_unit(value, {"gb": 1024**3, "mb": 1024**2, "kb": 1024, "b": 1})
-        case int(value) if option.parse is kinds.parse_duration_ms:
+        case int(value) if option.parser is kinds.parse_duration_ms:
             return _with_unit(value, {"d": 86_400_000, "h": 3_600_000, "s": 1000, "ms": 1})
         case value:
             return f"`{value}`"

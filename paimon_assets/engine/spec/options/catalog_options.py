@@ -6,26 +6,29 @@ Source: `org.apache.paimon.options.CatalogOptions`, `org.apache.paimon.jdbc.Jdbc
 
 from collections.abc import Mapping
 
-from paimon_assets.engine.spec.options.option import Option, parse_bool, parse_duration_ms
+from paimon_assets.engine.spec.options.option import Option, parse_duration_ms
 
-WAREHOUSE = Option("warehouse", str, "", "Path of the directory that is the catalog.")
-METASTORE = Option("metastore", str.lower, "filesystem", "Who knows the tables' names.")
-LOCK_ENABLED = Option(
-    "lock.enabled", parse_bool, False, "Whether writers hold a lock while they publish."
+WAREHOUSE = Option("warehouse", "", "Path of the directory that is the catalog.")
+METASTORE = Option("metastore", "filesystem", "Who knows the tables' names.", parse=str.lower)
+LOCK_ENABLED = Option("lock.enabled", False, "Whether writers hold a lock while they publish.")
+LOCK_TYPE = Option(
+    "lock.type", "", "Who keeps the lock: jdbc, a table of a database.", parse=str.lower
 )
-LOCK_TYPE = Option("lock.type", str.lower, "", "Who keeps the lock: jdbc, a table of a database.")
 LOCK_ACQUIRE_TIMEOUT = Option(
     "lock-acquire-timeout",
-    parse_duration_ms,
     8 * 60_000,
     "How long to wait for the lock, and how long it stays with a holder that died.",
+    parse=parse_duration_ms,
 )
 LOCK_CHECK_MAX_SLEEP = Option(
-    "lock-check-max-sleep", parse_duration_ms, 8_000, "Longest pause between two tries to lock."
+    "lock-check-max-sleep",
+    8_000,
+    "Longest pause between two tries to lock.",
+    parse=parse_duration_ms,
 )
-LOCK_URI = Option("uri", str, "", "The database of the lock, such as jdbc:sqlite:/var/locks.db.")
+LOCK_URI = Option("uri", "", "The database of the lock, such as jdbc:sqlite:/var/locks.db.")
 CATALOG_KEY = Option(
-    "catalog-key", str, "jdbc", "Name of the catalog among those that lock in one database."
+    "catalog-key", "jdbc", "Name of the catalog among those that lock in one database."
 )
 
 CATALOG_PREFIXES = ("lock.", "lock-", "token", "data-token.", "dlf.", "header.", "table-default.")

@@ -5,48 +5,51 @@ Source: `org.apache.paimon.CoreOptions`.
 
 from paimon_assets.engine.spec.options.option import (
     Option,
-    parse_bool,
     parse_duration_ms,
     parse_memory,
 )
 
-COMMIT_MAX_RETRIES = Option("commit.max-retries", int, 10, "Tries after a lost commit race.")
+COMMIT_MAX_RETRIES = Option("commit.max-retries", 10, "Tries after a lost commit race.")
 COMMIT_MIN_RETRY_WAIT = Option(
-    "commit.min-retry-wait", parse_duration_ms, 10, "First wait after a lost commit race."
+    "commit.min-retry-wait", 10, "First wait after a lost commit race.", parse=parse_duration_ms
 )
 COMMIT_MAX_RETRY_WAIT = Option(
-    "commit.max-retry-wait", parse_duration_ms, 10_000, "Longest wait after a lost commit race."
+    "commit.max-retry-wait",
+    10_000,
+    "Longest wait after a lost commit race.",
+    parse=parse_duration_ms,
 )
 COMMIT_TIMEOUT: Option[int | None] = Option(
-    "commit.timeout", parse_duration_ms, None, "Time after which a commit is not tried again."
+    "commit.timeout", None, "Time after which a commit is not tried again.", parse=parse_duration_ms
 )
 COMMIT_STRICT_MODE_LAST_SAFE_SNAPSHOT: Option[int | None] = Option(
     "commit.strict-mode.last-safe-snapshot",
-    int,
     None,
     "Newest snapshot after which no other user may have compacted or overwritten what is changed.",
+    parse=int,
 )
 DYNAMIC_PARTITION_OVERWRITE = Option(
     "dynamic-partition-overwrite",
-    parse_bool,
     True,
     "Whether an overwrite replaces only the partitions that its rows lie in.",
 )
 OVERWRITE_UPGRADE = Option(
     "overwrite-upgrade",
-    parse_bool,
     True,
     "Whether files of an overwrite that share no key go to the highest level at once.",
 )
 MANIFEST_TARGET_FILE_SIZE = Option(
-    "manifest.target-file-size", parse_memory, 8 * 1024 * 1024, "Size manifests are merged to."
+    "manifest.target-file-size",
+    8 * 1024 * 1024,
+    "Size manifests are merged to.",
+    parse=parse_memory,
 )
 MANIFEST_FULL_COMPACTION_SIZE = Option(
     "manifest.full-compaction-threshold-size",
-    parse_memory,
     16 * 1024 * 1024,
     "Bytes of small manifests that start a full manifest compaction.",
+    parse=parse_memory,
 )
 MANIFEST_MERGE_MIN_COUNT = Option(
-    "manifest.merge-min-count", int, 30, "Manifests that start a merge of small manifests."
+    "manifest.merge-min-count", 30, "Manifests that start a merge of small manifests."
 )

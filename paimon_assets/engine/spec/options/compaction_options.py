@@ -7,116 +7,93 @@ Source: `org.apache.paimon.CoreOptions`.
 from paimon_assets.engine.spec.options.option import (
     Option,
     Use,
-    parse_bool,
     parse_duration_ms,
     parse_memory,
-    parse_names,
     parse_ratio,
 )
 
 NUM_LEVELS = Option(
-    "num-levels", int, 0, "Levels of the LSM tree; 0 = compaction trigger + 1.", use=Use.BOTH
+    "num-levels", 0, "Levels of the LSM tree; 0 = compaction trigger + 1.", use=Use.BOTH
 )
 COMPACTION_TRIGGER = Option(
-    "num-sorted-run.compaction-trigger",
-    int,
-    5,
-    "Sorted runs that start a compaction.",
-    use=Use.BOTH,
+    "num-sorted-run.compaction-trigger", 5, "Sorted runs that start a compaction.", use=Use.BOTH
 )
 WRITE_ONLY = Option(
-    "write-only", parse_bool, False, "Whether another job compacts the table, and no writer does."
+    "write-only", False, "Whether another job compacts the table, and no writer does."
 )
 COMPACTION_SIZE_RATIO = Option(
-    "compaction.size-ratio", int, 1, "Percent by which the next sorted run may be larger."
+    "compaction.size-ratio", 1, "Percent by which the next sorted run may be larger."
 )
 COMPACTION_OFF_PEAK_START = Option(
-    "compaction.offpeak.start.hour",
-    int,
-    -1,
-    "First hour of the day that is off-peak; -1 is none.",
+    "compaction.offpeak.start.hour", -1, "First hour of the day that is off-peak; -1 is none."
 )
 COMPACTION_OFF_PEAK_END = Option(
-    "compaction.offpeak.end.hour",
-    int,
-    -1,
-    "First hour that is not off-peak any more; -1 is none.",
+    "compaction.offpeak.end.hour", -1, "First hour that is not off-peak any more; -1 is none."
 )
 COMPACTION_OFF_PEAK_RATIO = Option(
-    "compaction.offpeak-ratio",
-    int,
-    0,
-    "Percent that 'compaction.size-ratio' is larger off-peak.",
+    "compaction.offpeak-ratio", 0, "Percent that 'compaction.size-ratio' is larger off-peak."
 )
 COMPACTION_REWRITE_ALL_FILES = Option(
     "compaction.force-rewrite-all-files",
-    parse_bool,
     False,
     "Whether a full compaction writes every file anew, such as in another format.",
 )
 COMPACTION_MAX_SIZE_AMPLIFICATION = Option(
     "compaction.max-size-amplification-percent",
-    int,
     200,
     "Percent of the oldest sorted run that the newer ones may have.",
 )
 COMPACTION_FORCE_UP_LEVEL_0 = Option(
-    "compaction.force-up-level-0",
-    parse_bool,
-    False,
-    "Whether every compaction takes all files of level 0.",
+    "compaction.force-up-level-0", False, "Whether every compaction takes all files of level 0."
 )
 COMPACTION_OPTIMIZATION_INTERVAL: Option[int | None] = Option(
     "compaction.optimization-interval",
-    parse_duration_ms,
     None,
     "Time after which a full compaction is due.",
+    parse=parse_duration_ms,
 )
 COMPACTION_TOTAL_SIZE_THRESHOLD: Option[int | None] = Option(
     "compaction.total-size-threshold",
-    parse_memory,
     None,
     "Size of a bucket below which it is compacted as a whole.",
+    parse=parse_memory,
 )
 COMPACTION_INCREMENTAL_SIZE_THRESHOLD: Option[int | None] = Option(
     "compaction.incremental-size-threshold",
-    parse_memory,
     None,
     "Size of the sorted runs below the top level that makes a full compaction due.",
+    parse=parse_memory,
 )
 COMPACTION_MIN_FILE_NUM = Option(
-    "compaction.min.file-num", int, 5, "Small files of an append table that are compacted."
+    "compaction.min.file-num", 5, "Small files of an append table that are compacted."
 )
 COMPACTION_DELETE_RATIO = Option(
     "compaction.delete-ratio-threshold",
-    parse_ratio,
     0.2,
     "Part of deleted rows above which a file of an append table is rewritten.",
+    parse=parse_ratio,
 )
 COMPACTION_SMALL_FILE_RATIO = Option(
     "compaction.small-file-ratio",
-    parse_ratio,
     0.7,
     "Part of the target file size below which a file is small.",
+    parse=parse_ratio,
 )
 CHANGELOG_ROW_DEDUPLICATE = Option(
     "changelog-producer.row-deduplicate",
-    parse_bool,
     False,
     "Whether updates that change no value are left out of the changelog.",
 )
 CHANGELOG_ROW_DEDUPLICATE_IGNORE: Option[tuple[str, ...]] = Option(
     "changelog-producer.row-deduplicate-ignore-fields",
-    parse_names,
     (),
     "Columns whose change alone is no update of the changelog.",
 )
 FORCE_LOOKUP = Option(
     "force-lookup",
-    parse_bool,
     False,
     "Whether a compaction of level 0 merges in what higher levels hold of its keys.",
 )
 DELETION_VECTORS_BITMAP64 = Option(
-    "deletion-vectors.bitmap64", parse_bool, False, "Write deletion vectors of 64 bits."
+    "deletion-vectors.bitmap64", False, "Write deletion vectors of 64 bits."
 )

@@ -10,11 +10,9 @@ from collections.abc import Mapping
 from paimon_assets.engine.spec.options.option import (
     Option,
     Use,
-    parse_bool,
     parse_folder,
     parse_folders,
     parse_memory,
-    parse_names,
     parse_part,
 )
 
@@ -47,189 +45,175 @@ def parse_share(text: str) -> float:
     return share
 
 
-FILE_FORMAT = Option("file.format", str.lower, "parquet", "Format of data files.")
-FILE_COMPRESSION = Option("file.compression", str.lower, "zstd", "Codec of data files.")
-FILE_COMPRESSION_ZSTD_LEVEL = Option(
-    "file.compression.zstd-level", int, 1, "Level of the zstd codec."
-)
+FILE_FORMAT = Option("file.format", "parquet", "Format of data files.", parse=str.lower)
+FILE_COMPRESSION = Option("file.compression", "zstd", "Codec of data files.", parse=str.lower)
+FILE_COMPRESSION_ZSTD_LEVEL = Option("file.compression.zstd-level", 1, "Level of the zstd codec.")
 TARGET_FILE_SIZE = Option(
-    "target-file-size", parse_memory, 0, "Rolling size; 0 = 128 MB with, 256 MB without a key."
+    "target-file-size",
+    0,
+    "Rolling size; 0 = 128 MB with, 256 MB without a key.",
+    parse=parse_memory,
 )
 PARTITION_DEFAULT_NAME = Option(
     "partition.default-name",
-    str,
     "__DEFAULT_PARTITION__",
     "Directory value of a null or blank partition value.",
     use=Use.BOTH,
 )
 PARTITION_LEGACY_NAME = Option(
     "partition.legacy-name",
-    parse_bool,
     True,
     "Whether DATE partitions are written as day numbers.",
     use=Use.BOTH,
 )
-DATA_FILE_PREFIX = Option("data-file.prefix", parse_part, "data-", "Prefix of data file names.")
+DATA_FILE_PREFIX = Option(
+    "data-file.prefix", "data-", "Prefix of data file names.", parse=parse_part
+)
 DATA_FILE_DIRECTORY = Option(
     "data-file.path-directory",
-    parse_folder,
     "",
     "Directory between the table and its partitions.",
     use=Use.BOTH,
+    parse=parse_folder,
 )
 DATA_FILE_EXTERNAL_PATHS: Option[tuple[str, ...]] = Option(
     "data-file.external-paths",
-    parse_folders,
     (),
     "Directories outside the table that its own data files may lie in.",
     use=Use.BOTH,
+    parse=parse_folders,
 )
 INDEX_FILE_IN_DATA_DIRECTORY = Option(
     "index-file-in-data-file-dir",
-    parse_bool,
     False,
     "Whether index files lie in the directory of their bucket.",
     use=Use.BOTH,
 )
 STATS_MODE = Option(
-    "metadata.stats-mode", str.lower, "truncate(16)", "none, counts, truncate(n) or full."
+    "metadata.stats-mode", "truncate(16)", "none, counts, truncate(n) or full.", parse=str.lower
 )
 
 
 COLUMN_STATS_MODE = Option(
     "fields.<column>.stats-mode",
-    str.lower,
     "",
     "Statistics of one column; empty is those of the table.",
+    parse=str.lower,
 )
 ORC_LEGACY_LTZ = Option(
     "orc.timestamp-ltz.legacy.type",
-    parse_bool,
     True,
     "Whether instants in ORC files are shifted by the zone of the process, as old Java did.",
 )
 FILE_FORMAT_PER_LEVEL: Option[Mapping[int, str]] = Option(
     "file.format.per.level",
-    parse_levels,
     {},
     "Format of data files of single levels, such as 0:avro,5:parquet.",
+    parse=parse_levels,
 )
 FILE_COMPRESSION_PER_LEVEL: Option[Mapping[int, str]] = Option(
     "file.compression.per.level",
-    parse_levels,
     {},
     "Codec of data files of single levels, such as 0:lz4,5:zstd.",
+    parse=parse_levels,
 )
 STATS_MODE_PER_LEVEL: Option[Mapping[int, str]] = Option(
     "metadata.stats-mode.per.level",
-    parse_levels,
     {},
     "Statistics kept of data files of single levels, such as 0:none.",
+    parse=parse_levels,
 )
 STATS_KEEP_FIRST_COLUMNS = Option(
     "metadata.stats-keep-first-n-columns",
-    int,
     -1,
     "Columns, from the first, that have statistics; -1 = all.",
 )
 STATS_DENSE_STORE = Option(
     "metadata.stats-dense-store",
-    parse_bool,
     False,
     "Leave columns without statistics out of them; Java does by default, but 0.9 misreads that.",
 )
 FILE_BLOCK_SIZE = Option(
     "file.block-size",
-    parse_memory,
     0,
     "Bytes of a Parquet row group or an ORC stripe; 0 = as the options of the format say.",
+    parse=parse_memory,
 )
 PARQUET_ENABLE_DICTIONARY = Option(
     "parquet.enable.dictionary",
-    parse_bool,
     True,
     "Whether Parquet columns that repeat their values are stored as dictionaries.",
 )
 PARQUET_PAGE_SIZE = Option(
-    "parquet.page.size", parse_memory, 1024 * 1024, "Bytes of a page of a Parquet column."
+    "parquet.page.size", 1024 * 1024, "Bytes of a page of a Parquet column.", parse=parse_memory
 )
 PARQUET_BLOCK_SIZE = Option(
     "parquet.block.size",
-    parse_memory,
     128 * 1024 * 1024,
     "Most bytes of a Parquet row group, before encoding; it has at most 65,536 rows.",
+    parse=parse_memory,
 )
 ORC_STRIPE_SIZE = Option(
-    "orc.stripe.size", parse_memory, 16 * 1024 * 1024, "Bytes of an ORC stripe."
+    "orc.stripe.size", 16 * 1024 * 1024, "Bytes of an ORC stripe.", parse=parse_memory
 )
 ORC_ROW_INDEX_STRIDE = Option(
-    "orc.row.index.stride", parse_positive, 10_000, "Rows of one entry of an ORC row index."
+    "orc.row.index.stride", 10_000, "Rows of one entry of an ORC row index.", parse=parse_positive
 )
 ORC_DICTIONARY_THRESHOLD = Option(
     "orc.dictionary.key.threshold",
-    float,
     0.0,
     "ORC texts are stored as a dictionary if it has at most this share of their number.",
 )
 FILE_INDEX_READ_ENABLED = Option(
-    "file-index.read.enabled", parse_bool, True, "Whether file indexes are looked at.", use=Use.READ
+    "file-index.read.enabled", True, "Whether file indexes are looked at.", use=Use.READ
 )
 FILE_INDEX_IN_MANIFEST_THRESHOLD = Option(
     "file-index.in-manifest-threshold",
-    parse_memory,
     500,
     "Bytes of a file index that is kept in the manifest; larger ones are files of their own.",
+    parse=parse_memory,
 )
 
 WRITE_MERGE_SCHEMA = Option(
     "write.merge-schema",
-    parse_bool,
     False,
     "Whether columns that rows have and the table lacks are added to it; those that rows lack are"
     " null.",
 )
 WRITE_FILL_MISSING = Option(
     "write.fill-missing",
-    parse_bool,
     False,
     "Whether nullable columns that rows lack are null; ours, Paimon does not know it.",
 )
 WRITE_SHOW_VALUES = Option(
     "write.show-values",
-    parse_bool,
     True,
     "Whether errors of a write show the values that do not fit; ours, Paimon does not know it.",
 )
 WRITE_MERGE_SCHEMA_TYPE_WIDENING = Option(
     "write.merge-schema.type-widening",
-    parse_bool,
     False,
     "Whether merging schemas also widens the types of columns.",
 )
 FILE_INDEX_COLUMNS: Option[tuple[str, ...]] = Option(
-    "file-index.<type>.columns",
-    parse_names,
-    (),
-    "Columns with an index: bloom-filter, bitmap, bsi.",
+    "file-index.<type>.columns", (), "Columns with an index: bloom-filter, bitmap, bsi."
 )
 BLOOM_ITEMS = Option(
     "file-index.bloom-filter.<column>.items",
-    parse_positive,
     1_000_000,
     "Distinct values expected in a file.",
+    parse=parse_positive,
 )
 BLOOM_FPP = Option(
     "file-index.bloom-filter.<column>.fpp",
-    parse_share,
     0.1,
     "Share of absent values taken for present ones.",
+    parse=parse_share,
 )
-BITMAP_VERSION = Option(
-    "file-index.bitmap.<column>.version", int, 2, "Layout: 1 flat, 2 in blocks."
-)
+BITMAP_VERSION = Option("file-index.bitmap.<column>.version", 2, "Layout: 1 flat, 2 in blocks.")
 BITMAP_BLOCK_SIZE = Option(
     "file-index.bitmap.<column>.index-block-size",
-    parse_memory,
     16 * 1024,
     "Bytes of one block of keys.",
+    parse=parse_memory,
 )

@@ -8,9 +8,7 @@ from enum import StrEnum
 
 from paimon_assets.engine.spec.options.option import (
     Option,
-    parse_bool,
     parse_duration_ms,
-    parse_enum,
 )
 
 
@@ -48,104 +46,92 @@ class TagPeriodFormat(StrEnum):
 
 
 SNAPSHOT_NUM_RETAINED_MIN = Option(
-    "snapshot.num-retained.min", int, 10, "Newest snapshots that never expire; at least 1."
+    "snapshot.num-retained.min", 10, "Newest snapshots that never expire; at least 1."
 )
 SNAPSHOT_NUM_RETAINED_MAX = Option(
-    "snapshot.num-retained.max",
-    int,
-    2_147_483_647,
-    "Most snapshots to keep, however young they are.",
+    "snapshot.num-retained.max", 2_147_483_647, "Most snapshots to keep, however young they are."
 )
 SNAPSHOT_TIME_RETAINED = Option(
     "snapshot.time-retained",
-    parse_duration_ms,
     3_600_000,
     "How long a snapshot is kept after the next one was made.",
+    parse=parse_duration_ms,
 )
-SNAPSHOT_EXPIRE_LIMIT = Option(
-    "snapshot.expire.limit", int, 50, "Most snapshots to expire at a time."
-)
+SNAPSHOT_EXPIRE_LIMIT = Option("snapshot.expire.limit", 50, "Most snapshots to expire at a time.")
 CHANGELOG_NUM_RETAINED_MIN: Option[int | None] = Option(
     "changelog.num-retained.min",
-    int,
     None,
     "Newest changelogs that never expire; as for snapshots if not set.",
+    parse=int,
 )
 CHANGELOG_NUM_RETAINED_MAX: Option[int | None] = Option(
     "changelog.num-retained.max",
-    int,
     None,
     "Most changelogs to keep, however young; as for snapshots if not set.",
+    parse=int,
 )
 CHANGELOG_TIME_RETAINED: Option[int | None] = Option(
     "changelog.time-retained",
-    parse_duration_ms,
     None,
     "How long a changelog is kept; as for snapshots if not set.",
+    parse=parse_duration_ms,
 )
 PARTITION_EXPIRATION_TIME: Option[int | None] = Option(
     "partition.expiration-time",
-    parse_duration_ms,
     None,
     "How old a partition gets; without it none expires.",
+    parse=parse_duration_ms,
 )
 PARTITION_EXPIRATION_STRATEGY = Option(
     "partition.expiration-strategy",
-    parse_enum(PartitionExpiration),
     PartitionExpiration.VALUES_TIME,
     "Whether its values or its newest file say the age of a partition.",
 )
 PARTITION_EXPIRATION_MAX_NUM = Option(
-    "partition.expiration-max-num", int, 100, "Most partitions to expire at a time."
+    "partition.expiration-max-num", 100, "Most partitions to expire at a time."
 )
 PARTITION_TIMESTAMP_PATTERN: Option[str | None] = Option(
     "partition.timestamp-pattern",
-    str,
     None,
     "How values make a time, such as '$dt $hour:00:00'; the first value alone by default.",
+    parse=str,
 )
 PARTITION_TIMESTAMP_FORMATTER: Option[str | None] = Option(
     "partition.timestamp-formatter",
-    str,
     None,
     "Format of that time, such as 'yyyyMMdd'; a date or a time with dashes by default.",
+    parse=str,
 )
 TAG_AUTOMATIC_CREATION = Option(
     "tag.automatic-creation",
-    parse_enum(TagCreation),
     TagCreation.NONE,
     "Whether the time of commits or the watermark makes tags.",
 )
 TAG_CREATION_PERIOD = Option(
-    "tag.creation-period",
-    parse_enum(TagPeriod),
-    TagPeriod.DAILY,
-    "How often there is an automatic tag.",
+    "tag.creation-period", TagPeriod.DAILY, "How often there is an automatic tag."
 )
 TAG_CREATION_DELAY = Option(
     "tag.creation-delay",
-    parse_duration_ms,
     0,
     "How long after a period its tag is made, for data that comes late.",
+    parse=parse_duration_ms,
 )
 TAG_AUTOMATIC_COMPLETION = Option(
     "tag.automatic-completion",
-    parse_bool,
     False,
     "Whether periods without a snapshot get a tag too, of the snapshots that come later.",
 )
 TAG_PERIOD_FORMATTER = Option(
     "tag.period-formatter",
-    parse_enum(TagPeriodFormat),
     TagPeriodFormat.WITH_DASHES,
     "Whether the names of automatic tags have dashes in their dates.",
 )
 TAG_NUM_RETAINED_MAX: Option[int | None] = Option(
-    "tag.num-retained-max", int, None, "Most automatic tags to keep."
+    "tag.num-retained-max", None, "Most automatic tags to keep.", parse=int
 )
 TAG_DEFAULT_TIME_RETAINED: Option[int | None] = Option(
     "tag.default-time-retained",
-    parse_duration_ms,
     None,
     "How long automatic tags are kept; for ever if not set.",
+    parse=parse_duration_ms,
 )

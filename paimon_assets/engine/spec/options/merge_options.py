@@ -8,9 +8,7 @@ from enum import StrEnum
 from paimon_assets.engine.spec.options.option import (
     Option,
     Use,
-    parse_bool,
     parse_enum,
-    parse_names,
 )
 
 
@@ -63,134 +61,103 @@ def parse_paddings(text: str) -> tuple[SequencePadding, ...]:
 
 MERGE_ENGINE = Option(
     "merge-engine",
-    parse_enum(MergeEngine),
     MergeEngine.DEDUPLICATE,
     "How records of one key become one row; of first-row, new rows are seen once compacted.",
     use=Use.BOTH,
 )
 SEQUENCE_FIELD: Option[tuple[str, ...]] = Option(
-    "sequence.field",
-    parse_names,
-    (),
-    "Columns compared, in order, before the sequence number.",
-    use=Use.BOTH,
+    "sequence.field", (), "Columns compared, in order, before the sequence number.", use=Use.BOTH
 )
 SEQUENCE_SORT_ORDER = Option(
     "sequence.field.sort-order",
-    parse_enum(SortOrder),
     SortOrder.ASCENDING,
     "Whether the largest or the smallest sequence value wins.",
     use=Use.BOTH,
 )
 SNAPSHOT_ORDERING = Option(
     "sequence.snapshot-ordering",
-    parse_bool,
     False,
     "Of two records of one key, the one of the later snapshot wins.",
     use=Use.BOTH,
 )
 SEQUENCE_AUTO_PADDING: Option[tuple[SequencePadding, ...]] = Option(
     "sequence.auto-padding",
-    parse_paddings,
     (),
     "Steps that pad the sequence field into a unique number; see `spec.merge.sequence_padding`.",
+    parse=parse_paddings,
 )
 SEQUENCE_PADDING_LAYOUT = Option(
     "sequence.padding.layout",
-    parse_enum(PaddingLayout),
     PaddingLayout.SEQUENCE_FIELD,
     "Whether other engines see the sequence field, or only the padded number.",
 )
 SEQUENCE_PADDING_FIELD = Option(
-    "sequence.padding-field", str, "", "Column padded under the layout sequence-number."
+    "sequence.padding-field", "", "Column padded under the layout sequence-number."
 )
 SEQUENCE_PADDING_LEGACY_OVERFLOW = Option(
     "sequence.padding.legacy-overflow",
-    parse_bool,
     False,
     "Let padded numbers wrap around in 64 bits, as old Java did, instead of raising.",
 )
-ROWKIND_FIELD = Option("rowkind.field", str, "", "Column that holds +I, -U, +U or -D.")
+ROWKIND_FIELD = Option("rowkind.field", "", "Column that holds +I, -U, +U or -D.")
 IGNORE_DELETE = Option(
     "ignore-delete",
-    parse_bool,
     False,
     "Drop -U and -D when writing.",
     ("first-row.ignore-delete", "deduplicate.ignore-delete", "partial-update.ignore-delete"),
     use=Use.BOTH,
 )
-IGNORE_UPDATE_BEFORE = Option("ignore-update-before", parse_bool, False, "Drop -U when writing.")
+IGNORE_UPDATE_BEFORE = Option("ignore-update-before", False, "Drop -U when writing.")
 PARTIAL_UPDATE_REMOVE_ON_DELETE = Option(
     "partial-update.remove-record-on-delete",
-    parse_bool,
     False,
     "Whether a -D removes the whole row of a partial-update table.",
     use=Use.BOTH,
 )
 PARTIAL_UPDATE_REMOVE_ON_SEQUENCE_GROUP: Option[tuple[str, ...]] = Option(
     "partial-update.remove-record-on-sequence-group",
-    parse_names,
     (),
     "Sequence fields of the groups whose -D removes the whole row.",
     use=Use.BOTH,
 )
 AGGREGATION_REMOVE_ON_DELETE = Option(
     "aggregation.remove-record-on-delete",
-    parse_bool,
     False,
     "Whether a -D removes the whole row of an aggregation table.",
     use=Use.BOTH,
 )
 DEFAULT_AGGREGATE_FUNCTION = Option(
     "fields.default-aggregate-function",
-    str,
     "",
     "Aggregate function of the columns that name none.",
     use=Use.BOTH,
 )
 SEQUENCE_GROUP: Option[tuple[str, ...]] = Option(
-    "fields.<columns>.sequence-group",
-    parse_names,
-    (),
-    "Columns that these columns order.",
-    use=Use.BOTH,
+    "fields.<columns>.sequence-group", (), "Columns that these columns order.", use=Use.BOTH
 )
 AGGREGATE_FUNCTION = Option(
-    "fields.<column>.aggregate-function", str, "", "Aggregate function of one column.", use=Use.BOTH
+    "fields.<column>.aggregate-function", "", "Aggregate function of one column.", use=Use.BOTH
 )
-IGNORE_RETRACT = Option(
-    "fields.<column>.ignore-retract", parse_bool, False, "Ignore -U and -D.", use=Use.BOTH
-)
-DISTINCT = Option(
-    "fields.<column>.distinct", parse_bool, False, "Keep each element once.", use=Use.BOTH
-)
+IGNORE_RETRACT = Option("fields.<column>.ignore-retract", False, "Ignore -U and -D.", use=Use.BOTH)
+DISTINCT = Option("fields.<column>.distinct", False, "Keep each element once.", use=Use.BOTH)
 LIST_AGG_DELIMITER = Option(
-    "fields.<column>.list-agg-delimiter", str, ",", "Between listed texts.", use=Use.BOTH
+    "fields.<column>.list-agg-delimiter", ",", "Between listed texts.", use=Use.BOTH
 )
 NESTED_KEY: Option[tuple[str, ...]] = Option(
-    "fields.<column>.nested-key",
-    parse_names,
-    (),
-    "Fields that identify a nested row.",
-    use=Use.BOTH,
+    "fields.<column>.nested-key", (), "Fields that identify a nested row.", use=Use.BOTH
 )
 NESTED_KEY_NULLS = Option(
     "fields.<column>.nested-key-null-strategy",
-    parse_enum(NestedKeyNulls),
     NestedKeyNulls.MERGE,
     "What becomes of nested rows without a whole nested key.",
     use=Use.BOTH,
 )
 NESTED_SEQUENCE: Option[tuple[str, ...]] = Option(
-    "fields.<column>.nested-sequence-field",
-    parse_names,
-    (),
-    "Fields that order nested rows.",
-    use=Use.BOTH,
+    "fields.<column>.nested-sequence-field", (), "Fields that order nested rows.", use=Use.BOTH
 )
 COUNT_LIMIT = Option(
-    "fields.<column>.count-limit", int, 2_147_483_647, "Most nested rows kept.", use=Use.BOTH
+    "fields.<column>.count-limit", 2_147_483_647, "Most nested rows kept.", use=Use.BOTH
 )
 TIME_FIELD = Option(
-    "fields.<column>.ts-field", str, "", "Field that orders the values of a key.", use=Use.BOTH
+    "fields.<column>.ts-field", "", "Field that orders the values of a key.", use=Use.BOTH
 )

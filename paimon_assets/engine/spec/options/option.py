@@ -9,7 +9,8 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum, StrEnum
-from typing import Generic, TypeVar
+from functools import cache
+from typing import Any, Generic, TypeVar
 from zoneinfo import ZoneInfo
 
 from paimon_assets.engine.errors import InvalidInputError
@@ -37,11 +38,18 @@ class Option(Generic[T]):
     """One typed table option."""
 
     key: str
-    parse: Callable[[str], T]
     default: T
     description: str
     fallback_keys: tuple[str, ...] = ()
     use: Use = Use.WRITE
+    parse: Callable[[str], T] | None = None
+    """Text → value; None: by the type of the default."""
+
+    @property
+    def parser(self) -> Callable[[str], T]:
+        """What parses the option's text."""
+        kind: Any = type(self.default)
+        return self.parse or _parser_of(kind)
 
     def of(self, name: str) -> "Option[T]":
         """Return this option of one column, where the key is a pattern, as `fields.<column>.x`."""
@@ -77,9 +85,9 @@ class Options:
         if text is None:
             return option.default
         try:
-            return option.parse(text)
+            return option.parser(text)
         except (ValueError, InvalidInputError) as error:
-            problem = _EXPECTED.get(option.parse, str(error))
+            problem = _EXPECTED.get(option.parser, str(error))
             raise InvalidInputError(
                 f"Table option '{option.key}' has the value '{text}': {problem}",
                 kind="option-value",
@@ -233,3 +241,12 @@ def parse_enum(enum: type[E]) -> Callable[[str], E]:
         raise ValueError(f"expected one of {', '.join(str(member.value) for member in enum)}")
 
     return parse
+
+
+@cache
+def _parser_of(kind: Any) -> Callable[[str], Any]:
+    """Return the parser of values of a type."""
+    if issubclass(kind, Enum):
+        return parse_enum(kind)
+    parsers: Mapping[type, Callable[[str], Any]] = {bool: parse_bool, tuple: parse_names}
+    return parsers.get(kind, kind)

@@ -11,7 +11,6 @@ from paimon_assets.engine.spec.options.option import (
     Use,
     parse_bool,
     parse_duration_ms,
-    parse_enum,
     parse_memory,
     parse_moment_ms,
     parse_moments_ms,
@@ -47,139 +46,144 @@ class IncrementalMode(StrEnum):
 
 
 READ_BATCH_SIZE = Option(
-    "read.batch-size", int, 131_072, "Rows of one batch when merging.", use=Use.BOTH
+    "read.batch-size", 131_072, "Rows of one batch when merging.", use=Use.BOTH
 )
 READ_BATCH_MEMORY = Option(
     "read.batch-memory",
-    parse_memory,
     128 * 1024 * 1024,
     "Decoded bytes of the batches at hand, over all runs that are merged.",
     use=Use.BOTH,
+    parse=parse_memory,
 )
 SPLIT_TARGET_SIZE = Option(
-    "source.split.target-size", parse_memory, 128 * 1024 * 1024, "Bytes of one split.", use=Use.READ
+    "source.split.target-size",
+    128 * 1024 * 1024,
+    "Bytes of one split.",
+    use=Use.READ,
+    parse=parse_memory,
 )
 SPLIT_OPEN_FILE_COST = Option(
     "source.split.open-file-cost",
-    parse_memory,
     4 * 1024 * 1024,
     "Bytes one more file of a split counts at least.",
     use=Use.BOTH,
+    parse=parse_memory,
 )
-BRANCH = Option("branch", parse_part, "main", "Branch to work on.", use=Use.BOTH)
+BRANCH = Option("branch", "main", "Branch to work on.", use=Use.BOTH, parse=parse_part)
 SCAN_FALLBACK_BRANCH = Option(
     "scan.fallback-branch",
-    parse_part,
     "",
     "Branch to take partitions from that main lacks.",
     use=Use.READ,
+    parse=parse_part,
 )
 SCAN_PRIMARY_BRANCH = Option(
     "scan.primary-branch",
-    parse_part,
     "",
     "Branch to take partitions from before main's.",
     use=Use.READ,
+    parse=parse_part,
 )
 SCAN_MODE = Option(
     "scan.mode",
-    parse_enum(ScanMode),
     ScanMode.DEFAULT,
     "Which state a read starts from; the default follows from the other options.",
     ("log.scan",),
     use=Use.READ,
 )
 SCAN_SNAPSHOT_ID: Option[int | None] = Option(
-    "scan.snapshot-id", int, None, "Snapshot to read the table as of.", use=Use.READ
+    "scan.snapshot-id", None, "Snapshot to read the table as of.", use=Use.READ, parse=int
 )
 SCAN_TAG_NAME: Option[str | None] = Option(
-    "scan.tag-name", str, None, "Tag to read the table as of.", use=Use.READ
+    "scan.tag-name", None, "Tag to read the table as of.", use=Use.READ, parse=str
 )
 SCAN_TIMESTAMP_MILLIS: Option[int | None] = Option(
     "scan.timestamp-millis",
-    int,
     None,
     "Epoch milliseconds to read the table as of.",
     ("log.scan.timestamp-millis",),
     use=Use.READ,
+    parse=int,
 )
 SCAN_TIMESTAMP: Option[int | None] = Option(
     "scan.timestamp",
-    parse_moment_ms,
     None,
     "Time to read the table as of; UTC without an offset.",
     use=Use.READ,
+    parse=parse_moment_ms,
 )
 SCAN_WATERMARK: Option[int | None] = Option(
     "scan.watermark",
-    int,
     None,
     "Read the first snapshot whose watermark is not below this.",
     use=Use.READ,
+    parse=int,
 )
 SCAN_VERSION: Option[str | None] = Option(
     "scan.version",
-    str,
     None,
     "Tag to read, else 'watermark-' and a watermark, else a snapshot id.",
     use=Use.READ,
+    parse=str,
 )
 INCREMENTAL_BETWEEN: Option[tuple[str, str] | None] = Option(
     "incremental-between",
-    parse_pair,
     None,
     "Two snapshot ids or tags: read what changed after the first, up to the second.",
     use=Use.READ,
+    parse=parse_pair,
 )
 INCREMENTAL_BETWEEN_TIMESTAMP: Option[tuple[int, int] | None] = Option(
     "incremental-between-timestamp",
-    parse_moments_ms,
     None,
     "Two times: read what was committed after the first, up to the second.",
     use=Use.READ,
+    parse=parse_moments_ms,
 )
 INCREMENTAL_BETWEEN_SCAN_MODE = Option(
     "incremental-between-scan-mode",
-    parse_enum(IncrementalMode),
     IncrementalMode.AUTO,
     "What shows the changes: added files, changelog files, or the difference of both states.",
     use=Use.READ,
 )
 STREAMING_READ_OVERWRITE: Option[bool | None] = Option(
     "streaming-read-overwrite",
-    parse_bool,
     None,
     "Whether consumers see what overwrites change, as the difference; false leaves overwrites out. "
     "Unset is true here, and false for Java.",
     use=Use.READ,
+    parse=parse_bool,
 )
 SCAN_FILE_CREATION_TIME_MILLIS: Option[int | None] = Option(
     "scan.file-creation-time-millis",
-    int,
     None,
     "Read files made since only; refused.",
     use=Use.READ,
+    parse=int,
 )
 SCAN_CREATION_TIME_MILLIS: Option[int | None] = Option(
-    "scan.creation-time-millis", int, None, "Read what was made since only; refused.", use=Use.READ
+    "scan.creation-time-millis",
+    None,
+    "Read what was made since only; refused.",
+    use=Use.READ,
+    parse=int,
 )
 INCREMENTAL_TO_AUTO_TAG: Option[str | None] = Option(
     "incremental-to-auto-tag",
-    str,
     None,
     "Read what changed between the automatic tag before this one and it; refused.",
     use=Use.READ,
+    parse=str,
 )
 INCREMENTAL_BETWEEN_TAG_TO_SNAPSHOT = Option(
     "incremental-between-tag-to-snapshot",
-    parse_bool,
     False,
     "Read the changes between the snapshots of two tags, not the difference; refused.",
     use=Use.READ,
 )
 CONSUMER_EXPIRATION_TIME: Option[int | None] = Option(
     "consumer.expiration-time",
-    parse_duration_ms,
     None,
     "Time after which a consumer that did not advance may be forgotten.",
+    parse=parse_duration_ms,
 )

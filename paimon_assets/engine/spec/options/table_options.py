@@ -3,24 +3,17 @@
 Source: `org.apache.paimon.CoreOptions`.
 """
 
-from paimon_assets.engine.spec.options.option import Option, Use, parse_bool, parse_names
+from paimon_assets.engine.spec.options.option import Option, Use
 
 TABLE_TYPE = Option(
-    "type", str.lower, "table", "Kind of the table, such as format-table.", use=Use.BOTH
+    "type", "table", "Kind of the table, such as format-table.", use=Use.BOTH, parse=str.lower
 )
-ROW_TRACKING_ENABLED = Option(
-    "row-tracking.enabled", parse_bool, False, "Rows carry row ids.", use=Use.BOTH
-)
+ROW_TRACKING_ENABLED = Option("row-tracking.enabled", False, "Rows carry row ids.", use=Use.BOTH)
 DATA_EVOLUTION_ENABLED = Option(
-    "data-evolution.enabled",
-    parse_bool,
-    False,
-    "Files may hold some of the columns each.",
-    use=Use.BOTH,
+    "data-evolution.enabled", False, "Files may hold some of the columns each.", use=Use.BOTH
 )
 DELETION_VECTORS_ENABLED = Option(
     "deletion-vectors.enabled",
-    parse_bool,
     False,
     "Mark deleted rows instead of rewriting files; of keyed tables, new rows are seen once"
     " compacted.",
@@ -28,49 +21,36 @@ DELETION_VECTORS_ENABLED = Option(
 )
 DELETION_VECTORS_MERGE_ON_READ = Option(
     "deletion-vectors.merge-on-read",
-    parse_bool,
     False,
     "Whether batch reads of tables with deletion vectors see level-0 files too.",
     use=Use.READ,
 )
 DELETION_VECTORS_MODIFIABLE = Option(
-    "deletion-vectors.modifiable", parse_bool, False, "Whether deletion vectors may be switched."
+    "deletion-vectors.modifiable", False, "Whether deletion vectors may be switched."
 )
 PK_CLUSTERING_OVERRIDE = Option(
-    "pk-clustering-override",
-    parse_bool,
-    False,
-    "Sort files by other columns than the key.",
-    use=Use.BOTH,
+    "pk-clustering-override", False, "Sort files by other columns than the key.", use=Use.BOTH
 )
 CHAIN_TABLE_ENABLED = Option(
-    "chain-table.enabled",
-    parse_bool,
-    False,
-    "Complete partitions from other branches.",
-    use=Use.READ,
+    "chain-table.enabled", False, "Complete partitions from other branches.", use=Use.READ
 )
 BLOB_VIEW_FIELD: Option[tuple[str, ...]] = Option(
-    "blob-view-field", parse_names, (), "Columns whose values lie in other tables.", use=Use.READ
+    "blob-view-field", (), "Columns whose values lie in other tables.", use=Use.READ
 )
 QUERY_AUTH_ENABLED = Option(
-    "query-auth.enabled",
-    parse_bool,
-    False,
-    "The catalog says which rows may be seen.",
-    use=Use.READ,
+    "query-auth.enabled", False, "The catalog says which rows may be seen.", use=Use.READ
 )
 ICEBERG_STORAGE = Option(
     "metadata.iceberg.storage",
-    str.lower,
     "disabled",
     "Where every commit adds metadata of Iceberg; only disabled is written.",
     use=Use.WRITE,
+    parse=str.lower,
 )
 MANIFEST_FORMAT = Option(
     "manifest.format",
-    str.lower,
     "avro",
     "Format of manifests; only avro is written.",
     use=Use.WRITE,
+    parse=str.lower,
 )
