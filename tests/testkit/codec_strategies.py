@@ -159,7 +159,7 @@ data_files = st.builds(
     extra_files=st.lists(file_names, max_size=3).map(tuple),
     creation_time=st.none() | st.integers(-(10**12), 10**13),
     delete_row_count=st.none() | longs,
-    embedded_index=st.none() | st.binary(max_size=20),
+    embedded_file_index=st.none() | st.binary(max_size=20),
     file_source=st.none() | st.sampled_from(FileOrigin),
     value_stats_cols=st.none() | names,
     external_path=st.none() | file_paths,

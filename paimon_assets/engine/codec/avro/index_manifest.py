@@ -6,14 +6,17 @@ Source: `org.apache.paimon.manifest.IndexManifestEntrySerializer`.
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from paimon_assets.engine.codec.avro.avro import Record, write_container
 from paimon_assets.engine.codec.avro.manifest_records import (
     array,
+    attributes_of,
     built_records,
     field,
     nullable,
     record,
+    record_of,
     record_schema,
 )
 from paimon_assets.engine.spec.metadata.index_file import (
@@ -41,8 +44,7 @@ _RANGES = array(
         ),
     ]
 )
-_GLOBAL_INDEX = record(
-    "record__GLOBAL_INDEX",
+_GLOBAL_INDEX = (
     field("_ROW_RANGE_START", "long"),
     field("_ROW_RANGE_END", "long"),
     field("_INDEX_FIELD_ID", "int"),
@@ -51,7 +53,6 @@ _GLOBAL_INDEX = record(
     nullable("_SOURCE_META", "bytes"),
 )
 INDEX_MANIFEST_SCHEMA = record_schema(
-    field("_VERSION", "int"),
     field("_KIND", "int"),
     field("_PARTITION", "bytes"),
     field("_BUCKET", "int"),
@@ -61,7 +62,7 @@ INDEX_MANIFEST_SCHEMA = record_schema(
     field("_ROW_COUNT", "long"),
     nullable("_DELETIONS_VECTORS_RANGES", _RANGES),
     nullable("_EXTERNAL_PATH", "string"),
-    nullable("_GLOBAL_INDEX", _GLOBAL_INDEX),
+    nullable("_GLOBAL_INDEX", record("record__GLOBAL_INDEX", *_GLOBAL_INDEX)),
 )
 
 
@@ -134,15 +135,9 @@ def _vector(raw: Record) -> DeletionVectorMeta:
 def _global_index(raw: Record | None) -> GlobalIndexMeta | None:
     if raw is None:
         return None
-    extra = raw.get("_EXTRA_FIELD_IDS")
-    return GlobalIndexMeta(
-        row_range_start=raw["_ROW_RANGE_START"],
-        row_range_end=raw["_ROW_RANGE_END"],
-        index_field_id=raw["_INDEX_FIELD_ID"],
-        extra_field_ids=None if extra is None else tuple(extra),
-        index_meta=raw.get("_INDEX_META"),
-        source_meta=raw.get("_SOURCE_META"),
-    )
+    index = GlobalIndexMeta(**attributes_of(raw, _GLOBAL_INDEX))
+    extra = index.extra_field_ids
+    return index if extra is None else replace(index, extra_field_ids=tuple(extra))
 
 
 def _entry_record(entry: IndexManifestEntry) -> Record:
@@ -159,7 +154,7 @@ def _entry_record(entry: IndexManifestEntry) -> Record:
         "_ROW_COUNT": file.row_count,
         "_DELETIONS_VECTORS_RANGES": None if vectors is None else list(map(_range, vectors)),
         "_EXTERNAL_PATH": file.external_path,
-        "_GLOBAL_INDEX": _global_index_record(file.global_index),
+        "_GLOBAL_INDEX": file.global_index and record_of(file.global_index, _GLOBAL_INDEX),
     }
 
 
@@ -169,17 +164,4 @@ def _range(vector: DeletionVectorMeta) -> Record:
         "f1": vector.offset,
         "f2": vector.length,
         "_CARDINALITY": vector.cardinality,
-    }
-
-
-def _global_index_record(index: GlobalIndexMeta | None) -> Record | None:
-    if index is None:
-        return None
-    return {
-        "_ROW_RANGE_START": index.row_range_start,
-        "_ROW_RANGE_END": index.row_range_end,
-        "_INDEX_FIELD_ID": index.index_field_id,
-        "_EXTRA_FIELD_IDS": index.extra_field_ids,
-        "_INDEX_META": index.index_meta,
-        "_SOURCE_META": index.source_meta,
     }

@@ -13,12 +13,14 @@ from paimon_assets.engine.codec.avro.avro import Record, write_container
 from paimon_assets.engine.codec.avro.manifest_records import (
     DAMAGED,
     array,
+    attributes_of,
     built_records,
     damaged_record,
     field,
     manifest_rows,
     nullable,
     record,
+    record_of,
     record_schema,
     unsupported_version,
 )
@@ -31,9 +33,11 @@ MANIFEST_VERSION = 2
 """`_VERSION` of the records of manifests and manifest lists."""
 
 
-def _stats(name: str) -> Record:
-    counts = nullable("_NULL_COUNTS", array(["null", "long"]))
-    return record(name, field("_MIN_VALUES", "bytes"), field("_MAX_VALUES", "bytes"), counts)
+_STATS = (
+    field("_MIN_VALUES", "bytes"),
+    field("_MAX_VALUES", "bytes"),
+    nullable("_NULL_COUNTS", array(["null", "long"])),
+)
 
 
 _FILE = record(
@@ -43,8 +47,8 @@ _FILE = record(
     field("_ROW_COUNT", "long"),
     field("_MIN_KEY", "bytes"),
     field("_MAX_KEY", "bytes"),
-    field("_KEY_STATS", _stats("record__FILE__KEY_STATS")),
-    field("_VALUE_STATS", _stats("record__FILE__VALUE_STATS")),
+    field("_KEY_STATS", record("record__FILE__KEY_STATS", *_STATS)),
+    field("_VALUE_STATS", record("record__FILE__VALUE_STATS", *_STATS)),
     field("_MIN_SEQUENCE_NUMBER", "long"),
     field("_MAX_SEQUENCE_NUMBER", "long"),
     field("_SCHEMA_ID", "long"),
@@ -60,20 +64,18 @@ _FILE = record(
     nullable("_WRITE_COLS", array("string")),
 )
 MANIFEST_SCHEMA = record_schema(
-    field("_VERSION", "int"),
     field("_KIND", "int"),
     field("_PARTITION", "bytes"),
     field("_BUCKET", "int"),
     field("_TOTAL_BUCKETS", "int"),
     field("_FILE", _FILE),
 )
-MANIFEST_LIST_SCHEMA = record_schema(
-    field("_VERSION", "int"),
+_META = (
     field("_FILE_NAME", "string"),
     field("_FILE_SIZE", "long"),
     field("_NUM_ADDED_FILES", "long"),
     field("_NUM_DELETED_FILES", "long"),
-    field("_PARTITION_STATS", _stats("record__PARTITION_STATS")),
+    field("_PARTITION_STATS", record("record__PARTITION_STATS", *_STATS)),
     field("_SCHEMA_ID", "long"),
     nullable("_MIN_BUCKET", "int"),
     nullable("_MAX_BUCKET", "int"),
@@ -82,6 +84,7 @@ MANIFEST_LIST_SCHEMA = record_schema(
     nullable("_MIN_ROW_ID", "long"),
     nullable("_MAX_ROW_ID", "long"),
 )
+MANIFEST_LIST_SCHEMA = record_schema(*_META)
 
 
 KeepEntry = Callable[[FileKind, bytes, int, int], bool]
@@ -128,12 +131,12 @@ def read_manifest_list(data: bytes, path: str) -> list[ManifestFileMeta]:
 
 def write_manifest(entries: Iterable[ManifestEntry]) -> bytes:
     """Write a manifest; fields of `_FILE` keep Java's order."""
-    return write_container(MANIFEST_SCHEMA, [_entry_record(entry) for entry in entries])
+    return write_container(MANIFEST_SCHEMA, list(map(_entry_record, entries)))
 
 
 def write_manifest_list(metas: Iterable[ManifestFileMeta]) -> bytes:
     """Write a manifest list, in the order given."""
-    return write_container(MANIFEST_LIST_SCHEMA, [_meta_record(meta) for meta in metas])
+    return write_container(MANIFEST_LIST_SCHEMA, list(map(_meta_record, metas)))
 
 
 _FILE_KINDS = {kind.value: kind for kind in FileKind}
@@ -147,12 +150,12 @@ def _data_file(values: Sequence[Any]) -> DataFileMeta:
     (
         name, size, row_count, min_key, max_key, key_stats, value_stats, min_sequence_number,
         max_sequence_number, schema_id, level, extra_files, creation_time, delete_row_count,
-        embedded_index, file_source, value_stats_cols, external_path, first_row_id, write_cols,
+        embedded_file_index, file_source, value_stats_cols, external_path, first_row_id, write_cols,
     ) = values  # fmt: skip
     return DataFileMeta(
         plain_name(name), size, row_count, schema_id, min_key, max_key, _simple_stats(*key_stats),
         _simple_stats(*value_stats), min_sequence_number, max_sequence_number, level,
-        plain_names(extra_files), _millis(creation_time), delete_row_count, embedded_index,
+        plain_names(extra_files), _millis(creation_time), delete_row_count, embedded_file_index,
         _FILE_SOURCES[file_source], _optional_tuple(value_stats_cols),
         None if external_path is None else straight_path(external_path), first_row_id,
         _optional_tuple(write_cols),
@@ -179,23 +182,10 @@ def _millis(value: int | dt.datetime | None) -> int | None:
 
 
 def _manifest_meta(raw: Record) -> ManifestFileMeta:
-    stats = raw["_PARTITION_STATS"]
-    return ManifestFileMeta(
-        file_name=plain_name(raw["_FILE_NAME"]),
-        file_size=raw["_FILE_SIZE"],
-        num_added_files=raw["_NUM_ADDED_FILES"],
-        num_deleted_files=raw["_NUM_DELETED_FILES"],
-        partition_stats=_simple_stats(
-            stats["_MIN_VALUES"], stats["_MAX_VALUES"], stats.get("_NULL_COUNTS")
-        ),
-        schema_id=raw["_SCHEMA_ID"],
-        min_bucket=raw.get("_MIN_BUCKET"),
-        max_bucket=raw.get("_MAX_BUCKET"),
-        min_level=raw.get("_MIN_LEVEL"),
-        max_level=raw.get("_MAX_LEVEL"),
-        min_row_id=raw.get("_MIN_ROW_ID"),
-        max_row_id=raw.get("_MAX_ROW_ID"),
-    )
+    members = attributes_of(raw, _META)
+    plain_name(members["file_name"])
+    stats = _simple_stats(**attributes_of(members.pop("partition_stats"), _STATS))
+    return ManifestFileMeta(**members, partition_stats=stats)
 
 
 def _entry_record(entry: ManifestEntry) -> Record:
@@ -225,7 +215,7 @@ def _file_record(file: DataFileMeta) -> Record:
         "_EXTRA_FILES": file.extra_files,
         "_CREATION_TIME": file.creation_time,
         "_DELETE_ROW_COUNT": file.delete_row_count,
-        "_EMBEDDED_FILE_INDEX": file.embedded_index,
+        "_EMBEDDED_FILE_INDEX": file.embedded_file_index,
         "_FILE_SOURCE": file.file_source,
         "_VALUE_STATS_COLS": file.value_stats_cols,
         "_EXTERNAL_PATH": file.external_path,
@@ -243,18 +233,5 @@ def _stats_record(stats: SimpleStats) -> Record:
 
 
 def _meta_record(meta: ManifestFileMeta) -> Record:
-    return {
-        "_VERSION": MANIFEST_VERSION,
-        "_FILE_NAME": meta.file_name,
-        "_FILE_SIZE": meta.file_size,
-        "_NUM_ADDED_FILES": meta.num_added_files,
-        "_NUM_DELETED_FILES": meta.num_deleted_files,
-        "_PARTITION_STATS": _stats_record(meta.partition_stats),
-        "_SCHEMA_ID": meta.schema_id,
-        "_MIN_BUCKET": meta.min_bucket,
-        "_MAX_BUCKET": meta.max_bucket,
-        "_MIN_LEVEL": meta.min_level,
-        "_MAX_LEVEL": meta.max_level,
-        "_MIN_ROW_ID": meta.min_row_id,
-        "_MAX_ROW_ID": meta.max_row_id,
-    }
+    stats = _stats_record(meta.partition_stats)
+    return {"_VERSION": MANIFEST_VERSION, **record_of(meta, _META), "_PARTITION_STATS": stats}

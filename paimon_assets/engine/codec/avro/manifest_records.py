@@ -43,17 +43,34 @@ def record(name: str, *fields: Record) -> Record:
 
 
 def record_schema(*fields: Record) -> RecordSchema:
-    """Return the schema of a manifest's records, as Java names them."""
-    schema = {"type": "record", "name": "record", "namespace": _NAMESPACE, "fields": fields}
+    """Return the schema of a manifest's records, as Java names them; `_VERSION` is the first."""
+    versioned = [field("_VERSION", "int"), *fields]
+    schema = {"type": "record", "name": "record", "namespace": _NAMESPACE, "fields": versioned}
     return RecordSchema.of(json.dumps(schema, separators=(",", ":")).encode())
 
 
+def record_of(value: Any, fields: Sequence[Record]) -> Record:
+    """Return the record of a value, whose attribute `a_b` is field `_A_B`."""
+    return {field["name"]: getattr(value, _attribute(field["name"])) for field in fields}
+
+
+def attributes_of(raw: Record, fields: Sequence[Record]) -> Record:
+    """Return the attributes of the value a record is made of, the inverse of `record_of`.
+
+    Records inside stay records; fields with a default may be missing.
+    """
+    return {
+        _attribute(name := field["name"]): raw.get(name) if "default" in field else raw[name]
+        for field in fields
+    }
+
+
+def _attribute(name: str) -> str:
+    return name.removeprefix("_").lower()
+
+
 def built_records(
-    data: bytes,
-    path: str,
-    build: Callable[[Record], T],
-    *,
-    version: int,
+    data: bytes, path: str, build: Callable[[Record], T], *, version: int
 ) -> Iterator[T]:
     """Yield a value for every record of a manifest.
 

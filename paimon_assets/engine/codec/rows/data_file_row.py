@@ -4,6 +4,7 @@ The row grew with the releases of Paimon; a shorter one lacks the last fields.
 Source: `org.apache.paimon.io.DataFileMetaSerializer` and its predecessors.
 """
 
+from operator import attrgetter
 from typing import Any
 
 from paimon_assets.engine.codec.rows.binary_row import row_bytes, row_values
@@ -36,29 +37,32 @@ _STATS = RowType(
 _TEXTS = ArrayType(element=string())
 _NANOS_PER_MILLI = 1_000_000
 
-FILE_ROW_TYPES: tuple[DataType, ...] = (
-    string(),  # _FILE_NAME
-    bigint(),  # _FILE_SIZE
-    bigint(),  # _ROW_COUNT
-    _BYTES,  # _MIN_KEY
-    _BYTES,  # _MAX_KEY
-    _STATS,  # _KEY_STATS
-    _STATS,  # _VALUE_STATS
-    bigint(),  # _MIN_SEQUENCE_NUMBER
-    bigint(),  # _MAX_SEQUENCE_NUMBER
-    bigint(),  # _SCHEMA_ID
-    integer(),  # _LEVEL
-    _TEXTS,  # _EXTRA_FILES
-    timestamp(3),  # _CREATION_TIME
-    bigint(),  # _DELETE_ROW_COUNT
-    _BYTES,  # _EMBEDDED_FILE_INDEX
-    integer(TypeRoot.TINYINT),  # _FILE_SOURCE
-    _TEXTS,  # _VALUE_STATS_COLS
-    string(),  # _EXTERNAL_PATH
-    bigint(),  # _FIRST_ROW_ID
-    _TEXTS,  # _WRITE_COLS
-)
+_FIELDS: dict[str, DataType] = {
+    "file_name": string(),
+    "file_size": bigint(),
+    "row_count": bigint(),
+    "min_key": _BYTES,
+    "max_key": _BYTES,
+    "key_stats": _STATS,
+    "value_stats": _STATS,
+    "min_sequence_number": bigint(),
+    "max_sequence_number": bigint(),
+    "schema_id": bigint(),
+    "level": integer(),
+    "extra_files": _TEXTS,
+    "creation_time": timestamp(3),
+    "delete_row_count": bigint(),
+    "embedded_file_index": _BYTES,
+    "file_source": integer(TypeRoot.TINYINT),
+    "value_stats_cols": _TEXTS,
+    "external_path": string(),
+    "first_row_id": bigint(),
+    "write_cols": _TEXTS,
+}
+"""Attribute → its type in the row, in the row's order."""
+FILE_ROW_TYPES = tuple(_FIELDS.values())
 """Types of the row of Paimon 1.3 to 2.0."""
+_row_of = attrgetter(*_FIELDS)
 
 
 def file_to_row(file: DataFileMeta, arity: int = len(FILE_ROW_TYPES)) -> bytes:
@@ -68,28 +72,9 @@ def file_to_row(file: DataFileMeta, arity: int = len(FILE_ROW_TYPES)) -> bytes:
         InvalidInputError: A later field is not null; its loss would make reads wrong.
     """
     created = file.creation_time
-    values = (
-        file.file_name,
-        file.file_size,
-        file.row_count,
-        file.min_key,
-        file.max_key,
-        _stats_values(file.key_stats),
-        _stats_values(file.value_stats),
-        file.min_sequence_number,
-        file.max_sequence_number,
-        file.schema_id,
-        file.level,
-        file.extra_files,
-        None if created is None else created * _NANOS_PER_MILLI,
-        file.delete_row_count,
-        file.embedded_index,
-        file.file_source,
-        file.value_stats_cols,
-        file.external_path,
-        file.first_row_id,
-        file.write_cols,
-    )
+    if created is not None:
+        file = file._replace(creation_time=created * _NANOS_PER_MILLI)
+    values = _row_of(file)
     if any(value is not None for value in values[arity:]):
         raise InvalidInputError(
             f"File '{file.file_name}' cannot be described in a row of {arity} fields: its columns "
@@ -98,10 +83,6 @@ def file_to_row(file: DataFileMeta, arity: int = len(FILE_ROW_TYPES)) -> bytes:
             details={"file": file.file_name},
         )
     return row_bytes(values[:arity], FILE_ROW_TYPES[:arity])
-
-
-def _stats_values(stats: SimpleStats) -> tuple[bytes, bytes, tuple[int | None, ...]]:
-    return stats.min_values, stats.max_values, stats.null_counts
 
 
 def file_from_row(data: bytes, arity: int = len(FILE_ROW_TYPES)) -> DataFileMeta:
@@ -119,32 +100,16 @@ def file_from_row(data: bytes, arity: int = len(FILE_ROW_TYPES)) -> DataFileMeta
 
 
 def _file(values: tuple[Any, ...]) -> DataFileMeta:
-    (name, size, rows, min_key, max_key, key_stats, value_stats, min_sequence, max_sequence) = (
-        values[:9]
-    )
-    (schema_id, level, extra_files, created, delete_rows, index, source) = values[9:16]
-    (stats_cols, external_path, first_row_id, write_cols) = values[16:]
-    return DataFileMeta(
-        file_name=plain_name(name),
-        file_size=size,
-        row_count=rows,
-        min_key=min_key,
-        max_key=max_key,
-        key_stats=_stats(*key_stats),
-        value_stats=_stats(*value_stats),
-        min_sequence_number=min_sequence,
-        max_sequence_number=max_sequence,
-        schema_id=schema_id,
-        level=level,
-        extra_files=plain_names(extra_files),
+    file = DataFileMeta(**dict(zip(_FIELDS, values, strict=True)))
+    created, source, path = file.creation_time, file.file_source, file.external_path
+    return file._replace(
+        file_name=plain_name(file.file_name),
+        key_stats=_stats(*file.key_stats),
+        value_stats=_stats(*file.value_stats),
+        extra_files=plain_names(file.extra_files),
         creation_time=None if created is None else created // _NANOS_PER_MILLI,
-        delete_row_count=delete_rows,
-        embedded_index=index,
         file_source=None if source is None else FileOrigin(source),
-        value_stats_cols=stats_cols,
-        external_path=None if external_path is None else straight_path(external_path),
-        first_row_id=first_row_id,
-        write_cols=write_cols,
+        external_path=None if path is None else straight_path(path),
     )
 
 

@@ -159,7 +159,7 @@ class FilePruning:
 
     def _index_may_match(self, file: DataFileMeta) -> bool:
         """Ask the file index, if it lies in the manifest; others are the reader's to open."""
-        if file.embedded_index is None or not self._looks_at_indexes:
+        if file.embedded_file_index is None or not self._looks_at_indexes:
             return True
         source = self._schema_of(file.schema_id)
         if source is None:
@@ -173,7 +173,7 @@ class FilePruning:
         if predicate is None:
             return True
         predicate = renamed(predicate, {name: field.name for name, field in held.items()})
-        return has_passing_rows(file.embedded_index, predicate, source.by_name, file.file_name)
+        return has_passing_rows(file.embedded_file_index, predicate, source.by_name, file.file_name)
 
     def _layout(self, source: TableSchema | None, names: Sequence[str]) -> _StatsLayout:
         if source is None:

@@ -27,8 +27,8 @@ def read_file_index(file_io: FileIO, split: DataSplit, file: DataFileMeta) -> Fo
         FormatError: The file claims several indexes.
     """
     path = split.path_of(file)
-    if file.embedded_index is not None:
-        return FoundIndex(file.embedded_index, f"{path} (in the manifest)")
+    if file.embedded_file_index is not None:
+        return FoundIndex(file.embedded_file_index, f"{path} (in the manifest)")
     names = [name for name in file.extra_files if name.endswith(INDEX_SUFFIX)]
     if not names:
         return None

@@ -40,7 +40,7 @@ class DataFileMeta(NamedTuple):
     """Milliseconds of the local wall clock taken as if it were UTC, as Java stores it."""
     delete_row_count: int | None = None
     """Rows of kind -U or -D; None is unknown."""
-    embedded_index: bytes | None = None
+    embedded_file_index: bytes | None = None
     file_source: FileOrigin | None = None
     value_stats_cols: tuple[str, ...] | None = None
     """Columns `value_stats` describes; None means `write_cols`, else all of the file's schema."""

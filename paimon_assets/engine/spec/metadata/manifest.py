@@ -43,7 +43,7 @@ class ManifestEntry(NamedTuple):
             file.level,
             file.file_name,
             file.extra_files,
-            file.embedded_index,
+            file.embedded_file_index,
             file.external_path,
         )
 

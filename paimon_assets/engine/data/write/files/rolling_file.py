@@ -259,7 +259,7 @@ class _OpenFile:
             index = self.index.finish()
             name = factory.store_index(self.path, index)
             meta = (
-                meta._replace(embedded_index=index)
+                meta._replace(embedded_file_index=index)
                 if name is None
                 else meta._replace(extra_files=(name,))
             )
