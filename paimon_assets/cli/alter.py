@@ -10,12 +10,14 @@ import click
 from paimon_assets.cli.options import (
     confirm,
     executor_option,
-    json_option,
     key_values,
+    name_and_rest,
+    pass_settings,
+    says_json,
     target_argument,
     yes_option,
 )
-from paimon_assets.cli.output import print_json, print_rows_of, working
+from paimon_assets.cli.output import print_json, print_rows_grid, working
 from paimon_assets.cli.settings import Settings, spark_session
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.evolution.schema_change import (
@@ -60,9 +62,8 @@ from paimon_assets.executors import new_executor
 @click.option("--dry-run", is_flag=True, help="Only say what would change and what would be lost.")
 @click.option("--allow-loss", is_flag=True, help="Make the change though values are lost; asks.")
 @yes_option
-@json_option
+@pass_settings
 @executor_option
-@click.pass_obj
 def alter(settings: Settings, /, target: str, **arguments: Any) -> None:
     """Change the columns and options of TARGET, all changes or none.
 
@@ -76,23 +77,23 @@ def alter(settings: Settings, /, target: str, **arguments: Any) -> None:
     executor = lambda: new_executor(arguments["executor"], spark_session)  # noqa: E731
 
     def judged(plan: SchemaChangePlan) -> None:
-        _show(plan, as_json=arguments["as_json"])
+        _show(plan)
         if plan.loses and arguments["allow_loss"]:
-            confirm(f"Stored values of {table.name} are lost as shown.", yes=arguments["yes"])
+            confirm(f"Stored values of {table.name} are lost as shown.")
 
     if arguments["dry_run"]:
         with working("looking at values"):
             plan = table.plan_alter(changes, executor=executor)
-        _show(plan, as_json=arguments["as_json"])
+        _show(plan)
         return
     overflow = OnOverflow.ALLOW if arguments["allow_loss"] else OnOverflow.REFUSE
     made = table.alter_checked(changes, on_overflow=overflow, executor=executor, judged=judged)
-    if not arguments["as_json"]:
+    if not says_json():
         done = f"schema {made.new.id}" if made.differences else f"stays at schema {made.base.id}"
         click.echo(f"{table.name}: {done}")
 
 
-def _show(plan: SchemaChangePlan, *, as_json: bool) -> None:
+def _show(plan: SchemaChangePlan) -> None:
     lines = [
         {"what": it.subject, "change": it.change, "before": it.before, "after": it.after}
         for it in plan.differences
@@ -110,13 +111,13 @@ def _show(plan: SchemaChangePlan, *, as_json: bool) -> None:
         }
         for report in plan.columns
     ]
-    if as_json:
+    if says_json():
         print_json({"schema": plan.new.id, "differences": lines, "values": reports})
         return
     if not lines:
         click.echo("nothing would change")
         return
-    print_rows_of(lines, as_json=False)
+    print_rows_grid(lines)
     for report in plan.columns:
         click.echo(str(report))
         for example in report.examples:
@@ -127,22 +128,15 @@ def _show(plan: SchemaChangePlan, *, as_json: bool) -> None:
 Changes = Iterator[SchemaChange]
 
 
-def _pair(text: str, form: str) -> tuple[str, str]:
-    name, _, rest = text.strip().partition(" ")
-    if not rest.strip():
-        raise InvalidInputError(f"'{text}' is not \"{form}\".", kind="column")
-    return name, rest.strip()
-
-
 def _of_columns(arguments: dict[str, Any]) -> Changes:
     for name, new_name in arguments["renamed"].items():
         yield rename_column(name, new_name)
     for name in arguments["dropped"]:
         yield drop_column(name)
     for text in arguments["added"]:
-        yield add_column(*_pair(text, "NAME TYPE"))
+        yield add_column(*name_and_rest(text, "NAME TYPE"))
     for text in arguments["typed"]:
-        yield update_column_type(*_pair(text, "NAME TYPE"))
+        yield update_column_type(*name_and_rest(text, "NAME TYPE"))
     for name in arguments["nullable"]:
         yield update_column_nullability(name, nullable=True)
     for name in arguments["not_null"]:
@@ -155,7 +149,7 @@ def _of_what_columns_say(arguments: dict[str, Any]) -> Changes:
     for name, text in arguments["comments"].items():
         yield update_column_comment(name, text or None)
     for text in arguments["moved"]:
-        name, place = _pair(text, "NAME PLACE")
+        name, place = name_and_rest(text, "NAME PLACE")
         match place.split():
             case ["first"]:
                 yield move_column(name, first=True)

@@ -7,13 +7,13 @@ import click
 
 from paimon_assets.cli.options import (
     confirm,
-    json_option,
     key_values,
-    said_option,
+    pass_settings,
+    says_json,
     target_argument,
     yes_option,
 )
-from paimon_assets.cli.output import print_json, print_rows_of, say, size_text
+from paimon_assets.cli.output import print_rows_of, say, size_text
 from paimon_assets.cli.settings import Settings
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.options.secret_options import shown_options
@@ -26,35 +26,24 @@ from paimon_assets.engine.table.table import Table
 @click.argument("database", required=False)
 @click.option("--all", "is_all", is_flag=True, help="The tables of all databases.")
 @click.option("--long", "-l", "is_long", is_flag=True, help="With keys, files and rows.")
-@json_option
-@click.pass_obj
-def ls(
-    settings: Settings, /, database: str | None, *, is_all: bool, is_long: bool, as_json: bool
-) -> None:
+@pass_settings
+def ls(settings: Settings, /, database: str | None, *, is_all: bool, is_long: bool) -> None:
     """List the databases, or the tables of DATABASE."""
     catalog = settings.catalog()
     if database is None and not is_all and not is_long:
-        _print_names(catalog.list_databases(), as_json=as_json)
+        say(names := catalog.list_databases(), names)
         return
     databases = catalog.list_databases() if database is None else [database]
     tables = [f"{name}.{table}" for name in databases for table in catalog.list_tables(name)]
     if not is_long:
-        _print_names(tables, as_json=as_json)
+        say(tables, tables)
         return
     lines = list(_described(catalog, tables))
-    if not as_json:
+    if not says_json():
         lines = [{**line, "bytes": size_text(line["bytes"])} for line in lines]
         for line in lines:
             del line["path"]
-    print_rows_of(lines, as_json=as_json)
-
-
-def _print_names(found: list[str], *, as_json: bool) -> None:
-    if as_json:
-        print_json(found)
-        return
-    for name in found:
-        click.echo(name)
+    print_rows_of(lines)
 
 
 def _described(catalog: TableCatalog, tables: list[str]) -> Iterator[dict[str, Any]]:
@@ -82,8 +71,7 @@ def db() -> None:
 @click.argument("name")
 @click.option("--if-not-exists", is_flag=True, help="Do nothing if the database exists.")
 @click.option("--property", "properties", multiple=True, callback=key_values, help="KEY=VALUE.")
-@said_option
-@click.pass_obj
+@pass_settings
 def db_create(
     settings: Settings, /, name: str, *, if_not_exists: bool, properties: Mapping[str, str]
 ) -> None:
@@ -94,28 +82,25 @@ def db_create(
 
 @db.command("show")
 @click.argument("name")
-@json_option
-@click.pass_obj
-def db_show(settings: Settings, /, name: str, *, as_json: bool) -> None:
+@pass_settings
+def db_show(settings: Settings, /, name: str) -> None:
     """Show the database NAME: its properties and its tables."""
     catalog = settings.catalog()
     tables = catalog.list_tables(name)
     properties = shown_options(catalog.get_database(name).options)
-    if as_json:
-        print_json({"name": name, "properties": properties, "tables": tables})
-        return
-    click.echo(f"{name}: {counted(len(tables), 'table')}")
-    for key, value in sorted(properties.items()):
-        click.echo(f"{key} = {value}")
-    _print_names(tables, as_json=False)
+    lines = [
+        f"{name}: {counted(len(tables), 'table')}",
+        *(f"{key} = {value}" for key, value in sorted(properties.items())),
+        *tables,
+    ]
+    say(lines, {"name": name, "properties": properties, "tables": tables})
 
 
 @db.command("set")
 @click.argument("name")
 @click.option("--property", "properties", multiple=True, callback=key_values, help="KEY=VALUE.")
 @click.option("--remove", "removals", multiple=True, help="KEY of a property that goes.")
-@said_option
-@click.pass_obj
+@pass_settings
 def db_set(
     settings: Settings,
     /,
@@ -134,8 +119,7 @@ def db_set(
 @click.option("--cascade", is_flag=True, help="With all tables in it, and their files.")
 @click.option("--if-exists", is_flag=True, help="Do nothing if there is no such database.")
 @yes_option
-@said_option
-@click.pass_obj
+@pass_settings
 def db_drop(settings: Settings, /, name: str, **arguments: bool) -> None:
     """Drop the database NAME."""
     catalog = settings.catalog()
@@ -144,10 +128,7 @@ def db_drop(settings: Settings, /, name: str, **arguments: bool) -> None:
         return
     tables = catalog.list_tables(name) if arguments["cascade"] else []
     named = f": {', '.join(tables)}" if tables else ""
-    confirm(
-        f"Database {name} goes, with {counted(len(tables), 'table')} and their files{named}.",
-        yes=arguments["yes"],
-    )
+    confirm(f"Database {name} goes, with {counted(len(tables), 'table')} and their files{named}.")
     catalog.drop_database(name, cascade=arguments["cascade"])
     say(f"database {name} is dropped", {"dropped": name, "tables": tables})
 
@@ -155,8 +136,7 @@ def db_drop(settings: Settings, /, name: str, **arguments: bool) -> None:
 @click.command()
 @click.argument("source")
 @click.argument("target")
-@said_option
-@click.pass_obj
+@pass_settings
 def rename(settings: Settings, /, source: str, target: str) -> None:
     """Give the table SOURCE the name TARGET."""
     settings.catalog().rename_table(source, target)
@@ -167,9 +147,8 @@ def rename(settings: Settings, /, source: str, target: str) -> None:
 @target_argument
 @click.option("--if-exists", is_flag=True, help="Do nothing if there is no such table.")
 @yes_option
-@said_option
-@click.pass_obj
-def drop(settings: Settings, /, target: str, *, if_exists: bool, yes: bool) -> None:
+@pass_settings
+def drop(settings: Settings, /, target: str, *, if_exists: bool) -> None:
     """Drop TARGET with all its files.
 
     Files of others that it reads as segments stay.
@@ -178,7 +157,7 @@ def drop(settings: Settings, /, target: str, *, if_exists: bool, yes: bool) -> N
     if if_exists and not catalog.table_exists(target):
         say(f"there is no table {target}", {"dropped": None})
         return
-    confirm(f"{_what_goes(catalog, target)} goes for ever.", yes=yes)
+    confirm(f"{_what_goes(catalog, target)} goes for ever.")
     catalog.drop_table(target)
     say(f"table {target} is dropped", {"dropped": target})
 

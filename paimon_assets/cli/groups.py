@@ -1,4 +1,4 @@
-"""Groups of commands: their errors are one line, and their modules are loaded when they are called.
+"""The group of all commands: errors are one line, and modules are loaded when they are called.
 
 `--help` and the completion of a name need a command's name and summary only, and load no engine.
 """
@@ -19,25 +19,7 @@ Commands = Mapping[str, Mapping[str, tuple[str, str]]]
 """Heading of the help → name of the command → (its module below `cli`, its summary)."""
 
 
-class PaimonGroup(click.Group):
-    """Turns every `PaimonError`, and what the disk refuses, into one clear line and exit code 1.
-
-    With --verbose the traceback stands before it.
-    """
-
-    def invoke(self, ctx: click.Context) -> Any:
-        """Run the command."""
-        try:
-            return super().invoke(ctx)
-        except (PaimonError, OSError) as error:
-            if isinstance(error, OSError) and error.errno == errno.EPIPE:
-                raise  # whoever read us has gone; click ends quietly
-            if ctx.find_root().params.get("verbose"):
-                click.echo(without_secrets("".join(traceback.format_exception(error))), err=True)
-            raise click.ClickException(without_secrets(str(error))) from error
-
-
-class LazyGroup(PaimonGroup):
+class LazyGroup(click.Group):
     """A group whose commands are in modules of their own.
 
     Args:
@@ -51,6 +33,21 @@ class LazyGroup(PaimonGroup):
         self._modules = {
             name: module for named in index.values() for name, (module, _) in named.items()
         }
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command.
+
+        Every `PaimonError`, and what the disk refuses, becomes one clear line and exit code 1. With
+        --verbose the traceback stands before it.
+        """
+        try:
+            return super().invoke(ctx)
+        except (PaimonError, OSError) as error:
+            if isinstance(error, OSError) and error.errno == errno.EPIPE:
+                raise  # whoever read us has gone; click ends quietly
+            if ctx.find_root().params.get("verbose"):
+                click.echo(without_secrets("".join(traceback.format_exception(error))), err=True)
+            raise click.ClickException(without_secrets(str(error))) from error
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of the commands."""

@@ -1,10 +1,11 @@
 """Commands on a table's history: tags, branches, consumers, rollback."""
 
 import datetime as dt
+from typing import Any
 
 import click
 
-from paimon_assets.cli.options import confirm, json_option, said_option, target_argument, yes_option
+from paimon_assets.cli.options import confirm, pass_settings, target_argument, yes_option
 from paimon_assets.cli.output import print_rows_of, say, table_rows
 from paimon_assets.cli.settings import Settings
 from paimon_assets.engine.control.clock import SystemClock
@@ -19,36 +20,26 @@ def tag() -> None:
 
 @tag.command("list")
 @target_argument
-@json_option
-@click.pass_obj
-def tag_list(settings: Settings, /, target: str, *, as_json: bool) -> None:
+@pass_settings
+def tag_list(settings: Settings, /, target: str) -> None:
     """List the tags of TARGET."""
-    _list(settings, target, "tags", as_json=as_json)
+    _list(settings, target, "tags")
 
 
 @tag.command("create")
 @target_argument
 @click.argument("name")
-@click.option("--snapshot", type=int, help="Snapshot id; the newest by default.")
+@click.option("--snapshot", "snapshot_id", type=int, help="Snapshot id; the newest by default.")
 @click.option("--retain", help="How long the tag is kept, such as '7 d'; for ever by default.")
-@click.option("--if-not-exists", is_flag=True, help="Do nothing if the tag exists.")
-@said_option
-@click.pass_obj
-def tag_create(
-    settings: Settings,
-    /,
-    target: str,
-    name: str,
-    *,
-    snapshot: int | None,
-    retain: str | None,
-    if_not_exists: bool,
-) -> None:
+@click.option(
+    "--if-not-exists", "ignore_if_exists", is_flag=True, help="Do nothing if the tag exists."
+)
+@pass_settings
+def tag_create(settings: Settings, /, target: str, name: str, **arguments: Any) -> None:
     """Give a snapshot of TARGET the name NAME."""
+    retain = arguments.pop("retain")
     retained = None if retain is None else dt.timedelta(milliseconds=duration_ms(retain))
-    made = settings.table(target).create_tag(
-        name, snapshot, time_retained=retained, ignore_if_exists=if_not_exists
-    )
+    made = settings.table(target).create_tag(name, time_retained=retained, **arguments)
     facts = {"tag": made.name, "snapshot_id": made.snapshot.id}
     say(f"tag {made.name} is snapshot {made.snapshot.id}", facts)
 
@@ -57,8 +48,7 @@ def tag_create(
 @target_argument
 @click.argument("name")
 @click.argument("new_name")
-@said_option
-@click.pass_obj
+@pass_settings
 def tag_rename(settings: Settings, /, target: str, name: str, new_name: str) -> None:
     """Give the tag NAME of TARGET another name."""
     settings.table(target).tags.rename(name, new_name)
@@ -69,17 +59,15 @@ def tag_rename(settings: Settings, /, target: str, name: str, new_name: str) -> 
 @target_argument
 @click.argument("name")
 @yes_option
-@said_option
-@click.pass_obj
-def tag_delete(settings: Settings, /, target: str, name: str, *, yes: bool) -> None:
+@pass_settings
+def tag_delete(settings: Settings, /, target: str, name: str) -> None:
     """Delete the tag NAME of TARGET, with the files that only it kept."""
-    confirm(f"Tag {name} of {target} goes, with the files that only it keeps.", yes=yes)
+    confirm(f"Tag {name} of {target} goes, with the files that only it keeps.")
     deleted = settings.table(target).delete_tag(name)
-    facts = {"deleted": name, "files": deleted.data_files, "bytes": deleted.data_bytes}
     say(
         f"tag {name} is deleted, with {deleted.data_files} data files that only it kept"
         f" ({deleted.data_bytes:,} bytes)",
-        facts,
+        {"deleted": name, "files": deleted.data_files, "bytes": deleted.data_bytes},
     )
 
 
@@ -90,31 +78,23 @@ def branch() -> None:
 
 @branch.command("list")
 @target_argument
-@json_option
-@click.pass_obj
-def branch_list(settings: Settings, /, target: str, *, as_json: bool) -> None:
+@pass_settings
+def branch_list(settings: Settings, /, target: str) -> None:
     """List the branches of TARGET."""
-    _list(settings, target, "branches", as_json=as_json)
+    _list(settings, target, "branches")
 
 
 @branch.command("create")
 @target_argument
 @click.argument("name")
-@click.option("--tag", "from_tag", help="Begin with this tag; empty by default.")
-@click.option("--snapshot", type=int, help="Begin with this snapshot, which a tag must keep.")
-@said_option
-@click.pass_obj
-def branch_create(
-    settings: Settings,
-    /,
-    target: str,
-    name: str,
-    *,
-    from_tag: str | None,
-    snapshot: int | None,
-) -> None:
+@click.option("--tag", help="Begin with this tag; empty by default.")
+@click.option(
+    "--snapshot", "snapshot_id", type=int, help="Begin with this snapshot, which a tag must keep."
+)
+@pass_settings
+def branch_create(settings: Settings, /, target: str, name: str, **begin: Any) -> None:
     """Make the branch NAME of TARGET; read and write it as TARGET$branch_NAME."""
-    settings.table(target).branches.create(name, tag=from_tag, snapshot_id=snapshot)
+    settings.table(target).branches.create(name, **begin)
     say(f"branch {name} is made", {"branch": name})
 
 
@@ -122,11 +102,10 @@ def branch_create(
 @target_argument
 @click.argument("name")
 @yes_option
-@said_option
-@click.pass_obj
-def branch_delete(settings: Settings, /, target: str, name: str, *, yes: bool) -> None:
+@pass_settings
+def branch_delete(settings: Settings, /, target: str, name: str) -> None:
     """Delete the branch NAME of TARGET."""
-    confirm(f"Branch {name} of {target} goes, with its snapshots.", yes=yes)
+    confirm(f"Branch {name} of {target} goes, with its snapshots.")
     settings.table(target).branches.delete(name)
     say(f"branch {name} is deleted", {"deleted": name})
 
@@ -135,12 +114,11 @@ def branch_delete(settings: Settings, /, target: str, name: str, *, yes: bool) -
 @target_argument
 @click.option("--older-than", default="7 d", help="Keep those refused since; '7 d' by default.")
 @yes_option
-@said_option
-@click.pass_obj
-def branch_drop_audited(settings: Settings, /, target: str, *, older_than: str, yes: bool) -> None:
+@pass_settings
+def branch_drop_audited(settings: Settings, /, target: str, *, older_than: str) -> None:
     """Delete the branches of batches that checks kept out of TARGET."""
     before_millis = SystemClock().now_millis() - duration_ms(older_than)
-    confirm(f"Batches of {target} that were kept out go, with their files.", yes=yes)
+    confirm(f"Batches of {target} that were kept out go, with their files.")
     dropped = settings.table(target).drop_audited(before_millis=before_millis)
     say(f"Branches deleted: {', '.join(dropped) or 'none'}", {"deleted": dropped})
 
@@ -149,11 +127,10 @@ def branch_drop_audited(settings: Settings, /, target: str, *, older_than: str, 
 @target_argument
 @click.argument("name")
 @yes_option
-@said_option
-@click.pass_obj
-def branch_fast_forward(settings: Settings, /, target: str, name: str, *, yes: bool) -> None:
+@pass_settings
+def branch_fast_forward(settings: Settings, /, target: str, name: str) -> None:
     """Let TARGET be what its branch NAME is; what it did since they parted is undone."""
-    confirm(f"{target} becomes its branch {name}; its own snapshots since they parted go.", yes=yes)
+    confirm(f"{target} becomes its branch {name}; its own snapshots since they parted go.")
     newest = settings.table(target).branches.fast_forward(name)
     facts = {"branch": name, "snapshot_id": newest.id}
     say(f"{target} is branch {name} now, at snapshot {newest.id}", facts)
@@ -166,19 +143,17 @@ def consumer() -> None:
 
 @consumer.command("list")
 @target_argument
-@json_option
-@click.pass_obj
-def consumer_list(settings: Settings, /, target: str, *, as_json: bool) -> None:
+@pass_settings
+def consumer_list(settings: Settings, /, target: str) -> None:
     """List the consumers of TARGET."""
-    _list(settings, target, "consumers", as_json=as_json)
+    _list(settings, target, "consumers")
 
 
 @consumer.command("reset")
 @target_argument
 @click.argument("name")
 @click.argument("next_snapshot", type=int)
-@said_option
-@click.pass_obj
+@pass_settings
 def consumer_reset(settings: Settings, /, target: str, name: str, *, next_snapshot: int) -> None:
     """Let the consumer NAME of TARGET continue at NEXT_SNAPSHOT."""
     settings.table(target).consumers.reset(name, next_snapshot)
@@ -190,11 +165,10 @@ def consumer_reset(settings: Settings, /, target: str, name: str, *, next_snapsh
 @target_argument
 @click.argument("name")
 @yes_option
-@said_option
-@click.pass_obj
-def consumer_delete(settings: Settings, /, target: str, name: str, *, yes: bool) -> None:
+@pass_settings
+def consumer_delete(settings: Settings, /, target: str, name: str) -> None:
     """Forget the consumer NAME of TARGET; snapshots it kept may expire."""
-    confirm(f"Consumer {name} of {target} forgets how far it has come.", yes=yes)
+    confirm(f"Consumer {name} of {target} forgets how far it has come.")
     settings.table(target).consumers.delete(name)
     say(f"consumer {name} is deleted", {"deleted": name})
 
@@ -205,8 +179,7 @@ def consumer_delete(settings: Settings, /, target: str, name: str, *, yes: bool)
 @click.option("--tag", "to_tag", help="Tag to go back to.")
 @click.option("--schema", type=int, help="Schema id to go back to; rows stay as they are.")
 @yes_option
-@said_option
-@click.pass_obj
+@pass_settings
 def rollback(
     settings: Settings,
     /,
@@ -215,7 +188,6 @@ def rollback(
     snapshot: int | None,
     to_tag: str | None,
     schema: int | None,
-    yes: bool,
 ) -> None:
     """Undo what happened to TARGET after a snapshot, a tag or a schema.
 
@@ -225,11 +197,11 @@ def rollback(
     if len(given) + (schema is not None) != 1:
         raise click.UsageError("Give one of --snapshot, --tag and --schema.")
     if schema is not None:
-        confirm(f"All schemas of {target} after {schema} go.", yes=yes)
+        confirm(f"All schemas of {target} after {schema} go.")
         table = settings.table(target).rollback_schema(schema)
         say(f"{target} is at schema {table.schema.id}", {"schema_id": table.schema.id})
         return
-    confirm(f"All of {target} after {given[0]} goes: snapshots and tags.", yes=yes)
+    confirm(f"All of {target} after {given[0]} goes: snapshots and tags.")
     done = settings.table(target).rollback_to(given[0])
     say(
         f"{target} is at snapshot {done.snapshot.id}; gone are "
@@ -239,9 +211,8 @@ def rollback(
     )
 
 
-def _list(settings: Settings, target: str, kind: str, *, as_json: bool) -> None:
-    rows = table_rows(settings.table(target).system_table(kind).to_arrow())
-    print_rows_of(rows, as_json=as_json)
+def _list(settings: Settings, target: str, kind: str) -> None:
+    print_rows_of(table_rows(settings.table(target).system_table(kind).to_arrow()))
 
 
 def duration_ms(text: str) -> int:

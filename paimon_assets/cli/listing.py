@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from paimon_assets.cli.options import json_option, target_argument
+from paimon_assets.cli.options import pass_settings, says_json, target_argument
 from paimon_assets.cli.output import print_rows_of, size_text, table_rows
 from paimon_assets.cli.settings import Settings
 from paimon_assets.engine.spec.options.scan_options import SCAN_SNAPSHOT_ID
@@ -18,16 +18,15 @@ _USER = 12
 @click.command()
 @target_argument
 @click.option("--limit", type=click.IntRange(min=1), help="Only the newest.")
-@json_option
-@click.pass_obj
-def snapshots(settings: Settings, /, target: str, *, limit: int | None, as_json: bool) -> None:
+@pass_settings
+def snapshots(settings: Settings, /, target: str, *, limit: int | None) -> None:
     """List the snapshots of TARGET.
 
     Oldest first; --json shows all that a snapshot says.
     """
     rows = table_rows(settings.table(target).system_table("snapshots").to_arrow())
     chosen = rows[-limit:] if limit else rows
-    print_rows_of(chosen if as_json else [_short(row) for row in chosen], as_json=as_json)
+    print_rows_of(chosen if says_json() else [_short(row) for row in chosen])
 
 
 def _short(row: dict[str, Any]) -> dict[str, Any]:
@@ -46,16 +45,15 @@ def _short(row: dict[str, Any]) -> dict[str, Any]:
 @click.command()
 @target_argument
 @click.option("--snapshot", type=int, help="Snapshot id; the newest by default.")
-@json_option
-@click.pass_obj
-def files(settings: Settings, /, target: str, *, snapshot: int | None, as_json: bool) -> None:
+@pass_settings
+def files(settings: Settings, /, target: str, *, snapshot: int | None) -> None:
     """List the live data files of TARGET.
 
     --json shows their keys and statistics, too.
     """
     moment = {} if snapshot is None else {SCAN_SNAPSHOT_ID.key: str(snapshot)}
     rows = table_rows(settings.table(target, moment).system_table("files").to_arrow())
-    if not as_json:
+    if not says_json():
         rows = [
             {
                 "partition": row["partition"],
@@ -67,20 +65,19 @@ def files(settings: Settings, /, target: str, *, snapshot: int | None, as_json: 
             }
             for row in rows
         ]
-    print_rows_of(rows, as_json=as_json)
+    print_rows_of(rows)
 
 
 @click.command()
 @target_argument
 @click.option("--pattern", help="Only those like it, such as 'dt=2024-*'.")
-@json_option
-@click.pass_obj
-def partitions(settings: Settings, /, target: str, *, pattern: str | None, as_json: bool) -> None:
+@pass_settings
+def partitions(settings: Settings, /, target: str, *, pattern: str | None) -> None:
     """List the partitions of TARGET."""
     rows = table_rows(settings.table(target).system_table("partitions").to_arrow())
     if pattern:
         rows = [row for row in rows if fnmatch.fnmatchcase(str(row["partition"]), pattern)]
-    if not as_json:
+    if not says_json():
         rows = [
             {
                 "partition": row["partition"],
@@ -91,7 +88,7 @@ def partitions(settings: Settings, /, target: str, *, pattern: str | None, as_js
             }
             for row in rows
         ]
-    print_rows_of(rows, as_json=as_json)
+    print_rows_of(rows)
 
 
 def _seconds(moment: dt.datetime | None) -> dt.datetime | None:

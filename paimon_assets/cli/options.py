@@ -6,11 +6,9 @@ from typing import Any
 
 import click
 
-from paimon_assets.engine.errors import PaimonError
+from paimon_assets.engine.errors import InvalidInputError, PaimonError
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
-
-json_option: Decorator = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 def _tables_like(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
@@ -31,25 +29,39 @@ def _tables_like(ctx: click.Context, _param: click.Parameter, incomplete: str) -
 
 
 target_argument: Decorator = click.argument("target", shell_complete=_tables_like)
-_AS_JSON = "paimon_assets.cli.as_json"
 
 
-def _remember(ctx: click.Context, _param: click.Parameter, value: bool) -> None:  # noqa: FBT001
-    ctx.meta[_AS_JSON] = value
+def _remember(ctx: click.Context, param: click.Parameter, value: bool) -> None:  # noqa: FBT001
+    ctx.meta[f"{__name__}.{param.name}"] = value
 
 
-said_option: Decorator = click.option(
+def _was_given(name: str) -> bool:
+    return bool(click.get_current_context().meta.get(f"{__name__}.{name}"))
+
+
+_json_option: Decorator = click.option(
     "--json", is_flag=True, expose_value=False, callback=_remember, help="Print JSON."
 )
-"""For commands that print by `output.say`, which asks `says_json`."""
+yes_option: Decorator = click.option(
+    *("--yes", "-y"),
+    is_flag=True,
+    expose_value=False,
+    callback=_remember,
+    help="Do it without asking.",
+)
+"""For commands that `confirm` something."""
+
+
+def pass_settings(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Hand a command the `Settings`, and let it take --json, which `says_json` asks for."""
+    return _json_option(click.pass_obj(command))
 
 
 def says_json() -> bool:
-    """Whether the command that runs was given the option of `said_option`."""
-    return bool(click.get_current_context().meta.get(_AS_JSON))
+    """Whether the command that runs was given --json."""
+    return _was_given("json")
 
 
-yes_option: Decorator = click.option("--yes", "-y", is_flag=True, help="Do it without asking.")
 executor_option: Decorator = click.option(
     "--executor",
     type=click.Choice(["auto", "embedded", "spark"]),
@@ -71,16 +83,34 @@ def key_values(_ctx: click.Context, _param: click.Parameter, items: tuple[str, .
     return pairs
 
 
+def name_and_rest(text: str, form: str) -> tuple[str, str]:
+    """Return the first word of a text and what stands behind it.
+
+    Raises:
+        InvalidInputError: Nothing does; names the form, such as "NAME TYPE".
+    """
+    name, _, rest = text.strip().partition(" ")
+    if not rest.strip():
+        raise InvalidInputError(f"'{text}' is not \"{form}\".", kind="column")
+    return name, rest.strip()
+
+
 def names(text: str) -> list[str]:
     """Return the names of a comma list."""
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
-def confirm(what: str, *, yes: bool) -> None:
-    """Say what will be done, and ask whether to do it.
+def confirm(what: str, show: Callable[[], None] | None = None) -> None:
+    """Say what will be done, and ask whether to do it, unless --yes was given.
+
+    Args:
+        what: A sentence.
+        show: Prints more, where somebody is asked.
 
     Raises:
         Abort: No; also where nobody can be asked.
     """
-    if not yes:
+    if not _was_given("yes"):
+        if show is not None:
+            show()
         click.confirm(f"{what} Go on?", abort=True, err=True)

@@ -25,14 +25,16 @@ _WIDTH_OF_PIPES = 10_000
 _UNITS = ("KiB", "MiB", "GiB", "TiB")
 
 
-def print_rows_of(rows: Sequence[Mapping[str, Any]], *, as_json: bool) -> None:
-    """Print rows with the columns of the first one; as JSON, an array of objects.
-
-    A value is what JSON has, a time, or a text.
-    """
-    if as_json:
+def print_rows_of(rows: Sequence[Mapping[str, Any]]) -> None:
+    """Print rows as a grid, with --json as an array of objects; see `print_rows_grid`."""
+    if says_json():
         print_json(rows)
-        return
+    else:
+        print_rows_grid(rows)
+
+
+def print_rows_grid(rows: Sequence[Mapping[str, Any]]) -> None:
+    """Print rows with the columns of the first one: what JSON has, times and texts."""
     grid = Grid()
     for name, value in (rows[0] if rows else {}).items():
         number = isinstance(value, int | float) and not isinstance(value, bool)
@@ -110,12 +112,13 @@ def _json_value(value: Any) -> str:
     return value.isoformat() if isinstance(value, dt.date | dt.time) else str(value)
 
 
-def say(text: str, facts: Mapping[str, Any]) -> None:
-    """Print what was done: a line, or an object of JSON."""
+def say(text: str | Iterable[str], facts: Any) -> None:
+    """Print what was done: a line or lines, with --json the facts."""
     if says_json():
         print_json(facts)
-    else:
-        click.echo(text)
+        return
+    for line in [text] if isinstance(text, str) else text:
+        click.echo(line)
 
 
 def print_json_rows(batches: Iterable[pa.RecordBatch], *, is_system: bool = False) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from paimon_assets.cli.files import OUTPUT_FORMATS
-from paimon_assets.cli.options import executor_option, json_option
+from paimon_assets.cli.options import executor_option, pass_settings
 from paimon_assets.cli.output import print_rows_of, table_rows
 from paimon_assets.cli.reading import put_rows
 from paimon_assets.cli.segments import root_option
@@ -29,9 +29,8 @@ from paimon_assets.executors import new_executor, spark_module
 )
 @click.option("--limit", type=click.IntRange(min=0), help="Rows at most.")
 @root_option
-@json_option
+@pass_settings
 @executor_option
-@click.pass_obj
 def sql(settings: Settings, /, statement: str, **arguments: Any) -> None:
     """Run STATEMENT: queries by duckdb, others by the engine, or by Spark.
 
@@ -55,4 +54,4 @@ def sql(settings: Settings, /, statement: str, **arguments: Any) -> None:
     else:
         roots = arguments["roots"] or None
         shown = catalog.execute(statement, executor, roots=roots, database=database)
-        print_rows_of(table_rows(shown), as_json=arguments["as_json"])
+        print_rows_of(table_rows(shown))

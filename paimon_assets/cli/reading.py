@@ -13,9 +13,10 @@ from rich.table import Table as Grid
 from paimon_assets.cli.files import OUTPUT_FORMATS, write_file
 from paimon_assets.cli.options import (
     executor_option,
-    json_option,
     key_values,
     names,
+    pass_settings,
+    says_json,
     target_argument,
 )
 from paimon_assets.cli.output import (
@@ -95,9 +96,8 @@ def _moment_options(command: Callable[..., Any]) -> Callable[..., Any]:
     help="Read the splits of this file, of `plan --out` or of Java; they say as of when.",
 )
 @click.option("--limit", type=click.IntRange(min=0), help="Rows at most.")
-@json_option
+@pass_settings
 @executor_option
-@click.pass_obj
 def read(settings: Settings, /, target: str, **arguments: Any) -> None:
     """Read TARGET, or a system table such as TARGET$files.
 
@@ -129,11 +129,11 @@ def put_rows(
     Args:
         reader: The rows.
         total: How many they may be, for the bar.
-        arguments: Of the command: `out`, `file_format`, `limit`, `as_json`.
+        arguments: Of the command: `out`, `file_format`, `limit`.
         is_system: Whether texts may be JSON (`table_rows`).
     """
     out, limit = arguments["out"], arguments["limit"]
-    if out is None and arguments["as_json"]:
+    if out is None and says_json():
         print_json_rows(limited(reader, limit), is_system=is_system)
         return
     if out is None:
@@ -149,7 +149,7 @@ def put_rows(
 def _most_read(arguments: Mapping[str, Any]) -> int | None:
     """Return how many rows are read: the terminal says by one more that there are more."""
     limit: int | None = arguments["limit"]
-    if arguments["out"] is not None or arguments["as_json"]:
+    if arguments["out"] is not None or says_json():
         return limit
     return 1 + (_TERMINAL_ROWS if limit is None else limit)
 
@@ -203,8 +203,7 @@ def _reading(table: Table, arguments: Mapping[str, Any]) -> ReadBuilder:
     show_default=True,
     help="Of the DataSplits written: 8 is that of Paimon 1.3 to 2.0.",
 )
-@json_option
-@click.pass_obj
+@pass_settings
 def plan(settings: Settings, /, target: str, **arguments: Any) -> None:
     """Show which splits and files a read of TARGET would open."""
     started = time.perf_counter()
@@ -217,7 +216,7 @@ def plan(settings: Settings, /, target: str, **arguments: Any) -> None:
     if arguments["out"]:
         Path(arguments["out"]).write_bytes(planned.to_bytes(arguments["split_version"]))
     lines = _lines(table, planned)
-    if arguments["as_json"]:
+    if says_json():
         snapshot = planned.snapshot
         print_json({"snapshot_id": None if snapshot is None else snapshot.id, "splits": lines})
         return

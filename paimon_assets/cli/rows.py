@@ -4,8 +4,8 @@ from typing import Any
 
 import click
 
-from paimon_assets.cli.options import confirm, json_option, target_argument, yes_option
-from paimon_assets.cli.output import print_json, working
+from paimon_assets.cli.options import confirm, pass_settings, target_argument, yes_option
+from paimon_assets.cli.output import say, working
 from paimon_assets.cli.settings import Settings
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.words import counted
@@ -18,16 +18,14 @@ from paimon_assets.engine.table.write.row_change import RowChangeBuilder, RowCha
 @click.option("--where", required=True, help="Filter, as in read.")
 @click.option("--dry-run", is_flag=True, help="Only count the rows.")
 @yes_option
-@json_option
-@click.pass_obj
-def delete(settings: Settings, /, target: str, *, where: str, **flags: bool) -> None:
+@pass_settings
+def delete(settings: Settings, /, target: str, *, where: str, dry_run: bool) -> None:
     """Delete the rows of TARGET for which a filter is true."""
-    dry_run = flags["dry_run"]
     if not dry_run:
-        confirm(f"Rows of {target} for which {where} go.", yes=flags["yes"])
+        confirm(f"Rows of {target} for which {where} go.")
     with working("deleting"):
         outcome = _changing(settings, target, dry_run=dry_run).delete(where)
-    _show(outcome, "deleted", as_json=flags["as_json"])
+    _show(outcome, "deleted")
 
 
 @click.command()
@@ -37,8 +35,7 @@ def delete(settings: Settings, /, target: str, *, where: str, **flags: bool) -> 
 @click.option("--all", "is_all", is_flag=True, help="Every row, instead of a filter.")
 @click.option("--dry-run", is_flag=True, help="Only count the rows.")
 @yes_option
-@json_option
-@click.pass_obj
+@pass_settings
 def update(settings: Settings, /, target: str, **arguments: Any) -> None:
     """Give the rows of TARGET for which a filter is true new values."""
     where, dry_run = arguments["where"], arguments["dry_run"]
@@ -52,10 +49,10 @@ def update(settings: Settings, /, target: str, **arguments: Any) -> None:
         values[name.strip()] = parse_expression(expression)
     if not dry_run:
         which = "" if where is None else f" for which {where}"
-        confirm(f"Rows of {target}{which} change.", yes=arguments["yes"])
+        confirm(f"Rows of {target}{which} change.")
     with working("updating"):
         outcome = _changing(settings, target, dry_run=dry_run).update(values, where)
-    _show(outcome, "updated", as_json=arguments["as_json"])
+    _show(outcome, "updated")
 
 
 def _changing(settings: Settings, target: str, *, dry_run: bool) -> RowChangeBuilder:
@@ -63,24 +60,18 @@ def _changing(settings: Settings, target: str, *, dry_run: bool) -> RowChangeBui
     return builder.with_dry_run() if dry_run else builder
 
 
-def _show(outcome: RowChangeOutcome, done: str, *, as_json: bool) -> None:
-    matched = outcome.rows_matched
-    if as_json:
-        snapshot = outcome.snapshot
-        print_json(
-            {
-                "snapshot_id": None if snapshot is None else snapshot.id,
-                "rows_matched": matched,
-                "files_deleted": outcome.files_deleted,
-                "files_added": outcome.files_added,
-            }
-        )
-        return
+def _show(outcome: RowChangeOutcome, done: str) -> None:
+    matched, snapshot = outcome.rows_matched, outcome.snapshot
     rows = "an unknown number of rows" if matched is None else counted(matched, "row")
-    if outcome.snapshot is None:
-        click.echo(f"{rows} match{'es' if matched == 1 else ''}, none was {done}")
-        return
-    went = counted(outcome.files_deleted, "file")
-    click.echo(
-        f"{rows} {done} in snapshot {outcome.snapshot.id}: {went} went, {outcome.files_added} came"
-    )
+    if snapshot is None:
+        line = f"{rows} match{'es' if matched == 1 else ''}, none was {done}"
+    else:
+        went = counted(outcome.files_deleted, "file")
+        line = f"{rows} {done} in snapshot {snapshot.id}: {went} went, {outcome.files_added} came"
+    facts = {
+        "snapshot_id": None if snapshot is None else snapshot.id,
+        "rows_matched": matched,
+        "files_deleted": outcome.files_deleted,
+        "files_added": outcome.files_added,
+    }
+    say(line, facts)

@@ -9,9 +9,8 @@ import click
 from paimon_assets.cli.history import duration_ms
 from paimon_assets.cli.options import (
     confirm,
-    json_option,
     key_values,
-    said_option,
+    pass_settings,
     target_argument,
     yes_option,
 )
@@ -67,21 +66,11 @@ def segments() -> None:
 @click.option("--only-new", is_flag=True, help="Take the files that no segment holds yet.")
 @click.option("--dry-run", is_flag=True, help="Only say what would happen.")
 @root_option
-@said_option
-@click.pass_obj
-def segments_add(
-    settings: Settings,
-    /,
-    target: str,
-    path: str,
-    *,
-    dry_run: bool,
-    roots: tuple[str, ...],
-    **options: Any,
-) -> None:
+@pass_settings
+def segments_add(settings: Settings, /, target: str, *, dry_run: bool, **options: Any) -> None:
     """Make the files below PATH part of TARGET where they lie."""
-    source = SegmentSource(path=path, **options)
-    found, executor = _segments(settings, target, roots), EmbeddedExecutor()
+    found, executor = _segments(settings, target, options.pop("roots")), EmbeddedExecutor()
+    source = SegmentSource(**options)
     if not dry_run:
         with working("reading footers"):
             outcome = found.add(source, executor)
@@ -91,23 +80,21 @@ def segments_add(
         plan = found.plan(source, executor)
     if plan.problem is not None:
         raise plan.problem
-    facts = {"files": len(plan.files), "rows": plan.row_count, "folders": len(plan.folders)}
     say(
         f"{counted(len(plan.files), 'file')} with {counted(plan.row_count, 'row')} in "
         f"{counted(len(plan.folders), 'folder')} of '{plan.root}' would be added",
-        facts,
+        {"files": len(plan.files), "rows": plan.row_count, "folders": len(plan.folders)},
     )
 
 
 @segments.command("list")
 @target_argument
 @click.option("--limit", type=int, help="Only the newest.")
-@json_option
-@click.pass_obj
-def segments_list(settings: Settings, /, target: str, *, limit: int | None, as_json: bool) -> None:
+@pass_settings
+def segments_list(settings: Settings, /, target: str, *, limit: int | None) -> None:
     """Show the segments of TARGET and its own loads; read 'TARGET$segments' for more."""
     shown = show_segments(_segments(settings, target).listed(), limit=limit)
-    print_rows_of(table_rows(shown), as_json=as_json)
+    print_rows_of(table_rows(shown))
 
 
 @segments.command("delete")
@@ -119,16 +106,9 @@ def segments_list(settings: Settings, /, target: str, *, limit: int | None, as_j
     help="Also folders that were added before this time, in UTC; never the table's own loads.",
 )
 @yes_option
-@said_option
-@click.pass_obj
+@pass_settings
 def segments_delete(
-    settings: Settings,
-    /,
-    target: str,
-    *,
-    ids: tuple[int, ...],
-    before: dt.datetime | None,
-    yes: bool,
+    settings: Settings, /, target: str, *, ids: tuple[int, ...], before: dt.datetime | None
 ) -> None:
     """Take the segments and loads IDS out of TARGET; files of others stay as they are."""
     if not ids and before is None:
@@ -137,7 +117,7 @@ def segments_delete(
         *(f"segment {number}" for number in ids),
         *([f"those before {before}"] if before else []),
     ]
-    confirm(f"{', '.join(named)} of {target} can be read no more; files stay.", yes=yes)
+    confirm(f"{', '.join(named)} of {target} can be read no more; files stay.")
     limit = None if before is None else int(before.replace(tzinfo=dt.UTC).timestamp() * 1000)
     _show(_segments(settings, target).delete(ids, before_ms=limit), "deleted")
 
@@ -146,8 +126,7 @@ def segments_delete(
 @target_argument
 @click.argument("ids", nargs=-1, type=int)
 @root_option
-@said_option
-@click.pass_obj
+@pass_settings
 def segments_refresh(
     settings: Settings, /, target: str, *, ids: tuple[int, ...], roots: tuple[str, ...]
 ) -> None:
@@ -159,8 +138,7 @@ def segments_refresh(
 @target_argument
 @click.option("--retain", default="7 d", show_default=True, help="Keep those deleted since.")
 @click.option("--force", is_flag=True, help="Also those that can be read.")
-@said_option
-@click.pass_obj
+@pass_settings
 def segments_clean(settings: Settings, /, target: str, *, retain: str, force: bool) -> None:
     """Forget deleted segments and compacted loads of TARGET; no file of theirs is touched."""
     gone = _segments(settings, target).clean(retention_ms=duration_ms(retain), force=force)

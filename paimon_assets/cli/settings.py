@@ -29,28 +29,23 @@ from paimon_assets.executors import spark_module
 
 _CONFIG = "paimon.toml"
 _ENVIRONMENT = {
-    f"s3.{name}": f"PAIMON_S3_{name.upper().replace('-', '_')}"
-    for name in (
-        "endpoint", "region", "access-key", "secret-key", "session-token", "path-style-access",
-    )
-}  # fmt: skip
-"""Option of the storage → environment variable it comes from, where that is set."""
-_CATALOG_ENVIRONMENT = {
     option: f"PAIMON_{option.upper().replace('.', '_').replace('-', '_')}"
     for option in (
         WAREHOUSE.key, METASTORE.key, URI.key, TOKEN.key, TOKEN_PROVIDER.key, DLF_REGION.key,
         DLF_ACCESS_KEY_ID.key, DLF_ACCESS_KEY_SECRET.key, DLF_SECURITY_TOKEN.key,
         DLF_TOKEN_PATH.key,
+        "s3.endpoint", "s3.region", "s3.access-key", "s3.secret-key", "s3.session-token",
+        "s3.path-style-access",
     )
 }  # fmt: skip
-"""Option of the catalog → environment variable."""
+"""Option of the catalog or the storage → environment variable it comes from, where that is set."""
 
 
 def environment_options() -> dict[str, str]:
     """Return the options of catalog and storage that the environment gives."""
     return {
         option: os.environ[variable]
-        for option, variable in (_CATALOG_ENVIRONMENT | _ENVIRONMENT).items()
+        for option, variable in _ENVIRONMENT.items()
         if os.environ.get(variable)
     }
 

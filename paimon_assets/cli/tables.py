@@ -9,7 +9,14 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from paimon_assets.cli.files import read_files
-from paimon_assets.cli.options import json_option, key_values, names, said_option, target_argument
+from paimon_assets.cli.options import (
+    key_values,
+    name_and_rest,
+    names,
+    pass_settings,
+    says_json,
+    target_argument,
+)
 from paimon_assets.cli.output import print_grid, print_json, say
 from paimon_assets.cli.settings import Settings
 from paimon_assets.engine.codec.json.metadata_json import schema_from_json, schema_to_json
@@ -35,8 +42,7 @@ from paimon_assets.engine.table.schema.schema_inference import infer_schema
 @click.option("--option", "options", multiple=True, callback=key_values, help="KEY=VALUE.")
 @click.option("--comment", help="What the table is for.")
 @click.option("--if-not-exists", is_flag=True, help="Do nothing if the table exists.")
-@said_option
-@click.pass_obj
+@pass_settings
 def create(settings: Settings, /, target: str, **arguments: Any) -> None:
     """Create TARGET, a database.table of the warehouse."""
     identifier = Identifier.parse(target)
@@ -45,8 +51,7 @@ def create(settings: Settings, /, target: str, **arguments: Any) -> None:
     catalog.create_database(identifier.database, ignore_if_exists=True)
     table = catalog.create_table(identifier, schema, ignore_if_exists=arguments["if_not_exists"])
     facts = {"table": table.name, "path": table.path, "schema_id": table.schema.id}
-    line = f"{table.name} at {table.path}, schema {table.schema.id}"
-    say(line, facts)
+    say(f"{table.name} at {table.path}, schema {table.schema.id}", facts)
 
 
 def _schema(arguments: dict[str, Any]) -> Schema:
@@ -79,9 +84,7 @@ def _columns(declared: tuple[str, ...], like: str | None) -> dict[str, Any]:
         for field in infer_schema(read_files([like], None).schema):
             columns[field.name] = field.type
     for text in declared:
-        name, blank, type_text = text.strip().partition(" ")
-        if not blank:
-            raise InvalidInputError(f"'{text}' is not \"NAME TYPE\".", kind="column")
+        name, type_text = name_and_rest(text, "NAME TYPE")
         if name in columns:
             raise InvalidInputError(f"Column '{name}' is given twice.", kind="column")
         columns[name] = type_text
@@ -93,16 +96,15 @@ def _columns(declared: tuple[str, ...], like: str | None) -> dict[str, Any]:
 @click.command()
 @target_argument
 @click.option("--all", "is_all", is_flag=True, help="All schemas the table had, oldest first.")
-@json_option
-@click.pass_obj
-def schema(settings: Settings, /, target: str, *, is_all: bool, as_json: bool) -> None:
+@pass_settings
+def schema(settings: Settings, /, target: str, *, is_all: bool) -> None:
     """Print the columns, keys and options of TARGET.
 
     With --json in the form of Paimon's schema files, which `create --schema` takes.
     """
     table = settings.table(target)
     shown = table.schemas() if is_all else [table.schema]
-    if as_json:
+    if says_json():
         documents = list(map(_document, shown))
         print_json(documents if is_all else documents[0])
         return

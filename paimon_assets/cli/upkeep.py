@@ -11,13 +11,13 @@ from paimon_assets.cli.history import duration_ms
 from paimon_assets.cli.options import (
     confirm,
     executor_option,
-    json_option,
     key_values,
     names,
+    pass_settings,
     target_argument,
     yes_option,
 )
-from paimon_assets.cli.output import print_json, print_rows_of, progress, size_text
+from paimon_assets.cli.output import print_rows_grid, print_rows_of, progress, say, size_text
 from paimon_assets.cli.settings import Settings, spark_session
 from paimon_assets.engine.control.compact.plan import CompactStrategy
 from paimon_assets.engine.errors import NotFoundError, PaimonError
@@ -56,9 +56,8 @@ _EXPIRING = (
 @click.option("--curve", default="zorder", show_default=True, help="How several are sorted by.")
 @click.option("--option", "dynamic", multiple=True, callback=key_values, help="KEY=VALUE.")
 @click.option("--dry-run", is_flag=True, help="Only say what would be compacted.")
-@json_option
+@pass_settings
 @executor_option
-@click.pass_obj
 def compact(settings: Settings, /, target: str, **arguments: Any) -> None:
     """Merge the runs and fold the small files of TARGET.
 
@@ -69,14 +68,13 @@ def compact(settings: Settings, /, target: str, **arguments: Any) -> None:
     builder = builder.with_filter(arguments["where"])
     if arguments["order_by"]:
         builder = builder.with_order(names(arguments["order_by"]), arguments["curve"])
-    as_json = arguments["as_json"]
     if arguments["dry_run"]:
         plan = builder.plan()
         count = sum(len(unit.task.split.data_files) for unit in plan.units)
-        if as_json:
-            print_json({"units": len(plan.units), "files": count})
-        else:
-            click.echo(f"{counted(count, 'file')} of {counted(len(plan.units), 'bucket')} would go")
+        say(
+            f"{counted(count, 'file')} of {counted(len(plan.units), 'bucket')} would go",
+            {"units": len(plan.units), "files": count},
+        )
         return
     with progress("compacting", None, "bytes") as advance:
         done = 0
@@ -89,25 +87,20 @@ def compact(settings: Settings, /, target: str, **arguments: Any) -> None:
         executor = new_executor(arguments["executor"], spark_session)
         outcome = builder.run(executor, on_progress=moved)
     snapshot = None if outcome.snapshot is None else outcome.snapshot.id
-    if as_json:
-        print_json(
-            {
-                "snapshot_id": snapshot,
-                "files_before": outcome.files_before,
-                "files_after": outcome.files_after,
-                "bytes_before": outcome.bytes_before,
-                "bytes_after": outcome.bytes_after,
-                "left_out": outcome.left_out,
-            }
-        )
-    elif snapshot is None:
-        click.echo("nothing to compact")
-    else:
-        click.echo(
-            f"snapshot {snapshot}: {counted(outcome.files_before, 'file')} of"
-            f" {size_text(outcome.bytes_before)} became {outcome.files_after} of"
-            f" {size_text(outcome.bytes_after)}"
-        )
+    line = (
+        f"snapshot {snapshot}: {counted(outcome.files_before, 'file')} of"
+        f" {size_text(outcome.bytes_before)} became {outcome.files_after} of"
+        f" {size_text(outcome.bytes_after)}"
+    )
+    facts = {
+        "snapshot_id": snapshot,
+        "files_before": outcome.files_before,
+        "files_after": outcome.files_after,
+        "bytes_before": outcome.bytes_before,
+        "bytes_after": outcome.bytes_after,
+        "left_out": outcome.left_out,
+    }
+    say("nothing to compact" if snapshot is None else line, facts)
 
 
 @click.command()
@@ -125,8 +118,7 @@ def compact(settings: Settings, /, target: str, **arguments: Any) -> None:
 @click.option("--option", "dynamic", multiple=True, callback=key_values, help="KEY=VALUE.")
 @click.option("--dry-run", is_flag=True, help="Only say what would go.")
 @yes_option
-@json_option
-@click.pass_obj
+@pass_settings
 def expire(settings: Settings, /, target: str, **arguments: Any) -> None:
     """Expire what the options of TARGET say: snapshots, tags, partitions.
 
@@ -141,14 +133,11 @@ def expire(settings: Settings, /, target: str, **arguments: Any) -> None:
     tasks = [task for task in MaintenanceTask if task in (arguments["tasks"] or _EXPIRING)]
     maintenance = replace(table.maintenance(), expire_before=before)
     planned = _reports(replace(maintenance, dry_run=True), tasks)
-    as_json = arguments["as_json"]
     if arguments["dry_run"]:
-        print_rows_of(planned, as_json=as_json)
+        print_rows_of(planned)
         return
-    if not arguments["yes"]:
-        print_rows_of(planned, as_json=False)
-        confirm(f"This is done to {table.name}.", yes=False)
-    print_rows_of(_reports(maintenance, tasks), as_json=as_json)
+    confirm(f"This is done to {table.name}.", show=lambda: print_rows_grid(planned))
+    print_rows_of(_reports(maintenance, tasks))
 
 
 def _retention(arguments: dict[str, Any]) -> dict[str, str]:
@@ -185,9 +174,8 @@ def _reports(maintenance: Maintenance, tasks: list[MaintenanceTask]) -> list[dic
 @target_argument
 @click.option("--all-snapshots", is_flag=True, help="Files of every snapshot, not of the newest.")
 @click.option("--rows", is_flag=True, help="Read all rows, too; keys that repeat are a fault.")
-@json_option
+@pass_settings
 @executor_option
-@click.pass_obj
 def check(settings: Settings, /, target: str, **arguments: Any) -> None:
     """Check that all files of TARGET are there, and its rows if asked.
 
@@ -197,12 +185,8 @@ def check(settings: Settings, /, target: str, **arguments: Any) -> None:
     faults = [*_file_faults(table, is_all=arguments["all_snapshots"])]
     if arguments["rows"] and not faults:
         faults += _row_faults(table, arguments["executor"])
-    if arguments["as_json"]:
-        print_json({"table": table.name, "faults": faults})
-    else:
-        for fault in faults:
-            click.echo(fault)
-        click.echo(f"{table.name}: {counted(len(faults), 'fault')}")
+    lines = [*faults, f"{table.name}: {counted(len(faults), 'fault')}"]
+    say(lines, {"table": table.name, "faults": faults})
     if faults:
         raise click.exceptions.Exit(1)
 

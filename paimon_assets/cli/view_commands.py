@@ -1,11 +1,11 @@
 """`paimon-assets views`: the views of a catalog."""
 
-from collections.abc import Mapping
+from typing import Any
 
 import click
 
-from paimon_assets.cli.options import confirm, json_option, key_values, said_option, yes_option
-from paimon_assets.cli.output import print_json, say
+from paimon_assets.cli.options import confirm, key_values, pass_settings, says_json, yes_option
+from paimon_assets.cli.output import say
 from paimon_assets.cli.settings import Settings
 from paimon_assets.engine.codec.rest.view_changes import AddDialect, DropDialect, UpdateDialect
 
@@ -17,37 +17,31 @@ def views() -> None:
 
 @views.command("list")
 @click.argument("database")
-@json_option
-@click.pass_obj
-def views_list(settings: Settings, /, database: str, *, as_json: bool) -> None:
+@pass_settings
+def views_list(settings: Settings, /, database: str) -> None:
     """List the views of DATABASE."""
     found = [f"{database}.{name}" for name in settings.catalog().views.list(database)]
-    if as_json:
-        print_json(found)
-        return
-    for name in found:
-        click.echo(name)
+    say(found, found)
 
 
 @views.command("show")
 @click.argument("name")
 @click.option("--dialect", help="Only the query, in this dialect.")
-@json_option
-@click.pass_obj
-def views_show(settings: Settings, /, name: str, *, dialect: str | None, as_json: bool) -> None:
+@pass_settings
+def views_show(settings: Settings, /, name: str, *, dialect: str | None) -> None:
     """Show the columns and the queries of the view NAME, a database.view."""
     view = settings.catalog().views.get(name)
-    if as_json:
-        columns = [{"name": column.name, "type": str(column.type)} for column in view.fields]
-        print_json({"columns": columns, "query": view.query, "dialects": dict(view.dialects)})
-        return
-    if dialect is not None:
+    columns = [{"name": column.name, "type": str(column.type)} for column in view.fields]
+    facts = {"columns": columns, "query": view.query, "dialects": dict(view.dialects)}
+    if dialect is not None and not says_json():
         click.echo(view.query_for(dialect))
         return
-    for column in view.fields:
-        click.echo(f"{column.name} {column.type}")
-    for spoken, query in {"": view.query, **view.dialects}.items():
-        click.echo(f"-- {spoken or 'any dialect'}\n{query}")
+    queries = {"any dialect": view.query, **view.dialects}
+    lines = [
+        *(f"{column.name} {column.type}" for column in view.fields),
+        *(f"-- {spoken}\n{query}" for spoken, query in queries.items()),
+    ]
+    say(lines, facts)
 
 
 @views.command("create")
@@ -56,17 +50,9 @@ def views_show(settings: Settings, /, name: str, *, dialect: str | None, as_json
 @click.option("--column", "columns", multiple=True, required=True, help='"NAME TYPE"; repeated.')
 @click.option("--dialect", "dialects", multiple=True, callback=key_values, help="NAME=QUERY.")
 @click.option("--comment", help="What the view is for.")
-@said_option
-@click.pass_obj
+@pass_settings
 def views_create(
-    settings: Settings,
-    /,
-    name: str,
-    query: str,
-    *,
-    columns: tuple[str, ...],
-    dialects: Mapping[str, str],
-    comment: str | None,
+    settings: Settings, /, name: str, query: str, *, columns: tuple[str, ...], **details: Any
 ) -> None:
     """Create the view NAME, a database.view, of QUERY."""
     typed = dict(column.strip().split(None, 1) for column in columns if " " in column.strip())
@@ -74,7 +60,7 @@ def views_create(
         raise click.BadParameter(
             'each column is "NAME TYPE", and named once', param_hint="--column"
         )
-    settings.catalog().views.create(name, query, typed, dialects=dialects, comment=comment)
+    settings.catalog().views.create(name, query, typed, **details)
     say(f"view {name} is made", {"view": name})
 
 
@@ -82,8 +68,7 @@ def views_create(
 @click.argument("name")
 @click.argument("dialect")
 @click.argument("query", required=False)
-@said_option
-@click.pass_obj
+@pass_settings
 def views_dialect(settings: Settings, /, name: str, dialect: str, *, query: str | None) -> None:
     """Set the query of the view NAME in DIALECT; without QUERY, remove it."""
     found = settings.catalog().views
@@ -99,8 +84,7 @@ def views_dialect(settings: Settings, /, name: str, dialect: str, *, query: str 
 @views.command("rename")
 @click.argument("source")
 @click.argument("target")
-@said_option
-@click.pass_obj
+@pass_settings
 def views_rename(settings: Settings, /, source: str, target: str) -> None:
     """Give the view SOURCE the name TARGET."""
     settings.catalog().views.rename(source, target)
@@ -110,10 +94,9 @@ def views_rename(settings: Settings, /, source: str, target: str) -> None:
 @views.command("drop")
 @click.argument("name")
 @yes_option
-@said_option
-@click.pass_obj
-def views_drop(settings: Settings, /, name: str, *, yes: bool) -> None:
+@pass_settings
+def views_drop(settings: Settings, /, name: str) -> None:
     """Drop the view NAME; the tables it reads stay."""
-    confirm(f"View {name} goes; the tables it reads stay.", yes=yes)
+    confirm(f"View {name} goes; the tables it reads stay.")
     settings.catalog().views.drop(name)
     say(f"view {name} is dropped", {"dropped": name})

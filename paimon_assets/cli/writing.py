@@ -9,16 +9,16 @@ from paimon_assets.cli.files import read_files
 from paimon_assets.cli.options import (
     confirm,
     executor_option,
-    json_option,
+    pass_settings,
+    says_json,
     target_argument,
     yes_option,
 )
-from paimon_assets.cli.output import counting, print_json, progress
+from paimon_assets.cli.output import counting, progress, say
 from paimon_assets.cli.settings import Settings, spark_session
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.codec.row_files import RowFormat
 from paimon_assets.engine.spec.words import counted
-from paimon_assets.engine.table.write.write_builder import WriteOutcome
 from paimon_assets.executors import new_executor
 
 
@@ -36,9 +36,8 @@ from paimon_assets.executors import new_executor
     "--overwrite", is_flag=True, help="Replace the partitions the rows lie in, or the whole table."
 )
 @yes_option
-@json_option
+@pass_settings
 @executor_option
-@click.pass_obj
 def write(settings: Settings, /, target: str, files: tuple[str, ...], **arguments: Any) -> None:
     """Write the rows of FILES, in the order given, to TARGET.
 
@@ -50,38 +49,29 @@ def write(settings: Settings, /, target: str, files: tuple[str, ...], **argument
         builder = builder.with_commit_user(arguments["commit_user"])
     if arguments["overwrite"]:
         what = "The partitions of the rows" if table.schema.partition_keys else "All rows"
-        confirm(f"{what} of {table.name} are replaced.", yes=arguments["yes"])
+        confirm(f"{what} of {table.name} are replaced.")
         builder = builder.with_overwrite()
     given = read_files(files, arguments["file_format"], to_arrow_schema(table.schema.fields))
     with progress("writing", None) as advance:
         rows = pa.RecordBatchReader.from_batches(given.schema, counting(given, advance))
         outcome = builder.write(rows, new_executor(arguments["executor"], spark_session))
-    _show(outcome, as_json=arguments["as_json"])
-
-
-def _show(outcome: WriteOutcome, *, as_json: bool) -> None:
     report, snapshot = outcome.report, outcome.snapshot
-    if as_json:
-        print_json(
-            {
-                "snapshot_id": None if snapshot is None else snapshot.id,
-                "already_committed": outcome.was_already_committed,
-                "rows_in": report.rows_in,
-                "rows_ignored": report.rows_ignored,
-                "rows_written": report.rows_written,
-                "sequence_wraps": report.sequence_wraps,
-            }
-        )
-        return
     if outcome.was_already_committed and snapshot is not None:
-        click.echo(f"already committed as snapshot {snapshot.id}; nothing written")
-        return
-    done = "nothing to commit" if snapshot is None else f"snapshot {snapshot.id}"
-    click.echo(
-        f"{done}: {counted(report.rows_in, 'row')} in, {report.rows_ignored:,} ignored, "
-        f"{report.rows_written:,} written"
-    )
-    if report.sequence_wraps:
+        line = f"already committed as snapshot {snapshot.id}; nothing written"
+    else:
+        done = "nothing to commit" if snapshot is None else f"snapshot {snapshot.id}"
+        line = (
+            f"{done}: {counted(report.rows_in, 'row')} in, {report.rows_ignored:,} ignored, "
+            f"{report.rows_written:,} written"
+        )
+    counts = ("rows_in", "rows_ignored", "rows_written", "sequence_wraps")
+    facts = {
+        "snapshot_id": None if snapshot is None else snapshot.id,
+        "already_committed": outcome.was_already_committed,
+        **{name: getattr(report, name) for name in counts},
+    }
+    say(line, facts)
+    if report.sequence_wraps and not says_json():
         click.echo(
             f"warning: {counted(report.sequence_wraps, 'row')} wrapped the padded sequence",
             err=True,
