@@ -22,9 +22,8 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import Receive, Scope, Send
 
-from paimon_assets.engine.control.clock import Clock, SystemClock
 from paimon_assets.engine.errors import PaimonError
-from paimon_assets.server.audit_log import Audit
+from paimon_assets.server.audit_log import write_audit_line
 from paimon_assets.server.authentication import Authentication
 from paimon_assets.server.metrics import Metrics
 from paimon_assets.server.principals import PrincipalsFile
@@ -49,26 +48,16 @@ class App:
         service: The operations, on one warehouse.
         routes: Which path means which operation.
         principals: Who may ask; None lets everybody do everything.
-        read_only: Refuse whatever changes something.
-        clock: Says how old a signature is.
     """
 
     def __init__(
-        self,
-        service: Service,
-        routes: Routes,
-        *,
-        principals: PrincipalsFile | None,
-        read_only: bool = False,
-        clock: Clock | None = None,
+        self, service: Service, routes: Routes, *, principals: PrincipalsFile | None
     ) -> None:
         self._service = service
         self._routes = routes
-        self._authentication = Authentication(principals, clock or SystemClock())
-        self._read_only = read_only
-        self._most_bytes = MOST_BYTES
+        self._authentication = Authentication(principals, service.clock)
         self._metrics = Metrics()
-        self._audit = Audit()
+
         self._starlette = Starlette()
         self._starlette.router.default = self._handle
 
@@ -111,15 +100,16 @@ class App:
             return Response(status_code=int(HTTPStatus.BAD_REQUEST))
         except Exception:
             logger.exception("request %s: %s failed", request_id, operation)
-            return _json(status, _failure(request_id).body())
+            failure = Refusal(status, f"Internal error; request {request_id}.")
+            return _json(status, failure.body())
         finally:
             self._metrics.count(operation, status, time.perf_counter() - began)
             if is_audited and asked is not None:
-                self._audit.write(asked, status)
+                write_audit_line(asked, status)
 
     async def _asked(self, http: HttpRequest, head: Head, found: Found, request_id: str) -> Request:
         principal = await run_in_threadpool(self._authentication.principal, head)
-        if self._read_only and found.route.changes:
+        if self._service.read_only and found.route.changes:
             raise Refusal(HTTPStatus.FORBIDDEN, "This server is read only.")
         try:
             async with timeout(BODY_SECONDS):
@@ -138,16 +128,15 @@ class App:
 
     async def _body(self, http: HttpRequest) -> bytes:
         too_large = Refusal(
-            HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-            f"The body is larger than {self._most_bytes} bytes.",
+            HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"The body is larger than {MOST_BYTES} bytes."
         )
         length = http.headers.get("content-length", "0")
-        if not length.isdecimal() or int(length[:19]) > self._most_bytes:
+        if not length.isdecimal() or int(length[:19]) > MOST_BYTES:
             raise too_large
         body = bytearray()
         async for chunk in http.stream():
             body += chunk
-            if len(body) > self._most_bytes:
+            if len(body) > MOST_BYTES:
                 raise too_large
         return bytes(body)
 
@@ -191,10 +180,6 @@ def _head_of(http: HttpRequest) -> Head:
             name.decode("latin-1"): value.decode("latin-1") for name, value in http.headers.raw
         },
     )
-
-
-def _failure(request_id: str) -> Refusal:
-    return Refusal(HTTPStatus.INTERNAL_SERVER_ERROR, f"Internal error; request {request_id}.")
 
 
 def _json(status: int, members: Mapping[str, Any] | None) -> Response:

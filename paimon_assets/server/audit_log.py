@@ -11,24 +11,21 @@ from paimon_assets.server.request import Request
 logger = logging.getLogger(__name__)
 
 
-class Audit:
-    """The log of changes and tokens."""
+_LONGEST = 256
+"""Characters of a name."""
 
-    def write(self, request: Request, status: int) -> None:
-        """Write one line of JSON: who, what, on which names, with what outcome."""
-        line = {
-            "request": request.id,
-            "principal": request.principal.name,
-            "operation": request.operation,
-            **{name: _cut(value) for name, value in {**request.names, **request.noted}.items()},
-            "status": status,
-        }
-        logger.info("%s", json.dumps(line))
+
+def write_audit_line(request: Request, status: int) -> None:
+    """Log one line of JSON: who, what, on which names, with what outcome."""
+    line = {
+        "request": request.id,
+        "principal": request.principal.name,
+        "operation": request.operation,
+        **{name: _cut(value) for name, value in {**request.names, **request.noted}.items()},
+        "status": status,
+    }
+    logger.info("%s", json.dumps(line))
 
 
 def _cut(value: object) -> object:
     return value[:_LONGEST] if isinstance(value, str) else value
-
-
-_LONGEST = 256
-"""Characters of a name."""

@@ -13,7 +13,6 @@ that writes the warehouse. They are the same for every table. The file is read f
 keys are changed by writing it; what was handed out serves until the storage takes it back.
 """
 
-import os
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -23,7 +22,7 @@ from typing import Any
 from paimon_assets.engine.codec.rest.rest_responses import TokenResponse
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.options.secret_options import secret_values
-from paimon_assets.server.principals import Action
+from paimon_assets.server.principals import Action, read_secret
 
 _HOUR_MS = 3_600_000
 _HOURS = 12
@@ -100,16 +99,12 @@ class DataTokens:
                     f"'{key}' is a secret: say {{ secret-file = … }} or {{ secret-env = … }}"
                 )
             return value
-        match value:
-            case {"secret-env": str(name), **others} if not others:
-                secret = os.environ.get(name, "")
-            case {"secret-file": str(name), **others} if not others:
-                try:
-                    secret = (self.path.parent / name).read_text(encoding="utf-8").strip()
-                except OSError as error:
-                    raise self._wrong(f"'{key}': {error.strerror}, secret-file") from error
-            case _:
-                raise self._wrong(f"'{key}' is a text, or has secret-file or secret-env")
+        try:
+            secret = read_secret(value, self.path.parent)
+        except OSError as error:
+            raise self._wrong(f"'{key}': {error.strerror}, secret-file") from error
+        if secret is None:
+            raise self._wrong(f"'{key}' is a text, or has secret-file or secret-env")
         if not secret:
             raise self._wrong(f"'{key}' is empty")
         if secret in secret_values(self.own_options):

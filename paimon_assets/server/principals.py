@@ -227,15 +227,30 @@ def _grant(principal: str, item: Mapping[str, Any]) -> Grant:
     return Grant(database=database, name=name if dot else None, may=frozenset(given))
 
 
+def read_secret(given: object, directory: Path) -> str | None:
+    """Return the secret that `{ secret-env = … }` or `{ secret-file = … }` means.
+
+    Returns:
+        None: it is neither of these. Empty: the variable is not set.
+
+    Raises:
+        OSError: The file cannot be read.
+    """
+    match given:
+        case {"secret-env": str(name), **others} if not others:
+            return os.environ.get(name, "")
+        case {"secret-file": str(name), **others} if not others:
+            return (directory / name).read_text(encoding="utf-8").strip()
+        case _:
+            return None
+
+
 def _secret(principal: str, pair: Mapping[str, Any], directory: Path) -> str:
-    if set(pair) == {"id", "secret-env"}:
-        secret = os.environ.get(pair["secret-env"], "")
-    elif set(pair) == {"id", "secret-file"}:
-        try:
-            secret = (directory / pair["secret-file"]).read_text(encoding="utf-8").strip()
-        except OSError as error:
-            raise _wrong(f"principal '{principal}': {error.strerror}, secret-file") from error
-    else:
+    try:
+        secret = read_secret({key: pair[key] for key in pair if key != "id"}, directory)
+    except OSError as error:
+        raise _wrong(f"principal '{principal}': {error.strerror}, secret-file") from error
+    if secret is None:
         raise _wrong(f"principal '{principal}': an access key has id, and secret-file or -env")
     if not secret:
         raise _wrong(f"principal '{principal}': the secret of an access key is empty")

@@ -87,10 +87,6 @@ class Page:
     pattern: str | None
     prefix: str
 
-    def wants(self, name: str) -> bool:
-        """Whether a name is behind the page before, and of the pattern."""
-        return name > self.after and self.matches(name)
-
     def matches(self, name: str) -> bool:
         """Whether a name is of the pattern."""
         if self.pattern is None:
@@ -105,7 +101,8 @@ class Page:
         Returns:
             The names, and the token of the next page, None at the end.
         """
-        taken = list(islice((name for name in names if self.wants(name)), self.most + 1))
+        wanted = (name for name in names if name > self.after and self.matches(name))
+        taken = list(islice(wanted, self.most + 1))
         if len(taken) <= self.most:
             return taken, None
         return taken[:-1], page_token(taken[-2])

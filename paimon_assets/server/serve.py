@@ -74,13 +74,7 @@ def app_of(settings: ServeSettings, *, clock: Clock | None = None) -> App:
         data_tokens=_data_tokens(settings),
     )
     service.file_io.list_directory(service.catalog.warehouse)
-    return App(
-        service,
-        Routes(OPERATIONS),
-        principals=_principals(settings),
-        read_only=settings.read_only,
-        clock=clock,
-    )
+    return App(service, Routes(OPERATIONS), principals=_principals(settings))
 
 
 def serve(settings: ServeSettings, *, on_start: Callable[[str], None]) -> None:

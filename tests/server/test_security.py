@@ -373,12 +373,12 @@ def test_a_large_body_is_refused_before_it_is_read(guarded, admin):
         assert b" 413 " in raw.recv(200)
 
 
-def test_a_body_of_unknown_length_is_cut(served, guarded):
+def test_a_body_of_unknown_length_is_cut(served, guarded, monkeypatch):
     from paimon_assets.server.serve import uvicorn_of
 
     settings = ServeSettings(warehouse=served, insecure=True)
     app = app_of(settings)
-    app._most_bytes = 1000
+    monkeypatch.setattr("paimon_assets.server.app.MOST_BYTES", 1000)
     import threading
 
     server = uvicorn_of(app, settings)

@@ -1,5 +1,7 @@
 """Every operation of the specification, with its method and path."""
 
+from functools import partial
+
 from paimon_assets.server.operations import databases as d
 from paimon_assets.server.operations import functions as f
 from paimon_assets.server.operations import names as n
@@ -29,21 +31,8 @@ def _not_served(what: str) -> Handler:
     return handler
 
 
-def _get(path: str, operation: str, handler: Handler) -> Route:
-    return Route("GET", path, operation, handler)
-
-
-def _ask(path: str, operation: str, handler: Handler) -> Route:
-    return Route("POST", path, operation, handler)
-
-
-def _post(path: str, operation: str, handler: Handler) -> Route:
-    return Route("POST", path, operation, handler, changes=True)
-
-
-def _delete(path: str, operation: str, handler: Handler) -> Route:
-    return Route("DELETE", path, operation, handler, changes=True)
-
+_get, _ask = partial(Route, "GET"), partial(Route, "POST")
+_post, _delete = partial(Route, "POST", changes=True), partial(Route, "DELETE", changes=True)
 
 OPERATIONS = (
     _get("/v1/config", "getConfig", d.get_config),
@@ -65,7 +54,7 @@ OPERATIONS = (
     _post(f"{_TABLE}/commit", "commitTable", v.commit_table),
     _post(f"{_TABLE}/rollback", "rollbackTable", v.rollback_table),
     _post(f"{_TABLE}/rollback-schema", "rollbackSchema", v.rollback_table_schema),
-    Route("GET", f"{_TABLE}/token", "getTableToken", k.get_table_token, is_audited=True),
+    _get(f"{_TABLE}/token", "getTableToken", k.get_table_token, is_audited=True),
     _ask(f"{_TABLE}/auth", "authTableQuery", _not_served("row filters and column masks")),
     _get(f"{_TABLE}/snapshot", "getTableSnapshot", v.get_table_snapshot),
     _get(f"{_TABLE}/snapshots", "listSnapshots", v.list_snapshots),

@@ -40,7 +40,7 @@ def create_database(service: Service, request: Request) -> Answer:
     request.noted["database"] = name
     request.require(Action.CREATE, name)
     refuse_location(name, asked.options)
-    existed = _exists(service, name)
+    existed = name in service.catalog.list_databases()
     if not existed:
         service.catalog.create_database(name, ignore_if_exists=True)
     by = request.principal.name
@@ -74,7 +74,3 @@ def drop_database(service: Service, request: Request) -> Answer:
         request.require(Action.DROP, name, table)
     service.catalog.drop_database(name, cascade=True)
     return None
-
-
-def _exists(service: Service, name: str) -> bool:
-    return name in service.catalog.list_databases()

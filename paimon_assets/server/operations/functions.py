@@ -45,7 +45,8 @@ def list_function_details(service: Service, request: Request) -> Answer:
 
 def list_functions_globally(service: Service, request: Request) -> Answer:
     """List the functions of all databases the principal may list."""
-    functions, token = listed_globally(service, request, _PATTERN, service.functions.all)
+    names_of = service.functions.all
+    functions, token = listed_globally(service, request, _PATTERN, lambda d, _: names_of(d))
     return ListFunctionsGloballyResponse(functions=functions, next_page_token=token).to_json()
 
 

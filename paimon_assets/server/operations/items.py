@@ -1,16 +1,30 @@
-"""What views and functions have in common: names in a database, listed by grants."""
+"""What tables, views and functions have in common: names in a database, listed by grants."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TypeVar
 
 from paimon_assets.engine.codec.rest import resources
 from paimon_assets.engine.control.catalog.catalog import Identifier
-from paimon_assets.server.paging import across_databases
+from paimon_assets.engine.errors import NotFoundError
 from paimon_assets.server.principals import Action
-from paimon_assets.server.request import Request
+from paimon_assets.server.request import Request, prefix_of
 from paimon_assets.server.service import Service, check_database_name
 
 T = TypeVar("T")
+_SEPARATOR = "\x01"
+"""Between database and name in a page's token: in no name, and in front of everything in them."""
+
+
+def listed_database(request: Request) -> str:
+    """Return the path's database.
+
+    Raises:
+        Refusal: 403; the principal may not list it.
+    """
+    database = check_database_name(request.names["database"])
+    if not request.principal.sees(database):
+        request.require(Action.LIST, database)
+    return database
 
 
 def listed(request: Request, items_of: Callable[[str], Mapping[str, T]]) -> dict[str, T]:
@@ -20,9 +34,7 @@ def listed(request: Request, items_of: Callable[[str], Mapping[str, T]]) -> dict
         Refusal: 403; it may not list the database.
         NotFoundError: There is no such database.
     """
-    database = check_database_name(request.names["database"])
-    if not request.principal.sees(database):
-        request.require(Action.LIST, database)
+    database = listed_database(request)
     return {
         name: item
         for name, item in items_of(database).items()
@@ -34,20 +46,36 @@ def listed_globally(
     service: Service,
     request: Request,
     pattern_name: str,
-    names_of: Callable[[str], Iterable[str]],
+    names_of: Callable[[str, str], Iterable[str]],
 ) -> tuple[tuple[resources.Identifier, ...], str | None]:
-    """Return a page of the names of all databases that the principal may list, and its token."""
-    found, token = across_databases(
-        request,
-        pattern_name,
-        service.catalog.list_databases(),
-        lambda database, prefix: (
-            name
-            for name in names_of(database)
-            if name.startswith(prefix) and request.principal.may(Action.LIST, database, name)
-        ),
-    )
-    return tuple(resources.Identifier(database=d, object=name) for d, name in found), token
+    """Return a page of the names of all databases that the principal may list, and its token.
+
+    Args:
+        service: Knows the databases.
+        request: Says which page, and the patterns `databaseNamePattern` and the other one.
+        pattern_name: The parameter of that one.
+        names_of: (database, prefix) → its names, sorted; others than of the prefix may be there.
+    """
+    page = request.page()
+    of_database = request.page("databaseNamePattern")
+    of_name = request.page(pattern_name)
+    prefix = prefix_of(of_name.pattern or "")
+
+    def all_names() -> Iterator[str]:
+        for database in service.catalog.list_databases():
+            behind = database >= page.after.partition(_SEPARATOR)[0]
+            if not (behind and of_database.matches(database)):
+                continue
+            try:
+                for name in names_of(database, prefix):
+                    if of_name.matches(name) and request.principal.may(Action.LIST, database, name):
+                        yield f"{database}{_SEPARATOR}{name}"
+            except NotFoundError:
+                continue  # dropped since
+
+    found, token = page.of(all_names())
+    parts = (name.partition(_SEPARATOR) for name in found)
+    return tuple(resources.Identifier(database=d, object=name) for d, _, name in parts), token
 
 
 def named(request: Request, noun: str, action: Action) -> Identifier:

@@ -38,7 +38,7 @@ from paimon_assets.engine.spec.options.all_options import DATA_FILE_EXTERNAL_PAT
 from paimon_assets.engine.spec.paths import MAIN_BRANCH, TablePaths
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.table_name import TableName
-from paimon_assets.server.paging import across_databases
+from paimon_assets.server.operations.items import listed_database, listed_globally
 from paimon_assets.server.principals import Action
 from paimon_assets.server.refusal import bad_request
 from paimon_assets.server.request import Page, Request
@@ -78,17 +78,9 @@ def list_table_details(service: Service, request: Request) -> Answer:
 
 def list_tables_globally(service: Service, request: Request) -> Answer:
     """List the tables of all databases the principal may list."""
-    found, token = across_databases(
-        request,
-        _PATTERN,
-        service.catalog.list_databases(),
-        lambda database, prefix: (
-            name
-            for name in service.table_names(database, prefix=prefix)
-            if request.principal.may(Action.LIST, database, name)
-        ),
+    tables, token = listed_globally(
+        service, request, _PATTERN, lambda d, prefix: service.table_names(d, prefix=prefix)
     )
-    tables = tuple(resources.Identifier(database=d, object=t) for d, t in found)
     return ListTablesGloballyResponse(tables=tables, next_page_token=token).to_json()
 
 
@@ -176,10 +168,9 @@ def drop_table(service: Service, request: Request) -> Answer:
         if table.identity is not None:
             service.forget(table.identity.id)
         return None
-    name = table.identifier.table
 
     def without(members: Members) -> Members:
-        if members.pop(name, None) is None:
+        if members.pop(table.identifier.table, None) is None:
             raise missing_table(table.identifier)
         return members
 
@@ -213,9 +204,7 @@ def rename_table(service: Service, request: Request) -> Answer:
 
 
 def _listed(service: Service, request: Request, page: Page) -> Iterator[str]:
-    database = check_database_name(request.names["database"])
-    if not request.principal.sees(database):
-        request.require(Action.LIST, database)
+    database = listed_database(request)
     names = service.table_names(database, after=page.after, prefix=page.prefix)
     seen = (name for name in names if request.principal.may(Action.LIST, database, name))
     kind = request.query.get("tableType")

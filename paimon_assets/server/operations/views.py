@@ -39,7 +39,8 @@ def list_view_details(service: Service, request: Request) -> Answer:
 
 def list_views_globally(service: Service, request: Request) -> Answer:
     """List the views of all databases the principal may list."""
-    views, token = listed_globally(service, request, _PATTERN, service.views.all)
+    names_of = service.views.all
+    views, token = listed_globally(service, request, _PATTERN, lambda d, _: names_of(d))
     return ListViewsGloballyResponse(views=views, next_page_token=token).to_json()
 
 
