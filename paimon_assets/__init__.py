@@ -47,8 +47,8 @@ if TYPE_CHECKING:
     )
     from paimon_assets.engine.spec.metadata.snapshot import Snapshot as Snapshot
     from paimon_assets.engine.spec.schema.schema import Schema as Schema
-    from paimon_assets.engine.table.api import TableCatalog as TableCatalog
-    from paimon_assets.engine.table.entry import (
+    from paimon_assets.engine.table.api import (
+        TableCatalog as TableCatalog,
         open_catalog as open_catalog,
         open_table as open_table,
     )

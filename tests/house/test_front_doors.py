@@ -20,7 +20,6 @@ ROOT = Path(__file__).resolve().parents[2]
 HEAVY = ("dagster", "pyspark", "pandas", "polars")
 LIGHT_DOORS = {
     "paimon_assets": (*HEAVY, "pyarrow", "numpy"),
-    "paimon_assets.engine.table.entry": (*HEAVY, "pyarrow", "numpy", "sqlglot"),
     "paimon_assets.engine": (*HEAVY, "pyarrow", "numpy"),
     "paimon_assets.engine.spec.metadata.snapshot": (*HEAVY, "pyarrow", "numpy", "fastavro"),
     "paimon_assets.engine.lsm.interval_partition": (*HEAVY, "pyarrow", "numpy", "fastavro"),

@@ -24,10 +24,10 @@ from paimon_assets.engine.spec.segments.segment import RETENTION_MS, Load, Segme
 from paimon_assets.engine.table.api import open_catalog, open_table
 from paimon_assets.engine.table.segments.segment_import import SegmentSource
 from paimon_assets.engine.table.segments.segment_tables import (
-    SEGMENTS,
-    segments_table,
+    segment_rows,
     show_segments,
 )
+from paimon_assets.engine.table.system.metadata import SEGMENTS
 from tests.table.test_java_tables import INDEX, TABLES
 from tests.testkit.effort import often
 from tests.testkit.foreign import rows, states, write
@@ -100,8 +100,8 @@ def test_a_table_without_a_command_counts_its_snapshots(table):
     assert shown[1]["Status"] == "Success"
     assert (shown[1]["Partition"], shown[1]["File Format"]) == ("NA", "parquet")
     assert shown[1]["Load Time Taken"].endswith("S")
-    row = segments_table([first]).to_pylist()[0]
-    assert list(row) == list(SEGMENTS)
+    row = next(segment_rows([first]))
+    assert list(row) == SEGMENTS.names
     assert (row["path"], row["folder"], row["merged_to_id"]) == (None, None, None)
 
 
@@ -141,7 +141,7 @@ def test_partitions_are_the_first_one_and_dots(catalog):
         table.new_write_builder().write(data, EXECUTOR)
     newest, oldest = show_segments(table.segments().listed()).to_pylist()
     assert (newest["Partition"], oldest["Partition"]) == ("{day=1}, ...", "{day=7}")
-    texts = segments_table(table.segments().listed()).column("partition").to_pylist()
+    texts = [row["partition"] for row in segment_rows(table.segments().listed())]
     assert texts == ["day=7", "day=1, ..."]
 
 

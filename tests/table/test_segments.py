@@ -21,7 +21,7 @@ from paimon_assets.engine.errors import (
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.segments.segment import SegmentStatus
 from paimon_assets.engine.table.segments.segment_import import SegmentSource
-from paimon_assets.engine.table.segments.segment_tables import segments_table, show_segments
+from paimon_assets.engine.table.segments.segment_tables import segment_rows, show_segments
 from tests.testkit.foreign import rows, states, write
 
 EXECUTOR = EmbeddedExecutor(threads=2)
@@ -143,7 +143,7 @@ def test_s7_formats_are_read_as_one_table(table, landing):
     assert read(table, "a = 3") == [(3, "csv"), (3, "orc")]
     only = table.new_read_builder().with_columns(["b"]).with_filter("a > 6").to_arrow()
     assert sorted(only.column("b").to_pylist()) == ["own", "parquet"]
-    readers = segments_table(table.segments().listed()).column("readers").to_pylist()
+    readers = [row["readers"] for row in segment_rows(table.segments().listed())]
     assert readers == ["all", "all", "all", "paimon-assets", "paimon-assets", "all"]
     system = table.system_table("segments").to_arrow()
     assert system.column("format").to_pylist() == [

@@ -1,8 +1,7 @@
 """What a person holds. Opens no data file itself: it asks control to plan and an Executor to work.
 
 Rooms:
-    api, table     catalogs and tables
-    entry          opens catalogs and tables; loads all of this then
+    api, table     catalogs and tables, light to import: methods load what does their work
     frames/        frames of other libraries ⇄ rows; their filters
     read/          columns, filter, a moment or changes → rows; filters as text
     write/         rows → a snapshot; row changes, staged batches, truncation

@@ -21,9 +21,8 @@ from paimon_assets.engine.errors import (
 )
 from paimon_assets.engine.spec.options.catalog_options import METASTORE, WAREHOUSE
 from paimon_assets.engine.spec.options.option import Options
-from paimon_assets.engine.spec.options.rest_options import URI
+from paimon_assets.engine.spec.options.rest_options import TOKEN, URI
 from paimon_assets.engine.table.databases import Database, with_properties
-from paimon_assets.engine.table.entry import open_catalog, open_table
 from paimon_assets.engine.table.table import Table
 from paimon_assets.engine.table.table_name import SYSTEM_DATABASE, TableName
 from paimon_assets.engine.table.views import Views, refuse_view
@@ -39,16 +38,6 @@ if TYPE_CHECKING:
     from paimon_assets.engine.spec.schema.schema import Schema
     from paimon_assets.engine.table.sql.query import Source, SqlQuery
     from paimon_assets.engine.table.system import GlobalSystemTable, SystemTable
-
-__all__ = [
-    "CATALOGS",
-    "TableCatalog",
-    "catalog_of",
-    "name_of",
-    "open_catalog",
-    "open_table",
-    "table_at",
-]
 
 
 class TableCatalog:
@@ -429,13 +418,34 @@ def _refuse_system(database: str) -> None:
         )
 
 
-def catalog_of(warehouse: str, options: Mapping[str, str]) -> TableCatalog:
-    """Open a catalog; see `open_catalog`, which says what is raised.
+def open_catalog(
+    warehouse: str = "",
+    options: Mapping[str, str] | None = None,
+    *,
+    metastore: str | None = None,
+    uri: str | None = None,
+    token: str | None = None,
+) -> TableCatalog:
+    """Open a warehouse directory, or the catalog behind a REST server.
+
+    Args:
+        warehouse: A path, or a URI such as `s3://bucket/warehouse`. Of a REST server, the name it
+            gives its warehouse, if it has more than one.
+        options: For the catalog and its storage, such as `s3.endpoint`; never shown in messages.
+        metastore: `rest`; a directory by default. Like the next two it is short for the option.
+        uri: Where the REST server is.
+        token: The bearer token it wants; a secret.
 
     Raises:
-        PaimonError: As `open_catalog`.
+        UnsupportedFeatureError: Another catalog than these is asked for.
+        AccessDeniedError: The REST server does not know who asks.
+        InvalidInputError: The path is blank or carries a key, its scheme is unknown, or the package
+            for it is not installed.
+        StorageError: The storage could not be opened.
     """
-    kind = Options(options).get(METASTORE)
+    short = {METASTORE.key: metastore, URI.key: uri, TOKEN.key: token}
+    given = {**(options or {}), **{key: value for key, value in short.items() if value}}
+    kind = Options(given).get(METASTORE)
     if kind not in CATALOGS:
         raise UnsupportedFeatureError(
             f"'{METASTORE.key}' = {kind} is no catalog of this engine. Open the warehouse it"
@@ -443,15 +453,17 @@ def catalog_of(warehouse: str, options: Mapping[str, str]) -> TableCatalog:
             kind="unsupported-metastore",
             details={"metastore": kind},
         )
-    of_catalog = {**options, WAREHOUSE.key: warehouse}
-    return TableCatalog(CATALOGS[kind](warehouse, options), options=of_catalog)
+    of_catalog = {**given, WAREHOUSE.key: warehouse}
+    return TableCatalog(CATALOGS[kind](warehouse, given), options=of_catalog)
 
 
-def table_at(path: str, options: Mapping[str, str] | None) -> Table:
-    """Open a bare table directory; see `open_table`, which says what is raised.
+def open_table(path: str, options: Mapping[str, str] | None = None) -> Table:
+    """Open a bare table directory; `options` as in `open_catalog`.
 
     Raises:
-        PaimonError: As `open_table`.
+        NotFoundError: There is no table in the directory, or no such branch.
+        InvalidInputError: As `open_catalog`.
+        FormatError, StorageError: Metadata is damaged, or the storage failed.
     """
     from paimon_assets.engine.control.file_store import FileStore
     from paimon_assets.engine.fileio.opening import file_io_for

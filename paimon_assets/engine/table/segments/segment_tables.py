@@ -1,4 +1,4 @@
-"""A table's segments and loads as Arrow tables: as SHOW SEGMENTS prints them, and typed."""
+"""A table's segments and loads as rows: as SHOW SEGMENTS prints them, and typed."""
 
 import datetime as dt
 from collections.abc import Iterator, Sequence
@@ -6,7 +6,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.spec.options.secret_options import shown_options
 from paimon_assets.engine.spec.segments.segment import (
     Load,
@@ -15,9 +14,7 @@ from paimon_assets.engine.spec.segments.segment import (
     duration_text,
     size_text,
 )
-from paimon_assets.engine.table.segments.segments import Segments
 
-_MILLIS = pa.timestamp("ms")
 _NOT_APPLICABLE = "NA"
 
 SHOW_SEGMENTS = pa.schema(
@@ -37,27 +34,6 @@ SHOW_SEGMENTS = pa.schema(
         )
     }
 )
-
-SEGMENTS: dict[str, pa.DataType] = {
-    "segment_id": pa.int64(),
-    "status": pa.string(),
-    "load_start_time": _MILLIS,
-    "load_end_time": _MILLIS,
-    "time_taken_ms": pa.int64(),
-    "partition": pa.string(),
-    "format": pa.string(),
-    "path": pa.string(),
-    "folder": pa.string(),
-    "file_count": pa.int64(),
-    "row_count": pa.int64(),
-    "data_size": pa.int64(),
-    "readers": pa.string(),
-    "schema_id": pa.int64(),
-    "snapshot_id": pa.int64(),
-    "merged_to_id": pa.int64(),
-    "options": pa.string(),
-}
-"""Columns of the system table `segments`; loads of the table's own have no path and folder."""
 
 
 def show_segments(segments: Sequence[Segment | Load], *, limit: int | None = None) -> pa.Table:
@@ -86,17 +62,8 @@ def show_segments(segments: Sequence[Segment | Load], *, limit: int | None = Non
     return pa.Table.from_pylist(rows, schema=SHOW_SEGMENTS)
 
 
-def segments_table(segments: Sequence[Segment | Load]) -> pa.Table:
-    """Return one row a segment, by id; `readers` says which engines see its rows."""
-    return pa.Table.from_pylist(list(_rows(segments)), schema=pa.schema(SEGMENTS))
-
-
-def segments_of(store: FileStore) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a table's system table `segments`."""
-    yield from _rows(Segments(store=store).listed())
-
-
-def _rows(segments: Sequence[Segment | Load]) -> Iterator[dict[str, Any]]:
+def segment_rows(segments: Sequence[Segment | Load]) -> Iterator[dict[str, Any]]:
+    """Yield the rows of the system table `segments`; `readers` says which engines see theirs."""
     for segment in segments:
         yield {
             "segment_id": segment.id,

@@ -23,89 +23,41 @@ from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
 from paimon_assets.engine.spec.options.all_options import PARTITION_DEFAULT_NAME
 from paimon_assets.engine.spec.partition import value_text
 from paimon_assets.engine.spec.types.data_types import DataField, DataType
-from paimon_assets.engine.table.system.metadata import MILLIS, Columns, Rows, snapshot_of
+from paimon_assets.engine.table.system.metadata import Rows, columns, snapshot_of
 
-FILE_KEY_RANGES: Columns = {
-    "partition": pa.string(),
-    "bucket": pa.int32(),
-    "file_path": pa.string(),
-    "file_format": pa.string(),
-    "schema_id": pa.int64(),
-    "level": pa.int32(),
-    "record_count": pa.int64(),
-    "file_size_in_bytes": pa.int64(),
-    "min_key": pa.string(),
-    "max_key": pa.string(),
-    "first_row_id": pa.int64(),
-}
-FILES: Columns = {
-    **{name: kind for name, kind in FILE_KEY_RANGES.items() if name != "first_row_id"},
-    "null_value_counts": pa.string(),
-    "min_value_stats": pa.string(),
-    "max_value_stats": pa.string(),
-    "min_sequence_number": pa.int64(),
-    "max_sequence_number": pa.int64(),
-    "creation_time": MILLIS,
-    "deleteRowCount": pa.int64(),
-    "file_source": pa.string(),
-    "first_row_id": pa.int64(),
-    "write_cols": pa.list_(pa.string()),
-}
-MANIFESTS: Columns = {
-    "file_name": pa.string(),
-    "file_size": pa.int64(),
-    "num_added_files": pa.int64(),
-    "num_deleted_files": pa.int64(),
-    "schema_id": pa.int64(),
-    "min_partition_stats": pa.string(),
-    "max_partition_stats": pa.string(),
-    "min_row_id": pa.int64(),
-    "max_row_id": pa.int64(),
-}
-PARTITIONS: Columns = {
-    "partition": pa.string(),
-    "record_count": pa.int64(),
-    "file_size_in_bytes": pa.int64(),
-    "file_count": pa.int64(),
-    "last_update_time": MILLIS,
-    "created_at": MILLIS,
-    "created_by": pa.string(),
-    "updated_by": pa.string(),
-    "options": pa.string(),
-    "total_buckets": pa.int32(),
-    "done": pa.bool_(),
-    "deleted_record_count": pa.int64(),
-}
-BUCKETS: Columns = {
-    "partition": pa.string(),
-    "bucket": pa.int32(),
-    "record_count": pa.int64(),
-    "file_size_in_bytes": pa.int64(),
-    "file_count": pa.int64(),
-    "last_update_time": MILLIS,
-}
-TABLE_INDEXES: Columns = {
-    "partition": pa.string(),
-    "bucket": pa.int32(),
-    "index_type": pa.string(),
-    "file_name": pa.string(),
-    "file_size": pa.int64(),
-    "row_count": pa.int64(),
-    "dv_ranges": pa.list_(
-        pa.struct(
-            [
-                pa.field("f0", pa.string(), nullable=False),
-                pa.field("f1", pa.int32(), nullable=False),
-                pa.field("f2", pa.int32(), nullable=False),
-                pa.field("_CARDINALITY", pa.int64()),
-            ]
-        )
-    ),
-    "row_range_start": pa.int64(),
-    "row_range_end": pa.int64(),
-    "index_field_id": pa.int32(),
-    "index_field_name": pa.string(),
-}
+FILE_KEY_RANGES = columns(
+    "partition STRING, bucket INT, file_path STRING, file_format STRING, schema_id BIGINT, "
+    "level INT, record_count BIGINT, file_size_in_bytes BIGINT, min_key STRING, max_key STRING, "
+    "first_row_id BIGINT"
+)
+FILES = columns(
+    "partition STRING, bucket INT, file_path STRING, file_format STRING, schema_id BIGINT, "
+    "level INT, record_count BIGINT, file_size_in_bytes BIGINT, min_key STRING, max_key STRING, "
+    "null_value_counts STRING, min_value_stats STRING, max_value_stats STRING, "
+    "min_sequence_number BIGINT, max_sequence_number BIGINT, creation_time TIMESTAMP(3), "
+    "deleteRowCount BIGINT, file_source STRING, first_row_id BIGINT"
+).append(pa.field("write_cols", pa.list_(pa.string())))
+MANIFESTS = columns(
+    "file_name STRING, file_size BIGINT, num_added_files BIGINT, num_deleted_files BIGINT, "
+    "schema_id BIGINT, min_partition_stats STRING, max_partition_stats STRING, min_row_id BIGINT, "
+    "max_row_id BIGINT"
+)
+PARTITIONS = columns(
+    "partition STRING, record_count BIGINT, file_size_in_bytes BIGINT, file_count BIGINT, "
+    "last_update_time TIMESTAMP(3), created_at TIMESTAMP(3), created_by STRING, "
+    "updated_by STRING, options STRING, total_buckets INT, done BOOLEAN, "
+    "deleted_record_count BIGINT"
+)
+BUCKETS = columns(
+    "partition STRING, bucket INT, record_count BIGINT, file_size_in_bytes BIGINT, "
+    "file_count BIGINT, last_update_time TIMESTAMP(3)"
+)
+_VECTOR = columns("f0 STRING NOT NULL, f1 INT NOT NULL, f2 INT NOT NULL, _CARDINALITY BIGINT")
+TABLE_INDEXES = columns(
+    "partition STRING, bucket INT, index_type STRING, file_name STRING, file_size BIGINT, "
+    "row_count BIGINT, row_range_start BIGINT, row_range_end BIGINT, index_field_id INT, "
+    "index_field_name STRING"
+).insert(6, pa.field("dv_ranges", pa.list_(pa.struct(list(_VECTOR)))))
 
 
 Texts = dict[str, str | None]

@@ -34,7 +34,7 @@ from paimon_assets.engine.spec.options.secret_options import (
     shown_options,
 )
 from paimon_assets.engine.table.system import files
-from paimon_assets.engine.table.system.metadata import Columns, option_rows
+from paimon_assets.engine.table.system.metadata import OPTIONS, columns, option_rows
 from paimon_assets.engine.table.table_name import SYSTEM_DATABASE
 
 logger = logging.getLogger(__name__)
@@ -44,37 +44,23 @@ _TABLES_AT_ONCE = 8
 _TABLES_A_STEP = 64
 """Opened before the rows of the first of them are handed on."""
 
-_NAMES: Columns = {"database_name": pa.string(), "table_name": pa.string()}
-_TABLES: Columns = {
-    **_NAMES,
-    "table_type": pa.string(),
-    "partitioned": pa.bool_(),
-    "primary_key": pa.bool_(),
-    "owner": pa.string(),
-    "created_at": pa.int64(),
-    "created_by": pa.string(),
-    "updated_at": pa.int64(),
-    "updated_by": pa.string(),
-    "record_count": pa.int64(),
-    "file_size_in_bytes": pa.int64(),
-    "file_count": pa.int64(),
-    "last_file_creation_time": pa.int64(),
-}
-_PARTITIONS: Columns = {
-    **_NAMES,
-    "partition_name": pa.string(),
-    "record_count": pa.int64(),
-    "file_size_in_bytes": pa.int64(),
-    "file_count": pa.int64(),
-    "last_file_creation_time": pa.int64(),
-    "done": pa.bool_(),
-}
-_OPTION: Columns = {"key": pa.string(), "value": pa.string()}
+_TABLES = columns(
+    "database_name STRING, table_name STRING, table_type STRING, partitioned BOOLEAN, "
+    "primary_key BOOLEAN, owner STRING, created_at BIGINT, created_by STRING, updated_at BIGINT, "
+    "updated_by STRING, record_count BIGINT, file_size_in_bytes BIGINT, file_count BIGINT, "
+    "last_file_creation_time BIGINT"
+)
+_PARTITIONS = columns(
+    "database_name STRING, table_name STRING, partition_name STRING, record_count BIGINT, "
+    "file_size_in_bytes BIGINT, file_count BIGINT, last_file_creation_time BIGINT, done BOOLEAN"
+)
 _SCHEMAS: Mapping[str, pa.Schema] = {
-    "tables": pa.schema(_TABLES),
-    "partitions": pa.schema(_PARTITIONS),
-    "all_table_options": pa.schema({**_NAMES, **_OPTION}),
-    "catalog_options": pa.schema(_OPTION),
+    "tables": _TABLES,
+    "partitions": _PARTITIONS,
+    "all_table_options": columns(
+        "database_name STRING, table_name STRING, key STRING, value STRING"
+    ),
+    "catalog_options": OPTIONS,
 }
 GLOBAL_SYSTEM_TABLES = tuple(_SCHEMAS)
 """Names of all system tables of a catalog, without the database's."""
@@ -90,7 +76,7 @@ def _table_rows(store: FileStore) -> _Rows:
     }
     loaded = store.environment.loaded
     audit = {} if loaded is None else loaded.audit
-    row |= {key: value for key, value in audit.items() if key in _TABLES}
+    row |= {key: value for key, value in audit.items() if key in _TABLES.names}
     snapshot = store.snapshots.latest()
     if snapshot is not None:
         metas = store.manifests.manifests_of(snapshot)

@@ -8,74 +8,61 @@ Source: `org.apache.paimon.table.system.SnapshotsTable`, `SchemasTable`, `Option
 import datetime as dt
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 
+from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.scan.time_travel import travel_by_options
 from paimon_assets.engine.errors import FormatError
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.options.secret_options import shown_options
-from paimon_assets.engine.spec.types.type_text import field_to_json
+from paimon_assets.engine.spec.types.data_types import RowType
+from paimon_assets.engine.spec.types.type_text import field_to_json, parse_type
+from paimon_assets.engine.table.segments.segment_tables import segment_rows
+from paimon_assets.engine.table.segments.segments import Segments
 
 Rows = Iterator[dict[str, Any]]
-Columns = Mapping[str, pa.DataType]
-"""Name → Arrow type."""
-MILLIS = pa.timestamp("ms")
 
-SNAPSHOTS: Columns = {
-    "snapshot_id": pa.int64(),
-    "schema_id": pa.int64(),
-    "commit_user": pa.string(),
-    "commit_identifier": pa.int64(),
-    "commit_kind": pa.string(),
-    "commit_time": MILLIS,
-    "base_manifest_list": pa.string(),
-    "delta_manifest_list": pa.string(),
-    "changelog_manifest_list": pa.string(),
-    "total_record_count": pa.int64(),
-    "delta_record_count": pa.int64(),
-    "changelog_record_count": pa.int64(),
-    "watermark": pa.int64(),
-    "next_row_id": pa.int64(),
-    "operation": pa.string(),
-}
-SCHEMAS: Columns = {
-    "schema_id": pa.int64(),
-    "fields": pa.string(),
-    "partition_keys": pa.string(),
-    "primary_keys": pa.string(),
-    "options": pa.string(),
-    "comment": pa.string(),
-    "update_time": MILLIS,
-}
-OPTIONS: Columns = {"key": pa.string(), "value": pa.string()}
-TAGS: Columns = {
-    "tag_name": pa.string(),
-    "snapshot_id": pa.int64(),
-    "schema_id": pa.int64(),
-    "commit_time": MILLIS,
-    "record_count": pa.int64(),
-    "create_time": MILLIS,
-    "time_retained": pa.string(),
-}
-BRANCHES: Columns = {"branch_name": pa.string(), "create_time": MILLIS}
-CONSUMERS: Columns = {"consumer_id": pa.string(), "next_snapshot_id": pa.int64()}
-STATISTICS: Columns = {
-    "snapshot_id": pa.int64(),
-    "schema_id": pa.int64(),
-    "mergedRecordCount": pa.int64(),
-    "mergedRecordSize": pa.int64(),
-    "colstat": pa.string(),
-}
-AGGREGATION_FIELDS: Columns = {
-    "field_name": pa.string(),
-    "field_type": pa.string(),
-    "function": pa.string(),
-    "function_options": pa.string(),
-    "comment": pa.string(),
-}
+
+def columns(text: str) -> pa.Schema:
+    """Return columns that are written as in CREATE TABLE, by their Arrow types."""
+    return to_arrow_schema(cast("RowType", parse_type(f"ROW<{text}>")).fields)
+
+
+SNAPSHOTS = columns(
+    "snapshot_id BIGINT, schema_id BIGINT, commit_user STRING, commit_identifier BIGINT, "
+    "commit_kind STRING, commit_time TIMESTAMP(3), base_manifest_list STRING, "
+    "delta_manifest_list STRING, changelog_manifest_list STRING, total_record_count BIGINT, "
+    "delta_record_count BIGINT, changelog_record_count BIGINT, watermark BIGINT, "
+    "next_row_id BIGINT, operation STRING"
+)
+SCHEMAS = columns(
+    "schema_id BIGINT, fields STRING, partition_keys STRING, primary_keys STRING, options STRING, "
+    "comment STRING, update_time TIMESTAMP(3)"
+)
+OPTIONS = columns("key STRING, value STRING")
+TAGS = columns(
+    "tag_name STRING, snapshot_id BIGINT, schema_id BIGINT, commit_time TIMESTAMP(3), "
+    "record_count BIGINT, create_time TIMESTAMP(3), time_retained STRING"
+)
+BRANCHES = columns("branch_name STRING, create_time TIMESTAMP(3)")
+CONSUMERS = columns("consumer_id STRING, next_snapshot_id BIGINT")
+STATISTICS = columns(
+    "snapshot_id BIGINT, schema_id BIGINT, mergedRecordCount BIGINT, mergedRecordSize BIGINT, "
+    "colstat STRING"
+)
+AGGREGATION_FIELDS = columns(
+    "field_name STRING, field_type STRING, function STRING, function_options STRING, comment STRING"
+)
+SEGMENTS = columns(
+    "segment_id BIGINT, status STRING, load_start_time TIMESTAMP(3), load_end_time TIMESTAMP(3), "
+    "time_taken_ms BIGINT, partition STRING, format STRING, path STRING, folder STRING, "
+    "file_count BIGINT, row_count BIGINT, data_size BIGINT, readers STRING, schema_id BIGINT, "
+    "snapshot_id BIGINT, merged_to_id BIGINT, options STRING"
+)
+"""Loads of the table's own have no path and folder."""
 _FIELDS_PREFIX = "fields"
 
 
@@ -160,6 +147,11 @@ def consumers(store: FileStore) -> Rows:
     """Yield one row a consumer, by name."""
     for name, following in store.consumers.list().items():
         yield {"consumer_id": name, "next_snapshot_id": following}
+
+
+def segments(store: FileStore) -> Rows:
+    """Yield one row a segment or load, by id; see `segment_rows`."""
+    yield from segment_rows(Segments(store=store).listed())
 
 
 def statistics(store: FileStore) -> Rows:

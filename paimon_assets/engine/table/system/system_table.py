@@ -12,10 +12,9 @@ from paimon_assets.engine.embedded import ArrowRows
 from paimon_assets.engine.errors import NotFoundError
 from paimon_assets.engine.table.read.missing_files import explaining
 from paimon_assets.engine.table.read.read_builder import ReadBuilder
-from paimon_assets.engine.table.segments.segment_tables import SEGMENTS, segments_of
 from paimon_assets.engine.table.system import files, metadata, row_reads
 
-_METADATA: Mapping[str, tuple[metadata.Columns, Callable[[FileStore], metadata.Rows]]] = {
+_METADATA: Mapping[str, tuple[pa.Schema, Callable[[FileStore], metadata.Rows]]] = {
     "snapshots": (metadata.SNAPSHOTS, metadata.snapshots),
     "schemas": (metadata.SCHEMAS, metadata.schemas),
     "options": (metadata.OPTIONS, metadata.options),
@@ -28,7 +27,7 @@ _METADATA: Mapping[str, tuple[metadata.Columns, Callable[[FileStore], metadata.R
     "tags": (metadata.TAGS, metadata.tags),
     "branches": (metadata.BRANCHES, metadata.branches),
     "consumers": (metadata.CONSUMERS, metadata.consumers),
-    "segments": (SEGMENTS, segments_of),
+    "segments": (metadata.SEGMENTS, metadata.segments),
     "statistics": (metadata.STATISTICS, metadata.statistics),
     "aggregation_fields": (metadata.AGGREGATION_FIELDS, metadata.aggregation_fields),
 }
@@ -77,7 +76,7 @@ class SystemTable:
     def arrow_schema(self) -> pa.Schema:
         """Schema of the rows; reads no rows."""
         if self.kind in _METADATA:
-            return pa.schema(_METADATA[self.kind][0])
+            return _METADATA[self.kind][0]
         if self.kind == _BINLOG:
             return row_reads.binlog_schema(self.store)
         return to_arrow_schema(_READS[self.kind](self.store).fields())
@@ -99,6 +98,6 @@ class SystemTable:
         return self.to_reader(executor).read_all()
 
     def _metadata(self) -> pa.Table:
-        columns, rows = _METADATA[self.kind]
+        schema, rows = _METADATA[self.kind]
         with explaining(self.store, metadata.snapshot_of(self.store)):
-            return pa.Table.from_pylist(list(rows(self.store)), schema=pa.schema(columns))
+            return pa.Table.from_pylist(list(rows(self.store)), schema=schema)
