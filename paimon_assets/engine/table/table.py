@@ -198,9 +198,9 @@ class Table(TableState):
             NotFoundError: The table was dropped or renamed.
             UnsupportedFeatureError: The table is not one this engine writes.
         """
-        from paimon_assets.engine.table.write.table_commit import truncate
+        from paimon_assets.engine.table.write.table_commit import empty
 
-        return truncate(self._store)
+        return empty(self._store)
 
     def drop_partitions(self, specs: Sequence[PartitionSpec]) -> Snapshot:
         """Empty the partitions that match one of some specs; see `table_commit`.

@@ -22,7 +22,7 @@ from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import TableCatalog, open_catalog
 from paimon_assets.engine.table.segments.segment_import import SegmentSource
 from paimon_assets.engine.table.table import Table
-from paimon_assets.engine.table.write.table_commit import drop_partitions, truncate
+from paimon_assets.engine.table.write.table_commit import drop_partitions, empty
 from tests.testkit import foreign
 from tests.testkit.faults.killing_file_io import Countdown, KillingFileIO, plain_directory
 from tests.testkit.faults.maintainers import LATER
@@ -218,7 +218,7 @@ DEEDS = [
     Deed(name="merge, files written anew", perform=_merge),
     Deed(name="merge, key", perform=_merge, keys=KEYED, options={"bucket": "1"}),
     Deed(name="overwrite", perform=_overwrite, keys=KEYED, options={"bucket": "1"}),
-    Deed(name="truncate", perform=lambda t: truncate(t._store, commit_user=COMMIT_USER)),
+    Deed(name="truncate", perform=lambda t: empty(t._store, commit_user=COMMIT_USER)),
     Deed(
         name="drop partition",
         perform=lambda t: drop_partitions(t._store, [{"part": "a"}], commit_user=COMMIT_USER),

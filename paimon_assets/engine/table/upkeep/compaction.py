@@ -13,8 +13,9 @@ import datetime as dt
 import logging
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 from paimon_assets.engine.contract.clustering import ClusterOrder, Curve
 from paimon_assets.engine.contract.commit_message import CommitMessage, WriteResult
@@ -31,18 +32,14 @@ from paimon_assets.engine.control.compact.plan import (
     CompactStrategy,
     plan_compaction,
 )
-from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import CommitConflictError
-from paimon_assets.engine.spec.metadata.snapshot import (
-    BATCH_COMMIT_IDENTIFIER,
-    CommitKind,
-    Snapshot,
-)
+from paimon_assets.engine.spec.metadata.snapshot import CommitKind, Snapshot
 from paimon_assets.engine.spec.predicate.predicate import Predicate, all_of, bind
 from paimon_assets.engine.table.read.where import as_predicate
 from paimon_assets.engine.table.upkeep.clustering import cluster_unit
 from paimon_assets.engine.table.upkeep.postponed import waiting_tasks
+from paimon_assets.engine.table.write.commit_builder import CommitBuilder
 
 logger = logging.getLogger(__name__)
 
@@ -157,20 +154,18 @@ OnProgress = Callable[[CompactionProgress], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CompactionBuilder:
+class CompactionBuilder(CommitBuilder):
     """A compaction being described; every `with_` returns a new builder.
 
     >>> table.new_compaction_builder().with_strategy("full").run()  # doctest: +SKIP
     """
 
-    store: FileStore
+    commit_kinds: ClassVar[tuple[CommitKind, ...]] = (CommitKind.COMPACT,)
+
     strategy: CompactStrategy = CompactStrategy.MINOR
     order: ClusterOrder | None = None
     predicate: Predicate | None = None
     idle: dt.timedelta | None = None
-    commit_user: str | None = None
-    commit_identifier: int = BATCH_COMMIT_IDENTIFIER
-    properties: Mapping[str, str] = field(default_factory=dict)
     parallelism: int | None = None
     clock: Clock = field(default_factory=SystemClock)
 
@@ -205,18 +200,6 @@ class CompactionBuilder:
         """Compact only partitions that got no file for so long."""
         return replace(self, idle=idle)
 
-    def with_commit_user(self, user: str) -> "CompactionBuilder":
-        """Name who compacts. Running again under one (user, identifier) finds the first commit."""
-        return replace(self, commit_user=user)
-
-    def with_commit_identifier(self, identifier: int) -> "CompactionBuilder":
-        """Number the commits of one user."""
-        return replace(self, commit_identifier=identifier)
-
-    def with_properties(self, properties: Mapping[str, str]) -> "CompactionBuilder":
-        """Keep these texts in the snapshot."""
-        return replace(self, properties={**self.properties, **properties})
-
     def with_parallelism(self, parallelism: int | None) -> "CompactionBuilder":
         """Run so many tasks at a time at most; None leaves it to the executor."""
         return replace(self, parallelism=parallelism)
@@ -232,18 +215,6 @@ class CompactionBuilder:
             FormatError, StorageError: Metadata is damaged, or the storage failed.
         """
         return plan_compaction(self.store.current(), self.scope(), self.clock)
-
-    def find_committed(self) -> Snapshot | None:
-        """Return the snapshot this user and identifier made before, if any.
-
-        Raises:
-            FormatError, StorageError: Metadata is damaged, or the storage failed.
-        """
-        if self.commit_user is None:
-            return None
-        return self.store.snapshots.find_commit(
-            self.commit_user, self.commit_identifier, [CommitKind.COMPACT]
-        )
 
     def run(
         self,

@@ -22,7 +22,6 @@ from paimon_assets.engine.control.commit.file_store_commit import Condition, Fil
 from paimon_assets.engine.control.commit.partition_filter import PartitionFilter
 from paimon_assets.engine.control.commit.planned_on import PlannedOn
 from paimon_assets.engine.control.features import check_writable
-from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.row_change.dropped import dropped_rows
 from paimon_assets.engine.control.row_change.plan import (
     RowChangePlan,
@@ -33,11 +32,7 @@ from paimon_assets.engine.control.row_change.plan import (
 from paimon_assets.engine.control.row_change.rules import check_deletable, check_updatable
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import CommitConflictError, InvalidInputError
-from paimon_assets.engine.spec.metadata.snapshot import (
-    BATCH_COMMIT_IDENTIFIER,
-    CommitKind,
-    Snapshot,
-)
+from paimon_assets.engine.spec.metadata.snapshot import CommitKind, Snapshot
 from paimon_assets.engine.spec.options.all_options import DELETION_VECTORS_ENABLED
 from paimon_assets.engine.spec.predicate.expression import (
     Assignment,
@@ -48,6 +43,7 @@ from paimon_assets.engine.spec.predicate.expression import (
 from paimon_assets.engine.spec.predicate.predicate import Predicate, bind, fields_of
 from paimon_assets.engine.spec.types.literals import Literal
 from paimon_assets.engine.table.read.where import as_predicate
+from paimon_assets.engine.table.write.commit_builder import CommitBuilder
 from paimon_assets.engine.table.write.merge_source import (
     ArrowSource,
     MergeExecutor,
@@ -90,33 +86,14 @@ class RowChangeOutcome:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RowChangeBuilder:
+class RowChangeBuilder(CommitBuilder):
     """A change of rows being described; every `with_` returns a new builder.
 
     >>> table.new_row_change_builder().delete("day < DATE '2024-01-01'")  # doctest: +SKIP
     """
 
-    store: FileStore
-    commit_user: str | None = None
-    commit_identifier: int = BATCH_COMMIT_IDENTIFIER
-    properties: Mapping[str, str] = field(default_factory=dict)
     dry_run: bool = False
     condition: Condition | None = None
-
-    def with_commit_user(self, user: str) -> "RowChangeBuilder":
-        """Name who changes. Running again under one (user, identifier) finds the first commit.
-
-        Writes count, too: a user who writes and changes rows numbers the commits.
-        """
-        return replace(self, commit_user=user)
-
-    def with_commit_identifier(self, identifier: int) -> "RowChangeBuilder":
-        """Number the commits of one user."""
-        return replace(self, commit_identifier=identifier)
-
-    def with_properties(self, properties: Mapping[str, str]) -> "RowChangeBuilder":
-        """Keep these texts in the snapshot."""
-        return replace(self, properties={**self.properties, **properties})
 
     def with_dry_run(self) -> "RowChangeBuilder":
         """Only count the rows that match."""
@@ -287,9 +264,7 @@ class RowChangeBuilder:
         return bind(as_predicate(where), self.store.schema)
 
     def _committed(self) -> RowChangeOutcome | None:
-        if self.commit_user is None or self.dry_run:
-            return None
-        found = self.store.snapshots.find_commit(self.commit_user, self.commit_identifier)
+        found = None if self.dry_run else self.find_committed()
         if found is None:
             return None
         return RowChangeOutcome(snapshot=found, was_already_committed=True)

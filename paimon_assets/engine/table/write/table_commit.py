@@ -14,25 +14,12 @@ from paimon_assets.engine.spec.metadata.snapshot import BATCH_COMMIT_IDENTIFIER,
 from paimon_assets.engine.spec.predicate.predicate import Predicate, any_of
 
 
-def truncate(store: FileStore, *, commit_user: str | None = None) -> Snapshot:
-    """Empty a table in one snapshot; older snapshots keep their rows until they expire.
-
-    Args:
-        store: The table.
-        commit_user: Emptying again under one name finds the first time.
-    """
-    return _empty(store, None, commit_user)
-
-
 def drop_partitions(
     store: FileStore, specs: Sequence[PartitionSpec], *, commit_user: str | None = None
 ) -> Snapshot:
     """Empty all partitions that match one of some specs, in one snapshot.
 
-    Args:
-        store: The table.
-        specs: Each maps partition columns, perhaps not all, to values; None is null.
-        commit_user: As for `truncate`.
+    A spec maps partition columns, perhaps not all, to values; None is null.
 
     Raises:
         InvalidInputError: Kind `partition-spec` or `literal`: no spec, an empty one, a column that
@@ -49,10 +36,16 @@ def drop_partitions(
             kind="partition-spec",
             details={"table": store.label},
         )
-    return _empty(store, any_of(predicates), commit_user)
+    return empty(store, any_of(predicates), commit_user=commit_user)
 
 
-def _empty(store: FileStore, predicate: Predicate | None, commit_user: str | None) -> Snapshot:
+def empty(
+    store: FileStore, predicate: Predicate | None = None, *, commit_user: str | None = None
+) -> Snapshot:
+    """Empty the partitions a bound predicate is true for, the whole table for None.
+
+    Emptying again under one name finds the first time.
+    """
     return FileStoreCommit(store).overwrite(
         (),
         commit_user=commit_user or str(uuid.uuid4()),

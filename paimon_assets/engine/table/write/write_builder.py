@@ -2,7 +2,7 @@
 
 import logging
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
@@ -26,7 +26,6 @@ from paimon_assets.engine.control.commit.partition_filter import (
 )
 from paimon_assets.engine.control.commit.planned_on import WRITTEN_ANEW
 from paimon_assets.engine.control.features import check_writable
-from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.write.hash_indexes import hash_indexes
 from paimon_assets.engine.control.write.key_bootstrap import key_bootstrap
 from paimon_assets.engine.control.write.write_planning import writer_state
@@ -38,17 +37,14 @@ from paimon_assets.engine.errors import (
     UnsupportedFeatureError,
 )
 from paimon_assets.engine.spec.evolution.schema_fit import first_unkept
-from paimon_assets.engine.spec.metadata.snapshot import (
-    BATCH_COMMIT_IDENTIFIER,
-    CommitKind,
-    Snapshot,
-)
+from paimon_assets.engine.spec.metadata.snapshot import CommitKind, Snapshot
 from paimon_assets.engine.spec.options.all_options import BUCKET, DYNAMIC_PARTITION_OVERWRITE
 from paimon_assets.engine.spec.options.file_options import WRITE_MERGE_SCHEMA, WRITE_SHOW_VALUES
 from paimon_assets.engine.spec.predicate.predicate import Predicate, bind
 from paimon_assets.engine.spec.schema.schema import BucketMode
 from paimon_assets.engine.table.frames.frames import Frame, to_rows
 from paimon_assets.engine.table.schema.schema_merging import merged_with
+from paimon_assets.engine.table.write.commit_builder import CommitBuilder
 from paimon_assets.engine.table.write.staged_batch import Audit, BatchRefusedError, stage, unstage
 
 logger = logging.getLogger(__name__)
@@ -83,13 +79,9 @@ class WriteOutcome:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WriteBuilder:
+class WriteBuilder(CommitBuilder):
     """A write being described; every `with_` returns a new builder."""
 
-    store: FileStore
-    commit_user: str | None = None
-    commit_identifier: int = BATCH_COMMIT_IDENTIFIER
-    properties: Mapping[str, str] = field(default_factory=dict)
     commit_empty: bool = False
     last_check: Callable[[], None] | None = None
     condition: Condition | None = None
@@ -102,18 +94,6 @@ class WriteBuilder:
     def __repr__(self) -> str:
         over = ", overwriting" if self.overwrites is not None else ""
         return f"WriteBuilder({self.store.label}{over})"
-
-    def with_commit_user(self, user: str) -> "WriteBuilder":
-        """Name the writer. Writing again under one (user, identifier) finds the first commit."""
-        return replace(self, commit_user=user)
-
-    def with_commit_identifier(self, identifier: int) -> "WriteBuilder":
-        """Number the commits of one user, such as a stream's batches."""
-        return replace(self, commit_identifier=identifier)
-
-    def with_properties(self, properties: Mapping[str, str]) -> "WriteBuilder":
-        """Keep these texts in the snapshot."""
-        return replace(self, properties={**self.properties, **properties})
 
     def with_empty_commits(self) -> "WriteBuilder":
         """Make a snapshot even if no row was written."""
@@ -303,16 +283,6 @@ class WriteBuilder:
         except BaseException:
             self.abort(messages)
             raise
-
-    def find_committed(self) -> Snapshot | None:
-        """Return the snapshot this user and identifier made before, if any.
-
-        Raises:
-            FormatError, StorageError: Metadata is damaged, or the storage failed.
-        """
-        if self.commit_user is None:
-            return None
-        return self.store.snapshots.find_commit(self.commit_user, self.commit_identifier)
 
     def prepare(self) -> WriteContext:
         """Return what a writer must know, read from the newest snapshot.
