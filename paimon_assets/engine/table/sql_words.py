@@ -5,9 +5,9 @@ query inside a statement reaches who runs it unchanged.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import NoReturn
+from typing import NoReturn, TypeVar
 
 from paimon_assets.engine.errors import InvalidInputError
 
@@ -21,6 +21,8 @@ _WORD = re.compile(
 )
 _END = re.compile(r"(?:\s|--[^\n]*|/\*(?!\+).*?\*/)*\Z", re.DOTALL)
 _SHOWN = 200
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,14 +114,23 @@ class Words:
             names.append(self.one(expected, "word", "quoted"))
         return tuple(names)
 
+    def several(self, read: Callable[[], T]) -> list[T]:
+        """Go behind what `read` goes behind, once or more often, with commas between."""
+        found = [read()]
+        while self.takes(","):
+            found.append(read())
+        return found
+
+    def enclosed(self, read: Callable[[], T]) -> list[T]:
+        """Go behind `several` in parentheses."""
+        self.wants("(")
+        found = self.several(read)
+        self.wants(")")
+        return found
+
     def listed(self, expected: str) -> tuple[tuple[str, ...], ...]:
         """Go behind a list of such names in parentheses."""
-        self.wants("(")
-        found = [self.path(expected)]
-        while self.takes(","):
-            found.append(self.path(expected))
-        self.wants(")")
-        return tuple(found)
+        return tuple(self.enclosed(lambda: self.path(expected)))
 
     def until(self, *stops: str, expected: str = "an expression") -> str:
         """Go on to the first of some words or the end, and return what stands before, as written.

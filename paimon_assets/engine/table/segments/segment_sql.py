@@ -120,8 +120,6 @@ def _delete(tokens: Words) -> DeleteSegments:
             moment = moment.replace(tzinfo=dt.UTC)
         return DeleteSegments(table=table, before_ms=int(moment.timestamp() * 1000))
     tokens.wants("ID", "IN", "(")
-    ids = [tokens.number("an id")]
-    while tokens.takes(","):
-        ids.append(tokens.number("an id"))
+    ids = tokens.several(lambda: tokens.number("an id"))
     tokens.wants(")")
     return DeleteSegments(table=table, ids=tuple(ids))

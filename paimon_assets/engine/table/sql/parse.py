@@ -157,10 +157,7 @@ def _analyze(words: Words, names: Names) -> Analyze:
     if words.takes("FOR", "ALL", "COLUMNS"):
         columns = ()
     elif words.takes("FOR", "COLUMNS"):
-        found = [words.one("a column", "word", "quoted")]
-        while words.takes(","):
-            found.append(words.one("a column", "word", "quoted"))
-        columns = tuple(found)
+        columns = tuple(words.several(lambda: words.one("a column", "word", "quoted")))
     words.ends()
     return Analyze(table=table, columns=columns)
 

@@ -84,16 +84,15 @@ def partition(words: Words) -> tuple[PartitionTexts, tuple[str, ...]]:
     """Go behind `(a = 1, b)`; return the columns with a value, and those without."""
     fixed: list[tuple[str, Literal]] = []
     dynamic: list[str] = []
-    words.wants("(")
-    while True:
+
+    def column() -> None:
         name = words.one("a partition column", "word", "quoted")
         if words.takes("="):
             fixed.append((name, literal_of(words.until(",", expected="a value"))))
         else:
             dynamic.append(name)
-        if not words.takes(","):
-            break
-    words.wants(")")
+
+    words.enclosed(column)
     return tuple(fixed), tuple(dynamic)
 
 
@@ -126,13 +125,12 @@ def update(words: Words, names: Names) -> Update:
 
 
 def _assignments(words: Words, *stops: str) -> tuple[tuple[tuple[str, ...], str], ...]:
-    found = []
-    while True:
+    def assignment() -> tuple[tuple[str, ...], str]:
         path = words.path("a column")
         words.wants("=")
-        found.append((path, words.until(",", *stops)))
-        if not words.takes(","):
-            return tuple(found)
+        return path, words.until(",", *stops)
+
+    return tuple(words.several(assignment))
 
 
 def _alias(words: Words, *stops: str) -> str | None:
@@ -211,9 +209,7 @@ def _inserted(words: Words) -> tuple[tuple[str, str], ...] | None:
         return None
     columns = [path[-1] for path in words.listed("a column")]
     words.wants("VALUES", "(")
-    values = [words.until(",")]
-    while words.takes(","):
-        values.append(words.until(","))
+    values = words.several(lambda: words.until(","))
     words.wants(")")
     if len(values) != len(columns):
         words.refuse(f"{len(columns)} values, one a column, and not {len(values)}")

@@ -90,11 +90,8 @@ def _table(words: Words, names: Names) -> CreateTable:
     columns: dict[str, DataType] = {}
     comments: dict[str, str] = {}
     defaults: dict[str, str] = {}
-    if words.takes("("):
-        _column(words, columns, comments, defaults)
-        while words.takes(","):
-            _column(words, columns, comments, defaults)
-        words.wants(")")
+    if words.sees("("):
+        words.enclosed(lambda: _column(words, columns, comments, defaults))
     clauses = _clauses(words)
     if clauses.query is not None and columns:
         words.refuse("either columns or AS with a query")
@@ -187,17 +184,16 @@ def _default(text: str) -> str:
 def properties(words: Words) -> dict[str, str]:
     """Go behind `('key' = 'value', ...)`."""
     found: dict[str, str] = {}
-    words.wants("(")
-    while True:
+
+    def one() -> None:
         key = _key(words)
         words.wants("=")
         value = literal_of(words.until(",", expected="a value"))
         if key in found:
             words.refuse(f"property '{key}' once")
         found[key] = str(value).lower() if isinstance(value, bool) else str(value)
-        if not words.takes(","):
-            break
-    words.wants(")")
+
+    words.enclosed(one)
     return found
 
 
@@ -211,14 +207,12 @@ def _key(words: Words) -> str:
 def _view(words: Words, names: Names, *, replaces: bool) -> CreateView:
     missing_only = words.takes("IF", "NOT", "EXISTS")
     name = names.identifier(words.path("a view"))
-    columns: list[tuple[str, str | None]] = []
-    if words.takes("("):
-        while True:
-            column = words.one("a column", "word", "quoted")
-            columns.append((column, words.string("a comment") if words.takes("COMMENT") else None))
-            if not words.takes(","):
-                break
-        words.wants(")")
+
+    def column() -> tuple[str, str | None]:
+        found = words.one("a column", "word", "quoted")
+        return found, words.string("a comment") if words.takes("COMMENT") else None
+
+    columns = words.enclosed(column) if words.sees("(") else ()
     comment, options = None, {}
     while not words.takes("AS"):
         if words.takes("COMMENT"):
@@ -333,14 +327,9 @@ def _changes(words: Words) -> list[SchemaChange]:
         ]
     if words.takes("UNSET", "TBLPROPERTIES"):
         words.takes("IF", "EXISTS")
-        words.wants("(")
-        keys = [_key(words)]
-        while words.takes(","):
-            keys.append(_key(words))
-        words.wants(")")
         return [
             UpdateComment(comment=None) if key == _COMMENT else RemoveOption(key=key)
-            for key in keys
+            for key in words.enclosed(lambda: _key(words))
         ]
     if words.takes("ADD", "COLUMNS") or words.takes("ADD", "COLUMN"):
         return _added(words)
@@ -350,12 +339,8 @@ def _changes(words: Words) -> list[SchemaChange]:
         return [RenameColumn(field_names=path, new_name=words.one("a name", "word", "quoted"))]
     if words.takes("DROP", "COLUMNS") or words.takes("DROP", "COLUMN"):
         words.takes("IF", "EXISTS")
-        if words.sees("("):
-            return [DropColumn(field_names=path) for path in words.listed("a column")]
-        found = [words.path("a column")]
-        while words.takes(","):
-            found.append(words.path("a column"))
-        return [DropColumn(field_names=path) for path in found]
+        read = words.enclosed if words.sees("(") else words.several
+        return [DropColumn(field_names=path) for path in read(lambda: words.path("a column"))]
     if words.takes("ALTER", "COLUMN") or words.takes("CHANGE", "COLUMN") or words.takes("ALTER"):
         return _altered(words)
     for what in ("ADD", "REPLACE", "SET", "RECOVER", "CLUSTER", "RENAME", "DROP"):

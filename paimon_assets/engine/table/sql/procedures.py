@@ -110,10 +110,6 @@ class _Called:
         return self.catalog.get_table(self.names.identifier(path), options=options or None)
 
 
-def _done() -> pa.Table:
-    return answer([("result", pa.bool_())], [[True]])
-
-
 def _pairs(text: str) -> dict[str, str]:
     """Return what `k=v,k2=v2` says."""
     found = {}
@@ -135,9 +131,8 @@ def _partitions(text: str) -> Predicate | None:
     return any_of(found) if found else None
 
 
-def _compact(called: _Called) -> pa.Table:
+def _compact(called: _Called) -> None:
     _compacted(called, called.table())
-    return _done()
 
 
 def _compacted(called: _Called, table: Table) -> Snapshot | None:
@@ -207,14 +202,13 @@ def _expire_partitions(called: _Called) -> pa.Table:
     return texts("expired_partitions", done.partitions)
 
 
-def _create_tag(called: _Called) -> pa.Table:
+def _create_tag(called: _Called) -> None:
     called.table().create_tag(
         called.text("tag"),
         called.number("snapshot"),
         time_retained=called.retained(),
         ignore_if_exists=called.flag("if_not_exists"),
     )
-    return _done()
 
 
 def _create_tag_from_timestamp(called: _Called) -> pa.Table:
@@ -233,12 +227,11 @@ def _create_tag_from_timestamp(called: _Called) -> pa.Table:
     return answer(columns, [[called.text("tag"), found.id, found.time_millis]])
 
 
-def _replace_tag(called: _Called) -> pa.Table:
+def _replace_tag(called: _Called) -> None:
     table = called.table()
     table.tags.replace(
         called.text("tag"), _snapshot(table, called), time_retained=called.retained()
     )
-    return _done()
 
 
 def _snapshot(table: Table, called: _Called) -> Snapshot:
@@ -248,17 +241,16 @@ def _snapshot(table: Table, called: _Called) -> Snapshot:
     return snapshot
 
 
-def _create_or_replace_tag(called: _Called) -> pa.Table:
+def _create_or_replace_tag(called: _Called) -> None:
     exists = called.table().tags.get_or_none(called.text("tag")) is not None
-    return _replace_tag(called) if exists else _create_tag(called)
+    (_replace_tag if exists else _create_tag)(called)
 
 
-def _rename_tag(called: _Called) -> pa.Table:
+def _rename_tag(called: _Called) -> None:
     called.table().tags.rename(called.text("tag"), called.text("target_tag"))
-    return _done()
 
 
-def _delete_tag(called: _Called) -> pa.Table:
+def _delete_tag(called: _Called) -> None:
     table = called.table()
     names = [name.strip() for name in called.text("tag").split(",")]
     for name in names:
@@ -268,7 +260,6 @@ def _delete_tag(called: _Called) -> pa.Table:
     for name in names:
         if table.tags.get_or_none(name) is not None:
             table.delete_tag(name)
-    return _done()
 
 
 def _expire_tags(called: _Called) -> pa.Table:
@@ -285,9 +276,8 @@ def _expire_tags(called: _Called) -> pa.Table:
     return texts("expired_tags", gone)
 
 
-def _trigger_tags(called: _Called) -> pa.Table:
+def _trigger_tags(called: _Called) -> None:
     called.table().maintenance().run(MaintenanceTask.CREATE_TAGS)
-    return _done()
 
 
 def _rollback(called: _Called) -> pa.Table:
@@ -337,58 +327,51 @@ def _remove_orphan_files(called: _Called) -> pa.Table:
     return answer(columns, [[files, size]])
 
 
-def _compact_manifest(called: _Called) -> pa.Table:
+def _compact_manifest(called: _Called) -> None:
     store = called.table().maintenance().store
     compact_manifests(store, commit_user=str(uuid.uuid4()), dry_run=called.flag("dry_run"))
-    return _done()
 
 
-def _create_branch(called: _Called) -> pa.Table:
+def _create_branch(called: _Called) -> None:
     called.table().branches.create(
         called.text("branch"),
         tag=called.text("tag") or None,
         ignore_if_exists=called.flag("ignoreIfExists"),
     )
-    return _done()
 
 
-def _delete_branch(called: _Called) -> pa.Table:
+def _delete_branch(called: _Called) -> None:
     branches = called.table().branches
     for name in called.text("branch").split(","):
         branches.delete(name.strip())
-    return _done()
 
 
-def _rename_branch(called: _Called) -> pa.Table:
+def _rename_branch(called: _Called) -> None:
     called.table().branches.rename(called.text("from_branch"), called.text("to_branch"))
-    return _done()
 
 
-def _fast_forward(called: _Called) -> pa.Table:
+def _fast_forward(called: _Called) -> None:
     called.table().branches.fast_forward(called.text("branch"))
-    return _done()
 
 
-def _reset_consumer(called: _Called) -> pa.Table:
+def _reset_consumer(called: _Called) -> None:
     consumers, to = called.table().consumers, called.number("nextSnapshotId")
     if to is None:
         consumers.delete(called.text("consumerId"))
     else:
         consumers.reset(called.text("consumerId"), to)
-    return _done()
 
 
-def _clear_consumers(called: _Called) -> pa.Table:
+def _clear_consumers(called: _Called) -> None:
     consumers = called.table().consumers
     taken = re.compile(called.text("includingConsumers") or ".*")
     kept = re.compile(called.text("excludingConsumers") or "(?!)")
     for name in consumers.list():
         if taken.fullmatch(name) and not kept.fullmatch(name):
             consumers.delete(name)
-    return _done()
 
 
-def _alter_view_dialect(called: _Called) -> pa.Table:
+def _alter_view_dialect(called: _Called) -> None:
     name = called.names.identifier(Words(text=called.text("view")).path("a view"))
     dialect, query = called.text("engine") or "spark", called.text("query")
     changes: dict[str, ViewChange] = {
@@ -403,10 +386,10 @@ def _alter_view_dialect(called: _Called) -> pa.Table:
             kind="procedure",
         )
     called.catalog.views.alter(str(name), [changes[action]])
-    return _done()
 
 
-_Run = Callable[[_Called], pa.Table]
+_Run = Callable[[_Called], pa.Table | None]
+"""None, if there is no more to say than that it is done."""
 _PROCEDURES: Mapping[str, tuple[_Run, str]] = {
     "compact": (
         _compact,
@@ -469,7 +452,8 @@ def call(
         )
     run, parameters = found
     given = _by_name(statement, parameters.split())
-    return run(_Called(catalog=catalog, names=names, executor=executor, given=given))
+    shown = run(_Called(catalog=catalog, names=names, executor=executor, given=given))
+    return answer([("result", pa.bool_())], [[True]]) if shown is None else shown
 
 
 def _by_name(statement: Call, parameters: Sequence[str]) -> dict[str, Literal]:

@@ -8,6 +8,7 @@ duckdb is an extra. It reads batch by batch, and so does whoever reads the resul
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -101,8 +102,22 @@ class _Run:
 
         return pa.RecordBatchReader.from_batches(batches.schema, read())
 
-    def _explained(self, duckdb: Any) -> "_Explained":
-        return _Explained(duckdb=duckdb, failures=self.failures)
+    @contextmanager
+    def _explained(self, duckdb: Any) -> Iterator[None]:
+        """Turn duckdb's errors into those of the scans, or of the query."""
+        try:
+            yield
+        except PaimonError:
+            raise
+        except BaseException as error:
+            if self.failures:
+                raise self.failures[0] from error
+            if isinstance(error, duckdb.Error):
+                reason = str(error).split("\n", 1)[0]
+                raise InvalidInputError(
+                    f"The query failed: {reason[:_REASON]}", kind="query"
+                ) from error
+            raise
 
     def _registered(
         self, use: TableUse, connection: Any, names: dict[tuple[object, ...], str]
@@ -149,28 +164,6 @@ class _Run:
         except PaimonError as error:
             self.failures.append(error)
             raise
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Explained:
-    """Turns duckdb's errors into those of the scans, or of the query."""
-
-    duckdb: Any
-    failures: list[PaimonError]
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if error is None or isinstance(error, PaimonError):
-            return
-        if self.failures:
-            raise self.failures[0] from error
-        if isinstance(error, self.duckdb.Error):
-            reason = str(error).split("\n", 1)[0]
-            raise InvalidInputError(
-                f"The query failed: {reason[:_REASON]}", kind="query"
-            ) from error
 
 
 def _moment(use: TableUse) -> dict[str, str]:

@@ -5,7 +5,6 @@ from typing import Protocol
 
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.spec.schema.schema import Schema
-from paimon_assets.engine.table.system import GlobalSystemTable, SystemTable
 from paimon_assets.engine.table.table import Table
 from paimon_assets.engine.table.views import Views
 
@@ -44,16 +43,6 @@ class SqlCatalog(Protocol):
         self, identifier: str | Identifier, *, options: Mapping[str, str] | None = None
     ) -> Table:
         """Open a table."""
-        ...
-
-    def get_system_table(
-        self, identifier: str | Identifier, *, options: Mapping[str, str] | None = None
-    ) -> SystemTable | GlobalSystemTable:
-        """Open a system table."""
-        ...
-
-    def table_exists(self, identifier: str | Identifier) -> bool:
-        """Whether there is a table."""
         ...
 
     def drop_table(self, identifier: str | Identifier, *, ignore_if_missing: bool = False) -> None:

@@ -74,9 +74,7 @@ def _text(words: Words) -> str:
         return f"MAP<{key}, {value}>"
     if name == "STRUCT":
         words.wants("<")
-        fields = [_field(words)]
-        while words.takes(","):
-            fields.append(_field(words))
+        fields = words.several(lambda: _field(words))
         words.wants(">")
         return f"ROW<{', '.join(fields)}>"
     if words.sees("("):
