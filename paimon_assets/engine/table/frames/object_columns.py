@@ -10,7 +10,8 @@ What is missing is a null: None, NaN, and the NaT and NA of pandas.
 
 import datetime as dt
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from decimal import Decimal
 from itertools import accumulate, chain
 from typing import Any
@@ -117,15 +118,18 @@ def _exactly(values: Any, wanted: Any, reason: str) -> Any:
 
 
 def _leaves(values: Objects, wanted: Any) -> Any:
-    rule = next((rule for is_of, rule in _RULES if is_of(wanted)), None)
-    if rule is None:
-        return _converted(values, wanted)
+    rule = next((rule for is_of, rule in _RULES if is_of(wanted)), _converted)
     return rule(values, wanted)
 
 
-def _booleans(values: Objects, wanted: Any) -> Any:
-    _require(values, (bool, np.bool_), "is no boolean")
-    return _converted(values, wanted)
+def _of(*kinds: type, reason: str, never: tuple[type, ...] = ()) -> Callable[[Objects, Any], Any]:
+    """Return the rule of a column that holds objects of some kinds, as they are."""
+
+    def rule(values: Objects, wanted: Any) -> Any:
+        _require(values, kinds, reason, never)
+        return _converted(values, wanted)
+
+    return rule
 
 
 def _integers(values: Objects, wanted: Any) -> Any:
@@ -140,21 +144,6 @@ def _integers(values: Objects, wanted: Any) -> Any:
 def _floats(values: Objects, wanted: Any) -> Any:
     _require(values, (int, np.integer, *_FLOATS), "is no number", never=_BOOLEANS)
     return fitted(_converted(values, pa.float64()), wanted)
-
-
-def _decimals(values: Objects, wanted: Any) -> Any:
-    _require(values, (Decimal, int), "is no decimal number", never=(bool,))
-    return _converted(values, wanted)
-
-
-def _texts(values: Objects, wanted: Any) -> Any:
-    _require(values, (str,), "is no text")
-    return _converted(values, wanted)
-
-
-def _bytes(values: Objects, wanted: Any) -> Any:
-    _require(values, (bytes, bytearray), "is no bytes")
-    return _converted(values, wanted)
 
 
 def _days(values: Objects, wanted: Any) -> Any:
@@ -196,12 +185,15 @@ def _moments(values: Objects, wanted: Any) -> Any:
 _BOOLEANS = (bool, np.bool_)
 _FLOATS = (float, np.float16, np.float32, np.float64)
 _RULES: tuple[tuple[Callable[[Any], bool], Callable[[Objects, Any], Any]], ...] = (
-    (pat.is_boolean, _booleans),
+    (pat.is_boolean, _of(*_BOOLEANS, reason="is no boolean")),
     (pat.is_integer, _integers),
     (pat.is_floating, _floats),
-    (pat.is_decimal, _decimals),
-    (pat.is_string, _texts),
-    (lambda wanted: pat.is_binary(wanted) or pat.is_large_binary(wanted), _bytes),
+    (pat.is_decimal, _of(Decimal, int, reason="is no decimal number", never=(bool,))),
+    (pat.is_string, _of(str, reason="is no text")),
+    (
+        lambda wanted: pat.is_binary(wanted) or pat.is_large_binary(wanted),
+        _of(bytes, bytearray, reason="is no bytes"),
+    ),
     (pat.is_date, _days),
     (pat.is_time, _times),
     (pat.is_timestamp, _moments),
@@ -309,7 +301,7 @@ def _maps(values: Objects, wanted: Any) -> Any:
     ]
     offsets = [0, *accumulate(map(len, entries))]
     pairs = list(chain.from_iterable(entries))
-    with _Level(offsets):
+    with _inside(offsets):
         _require_pairs(pairs)
         keys = from_objects([pair[0] for pair in pairs], wanted.key_type)
         if keys.null_count:
@@ -349,7 +341,7 @@ def _elements(values: Objects, present: list[bool], wanted: Any) -> tuple[list[i
         len(value) if is_there else 0 for value, is_there in zip(values, present, strict=True)
     ]
     offsets = [0, *accumulate(lengths)]
-    with _Level(offsets):
+    with _inside(offsets):
         return offsets, _flat(there, wanted)
 
 
@@ -363,18 +355,14 @@ def _flat(lists: Objects, wanted: Any) -> Any:
     return from_objects(list(chain.from_iterable(lists)), wanted)
 
 
-class _Level:
-    """The block that converts what lies inside values; a misfit in it is one of the outer value."""
-
-    def __init__(self, offsets: list[int]) -> None:
-        self._offsets = offsets
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        if isinstance(error, Misfit):
-            error.position = bisect_right(self._offsets, error.position) - 1
+@contextmanager
+def _inside(offsets: list[int]) -> Iterator[None]:
+    """Convert what lies inside values; a misfit in it is one of the outer value."""
+    try:
+        yield
+    except Misfit as error:
+        error.position = bisect_right(offsets, error.position) - 1
+        raise
 
 
 def _offsets(offsets: list[int], present: Iterable[bool]) -> Any:

@@ -9,11 +9,29 @@ from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.contract.wire.wire import SPLIT_VERSION, dump_split
+from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.scan.table_scan import TableScan
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.predicate.predicate import Predicate, all_of, bind
 from paimon_assets.engine.spec.words import counted
 from paimon_assets.engine.table.read.limits import fitting_parts
+
+
+def read_context(
+    store: FileStore, scan: TableScan, names: tuple[str, ...], predicate: Predicate | None
+) -> ReadContext:
+    """Return what workers must know besides a scan's splits, read as columns `names`."""
+    return ReadContext(
+        table=store.label,
+        schema=store.schema,
+        file_schemas=tuple(schema for schema in scan.file_schemas if schema.id != store.schema.id),
+        columns=names,
+        predicate=predicate,
+        file_io=store.file_io.spec,
+        text_options=scan.text_options,
+        fallback=scan.fallback,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -53,9 +53,8 @@ from paimon_assets.engine.spec.words import shortened
 from paimon_assets.engine.table.frames.frame_reads import FrameReads
 from paimon_assets.engine.table.read.limits import first_rows, first_splits, fitting_parts
 from paimon_assets.engine.table.read.missing_files import explained_batches, explaining
-from paimon_assets.engine.table.read.plan import Plan
+from paimon_assets.engine.table.read.plan import Plan, read_context
 from paimon_assets.engine.table.read.query_auth import authorized
-from paimon_assets.engine.table.read.read_context import read_context
 from paimon_assets.engine.table.read.row_count import CountPlan, counted_columns
 from paimon_assets.engine.table.read.where import as_predicate
 
@@ -201,21 +200,15 @@ class ReadBuilder(FrameReads):
                 difference of both states; `auto` is diff for tags, else changelog if the table has
                 one, else delta.
         """
-        pair = f"{start},{end}"
-        scan_mode = str(mode)
-        return self.with_options(
-            {INCREMENTAL_BETWEEN.key: pair, INCREMENTAL_BETWEEN_SCAN_MODE.key: scan_mode}
-        )
+        between = {INCREMENTAL_BETWEEN.key: f"{start},{end}"}
+        return self.with_options({**between, INCREMENTAL_BETWEEN_SCAN_MODE.key: str(mode)})
 
     def between_timestamps(
         self, start: int | str, end: int | str, mode: IncrementalMode | str = IncrementalMode.AUTO
     ) -> "ReadBuilder":
         """Read what was committed after one time, up to another; times as in `at_timestamp`."""
-        pair = f"{start},{end}"
-        scan_mode = str(mode)
-        return self.with_options(
-            {INCREMENTAL_BETWEEN_TIMESTAMP.key: pair, INCREMENTAL_BETWEEN_SCAN_MODE.key: scan_mode}
-        )
+        between = {INCREMENTAL_BETWEEN_TIMESTAMP.key: f"{start},{end}"}
+        return self.with_options({**between, INCREMENTAL_BETWEEN_SCAN_MODE.key: str(mode)})
 
     def read_optimized(self) -> "ReadBuilder":
         """Read only files that need no merging: the top level of a primary-key table."""
@@ -283,13 +276,10 @@ class ReadBuilder(FrameReads):
         scan = scan_of_splits(store, splits)
         names = self._names(store.schema)
         read_fields(store.schema, names)
-        oldest = min((split.snapshot_id for split in splits), default=FIRST_SNAPSHOT_ID)
-        return Plan(
-            context=read_context(store, scan, names, self._bound(store.schema)),
-            splits=splits,
-            snapshot=store.snapshots.snapshot_or_none(oldest),
-            oldest=store.snapshots.snapshot_or_none(oldest),
-        )
+        oldest_id = min((split.snapshot_id for split in splits), default=FIRST_SNAPSHOT_ID)
+        oldest = store.snapshots.snapshot_or_none(oldest_id)
+        context = read_context(store, scan, names, self._bound(store.schema))
+        return Plan(context=context, splits=splits, snapshot=oldest, oldest=oldest)
 
     def read_schema(self) -> TableSchema:
         """Return the schema the rows are read as: that of the moment travelled to.

@@ -14,9 +14,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from paimon_assets.engine.contract.executor import Executor
-from paimon_assets.engine.contract.tasks.overflow_task import ColumnLosses, FileLosses, LostValue
+from paimon_assets.engine.contract.tasks.overflow_task import (
+    ColumnLosses,
+    FileLosses,
+    LostValue,
+    OverflowRequest,
+)
+from paimon_assets.engine.contract.tasks.task_batch import TaskBatch
 from paimon_assets.engine.contract.wire.wire_values import load
-from paimon_assets.engine.control.clock import Clock, SystemClock
+from paimon_assets.engine.control.clock import SystemClock
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.overflow import OverflowPlan, overflow_tasks, plan_overflow
 from paimon_assets.engine.control.segments.segment_registry import check_own_folders
@@ -33,8 +39,6 @@ from paimon_assets.engine.spec.types.data_types import DataField, DataType
 _EXAMPLES = 5
 """The examples of each kind of loss of one column."""
 _MOST_TRIES = 10
-
-
 _PLURAL = {
     Loss.OVERFLOW: "overflow",
     Loss.TRUNCATED: "are truncated",
@@ -139,15 +143,8 @@ def plan_schema_changes(
     changes: Sequence[SchemaChange],
     *,
     executor: ExecutorChoice = None,
-    clock: Clock | None = None,
 ) -> SchemaChangePlan:
-    """Say what a list of changes would do; writes nothing.
-
-    Args:
-        store: The table.
-        changes: In the order to apply them.
-        executor: Who reads the files that statistics do not decide; this process by default.
-        clock: Says when.
+    """Say what a list of changes, in the order to apply them, would do; writes nothing.
 
     Raises:
         InvalidInputError: A change is refused.
@@ -155,9 +152,8 @@ def plan_schema_changes(
     Cost:
         Metadata of the newest snapshot; of the undecided files the columns that are cast.
     """
-    time_millis = (clock or SystemClock()).now_millis()
     check_own_folders(store, changes)
-    new = store.schemas.evolved(changes, time_millis=time_millis)
+    new = store.schemas.evolved(changes, time_millis=SystemClock().now_millis())
     base = store.schemas.schema(new.id - 1)
     snapshot = store.snapshots.latest()
     known = plan_overflow(store.with_schema(base), new, snapshot)
@@ -165,13 +161,8 @@ def plan_schema_changes(
     for found in known.lost:
         reports[found.losses.column].files_lost += 1
         reports[found.losses.column].add(found.path, found.losses)
-    if known.requests:
-        for number, result in chosen_executor(executor).map_tasks(
-            overflow_tasks(store.label, new, known.requests, store.file_io.spec)
-        ):
-            for losses in load(FileLosses, result).columns:
-                reports[losses.column].files_read += 1
-                reports[losses.column].add(known.requests[number].path, losses)
+    tasks = overflow_tasks(store.label, new, known.requests, store.file_io.spec)
+    read_losses(reports, known.requests, tasks, executor)
     return SchemaChangePlan(
         base=base,
         new=new,
@@ -181,11 +172,23 @@ def plan_schema_changes(
     )
 
 
-def chosen_executor(executor: ExecutorChoice) -> Executor[Any]:
-    """Return who reads; asked only if there is something to read."""
+def read_losses(
+    reports: Mapping[str, ColumnReport],
+    requests: Sequence[OverflowRequest],
+    tasks: TaskBatch,
+    executor: ExecutorChoice,
+) -> None:
+    """Have files read, and add what they lose to the reports, by column."""
+    if not requests:
+        return
     if executor is None:
-        return EmbeddedExecutor()
-    return executor() if callable(executor) else executor
+        executor = EmbeddedExecutor()
+    elif callable(executor):
+        executor = executor()
+    for number, result in executor.map_tasks(tasks):
+        for losses in load(FileLosses, result).columns:
+            reports[losses.column].files_read += 1
+            reports[losses.column].add(requests[number].path, losses)
 
 
 def _report(base: TableSchema, column: DataField, known: OverflowPlan) -> ColumnReport:
@@ -214,28 +217,20 @@ def change_schema(
     *,
     on_overflow: OnOverflow = OnOverflow.REFUSE,
     executor: ExecutorChoice = None,
-    clock: Clock | None = None,
     judged: Callable[[SchemaChangePlan], None] | None = None,
 ) -> SchemaChangePlan:
     """Judge changes and make them: one schema, or none.
 
-    Args:
-        store: The table.
-        changes: In the order to apply them.
-        on_overflow: Whether changes that lose stored values are refused.
-        executor: Who reads the files that statistics do not decide; this process by default.
-        clock: Says when.
-        judged: Called with each plan, before it is refused or made.
-
-    What others commit between judging and publishing is judged again. A writer that was opened
-    before the change and commits after it is refused, if the new type would change its values.
+    `judged` is called with each plan, before it is refused or made. What others commit between
+    judging and publishing is judged again. A writer that was opened before the change and commits
+    after it is refused, if the new type would change its values.
 
     Raises:
         InvalidInputError: A change is refused, or would lose values (kind `schema-overflow`).
         CommitConflictError: Others were faster too often.
     """
     for _ in range(_MOST_TRIES):
-        plan = plan_schema_changes(store, changes, executor=executor, clock=clock)
+        plan = plan_schema_changes(store, changes, executor=executor)
         if judged is not None:
             judged(plan)
         if on_overflow is OnOverflow.REFUSE:
@@ -262,12 +257,8 @@ def change_made_since(
 ) -> TableSchema | None:
     """Return a schema that is what these changes made of the one before it, if there is one.
 
-    Who tries again after a failure finds out by it whether the change was made.
-
-    Args:
-        store: The table.
-        changes: That were, perhaps, made.
-        since_millis: Schemas published before this are not looked at.
+    Who tries again after a failure finds out by it whether the change was made. Schemas published
+    before `since_millis` are not looked at.
     """
     ids = store.schemas.list_ids()
     for number in reversed(ids[1:]):
@@ -305,18 +296,14 @@ def refuse_losses(table: str, plan: SchemaChangePlan, *, show_values: bool = Tru
         f"Table '{table}' stays at schema {plan.base.id}: {'; '.join(map(str, lossy))}.{shown} "
         "Choose a type that holds the values, mend them, or allow the loss (on_overflow: allow).",
         kind="schema-overflow",
-        details=_details(table, lossy[0]),
+        details={
+            "table": table,
+            "column": lossy[0].column,
+            "before": lossy[0].before,
+            "after": lossy[0].after,
+            "lost": lossy[0].lost,
+        },
     )
-
-
-def _details(table: str, column: ColumnReport) -> Mapping[str, str | int]:
-    return {
-        "table": table,
-        "column": column.column,
-        "before": column.before,
-        "after": column.after,
-        "lost": column.lost,
-    }
 
 
 def _example_text(example: LostExample) -> str:

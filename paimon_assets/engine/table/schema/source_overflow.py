@@ -12,11 +12,9 @@ from paimon_assets.engine.codec.arrow.arrow_types import from_arrow_type
 from paimon_assets.engine.contract.tasks.overflow_task import (
     CastColumn,
     ColumnLosses,
-    FileLosses,
     LostValue,
     OverflowRequest,
 )
-from paimon_assets.engine.contract.wire.wire_values import load
 from paimon_assets.engine.control.overflow import overflow_tasks
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
@@ -28,7 +26,7 @@ from paimon_assets.engine.table.schema.schema_changes import (
     ColumnReport,
     ExecutorChoice,
     cast_kind,
-    chosen_executor,
+    read_losses,
 )
 
 
@@ -48,12 +46,6 @@ def judge_waiting_files(
     table: str, schema: TableSchema, waiting: WaitingFiles, *, executor: ExecutorChoice = None
 ) -> tuple[ColumnReport, ...]:
     """Return, for each column that the files hold in another type, what would be lost.
-
-    Args:
-        table: Its name, for messages.
-        schema: The schema of the table the rows go to.
-        waiting: The files.
-        executor: Who reads them; this process by default.
 
     Cost:
         The columns of other types, once; none where the table's type keeps all values.
@@ -80,16 +72,13 @@ def judge_waiting_files(
             report.files_kept = len(waiting.paths)
         else:
             asked.append(CastColumn(held=held, wanted=wanted))
-    if asked and waiting.paths:
-        requests = [
-            OverflowRequest(path=path, file=_file(path, size), columns=tuple(asked))
-            for path, size in zip(waiting.paths, waiting.sizes, strict=True)
-        ]
-        tasks = overflow_tasks(table, schema, requests, waiting.file_io.spec)
-        for number, result in chosen_executor(executor).map_tasks(tasks):
-            for losses in load(FileLosses, result).columns:
-                reports[losses.column].files_read += 1
-                reports[losses.column].add(requests[number].path, losses)
+    requests = [
+        OverflowRequest(path=path, file=_file(path, size), columns=tuple(asked))
+        for path, size in zip(waiting.paths, waiting.sizes, strict=True)
+        if asked
+    ]
+    tasks = overflow_tasks(table, schema, requests, waiting.file_io.spec)
+    read_losses(reports, requests, tasks, executor)
     return tuple(reports.values())
 
 
