@@ -70,18 +70,15 @@ class CheckRun:
             return None
         return run_partitions(self.partition_keys, definition, columns, self.table.schema)
 
-    def physical_rows(self) -> int:
-        """Rows of the newest snapshot, before merging."""
-        return self.table.physical_rows()
-
     @property
     def shows_values(self) -> bool:
         """Whether the answer shows some of the rows' values."""
         return self.options.shows_values(self.paimon)
 
-    def executor(self, physical_rows: int) -> CountingExecutor[Any]:
-        """Return who reads so many rows."""
-        return executor_of_check(self.paimon, self.options, physical_rows)
+    def executor(self, physical_rows: int | None = None) -> CountingExecutor[Any]:
+        """Return who reads so many rows; those of the newest snapshot by default."""
+        rows = self.table.physical_rows() if physical_rows is None else physical_rows
+        return executor_of_check(self.paimon, self.options, rows)
 
     def result(self, *, passed: bool, description: str, metadata: Metadata) -> dg.AssetCheckResult:
         """Return the answer, with the snapshot it holds for."""
@@ -141,9 +138,7 @@ def executor_of_check(
 def records_value(examples: Sequence[Mapping[str, Any]], *, show: bool) -> dg.TableMetadataValue:
     """Return keys, and how many rows each has, as a table of what Dagster shows.
 
-    Args:
-        examples: Keys of `RepeatedKeys`.
-        show: Whether the values of keys are shown: numbers, and the beginning of all else as text.
+    Shown are numbers, and the beginning of all else as text.
     """
     return grid(_record(item, show=show) for item in examples)
 

@@ -102,14 +102,30 @@ def table_metadata(table: Table) -> Metadata:
     }
 
 
+def materialization_of(
+    key: dg.AssetKey, text: str, metadata: Metadata, table: Table, added: Snapshot | None = None
+) -> dg.AssetMaterialization:
+    """Return the event that shows what was done to a table, and how it is then.
+
+    It shows the snapshot that added rows, if one did; else the newest, which added nothing.
+
+    Cost:
+        As `snapshot_metadata`.
+    """
+    shown = added or table.latest_snapshot()
+    known, tags = table_metadata(table), {}
+    if shown is not None:
+        known = snapshot_metadata(table, shown, is_new=added is not None)
+        tags = {DATA_VERSION: data_version_of(table, shown).value}
+    return dg.AssetMaterialization(
+        asset_key=key, description=text, metadata={**known, **metadata}, tags=tags
+    )
+
+
 def snapshot_metadata(table: Table, snapshot: Snapshot, *, is_new: bool = True) -> Metadata:
     """Return what a snapshot says of its table; numbers are plotted over time by Dagster.
 
-    Args:
-        table: Whose.
-        snapshot: Which.
-        is_new: Whether the event is about what the snapshot added; if not, what it added was
-            reported before, and nothing was added since.
+    Where nothing is new, what the snapshot added was reported before.
 
     Cost:
         The snapshot's manifests, and at most `COUNT_LIMIT_ROWS` keys.

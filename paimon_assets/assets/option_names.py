@@ -9,12 +9,6 @@ from paimon_assets.engine.errors import InvalidInputError
 def refuse_unknown(given: Iterable[str], known: Iterable[str], owner: str, *, kind: str) -> None:
     """Refuse names that are not known.
 
-    Args:
-        given: By a person.
-        known: All there are.
-        owner: What they were given to.
-        kind: Of the error.
-
     Raises:
         InvalidInputError: Names the first, the closest known one, and all there are.
 

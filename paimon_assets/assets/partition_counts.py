@@ -19,11 +19,7 @@ def partition_counts(
 ) -> Mapping[str, int]:
     """Return Dagster partition key → rows, as of a snapshot.
 
-    Args:
-        table: What is counted.
-        snapshot_id: As of which snapshot.
-        partitions: The partitions of the run.
-        limit_rows: Most physical rows that are merged to be counted.
+    At most `limit_rows` physical rows are merged to be counted.
 
     Returns:
         Nothing if the columns of the key are not all partition keys of the table, or more rows

@@ -26,11 +26,6 @@ def only_rows_of(partitions: RunPartitions, rows: Frame, *, show_values: bool = 
     A reader is checked while it is read, before anything is committed; a Spark frame is asked for
     a few offending values by one job of its own.
 
-    Args:
-        partitions: The run's.
-        rows: What is written.
-        show_values: Whether messages show values of rows outside.
-
     Raises:
         InvalidInputError: Rows lie outside (kind `outside-partition`), or hold what is no value
             of the column (kind `input-type`); names values.

@@ -74,8 +74,7 @@ class RunPartitions:
     def numbers(self, columns: "Sequence[pa.Array[Any]]") -> Numbers:
         """Return for each row the number of its partition, -1 for rows of none.
 
-        Args:
-            columns: One array for each of `fields`.
+        There is one array for each of `fields`.
         """
         codes: Numbers | None = None
         for index, values in zip(self._indexes, columns, strict=True):
@@ -181,11 +180,7 @@ def run_partitions(
 ) -> RunPartitions:
     """Return the rows that belong to partition keys.
 
-    Args:
-        keys: The keys of the definition; they need not follow each other.
-        definition: The asset's.
-        columns: Which columns hold the key.
-        schema: The table's.
+    They need not follow each other.
 
     Raises:
         InvalidInputError: A key cannot be a value of the column's type (kind `literal`), a window
@@ -216,12 +211,8 @@ def refuse_equal_keys(
 ) -> None:
     """Refuse static keys that are one value of their column: their runs would share the rows.
 
-    Keys that are no values of the column are left to the run that is about them.
-
-    Args:
-        definition: The asset's.
-        columns: Which columns hold the key.
-        fields: The table's columns, all or those.
+    Keys that are no values of the column are left to the run that is about them. The fields are the
+    table's columns, all or those that hold the key.
 
     Raises:
         InvalidInputError: Two keys are one value (kind `partition-key`), or dimensions and columns

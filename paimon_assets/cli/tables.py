@@ -147,11 +147,4 @@ def _schema_of_file(path: str) -> Schema:
     defaults = {"version": 3, "id": 0, "highestFieldId": highest, "timeMillis": 0}
     empty: dict[str, Any] = {"partitionKeys": [], "primaryKeys": [], "options": {}}
     whole = json.dumps({**defaults, **empty, **document}).encode()
-    read = schema_from_json(whole, path)
-    return Schema(
-        fields=read.fields,
-        primary_keys=read.primary_keys,
-        partition_keys=read.partition_keys,
-        options=read.options,
-        comment=read.comment,
-    )
+    return schema_from_json(whole, path).declared

@@ -167,7 +167,7 @@ class _Judge:
         if partitions is not None:
             read = read.with_filter(partitions.predicate())
             where = f"partition '{partitions.label}'"
-        executor = run.executor(run.physical_rows())
+        executor = run.executor()
         return self._judged(read, executor, where, show=run.shows_values)
 
     def _judged(

@@ -223,7 +223,7 @@ def build_unique_key_check(
                 f"Table {run.table.name} has no primary key; name the columns that must be unique.",
                 kind="check-columns",
             )
-        found = find_duplicates(run.table, key, run.executor(run.physical_rows()))
+        found = find_duplicates(run.table, key, run.executor())
         return run.result(
             passed=found.keys == 0,
             description=_duplicates_text(found, key),
@@ -238,9 +238,8 @@ def _duplicates_text(found: RepeatedKeys, key: Sequence[str]) -> str:
     named = ", ".join(key)
     if not found.keys:
         return f"{counted(found.rows, 'row')}, each with a key of its own ({named})"
-    keys = "1 key" if found.keys == 1 else f"{found.keys:,} keys"
     verb = "is" if found.keys == 1 else "are"
-    return f"{keys} ({named}) {verb} shared by {found.rows_of_keys:,} rows"
+    return f"{counted(found.keys, 'key')} ({named}) {verb} shared by {found.rows_of_keys:,} rows"
 
 
 def _duplicates_metadata(found: RepeatedKeys, key: Sequence[str], *, show: bool) -> Metadata:

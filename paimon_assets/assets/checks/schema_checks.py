@@ -113,7 +113,7 @@ def build_overflow_check(
             changes = reconciling_changes(run.table.schema, pending).changes
         else:
             changes = pending
-        plan = run.table.plan_alter(changes, executor=run.executor(run.physical_rows()))
+        plan = run.table.plan_alter(changes, executor=run.executor())
         text = "; ".join(str(column) for column in plan.columns)
         return run.result(
             passed=not plan.loses,
@@ -161,7 +161,7 @@ def build_source_overflow_check(
             sizes=[file.size_bytes for file in new],
             schema=checked_schema(file_io, paths, source, source.schema) or pa.schema([]),
         )
-        executor = run.executor(run.physical_rows())
+        executor = run.executor()
         columns = judge_waiting_files(run.table.name, run.table.schema, waiting, executor=executor)
         text = "; ".join(map(str, columns)) or "every type is that of the table"
         return run.result(

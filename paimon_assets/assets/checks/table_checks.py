@@ -254,7 +254,7 @@ def build_sequence_check(
 
 
 def _order_of(run: CheckRun, schema: TableSchema, fields: tuple[str, ...]) -> _Order:
-    executor = run.executor(run.physical_rows())
+    executor = run.executor()
     key = (*schema.primary_keys, *(name for name in fields if name not in schema.primary_keys))
     ties = find_duplicates(run.table, key, executor, is_merged=False)
     nulls = 0

@@ -15,11 +15,7 @@ def find_duplicates(
 ) -> RepeatedKeys:
     """Find the keys of a table's newest snapshot that occur more than once.
 
-    Args:
-        table: The table.
-        key: Its key columns; nulls count as equal.
-        executor: Who reads.
-        is_merged: Look at rows as a reader gets them; else at every stored row.
+    Nulls count as equal. Merged, it looks at rows as a reader gets them; else at every stored row.
 
     Raises:
         NotFoundError: A key column does not exist.

@@ -14,9 +14,7 @@ def example(
 ) -> type[dg.Scaffolder[Any]]:
     """Return a scaffolder of one example.
 
-    Args:
-        attributes: Of the component.
-        files: Name of a file beside the YAML → its text.
+    Files beside the YAML are given by name.
     """
 
     class Example(dg.Scaffolder[Any]):

@@ -139,8 +139,7 @@ def tables_from_json(text: str, path: str) -> list[ExternalTable]:
         FormatError: The text is not that, or of a newer version; names the file.
     """
     try:
-        members = json.loads(text)
-        return [_described(item, path) for item in _items(members)]
+        return [_described(item, path) for item in _items(json.loads(text))]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise FormatError(
             f"'{path}' describes no tables: {error}. Refresh it: dg utils refresh-defs-state.",

@@ -17,7 +17,7 @@ import pyarrow as pa
 from pydantic import Field
 
 from paimon_assets.assets.failures import dagster_failures
-from paimon_assets.assets.files.intake import Intake, define_intake
+from paimon_assets.assets.files.intake import define_intake
 from paimon_assets.assets.files.ledger import (
     Ledger,
     LeftOut,
@@ -202,14 +202,14 @@ def build_file_ingestion_asset(
             "would have their rows twice. Declare primary_keys, or on_changed='ignore'.",
             kind="source-changed",
         )
-    intake = Intake(
-        take_in=partial(_ingest, landing=_Landing(source=source, transform=transform)),
-        config=IngestConfig,
+    return define_intake(
+        TableTarget.of(table, schema, options, executor=executor, warehouse=warehouse),
+        options,
+        partial(_ingest, landing=_Landing(source=source, transform=transform)),
+        IngestConfig,
         description=f"Files of {source.format} format that land in a folder, exactly once each.",
         refused=_REFUSED,
     )
-    target = TableTarget.of(table, schema, options, executor=executor, warehouse=warehouse)
-    return define_intake(target, intake, options)
 
 
 def source_name_of(key: dg.AssetKey) -> str:

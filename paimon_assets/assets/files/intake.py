@@ -2,7 +2,6 @@
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import dagster as dg
@@ -16,46 +15,44 @@ from paimon_assets.assets.tables.table_asset import (
 )
 from paimon_assets.engine.errors import InvalidInputError
 
-
-@dataclass(frozen=True, kw_only=True)
-class Intake:
-    """The way an asset takes in files instead of a function's result."""
-
-    take_in: Callable[
-        [dg.AssetExecutionContext, PaimonCatalogResource, Any, TableTarget],
-        dg.MaterializeResult[Any],
-    ]
-    """What a run does, with the catalog and the run's config."""
-    config: type[dg.Config]
-    description: str
-    """The description of an asset without another one."""
-    refused: Mapping[str, str]
-    """Options of `dg.asset` such an asset cannot have → why."""
+TakeIn = Callable[
+    [dg.AssetExecutionContext, PaimonCatalogResource, Any, TableTarget], dg.MaterializeResult[Any]
+]
+"""What a run does, with the catalog and the run's config, instead of calling a function."""
 
 
 def define_intake(
-    target: TableTarget, intake: Intake, options: AssetOptions
+    target: TableTarget,
+    options: AssetOptions,
+    take_in: TakeIn,
+    config: type[dg.Config],
+    *,
+    description: str,
+    refused: Mapping[str, str],
 ) -> dg.AssetsDefinition:
     """Define the asset of a table that files feed.
+
+    `description` is that of an asset without another one; `refused` are options of `dg.asset` that
+    such an asset cannot have → why.
 
     Raises:
         InvalidInputError: Kind `asset-options`; an option that such an asset cannot have.
     """
-    for refused, why in intake.refused.items():
-        if refused in options:
+    for name, why in refused.items():
+        if name in options:
             raise InvalidInputError(
-                f"The asset of table {target.identifier} cannot have {refused}: {why}.",
+                f"The asset of table {target.identifier} cannot have {name}: {why}.",
                 kind="asset-options",
             )
 
-    def take_in(context: dg.AssetExecutionContext, **inputs: Any) -> dg.MaterializeResult[Any]:
-        return intake.take_in(context, inputs[target.resource_key], inputs["config"], target)
+    def compute(context: dg.AssetExecutionContext, **inputs: Any) -> dg.MaterializeResult[Any]:
+        return take_in(context, inputs[target.resource_key], inputs["config"], target)
 
-    take_in.__name__ = target.identifier.table
-    take_in.__doc__ = intake.description
+    compute.__name__ = target.identifier.table
+    compute.__doc__ = description
     keyword = inspect.Parameter.KEYWORD_ONLY
     parameters = [
-        inspect.Parameter("config", keyword, annotation=intake.config),
+        inspect.Parameter("config", keyword, annotation=config),
         inspect.Parameter(target.resource_key, keyword, annotation=PaimonCatalogResource),
     ]
-    return define_asset(with_signature(take_in, parameters), target, options)
+    return define_asset(with_signature(compute, parameters), target, options)

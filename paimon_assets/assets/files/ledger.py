@@ -118,10 +118,7 @@ class Pending:
 def compare(listed: Iterable[SourceFile], ledger: Ledger, table: Table | None = None) -> Pending:
     """Compare the files of a folder with those taken in; files that are gone do not matter.
 
-    Args:
-        listed: The folder's.
-        ledger: The ledger of the table.
-        table: Whose ledger it is; None for one that was never written.
+    The table is that of the ledger; None for one that was never written.
 
     Cost:
         The parts among whose names the folder has some, one after the other.
@@ -245,10 +242,7 @@ def load_ledger(table: Table, source: str, snapshot: Snapshot | None) -> Ledger:
 def write_ledger(table: Table, ledger: Ledger, *, remembered: int | None = None) -> str:
     """Write a ledger under a fresh name, and its new part; it counts once a snapshot names it.
 
-    Args:
-        table: Is named by no ledger yet that it writes.
-        ledger: The next generation.
-        remembered: How many of the last names are kept at least; None keeps all.
+    At least so many of the last names are kept as are `remembered`; None keeps all.
 
     Returns:
         The file's name.

@@ -81,10 +81,8 @@ def _unwritten(rows: pa.Table) -> Part:
 def merged(parts: Sequence[Part], read: Read, *, most: int = PART_FILES) -> tuple[Part, ...]:
     """Return parts of the same files, at most one of them not written yet: the last one.
 
-    Args:
-        parts: The oldest first; those that are not written come last.
-        read: Gives the rows of a part.
-        most: No part of more names is made of older ones.
+    The oldest come first; those that are not written come last. No part of more than `most` names
+    is made of older ones.
     """
     kept = [part for part in parts if part.file]
     taken = [part for part in parts if not part.file]
@@ -135,10 +133,7 @@ def look_up(
 ) -> tuple[list[SourceFile], list[SourceFile]]:
     """Return (files that no part has, files that a part has with another size or time).
 
-    Args:
-        files: Sorted.
-        parts: Are read where they may have one of the files.
-        read: Gives the rows of a part.
+    The files are sorted; parts are read where they may have one of them.
     """
     names = [file.name for file in files]
     is_known, is_other = np.zeros((2, len(files)), dtype=bool)

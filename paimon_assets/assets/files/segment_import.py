@@ -15,14 +15,8 @@ import dagster as dg
 from pydantic import Field
 
 from paimon_assets.assets.failures import dagster_failures
-from paimon_assets.assets.files.intake import Intake, define_intake
-from paimon_assets.assets.metadata import (
-    DATA_VERSION,
-    Metadata,
-    data_version_of,
-    grid,
-    snapshot_metadata,
-)
+from paimon_assets.assets.files.intake import define_intake
+from paimon_assets.assets.metadata import Metadata, grid, materialization_of
 from paimon_assets.assets.provenance import op_properties, origin_of, step_identity
 from paimon_assets.assets.resource import (
     DEFAULT_RESOURCE_KEY,
@@ -146,14 +140,14 @@ def build_segment_asset(
         InvalidInputError: `table` is no name; or the asset has partitions, check_specs or
             before_commit.
     """
-    intake = Intake(
-        take_in=partial(_take_in, source=source),
-        config=SegmentConfig,
+    return define_intake(
+        TableTarget.of(table, schema, options, executor=executor, warehouse=warehouse),
+        options,
+        partial(_take_in, source=source),
+        SegmentConfig,
         description=f"Files of {source.format} format in '{source.path}', read where they lie.",
         refused=_REFUSED,
     )
-    target = TableTarget.of(table, schema, options, executor=executor, warehouse=warehouse)
-    return define_intake(target, intake, options)
 
 
 def _take_in(
@@ -233,14 +227,7 @@ def _import(
         _observe(context, key, text, metadata)
         return
     context.log.info("Table %s: %s", identifier, text)
-    context.log_event(
-        dg.AssetMaterialization(
-            key,
-            description=text,
-            metadata={**metadata, **snapshot_metadata(table, outcome.snapshot)},
-            tags={DATA_VERSION: data_version_of(table, outcome.snapshot).value},
-        )
-    )
+    context.log_event(materialization_of(key, text, metadata, table, outcome.snapshot))
 
 
 def _observe(

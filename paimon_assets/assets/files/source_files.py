@@ -162,11 +162,8 @@ class FileSource:
     def check_folder(self, file_io: FileIO, folder: str, *, is_known: bool) -> None:
         """Refuse a folder that is not there: a wrong path must not look like no new files.
 
-        Args:
-            file_io: The storage.
-            folder: The folder.
-            is_known: Whether files of it were taken in before. An object store has no folders: one
-                whose objects are gone is as if it never was.
+        It is known if files of it were taken in before: an object store has no folders, so one
+        whose objects are gone is as if it never was.
 
         Raises:
             InvalidInputError: Kind `source-folder`.
@@ -218,14 +215,8 @@ def checked_schema(
     """Return the schema all files are read as, after comparing every file with it.
 
     Columns and types of Parquet, ORC, Avro and Arrow files are those of the first file, of CSV and
-    JSON files those expected, or those of the first file where nothing is.
-
-    Args:
-        file_io: The storage of the files.
-        paths: Of the files.
-        source: Their format.
-        expected: Columns the files must have; None takes those of the first file.
-        on_bad: Takes files that are wrong; without it the first one is raised.
+    JSON files those expected, or those of the first file where nothing is. Files that are wrong go
+    to `on_bad`; without it the first one is raised.
 
     Returns:
         None if there is no file that is right.

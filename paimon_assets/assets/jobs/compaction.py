@@ -29,12 +29,7 @@ from paimon_assets.assets.jobs.compaction_report import (
     progress_text,
 )
 from paimon_assets.assets.jobs.declared_tables import DeclaredTable, DeclaredTables, TableLike
-from paimon_assets.assets.metadata import (
-    DATA_VERSION,
-    Metadata,
-    data_version_of,
-    snapshot_metadata,
-)
+from paimon_assets.assets.metadata import Metadata, materialization_of
 from paimon_assets.assets.provenance import op_properties
 from paimon_assets.assets.resource import (
     DEFAULT_RESOURCE_KEY,
@@ -261,29 +256,14 @@ class _Reporter:
         metadata: Metadata,
         table: Table | None = None,
     ) -> None:
-        """Log what was done to a table, and report to its asset.
-
-        Args:
-            context: Of the step.
-            target: The table.
-            text: What was done, in one line.
-            metadata: In numbers.
-            table: The table, if it was compacted.
-        """
+        """Log what was done, and report to the table's asset; `table` is given if it changed."""
         context.log.info("Table %s: %s", target.identifier, text)
-        newest = None if table is None or not self.materializes else table.latest_snapshot()
         key = target.asset_key
-        if table is None or newest is None:
+        if table is None or not self.materializes:
             event = dg.AssetObservation(asset_key=key, description=text, metadata=metadata)
             context.log_event(event)
-            return
-        known = snapshot_metadata(table, newest, is_new=False)
-        version = {DATA_VERSION: data_version_of(table, newest).value}
-        context.log_event(
-            dg.AssetMaterialization(
-                asset_key=key, description=text, metadata={**known, **metadata}, tags=version
-            )
-        )
+        else:
+            context.log_event(materialization_of(key, text, metadata, table))
 
 
 def _table_op(table: DeclaredTable, name: str, reporter: _Reporter) -> dg.OpDefinition:

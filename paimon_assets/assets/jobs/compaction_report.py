@@ -63,14 +63,7 @@ def saved_files(units: Iterable[PlannedUnit]) -> int:
 def outcome_metadata(
     table: Table, snapshot: Snapshot, outcome: CompactionOutcome, seconds: float
 ) -> Metadata:
-    """Return what a compaction did: the table before and after its snapshot, in numbers.
-
-    Args:
-        table: As it is now.
-        snapshot: The outcome's.
-        outcome: What was done.
-        seconds: How long it took.
-    """
+    """Return what a compaction did: the table before and after its snapshot, in numbers."""
     after, before = table.shape(snapshot), _shape_at(table, snapshot.id - 1)
     panels = {"after": after} if before is None else {"before": before, "after": after}
     metadata: Metadata = {

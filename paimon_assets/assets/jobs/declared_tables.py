@@ -49,10 +49,6 @@ class DeclaredTables:
     ) -> "DeclaredTables":
         """Return the tables of assets, be they several of one definition, and of names.
 
-        Args:
-            tables: Assets or names.
-            translator: Names the asset of a table that is given by name.
-
         Raises:
             InvalidInputError: An asset is not of Paimon tables, or a name is none.
         """

@@ -91,20 +91,19 @@ class FileDebt:
         >>> FileDebt(small_files=3).reasons(TableShape(has_key=False, target_bytes=1))
         []
         """
-        return list(self._reasons(shape))
-
-    def _reasons(self, shape: TableShape) -> Iterator[str]:
+        found = []
         runs, small = shape.level_0_runs, shape.small_files
         if self.level_0_runs is not None and 0 < self.level_0_runs <= runs:
-            yield f"{counted(runs, 'run')} on level 0 of a bucket"
+            found.append(f"{counted(runs, 'run')} on level 0 of a bucket")
         if self.small_files is not None and not shape.has_key and 0 < self.small_files <= small:
-            yield counted(small, "small file")
+            found.append(counted(small, "small file"))
         deleted, rows = shape.deleted_rows, max(1, shape.row_count)
         if self.deleted_rows is not None and deleted and deleted >= self.deleted_rows * rows:
-            yield f"{deleted:,} of {rows:,} rows deleted"
+            found.append(f"{deleted:,} of {rows:,} rows deleted")
         waiting = shape.waiting_files
         if self.waiting_files is not None and 0 < self.waiting_files <= waiting:
-            yield f"{counted(waiting, 'file')} of rows that wait for a bucket"
+            found.append(f"{counted(waiting, 'file')} of rows that wait for a bucket")
+        return found
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -250,7 +249,8 @@ class _Tick:
         seen = self.seen.get(table.name)
         if seen == key:
             return
-        if seen == f"{key}{_ASKED}" and not self._is_to_be_tried_again(self._asked(key)):
+        instance = self.context.instance
+        if seen == f"{key}{_ASKED}" and not self._is_to_be_tried_again(asked(instance, key)):
             return
         if self._is_being_compacted(table.name):
             self.said.append(f"{table.name} is being compacted")
@@ -258,10 +258,7 @@ class _Tick:
         self.seen[table.name] = key
         due = self.debt.due(table, snapshot)
         if due is not None:
-            self._request(table, snapshot, self._asked(key), due)
-
-    def _asked(self, key: str) -> Asked:
-        return asked(self.context.instance, key)
+            self._request(table, snapshot, asked(instance, key), due)
 
     def _is_to_be_tried_again(self, before: Asked) -> bool:
         """Whether the compaction of this very snapshot failed, and long enough ago."""

@@ -10,7 +10,7 @@ repeated: a run that was killed, or a retry, goes on with what is left.
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 import dagster as dg
@@ -163,23 +163,16 @@ def build_maintenance_job(
     return job
 
 
+@dataclass(kw_only=True)
 class _Run:
     """One step."""
 
-    def __init__(
-        self,
-        *,
-        context: dg.OpExecutionContext,
-        config: MaintenanceConfig,
-        paimon: PaimonCatalogResource,
-        declared: DeclaredTables,
-    ) -> None:
-        self._context = context
-        self._config = config
-        self._paimon = paimon
-        self._declared = declared
-        self._lines: list[_Line] = []
-        self._errors: list[tuple[PaimonError, Identifier]] = []
+    context: dg.OpExecutionContext
+    config: MaintenanceConfig
+    paimon: PaimonCatalogResource
+    declared: DeclaredTables
+    lines: list[_Line] = field(default_factory=list)
+    errors: list[tuple[PaimonError, Identifier]] = field(default_factory=list)
 
     def run(self) -> None:
         """Maintain all tables.
@@ -188,8 +181,8 @@ class _Run:
             Failure: At the end, if something was wrong with a table.
         """
         try:
-            self._config.check()
-            targets = self._declared.chosen(self._config.tables, self._paimon.catalog())
+            self.config.check()
+            targets = self.declared.chosen(self.config.tables, self.paimon.catalog())
         except InvalidInputError as error:
             raise dg.Failure(error.message, allow_retries=False) from error
         for target in targets:
@@ -197,30 +190,30 @@ class _Run:
                 self._maintain(target)
         summary: Metadata = {
             "paimon/tables": len(targets),
-            "paimon/tables_failed": len(self._errors),
+            "paimon/tables_failed": len(self.errors),
         }
-        if self._lines:
-            summary["paimon/summary"] = grid(self._lines)
-        if not self._errors:
-            self._context.add_output_metadata(summary)
+        if self.lines:
+            summary["paimon/summary"] = grid(self.lines)
+        if not self.errors:
+            self.context.add_output_metadata(summary)
             return
-        texts = [str(failure_of(error, table).description) for error, table in self._errors]
+        texts = [str(failure_of(error, table).description) for error, table in self.errors]
         raise dg.Failure(
             f"{len(texts)} of {counted(len(targets), 'table')} failed. {' '.join(texts)}",
             metadata=summary,
-            allow_retries=any(isinstance(error, _RETRIED) for error, _ in self._errors),
+            allow_retries=any(isinstance(error, _RETRIED) for error, _ in self.errors),
         )
 
     def _is_there(self, target: DeclaredTable) -> bool:
         """Whether there is anything to maintain; a table that the form names must exist."""
-        if self._config.tables:
+        if self.config.tables:
             return True
         try:
-            self._paimon.catalog().get_table(target.identifier)
+            self.paimon.catalog().get_table(target.identifier)
         except NotFoundError:
             note = "not there yet"
-            self._lines.append(_line(target, "none", note=note))
-            self._context.log.info("Table %s is %s.", target.identifier, note)
+            self.lines.append(_line(target, "none", note=note))
+            self.context.log.info("Table %s is %s.", target.identifier, note)
             return False
         except PaimonError:  # reported where it is maintained
             return True
@@ -236,16 +229,16 @@ class _Run:
             try:
                 report = next(reports, None)
             except PaimonError as error:
-                self._errors.append((error, target.identifier))
+                self.errors.append((error, target.identifier))
                 lines.append(_line(target, "failed", note=error.message))
-                self._context.log.exception("Table %s: %s", target.identifier, error.message)
+                self.context.log.exception("Table %s: %s", target.identifier, error.message)
                 break
             if report is None:
                 break
             done.append(report)
             lines.append(_report_line(target, report, time.monotonic() - started))
         # Of many tables those are looked for where something happened.
-        self._lines += [line for line in lines if line["count"] or line["note"]]
+        self.lines += [line for line in lines if line["count"] or line["note"]]
         if done:
             self._report(target, done, lines)
 
@@ -256,33 +249,33 @@ class _Run:
         lines: Sequence[_Line],
     ) -> None:
         """Report to the table's asset."""
-        dry = "Dry run: " if self._config.dry_run else ""
+        dry = "Dry run: " if self.config.dry_run else ""
         text = f"{dry}{'; '.join(_texts(done)) or 'Nothing to do'}."
-        self._context.log.info("Table %s: %s", target.identifier, text)
+        self.context.log.info("Table %s: %s", target.identifier, text)
         metadata: Metadata = {
-            "paimon/dry_run": self._config.dry_run,
+            "paimon/dry_run": self.config.dry_run,
             "paimon/tasks": grid(map(_without_table, lines)),
             **{f"paimon/{report.task.value}": report.count for report in done},
         }
-        self._context.log_event(
+        self.context.log_event(
             dg.AssetObservation(asset_key=target.asset_key, description=text, metadata=metadata)
         )
 
     def _reports(self, identifier: Identifier) -> Iterator[MaintenanceReport]:
-        config = self._config
-        table = self._paimon.catalog().get_table(identifier)
+        config = self.config
+        table = self.paimon.catalog().get_table(identifier)
         limit_ms = config.seconds_per_table * 1000
         work = replace(
             table.maintenance(),
-            dry_run=self._config.dry_run,
+            dry_run=self.config.dry_run,
             orphans_older_than_ms=config.orphans_older_than_hours * 3_600_000,
             refused_older_than_ms=config.refused_older_than_hours * 3_600_000,
             until_ms=SystemClock().now_millis() + limit_ms if limit_ms else None,
-            commit_user=f"dagster:{self._context.run.run_id}:{self._context.node_handle}:{table.name}",
+            commit_user=f"dagster:{self.context.run.run_id}:{self.context.node_handle}:{table.name}",
         )
         chosen = {choice.value for choice in config.tasks} or set(CHEAP_TASKS)
         if MaintenanceTask.ANALYZE in chosen:
-            work = replace(work, executor=self._paimon.new_executor())
+            work = replace(work, executor=self.paimon.new_executor())
         for task in (task for task in MaintenanceTask if task in chosen):
             if work.is_time_over:
                 yield MaintenanceReport(task=task, note="not begun", is_complete=False)
@@ -290,7 +283,7 @@ class _Run:
                 yield self._done(work, task)
 
     def _done(self, work: Maintenance, task: MaintenanceTask) -> MaintenanceReport:
-        if task is not MaintenanceTask.CLEAN_ORPHANS or self._config.delete_orphans:
+        if task is not MaintenanceTask.CLEAN_ORPHANS or self.config.delete_orphans:
             return work.run(task)
         report = replace(work, dry_run=True).run(task)
         note = "counted, not deleted" if report.count else report.note

@@ -17,13 +17,7 @@ from pydantic import Field
 
 from paimon_assets.assets.failures import dagster_failures, failure_of
 from paimon_assets.assets.jobs.declared_tables import DeclaredTable, DeclaredTables, TableLike
-from paimon_assets.assets.metadata import (
-    DATA_VERSION,
-    Metadata,
-    data_version_of,
-    snapshot_metadata,
-    table_metadata,
-)
+from paimon_assets.assets.metadata import Metadata, materialization_of
 from paimon_assets.assets.resource import (
     DEFAULT_RESOURCE_KEY,
     PaimonCatalogResource,
@@ -191,23 +185,9 @@ def _report(
     metadata: Metadata,
 ) -> None:
     """Report the table as it is now; its asset's page shows the new columns."""
-    table = table.reopened()
-    snapshot = table.latest_snapshot()
-    known = (
-        table_metadata(table)
-        if snapshot is None
-        else snapshot_metadata(table, snapshot, is_new=False)
-    )
-    tags = {}
-    if snapshot is not None:
-        tags[DATA_VERSION] = data_version_of(table, snapshot).value
+    numbered = {**metadata, "paimon/schema_id": made.id}
     context.log_event(
-        dg.AssetMaterialization(
-            asset_key=asset_key,
-            description=f"Schema {made.id}.",
-            metadata={**known, **metadata, "paimon/schema_id": made.id},
-            tags=tags,
-        )
+        materialization_of(asset_key, f"Schema {made.id}.", numbered, table.reopened())
     )
 
 

@@ -43,8 +43,7 @@ Levels = Mapping[int, Sequence[RunShape]]
 def picture(panels: Mapping[str, TableShape]) -> dg.MarkdownMetadataValue:
     """Return shapes beside each other as an image: runs by level, and a histogram of file sizes.
 
-    Args:
-        panels: Title → shape, such as before and after a compaction.
+    Each has its title, such as before and after a compaction.
     """
     data = base64.b64encode(svg(panels).encode()).decode()
     return dg.MetadataValue.md(f"![{', '.join(panels)}](data:image/svg+xml;base64,{data})")

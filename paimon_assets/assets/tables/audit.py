@@ -90,13 +90,7 @@ class BatchCheck:
 
 
 class BatchAudit:
-    """The audit of one write: judges its batch when asked to, and keeps the results.
-
-    Args:
-        checks: In the order to ask them.
-        table: The table that is written.
-        paimon: Decides who reads.
-    """
+    """The audit of one write: judges its batch when asked to, and keeps the results."""
 
     def __init__(
         self, checks: Sequence[BatchCheck], table: Table, paimon: PaimonCatalogResource
@@ -131,9 +125,8 @@ class BatchAudit:
     ) -> Sequence[dg.AssetCheckResult]:
         """Return the results, of no rows if nothing was staged.
 
-        Args:
-            earlier: What an earlier try of the step committed; it is judged again, and stays.
-            replaced: A read of what an overwrite replaces: after `earlier` it holds the batch.
+        What an earlier try committed is judged again, and stays; after it `replaced`, a read of
+        what an overwrite replaces, holds the batch.
         """
         if not self._results and earlier is not None:
             self._judge_again(earlier, replaced)

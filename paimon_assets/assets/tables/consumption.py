@@ -190,9 +190,7 @@ def as_properties(consumed: Sequence[Consumed]) -> dict[str, str]:
 def advance(consumed: Sequence[Consumed], committed: Mapping[str, str]) -> None:
     """Let consumers go on, behind what was committed.
 
-    Args:
-        consumed: What the step has read.
-        committed: Properties of the step's snapshot, empty if there was nothing to commit.
+    `committed` are the properties of the step's snapshot, empty if there was nothing to commit.
     """
     for item in consumed:
         text = committed.get(item.key)

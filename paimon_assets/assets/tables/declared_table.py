@@ -95,12 +95,7 @@ def ensure_table(
 ) -> "EnsuredTable":
     """Return the table as declared, created if it is not there, with its database.
 
-    Args:
-        catalog: Where the table lies.
-        identifier: The table.
-        schema: As declared by the asset.
-        policy: What becomes of differences.
-        executor: Who reads files whose values a change might lose; this process by default.
+    The executor reads files whose values a change might lose; this process by default.
 
     Raises:
         InvalidInputError: The stored schema differs from the declared one, and the policy does not
@@ -141,12 +136,7 @@ def verify_schema(
 ) -> None:
     """Refuse a stored schema that is not the declared one, but for what may differ.
 
-    Args:
-        identifier: The table.
-        declared: By the asset.
-        stored: As it is, or as a policy would make it.
-        policy: Says what may differ.
-        unreachable: What the policy's changes do not reach, as sentences.
+    The policy says what may differ, `unreachable` what its changes do not reach, as sentences.
 
     Raises:
         InvalidInputError: They differ; lists every difference.

@@ -50,10 +50,11 @@ from paimon_assets.assets.tables.io_metadata import (
     COLUMNS,
     CONSUMER,
     EXECUTOR,
+    INPUT_KEYS,
     MODE,
+    OUTPUT_KEYS,
     SCHEMA_POLICY,
-    check_input_keys,
-    check_output_keys,
+    check_keys,
     declared_schema,
     described_read,
 )
@@ -131,7 +132,7 @@ class PaimonIOManager(dg.ConfigurableIOManager):
         identifier = self._identifier(context, definition)
         handed = obj if isinstance(obj, AuditedFrame) else AuditedFrame(frame=obj)
         with dagster_failures(identifier), reporting_checks(context):
-            check_output_keys(definition, _owner(context))
+            check_keys(definition, OUTPUT_KEYS, _owner(context))
             handed.lineage = lineage_of(context.run_id, context.step_key, handed.frame)
             ensured, frame, is_new = self._table_to_write(context, identifier, handed.frame)
             if ensured is None:
@@ -190,19 +191,19 @@ class PaimonIOManager(dg.ConfigurableIOManager):
         metadata = {**produced, **context.definition_metadata}
         identifier = self._identifier(upstream or context, metadata)
         with dagster_failures(identifier):
-            check_input_keys(context.definition_metadata, f"input '{_input_name(context)}'")
+            own = context.definition_metadata
+            check_keys(own, INPUT_KEYS, f"input '{_input_name(context)}'")
             kind = frame_kind(context.dagster_type.typing_type)
             try:
                 table = self._table_to_read(identifier, declared_schema(metadata))
             except UnsupportedFeatureError as error:
                 if error.kind != "view":
                     raise
-                own = context.definition_metadata
                 return view_rows(self.paimon, identifier, kind, own, error)
-            if BRANCH in context.definition_metadata:
-                table = table.at_branch(context.definition_metadata[BRANCH])
-            read = described_read(table.new_read_builder(), context.definition_metadata)
-            names = context.definition_metadata.get(COLUMNS)
+            if BRANCH in own:
+                table = table.at_branch(own[BRANCH])
+            read = described_read(table.new_read_builder(), own)
+            names = own.get(COLUMNS)
             nested = None if names is None else nested_columns(names, read.read_schema())
             read = read.with_columns(names if nested is None else nested.tops)
             consumed = self._consuming(context, table)
@@ -217,8 +218,7 @@ class PaimonIOManager(dg.ConfigurableIOManager):
                 read_now = replace(consumed, next_snapshot=plan.next_snapshot)
                 note(step.run_id, step.step.key, read_now)
             _log_read(context, table, plan)
-            executor = context.definition_metadata.get(EXECUTOR)
-            frame = self._loaded(kind, _Rows(read, plan, nested), executor)
+            frame = self._loaded(kind, _Rows(read, plan, nested), own.get(EXECUTOR))
             if upstream is not None and upstream.has_asset_key and context.has_input_name:
                 step = context.step_context
                 note_input(step.run_id, step.step.key, upstream.asset_key, frame)

@@ -6,7 +6,7 @@ they may be written by hand, show in the UI, and load without a catalog.
 
 import datetime as dt
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypedDict, Unpack
 
 from paimon_assets.assets.metadata import Metadata, declared_columns
@@ -43,8 +43,8 @@ _PREFIX = "paimon/"
 _MOMENTS = ("snapshot", "tag", "timestamp", "watermark", "between", "consumer")
 _ENDS = 2
 _LISTS = ("columns", "between")
-_OF_OUTPUTS = frozenset({MODE, SCHEMA, SCHEMA_POLICY, EXECUTOR, PARTITION_COLUMNS, RESOURCE_KEY})
-_OF_INPUTS = frozenset(
+OUTPUT_KEYS = frozenset({MODE, SCHEMA, SCHEMA_POLICY, EXECUTOR, PARTITION_COLUMNS, RESOURCE_KEY})
+INPUT_KEYS = frozenset(
     {COLUMNS, WHERE, SNAPSHOT, TAG, TIMESTAMP, WATERMARK, BETWEEN, BRANCH, CONSUMER}
     | {ROW_KINDS, OPTIONS, EXECUTOR}
 )
@@ -193,21 +193,14 @@ def _check_input(options: InputOptions) -> None:
         executor_kind(options["executor"])
 
 
-def check_output_keys(metadata: Mapping[str, Any], owner: str) -> None:
+def check_keys(metadata: Mapping[str, Any], known: frozenset[str], owner: str) -> None:
     """Refuse metadata that looks as if it were for the IO manager and is not.
+
+    `known` are `OUTPUT_KEYS` or `INPUT_KEYS`.
 
     Raises:
         InvalidInputError: Kind `metadata-key`; names the key and those that exist.
     """
-    _check(metadata, _OF_OUTPUTS, owner)
-
-
-def check_input_keys(metadata: Mapping[str, Any], owner: str) -> None:
-    """As `check_output_keys`, for inputs."""
-    _check(metadata, _OF_INPUTS, owner)
-
-
-def _check(metadata: Mapping[str, Any], known: frozenset[str], owner: str) -> None:
     ours = [key for key in metadata if key.startswith(_PREFIX)]
     refuse_unknown(ours, known, f"The metadata of {owner}", kind="metadata-key")
 
@@ -221,34 +214,27 @@ def declared_schema(metadata: Mapping[str, Any]) -> Schema | None:
     value = metadata.get(SCHEMA)
     if value is None:
         return None
-    stored = schema_from_json(json.dumps(value).encode(), f"metadata '{SCHEMA}'")
-    return Schema(
-        fields=stored.fields,
-        partition_keys=stored.partition_keys,
-        primary_keys=stored.primary_keys,
-        options=stored.options,
-        comment=stored.comment,
-    )
+    return schema_from_json(json.dumps(value).encode(), f"metadata '{SCHEMA}'").declared
+
+
+_READS: Mapping[str, Callable[[ReadBuilder, Any], ReadBuilder]] = {
+    WHERE: ReadBuilder.with_filter,
+    BRANCH: ReadBuilder.at_branch,
+    SNAPSHOT: ReadBuilder.at_snapshot,
+    TAG: ReadBuilder.at_tag,
+    TIMESTAMP: ReadBuilder.at_timestamp,
+    WATERMARK: ReadBuilder.at_watermark,
+    CONSUMER: ReadBuilder.with_consumer,
+}
 
 
 def described_read(read: ReadBuilder, metadata: Mapping[str, Any]) -> ReadBuilder:
     """Return the read that metadata of an input asks for, of all columns."""
-    if WHERE in metadata:
-        read = read.with_filter(metadata[WHERE])
-    if BRANCH in metadata:
-        read = read.at_branch(metadata[BRANCH])
-    if SNAPSHOT in metadata:
-        read = read.at_snapshot(metadata[SNAPSHOT])
-    if TAG in metadata:
-        read = read.at_tag(metadata[TAG])
-    if TIMESTAMP in metadata:
-        read = read.at_timestamp(metadata[TIMESTAMP])
-    if WATERMARK in metadata:
-        read = read.at_watermark(metadata[WATERMARK])
+    for key, narrowed in _READS.items():
+        if key in metadata:
+            read = narrowed(read, metadata[key])
     if BETWEEN in metadata:
         read = read.between(*metadata[BETWEEN])
-    if CONSUMER in metadata:
-        read = read.with_consumer(metadata[CONSUMER])
     if OPTIONS in metadata:
         read = read.with_options({key: str(value) for key, value in metadata[OPTIONS].items()})
     return read.with_row_kinds() if metadata.get(ROW_KINDS) else read

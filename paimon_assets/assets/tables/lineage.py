@@ -17,11 +17,6 @@ PassThrough = Mapping[dg.AssetKey, Sequence[str] | Mapping[str, str | Sequence[s
 def lineage_metadata(pass_through: PassThrough, schema: Schema, table: str) -> Metadata:
     """Return column lineage as metadata, nothing for none.
 
-    Args:
-        pass_through: As declared.
-        schema: The schema of the table they pass into.
-        table: For messages.
-
     Raises:
         InvalidInputError: A column is none of the table (kind `column-lineage`).
 

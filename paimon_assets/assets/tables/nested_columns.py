@@ -38,9 +38,7 @@ class NestedColumns:
     ) -> pa.RecordBatchReader:
         """Return a reader of the columns asked for, in the memory of one batch.
 
-        Args:
-            reader: Of the tops; a column that is none of them, as `rowkind`, comes first.
-            names: Of the frame; all by default.
+        A column that is none of the tops, as `rowkind`, comes first.
         """
         more = [name for name in reader.schema.names if name not in self.tops]
         wanted = [*more, *self.paths] if names is None else list(names)

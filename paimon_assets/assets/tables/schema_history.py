@@ -15,10 +15,7 @@ def changes_since_last(
 ) -> Metadata:
     """Return what differs from the schema of the asset's last materialization, nothing if nothing.
 
-    Args:
-        context: Of the run.
-        table: As it is now.
-        schema_before: Id of the schema the run found, for an asset without a materialization.
+    `schema_before` is the schema the run found, for an asset without a materialization.
 
     Cost:
         A query of the event log; if the schema is another one, its file.

@@ -24,10 +24,7 @@ STORED_ROWS = (
 def plan_metadata(plan: SchemaChangePlan, root: str, *, show: bool) -> Metadata:
     """Return what a change would do: the diff, and what becomes of stored values.
 
-    Args:
-        plan: The change.
-        root: The root of the files; they are named below it.
-        show: Whether examples show the values.
+    Files are named below `root`.
     """
     diff = {DIFF: diff_table(plan)} if plan.differences else {}
     return {
@@ -63,10 +60,7 @@ def report_metadata(plan: SchemaChangePlan, root: str, *, show: bool) -> Metadat
 def columns_metadata(columns: Sequence[ColumnReport], root: str, *, show: bool) -> Metadata:
     """Return a line for each column that is cast, and examples of values that are lost.
 
-    Args:
-        columns: What was found.
-        root: The root of the files; they are named below it.
-        show: Whether examples show the values.
+    Files are named below `root`.
     """
     metadata: Metadata = {
         "paimon/lost_values": sum(column.lost for column in columns),

@@ -13,7 +13,12 @@ import dagster as dg
 from paimon_assets.assets.metadata import Metadata, declared_columns
 from paimon_assets.assets.resource import DEFAULT_RESOURCE_KEY, RESOURCE_KEY
 from paimon_assets.assets.tables.io_manager import PaimonIOManager
-from paimon_assets.assets.tables.io_metadata import EXECUTOR, check_output_keys, declared_schema
+from paimon_assets.assets.tables.io_metadata import (
+    EXECUTOR,
+    OUTPUT_KEYS,
+    check_keys,
+    declared_schema,
+)
 from paimon_assets.assets.translator import (
     STORAGE_KIND,
     STORAGE_KIND_KEY,
@@ -111,7 +116,7 @@ def _stores_nothing(asset: dg.AssetsDefinition, key: dg.AssetKey) -> bool:
 
 
 def _described_spec(spec: dg.AssetSpec, identifier: Identifier, storing: _Storing) -> dg.AssetSpec:
-    check_output_keys(spec.metadata, f"asset '{spec.key.to_user_string()}'")
+    check_keys(spec.metadata, OUTPUT_KEYS, f"asset '{spec.key.to_user_string()}'")
     io_manager = storing.io_manager
     metadata: Metadata = {TABLE_NAME: str(identifier), STORAGE_KIND_KEY: STORAGE_KIND}
     if storing.resource_key != DEFAULT_RESOURCE_KEY:

@@ -26,12 +26,8 @@ def view_rows(
 ) -> Frame:
     """Return the rows of a view as an input wants them.
 
-    Args:
-        paimon: Its catalog; says whether Spark is at hand.
-        view: Which.
-        kind: As what the rows are handed on; all but a Spark DataFrame hold them in memory.
-        metadata: Of the input: `columns`, `where` in Spark's SQL, `executor`.
-        refused: Raised where Spark is not what runs inputs.
+    All kinds but a Spark DataFrame hold them in memory. `refused` is raised where Spark is not what
+    runs inputs.
 
     Raises:
         UnsupportedFeatureError: Kind `view`: the executor is `embedded`.

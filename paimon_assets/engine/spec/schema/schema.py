@@ -147,6 +147,17 @@ class TableSchema:
     def __repr__(self) -> str:
         return f"TableSchema({self.id}: {_described(self)})"
 
+    @property
+    def declared(self) -> Schema:
+        """What a person would declare to get this schema."""
+        return Schema(
+            fields=self.fields,
+            partition_keys=self.partition_keys,
+            primary_keys=self.primary_keys,
+            options=self.options,
+            comment=self.comment,
+        )
+
     @cached_property
     def by_name(self) -> Mapping[str, DataField]:
         """Column name → field."""
