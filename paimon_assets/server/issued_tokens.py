@@ -47,10 +47,6 @@ class DataTokens:
     def issue(self, action: Action, now_millis: int) -> TokenResponse | None:
         """Return the token of who may do something; None if there is none for that.
 
-        Args:
-            action: UPDATE or SELECT.
-            now_millis: The time.
-
         Raises:
             InvalidInputError: The file is wrong, kind `data-tokens`; no value is shown.
         """

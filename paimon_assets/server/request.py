@@ -59,9 +59,6 @@ class Request:
     def page(self, pattern_name: str = "") -> "Page":
         """Return which part of a list is asked for.
 
-        Args:
-            pattern_name: Name of the parameter that holds the pattern, if there may be one.
-
         Raises:
             Refusal: 400; a parameter is wrong.
         """

@@ -88,12 +88,6 @@ def access_key_of(authorization: str) -> str | None:
 def check_head(head: Head, secret: str, *, clock: Clock, nonces: Nonces) -> None:
     """Check the signature of a request's head.
 
-    Args:
-        head: The request, without its body.
-        secret: Of the key pair `access_key_of` names.
-        clock: Says how old it is.
-        nonces: Those that were used.
-
     Raises:
         BadSignature: It is wrong, stale or was used before.
     """

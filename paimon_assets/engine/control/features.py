@@ -48,10 +48,6 @@ def _refuse(table: str, verb: str, feature: str, reason: str) -> NoReturn:
 def check_readable(table: str, schema: TableSchema) -> None:
     """Refuse tables whose schema or options ask for what the reader does not do.
 
-    Args:
-        table: Its name, for messages.
-        schema: The schema to read as.
-
     Raises:
         UnsupportedFeatureError: Names the feature.
     """

@@ -110,10 +110,6 @@ class FileStore:
     def reopened(self, options: Mapping[str, str] | None = None, *, name: str = "") -> Self:
         """Open the table once more, the way it was opened, with its newest schema.
 
-        Args:
-            options: Dynamic options; those of this store by default.
-            name: What messages call it, if not the same.
-
         Raises:
             NotFoundError: The table or the branch was dropped, or renamed.
         """

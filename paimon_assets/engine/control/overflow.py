@@ -98,11 +98,6 @@ def overflow_tasks(
 def plan_overflow(store: FileStore, new: TableSchema, snapshot: Snapshot | None) -> OverflowPlan:
     """Judge the live files of a snapshot by their metadata.
 
-    Args:
-        store: The table as it is.
-        new: The schema it shall have.
-        snapshot: The newest; None if nothing was committed yet.
-
     Cost:
         Metadata of the snapshot, and one schema file for each schema of its files.
     """

@@ -81,11 +81,6 @@ def listed_globally(
 def named(request: Request, noun: str, action: Action) -> Identifier:
     """Return the item that the path names, if the principal may do that to it.
 
-    Args:
-        request: The request.
-        noun: `view` or `function`.
-        action: What is to be done.
-
     Raises:
         Refusal: 403, be there such a thing or not.
     """

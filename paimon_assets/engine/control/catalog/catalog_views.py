@@ -20,9 +20,6 @@ class CatalogViews:
     """The views of a warehouse; whether a table has the name is the caller's to know.
 
     Errors are those of `NamedItems`.
-
-    Args:
-        state: Where they lie.
     """
 
     def __init__(self, state: CatalogState) -> None:

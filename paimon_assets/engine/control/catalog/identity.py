@@ -59,13 +59,6 @@ def new_identity(
 ) -> Identity:
     """Publish an identity, and return the one that is there: ours, or of who was faster.
 
-    Args:
-        file_io: The storage.
-        path: Its file.
-        by: Who made what it is of.
-        now_millis: When.
-        id_: The uuid; a fresh one by default.
-
     Raises:
         NotFoundError: What it belongs to was dropped meanwhile.
         CommitUnknownError: The storage's answer was lost.

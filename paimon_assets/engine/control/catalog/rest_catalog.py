@@ -155,9 +155,7 @@ class RestCatalog:
     def list_tables(self, database: str, pattern: str | None = None) -> list[str]:
         """Return the names of a database's tables, sorted.
 
-        Args:
-            database: Which.
-            pattern: The beginning of a name, and `%`; None is all.
+        A pattern is the beginning of a name, and `%`.
         """
         with naming(database=check_name("database", database)):
             return sorted(self._api.list_tables(database, pattern))

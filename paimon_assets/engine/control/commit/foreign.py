@@ -26,12 +26,6 @@ def protect_foreign(
 ) -> None:
     """Tag the newest snapshot if a commit takes foreign files out of it; see `hold_foreign`.
 
-    Args:
-        store: The table.
-        latest: What the commit is planned on.
-        entries: What it changes.
-        request: What was asked for.
-
     Raises:
         UnsupportedFeatureError: A compaction would rewrite foreign files.
         InvalidInputError: An overwrite meets a segment that no manifest lists; names it.

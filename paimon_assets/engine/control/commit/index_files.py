@@ -30,11 +30,6 @@ def applied(
 ) -> tuple[IndexManifestEntry, ...]:
     """Return the live index files after a commit, in order of their addition.
 
-    Args:
-        live: The live files of the newest snapshot.
-        changes: The changes of the commit.
-        has_buckets: Whether rows are hashed into buckets.
-
     Raises:
         CommitConflictError: Kind `index-gone` if a file to be deleted is not live, `index-changed`
             if a file would stand beside another that holds the same; names the file.

@@ -16,10 +16,6 @@ def partition_statistics(
 ) -> list[PartitionStatistics]:
     """Return the sums of a commit's data files, by partition.
 
-    Args:
-        partitions: Those of the table.
-        entries: What the commit adds and deletes.
-
     Cost:
         O(n) for n entries.
     """

@@ -73,11 +73,6 @@ class PlannedOn:
 def check_known_keys(store: FileStore, latest: Snapshot | None, changes: CommitChanges) -> None:
     """Check that keys which were new to a writer of dynamic buckets are still nowhere else.
 
-    Args:
-        store: The table.
-        latest: The newest snapshot.
-        changes: The changes of the commit.
-
     Raises:
         CommitConflictError: Kind `keys-changed`; names the snapshot.
 

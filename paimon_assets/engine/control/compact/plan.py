@@ -81,11 +81,6 @@ class CompactionPlan:
 def plan_compaction(store: FileStore, scope: CompactScope, clock: Clock) -> CompactionPlan:
     """Plan a compaction of the newest snapshot.
 
-    Args:
-        store: The table, with its newest schema.
-        scope: What to look at.
-        clock: Says how old files are.
-
     Raises:
         InvalidInputError: Kind `partition-spec`, the predicate looks at other columns; or
             `cluster-order`, the table cannot be sorted so.

@@ -69,10 +69,6 @@ class PastSegments:
 def forget_past(store: FileStore, *, dry_run: bool = False) -> PastSegments:
     """Forget the segments of a branch that nothing can read any more, and what held their files.
 
-    Args:
-        store: The branch; only main has a registry.
-        dry_run: Change nothing.
-
     Raises:
         NotFoundError: A snapshot or tag lacks a manifest; nothing was changed.
         FormatError: The registry is damaged.

@@ -111,9 +111,6 @@ class ConsumerManager:
     def expire(self, time_retained_ms: int) -> tuple[str, ...]:
         """Forget the consumers that did not advance for a time, and return their names.
 
-        Args:
-            time_retained_ms: `consumer.expiration-time`.
-
         Raises:
             StorageError: The storage failed.
         """

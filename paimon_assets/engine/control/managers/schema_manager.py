@@ -53,9 +53,6 @@ class SchemaManager:
     def existing(self, name: str) -> TableSchema:
         """Return the newest schema.
 
-        Args:
-            name: `database.table` for messages, empty if it has none.
-
         Raises:
             NotFoundError: There is no table, or no such branch.
         """

@@ -49,10 +49,7 @@ class SnapshotLoader(Protocol):
 class SnapshotManager:
     """Finds and reads snapshots; keeps none, because a rollback may rewrite them.
 
-    Args:
-        file_io: The storage.
-        paths: The paths of the branch.
-        loader: Knows the newest snapshot; None lets hints and listings say.
+    A loader knows the newest one; without it hints and listings say.
     """
 
     def __init__(
@@ -198,9 +195,6 @@ class SnapshotManager:
 
         Clocks of writers may go back from one commit to the next: so snapshots are looked at from
         the newest one backwards, and not in halves.
-
-        Args:
-            timestamp_ms: Epoch milliseconds.
 
         Cost:
             Every snapshot that is newer is read, some at once.

@@ -28,10 +28,6 @@ def complement(predicate: Predicate, schema: TableSchema) -> Predicate | None:
 
     None if there is no such predicate: of a prefix, of a comparison with null, and of comparisons
     of floating point, because NaN is in no statistics.
-
-    Args:
-        predicate: Bound.
-        schema: It is bound to.
     """
     match predicate:
         case And(children=children):

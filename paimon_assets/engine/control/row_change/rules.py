@@ -63,10 +63,6 @@ def check_deletable(store: FileStore) -> None:
 def check_updatable(store: FileStore, columns: Iterable[str]) -> None:
     """Refuse tables and columns in which a new record does not replace its row.
 
-    Args:
-        store: The table.
-        columns: What is to be updated.
-
     Raises:
         UnsupportedFeatureError: Kind `row-update`; names the option and the way out.
         InvalidInputError: Kind `update-column`; the column decides where the row lies, or which

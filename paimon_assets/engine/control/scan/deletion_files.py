@@ -23,11 +23,6 @@ def deletion_files(
 ) -> DeletionFiles:
     """Return the deletion vectors of a snapshot's data files in some buckets.
 
-    Args:
-        store: The table.
-        snapshot: What is read.
-        buckets: (partition, bucket) of the files that are read.
-
     Raises:
         FormatError: The index manifest is damaged, or gives a data file two vectors.
 

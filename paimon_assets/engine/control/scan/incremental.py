@@ -105,12 +105,6 @@ def between_for_consumer(
 ) -> Between:
     """Return the changes a consumer has not seen yet, those of overwrites too.
 
-    Args:
-        store: The table.
-        start_id: The snapshot the consumer has dealt with; 0 if none.
-        end_id: The newest.
-        keeps_kinds: Whether the read shows what retracts.
-
     Raises:
         InvalidInputError: Kind `consumer-overwrite`; rows are gone, which only kinds can show.
         NotFoundError: A snapshot between has expired.

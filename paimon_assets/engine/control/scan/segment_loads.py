@@ -64,10 +64,6 @@ def with_loads(store: FileStore, listed: SegmentList) -> SegmentList:
     A branch's loads are numbered behind the segments and are not those of the list, which belongs
     to the main branch.
 
-    Args:
-        store: The table.
-        listed: From its registry.
-
     Raises:
         NotFoundError: A manifest is missing.
 

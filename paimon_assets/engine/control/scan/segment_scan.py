@@ -48,11 +48,6 @@ def text_segments(
 ) -> list[Segment]:
     """Return the segments of text formats that a snapshot has.
 
-    Args:
-        store: The table, with the schema to read as.
-        snapshot: What is read.
-        predicate: Bound; leaves out partitions.
-
     Cost:
         A listing for append tables without buckets, nothing for others.
     """

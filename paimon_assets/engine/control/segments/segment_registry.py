@@ -206,10 +206,6 @@ def settled(store: FileStore, segments: Iterable[Segment]) -> list[Segment]:
 
     What is in progress and committed is so for good; what a rollback undid was never done. Without
     its snapshot a commit counts as made.
-
-    Args:
-        store: The table.
-        segments: All that its registry lists.
     """
     known = resolved(store, segments)
     newest = store.snapshots.latest()
@@ -298,11 +294,6 @@ def _segment_number(file_name: str) -> str:
 def check_row_changes(store: FileStore, entries: Iterable[ManifestEntry], operation: str) -> None:
     """Refuse UPDATE and DELETE of rows while a live segment has another format than the table.
 
-    Args:
-        store: The table.
-        entries: Its live files.
-        operation: `update` or `delete`, for the message.
-
     Raises:
         UnsupportedFeatureError: Names the segment's format and the way out.
     """
@@ -321,10 +312,6 @@ def check_row_changes(store: FileStore, entries: Iterable[ManifestEntry], operat
 
 def check_own_folders(store: FileStore, changes: Iterable[SchemaChange]) -> None:
     """Refuse to make a folder the table's own that holds, or lies in, one of its segments.
-
-    Args:
-        store: The table.
-        changes: The changes of its schema; only those of `data-file.external-paths` matter.
 
     Raises:
         InvalidInputError: Kind `segment-path-owned`; names the segment and the folder.

@@ -14,10 +14,6 @@ from paimon_assets.engine.spec.schema.schema import BucketMode
 def hash_indexes(store: FileStore, snapshot: Snapshot | None) -> tuple[HashIndexState, ...]:
     """Return the live hash index of each bucket; nothing, if the table's buckets are not dynamic.
 
-    Args:
-        store: The table.
-        snapshot: The newest one, None if nothing was committed yet.
-
     Raises:
         FormatError: The index manifest is damaged.
 

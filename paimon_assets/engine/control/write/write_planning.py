@@ -115,10 +115,6 @@ class WriterState:
 def writer_state(store: FileStore, snapshot: Snapshot | None) -> WriterState:
     """Return what a writer must know of a snapshot: nothing, if the table has no buckets.
 
-    Args:
-        store: The table.
-        snapshot: The newest one, None if nothing was committed yet.
-
     Cost:
         O(live files) the first time in a process; else O(changed files).
     """

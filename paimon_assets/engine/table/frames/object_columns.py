@@ -47,10 +47,6 @@ class Misfit(Exception):  # noqa: N818 - never leaves the conversion of a frame
 def from_objects(values: Objects, wanted: Any) -> Any:
     """Return Python objects as an Arrow array that holds each of them exactly.
 
-    Args:
-        values: The objects.
-        wanted: Arrow type of the table's column.
-
     Returns:
         An array of `wanted`, or of a type with a finer unit that still has to be cast to it.
 

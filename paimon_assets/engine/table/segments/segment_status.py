@@ -114,12 +114,6 @@ def refuse_taken(
 ) -> None:
     """Refuse files that the command of another user has added.
 
-    Args:
-        store: The table.
-        segments: As the registry lists them.
-        paths: Plain paths of the files.
-        user: Whose command asks.
-
     Raises:
         AlreadyExistsError: Names the segment.
     """

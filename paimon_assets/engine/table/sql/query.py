@@ -58,9 +58,6 @@ class SqlQuery(FrameResults):
     def to_reader(self, executor: Executor[Any] | None = None) -> pa.RecordBatchReader:
         """Run the query, and read its rows in bounded memory.
 
-        Args:
-            executor: Who reads the tables; this process by default.
-
         Raises:
             InvalidInputError: Kind `query`, it is wrong; or duckdb is not installed.
             NotFoundError: A table does not exist.

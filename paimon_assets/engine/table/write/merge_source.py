@@ -126,13 +126,6 @@ class ArrowSource:
     ) -> "ArrowSource":
         """Check source rows.
 
-        Args:
-            table: For messages.
-            schema: The schema of the table.
-            rows: In memory.
-            on: See `MergeOn.of`.
-            executor: Who reads and writes.
-
         Raises:
             NotFoundError, InvalidInputError: As `MergeOn.of` and `MergeSource.predicate`.
         """
