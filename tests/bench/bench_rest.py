@@ -24,6 +24,7 @@ from rich.console import Console
 from rich.table import Table as Printed
 
 from paimon_assets.engine.codec.rest import resources
+from paimon_assets.engine.codec.rest.rest_requests import CreateDatabaseRequest, CreateTableRequest
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.control.catalog.filesystem_catalog import FilesystemCatalog
 from paimon_assets.engine.control.rest.auth import BearerAuth
@@ -139,10 +140,12 @@ def beside_java(
     ours_ms, java_ms = (statistics.median(times[1:]) for times in took)
     yield "small write by our client", ours_ms, java_ms
     api = RestApi(HttpClient(f"http://127.0.0.1:{java}", BearerAuth(BEARER)), "paimon")
-    api.create_database("many", {})
+    api.post(("databases",), CreateDatabaseRequest(name="many", options={}))
     for number in range(options.tables):
         table = resources.Identifier(database="many", object=f"t{number:06}")
-        api.create_table(table, schema)
+        api.post(
+            ("databases", "many", "tables"), CreateTableRequest(identifier=table, schema=schema)
+        )
     ours_all, java_all = (gets(port, options.tables, options.requests) for port in (ours, java))
     for name, part in (("p50", 0.5), ("p95", 0.95)):
         yield f"getTable {name}", at(ours_all, part), at(java_all, part)

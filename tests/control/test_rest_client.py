@@ -5,9 +5,16 @@ import socket
 
 import pytest
 
-from paimon_assets.engine.codec.rest.resources import Identifier
 from paimon_assets.engine.codec.rest.rest_requests import CommitRequest
-from paimon_assets.engine.codec.rest.rest_responses import ConfigResponse
+from paimon_assets.engine.codec.rest.rest_responses import (
+    CommitResponse,
+    ConfigResponse,
+    ListDatabasesResponse,
+    ListTablesResponse,
+    SnapshotResponse,
+    TableResponse,
+    TagResponse,
+)
 from paimon_assets.engine.control.rest.auth import BearerAuth
 from paimon_assets.engine.control.rest.http_client import HttpClient, Pace, Request, checked_uri
 from paimon_assets.engine.control.rest.rest_api import RestApi
@@ -25,7 +32,9 @@ from tests.testkit.builders import snapshot as a_snapshot
 from tests.testkit.rest_faults import Say, ScriptedServer
 
 SECRET = "very-secret-token"  # noqa: S105
-T = Identifier(database="db", object="t")
+TABLES = ("databases", "db", "tables")
+T = (*TABLES, "t")
+PATTERN = {"tableNamePattern": "x%"}
 GOOD = Say(body={"success": True})
 LOST = Say(silent=True)
 CUT = Say(body={"success": True}, cut=True)
@@ -64,11 +73,15 @@ def api(server, clock):
     return RestApi(client, "p")
 
 
+def databases(api):
+    return api.listed(("databases",), ListDatabasesResponse, "databases")
+
+
 def commit(api):
     request = CommitRequest(
         table_id="u", base_snapshot_uuid=None, snapshot=a_snapshot(id=1), statistics=()
     )
-    return api.commit(T, request)
+    return api.post((*T, "commit"), request, CommitResponse).success
 
 
 def error(status, kind=None, **headers):
@@ -125,7 +138,7 @@ def test_what_a_server_refuses_is_sure(api, server, status, expected, kind):
 def test_the_resource_makes_the_kind(api, server, status, resource, kind):
     server.will(error(status, resource))
     with pytest.raises(InvalidInputError) as refused:
-        api.get_tag(T, "x")
+        api.get((*T, "tags", "x"), TagResponse)
     assert refused.value.kind == kind
 
 
@@ -155,7 +168,7 @@ def test_a_lost_race_is_no_error(api, server):
 
 def test_what_only_reads_is_asked_again(api, server, clock):
     server.will(LOST, Say(body={"databases": ["a"]}, cut=True), Say(body={"databases": ["a"]}))
-    assert api.list_databases() == ["a"]
+    assert databases(api) == ["a"]
     assert clock.waited == [1, 2]
 
 
@@ -163,15 +176,15 @@ def test_a_read_that_fails_is_a_storage_error(api, server):
     server.will(error(500), Say(hangs=True), Say(body=b"{"))
     for expected in (StorageError, StorageError, FormatError):
         with pytest.raises(expected):
-            api.list_databases()
+            databases(api)
 
 
 def test_a_deletion_that_finds_nothing_the_second_time_has_done_its_work(api, server):
     server.will(LOST, error(404, "TABLE"))
-    api.drop_table(T)
+    api.delete(T)
     server.will(error(404, "TABLE"))
     with pytest.raises(NotFoundError):
-        api.drop_table(T)
+        api.delete(T)
 
 
 def test_nobody_there_is_sure(clock):
@@ -185,12 +198,11 @@ def test_nobody_there_is_sure(clock):
     assert clock.waited == []
 
 
-def test_a_missing_snapshot_is_none_and_a_missing_table_is_not(api, server):
+def test_what_is_missing_is_said(api, server):
     server.will(error(404, "SNAPSHOT"), error(404, "TABLE"), Say(404))
-    assert api.snapshot(T) is None
-    for kind in ("table-not-found", "not-found"):
+    for kind in ("snapshot-not-found", "table-not-found", "not-found"):
         with pytest.raises(NotFoundError) as missing:
-            api.snapshot(T)
+            api.get((*T, "snapshot"), SnapshotResponse)
         assert missing.value.kind == kind
 
 
@@ -200,7 +212,7 @@ def test_pages_are_asked_for_until_there_is_none(api, server):
         Say(body={"tables": ["b"], "nextPageToken": "b"}),
         Say(body={"tables": None, "nextPageToken": ""}),
     )
-    assert api.list_tables("db", "x%") == ["a", "b"]
+    assert api.listed(TABLES, ListTablesResponse, "tables", PATTERN) == ["a", "b"]
     assert [asked.target for asked in server.asked] == [
         "/v1/p/databases/db/tables?tableNamePattern=x%25",
         "/v1/p/databases/db/tables?tableNamePattern=x%25&pageToken=a",
@@ -208,13 +220,13 @@ def test_pages_are_asked_for_until_there_is_none(api, server):
     ]
     server.will(*[Say(body={"databases": ["a"], "nextPageToken": "a"})] * 2)
     with pytest.raises(StorageError, match="circle"):
-        api.list_databases()
+        databases(api)
 
 
 def test_names_go_on_the_wire_as_java_writes_them(api, server):
     server.will(Say(404))
     with pytest.raises(NotFoundError):
-        api.get_table(Identifier(database="d b", object="x~*%2F/é$branch_b"))
+        api.get(("databases", "d b", "tables", "x~*%2F/é$branch_b"), TableResponse)
     (asked,) = server.asked
     assert asked.target == "/v1/p/databases/d+b/tables/x%7E*%252F%2F%C3%A9%24branch_b"
 
@@ -222,7 +234,7 @@ def test_names_go_on_the_wire_as_java_writes_them(api, server):
 @pytest.mark.parametrize("name", ["", ".", ".."])
 def test_names_that_lead_elsewhere_are_not_asked_for(api, server, name):
     with pytest.raises(InvalidInputError, match="no name"):
-        api.get_tag(T, name)
+        api.get((*T, "tags", name), TagResponse)
     assert server.asked == []
 
 
@@ -231,8 +243,8 @@ def test_who_asks_is_said_and_nothing_else_is(api, server, tmp_path, monkeypatch
     monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
     server.will(Say(body={"databases": []}, headers={"Set-Cookie": "a=b"}))
     server.will(Say(body={"databases": []}))
-    api.list_databases()
-    api.list_databases()
+    databases(api)
+    databases(api)
     for asked in server.asked:
         assert asked.headers["Authorization"] == f"Bearer {SECRET}"
         assert "Cookie" not in asked.headers
@@ -242,7 +254,7 @@ def test_a_redirect_is_not_followed(api, server):
     with ScriptedServer().running() as other:
         server.will(Say(307, headers={"Location": f"{other.uri}/v1/p/databases"}))
         with pytest.raises(StorageError, match="307"):
-            api.list_databases()
+            databases(api)
         assert other.asked == []
 
 
@@ -250,7 +262,7 @@ def test_no_message_shows_a_secret(api, server):
     leaking = f"bad token {SECRET} at https://u:pw@h/x?Signature=abc"
     server.will(Say(400, {"message": leaking}, {"x-request-id": f"r-{SECRET}"}))
     with pytest.raises(InvalidInputError) as refused:
-        api.list_databases()
+        databases(api)
     shown = f"{refused.value} {refused.value.details} {refused.value.__cause__!r}"
     assert SECRET not in shown
     assert "pw" not in shown

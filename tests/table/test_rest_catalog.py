@@ -5,6 +5,8 @@ import pytest
 from click.testing import CliRunner
 
 from paimon_assets.cli.main import main
+from paimon_assets.engine.codec.rest import resources
+from paimon_assets.engine.codec.rest.rest_requests import RegisterTableRequest
 from paimon_assets.engine.codec.rest.view_changes import (
     AddDialect,
     SetViewOption,
@@ -67,14 +69,6 @@ def test_databases_have_properties(catalog, rest):
     catalog.drop_database("props")
 
 
-def test_partitions_are_counted_and_marked(catalog, rest):
-    catalog.create_table("db.t", SCHEMA).new_write_builder().write(rows(1, 2))
-    (partition,) = rest.list_partitions(T)
-    assert (partition.spec, partition.record_count, partition.done) == ({"dt": "a"}, 2, False)
-    rest.mark_partitions_done(T, [{"dt": "a"}])
-    assert rest.list_partitions(T)[0].done
-
-
 def test_consumers_and_rollback_are_the_servers(catalog, rest):
     table = catalog.create_table("db.t", SCHEMA)
     for number in (1, 2):
@@ -97,19 +91,25 @@ def test_the_server_says_who_made_a_table(catalog):
     assert row["created_at"] is not None
 
 
+def register(rest, name, path):
+    given = resources.Identifier(database="db", object=name)
+    body = RegisterTableRequest(identifier=given, path=path)
+    rest._api.post(("databases", "db", "register"), body)
+
+
 def test_an_external_table_keeps_its_versions_itself(catalog, rest, served):
     theirs = open_catalog(str(served[1]))
     theirs.create_database("o")
     table = theirs.create_table("o.t", SCHEMA)
     table.new_write_builder().write(rows(1))
-    rest.register_table(Identifier("db", "ext"), table.path)
+    register(rest, "ext", table.path)
     loaded = rest.load_table(Identifier("db", "ext"))
     assert loaded.uuid is not None
     assert loaded.versions is None
     catalog.get_table("db.ext").new_write_builder().write(rows(2))
     assert ids(theirs.get_table("o.t")) == [1, 2]
     with pytest.raises(InvalidInputError, match="no folder that this server allows"):
-        rest.register_table(Identifier("db", "bad"), "/etc")
+        register(rest, "bad", "/etc")
     catalog.drop_table("db.ext")
     assert ids(theirs.get_table("o.t")) == [1, 2]
 

@@ -8,14 +8,44 @@ Source: `org.apache.paimon.rest.RESTCatalog`.
 
 import datetime as dt
 from collections.abc import Mapping, Sequence
+from functools import partial
 
-from paimon_assets.engine.codec.rest.resources import Partition, ViewSchema
-from paimon_assets.engine.codec.rest.rest_requests import CommitRequest, CreateTagRequest
+from paimon_assets.engine.codec.rest.resources import SnapshotInstant, TagInstant, ViewSchema
+from paimon_assets.engine.codec.rest.rest_requests import (
+    AlterDatabaseRequest,
+    AlterTableRequest,
+    AlterViewRequest,
+    AuthRequest,
+    CommitRequest,
+    CreateBranchRequest,
+    CreateDatabaseRequest,
+    CreateTableRequest,
+    CreateTagRequest,
+    CreateViewRequest,
+    ForwardBranchRequest,
+    RenameRequest,
+    ResetConsumerRequest,
+    RollbackRequest,
+    RollbackSchemaRequest,
+)
 from paimon_assets.engine.codec.rest.rest_responses import (
     AlterDatabaseResponse,
+    AuthResponse,
+    CommitResponse,
     DatabaseResponse,
     FunctionResponse,
+    ListBranchesResponse,
+    ListConsumersResponse,
+    ListDatabasesResponse,
+    ListFunctionsResponse,
+    ListTablesResponse,
+    ListTagsResponse,
+    ListViewsResponse,
+    Page,
+    SnapshotResponse,
     TableResponse,
+    TagResponse,
+    TokenResponse,
     ViewResponse,
 )
 from paimon_assets.engine.codec.rest.view_changes import ViewChange
@@ -26,9 +56,10 @@ from paimon_assets.engine.control.catalog.rest_values import (
     audit_of,
     headers_of,
     location_of,
-    main_of,
     named,
     naming,
+    path_of_main,
+    path_to,
     raced,
     schema_of,
     tag_of,
@@ -109,7 +140,7 @@ class RestCatalog:
 
     def list_databases(self) -> list[str]:
         """Return the names of all databases, sorted."""
-        return sorted(self._api.list_databases())
+        return sorted(self._api.listed(("databases",), ListDatabasesResponse, "databases"))
 
     def create_database(
         self,
@@ -122,7 +153,8 @@ class RestCatalog:
         check_name("database", name)
         try:
             with naming(database=name):
-                self._api.create_database(name, options or {})
+                body = CreateDatabaseRequest(name=name, options=options or {})
+                self._api.post(("databases",), body)
         except AlreadyExistsError:
             if not ignore_if_exists:
                 raise
@@ -130,14 +162,15 @@ class RestCatalog:
     def get_database(self, name: str) -> DatabaseResponse:
         """Return a database, with its options and who made it."""
         with naming(database=check_name("database", name)):
-            return self._api.get_database(name)
+            return self._api.get(("databases", name), DatabaseResponse)
 
     def alter_database(
         self, name: str, *, removals: Sequence[str] = (), updates: Mapping[str, str] | None = None
     ) -> AlterDatabaseResponse:
         """Remove and set options of a database."""
+        body = AlterDatabaseRequest(removals=tuple(removals), updates=updates or {})
         with naming(database=check_name("database", name)):
-            return self._api.alter_database(name, removals=removals, updates=updates or {})
+            return self._api.post(("databases", name), body, AlterDatabaseResponse)
 
     def drop_database(self, name: str, *, cascade: bool = False) -> None:
         """Drop a database; with `cascade` also the tables in it."""
@@ -150,25 +183,20 @@ class RestCatalog:
                 details={"database": name},
             )
         with naming(database=name):
-            self._api.drop_database(name)
+            self._api.delete(("databases", name))
 
-    def list_tables(self, database: str, pattern: str | None = None) -> list[str]:
-        """Return the names of a database's tables, sorted.
+    def list_tables(self, database: str) -> list[str]:
+        """Return the names of a database's tables, sorted."""
+        return self._listed(database, "tables", ListTablesResponse)
 
-        A pattern is the beginning of a name, and `%`.
-        """
+    def _listed(self, database: str, kind: str, into: type[Page]) -> list[str]:
+        """Return the names of what a database holds of a kind, sorted."""
         with naming(database=check_name("database", database)):
-            return sorted(self._api.list_tables(database, pattern))
+            return sorted(self._api.listed(("databases", database, kind), into, kind))
 
     def load_table(self, identifier: Identifier) -> LoadedTable:
         """Return what opens a table or a branch. Cost: one request."""
         return self._loaded(identifier, self._got(identifier))
-
-    def load_table_by_id(self, table_id: str) -> tuple[Identifier, LoadedTable]:
-        """Return the table of a uuid, and its name now."""
-        got = self._api.get_table_by_id(table_id)
-        identifier = Identifier(got.database or "", got.name)
-        return identifier, self._loaded(identifier, got)
 
     def load_schema(self, identifier: Identifier) -> TableSchema:
         """Return the newest schema of a table."""
@@ -195,7 +223,8 @@ class RestCatalog:
         )
         try:
             with naming(identifier):
-                self._api.create_table(named(identifier), asked)
+                body = CreateTableRequest(identifier=named(identifier), schema=asked)
+                self._api.post(("databases", identifier.database, "tables"), body)
         except AlreadyExistsError:
             if not ignore_if_exists:
                 raise
@@ -203,17 +232,10 @@ class RestCatalog:
         with after("created", str(identifier)):
             return self.load_schema(identifier)
 
-    def register_table(self, identifier: Identifier, path: str) -> TableSchema:
-        """Take in a table that lies at a path already, as an external one."""
-        with naming(identifier):
-            self._api.register_table(named(identifier), path)
-        with after("registered", str(identifier)):
-            return self.load_schema(identifier)
-
     def alter_table(self, identifier: Identifier, changes: Sequence[SchemaChange]) -> TableSchema:
         """Apply changes to a table's schema, all or none."""
         with naming(identifier):
-            self._api.alter_table(named(identifier), changes)
+            self._api.post(path_to(identifier), AlterTableRequest(changes=tuple(changes)))
         with after("changed", str(identifier)):
             return self.load_schema(identifier)
 
@@ -221,21 +243,27 @@ class RestCatalog:
         """Drop a table; of one that is not external the server deletes the files."""
         try:
             with naming(identifier):
-                self._api.drop_table(named(identifier))
+                self._api.delete(path_to(identifier))
         except NotFoundError as error:
             if not ignore_if_missing or error.kind not in ("table-not-found", "database-not-found"):
                 raise
 
     def rename_table(self, source: Identifier, target: Identifier) -> None:
         """Give a table another name, perhaps in another database."""
+        body = RenameRequest(source=named(source), destination=named(target))
         with naming(source, taken=target):
-            self._api.rename_table(named(source), named(target))
+            self._api.post(("tables", "rename"), body)
 
     def load_snapshot(self, identifier: Identifier) -> Snapshot | None:
         """Return the newest snapshot, None if nothing was committed yet."""
-        with naming(identifier):
-            newest = self._api.snapshot(named(identifier))
-        return None if newest is None else newest.snapshot
+        try:
+            with naming(identifier):
+                found = self._api.get(path_to(identifier, "snapshot"), SnapshotResponse)
+        except NotFoundError as error:
+            if error.kind != "snapshot-not-found":
+                raise
+            return None
+        return found.snapshot.snapshot
 
     def commit_snapshot(
         self,
@@ -254,7 +282,7 @@ class RestCatalog:
             statistics=tuple(statistics),
         )
         with naming(identifier):
-            return self._api.commit(named(identifier), commit)
+            return self._api.post(path_to(identifier, "commit"), commit, CommitResponse).success
 
     def rollback_to(
         self, identifier: Identifier, target: int | str, *, from_snapshot: int | None = None
@@ -263,21 +291,27 @@ class RestCatalog:
         newest = self.load_snapshot(identifier)
         if from_snapshot is not None and (newest is None or newest.id != from_snapshot):
             raise raced(identifier, from_snapshot)  # servers of 1.4 answer 500 to it
+        instant = (
+            TagInstant(tag_name=target)
+            if isinstance(target, str)
+            else SnapshotInstant(snapshot_id=target)
+        )
+        body = RollbackRequest(instant=instant, from_snapshot=from_snapshot)
         try:
             with naming(identifier):
-                self._api.rollback(named(identifier), target, from_snapshot)
+                self._api.post(path_to(identifier, "rollback"), body)
         except AlreadyExistsError as error:
             raise raced(identifier, from_snapshot) from error
 
     def list_tags(self, identifier: Identifier) -> list[str]:
         """Return the names of all tags, sorted."""
         with naming(identifier):
-            return sorted(self._api.list_tags(named(identifier)))
+            return sorted(self._api.listed(path_to(identifier, "tags"), ListTagsResponse, "tags"))
 
     def get_tag(self, identifier: Identifier, name: str) -> Tag:
         """Return a tag."""
         with naming(identifier):
-            return tag_of(self._api.get_tag(named(identifier), name))
+            return tag_of(self._api.get(path_to(identifier, "tags", name), TagResponse))
 
     def create_tag(
         self,
@@ -293,39 +327,43 @@ class RestCatalog:
         )
         tag = CreateTagRequest(tag_name=name, snapshot_id=snapshot_id, time_retained=kept)
         with naming(identifier):
-            self._api.create_tag(named(identifier), tag)
+            self._api.post(path_to(identifier, "tags"), tag)
 
     def delete_tag(self, identifier: Identifier, name: str) -> None:
         """Delete a tag."""
         with naming(identifier):
-            self._api.delete_tag(named(identifier), name)
+            self._api.delete(path_to(identifier, "tags", name))
 
     def list_branches(self, identifier: Identifier) -> list[str]:
         """Return the names of all branches but main, sorted."""
         with naming(identifier):
-            return sorted(set(self._api.list_branches(main_of(identifier))) - {MAIN_BRANCH})
+            found = self._api.get(path_of_main(identifier, "branches"), ListBranchesResponse)
+        return sorted(set(found.branches) - {MAIN_BRANCH})
 
     def create_branch(
         self, identifier: Identifier, name: str, *, from_tag: str | None = None
     ) -> None:
         """Make a branch: empty, or with the state of a tag."""
         with naming(identifier):
-            self._api.create_branch(main_of(identifier), name, from_tag)
+            body = CreateBranchRequest(branch=name, from_tag=from_tag)
+            self._api.post(path_of_main(identifier, "branches"), body)
 
     def drop_branch(self, identifier: Identifier, name: str) -> None:
         """Delete a branch."""
         with naming(identifier):
-            self._api.drop_branch(main_of(identifier), name)
+            self._api.delete(path_of_main(identifier, "branches", name))
 
     def fast_forward(self, identifier: Identifier, name: str) -> None:
         """Let main be what a branch is."""
         with naming(identifier):
-            self._api.forward_branch(main_of(identifier), name)
+            path = path_of_main(identifier, "branches", name, "forward")
+            self._api.post(path, ForwardBranchRequest())
 
     def list_consumers(self, identifier: Identifier) -> dict[str, int]:
         """Return consumer → the next snapshot it will read, by name."""
         with naming(identifier):
-            found = self._api.list_consumers(named(identifier))
+            path = path_to(identifier, "consumers")
+            found = self._api.listed(path, ListConsumersResponse, "consumers")
         return {
             each.consumer_id: each.next_snapshot
             for each in sorted(found, key=lambda each: each.consumer_id)
@@ -336,80 +374,73 @@ class RestCatalog:
         self, identifier: Identifier, consumer_id: str, next_snapshot: int | None
     ) -> None:
         """Let a consumer go on at a snapshot, a new one as well; None forgets it."""
+        body = ResetConsumerRequest(consumer_id=consumer_id, next_snapshot_id=next_snapshot)
         with naming(identifier):
-            self._api.reset_consumer(named(identifier), consumer_id, next_snapshot)
+            self._api.post(path_to(identifier, "consumers", "reset"), body)
 
     def is_plain_query(self, identifier: Identifier, columns: Sequence[str]) -> bool:
         """Whether the server lets a reader see these columns as they are."""
+        body = AuthRequest(select=tuple(columns))
         with naming(identifier):
-            answer = self._api.auth(named(identifier), columns)
+            path = path_to(identifier, "auth")
+            answer = self._api.post(path, body, AuthResponse, is_change=False)
         return not answer.filter and not answer.column_masking
-
-    def list_partitions(self, identifier: Identifier) -> list[Partition]:
-        """Return the partitions the server counts, with what it knows of them."""
-        with naming(identifier):
-            return self._api.list_partitions(named(identifier))
-
-    def mark_partitions_done(
-        self, identifier: Identifier, specs: Sequence[Mapping[str, str]]
-    ) -> None:
-        """Say of partitions that no more will come."""
-        with naming(identifier):
-            self._api.mark_done(named(identifier), specs)
 
     def rollback_schema(self, identifier: Identifier, schema_id: int) -> None:
         """Make a schema the newest again; see `VersionedCatalog`."""
         with naming(identifier):
-            self._api.rollback_schema(named(identifier), schema_id)
+            body = RollbackSchemaRequest(schema_id=schema_id)
+            self._api.post(path_to(identifier, "rollback-schema"), body)
 
     def list_functions(self, database: str) -> list[str]:
         """Return the names of a database's functions, sorted."""
-        with naming(database=check_name("database", database)):
-            return sorted(self._api.list_functions(database))
+        return self._listed(database, "functions", ListFunctionsResponse)
 
     def get_function(self, identifier: Identifier) -> FunctionResponse:
         """Return a function."""
-        return self._api.get_function(named(identifier))
+        return self._api.get(path_to(identifier, kind="functions"), FunctionResponse)
 
     def list_views(self, database: str) -> list[str]:
         """Return the names of a database's views, sorted."""
-        with naming(database=check_name("database", database)):
-            return sorted(self._api.list_views(database))
+        return self._listed(database, "views", ListViewsResponse)
 
     def get_view(self, identifier: Identifier) -> ViewResponse:
         """Return a view."""
-        return self._api.get_view(named(identifier))
+        return self._api.get(path_to(identifier, kind="views"), ViewResponse)
 
     def create_view(
         self, identifier: Identifier, schema: ViewSchema, *, ignore_if_exists: bool = False
     ) -> None:
         """Create a view."""
+        body = CreateViewRequest(identifier=named(identifier), schema=schema)
         try:
-            self._api.create_view(named(identifier), schema)
+            self._api.post(("databases", identifier.database, "views"), body)
         except AlreadyExistsError:
             if not ignore_if_exists:
                 raise
 
     def alter_view(self, identifier: Identifier, changes: Sequence[ViewChange]) -> None:
         """Change a view, all changes or none."""
-        self._api.alter_view(named(identifier), changes)
+        body = AlterViewRequest(changes=tuple(changes))
+        self._api.post(path_to(identifier, kind="views"), body)
 
     def drop_view(self, identifier: Identifier, *, ignore_if_missing: bool = False) -> None:
         """Drop a view."""
         try:
-            self._api.drop_view(named(identifier))
+            self._api.delete(path_to(identifier, kind="views"))
         except NotFoundError as error:
             if not ignore_if_missing or error.kind != "view-not-found":
                 raise
 
     def rename_view(self, source: Identifier, target: Identifier) -> None:
         """Give a view another name."""
-        self._api.rename_view(named(source), named(target))
+        body = RenameRequest(source=named(source), destination=named(target))
+        self._api.post(("views", "rename"), body)
 
     def _got(self, identifier: Identifier) -> TableResponse:
         try:
             with naming(identifier):
-                return self._api.get_table(named(identifier))
+                return self._api.get(path_to(identifier), TableResponse)
         except NotFoundError as error:
             if error.kind != "table-not-found" or identifier.branch == MAIN_BRANCH:
                 raise
@@ -438,7 +469,8 @@ class RestCatalog:
         key = (str(identifier.at_branch(MAIN_BRANCH)), got.id or "")
         file_io = self._storages.get(key)
         if file_io is None:
-            table = main_of(identifier)
-            storage = TableStorage(path, self._options, lambda: self._api.token(table), self._clock)
+            asked = path_of_main(identifier, "token")
+            ask = partial(self._api.get, asked, TokenResponse)
+            storage = TableStorage(path, self._options, ask, self._clock)
             file_io = self._storages.setdefault(key, RenewedFileIO(storage.opened))
         return file_io

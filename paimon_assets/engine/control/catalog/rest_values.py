@@ -56,9 +56,14 @@ def named(identifier: Identifier) -> resources.Identifier:
     return resources.Identifier(database=identifier.database, object=identifier.object_name)
 
 
-def main_of(identifier: Identifier) -> resources.Identifier:
-    """Return a table as requests name it, whichever branch it is."""
-    return named(identifier.at_branch(MAIN_BRANCH))
+def path_to(identifier: Identifier, *more: str, kind: str = "tables") -> tuple[str, ...]:
+    """Return the parts of the path to a table, with its branch, or to a view or function."""
+    return ("databases", identifier.database, kind, identifier.object_name, *more)
+
+
+def path_of_main(identifier: Identifier, *more: str) -> tuple[str, ...]:
+    """Return the parts of the path to a table, whichever branch it is."""
+    return path_to(identifier.at_branch(MAIN_BRANCH), *more)
 
 
 def location_of(got: TableResponse) -> str:
