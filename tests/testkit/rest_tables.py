@@ -68,8 +68,8 @@ class PostedEnvironment(CatalogEnvironment):
 
     posted: Posted
 
-    def snapshot_commit(self, file_io: Any, paths: Any) -> Any:
-        return self.posted
+    def publish(self, file_io: Any, paths: Any, *what: Any) -> bool:
+        return self.posted.commit(*what)
 
 
 def open_posted(client: RestClient, table: Mapping[str, Any]) -> tuple[Table, Posted]:

@@ -5,12 +5,18 @@ Source: `org.apache.paimon.FileStore`.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Self
 
 from paimon_assets.engine.control.catalog.catalog import Catalog, Identifier
-from paimon_assets.engine.control.catalog.environment import CatalogEnvironment, SnapshotCommit
-from paimon_assets.engine.control.catalog.managed import ManagedBranch
+from paimon_assets.engine.control.catalog.environment import CatalogEnvironment
+from paimon_assets.engine.control.catalog.managed import (
+    CatalogBranchManager,
+    CatalogConsumerManager,
+    CatalogSchemaManager,
+    CatalogTagManager,
+    ManagedBranch,
+)
 from paimon_assets.engine.control.managers.branch_manager import BranchManager
 from paimon_assets.engine.control.managers.changelog_manager import ChangelogManager
 from paimon_assets.engine.control.managers.consumer_manager import ConsumerManager
@@ -211,22 +217,31 @@ class FileStore:
     @cached_property
     def schemas(self) -> SchemaManager:
         """Its schema files."""
-        return self.environment.schemas(self.file_io, self.paths)
+        known = self.environment
+        if known.catalog is None or known.identifier is None or known.loaded is None:
+            return SchemaManager(self.file_io, self.paths)
+        return CatalogSchemaManager(
+            known.catalog,
+            known.identifier.at_branch(self.paths.branch),
+            known.loaded,
+            self.file_io,
+            self.paths,
+            snapshots=self.snapshots,
+        )
 
     @cached_property
     def snapshots(self) -> SnapshotManager:
         """Its snapshots."""
-        return self.environment.snapshots(self.file_io, self.paths)
+        managed = self.managed
+        newest_of = (
+            None if managed is None else partial(managed.catalog.load_snapshot, managed.identifier)
+        )
+        return SnapshotManager(self.file_io, self.paths, newest_of=newest_of)
 
     @cached_property
     def managed(self) -> ManagedBranch | None:
         """Its branch in the catalog that keeps its versions; None if its directory does."""
         return self.environment.of_branch(self.paths.branch)
-
-    @cached_property
-    def snapshot_commit(self) -> SnapshotCommit:
-        """What publishes its snapshots."""
-        return self.environment.snapshot_commit(self.file_io, self.paths)
 
     def newest(self) -> Snapshot | None:
         """Return the newest snapshot, None if nothing was committed yet.
@@ -247,17 +262,23 @@ class FileStore:
     @cached_property
     def tags(self) -> TagManager:
         """Its tags."""
-        return self.environment.tags(self.file_io, self.paths)
+        if self.managed is None:
+            return TagManager(self.file_io, self.paths)
+        return CatalogTagManager(self.managed, self.file_io, self.paths)
 
     @cached_property
     def branches(self) -> BranchManager:
         """Its branches."""
-        return self.environment.branches(self.file_io, self.paths)
+        if self.managed is None:
+            return BranchManager(self.file_io, self.paths)
+        return CatalogBranchManager(self.managed, self.file_io, self.paths)
 
     @cached_property
     def consumers(self) -> ConsumerManager:
         """How far its readers have come."""
-        return self.environment.consumers(self.file_io, self.paths)
+        if self.managed is None:
+            return ConsumerManager(self.file_io, self.paths)
+        return CatalogConsumerManager(self.managed, self.file_io, self.paths)
 
     @cached_property
     def partitions(self) -> PartitionValues:

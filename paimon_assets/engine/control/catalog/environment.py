@@ -4,107 +4,21 @@
     no versions       the catalog keeps the schemas, the directory the versions: an external table
     both              the catalog keeps both: a managed table
 
-It hands out the managers that a store works with, so nothing above asks which of the three it is.
+A store makes the managers it works with by it, so nothing above asks which of the three it is.
 Source: `org.apache.paimon.table.CatalogEnvironment`, `org.apache.paimon.catalog.SnapshotCommit`.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
 
 from paimon_assets.engine.codec.json.metadata_json import snapshot_to_json
-from paimon_assets.engine.control.catalog.catalog import (
-    Catalog,
-    Identifier,
-    LoadedTable,
-    VersionedCatalog,
-)
-from paimon_assets.engine.control.catalog.managed import (
-    CatalogBranchManager,
-    CatalogConsumerManager,
-    CatalogSchemaManager,
-    CatalogSnapshotLoader,
-    CatalogTagManager,
-    ManagedBranch,
-)
-from paimon_assets.engine.control.managers.branch_manager import BranchManager
-from paimon_assets.engine.control.managers.consumer_manager import ConsumerManager
-from paimon_assets.engine.control.managers.schema_manager import SchemaManager
-from paimon_assets.engine.control.managers.snapshot_manager import SnapshotManager
-from paimon_assets.engine.control.managers.tag_manager import TagManager
+from paimon_assets.engine.control.catalog.catalog import Catalog, Identifier, LoadedTable
+from paimon_assets.engine.control.catalog.managed import ManagedBranch
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.metadata.partition_statistics import PartitionStatistics
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.paths import TablePaths
-
-
-class SnapshotCommit(Protocol):
-    """The last step of a commit: a snapshot becomes the table's newest."""
-
-    def commit(
-        self,
-        snapshot: Snapshot,
-        base_uuid: str | None,
-        statistics: Sequence[PartitionStatistics],
-    ) -> bool:
-        """Publish a snapshot; nobody sees it before, everybody after.
-
-        Args:
-            snapshot: What it names is written.
-            base_uuid: Of the snapshot it is built on, None if it has none or there is none.
-            statistics: What it changes in each partition; empty where no catalog wants it.
-
-        Returns:
-            True if it was published. False if the id was taken, perhaps by this very snapshot in an
-            earlier call whose answer was lost: the caller looks.
-
-        Raises:
-            CommitUnknownError: Whether it was published is unknown; call again, as the same bytes.
-            PaimonError: Surely nothing was published by this call.
-        """
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class PublishingSnapshotCommit:
-    """Publishes the snapshot's file, if there is none of its id."""
-
-    file_io: FileIO
-    paths: TablePaths
-
-    def commit(
-        self,
-        snapshot: Snapshot,
-        base_uuid: str | None,
-        statistics: Sequence[PartitionStatistics],
-    ) -> bool:
-        """Publish the file; what it is built on is looked at by the caller, afterwards."""
-        return self.file_io.publish(self.paths.snapshot(snapshot.id), snapshot_to_json(snapshot))
-
-
-@dataclass(frozen=True, slots=True)
-class CatalogSnapshotCommit:
-    """Hands the snapshot to the catalog, which judges what it is built on and publishes it."""
-
-    catalog: VersionedCatalog
-    identifier: Identifier
-    table_uuid: str
-
-    def commit(
-        self,
-        snapshot: Snapshot,
-        base_uuid: str | None,
-        statistics: Sequence[PartitionStatistics],
-    ) -> bool:
-        """Ask the catalog."""
-        return self.catalog.commit_snapshot(
-            self.identifier,
-            self.table_uuid,
-            snapshot,
-            base_uuid=base_uuid,
-            statistics=statistics,
-        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,49 +44,41 @@ class CatalogEnvironment:
             catalog=loaded.versions, identifier=self.identifier, uuid=loaded.uuid or ""
         )
 
-    def schemas(self, file_io: FileIO, paths: TablePaths) -> SchemaManager:
-        """Return the schemas of a branch."""
-        if self.catalog is None or self.identifier is None or self.loaded is None:
-            return SchemaManager(file_io, paths)
-        return CatalogSchemaManager(
-            self.catalog,
-            self.identifier.at_branch(paths.branch),
-            self.loaded,
-            file_io,
-            paths,
-            snapshots=self.snapshots(file_io, paths),
+    def publish(
+        self,
+        file_io: FileIO,
+        paths: TablePaths,
+        snapshot: Snapshot,
+        base_uuid: str | None,
+        statistics: Sequence[PartitionStatistics],
+    ) -> bool:
+        """Publish a snapshot of a branch: the last step of a commit.
+
+        Nobody sees it before, everybody after. What it names is written. A catalog judges what it
+        is built on; without one the caller looks at that, afterwards.
+
+        Args:
+            file_io: The storage of the table.
+            paths: Those of the branch.
+            snapshot: The snapshot.
+            base_uuid: Of the snapshot it is built on, None if it has none or there is none.
+            statistics: What it changes in each partition; empty where no catalog wants it.
+
+        Returns:
+            True if it was published. False if the id was taken, perhaps by this very snapshot in an
+            earlier call whose answer was lost: the caller looks.
+
+        Raises:
+            CommitUnknownError: Whether it was published is unknown; call again, as the same bytes.
+            PaimonError: Surely nothing was published by this call.
+        """
+        managed = self.of_branch(paths.branch)
+        if managed is None:
+            return file_io.publish(paths.snapshot(snapshot.id), snapshot_to_json(snapshot))
+        return managed.catalog.commit_snapshot(
+            managed.identifier,
+            managed.uuid,
+            snapshot,
+            base_uuid=base_uuid,
+            statistics=statistics,
         )
-
-    def snapshots(self, file_io: FileIO, paths: TablePaths) -> SnapshotManager:
-        """Return the snapshots of a branch."""
-        managed = self.of_branch(paths.branch)
-        loader = None if managed is None else CatalogSnapshotLoader(managed)
-        return SnapshotManager(file_io, paths, loader=loader)
-
-    def snapshot_commit(self, file_io: FileIO, paths: TablePaths) -> SnapshotCommit:
-        """Return what publishes snapshots of a branch."""
-        managed = self.of_branch(paths.branch)
-        if managed is None:
-            return PublishingSnapshotCommit(file_io, paths)
-        return CatalogSnapshotCommit(managed.catalog, managed.identifier, managed.uuid)
-
-    def tags(self, file_io: FileIO, paths: TablePaths) -> TagManager:
-        """Return the tags of a branch."""
-        managed = self.of_branch(paths.branch)
-        if managed is None:
-            return TagManager(file_io, paths)
-        return CatalogTagManager(managed, file_io, paths)
-
-    def branches(self, file_io: FileIO, paths: TablePaths) -> BranchManager:
-        """Return the branches made from a branch."""
-        managed = self.of_branch(paths.branch)
-        if managed is None:
-            return BranchManager(file_io, paths)
-        return CatalogBranchManager(managed, file_io, paths)
-
-    def consumers(self, file_io: FileIO, paths: TablePaths) -> ConsumerManager:
-        """Return the consumers of a branch."""
-        managed = self.of_branch(paths.branch)
-        if managed is None:
-            return ConsumerManager(file_io, paths)
-        return CatalogConsumerManager(managed, file_io, paths)

@@ -62,17 +62,6 @@ class ManagedBranch:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class CatalogSnapshotLoader:
-    """Asks the catalog which snapshot is the newest."""
-
-    managed: ManagedBranch
-
-    def load(self) -> Snapshot | None:
-        """Return the newest snapshot, None if nothing was committed yet."""
-        return self.managed.catalog.load_snapshot(self.managed.identifier)
-
-
 class CatalogSchemaManager(SchemaManager):
     """Schemas of a table whose catalog changes them.
 

@@ -371,15 +371,17 @@ class FileStoreCommit:
         again, as the same bytes: at worst it finds itself in the way. So does a storage that
         repeats by itself a call whose answer was lost.
         """
-        base_uuid = None if base is None else base.uuid
+        store, base_uuid = self._store, None if base is None else base.uuid
         unknown: PaimonError | None = None
         for number in range(1, _MOST_PUBLISHES + 1):
             is_lost = False
             try:
-                if self._store.snapshot_commit.commit(snapshot, base_uuid, statistics):
+                if store.environment.publish(
+                    store.file_io, store.paths, snapshot, base_uuid, statistics
+                ):
                     return True
                 # A catalog also refuses what is not built on the newest, though the id is free.
-                is_lost = self._store.managed is not None and unknown is None
+                is_lost = store.managed is not None and unknown is None
             except CommitUnknownError as error:
                 unknown = error
             except PaimonError as error:
@@ -388,7 +390,7 @@ class FileStoreCommit:
                     raise
                 unknown = error  # this one failed; what became of the others is still open
             try:
-                found = self._store.snapshots.published(snapshot.id)
+                found = store.snapshots.published(snapshot.id)
             except PaimonError as error:
                 found, unknown = None, error
             if found is not None:
@@ -397,7 +399,7 @@ class FileStoreCommit:
                 return False
             if number < _MOST_PUBLISHES:
                 logger.warning(
-                    "table %s: no answer whether snapshot %d exists", self._store.label, snapshot.id
+                    "table %s: no answer whether snapshot %d exists", store.label, snapshot.id
                 )
                 self._clock.sleep_millis(self._policy.wait_ms(number, random.random))
         raise self._unknown(snapshot) from unknown

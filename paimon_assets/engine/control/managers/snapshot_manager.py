@@ -4,15 +4,14 @@ A hint is only a hint: it is written by a plain overwrite and may be missing, to
 read. `LATEST`
 is believed if the next snapshot does not exist and its own does; `EARLIEST` if its own exists. With
 right hints no directory is listed. Of a table that a catalog manages the catalog alone says which
-snapshot is the newest (`SnapshotLoader`); files with higher numbers are none of the table's.
+snapshot is the newest (`NewestOf`); files with higher numbers are none of the table's.
 Source: `org.apache.paimon.utils.SnapshotManager`, `HintFileUtils`.
 """
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
-from typing import Protocol
 
 from paimon_assets.engine.codec.json.metadata_json import snapshot_from_json
 from paimon_assets.engine.control.managers.commit_history import CommitHistory
@@ -33,31 +32,25 @@ _STEPS_BEHIND = 8
 """A hint this much behind is walked forward; beyond that one listing is cheaper."""
 
 
-class SnapshotLoader(Protocol):
-    """The one who knows which snapshot of a branch is the newest."""
+NewestOf = Callable[[], Snapshot | None]
+"""Asks a catalog for the newest snapshot of a branch, None if nothing was committed yet.
 
-    def load(self) -> Snapshot | None:
-        """Return the newest snapshot, None if nothing was committed yet.
-
-        Raises:
-            NotFoundError: There is no such table or branch.
-            StorageError: It cannot say.
-        """
-        ...
+It raises NotFoundError if there is no such table or branch, StorageError if it cannot be said.
+"""
 
 
 class SnapshotManager:
     """Finds and reads snapshots; keeps none, because a rollback may rewrite them.
 
-    A loader knows the newest one; without it hints and listings say.
+    `newest_of` knows the newest one; without it hints and listings say.
     """
 
     def __init__(
-        self, file_io: FileIO, paths: TablePaths, *, loader: SnapshotLoader | None = None
+        self, file_io: FileIO, paths: TablePaths, *, newest_of: NewestOf | None = None
     ) -> None:
         self._file_io = file_io
         self._paths = paths
-        self._loader = loader
+        self._newest_of = newest_of
         self._history = CommitHistory(
             (file_io.spec.scheme, paths.snapshot_directory), self.snapshot_or_none
         )
@@ -99,7 +92,7 @@ class SnapshotManager:
         Raises:
             StorageError: It cannot be said.
         """
-        if self._loader is None:
+        if self._newest_of is None:
             return self.snapshot_or_none(snapshot_id)
         newest = self.latest()
         if newest is None or newest.id < snapshot_id:
@@ -115,7 +108,7 @@ class SnapshotManager:
         Cost:
             Two storage calls; a listing more if the snapshot before is gone.
         """
-        if self._loader is not None:
+        if self._newest_of is not None:
             return None  # who keeps the newest also rolls back, in one step
         before, above = newest.id - 1, newest.id + 2
         if self._exists(above) and not self._exists(newest.id + 1):
@@ -137,8 +130,8 @@ class SnapshotManager:
             Three storage calls (hint, is there a next one, the snapshot) if the hint is right; one
             request where a catalog knows.
         """
-        if self._loader is not None:
-            return self._loader.load()
+        if self._newest_of is not None:
+            return self._newest_of()
         hinted = self._read_hint(LATEST)
         hint = self._walked_forward(hinted)
         found = self.snapshot_or_none(hint) if hint else None
@@ -174,7 +167,7 @@ class SnapshotManager:
             StorageError: A catalog has a newest snapshot that the table's directory does not list:
                 who went by the listing would delete what snapshots need.
         """
-        if self._loader is None:
+        if self._newest_of is None:
             return self._listed()
         newest, missing = self.latest(), 0
         for _ in range(_MOST_LISTINGS):
@@ -289,7 +282,7 @@ class SnapshotManager:
 
     def write_latest_hint(self, snapshot_id: int) -> None:
         """Write for the next reader where to look first; a catalog needs no hint."""
-        if self._loader is not None:
+        if self._newest_of is not None:
             return
         path = f"{self._paths.snapshot_directory}/{LATEST}"
         self._file_io.write_hint(path, str(snapshot_id).encode())
