@@ -318,13 +318,14 @@ class TableCatalog:
             UnsupportedFeatureError: A statement that is not taken, or not here; names the way out.
             PaimonError: As what the statement does.
         """
+        from paimon_assets.engine.embedded import EmbeddedExecutor
         from paimon_assets.engine.table.sql.parse import parse_sql
-        from paimon_assets.engine.table.sql.run import runner
+        from paimon_assets.engine.table.sql.run import Runner
         from paimon_assets.engine.table.sql.statements import Names
 
         names = Names(database=database)
-        parsed = parse_sql(statement, names)
-        return runner(self, executor, names=names, roots=roots).run(parsed)
+        parsed, executor = parse_sql(statement, names), executor or EmbeddedExecutor()
+        return Runner(catalog=self, names=names, executor=executor, roots=roots).run(parsed)
 
     def sql(self, query: str, *, database: str | None = None) -> SqlQuery:
         """Return a query over tables of the catalog, which duckdb runs when it is read.

@@ -16,7 +16,7 @@ from paimon_assets.engine.errors import AlreadyExistsError, InvalidInputError
 from paimon_assets.engine.table.api import TableCatalog
 from paimon_assets.engine.table.sql.answers import outcome
 from paimon_assets.engine.table.sql.parse import parse_sql
-from paimon_assets.engine.table.sql.run import Runner, runner
+from paimon_assets.engine.table.sql.run import Runner
 from paimon_assets.engine.table.sql.sql_catalog import view_exists
 from paimon_assets.engine.table.sql.statements import (
     CATALOG_NAME,
@@ -78,7 +78,7 @@ def spark_sql(
     names = Names(catalog=catalog_name, database=database)
     statement = parse_sql(text, names)
     frames = Frames(session=session, catalog=catalog, names=names)
-    run = runner(catalog, SparkExecutor(session), names=names)
+    run = Runner(catalog=catalog, names=names, executor=SparkExecutor(session))
     if isinstance(statement, Select):
         return frames.query(statement.query)
     with typed_errors():

@@ -7,7 +7,6 @@ import datetime as dt
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from paimon_assets.engine.control.clock import Clock
 from paimon_assets.engine.control.rest.dlf_signers import (
@@ -45,14 +44,6 @@ Fetch = Callable[[str], bytes]
 """Returns what lies at a URL of this machine's metadata."""
 
 
-class Auth(Protocol):
-    """The one who asks."""
-
-    def headers(self, request: SignedRequest) -> Mapping[str, str]:
-        """Return the headers that say who asks."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class BearerAuth:
     """A token that whoever has it may use."""
@@ -76,6 +67,10 @@ class DlfAuth:
         """Return the headers that sign a request now."""
         now = dt.datetime.fromtimestamp(self.clock.now_millis() // 1000, tz=dt.UTC)
         return self.signer.headers(request, self.token(), now)
+
+
+Auth = BearerAuth | DlfAuth
+"""Who asks."""
 
 
 def auth_of(options: Mapping[str, str], clock: Clock, fetch: Fetch) -> Auth:

@@ -9,7 +9,7 @@ import hashlib
 import hmac
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from email.utils import format_datetime
 from urllib.parse import unquote_plus
 from uuid import uuid4
 
@@ -27,8 +27,6 @@ _SIGNED = (
     "x-dlf-security-token",
     "x-dlf-version",
 )
-_WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
-_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,16 +40,6 @@ class SignedRequest:
     """Not encoded."""
     body: bytes | None = None
     host: str = ""
-
-
-class DlfSigner(Protocol):
-    """A way to sign."""
-
-    def headers(
-        self, request: SignedRequest, token: DlfToken, now: dt.datetime
-    ) -> Mapping[str, str]:
-        """Return the headers that sign a request, `Authorization` among them; `now` is in UTC."""
-        ...
 
 
 def content_md5(body: bytes) -> str:
@@ -133,7 +121,7 @@ class OpenApiSigner:
     ) -> Mapping[str, str]:
         """Return the headers that sign a request."""
         headers = {
-            "Date": _gmt(now),
+            "Date": format_datetime(now, usegmt=True),  # in no locale's words
             "Accept": "application/json",
             "Host": request.host,
             "x-acs-signature-method": "HMAC-SHA1",
@@ -169,7 +157,4 @@ class OpenApiSigner:
         return base64.b64encode(digest).decode()
 
 
-def _gmt(now: dt.datetime) -> str:
-    """Return an HTTP date; the locale must not translate it."""
-    day = f"{_WEEKDAYS[now.weekday()]}, {now.day:02d} {_MONTHS[now.month - 1]} {now.year}"
-    return f"{day} {now:%H:%M:%S} GMT"
+DlfSigner = DefaultSigner | OpenApiSigner

@@ -5,25 +5,14 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from paimon_assets.engine.contract.commit_message import CommitMessage, DataIncrement
 from paimon_assets.engine.contract.tasks.footer_task import FileFooter
 from paimon_assets.engine.control.clock import Clock
-from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
 from paimon_assets.engine.control.compact.buckets import LiveBucket, live_buckets
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
 from paimon_assets.engine.errors import UnsupportedFeatureError
+from paimon_assets.engine.spec.metadata.data_file import DataFileMeta, FileOrigin
 from paimon_assets.engine.spec.metadata.index_file import IndexFileMeta
-from paimon_assets.engine.spec.metadata.snapshot import (
-    BATCH_COMMIT_IDENTIFIER,
-    CommitKind,
-    Snapshot,
-)
 from paimon_assets.engine.spec.metadata.wall_clock import wall_clock_ms
-from paimon_assets.engine.spec.segments.segment import (
-    SEGMENT_IDS_PROPERTY,
-    Load,
-    Segment,
-    plain_path,
-)
-from paimon_assets.engine.table.segments.segment_files import data_file
+from paimon_assets.engine.spec.segments.segment import Load, Segment, SegmentFile, plain_path
 
 
 def additions(
@@ -44,7 +33,7 @@ def additions(
             total_buckets=-1,
             data_increment=DataIncrement(
                 new_files=tuple(
-                    data_file(segment, file, footers[plain_path(segment.path_of(file))], created)
+                    _data_file(segment, file, footers[plain_path(segment.path_of(file))], created)
                     for file in segment.files
                 )
             ),
@@ -52,6 +41,24 @@ def additions(
         for segment in segments
         if segment.is_visible_to_paimon
     ]
+
+
+def _data_file(
+    segment: Segment, file: SegmentFile, footer: FileFooter, created_ms: int
+) -> DataFileMeta:
+    """Return a file's entry, with the statistics of its footer."""
+    return DataFileMeta(
+        file_name=file.file_name,
+        file_size=file.size,
+        row_count=file.rows,
+        value_stats=footer.stats,
+        value_stats_cols=footer.stats_columns,
+        schema_id=segment.schema_id,
+        creation_time=created_ms,
+        delete_row_count=0,
+        file_source=FileOrigin.APPEND,
+        external_path=segment.path_of(file),
+    )
 
 
 def removals(store: FileStore, segments: Iterable[Segment | Load]) -> list[CommitMessage]:
@@ -114,30 +121,3 @@ def check_loads_deletable(store: FileStore, loads: Sequence[Load]) -> None:
             kind="segment-own",
             details={"table": store.label, "segment": loads[0].id},
         )
-
-
-def commit_segments(
-    commit: FileStoreCommit,
-    messages: Sequence[CommitMessage],
-    ids: Iterable[int],
-    *,
-    user: str,
-    properties: Mapping[str, str] | None,
-) -> Snapshot:
-    """Commit files that come and go; without either, a snapshot that marks the moment.
-
-    Args:
-        commit: To the table.
-        messages: The messages of `additions` and `removals`.
-        ids: The ids of the segments, for the snapshot's properties.
-        user: Who commits.
-        properties: Further ones.
-    """
-    takes_away = any(message.data_increment.deleted_files for message in messages)
-    return commit.commit(
-        messages,
-        commit_user=user,
-        commit_identifier=BATCH_COMMIT_IDENTIFIER,
-        kind=CommitKind.OVERWRITE if takes_away else CommitKind.APPEND,
-        properties={**(properties or {}), SEGMENT_IDS_PROPERTY: ",".join(map(str, ids))},
-    )

@@ -6,8 +6,9 @@ rules 1 to 6     the table, the path, segments there are        no file was open
 17, 18           folders below the path
 """
 
+import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from paimon_assets.engine.contract.executor import Executor
@@ -42,6 +43,7 @@ from paimon_assets.engine.spec.segments.segment import (
     PAIMON_FORMATS,
     TEXT_FORMATS,
     Segment,
+    SegmentFile,
     plain_path,
 )
 from paimon_assets.engine.spec.segments.segment_rules import (
@@ -219,6 +221,36 @@ def read_footers(
     return found
 
 
+def files_of(
+    segment_id: int, name: str, folder: PartitionFolder, footers: Mapping[str, FileFooter]
+) -> tuple[SegmentFile, ...]:
+    """Return the files of one partition folder, named from that folder."""
+    prefix = f"{folder.name}/" if folder.name else ""
+    inner = [replace(file, name=file.name.removeprefix(prefix)) for file in folder.files]
+    return segment_files(segment_id, name, inner, folder.files, footers)
+
+
+def segment_files(
+    segment_id: int,
+    format_name: str,
+    inner: Sequence[FolderFile],
+    files: Sequence[FolderFile],
+    footers: Mapping[str, FileFooter],
+) -> tuple[SegmentFile, ...]:
+    """Return files with names for their entries: never given twice, with the format at the end."""
+    token = uuid.uuid4().hex[:8]
+    return tuple(
+        SegmentFile(
+            name=below.name,
+            size=file.size,
+            modified_ms=file.modified_ms,
+            rows=footers[file.name].rows,
+            file_name=f"segment-{segment_id}-{token}-{number}.{format_name}",
+        )
+        for number, (below, file) in enumerate(zip(inner, files, strict=True))
+    )
+
+
 def differences_of(
     store: FileStore, files: Sequence[FolderFile], footers: Mapping[str, FileFooter]
 ) -> dict[str, tuple[str, ...]]:
@@ -323,15 +355,7 @@ def _judged(store: FileStore, plan: ImportPlan) -> ImportPlan:
             folders = partition_folders(store, plan.root, plan.files) if plan.files else []
         except InvalidInputError as error:
             problem = error
-    return ImportPlan(
-        source=plan.source,
-        root=plan.root,
-        files=plan.files,
-        footers=plan.footers,
-        folders=tuple(folders),
-        differences=differences,
-        problem=problem,
-    )
+    return replace(plan, folders=tuple(folders), differences=differences, problem=problem)
 
 
 def _weight(file_format: str, files: Sequence[FolderFile]) -> int:

@@ -35,11 +35,16 @@ from paimon_assets.engine.control.segments.segment_roots import SegmentRoots
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import NotFoundError, UnsupportedFeatureError
 from paimon_assets.engine.spec.evolution.schema_change import SetOption
-from paimon_assets.engine.spec.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
+from paimon_assets.engine.spec.metadata.snapshot import (
+    BATCH_COMMIT_IDENTIFIER,
+    CommitKind,
+    Snapshot,
+)
 from paimon_assets.engine.spec.options.all_options import WRITE_ONLY
 from paimon_assets.engine.spec.paths import MAIN_BRANCH
 from paimon_assets.engine.spec.segments.segment import (
     RETENTION_MS,
+    SEGMENT_IDS_PROPERTY,
     Load,
     Segment,
     SegmentStatus,
@@ -49,17 +54,17 @@ from paimon_assets.engine.spec.segments.segment import (
 from paimon_assets.engine.table.segments.segment_commit import (
     additions,
     check_loads_deletable,
-    commit_segments,
     removals,
 )
-from paimon_assets.engine.table.segments.segment_files import files_of, segment_files
 from paimon_assets.engine.table.segments.segment_import import (
     ImportPlan,
     SegmentSource,
     differences_of,
+    files_of,
     plan_import,
     read_footers,
     schema_problem,
+    segment_files,
 )
 from paimon_assets.engine.table.segments.segment_status import (
     all_now,
@@ -279,7 +284,7 @@ class Segments:
         def is_dead(item: Segment | Load) -> bool:
             current = now.get(item.id, item)
             if isinstance(current, Segment) and current.status is SegmentStatus.IN_PROGRESS:
-                return self._is_abandoned(current)
+                return current.load_start_ms < self.clock.now_millis() - ABANDONED_MS
             if current.status is SegmentStatus.SUCCESS:
                 return False
             ended = current.removed_ms or current.load_end_ms or current.load_start_ms
@@ -324,12 +329,10 @@ class Segments:
         check_folders(self.store, ids, pinned)
         check_ids(self.store, ids, live)
         chosen = [segment for segment in live if not ids or segment.id in ids]
-        renewed: list[Segment] = []
         footers: dict[str, FileFooter] = {}
-        for segment in chosen:
-            found = self._renewed(segment, live, executor or EmbeddedExecutor(), footers)
-            if found is not None:
-                renewed.append(found)
+        executor = executor or EmbeddedExecutor()
+        found = [self._renewed(segment, live, executor, footers) for segment in chosen]
+        renewed = [segment for segment in found if segment is not None]
         if not renewed:
             return SegmentOutcome(segments=(), snapshot=None)
         numbers = {segment.id: segment for segment in renewed}
@@ -373,12 +376,7 @@ class Segments:
         # The files keep the names that columns had then, whatever they are called now.
         store = self.store.with_schema(self.store.schemas.schema(segment.schema_id))
         found = read_footers(
-            store,
-            segment.folder,
-            segment.format,
-            files,
-            executor,
-            options=segment.reader_options,
+            store, segment.folder, segment.format, files, executor, options=segment.reader_options
         )
         differences = differences_of(store, files, found)
         if differences:
@@ -424,9 +422,6 @@ class Segments:
 
         listed = self.registry.update(entered)
         return [segment for segment in listed.segments if segment.commit_user == user]
-
-    def _is_abandoned(self, segment: Segment) -> bool:
-        return segment.load_start_ms < self.clock.now_millis() - ABANDONED_MS
 
     def _finish(self, user: str, snapshot: Snapshot) -> list[Segment]:
         """Enter a command's segments as committed; forget what others began with their files."""
@@ -480,13 +475,15 @@ class Segments:
         properties: Mapping[str, str] | None,
         condition: Condition | None = None,
     ) -> Snapshot:
+        """Commit files that come and go; without either, a snapshot that marks the moment."""
         ids = sorted(segment.id for segment in segments)
-        return commit_segments(
-            FileStoreCommit(self.store, clock=self.clock, condition=condition),
+        takes_away = any(message.data_increment.deleted_files for message in messages)
+        return FileStoreCommit(self.store, clock=self.clock, condition=condition).commit(
             messages,
-            ids,
-            user=user,
-            properties=properties,
+            commit_user=user,
+            commit_identifier=BATCH_COMMIT_IDENTIFIER,
+            kind=CommitKind.OVERWRITE if takes_away else CommitKind.APPEND,
+            properties={**(properties or {}), SEGMENT_IDS_PROPERTY: ",".join(map(str, ids))},
         )
 
     def _change(self, change: Callable[[Segment], Segment | None]) -> list[Segment]:

@@ -11,7 +11,6 @@ import pyarrow as pa
 
 from paimon_assets.engine.contract.executor import CountingExecutor
 from paimon_assets.engine.control.catalog.catalog import Identifier
-from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.spec.predicate.expression import Expression, bind_assignments
 from paimon_assets.engine.spec.predicate.predicate import Predicate, bind
@@ -233,20 +232,4 @@ def needs_spark(statement: Statement) -> UnsupportedFeatureError:
         " with --executor spark.",
         kind="sql-needs-spark",
         details={"statement": what},
-    )
-
-
-def runner(
-    catalog: SqlCatalog,
-    executor: CountingExecutor[Any] | None = None,
-    *,
-    names: Names | None = None,
-    roots: Sequence[str] | None = None,
-) -> Runner:
-    """Return what statements run on; this process by default."""
-    return Runner(
-        catalog=catalog,
-        names=names or Names(),
-        executor=executor or EmbeddedExecutor(),
-        roots=roots,
     )
