@@ -10,6 +10,5 @@ Concept → files:
     collect                      lists
     nested_update                nested_rows
     merge_map                    maps
-    rbm32, rbm64                 bitmaps, unions
-    theta_sketch, hll_sketch     sketches, unions
+    rbm32, theta_sketch          sets
 """

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
-from paimon_assets.engine.data.merge.aggregate.bitmaps import united_bitmaps, united_bitmaps64
 from paimon_assets.engine.data.merge.aggregate.lists import collected
 from paimon_assets.engine.data.merge.aggregate.maps import merged_maps, merged_maps_by_time
 from paimon_assets.engine.data.merge.aggregate.nested_rows import (
@@ -27,12 +27,7 @@ from paimon_assets.engine.data.merge.aggregate.picks import (
     last_value,
     smallest,
 )
-from paimon_assets.engine.data.merge.aggregate.sketches import (
-    SKETCHES_EXTRA,
-    has_sketches,
-    united_hll_sketches,
-    united_theta_sketches,
-)
+from paimon_assets.engine.data.merge.aggregate.sets import SKETCHES_EXTRA, has_sketches, united
 from paimon_assets.engine.data.merge.aggregate.texts import listed
 from paimon_assets.engine.data.merge.records import Array, Grouped, Outcome
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
@@ -53,21 +48,19 @@ _PLAIN: Mapping[AggregateFunction, Kernel] = {
     AggregateFunction.MERGE_MAP: merged_maps,
     AggregateFunction.PRIMARY_KEY: key_value,
 }
-_OF_COLUMN: Mapping[AggregateFunction, Callable[[Array, Grouped, str], Array]] = {
-    AggregateFunction.PRODUCT: multiplied,
-    AggregateFunction.RBM32: united_bitmaps,
-    AggregateFunction.RBM64: united_bitmaps64,
-    AggregateFunction.THETA_SKETCH: united_theta_sketches,
-    AggregateFunction.HLL_SKETCH: united_hll_sketches,
-}
 _OF_SKETCHES = frozenset({AggregateFunction.THETA_SKETCH, AggregateFunction.HLL_SKETCH})
 """Need a library that may not be installed."""
 _OF_SETTINGS: Mapping[AggregateFunction, Callable[[Array, Grouped, FieldAggregation], Array]] = {
+    AggregateFunction.PRODUCT: multiplied,
     AggregateFunction.LISTAGG: listed,
     AggregateFunction.COLLECT: collected,
     AggregateFunction.MERGE_MAP_WITH_KEYTIME: merged_maps_by_time,
     AggregateFunction.NESTED_UPDATE: nested_updated,
     AggregateFunction.NESTED_PARTIAL_UPDATE: nested_partially_updated,
+    AggregateFunction.RBM32: united,
+    AggregateFunction.RBM64: united,
+    AggregateFunction.THETA_SKETCH: united,
+    AggregateFunction.HLL_SKETCH: united,
 }
 _RETRACTABLE = frozenset(
     {
@@ -110,21 +103,8 @@ class Aggregate:
                 kind=f"aggregate-function-{function}",
                 details={"table": table, "column": settings.column, "function": function},
             )
-        kernel: Kernel
-        if function in _PLAIN:
-            kernel = _PLAIN[function]
-        elif function in _OF_COLUMN:
-            of_column = _OF_COLUMN[function]
-
-            def kernel(values: Array, grouped: Grouped) -> Outcome:
-                return of_column(values, grouped, settings.column)
-
-        else:
-            of_settings = _OF_SETTINGS[function]
-
-            def kernel(values: Array, grouped: Grouped) -> Outcome:
-                return of_settings(values, grouped, settings)
-
+        of_settings = _OF_SETTINGS.get(function)
+        kernel = partial(of_settings, settings=settings) if of_settings else _PLAIN[function]
         return Aggregate(settings, table, kernel)
 
     def __call__(self, values: Array, grouped: Grouped) -> Outcome:
@@ -137,9 +117,8 @@ class Aggregate:
         Raises:
             InvalidInputError: A record retracts, and the function cannot take anything back.
         """
-        if grouped.retracts is None or not grouped.retracts.any():
-            return self._kernel(values, grouped.without_retracts())
-        if self.settings.ignore_retract:
+        retracts = grouped.retracts is not None and grouped.retracts.any()
+        if not retracts or self.settings.ignore_retract:
             return self._kernel(values, grouped.without_retracts())
         if self.settings.function not in _RETRACTABLE:
             column, function = self.settings.column, self.settings.function

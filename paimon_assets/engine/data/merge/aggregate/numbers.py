@@ -21,6 +21,7 @@ from paimon_assets.engine.codec.arrow.numpy_columns import to_numpy
 from paimon_assets.engine.data.key_order import Flags, Order
 from paimon_assets.engine.data.merge.records import Array, Grouped, run_starts
 from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.merge.merge_rules import FieldAggregation
 
 _STEPS_AT_ONCE = 32
 _MARGIN = 1 - 1e-6
@@ -173,7 +174,7 @@ def _store(totals: npt.NDArray[Any], valid: Flags, group: int, number: int | Non
     totals[group] = ((unscaled & 2**64 - 1) - ((unscaled & 2**63) << 1), unscaled >> 64)
 
 
-def multiplied(values: Array, grouped: Grouped, column: str) -> Array:
+def multiplied(values: Array, grouped: Grouped, settings: FieldAggregation) -> Array:
     """Multiply the values of each group; records that retract divide; nulls do not count.
 
     Raises:
@@ -193,7 +194,7 @@ def multiplied(values: Array, grouped: Grouped, column: str) -> Array:
     if pat.is_integer(data_type) and not retracts:
         wide = np.multiply.reduceat(groups.numbers.astype(np.int64), groups.starts)
         return _scattered(wide.astype(groups.numbers.dtype), groups, data_type)
-    first, step = _product_steps(data_type, column)
+    first, step = _product_steps(data_type, settings.column)
     products = groups.numbers[groups.starts]
     valid = np.ones(len(products), dtype=np.bool_)
     for group in range(len(products)):
