@@ -34,8 +34,8 @@ class ArrowReader(FormatReader):
         self._file = pa.ipc.open_file(self._source)
         return self._file.schema
 
-    def batches(self, columns, *, predicate, batch_rows, batch_bytes=0):
-        return iter(self._file.read_all().select(list(columns)).to_batches(batch_rows))
+    def _batches(self, names, predicate, batch_rows, batch_bytes):
+        return iter(self._file.read_all().select(names).to_batches(batch_rows))
 
     def row_ranges(self, predicate):
         return [(0, self._file.read_all().num_rows)]

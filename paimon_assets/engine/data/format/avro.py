@@ -29,7 +29,6 @@ from paimon_assets.engine.codec.avro.avro import (
 from paimon_assets.engine.data.format.avro_encoding import encoded_rows
 from paimon_assets.engine.data.format.avro_types import avro_record, shape_of
 from paimon_assets.engine.data.format.base import (
-    BATCH_BYTES,
     FileFormat,
     FileToRead,
     FileToWrite,
@@ -65,34 +64,28 @@ class AvroReader(FormatReader):
             ) from error
         return pa.schema(list(self._shape.meant))
 
-    def batches(
-        self,
-        columns: Sequence[str],
-        *,
-        predicate: Predicate | None,
-        batch_rows: int,
-        batch_bytes: int = BATCH_BYTES,
+    def _batches(
+        self, names: list[str], predicate: Predicate | None, batch_rows: int, batch_bytes: int
     ) -> Iterator[pa.RecordBatch]:
         """Decode some columns; see `FormatReader`. Nothing is pruned: Avro has no statistics."""
-        names = [field.name for field in self._shape.meant]
+        known = [field.name for field in self._shape.meant]
         # A batch without columns would not keep its number of rows: decode one, and drop it.
-        decoded = [name for name in names if name in columns] or names[:1]
-        positions = [names.index(name) for name in decoded]
+        decoded = [name for name in known if name in names] or known[:1]
+        positions = [known.index(name) for name in decoded]
         stored = pa.struct([self._shape.stored.field(position) for position in positions])
         waiting: list[Any] = []
         waiting_bytes = 0
-        with named_errors(self._path, self.title):
-            for records, block_bytes in self._container.blocks(decoded):
-                waiting.extend(records)
-                waiting_bytes += block_bytes
-                while waiting and (len(waiting) >= batch_rows or waiting_bytes >= batch_bytes):
-                    step = max(1, len(waiting) * batch_bytes // max(1, waiting_bytes))
-                    taken = waiting[: min(batch_rows, step)]
-                    yield self._batch(taken, stored, positions).select(list(columns))
-                    waiting_bytes -= waiting_bytes * len(taken) // len(waiting)
-                    waiting = waiting[len(taken) :]
-            if waiting:
-                yield self._batch(waiting, stored, positions).select(list(columns))
+        for records, block_bytes in self._container.blocks(decoded):
+            waiting.extend(records)
+            waiting_bytes += block_bytes
+            while waiting and (len(waiting) >= batch_rows or waiting_bytes >= batch_bytes):
+                step = max(1, len(waiting) * batch_bytes // max(1, waiting_bytes))
+                taken = waiting[: min(batch_rows, step)]
+                yield self._batch(taken, stored, positions).select(names)
+                waiting_bytes -= waiting_bytes * len(taken) // len(waiting)
+                waiting = waiting[len(taken) :]
+        if waiting:
+            yield self._batch(waiting, stored, positions).select(names)
 
     def _batch(
         self, records: Sequence[Any], stored: Any, positions: Sequence[int]

@@ -90,7 +90,6 @@ class FormatReader(ABC):
     def _columns(self, file: FileToRead) -> pa.Schema:
         """Read which columns the file has; it is closed if this raises."""
 
-    @abstractmethod
     def batches(
         self,
         columns: Sequence[str],
@@ -112,6 +111,14 @@ class FormatReader(ABC):
             FormatError: The bytes are damaged; names the file.
             StorageError: The storage failed while reading.
         """
+        with named_errors(self._path, self.title):
+            yield from self._batches(list(columns), predicate, batch_rows, batch_bytes)
+
+    @abstractmethod
+    def _batches(
+        self, names: list[str], predicate: Predicate | None, batch_rows: int, batch_bytes: int
+    ) -> Iterator[pa.RecordBatch]:
+        """Decode columns, as `batches` does; what libraries raise need not name the file."""
 
     @abstractmethod
     def row_ranges(self, predicate: Predicate | None) -> Sequence[tuple[int, int]]:

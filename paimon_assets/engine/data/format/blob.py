@@ -18,8 +18,7 @@ from typing import NoReturn
 
 import pyarrow as pa
 
-from paimon_assets.engine.data.format.base import BATCH_BYTES, FileFormat, FileToRead, FormatReader
-from paimon_assets.engine.data.format.named_errors import named_errors
+from paimon_assets.engine.data.format.base import FileFormat, FileToRead, FormatReader
 from paimon_assets.engine.errors import FormatError, UnsupportedFeatureError
 from paimon_assets.engine.spec.predicate.predicate import Predicate
 
@@ -44,13 +43,8 @@ class BlobReader(FormatReader):
         self._offsets = list(accumulate(stored, initial=0))
         return pa.schema([(name, pa.large_binary()) for name in file.columns or ()])
 
-    def batches(
-        self,
-        columns: Sequence[str],
-        *,
-        predicate: Predicate | None,
-        batch_rows: int,
-        batch_bytes: int = BATCH_BYTES,
+    def _batches(
+        self, names: list[str], predicate: Predicate | None, batch_rows: int, batch_bytes: int
     ) -> Iterator[pa.RecordBatch]:
         """Read values, in file order; see `FormatReader`. Nothing is pruned by `predicate`.
 
@@ -60,10 +54,9 @@ class BlobReader(FormatReader):
         start = 0
         while start < len(self._lengths):
             stop = self._batch_end(start, batch_rows, min(batch_bytes, _BATCH_BYTES))
-            with named_errors(self._path, self.title):
-                values = self._read(start, stop) if columns else [None] * (stop - start)
+            values = self._read(start, stop) if names else [None] * (stop - start)
             rows = pa.record_batch([pa.array(values, pa.large_binary())], schema=self.schema)
-            yield rows.select(list(columns))
+            yield rows.select(names)
             start = stop
 
     def row_ranges(self, predicate: Predicate | None) -> Sequence[tuple[int, int]]:

@@ -23,7 +23,6 @@ from paimon_assets.engine.codec.arrow.numpy_columns import to_numpy
 from paimon_assets.engine.codec.arrow.required_fields import without_nulls_below
 from paimon_assets.engine.codec.orc_footer import OrcFooter, read_orc_footer
 from paimon_assets.engine.data.format.base import (
-    BATCH_BYTES,
     FileFormat,
     FileToRead,
     FileToWrite,
@@ -31,7 +30,7 @@ from paimon_assets.engine.data.format.base import (
     FormatWriter,
     short_batches,
 )
-from paimon_assets.engine.data.format.named_errors import named_errors, with_names_read
+from paimon_assets.engine.data.format.named_errors import with_names_read
 from paimon_assets.engine.data.format.orc_check import checked
 from paimon_assets.engine.data.format.orc_times import read_wide, wide_columns
 from paimon_assets.engine.data.format.orc_values import as_java_reads, has_times, offset_in_1970
@@ -60,34 +59,27 @@ class OrcReader(FormatReader):
         self._file: Any = orc.ORCFile(self._source)
         return with_names_read(self._file.schema)
 
-    def batches(
-        self,
-        columns: Sequence[str],
-        *,
-        predicate: Predicate | None,
-        batch_rows: int,
-        batch_bytes: int = BATCH_BYTES,
+    def _batches(
+        self, names: list[str], predicate: Predicate | None, batch_rows: int, batch_bytes: int
     ) -> Iterator[pa.RecordBatch]:
         """Decode some columns, stripe by stripe. See `FormatReader`.
 
         Nothing is pruned by `predicate`: pyarrow does not show ORC's statistics.
         """
-        names = list(columns)
         wide = [name for name in names if name in self._wide]
         decoded = [name for name in names if name not in self._wide]
         # A stripe without columns would not keep its number of rows: decode one, and drop it.
         positions = [self.schema.get_field_index(name) for name in decoded] or self._narrow
-        with named_errors(self._path, self.title):
-            stripes = (
-                self._stripe(stripe, positions, decoded) for stripe in range(self._file.nstripes)
-            )
-            statistics = {} if self._footer is None else self._footer.columns
-            places = sorted(set(positions))
-            for number, stripe in enumerate(checked(stripes, statistics, decoded, self._path)):
-                rows = self._as_java_reads(stripe, places, number).select(decoded)
-                for name in wide:
-                    rows = rows.append_column(name, self._wide_column(name, number))
-                yield from short_batches([rows.select(names)], batch_rows, batch_bytes)
+        stripes = (
+            self._stripe(stripe, positions, decoded) for stripe in range(self._file.nstripes)
+        )
+        statistics = {} if self._footer is None else self._footer.columns
+        places = sorted(set(positions))
+        for number, stripe in enumerate(checked(stripes, statistics, decoded, self._path)):
+            rows = self._as_java_reads(stripe, places, number).select(decoded)
+            for name in wide:
+                rows = rows.append_column(name, self._wide_column(name, number))
+            yield from short_batches([rows.select(names)], batch_rows, batch_bytes)
 
     def _stripe(self, stripe: int, positions: Sequence[int], names: Sequence[str]) -> Any:
         if not positions and self._footer is not None:

@@ -20,7 +20,6 @@ from paimon_assets.engine.codec.arrow.numpy_columns import to_numpy
 from paimon_assets.engine.codec.arrow.required_fields import without_nulls_below
 from paimon_assets.engine.data.format import parquet_times
 from paimon_assets.engine.data.format.base import (
-    BATCH_BYTES,
     FileFormat,
     FileToRead,
     FileToWrite,
@@ -78,13 +77,8 @@ class ParquetReader(FormatReader):
         self._coarse = _written_coarse(self._file, self._int96)
         return schema
 
-    def batches(
-        self,
-        columns: Sequence[str],
-        *,
-        predicate: Predicate | None,
-        batch_rows: int,
-        batch_bytes: int = BATCH_BYTES,
+    def _batches(
+        self, names: list[str], predicate: Predicate | None, batch_rows: int, batch_bytes: int
     ) -> Iterator[pa.RecordBatch]:
         """Decode some columns of the row groups in which a row may pass; see `FormatReader`.
 
@@ -94,12 +88,10 @@ class ParquetReader(FormatReader):
         groups = self.matching_row_groups(predicate)
         if not groups:
             return
-        names = list(columns)
         if batch_bytes < _WHOLE_GROUP_BYTES:
             self._file = _opened(self._source, self._file.metadata, whole_bytes=batch_bytes)
-        with named_errors(self._path, self.title):
-            for batch in self._decoded(names, groups, batch_rows, batch_bytes):
-                yield batch if batch.schema.names == names else batch.select(names)
+        for batch in self._decoded(names, groups, batch_rows, batch_bytes):
+            yield batch if batch.schema.names == names else batch.select(names)
 
     def _decoded(
         self, names: list[str], groups: list[int], batch_rows: int, batch_bytes: int

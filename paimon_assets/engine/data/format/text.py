@@ -8,15 +8,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_assets.engine.data.format.base import (
-    BATCH_BYTES,
     FileFormat,
     FileToRead,
     FormatReader,
     short_batches,
 )
-from paimon_assets.engine.data.format.named_errors import named_errors
 from paimon_assets.engine.data.format.text_streams import BLOCK_BYTES, open_text_stream
-from paimon_assets.engine.errors import FormatError
 from paimon_assets.engine.spec.predicate.predicate import Predicate
 from paimon_assets.engine.spec.segments.text_options import TextOptions
 from paimon_assets.engine.spec.types.data_types import DataField
@@ -37,25 +34,12 @@ class CountedRows(FormatReader):
     def _decoded(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
         """Parse some columns, or any one if none is named."""
 
-    def batches(
-        self,
-        columns: Sequence[str],
-        *,
-        predicate: Predicate | None,
-        batch_rows: int,
-        batch_bytes: int = BATCH_BYTES,
+    def _batches(
+        self, names: list[str], predicate: Predicate | None, batch_rows: int, batch_bytes: int
     ) -> Iterator[pa.RecordBatch]:
         """Decode some columns; see `FormatReader`. Nothing is pruned: texts have no statistics."""
-        with named_errors(self._path, self.title):
-            try:
-                decoded = self._decoded(columns, batch_rows)
-                for batch in short_batches(decoded, batch_rows, batch_bytes):
-                    yield batch.select(list(columns))
-            except (UnicodeDecodeError, KeyError) as error:
-                raise FormatError(
-                    f"Data file '{self._path}' is not readable as {self.title}: {error}",
-                    details={"path": self._path},
-                ) from error
+        for batch in short_batches(self._decoded(names, batch_rows), batch_rows, batch_bytes):
+            yield batch.select(names)
 
     def row_ranges(self, predicate: Predicate | None) -> Sequence[tuple[int, int]]:
         """Return all rows; see `FormatReader`. Cost: reads the file."""
