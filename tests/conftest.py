@@ -9,6 +9,7 @@ from hypothesis import is_hypothesis_test
 from paimon_assets.engine.table.api import open_catalog
 from tests.testkit.effort import is_hunt, register_profiles
 from tests.testkit.jvm_classes import begin_archive, share_classes
+from tests.testkit.migrations import keep_migrations
 from tests.testkit.processes import (
     keep_bytecode,
     restore_signals,
@@ -58,6 +59,7 @@ def pytest_configure(config):
     keep_bytecode()
     start_jvms_lightly()
     start_workers_lightly()
+    keep_migrations()
     for ignored in (
         "ignore:unclosed <socket:ResourceWarning",
         "ignore:Exception ignored in. <socket:pytest.PytestUnraisableExceptionWarning",

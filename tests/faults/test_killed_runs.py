@@ -13,10 +13,10 @@ from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import open_catalog
 
-HOME = "PAIMON_ASSETS_KILLED_RUNS"
-"""Names the directory of the test to the processes of steps."""
 SCHEMA = Schema.of({"n": "BIGINT"})
 TABLES = ("by_function", "by_io_manager")
+FORKED = {"forkserver": {"preload_modules": ["tests.testkit.faults.dagster_homes"]}}
+"""How Dagster starts the process of a step: from one that has imported what it needs."""
 
 pytestmark = pytest.mark.filterwarnings(
     # Dagster 1.13 calls its own deprecated attribute when it sets up nested resources.
@@ -42,7 +42,7 @@ def numbers(table: str) -> pa.Table:
     return pa.table({"n": pa.array([1, 2], pa.int64())})
 
 
-def appending() -> dg.JobDefinition:
+def appending(home: str) -> dg.JobDefinition:
     """A job of two assets that append, each in a process of its own."""
 
     @paimon_asset("d.by_function", SCHEMA)
@@ -53,21 +53,21 @@ def appending() -> dg.JobDefinition:
     def by_io_manager() -> pa.Table:
         return numbers("by_io_manager")
 
-    paimon = PaimonCatalogResource(warehouse=f"{os.environ[HOME]}/w", executor="embedded")
+    paimon = PaimonCatalogResource(warehouse=f"{home}/w", executor="embedded")
     definitions = dg.Definitions(
         assets=[by_function, by_io_manager],
         resources={"paimon": paimon, "io_manager": PaimonIOManager(paimon=paimon)},
         jobs=[dg.define_asset_job("appending", selection="*")],
-        executor=dg.multiprocess_executor.configured({"max_concurrent": 2}),
+        executor=dg.multiprocess_executor.configured({"max_concurrent": 2, "start_method": FORKED}),
     )
     return definitions.resolve_job_def("appending")
 
 
 def test_a_run_killed_after_its_commit_and_re_executed_from_failure_writes_its_rows_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
-    monkeypatch.setenv(HOME, str(tmp_path))
-    job = dg.reconstructable(appending)
+    own = {"home": str(tmp_path)}
+    job = dg.build_reconstructable_job(__name__, "appending", reconstructable_kwargs=own)
     home = tmp_path / "dagster"
     home.mkdir()
     with dg.DagsterInstance.local_temp(str(home)) as instance:

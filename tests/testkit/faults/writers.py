@@ -41,6 +41,7 @@ _SERVED = (
     "materializing",
     "table_changes",
     "rest_servers",
+    "dagster_homes",
 )
 
 
