@@ -27,7 +27,7 @@ from tests.testkit.faults.writers import SURVIVED, fork_server
 from tests.testkit.faulty_fileio import WRITES, FaultyFileIO
 
 DEATHS = {-signal.SIGKILL, -signal.SIGXFSZ, SURVIVED}
-STRIDE = 89 if is_hunt() else 197
+STRIDE = 89 if is_hunt() else 397
 """Moments between two deaths of real processes; each deed dies at others."""
 
 

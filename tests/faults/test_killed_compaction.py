@@ -9,11 +9,12 @@ import pytest
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind
 from paimon_assets.engine.table.api import open_catalog, open_table
 from tests.testkit.compacting import create, rows_of, some_rows, write
+from tests.testkit.effort import is_hunt
 from tests.testkit.faults.compactors import compact, compact_until_killed
 from tests.testkit.faults.writers import SURVIVED, fork_server
 
 DEATHS = {-signal.SIGKILL, -signal.SIGXFSZ, SURVIVED}
-STRIDE = 31
+STRIDE = 31 if is_hunt() else 67
 """Moments between two deaths that are tried; each table is killed at others."""
 MOST_STEPS = 1000
 
@@ -24,6 +25,7 @@ SCENES = {
 }
 
 
+@pytest.mark.hunt
 @pytest.mark.parametrize("scene", SCENES)
 def test_a_compaction_may_die_at_any_moment(scene, tmp_path):
     options = SCENES[scene]

@@ -19,7 +19,7 @@ from tests.testkit.faults.materializing import (
 from tests.testkit.faults.writers import SURVIVED, fork_server
 
 DEATHS = {-signal.SIGKILL, -signal.SIGXFSZ, SURVIVED}
-STRIDE = 43 if is_hunt() else 129
+STRIDE = 43 if is_hunt() else 199
 """Moments between two deaths."""
 BEFORE, NEW = [1, 2], [3, 4]
 

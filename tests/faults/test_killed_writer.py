@@ -21,7 +21,7 @@ from tests.testkit.rows import plain_rows, rows_to_arrow
 
 COLUMNS = {"part": "STRING", "id": "INT", "text": "STRING"}
 MOST_STEPS = 2000
-STRIDE = 1 if is_hunt() else 4
+STRIDE = 1 if is_hunt() else 7
 """Moments between two deaths; each scene begins at another."""
 DEATHS = {-signal.SIGKILL, -signal.SIGXFSZ, SURVIVED}
 

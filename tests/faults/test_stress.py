@@ -23,7 +23,7 @@ LOST = {
 @pytest.mark.parametrize("name", sorted(SCHEMAS))
 def test_what_is_acknowledged_is_what_is_read(name: str, tmp_path: Path) -> None:
     table = new_table(tmp_path, name)
-    tries = often(4)
+    tries = often(3)
     outcome = run(table.path, workers=8, seconds=often(120), tries=tries)
     assert faults_of(table, outcome) == []
     assert len(outcome.deeds) + outcome.nothing_done + outcome.errors.total() == 8 * tries
