@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,27 +15,39 @@ import pytest
 from jobs.demo.expectations import difference, expected_flights, without_padding
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.table.api import open_catalog
+from tests.testkit.processes import LONGEST_SECONDS
+from tests.testkit.warm_python import WarmPython, warm_python
 
 ROOT = Path(__file__).resolve().parents[2]
 EVERY = 100
+PROGRAM = "jobs.demo.run"
 
 
-def run_demo(home: Path, executor: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+def run_demo(
+    home: Path, executor: str, *arguments: str, warm: WarmPython | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run it as a person does, or, `warm`, in a process that has imported all but the demo."""
+    given = ["--every", str(EVERY), "--files", "5", *arguments]
+    environment = {
+        **os.environ,
+        "PAIMON_DEMO_HOME": str(home),
+        "PAIMON_WAREHOUSE": str(home / "warehouse"),
+        "PAIMON_EXECUTOR": executor,
+        "COLUMNS": "160",
+    }
+    if warm is not None:
+        return warm.run(given, environment)
     return subprocess.run(
-        [sys.executable, "-m", "jobs.demo.run", "--every", str(EVERY), "--files", "5", *arguments],
-        cwd=ROOT,
-        env={
-            **os.environ,
-            "PAIMON_DEMO_HOME": str(home),
-            "PAIMON_WAREHOUSE": str(home / "warehouse"),
-            "PAIMON_EXECUTOR": executor,
-            "COLUMNS": "160",
-        },
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
+        [sys.executable, "-m", PROGRAM, *given],
+        cwd=ROOT, env=environment, capture_output=True, text=True, check=False,
+        timeout=LONGEST_SECONDS,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def warm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WarmPython]:
+    with warm_python(PROGRAM, tmp_path_factory.mktemp("warm")) as host:
+        yield host
 
 
 @pytest.fixture(scope="module")
@@ -84,11 +97,11 @@ def test_the_tables_were_kept_up_and_it_says_so(first, home: Path):
     assert "FAILED" not in first.stdout
 
 
-def test_the_second_run_finds_nothing_new_and_adds_nothing(first, home: Path):
+def test_the_second_run_finds_nothing_new_and_adds_nothing(first, home: Path, warm: WarmPython):
     catalog = open_catalog(str(home / "warehouse"))
     names = catalog.list_tables("demo")
     before = {name: catalog.get_table(f"demo.{name}").latest_snapshot() for name in names}
-    again = run_demo(home, "embedded")
+    again = run_demo(home, "embedded", warm=warm)
     assert again.returncode == 0, again.stdout + again.stderr
     assert "Nothing new to ingest" in again.stdout
     assert "as declared, nothing to evolve; 5 of 5 checks" in again.stdout
@@ -98,8 +111,8 @@ def test_the_second_run_finds_nothing_new_and_adds_nothing(first, home: Path):
     assert {name: catalog.get_table(f"demo.{name}").latest_snapshot() for name in names} == before
 
 
-def test_another_scale_in_the_same_place_is_refused_by_name(first, home: Path):
-    refused = run_demo(home, "embedded", "--every", "50")
+def test_another_scale_in_the_same_place_is_refused_by_name(first, home: Path, warm: WarmPython):
+    refused = run_demo(home, "embedded", "--every", "50", warm=warm)
     assert refused.returncode == 1
     assert "make clean" in refused.stdout
 
@@ -120,25 +133,25 @@ def test_over_a_rest_server_all_is_right_and_no_file_holds_the_token(tmp_path: P
 
 
 @pytest.mark.spark
-def test_all_of_it_on_spark(tmp_path: Path):
-    done = run_demo(tmp_path, "spark")
+def test_all_of_it_on_spark(tmp_path: Path, warm: WarmPython):
+    done = run_demo(tmp_path, "spark", "--every", "1000", warm=warm)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "demo.daily_delays" in done.stdout
     assert "Spark (local[*]) started" in done.stdout
     assert "compaction_job, strategy full, demo.flights: Snapshot 2: " in done.stdout
     assert "FAILED" not in done.stdout
-    again = run_demo(tmp_path, "spark")
+    again = run_demo(tmp_path, "spark", "--every", "1000", warm=warm)
     assert again.returncode == 0, again.stdout + again.stderr
     assert "Nothing new to ingest" in again.stdout
 
 
-def test_a_wrong_table_makes_the_demo_fail(first, home: Path, tmp_path: Path):
+def test_a_wrong_table_makes_the_demo_fail(first, home: Path, tmp_path: Path, warm: WarmPython):
     copy = tmp_path / "demo"
     shutil.copytree(home, copy, ignore=shutil.ignore_patterns("dagster_home"))
     table = open_catalog(str(copy / "warehouse")).get_table("demo.planes")
     stray = table.new_read_builder().to_arrow().slice(0, 1).to_pylist()[0] | {"tailnum": "N0"}
     damage(table, stray)
-    judged = run_demo(copy, "embedded")
+    judged = run_demo(copy, "embedded", warm=warm)
     assert judged.returncode == 1
     assert "instead of 3,322" in judged.stdout
 
