@@ -43,6 +43,7 @@ from paimon_assets.engine.spec.types.data_types import (
     MultisetType,
     RowType,
     VectorType,
+    inner_types,
 )
 
 _SHOWN_POSITIONS = 5
@@ -426,16 +427,7 @@ def length_limit(data_type: DataType) -> int | None:
 
 def has_rules_inside(data_type: DataType) -> bool:
     """Whether nested values of a type may be too long, or null where they must not."""
-    match data_type:
-        case ArrayType(element=inner) | VectorType(element=inner) | MultisetType(element=inner):
-            parts: tuple[DataType, ...] = (inner,)
-        case MapType(key=key, value=value):
-            parts = (key, value)
-        case RowType(fields=fields):
-            parts = tuple(item.type for item in fields)
-        case _:
-            return False
     return any(
         not part.nullable or length_limit(part) is not None or has_rules_inside(part)
-        for part in parts
+        for part in inner_types(data_type)
     )

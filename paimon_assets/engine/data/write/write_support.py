@@ -1,6 +1,5 @@
 """Which tables this writer must not touch, because the result would be wrong or never be seen."""
 
-from collections.abc import Iterator
 from typing import Any, NoReturn
 
 from paimon_assets.engine.data.format.formats import FORMATS, is_written
@@ -16,12 +15,9 @@ from paimon_assets.engine.spec.options.all_options import (
 from paimon_assets.engine.spec.options.file_options import FILE_FORMAT_PER_LEVEL
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.types.data_types import (
-    ArrayType,
     DataField,
     DataType,
-    MapType,
-    MultisetType,
-    RowType,
+    types_within,
 )
 
 
@@ -77,24 +73,8 @@ def unstorable(
 ) -> tuple[DataType, str] | None:
     """Return the type inside a column that files of a format cannot hold, and why; None if none."""
     refusal = FORMATS[file_format].refusal
-    for inner in _types_inside(column.type):
+    for inner in types_within(column.type):
         reason = refusal(inner, schema.typed_options)
         if reason is not None:
             return inner, reason
     return None
-
-
-def _types_inside(data_type: DataType) -> Iterator[DataType]:
-    """Yield a type and every type inside it."""
-    yield data_type
-    match data_type:
-        case ArrayType(element=element) | MultisetType(element=element):
-            yield from _types_inside(element)
-        case MapType(key=key, value=value):
-            yield from _types_inside(key)
-            yield from _types_inside(value)
-        case RowType(fields=fields):
-            for field in fields:
-                yield from _types_inside(field.type)
-        case _:
-            return

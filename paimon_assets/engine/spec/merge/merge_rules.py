@@ -39,7 +39,6 @@ from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.types.data_types import (
     INTEGER_ROOTS,
     ArrayType,
-    AtomicType,
     DataField,
     DataType,
     MapType,
@@ -296,36 +295,16 @@ def _aggregation(
     return result
 
 
+def _of(*roots: TypeRoot) -> Callable[[DataType], bool]:
+    return lambda data_type: data_type.root in roots
+
+
 def _has_order(data_type: DataType) -> bool:
     return data_type.root not in _UNORDERED
 
 
-def _is_number(data_type: DataType) -> bool:
-    return data_type.root in _NUMERIC
-
-
-def _is_boolean(data_type: DataType) -> bool:
-    return data_type.root is TypeRoot.BOOLEAN
-
-
-def _is_text(data_type: DataType) -> bool:
-    return isinstance(data_type, AtomicType) and data_type.root is TypeRoot.VARCHAR
-
-
-def _is_bytes(data_type: DataType) -> bool:
-    return data_type.root is TypeRoot.VARBINARY
-
-
-def _is_array(data_type: DataType) -> bool:
-    return isinstance(data_type, ArrayType)
-
-
 def _is_array_of_rows(data_type: DataType) -> bool:
     return isinstance(data_type, ArrayType) and isinstance(data_type.element, RowType)
-
-
-def _is_map(data_type: DataType) -> bool:
-    return isinstance(data_type, MapType)
 
 
 def _is_map_to_rows(data_type: DataType) -> bool:
@@ -337,22 +316,22 @@ def _is_map_to_rows(data_type: DataType) -> bool:
 
 
 _TAKES: Mapping[AggregateFunction, tuple[str, Callable[[DataType], bool]]] = {
-    AggregateFunction.SUM: ("numbers", _is_number),
-    AggregateFunction.PRODUCT: ("numbers", _is_number),
+    AggregateFunction.SUM: ("numbers", _of(*_NUMERIC)),
+    AggregateFunction.PRODUCT: ("numbers", _of(*_NUMERIC)),
     AggregateFunction.MAX: ("types that have an order", _has_order),
     AggregateFunction.MIN: ("types that have an order", _has_order),
-    AggregateFunction.LISTAGG: ("STRING", _is_text),
-    AggregateFunction.BOOL_AND: ("BOOLEAN", _is_boolean),
-    AggregateFunction.BOOL_OR: ("BOOLEAN", _is_boolean),
-    AggregateFunction.COLLECT: ("ARRAY", _is_array),
-    AggregateFunction.MERGE_MAP: ("MAP", _is_map),
+    AggregateFunction.LISTAGG: ("STRING", _of(TypeRoot.VARCHAR)),
+    AggregateFunction.BOOL_AND: ("BOOLEAN", _of(TypeRoot.BOOLEAN)),
+    AggregateFunction.BOOL_OR: ("BOOLEAN", _of(TypeRoot.BOOLEAN)),
+    AggregateFunction.COLLECT: ("ARRAY", _of(TypeRoot.ARRAY)),
+    AggregateFunction.MERGE_MAP: ("MAP", _of(TypeRoot.MAP)),
     AggregateFunction.MERGE_MAP_WITH_KEYTIME: ("MAP to ROW of two fields or more", _is_map_to_rows),
     AggregateFunction.NESTED_UPDATE: ("ARRAY of ROW", _is_array_of_rows),
     AggregateFunction.NESTED_PARTIAL_UPDATE: ("ARRAY of ROW", _is_array_of_rows),
-    AggregateFunction.RBM32: ("VARBINARY", _is_bytes),
-    AggregateFunction.RBM64: ("VARBINARY", _is_bytes),
-    AggregateFunction.THETA_SKETCH: ("VARBINARY", _is_bytes),
-    AggregateFunction.HLL_SKETCH: ("VARBINARY", _is_bytes),
+    AggregateFunction.RBM32: ("VARBINARY", _of(TypeRoot.VARBINARY)),
+    AggregateFunction.RBM64: ("VARBINARY", _of(TypeRoot.VARBINARY)),
+    AggregateFunction.THETA_SKETCH: ("VARBINARY", _of(TypeRoot.VARBINARY)),
+    AggregateFunction.HLL_SKETCH: ("VARBINARY", _of(TypeRoot.VARBINARY)),
 }
 """Function → the types it takes, in words and as a test; the others take every type."""
 

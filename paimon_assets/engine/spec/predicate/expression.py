@@ -11,7 +11,6 @@ As in SQL, an operation over a null is null, except coalesce; integers divide to
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import assert_never
 
 from paimon_assets.engine.errors import NotFoundError
 from paimon_assets.engine.spec.schema.schema import TableSchema
@@ -92,9 +91,9 @@ def bind_assignments(
     for name, given in assignments.items():
         column = schema.column(name)
         expression = given if isinstance(given, Expression) else LiteralValue(given)
-        for used in columns_of(expression):
+        for used in _used(expression, ColumnValue):
             schema.column(used)
-        unknown = sorted(source_columns_of(expression) - set(source))
+        unknown = sorted(_used(expression, SourceValue) - set(source))
         if unknown:
             raise NotFoundError(
                 f"There is no column 'source.{unknown[0]}' for column '{name}'; the source has"
@@ -108,27 +107,8 @@ def bind_assignments(
     return tuple(bound)
 
 
-def columns_of(expression: Expression) -> frozenset[str]:
-    """Return the names of the columns an expression looks at."""
-    match expression:
-        case ColumnValue(name=name):
-            return frozenset({name})
-        case SourceValue() | LiteralValue():
-            return frozenset()
-        case Operation(operands=operands):
-            return frozenset().union(*map(columns_of, operands))
-        case _:
-            assert_never(expression)
-
-
-def source_columns_of(expression: Expression) -> frozenset[str]:
-    """Return the names of the source's columns an expression looks at."""
-    match expression:
-        case SourceValue(name=name):
-            return frozenset({name})
-        case ColumnValue() | LiteralValue():
-            return frozenset()
-        case Operation(operands=operands):
-            return frozenset().union(*map(source_columns_of, operands))
-        case _:
-            assert_never(expression)
+def _used(expression: Expression, kind: type[ColumnValue | SourceValue]) -> frozenset[str]:
+    """Return the names of the columns of a kind that an expression looks at."""
+    if isinstance(expression, Operation):
+        return frozenset().union(*(_used(operand, kind) for operand in expression.operands))
+    return frozenset({expression.name}) if isinstance(expression, kind) else frozenset()

@@ -9,7 +9,7 @@ import operator
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any, assert_never
+from typing import Any
 
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.schema.schema import TableSchema
@@ -166,12 +166,8 @@ def fields_of(predicate: Predicate | None) -> frozenset[str]:
             return frozenset()
         case And(children=children) | Or(children=children):
             return frozenset().union(*(fields_of(child) for child in children))
-        case Comparison(field=field) | In(field=field) | IsNull(field=field):
-            return frozenset({field})
-        case StartsWith(field=field):
-            return frozenset({field})
         case _:
-            assert_never(predicate)
+            return frozenset({predicate.field})
 
 
 def only_on(predicate: Predicate | None, names: Iterable[str]) -> Predicate | None:
@@ -183,10 +179,8 @@ def only_on(predicate: Predicate | None, names: Iterable[str]) -> Predicate | No
 def renamed(predicate: Predicate, names: Mapping[str, str]) -> Predicate:
     """Return the predicate with columns renamed; names not in the mapping stay."""
     match predicate:
-        case And(children=children):
-            return And(tuple(renamed(child, names) for child in children))
-        case Or(children=children):
-            return Or(tuple(renamed(child, names) for child in children))
+        case And(children=children) | Or(children=children):
+            return replace(predicate, children=tuple(renamed(child, names) for child in children))
         case _:
             return replace(predicate, field=names.get(predicate.field, predicate.field))
 
@@ -222,10 +216,8 @@ def no_predicate(given: object) -> InvalidInputError:
 
 def _bound(predicate: Predicate, schema: TableSchema) -> Predicate:
     match predicate:
-        case And(children=children):
-            return And(tuple(_bound(child, schema) for child in children))
-        case Or(children=children):
-            return Or(tuple(_bound(child, schema) for child in children))
+        case And(children=children) | Or(children=children):
+            return replace(predicate, children=tuple(_bound(child, schema) for child in children))
         case Comparison(field=field, literal=literal):
             column = schema.column(field)
             return replace(predicate, literal=to_internal(literal, column.type, field))

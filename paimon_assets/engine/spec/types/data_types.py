@@ -207,19 +207,30 @@ def atomic_text(data_type: AtomicType) -> str:
             return str(root)
 
 
-def nested_fields(data_type: DataType) -> Iterator[DataField]:
-    """Yield every field inside `data_type`, outer ones first."""
+def inner_types(data_type: DataType) -> tuple[DataType, ...]:
+    """Return the types right inside a type."""
     match data_type:
         case RowType(fields=fields):
-            for field in fields:
-                yield field
-                yield from nested_fields(field.type)
-        case ArrayType(element=element) | MultisetType(element=element):
-            yield from nested_fields(element)
-        case VectorType(element=element):
-            yield from nested_fields(element)
+            return tuple(field.type for field in fields)
         case MapType(key=key, value=value):
-            yield from nested_fields(key)
-            yield from nested_fields(value)
+            return key, value
+        case ArrayType(element=element) | MultisetType(element=element):
+            return (element,)
+        case VectorType(element=element):
+            return (element,)
         case _:
-            return
+            return ()
+
+
+def types_within(data_type: DataType) -> Iterator[DataType]:
+    """Yield a type, and every type inside it, outer ones first."""
+    yield data_type
+    for inner in inner_types(data_type):
+        yield from types_within(inner)
+
+
+def nested_fields(data_type: DataType) -> Iterator[DataField]:
+    """Yield every field inside `data_type`, outer ones first."""
+    for row in types_within(data_type):
+        if isinstance(row, RowType):
+            yield from row.fields

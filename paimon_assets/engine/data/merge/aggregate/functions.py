@@ -50,7 +50,7 @@ _PLAIN: Mapping[AggregateFunction, Kernel] = {
 }
 _OF_SKETCHES = frozenset({AggregateFunction.THETA_SKETCH, AggregateFunction.HLL_SKETCH})
 """Need a library that may not be installed."""
-_OF_SETTINGS: Mapping[AggregateFunction, Callable[[Array, Grouped, FieldAggregation], Array]] = {
+_OF_SETTINGS: Mapping[AggregateFunction, Callable[..., Array]] = {
     AggregateFunction.PRODUCT: multiplied,
     AggregateFunction.LISTAGG: listed,
     AggregateFunction.COLLECT: collected,
