@@ -61,3 +61,11 @@ def to_numpy(values: Array) -> npt.NDArray[Any]:
         return bits[start:].view(np.bool_)
     dtype = _DTYPES[values.type]
     return np.frombuffer(data or b"", dtype=dtype, count=count, offset=start * dtype.itemsize)
+
+
+def decimal_words(values: Array) -> npt.NDArray[np.int64]:
+    """Return unscaled decimals of 128 bits as rows of (low word, high word), sharing the memory."""
+    data: Any = values.buffers()[1]
+    if data is None or not len(values):
+        return np.empty((0, 2), np.int64)
+    return np.frombuffer(data, np.int64, 2 * len(values), 16 * values.offset).reshape(-1, 2)

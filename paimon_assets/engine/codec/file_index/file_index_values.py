@@ -20,7 +20,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_assets.engine.codec.arrow.arrow_values import UNIT_NANOS
-from paimon_assets.engine.codec.arrow.numpy_columns import to_numpy
+from paimon_assets.engine.codec.arrow.numpy_columns import decimal_words, to_numpy
 from paimon_assets.engine.spec.types.data_types import (
     INTEGER_ROOTS,
     TIMESTAMP_ROOTS,
@@ -58,7 +58,7 @@ def to_longs(values: Any, data_type: DataType) -> npt.NDArray[np.int64]:
         counts = to_numpy(values.cast(pa.int64()))
         return _scaled(counts, UNIT_NANOS[values.type.unit], _unit_nanos(data_type))
     if root is TypeRoot.DECIMAL:
-        return _unscaled(values)
+        return decimal_words(values)[:, 0]  # all of a short one
     if root in _FLOATS:
         floats = to_numpy(values)
         bits = np.where(np.isnan(floats), floats.dtype.type(np.nan), floats)
@@ -77,12 +77,6 @@ def _unit_nanos(data_type: DataType) -> int:
     precision = data_type.precision if isinstance(data_type, AtomicType) else None
     coarse = precision is not None and precision <= _MILLIS_PRECISION
     return UNIT_NANOS["ms" if coarse else "us"]
-
-
-def _unscaled(values: Any) -> npt.NDArray[np.int64]:
-    """Take the low 64 bits of 128-bit decimals, which hold all of a short one."""
-    words = np.frombuffer(values.buffers()[1], np.int64)
-    return words.reshape(-1, 2)[values.offset : values.offset + len(values), 0]
 
 
 def literal_as_long(literal: Any, data_type: DataType) -> tuple[int, bool] | None:

@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_assets.engine.codec.arrow.numpy_columns import decimal_words
 from paimon_assets.engine.codec.rows.binary_row import MAX_INLINE_BYTES, is_compact, null_bits_bytes
 from paimon_assets.engine.errors import UnsupportedFeatureError
 from paimon_assets.engine.spec.types.data_types import (
@@ -307,9 +308,8 @@ def _fixed(values: npt.NDArray[Any], nulls: Bools | None) -> _Fixed:
 
 def decimal_halves(column: Any) -> tuple[Longs, Longs]:
     """Return the upper and lower 64 bits of a decimal128 array."""
-    data = np.frombuffer(column.buffers()[1] or b"", np.uint64).reshape(-1, 2)
-    data = data[column.offset : column.offset + len(column)]
-    return data[:, 1], data[:, 0]
+    words = decimal_words(column).view(np.uint64)
+    return words[:, 1], words[:, 0]
 
 
 def _long_decimal(high: Longs, low: Longs, nulls: Bools | None) -> _Behind:

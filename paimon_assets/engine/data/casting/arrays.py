@@ -39,6 +39,11 @@ def values_of(array: Array) -> Numbers:
     return np.frombuffer(data, dtype, len(array), array.offset * dtype.itemsize)
 
 
+def furthest(values: npt.NDArray[np.int64]) -> int:
+    """Return the largest distance from zero."""
+    return max(int(values.max(initial=0)), -int(values.min(initial=0)))
+
+
 def with_nulls_as(values: Numbers, array: Array, filler: Any) -> Numbers:
     """Return the values with `filler` where `array` is null."""
     return values if not array.null_count else np.where(valid_rows(array), values, filler)
@@ -89,19 +94,9 @@ def equals(texts: Array, text: str) -> Array:
     return pc.equal(texts, pa.scalar(text))
 
 
-def mask_column(mask: Mask) -> Array:
-    """Return a numpy mask as an Arrow column of booleans."""
-    return from_numpy(mask)
-
-
-def rows_column(rows: Numbers) -> Array:
-    """Return row numbers as an Arrow column."""
-    return from_numpy(rows.astype(np.int64, copy=False))
-
-
 def replaced(texts: Array, rows: Mask, by: Array) -> Array:
     """Return a column with the values of some rows replaced, in order."""
-    return pc.replace_with_mask(texts, mask_column(rows), by)
+    return pc.replace_with_mask(texts, from_numpy(rows), by)
 
 
 def lengths_of(texts: Array) -> Numbers:

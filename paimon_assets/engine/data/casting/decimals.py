@@ -13,11 +13,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_assets.engine.codec.arrow.numpy_columns import decimal_words, from_numpy
 from paimon_assets.engine.data.casting.arrays import (
     Mask,
     Numbers,
     column_of,
-    mask_column,
+    furthest,
     valid_rows,
     values_of,
     with_nulls_as,
@@ -39,17 +40,9 @@ _EXACT_HIGH_WORDS = 2**112
 """Products below this are known to much less than 2⁶⁴ in floating point."""
 
 
-def words_of(array: Array) -> Int64s:
-    """Return the unscaled values as rows of (low word, high word), sharing the memory."""
-    data = array.buffers()[1]
-    if data is None or not len(array):
-        return np.empty((0, 2), np.int64)
-    return np.frombuffer(data, np.int64, 2 * len(array), array.offset * 16).reshape(-1, 2)
-
-
 def longs_of(array: Array) -> Int64s | None:
     """Return the unscaled values, 0 for null, or None if some has no place in 64 bits."""
-    words = words_of(array)
+    words = decimal_words(array)
     low, high = words[:, 0], words[:, 1]
     fits = (high == low >> 63) & (low != _INT64.min)
     if array.null_count:
@@ -70,13 +63,13 @@ def decimal_column(
 
 def _product(values: Int64s, factor: int) -> Int64s | None:
     """Return products as rows of (low word, high word), or None if they may be too large."""
-    furthest = _furthest(values)
+    most = furthest(values)
     words = np.empty((len(values), 2), np.int64)
-    if furthest * factor <= _INT64.max:
-        words[:, 0] = values * (factor if furthest else 0)
+    if most * factor <= _INT64.max:
+        words[:, 0] = values * (factor if most else 0)
         np.right_shift(words[:, 0], 63, out=words[:, 1])
         return words
-    if factor > _INT64.max or furthest * factor >= _EXACT_HIGH_WORDS:
+    if factor > _INT64.max or most * factor >= _EXACT_HIGH_WORDS:
         return None
     low = values * factor  # wraps
     words[:, 0] = low
@@ -84,11 +77,6 @@ def _product(values: Int64s, factor: int) -> Int64s | None:
     rest = values.astype(np.float64) * factor - low.view(np.uint64).astype(np.float64)
     words[:, 1] = np.rint(rest / 2.0**64).astype(np.int64)
     return words
-
-
-def _furthest(values: Int64s) -> int:
-    """Return the largest distance from zero."""
-    return max(int(values.max(initial=0)), -int(values.min(initial=0)))
 
 
 def fitting(array: Array, precision: int, scale: int) -> Array:
@@ -132,7 +120,7 @@ def rescaled(array: Array, precision: int, scale: int) -> Array:
     """Return decimals with another precision and scale, rounded half up, null if too large."""
     unscaled = longs_of(array)
     more = scale - array.type.scale
-    if unscaled is not None and -LONG_DIGITS <= more <= 0 and _furthest(unscaled) <= _ROUNDABLE:
+    if unscaled is not None and -LONG_DIGITS <= more <= 0 and furthest(unscaled) <= _ROUNDABLE:
         return _checked(_rounded(unscaled, -more), precision, scale, array)
     if unscaled is not None and 0 < more <= LONG_DIGITS:
         limit = (10**precision - 1) // 10**more
@@ -158,7 +146,7 @@ def _rounded(unscaled: Int64s, digits: int) -> Int64s:
 
 def _beyond(unscaled: Int64s, limit: int) -> Mask | None:
     """Return which values are further from zero than `limit`, or None if none is."""
-    if limit >= _furthest(unscaled):
+    if limit >= furthest(unscaled):
         return None
     return (unscaled > limit) | (unscaled < -limit)
 
@@ -176,7 +164,7 @@ def decimal_to_whole(array: Array, cast: Cast) -> Array:
     if cast.source.scale == cast.source.precision:
         whole = np.zeros(len(array), np.int64)
     elif unscaled is None or factor > _INT64.max:
-        whole = words_of(pc.trunc(array).cast(pa.decimal128(MAX_DIGITS, 0)))[:, 0]
+        whole = decimal_words(pc.trunc(array).cast(pa.decimal128(MAX_DIGITS, 0)))[:, 0]
     else:
         whole = unscaled // factor
         whole = whole + ((whole < 0) & (whole * factor != unscaled))
@@ -221,7 +209,7 @@ def _plain_text(array: Array) -> Array:
     integers = pa.Array.from_buffers(
         pa.decimal128(MAX_DIGITS, 0), len(array), [None, array.buffers()[1]], offset=array.offset
     )
-    sign = pc.if_else(mask_column(words_of(array)[:, 1] < 0), "-", "")
+    sign = pc.if_else(from_numpy(decimal_words(array)[:, 1] < 0), "-", "")
     digits = pc.utf8_lpad(pc.abs(integers).cast(pa.string()), scale + 1, "0")
     whole = pc.utf8_slice_codeunits(digits, 0, -scale)
     part = pc.utf8_slice_codeunits(digits, -scale)

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_assets.engine.data.casting.arrays import Mask
+from paimon_assets.engine.data.casting.arrays import Mask, truth_of
 from paimon_assets.engine.data.casting.cast import Array
 from paimon_assets.engine.data.casting.columns import CastSettings, cast_column
 from paimon_assets.engine.errors import InvalidInputError
@@ -76,7 +75,7 @@ def losses_of(
     failed, unjudged = _failing(array, cast)
     kept = _without(array, failed | unjudged)
     result = cast(kept)
-    nulled = _mask(pc.and_(pc.is_null(result), pc.is_valid(kept)))
+    nulled = truth_of(pc.and_(pc.is_null(result), pc.is_valid(kept)))
     overflow, truncated = _changed(kept, result, source, target, settings)
     found = {
         Loss.FAILED: failed,
@@ -139,17 +138,17 @@ def _changed(
         return none, none
     if target.root in CHARACTER_ROOTS:
         whole = cast_column(values, source, string(), settings)
-        return none, _mask(pc.less(pc.utf8_length(result), pc.utf8_length(whole)))
+        return none, truth_of(pc.less(pc.utf8_length(result), pc.utf8_length(whole)))
     if target.root in BINARY_ROOTS:
         whole = values.view(pa.binary()) if source.root in CHARACTER_ROOTS else values
-        return none, _mask(pc.less(pc.binary_length(result), pc.binary_length(whole)))
+        return none, truth_of(pc.less(pc.binary_length(result), pc.binary_length(whole)))
     if source.root in CHARACTER_ROOTS:
         return _changed_texts(values, result, target, settings)
     if source.root is TypeRoot.BOOLEAN:
         return none, none
     if target.root is TypeRoot.BOOLEAN:
         kept = pc.or_(pc.equal(values, pa.scalar(0)), pc.equal(values, pa.scalar(1)))
-        return none, ~_mask(_filled(kept, value=True))
+        return none, ~truth_of(_filled(kept, value=True))
     if source.root in FLOAT_ROOTS and target.root in INTEGER_ROOTS:
         return _changed_reals(values, target.root)
     changed = _unlike(values, _back(result, target, source, settings))
@@ -163,12 +162,12 @@ def _changed_texts(
     none = np.zeros(len(values), np.bool_)
     root = target.root
     if root in INTEGER_ROOTS:
-        return none, _mask(pc.match_substring_regex(values, _FRACTION))
+        return none, truth_of(pc.match_substring_regex(values, _FRACTION))
     if root in FLOAT_ROOTS:
         named = pc.match_substring_regex(values, _INFINITE)
-        return _mask(pc.and_not(pc.is_inf(result), named)), none
+        return truth_of(pc.and_not(pc.is_inf(result), named)), none
     if root is TypeRoot.DATE:
-        return none, _mask(pc.match_substring(values, ":"))
+        return none, truth_of(pc.match_substring(values, ":"))
     if not isinstance(target, AtomicType) or root is TypeRoot.BOOLEAN:
         return none, none
     if root is TypeRoot.DECIMAL:
@@ -176,7 +175,7 @@ def _changed_texts(
         before = cast_column(values, string(), wide, settings)
         return none, _unlike(before, cast_column(result, target, wide, settings))
     finer = rf"\.[0-9]{{{target.precision or 0}}}[0-9]*[1-9]"
-    return none, _mask(pc.match_substring_regex(values, finer))
+    return none, truth_of(pc.match_substring_regex(values, finer))
 
 
 def _changed_reals(values: Array, target: TypeRoot) -> tuple[Mask, Mask]:
@@ -184,8 +183,8 @@ def _changed_reals(values: Array, target: TypeRoot) -> tuple[Mask, Mask]:
     whole = pc.trunc(values)
     low, high = (pa.scalar(float(bound), values.type) for bound in (least, most + 1))
     inside = pc.and_(pc.greater_equal(whole, low), pc.less(whole, high))
-    overflow = ~_mask(_filled(inside, value=True))
-    return overflow, _mask(pc.not_equal(whole, values))
+    overflow = ~truth_of(_filled(inside, value=True))
+    return overflow, truth_of(pc.not_equal(whole, values))
 
 
 def _back(result: Array, target: DataType, source: DataType, settings: CastSettings) -> Array:
@@ -215,7 +214,7 @@ def _unlike(values: Array, back: Array) -> Mask:
     if pa.types.is_floating(values.type):
         both = pc.and_(pc.is_nan(values), pc.is_nan(back))
         same = pc.or_(same, _filled(both, value=False))
-    return ~_mask(same) & _mask(pc.is_valid(values))
+    return ~truth_of(same) & truth_of(pc.is_valid(values))
 
 
 def _overflowing(values: Array, result: Array, source: DataType, target: DataType) -> Mask:
@@ -223,7 +222,7 @@ def _overflowing(values: Array, result: Array, source: DataType, target: DataTyp
     if target.root in FLOAT_ROOTS:
         infinite = pc.is_inf(result)
         was = pc.is_inf(values) if source.root in FLOAT_ROOTS else pc.is_null(result)
-        return _mask(pc.and_not(infinite, was))
+        return truth_of(pc.and_not(infinite, was))
     if source.root in INTEGER_ROOTS:
         return np.ones(len(values), np.bool_)
     if target.root not in INTEGER_ROOTS:
@@ -237,10 +236,3 @@ def _overflowing(values: Array, result: Array, source: DataType, target: DataTyp
 def _filled(column: Array, *, value: bool) -> Array:
     """Return booleans with a value in place of nulls."""
     return pc.fill_null(column, pa.scalar(value))
-
-
-def _mask(column: Array) -> Mask:
-    """Return booleans as numpy has them; null is false."""
-    found: Any = _filled(column, value=False).to_numpy(zero_copy_only=False)
-    mask: Mask = found
-    return mask

@@ -7,10 +7,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy
 from paimon_assets.engine.data.casting.arrays import (
     Numbers,
     column_of,
-    mask_column,
     values_of,
     with_nulls_of,
 )
@@ -64,7 +64,7 @@ def _cpp_whole(values: npt.NDArray[np.float64], cast: Cast) -> Numbers:
 
 def number_to_boolean(array: Array, _: Cast) -> Array:
     """Whether it is not zero; NaN is not."""
-    return with_nulls_of(mask_column(values_of(array) != 0), array)
+    return with_nulls_of(from_numpy(values_of(array) != 0), array)
 
 
 def boolean_to_number(array: Array, cast: Cast) -> Array:

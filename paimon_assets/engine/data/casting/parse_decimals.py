@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_assets.engine.codec.arrow.numpy_columns import decimal_words, from_numpy
 from paimon_assets.engine.data.casting.arrays import (
     Mask,
     Numbers,
@@ -24,13 +25,12 @@ from paimon_assets.engine.data.casting.arrays import (
     equals,
     has_letters,
     lengths_of,
-    rows_column,
     truth_of,
     valid_rows,
     values_of,
 )
 from paimon_assets.engine.data.casting.cast import Array, Cast, attempt
-from paimon_assets.engine.data.casting.decimals import LONG_DIGITS, MAX_DIGITS, rescaled, words_of
+from paimon_assets.engine.data.casting.decimals import LONG_DIGITS, MAX_DIGITS, rescaled
 
 _SPARE_DECIMALS = 9
 _PARTS = r"^(?P<sign>[+-]?)(?P<whole>\d*)(?:\.(?P<part>\d*))?(?:[eE](?P<exponent>[+-]?\d+))?$"
@@ -101,7 +101,7 @@ class _Digits:
         words = np.zeros((len(array), 2), np.int64)
         for count in np.unique(kept[~too_large & ~is_zero & (kept >= 0)]):
             rows = np.flatnonzero((kept == count) & ~too_large & ~is_zero)
-            words[rows] = _first_digits(self.digits.take(rows_column(rows)), int(count))
+            words[rows] = _first_digits(self.digits.take(from_numpy(rows)), int(count))
         too_large |= _is_power_of_ten(words, precision)
         _negate(words, self.is_negative)
         return column_of(words, cast.arrow_type, array, too_large)
@@ -135,7 +135,7 @@ def _field(parts: Array, name: str) -> Array:
 def _first_digits(digits: Array, count: int) -> Numbers:
     """Return the first digits as words of 128 bits, rounded up if a digit from 5 on follows."""
     shown = pc.utf8_rpad(pc.utf8_slice_codeunits(digits, 0, count), max(count, 1), "0")
-    words = words_of(shown.cast(pa.decimal128(MAX_DIGITS, 0))).copy()
+    words = decimal_words(shown.cast(pa.decimal128(MAX_DIGITS, 0))).copy()
     following = pc.utf8_slice_codeunits(digits, count, count + 1)
     is_up = truth_of(pc.greater_equal(following, pa.scalar("5")))
     words[is_up, 0] += 1

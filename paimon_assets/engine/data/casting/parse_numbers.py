@@ -10,12 +10,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy
 from paimon_assets.engine.data.casting.arrays import (
     Mask,
     column_of,
     has_letters,
     lengths_of,
-    mask_column,
     replaced,
     truth_of,
     valid_rows,
@@ -66,7 +66,7 @@ def text_to_real(array: Array, cast: Cast) -> Array:
     if not others.any():
         return _decimal_reals(text, cast)
     cast.check(others & ~truth_of(pc.match_substring_regex(text, _JAVA_HEX)), array)
-    hexadecimal = mask_column(others)
+    hexadecimal = from_numpy(others)
     values = _hexadecimal_reals(text.filter(hexadecimal), array.filter(hexadecimal), cast)
     decimals = _decimal_reals(pc.if_else(hexadecimal, "0", text), cast)
     return replaced(decimals, others, values)

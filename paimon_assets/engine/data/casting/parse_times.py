@@ -14,13 +14,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_assets.engine.codec.arrow.arrow_types import timestamp_type, timestamp_unit
+from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy
 from paimon_assets.engine.data.casting.arrays import (
     Mask,
     column_of,
     contains_byte,
     equals,
     lengths_of,
-    mask_column,
     truth_of,
     valid_rows,
     values_of,
@@ -31,6 +31,7 @@ from paimon_assets.engine.data.casting.times import (
     MILLIS_PER_SECOND,
     NANOS_PER_SECOND,
     is_zoned,
+    local_type,
     millis_to_counts,
     per_second,
     scaled,
@@ -88,7 +89,7 @@ def text_to_date(array: Array, cast: Cast) -> Array:
 
 def _only(array: Array, rows: Mask) -> Array:
     """Return a column that is null except in some rows."""
-    return pc.if_else(mask_column(rows), array, pa.scalar(None, array.type))
+    return pc.if_else(from_numpy(rows), array, pa.scalar(None, array.type))
 
 
 def _numbers(
@@ -162,15 +163,11 @@ def text_to_timestamp(array: Array, cast: Cast) -> Array:
     return to_instant(local, cast) if is_zoned(cast.target) else local
 
 
-def _local_type(cast: Cast) -> pa.DataType:
-    return timestamp_type(cast.arrow_type.unit, None)  # type: ignore[attr-defined]
-
-
 def _java_timestamps(array: Array, cast: Cast) -> Array:
     plain = _usual_timestamps(array, cast)
     if plain is not None:
         return plain
-    arrow_type = _local_type(cast)
+    arrow_type = local_type(cast)
     is_number = np.zeros(len(array), dtype=bool)
     if not is_zoned(cast.target):
         is_number = truth_of(pc.match_substring_regex(array, _DIGITS))
@@ -204,7 +201,7 @@ def _usual_timestamps(array: Array, cast: Cast) -> Array | None:
     lengths = lengths_of(array)
     if contains_byte(array, "T") or not _has_usual_length(lengths, valid_rows(array)):
         return None
-    arrow_type, digits = _local_type(cast), cast.target.precision or 0
+    arrow_type, digits = local_type(cast), cast.target.precision or 0
     written = max(int(lengths.max(initial=0)) - _SECONDS_LENGTH - 1, 0)
     if written > MOST_DIGITS:
         return None
@@ -260,7 +257,7 @@ def _nanos(text: Array) -> Int64s:
 
 def _cpp_timestamps(array: Array, cast: Cast) -> Array:
     """Let Arrow parse; nanoseconds outside 64 bits wrap, as they did in Arrow 17."""
-    arrow_type = _local_type(cast)
+    arrow_type = local_type(cast)
     found = attempt(array, arrow_type)
     if found is not None or per_second(arrow_type) != NANOS_PER_SECOND:
         return cast.by_arrow(array, arrow_type) if found is None else found

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy
+from paimon_assets.engine.codec.arrow.numpy_columns import decimal_words, from_numpy
 from paimon_assets.engine.data.casting.arrays import (
     Mask,
     Numbers,
@@ -27,7 +27,6 @@ from paimon_assets.engine.data.casting.decimals import (
     decimal_column,
     fitting,
     whole_to_decimal,
-    words_of,
 )
 from paimon_assets.engine.data.casting.parse_decimals import text_to_decimal
 from paimon_assets.engine.data.casting.real_text import java_whole
@@ -56,8 +55,8 @@ def _of_exact_value(values: Numbers, array: Array, cast: Cast) -> Array:
     kept = from_numpy(np.where(too_large, 0, values).astype(values.dtype))
     wide = kept.cast(pa.decimal128(MAX_DIGITS, scale))
     if precision == MAX_DIGITS:
-        return column_of(words_of(wide), cast.arrow_type, array, too_large)
-    with_nulls = column_of(words_of(wide), wide.type, array, too_large)
+        return column_of(decimal_words(wide), cast.arrow_type, array, too_large)
+    with_nulls = column_of(decimal_words(wide), wide.type, array, too_large)
     return fitting(with_nulls, precision, scale)
 
 

@@ -28,7 +28,6 @@ from paimon_assets.engine.data.casting.arrays import (
     Mask,
     Numbers,
     lengths_of,
-    mask_column,
     replaced,
     truth_of,
     values_of,
@@ -123,7 +122,7 @@ def _special_texts(text: Array, values: Numbers) -> Array:
 
 def _named(texts: Array, rows: Mask, by: str) -> Array:
     """Return texts with one text in some rows."""
-    return pc.if_else(mask_column(rows), by, texts) if rows.any() else texts
+    return pc.if_else(from_numpy(rows), by, texts) if rows.any() else texts
 
 
 def _scientific_texts(values: Numbers) -> Array:
@@ -158,7 +157,7 @@ def _signed(texts: Array, values: Numbers) -> Array:
     negative = values < 0
     if not negative.any():
         return texts
-    return pc.binary_join_element_wise(pc.if_else(mask_column(negative), "-", ""), texts, "")
+    return pc.binary_join_element_wise(pc.if_else(from_numpy(negative), "-", ""), texts, "")
 
 
 @cache

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from paimon_assets.engine.codec.arrow.arrow_types import LTZ_ZONE, timestamp_type
 from paimon_assets.engine.codec.arrow.arrow_values import UNIT_NANOS
-from paimon_assets.engine.data.casting.arrays import column_of, valid_rows, values_of
+from paimon_assets.engine.data.casting.arrays import column_of, furthest, valid_rows, values_of
 from paimon_assets.engine.data.casting.calendar import SECONDS_PER_DAY
 from paimon_assets.engine.data.casting.cast import Array, Cast
 from paimon_assets.engine.data.casting.zones import to_instant, to_local
@@ -37,15 +37,10 @@ def scaled(counts: Int64s, factor: int, array: Array, cast: Cast) -> Int64s:
     if factor == 1:
         return counts
     limit = _LARGEST // factor
-    if _furthest(counts) > limit:
+    if furthest(counts) > limit:
         is_bad = ((counts > limit) | (counts < -limit)) & valid_rows(array)
         cast.check(is_bad, array, f"{cast.arrow_type} cannot hold it")
     return counts * factor
-
-
-def _furthest(counts: Int64s) -> int:
-    """Return the largest distance from zero."""
-    return max(int(counts.max(initial=0)), -int(counts.min(initial=0)))
 
 
 def cut(counts: Int64s, divisor: int) -> Int64s:
@@ -66,7 +61,7 @@ def _in_target_zone(column: Array, cast: Cast) -> Array:
     return to_instant(column, cast) if is_zoned(cast.target) else column
 
 
-def _unit_type(cast: Cast) -> pa.DataType:
+def local_type(cast: Cast) -> pa.DataType:
     """Return the target's Arrow type as local time."""
     return timestamp_type(cast.arrow_type.unit, None)  # type: ignore[attr-defined]
 
@@ -80,7 +75,7 @@ def seconds_to_timestamp(array: Array, cast: Cast) -> Array:
         if is_zoned(cast.target):
             return instants
         return to_local(instants.view(timestamp_type(cast.arrow_type.unit, LTZ_ZONE)), cast)  # type: ignore[attr-defined]
-    if _furthest(seconds) <= _LARGEST // MILLIS_PER_SECOND:
+    if furthest(seconds) <= _LARGEST // MILLIS_PER_SECOND:
         counts = scaled(seconds, unit, array, cast)
     else:
         counts = millis_to_counts(seconds * MILLIS_PER_SECOND, array, cast)
@@ -147,7 +142,7 @@ def date_to_timestamp(array: Array, cast: Cast) -> Array:
     """Return midnight."""
     factor = SECONDS_PER_DAY * per_second(cast.arrow_type)
     counts = scaled(values_of(array).astype(np.int64), factor, array, cast)
-    return _in_target_zone(column_of(counts, _unit_type(cast), array), cast)
+    return _in_target_zone(column_of(counts, local_type(cast), array), cast)
 
 
 def time_to_timestamp(array: Array, cast: Cast) -> Array:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.types as pat
 
-from paimon_assets.engine.codec.arrow.numpy_columns import to_numpy
+from paimon_assets.engine.codec.arrow.numpy_columns import decimal_words, to_numpy
 from paimon_assets.engine.data.key_order import Flags, Order
 from paimon_assets.engine.data.merge.records import Array, Grouped, run_starts
 from paimon_assets.engine.errors import InvalidInputError
@@ -84,15 +84,8 @@ def _integers(numbers: npt.NDArray[Any]) -> Iterable[Number]:
 
 def _groups(values: Array, grouped: Grouped) -> _Groups:
     present = grouped.valid(values).by_arrival()
-    numbers = _words(values) if pat.is_decimal128(values.type) else to_numpy(values)
+    numbers = decimal_words(values) if pat.is_decimal128(values.type) else to_numpy(values)
     return _Groups(present, numbers[present.rows], run_starts(present.groups))
-
-
-def _words(values: Array) -> npt.NDArray[np.int64]:
-    data: Any = values.buffers()[1]
-    words = np.frombuffer(b"" if data is None else data, dtype=np.int64)
-    words = words[2 * values.offset : 2 * (values.offset + len(values))]
-    return words.reshape(-1, 2)
 
 
 def summed(values: Array, grouped: Grouped) -> Array:
