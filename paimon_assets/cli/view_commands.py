@@ -7,7 +7,7 @@ import click
 from paimon_assets.cli.options import confirm, key_values, pass_settings, says_json, yes_option
 from paimon_assets.cli.output import say
 from paimon_assets.cli.settings import Settings
-from paimon_assets.engine.codec.rest.view_changes import AddDialect, DropDialect, UpdateDialect
+from paimon_assets.engine.codec.rest.resources import AddDialect, DropDialect, UpdateDialect
 
 
 @click.group("views")

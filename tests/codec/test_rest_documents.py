@@ -7,7 +7,12 @@ import pytest
 
 from paimon_assets.engine.codec.rest import resources, rest_requests, rest_responses
 from paimon_assets.engine.codec.rest.member_kinds import SCHEMA_CHANGE
-from paimon_assets.engine.codec.rest.resources import INSTANT, Identifier, SnapshotInstant
+from paimon_assets.engine.codec.rest.resources import (
+    INSTANT,
+    Identifier,
+    SnapshotInstant,
+    UpdateViewComment,
+)
 from paimon_assets.engine.codec.rest.rest_requests import (
     AlterTableRequest,
     AlterViewRequest,
@@ -27,7 +32,6 @@ from paimon_assets.engine.codec.rest.rest_responses import (
     ViewResponse,
 )
 from paimon_assets.engine.codec.rest.structure import ABSENT, Structure
-from paimon_assets.engine.codec.rest.view_changes import UpdateViewComment
 from paimon_assets.engine.errors import FormatError, UnsupportedFeatureError
 from paimon_assets.engine.spec.evolution.schema_change import DropPrimaryKey, move_column
 

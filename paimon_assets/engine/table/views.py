@@ -9,8 +9,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from paimon_assets.engine.codec.rest.resources import ViewSchema
-from paimon_assets.engine.codec.rest.view_changes import ViewChange
+from paimon_assets.engine.codec.rest.resources import ViewChange, ViewSchema
 from paimon_assets.engine.control.catalog.catalog import Catalog, Identifier
 from paimon_assets.engine.control.catalog.view_catalog import ViewCatalog
 from paimon_assets.engine.errors import NotFoundError, UnsupportedFeatureError

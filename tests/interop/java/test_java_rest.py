@@ -9,9 +9,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from paimon_assets.engine.codec.rest.resources import ViewSchema
+from paimon_assets.engine.codec.rest.resources import AddDialect, SetViewOption, ViewSchema
 from paimon_assets.engine.codec.rest.rest_responses import ListPartitionsResponse
-from paimon_assets.engine.codec.rest.view_changes import AddDialect, SetViewOption
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.errors import (
     AccessDeniedError,

@@ -2,10 +2,9 @@
 
     structure        a structure is a class; each of its members says its kind and its names
     member_kinds     texts, numbers, lists; schemas, snapshots, schema changes
-    resources        tables, databases, views, functions, snapshots, partitions, tags, instants
+    resources        tables, views and their changes, functions, snapshots, partitions, instants
     rest_requests    the bodies clients send
     rest_responses   the bodies servers answer
-    view_changes     the alterations of a view
 
 Read are Java's names and those of older documents, absent and null members as Java takes them;
 written is what Java's printer writes, byte for byte. `to_dlf` gives the names of DLF's own pages.

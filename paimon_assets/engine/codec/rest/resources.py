@@ -16,14 +16,13 @@ from paimon_assets.engine.codec.rest.member_kinds import (
     TEXT_MAP,
     optional,
 )
-from paimon_assets.engine.codec.rest.structure import Kind, Structure, member, one_of, structure
+from paimon_assets.engine.codec.rest.structure import Kind, Structure, member, one_of
 from paimon_assets.engine.spec.metadata.partition_statistics import PartitionStatistics
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.types.data_types import DataField
 from paimon_assets.engine.spec.types.type_text import Json
 
 
-@structure
 class Identifier(Structure):
     """A database and what is in it: a table, a branch of it (`t$branch_b`), a view."""
 
@@ -31,7 +30,6 @@ class Identifier(Structure):
     object: str = member(TEXT, also=("tableName",), dlf="tableName")
 
 
-@structure
 class _Differences(Structure):
     """The members of `PartitionStatistics`."""
 
@@ -50,7 +48,6 @@ PARTITION_STATISTICS: Kind[PartitionStatistics] = Kind(
 """The kind of a member that says what a commit changes in a partition."""
 
 
-@structure
 class Partition(Structure):
     """A partition and its numbers."""
 
@@ -70,7 +67,6 @@ class Partition(Structure):
     )
 
 
-@structure
 class TableSnapshot(Structure):
     """A snapshot and the numbers of its table."""
 
@@ -81,7 +77,6 @@ class TableSnapshot(Structure):
     last_file_creation_time: int = member(INTEGER)
 
 
-@structure
 class ViewSchema(Structure):
     """A view: its columns and its query, in one dialect or more."""
 
@@ -94,7 +89,73 @@ class ViewSchema(Structure):
     options: Mapping[str, str] = member(TEXT_MAP, default={})
 
 
-@structure
+class SetViewOption(Structure):
+    """Set an option of the view."""
+
+    key: str = member(TEXT)
+    value: str = member(TEXT)
+
+
+class RemoveViewOption(Structure):
+    """Remove an option of the view."""
+
+    key: str = member(TEXT)
+
+
+class UpdateViewComment(Structure):
+    """Set the view's comment; None removes it."""
+
+    comment: str | None = member(OPTIONAL_TEXT, also=("key",))
+
+
+class AddDialect(Structure):
+    """Add the query of a dialect that has none."""
+
+    dialect: str = member(TEXT)
+    query: str = member(TEXT)
+
+
+class UpdateDialect(Structure):
+    """Change the query of a dialect that has one."""
+
+    dialect: str = member(TEXT)
+    query: str = member(TEXT)
+
+
+class DropDialect(Structure):
+    """Remove a dialect and its query."""
+
+    dialect: str = member(TEXT)
+
+
+ViewChange = (
+    SetViewOption | RemoveViewOption | UpdateViewComment | AddDialect | UpdateDialect | DropDialect
+)
+"""One change."""
+
+VIEW_CHANGE: Kind[ViewChange] = one_of(
+    "action",
+    {
+        "setOption": SetViewOption,
+        "removeOption": RemoveViewOption,
+        "updateComment": UpdateViewComment,
+        "addDialect": AddDialect,
+        "updateDialect": UpdateDialect,
+        "dropDialect": DropDialect,
+    },
+    also={
+        "setViewOption": "setOption",
+        "removeViewOption": "removeOption",
+        "updateViewComment": "updateComment",
+    },
+)
+"""The kind of a member that is a view's change.
+
+Written is what Java reads, such as `setOption`; `setViewOption`, a name of its specification, is
+read too.
+"""
+
+
 class ConsumerInfo(Structure):
     """A consumer and the next snapshot it reads."""
 
@@ -102,7 +163,6 @@ class ConsumerInfo(Structure):
     next_snapshot: int | None = member(OPTIONAL_INTEGER, also=("nextSnapshotId",))
 
 
-@structure
 class FunctionBody(Structure):
     """What a function is; its definitions are kept as they are."""
 
@@ -115,14 +175,12 @@ class FunctionBody(Structure):
     options: Mapping[str, str] = member(TEXT_MAP, default={})
 
 
-@structure
 class SnapshotInstant(Structure):
     """A snapshot by its id."""
 
     snapshot_id: int = member(REQUIRED_INTEGER)
 
 
-@structure
 class TagInstant(Structure):
     """A snapshot by its tag."""
 

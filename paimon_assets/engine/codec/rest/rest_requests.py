@@ -20,9 +20,11 @@ from paimon_assets.engine.codec.rest.member_kinds import (
 from paimon_assets.engine.codec.rest.resources import (
     INSTANT,
     PARTITION_STATISTICS,
+    VIEW_CHANGE,
     FunctionBody,
     Identifier,
     Instant,
+    ViewChange,
     ViewSchema,
 )
 from paimon_assets.engine.codec.rest.structure import (
@@ -31,9 +33,7 @@ from paimon_assets.engine.codec.rest.structure import (
     Structure,
     member,
     nested,
-    structure,
 )
-from paimon_assets.engine.codec.rest.view_changes import VIEW_CHANGE, ViewChange
 from paimon_assets.engine.spec.evolution.schema_change import SchemaChange
 from paimon_assets.engine.spec.metadata.partition_statistics import PartitionStatistics
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
@@ -44,7 +44,6 @@ _SPECS = list_of(TEXT_MAP)
 _IDENTIFIER = nested(Identifier)
 
 
-@structure
 class CreateDatabaseRequest(Structure):
     """A database to create."""
 
@@ -52,7 +51,6 @@ class CreateDatabaseRequest(Structure):
     options: Mapping[str, str] = member(TEXT_MAP, default={})
 
 
-@structure
 class AlterDatabaseRequest(Structure):
     """Options of a database to remove and to set."""
 
@@ -60,7 +58,6 @@ class AlterDatabaseRequest(Structure):
     updates: Mapping[str, str] = member(TEXT_MAP, default={})
 
 
-@structure
 class CreateTableRequest(Structure):
     """A table to create."""
 
@@ -68,14 +65,12 @@ class CreateTableRequest(Structure):
     schema: Schema = member(SCHEMA)
 
 
-@structure
 class AlterTableRequest(Structure):
     """Changes that make one schema."""
 
     changes: tuple[SchemaChange, ...] = member(list_of(SCHEMA_CHANGE))
 
 
-@structure
 class RegisterTableRequest(Structure):
     """A table that lies at a path already."""
 
@@ -83,7 +78,6 @@ class RegisterTableRequest(Structure):
     path: str = member(TEXT)
 
 
-@structure
 class RenameRequest(Structure):
     """A table or a view, and its new name."""
 
@@ -91,7 +85,6 @@ class RenameRequest(Structure):
     destination: Identifier = member(_IDENTIFIER)
 
 
-@structure
 class CommitRequest(Structure):
     """A snapshot to publish, if the table is still the one it was made for."""
 
@@ -102,7 +95,6 @@ class CommitRequest(Structure):
     statistics: tuple[PartitionStatistics, ...] = member(list_of(PARTITION_STATISTICS))
 
 
-@structure
 class RollbackRequest(Structure):
     """The snapshot a table goes back to."""
 
@@ -111,14 +103,12 @@ class RollbackRequest(Structure):
     """Id of the newest snapshot the client saw."""
 
 
-@structure
 class RollbackSchemaRequest(Structure):
     """The schema a table goes back to."""
 
     schema_id: int = member(REQUIRED_INTEGER)
 
 
-@structure
 class CreateTagRequest(Structure):
     """A tag to create."""
 
@@ -130,7 +120,6 @@ class CreateTagRequest(Structure):
     ignore_if_exists: bool = member(BOOLEAN, omitted=False, default=False)
 
 
-@structure
 class CreateBranchRequest(Structure):
     """A branch to create."""
 
@@ -138,19 +127,16 @@ class CreateBranchRequest(Structure):
     from_tag: str | None = member(OPTIONAL_TEXT, default=None)
 
 
-@structure
 class RenameBranchRequest(Structure):
     """A branch's new name."""
 
     to_branch: str = member(TEXT)
 
 
-@structure
 class ForwardBranchRequest(Structure):
     """Make a branch the main one."""
 
 
-@structure
 class ResetConsumerRequest(Structure):
     """A consumer and the next snapshot it reads."""
 
@@ -159,7 +145,6 @@ class ResetConsumerRequest(Structure):
     """None deletes the consumer."""
 
 
-@structure
 class AuthRequest(Structure):
     """Columns somebody wants to read."""
 
@@ -167,14 +152,12 @@ class AuthRequest(Structure):
     """None is all of them."""
 
 
-@structure
 class PartitionsRequest(Structure):
     """Partitions to mark as done, or to list."""
 
     specs: tuple[Mapping[str, str], ...] = member(_SPECS)
 
 
-@structure
 class CreatePartitionsRequest(Structure):
     """Partitions to create."""
 
@@ -182,7 +165,6 @@ class CreatePartitionsRequest(Structure):
     ignore_if_exists: bool = member(BOOLEAN, default=False)
 
 
-@structure
 class DropPartitionsRequest(Structure):
     """Partitions to drop."""
 
@@ -190,7 +172,6 @@ class DropPartitionsRequest(Structure):
     ignore_if_not_exists: bool = member(BOOLEAN, default=False)
 
 
-@structure
 class CreateViewRequest(Structure):
     """A view to create."""
 
@@ -198,19 +179,16 @@ class CreateViewRequest(Structure):
     schema: ViewSchema = member(nested(ViewSchema))
 
 
-@structure
 class AlterViewRequest(Structure):
     """Changes of a view."""
 
     changes: tuple[ViewChange, ...] = member(list_of(VIEW_CHANGE))
 
 
-@structure
 class CreateFunctionRequest(FunctionBody):
     """A function to create."""
 
 
-@structure
 class AlterFunctionRequest(Structure):
     """Changes of a function, kept as they are."""
 

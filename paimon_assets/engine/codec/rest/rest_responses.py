@@ -25,7 +25,7 @@ from paimon_assets.engine.codec.rest.resources import (
     TableSnapshot,
     ViewSchema,
 )
-from paimon_assets.engine.codec.rest.structure import Structure, member, nested, structure
+from paimon_assets.engine.codec.rest.structure import Structure, member, nested
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.types.type_text import Json
@@ -34,7 +34,6 @@ _SPECS = list_of(TEXT_MAP)
 _IDENTIFIERS = list_of(nested(Identifier))
 
 
-@structure
 class Page(Structure):
     """One page of a list."""
 
@@ -42,7 +41,6 @@ class Page(Structure):
     """What asks for the next page; None: this is the last."""
 
 
-@structure
 class Audited(Structure):
     """What somebody created and updated, at epoch milliseconds; 0 is not known."""
 
@@ -53,7 +51,6 @@ class Audited(Structure):
     updated_by: str | None = member(OPTIONAL_TEXT, default=None)
 
 
-@structure
 class ErrorResponse(Structure):
     """What went wrong, and with what."""
 
@@ -64,7 +61,6 @@ class ErrorResponse(Structure):
     code: int = member(INTEGER, default=0)
 
 
-@structure
 class ConfigResponse(Structure):
     """Options of the server: below and above those of the client."""
 
@@ -72,7 +68,6 @@ class ConfigResponse(Structure):
     overrides: Mapping[str, str] = member(TEXT_MAP, default={})
 
 
-@structure
 class DatabaseResponse(Audited):
     """A database."""
 
@@ -82,7 +77,6 @@ class DatabaseResponse(Audited):
     options: Mapping[str, str] = member(TEXT_MAP, default={})
 
 
-@structure
 class TableResponse(Audited):
     """A table: who it is, where it lies, its newest schema."""
 
@@ -95,7 +89,6 @@ class TableResponse(Audited):
     schema: Schema = member(SCHEMA)
 
 
-@structure
 class ViewResponse(Audited):
     """A view."""
 
@@ -109,14 +102,12 @@ class ViewResponse(Audited):
         return {key: value for key, value in super().to_dlf().items() if key in own}
 
 
-@structure
 class FunctionResponse(FunctionBody, Audited):
     """A function."""
 
     uuid: str | None = member(OPTIONAL_TEXT, default=None)
 
 
-@structure
 class AlterDatabaseResponse(Structure):
     """Which options of a database were removed and set, and which there were none of."""
 
@@ -125,7 +116,6 @@ class AlterDatabaseResponse(Structure):
     missing: tuple[str, ...] = member(TEXTS, default=())
 
 
-@structure
 class CommitResponse(Structure):
     """Whether the snapshot was published; if not, another was faster."""
 
@@ -133,7 +123,6 @@ class CommitResponse(Structure):
     """Must be said: an answer without it is none."""
 
 
-@structure
 class TokenResponse(Structure):
     """What opens a table's files, and until when."""
 
@@ -144,7 +133,6 @@ class TokenResponse(Structure):
         return f"TokenResponse(expires_at_millis={self.expires_at_millis})"
 
 
-@structure
 class AuthResponse(Structure):
     """What a reader must apply: predicates, and masks of columns, each as JSON text."""
 
@@ -154,7 +142,6 @@ class AuthResponse(Structure):
     )
 
 
-@structure
 class SnapshotResponse(Structure):
     """The newest snapshot of a table, with the table's numbers."""
 
@@ -167,14 +154,12 @@ class SnapshotResponse(Structure):
         return {"snapshot": json} if isinstance(inner, dict) and "snapshot" not in inner else json
 
 
-@structure
 class VersionSnapshotResponse(Structure):
     """One snapshot of a table."""
 
     snapshot: Snapshot = member(SNAPSHOT)
 
 
-@structure
 class TagResponse(Structure):
     """A tag and its snapshot."""
 
@@ -185,7 +170,6 @@ class TagResponse(Structure):
     tag_time_retained: str | None = member(OPTIONAL_TEXT, default=None)
 
 
-@structure
 class CreatePartitionsResponse(Structure):
     """Which partitions were created, and which existed."""
 
@@ -193,7 +177,6 @@ class CreatePartitionsResponse(Structure):
     existed: tuple[Mapping[str, str], ...] = member(_SPECS, default=())
 
 
-@structure
 class DropPartitionsResponse(Structure):
     """Which partitions were dropped, and which there were not."""
 
@@ -201,105 +184,90 @@ class DropPartitionsResponse(Structure):
     missing: tuple[Mapping[str, str], ...] = member(_SPECS, default=())
 
 
-@structure
 class ListDatabasesResponse(Page):
     """A page of databases' names."""
 
     databases: tuple[str, ...] = member(TEXTS)
 
 
-@structure
 class ListTablesResponse(Page):
     """A page of tables' names."""
 
     tables: tuple[str, ...] = member(TEXTS)
 
 
-@structure
 class ListTableDetailsResponse(Page):
     """A page of tables."""
 
     table_details: tuple[TableResponse, ...] = member(list_of(nested(TableResponse)))
 
 
-@structure
 class ListTablesGloballyResponse(Page):
     """A page of the tables of all databases."""
 
     tables: tuple[Identifier, ...] = member(_IDENTIFIERS)
 
 
-@structure
 class ListViewsResponse(Page):
     """A page of views' names."""
 
     views: tuple[str, ...] = member(TEXTS)
 
 
-@structure
 class ListViewDetailsResponse(Page):
     """A page of views."""
 
     view_details: tuple[ViewResponse, ...] = member(list_of(nested(ViewResponse)))
 
 
-@structure
 class ListViewsGloballyResponse(Page):
     """A page of the views of all databases."""
 
     views: tuple[Identifier, ...] = member(_IDENTIFIERS, also=("tables",))
 
 
-@structure
 class ListFunctionsResponse(Page):
     """A page of functions' names."""
 
     functions: tuple[str, ...] = member(TEXTS)
 
 
-@structure
 class ListFunctionDetailsResponse(Page):
     """A page of functions."""
 
     function_details: tuple[FunctionResponse, ...] = member(list_of(nested(FunctionResponse)))
 
 
-@structure
 class ListFunctionsGloballyResponse(Page):
     """A page of the functions of all databases."""
 
     functions: tuple[Identifier, ...] = member(_IDENTIFIERS)
 
 
-@structure
 class ListSnapshotsResponse(Page):
     """A page of snapshots, in an order each server chooses."""
 
     snapshots: tuple[Snapshot, ...] = member(list_of(SNAPSHOT))
 
 
-@structure
 class ListPartitionsResponse(Page):
     """A page of partitions."""
 
     partitions: tuple[Partition, ...] = member(list_of(nested(Partition)))
 
 
-@structure
 class ListBranchesResponse(Structure):
     """The names of a table's branches."""
 
     branches: tuple[str, ...] = member(TEXTS)
 
 
-@structure
 class ListTagsResponse(Page):
     """A page of tags' names."""
 
     tags: tuple[str, ...] = member(TEXTS)
 
 
-@structure
 class ListConsumersResponse(Page):
     """A page of consumers."""
 

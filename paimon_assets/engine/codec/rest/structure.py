@@ -1,6 +1,5 @@
 """Structures: classes whose members say how they are read and written.
 
-    @structure
     class RenameBranchRequest(Structure):
         to_branch: str = member(TEXT)
 
@@ -89,16 +88,6 @@ def member(
     return field(default=default, metadata={_KEY: declared})
 
 
-@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(member,))
-def structure(cls: type[T]) -> type[T]:
-    """Make a structure of a class whose attributes are members."""
-    made: type[Any] = dataclass(frozen=True, kw_only=True)(cls)
-    declared = {each.name: each.metadata[_KEY] for each in fields(made)}
-    order = (name for base in made.__mro__ for name in get_annotations(base))
-    made.MEMBERS = {name: _named(name, declared[name]) for name in order if name in declared}
-    return made
-
-
 def _named(attribute: str, declared: _Member) -> _Member:
     head, *rest = attribute.split("_")
     name = head + "".join(part.capitalize() for part in rest)
@@ -106,11 +95,18 @@ def _named(attribute: str, declared: _Member) -> _Member:
     return _Member(declared.kind, name, declared.also, declared.omitted, dlf, declared.dlf_as_text)
 
 
+@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(member,))
 class Structure:
-    """Base of all structures."""
+    """Base of all structures: frozen dataclasses whose attributes are members."""
 
     MEMBERS: ClassVar[Mapping[str, _Member]]
     """Attribute → member, in the order of the document."""
+
+    def __init_subclass__(cls) -> None:
+        made: type[Any] = dataclass(frozen=True, kw_only=True)(cls)
+        declared = {each.name: each.metadata[_KEY] for each in fields(made)}
+        order = (name for base in cls.__mro__ for name in get_annotations(base))
+        cls.MEMBERS = {name: _named(name, declared[name]) for name in order if name in declared}
 
     @classmethod
     def from_json(cls, json: Json) -> Self:

@@ -3,9 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import cast
 
-from paimon_assets.engine.codec.rest.resources import ViewSchema
+from paimon_assets.engine.codec.rest.resources import ViewChange, ViewSchema
 from paimon_assets.engine.codec.rest.rest_responses import ViewResponse
-from paimon_assets.engine.codec.rest.view_changes import ViewChange
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.control.catalog.catalog_state import CatalogState
 from paimon_assets.engine.control.catalog.named_items import NamedItems

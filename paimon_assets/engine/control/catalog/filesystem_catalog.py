@@ -11,14 +11,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from uuid import uuid4
 
-from paimon_assets.engine.codec.rest.resources import ViewSchema
+from paimon_assets.engine.codec.rest.resources import ViewChange, ViewSchema
 from paimon_assets.engine.codec.rest.rest_responses import (
     AlterDatabaseResponse,
     DatabaseResponse,
     FunctionResponse,
     ViewResponse,
 )
-from paimon_assets.engine.codec.rest.view_changes import ViewChange
 from paimon_assets.engine.control.catalog.catalog import (
     Identifier,
     LoadedTable,

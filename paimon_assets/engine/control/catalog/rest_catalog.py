@@ -10,7 +10,12 @@ import datetime as dt
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from paimon_assets.engine.codec.rest.resources import SnapshotInstant, TagInstant, ViewSchema
+from paimon_assets.engine.codec.rest.resources import (
+    SnapshotInstant,
+    TagInstant,
+    ViewChange,
+    ViewSchema,
+)
 from paimon_assets.engine.codec.rest.rest_requests import (
     AlterDatabaseRequest,
     AlterTableRequest,
@@ -48,7 +53,6 @@ from paimon_assets.engine.codec.rest.rest_responses import (
     TokenResponse,
     ViewResponse,
 )
-from paimon_assets.engine.codec.rest.view_changes import ViewChange
 from paimon_assets.engine.control.acknowledged import after
 from paimon_assets.engine.control.catalog.catalog import Identifier, LoadedTable, check_name
 from paimon_assets.engine.control.catalog.data_tokens import TableStorage, storage_options

@@ -6,9 +6,8 @@ Source: `org.apache.paimon.catalog.Catalog`, `org.apache.paimon.view.View`.
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
-from paimon_assets.engine.codec.rest.resources import ViewSchema
+from paimon_assets.engine.codec.rest.resources import ViewChange, ViewSchema
 from paimon_assets.engine.codec.rest.rest_responses import ViewResponse
-from paimon_assets.engine.codec.rest.view_changes import ViewChange
 from paimon_assets.engine.control.catalog.catalog import Identifier
 
 

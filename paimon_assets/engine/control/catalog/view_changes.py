@@ -6,8 +6,7 @@ Source: `org.apache.paimon.view.ViewChange`.
 from collections.abc import Iterable
 from dataclasses import replace
 
-from paimon_assets.engine.codec.rest.resources import ViewSchema
-from paimon_assets.engine.codec.rest.view_changes import (
+from paimon_assets.engine.codec.rest.resources import (
     AddDialect,
     DropDialect,
     RemoveViewOption,
@@ -15,6 +14,7 @@ from paimon_assets.engine.codec.rest.view_changes import (
     UpdateDialect,
     UpdateViewComment,
     ViewChange,
+    ViewSchema,
 )
 from paimon_assets.engine.errors import AlreadyExistsError, NotFoundError
 

@@ -21,7 +21,7 @@ from importlib import import_module
 from typing import Any, Self, TypeVar
 from urllib.parse import urlsplit
 
-from paimon_assets.engine.codec.rest.structure import Structure, structure
+from paimon_assets.engine.codec.rest.structure import Structure
 from paimon_assets.engine.control.clock import Clock, SystemClock
 from paimon_assets.engine.control.rest.answers import Answer, error_of, without
 from paimon_assets.engine.control.rest.auth import Auth
@@ -54,7 +54,6 @@ _BUSY = (429, _UNAVAILABLE)
 _REPEATED = frozenset({"GET", "DELETE"})
 
 
-@structure
 class Nothing(Structure):
     """An answer whose body nobody reads."""
 
