@@ -75,6 +75,10 @@ class ServedTable:
         return self
 
 
+_RECENT_SECONDS = 5.0
+_MOST_RECENT = 64
+
+
 class Recent:
     """The directories of databases as they were listed a moment ago, for pages behind the first.
 
@@ -82,9 +86,7 @@ class Recent:
     missing, as it would be if it came behind a page.
     """
 
-    def __init__(self, seconds: float = 5.0, most: int = 64) -> None:
-        self._seconds = seconds
-        self._most = most
+    def __init__(self) -> None:
         self._lock = Lock()
         self._items: dict[str, tuple[float, list[str]]] = {}
 
@@ -98,8 +100,8 @@ class Recent:
         """Keep what was listed."""
         with self._lock:
             self._items.pop(database, None)
-            self._items[database] = (time.monotonic() + self._seconds, names)
-            while len(self._items) > self._most:
+            self._items[database] = (time.monotonic() + _RECENT_SECONDS, names)
+            while len(self._items) > _MOST_RECENT:
                 del self._items[next(iter(self._items))]
 
 

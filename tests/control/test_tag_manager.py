@@ -82,7 +82,7 @@ def test_tags_are_listed_renamed_and_deleted(store, tags):
     with pytest.raises(NotFoundError):
         tags.rename("v1", "other")
     assert tags.delete("first").snapshot.id == 1
-    assert tags.delete("first", ignore_if_missing=True) is None
+
     with pytest.raises(NotFoundError):
         tags.delete("first")
     assert [tag.name for tag in tags.list()] == ["v2"]

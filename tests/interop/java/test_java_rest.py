@@ -201,7 +201,7 @@ def test_views(catalog, rest, db):
     view = Identifier(db, "v")
     body = ViewSchema(fields=SCHEMA.fields, query="select 1", dialects={"spark": "select 2"})
     rest.create_view(view, body)
-    rest.create_view(view, body, ignore_if_exists=True)
+
     with pytest.raises(AlreadyExistsError) as taken:
         rest.create_view(view, body)
     assert taken.value.kind == "view-exists"

@@ -256,16 +256,10 @@ class FilesystemCatalog:
         """Return a view."""
         return self.views.get(identifier)
 
-    def create_view(
-        self, identifier: Identifier, schema: ViewSchema, *, ignore_if_exists: bool = False
-    ) -> None:
+    def create_view(self, identifier: Identifier, schema: ViewSchema) -> None:
         """Create a view, of a name that no table has."""
         self._refuse_table(identifier)
-        try:
-            self.views.create(identifier, schema)
-        except AlreadyExistsError:
-            if not ignore_if_exists:
-                raise
+        self.views.create(identifier, schema)
 
     def alter_view(self, identifier: Identifier, changes: Sequence[ViewChange]) -> None:
         """Change a view, all changes or none."""

@@ -223,13 +223,10 @@ class CatalogTagManager(TagManager):
         """
         raise self._managed.refused("rename a tag", "make another one and delete this")
 
-    def delete(self, name: str, *, ignore_if_missing: bool = False) -> Tag | None:
+    def delete(self, name: str) -> Tag:
         """Delete a tag and return what it held; data files stay."""
-        tag = self.get_or_none(name)
-        if tag is None and not ignore_if_missing:
-            raise self._missing(name)
-        if tag is not None:
-            self._managed.catalog.delete_tag(self._managed.identifier, name)
+        tag = self.get(name)
+        self._managed.catalog.delete_tag(self._managed.identifier, name)
         return tag
 
     def get_or_none(self, name: str) -> Tag | None:

@@ -412,16 +412,10 @@ class RestCatalog:
         """Return a view."""
         return self._api.get(path_to(identifier, kind="views"), ViewResponse)
 
-    def create_view(
-        self, identifier: Identifier, schema: ViewSchema, *, ignore_if_exists: bool = False
-    ) -> None:
+    def create_view(self, identifier: Identifier, schema: ViewSchema) -> None:
         """Create a view."""
         body = CreateViewRequest(identifier=named(identifier), schema=schema)
-        try:
-            self._api.post(("databases", identifier.database, "views"), body)
-        except AlreadyExistsError:
-            if not ignore_if_exists:
-                raise
+        self._api.post(("databases", identifier.database, "views"), body)
 
     def alter_view(self, identifier: Identifier, changes: Sequence[ViewChange]) -> None:
         """Change a view, all changes or none."""

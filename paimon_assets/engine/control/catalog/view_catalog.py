@@ -27,9 +27,7 @@ class ViewCatalog(Protocol):
         """Return a view."""
         ...
 
-    def create_view(
-        self, identifier: Identifier, schema: ViewSchema, *, ignore_if_exists: bool = False
-    ) -> None:
+    def create_view(self, identifier: Identifier, schema: ViewSchema) -> None:
         """Create a view."""
         ...
 

@@ -129,9 +129,14 @@ def _inconsistent(entry: ManifestEntry, what: str) -> InvalidInputError:
 
 
 def _conflict(kind: str, entry: ManifestEntry, what: str) -> CommitConflictError:
+    return bucket_changed(kind, "File", entry.file.file_name, entry.bucket, what)
+
+
+def bucket_changed(kind: str, noun: str, name: str, bucket: int, what: str) -> CommitConflictError:
+    """Return the error for a file of a bucket that another commit changed."""
     return CommitConflictError(
-        f"File '{entry.file.file_name}' of bucket {entry.bucket} {what}: another commit changed "
-        "the bucket meanwhile. Plan again.",
+        f"{noun} '{name}' of bucket {bucket} {what}: another commit changed the bucket meanwhile. "
+        "Plan again.",
         kind=kind,
-        details={"file": entry.file.file_name, "bucket": entry.bucket},
+        details={"file": name, "bucket": bucket},
     )

@@ -13,6 +13,7 @@ Source: `org.apache.paimon.manifest.IndexManifestFileHandler`,
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from paimon_assets.engine.control.commit.conflict import bucket_changed
 from paimon_assets.engine.errors import CommitConflictError
 from paimon_assets.engine.spec.metadata.index_file import (
     DELETION_VECTORS_INDEX,
@@ -22,7 +23,7 @@ from paimon_assets.engine.spec.metadata.index_file import (
 from paimon_assets.engine.spec.metadata.manifest import FileKind, ManifestEntry
 
 DataFileKey = tuple[bytes, int, str]
-"""(partition, bucket, data file name): what a deletion vector belongs to."""
+"""(partition, bucket, file name): of a data file, what a deletion vector belongs to."""
 
 
 def applied(
@@ -34,13 +35,13 @@ def applied(
         CommitConflictError: Kind `index-gone` if a file to be deleted is not live, `index-changed`
             if a file would stand beside another that holds the same; names the file.
     """
-    deleted = {_identity(entry): entry for entry in changes if entry.kind is FileKind.DELETE}
+    deleted = {_key(entry): entry for entry in changes if entry.kind is FileKind.DELETE}
     added = [entry for entry in changes if entry.kind is FileKind.ADD]
-    present = {_identity(entry) for entry in live}
+    present = {_key(entry) for entry in live}
     for identity, entry in deleted.items():
         if identity not in present:
             raise _conflict("index-gone", entry, "is to be deleted but is not live any more")
-    kept = [entry for entry in live if _identity(entry) not in deleted]
+    kept = [entry for entry in live if _key(entry) not in deleted]
     _check_additions(kept, added, has_buckets=has_buckets)
     return (*kept, *added)
 
@@ -86,10 +87,10 @@ def check_vectors(
             `vector-left` if rows of a file that goes were deleted meanwhile; names the data file.
     """
     entries = list(delta)
-    added = {_data_file(entry) for entry in entries if entry.kind is FileKind.ADD}
-    removed = {_data_file(entry) for entry in entries if entry.kind is FileKind.DELETE} - added
+    added = {_key(entry) for entry in entries if entry.kind is FileKind.ADD}
+    removed = {_key(entry) for entry in entries if entry.kind is FileKind.DELETE} - added
     known = {key for entry in before for key in _vector_keys(entry)}
-    live = {_data_file(entry) for entry in base} - removed | added
+    live = {_key(entry) for entry in base} - removed | added
     for entry in after:
         for key in _vector_keys(entry):
             if key in removed:
@@ -103,11 +104,7 @@ def holds_vectors(entries: Iterable[IndexManifestEntry]) -> bool:
     return any(entry.file.index_type == DELETION_VECTORS_INDEX for entry in entries)
 
 
-def _identity(entry: IndexManifestEntry) -> tuple[bytes, int, str]:
-    return (entry.partition, entry.bucket, entry.file.file_name)
-
-
-def _data_file(entry: ManifestEntry) -> DataFileKey:
+def _key(entry: IndexManifestEntry | ManifestEntry) -> DataFileKey:
     return (entry.partition, entry.bucket, entry.file.file_name)
 
 
@@ -117,19 +114,10 @@ def _vector_keys(entry: IndexManifestEntry) -> Iterator[DataFileKey]:
 
 
 def _conflict(kind: str, entry: IndexManifestEntry, what: str) -> CommitConflictError:
-    return CommitConflictError(
-        f"Index file '{entry.file.file_name}' of bucket {entry.bucket} {what}: another commit "
-        "changed the bucket meanwhile. Plan again.",
-        kind=kind,
-        details={"file": entry.file.file_name, "bucket": entry.bucket},
-    )
+    return bucket_changed(kind, "Index file", entry.file.file_name, entry.bucket, what)
 
 
 def _vector_conflict(kind: str, key: DataFileKey, what: str) -> CommitConflictError:
     _, bucket, name = key
-    return CommitConflictError(
-        f"Data file '{name}' of bucket {bucket} {what}, and there is a deletion vector of it: "
-        "another commit changed the bucket meanwhile. Plan again.",
-        kind=kind,
-        details={"file": name, "bucket": bucket},
-    )
+    said = f"{what}, and there is a deletion vector of it"
+    return bucket_changed(kind, "Data file", name, bucket, said)

@@ -12,15 +12,12 @@ from paimon_assets.engine.control.commit.changes import CommitChanges
 from paimon_assets.engine.control.commit.conflict import KeyRange
 from paimon_assets.engine.control.commit.partition_filter import PartitionFilter
 from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.scan.split_generator import by_bucket
 from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.lsm.levels import num_levels
 from paimon_assets.engine.spec.metadata.index_file import IndexManifestEntry
 from paimon_assets.engine.spec.metadata.manifest import FileKind, ManifestEntry
-from paimon_assets.engine.spec.options.all_options import (
-    COMPACTION_TRIGGER,
-    NUM_LEVELS,
-    OVERWRITE_UPGRADE,
-    Options,
-)
+from paimon_assets.engine.spec.options.all_options import OVERWRITE_UPGRADE, Options
 
 
 def overwritten(
@@ -87,12 +84,9 @@ def upgraded(
     is_fresh = all(entry.file.level == 0 and entry.bucket >= 0 for entry in entries)
     if key_range is None or not is_fresh or not options.get(OVERWRITE_UPGRADE):
         return entries
-    top = (options.get(NUM_LEVELS) or options.get(COMPACTION_TRIGGER) + 1) - 1
-    buckets: dict[tuple[bytes, int], list[ManifestEntry]] = {}
-    for entry in entries:
-        buckets.setdefault((entry.partition, entry.bucket), []).append(entry)
+    top = num_levels(options) - 1
     result: list[ManifestEntry] = []
-    for members in buckets.values():
+    for members in by_bucket(entries).values():
         ranges = sorted(key_range(entry.file) for entry in members)
         is_run = all(left[1] < right[0] for left, right in pairwise(ranges))
         level = top if is_run else 0

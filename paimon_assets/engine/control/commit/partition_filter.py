@@ -5,6 +5,7 @@ Source: `org.apache.paimon.partition.PartitionPredicate`.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Self
 
 from paimon_assets.engine.control.file_store import FileStore
@@ -21,7 +22,6 @@ from paimon_assets.engine.spec.predicate.predicate import (
     equal,
     fields_of,
 )
-from paimon_assets.engine.spec.predicate.prune import exactly, may_match
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.types.literals import Literal
 
@@ -95,18 +95,11 @@ class PartitionFilter:
         """Whether a partition is one of these."""
         if self.listed is not None:
             return partition in self.listed
-        keys, values = self.store.schema.partition_keys, self.store.partitions.values(partition)
-        bounds = {name: exactly(value) for name, value in zip(keys, values, strict=True)}
-        return may_match(self.predicate, bounds.__getitem__)
+        return self.store.partitions.may_match(self.predicate, partition)
 
     def may_hold(self, meta: ManifestFileMeta) -> bool:
         """Whether a manifest may hold entries of these partitions."""
-        chosen = self._pruning
-        if chosen is None:
-            return True
-        count = meta.num_added_files + meta.num_deleted_files
-        bounds = self.store.partitions.bounds(meta.partition_stats, count)
-        return may_match(chosen, bounds.__getitem__)
+        return self.store.partitions.may_be_in(self._pruning, meta)
 
     def live_files(
         self, snapshot: Snapshot | None, buckets: frozenset[tuple[bytes, int]] | None = None
@@ -122,15 +115,10 @@ class PartitionFilter:
         """
         if snapshot is None:
             return []
-        judged: dict[bytes, bool] = {}
+        takes = cache(self.takes)
 
         def keep(_kind: FileKind, partition: bytes, bucket: int, _total_buckets: int) -> bool:
-            if buckets is not None and (partition, bucket) not in buckets:
-                return False
-            answer = judged.get(partition)
-            if answer is None:
-                answer = judged[partition] = self.takes(partition)
-            return answer
+            return (buckets is None or (partition, bucket) in buckets) and takes(partition)
 
         manifests = self.store.manifests
         metas = [meta for meta in manifests.manifests_of(snapshot) if self.may_hold(meta)]

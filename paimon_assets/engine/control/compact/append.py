@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 from paimon_assets.engine.contract.tasks.compact_task import CompactTask
 from paimon_assets.engine.control.compact.buckets import LiveBucket
-from paimon_assets.engine.control.compact.unit import PlannedUnit, files_of_size
+from paimon_assets.engine.control.compact.unit import PlannedUnit, files_of_size, target_bytes_of
 from paimon_assets.engine.lsm.append_compaction import AppendCompaction
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 from paimon_assets.engine.spec.metadata.index_file import IndexFileMeta
-from paimon_assets.engine.spec.options.all_options import SPLIT_OPEN_FILE_COST, TARGET_FILE_SIZE
+from paimon_assets.engine.spec.options.all_options import SPLIT_OPEN_FILE_COST
 from paimon_assets.engine.spec.options.compaction_options import (
     COMPACTION_DELETE_RATIO,
     COMPACTION_MIN_FILE_NUM,
@@ -23,7 +23,6 @@ from paimon_assets.engine.spec.options.compaction_options import (
 )
 from paimon_assets.engine.spec.schema.schema import BucketMode, TableSchema
 
-_TARGET_WITHOUT_KEY = 256 * 1024 * 1024
 _SMALL_FILES = "small-files"
 _DELETED_ROWS = "deleted-rows"
 _REWRITE = "rewrite"
@@ -43,7 +42,7 @@ class AppendPlanner:
     @property
     def target_bytes(self) -> int:
         """Size of full files."""
-        return self.schema.typed_options.get(TARGET_FILE_SIZE) or _TARGET_WITHOUT_KEY
+        return target_bytes_of(self.schema)
 
     @property
     def rewrites_all(self) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from paimon_assets.engine.contract.split import DataSplit, DeletionFile
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.scan.deletion_files import DeletionFiles, deletion_files
+from paimon_assets.engine.control.scan.split_generator import by_bucket
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 from paimon_assets.engine.spec.metadata.index_file import DELETION_VECTORS_INDEX, IndexFileMeta
 from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
@@ -64,9 +65,7 @@ def live_buckets(
     store: FileStore, snapshot: Snapshot, entries: Iterable[ManifestEntry]
 ) -> list[LiveBucket]:
     """Return the buckets of live entries, in the order of their first file."""
-    members: dict[BucketKey, list[ManifestEntry]] = {}
-    for entry in entries:
-        members.setdefault((entry.partition, entry.bucket), []).append(entry)
+    members = by_bucket(entries)
     if not members:
         return []
     vectors = deletion_files(store, snapshot, members)

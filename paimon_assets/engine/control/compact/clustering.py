@@ -9,13 +9,11 @@ from collections.abc import Iterable, Iterator
 from paimon_assets.engine.contract.clustering import ClusterOrder
 from paimon_assets.engine.contract.tasks.compact_task import CompactTask
 from paimon_assets.engine.control.compact.buckets import LiveBucket
-from paimon_assets.engine.control.compact.unit import PlannedUnit, files_of_size
+from paimon_assets.engine.control.compact.unit import PlannedUnit, files_of_size, target_bytes_of
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.options.all_options import TARGET_FILE_SIZE
 from paimon_assets.engine.spec.schema.schema import BucketMode, TableSchema
 from paimon_assets.engine.spec.types.data_types import AtomicType, TypeRoot
 
-_TARGET_WITHOUT_KEY = 256 * 1024 * 1024
 _CLUSTERING = "clustering"
 _MOST_COLUMNS = 16
 _UNORDERED = frozenset({TypeRoot.VARIANT, TypeRoot.BLOB})
@@ -54,7 +52,7 @@ def clustering_units(schema: TableSchema, buckets: Iterable[LiveBucket]) -> Iter
     Raises:
         InvalidInputError: Kind `cluster-order`; an index file marks rows of foreign files too.
     """
-    target = schema.typed_options.get(TARGET_FILE_SIZE) or _TARGET_WITHOUT_KEY
+    target = target_bytes_of(schema)
     for bucket in buckets:
         files = [file for file in bucket.files if file.external_path is None]
         if not files:

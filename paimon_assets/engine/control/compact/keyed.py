@@ -10,7 +10,7 @@ from paimon_assets.engine.codec.rows.key_range import ComparableKey, key_range
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.contract.tasks.compact_task import CompactTask
 from paimon_assets.engine.control.compact.buckets import LiveBucket
-from paimon_assets.engine.control.compact.unit import PlannedUnit, files_of_size
+from paimon_assets.engine.control.compact.unit import PlannedUnit, files_of_size, target_bytes_of
 from paimon_assets.engine.lsm.compact_steps import UnitShape, compact_steps
 from paimon_assets.engine.lsm.interval_partition import interval_partition
 from paimon_assets.engine.lsm.levels import Levels
@@ -22,14 +22,12 @@ from paimon_assets.engine.lsm.universal_compaction import (
 )
 from paimon_assets.engine.spec.merge.lookup import LookupStrategy
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
-from paimon_assets.engine.spec.options.all_options import TARGET_FILE_SIZE
 from paimon_assets.engine.spec.options.compaction_options import (
     COMPACTION_REWRITE_ALL_FILES,
     COMPACTION_SMALL_FILE_RATIO,
 )
 from paimon_assets.engine.spec.schema.schema import TableSchema
 
-_TARGET_WITH_KEY = 128 * 1024 * 1024
 _HOUR_MS = 3_600_000
 
 
@@ -94,7 +92,7 @@ class KeyedPlanner:
         self, unit: CompactUnit, levels: Levels, bucket: LiveBucket, task: CompactTask
     ) -> PlannedUnit:
         options = self.schema.typed_options
-        target = options.get(TARGET_FILE_SIZE) or _TARGET_WITH_KEY
+        target = target_bytes_of(self.schema)
         shape = UnitShape(
             output_level=unit.output_level,
             max_level=levels.max_level,

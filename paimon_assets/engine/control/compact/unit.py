@@ -5,6 +5,11 @@ from dataclasses import dataclass
 
 from paimon_assets.engine.contract.tasks.compact_task import CompactTask
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
+from paimon_assets.engine.spec.options.all_options import TARGET_FILE_SIZE
+from paimon_assets.engine.spec.schema.schema import TableSchema
+
+_TARGET_WITH_KEY = 128 * 1024 * 1024
+_TARGET_WITHOUT_KEY = 256 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +51,12 @@ class PlannedUnit:
     def row_count(self) -> int:
         """Their physical rows."""
         return self.task.split.row_count
+
+
+def target_bytes_of(schema: TableSchema) -> int:
+    """Return the size of full files of a table."""
+    default = _TARGET_WITH_KEY if schema.has_primary_key else _TARGET_WITHOUT_KEY
+    return schema.typed_options.get(TARGET_FILE_SIZE) or default
 
 
 def files_of_size(total_bytes: int, target_bytes: int) -> int:

@@ -102,18 +102,15 @@ class TagManager:
         self._file_io.delete_file(self._paths.tag(name))
         return self.get(new_name)
 
-    def delete(self, name: str, *, ignore_if_missing: bool = False) -> Tag | None:
+    def delete(self, name: str) -> Tag:
         """Delete a tag's file and return what it held; data files stay (see the module).
 
         Raises:
             NotFoundError: There is no tag of this name.
             FormatError: Its file is damaged.
         """
-        tag = self.get_or_none(name)
-        if tag is None and not ignore_if_missing:
-            raise self._missing(name)
-        if tag is not None:
-            self._file_io.delete_file(self._paths.tag(name))
+        tag = self.get(name)
+        self._file_io.delete_file(self._paths.tag(name))
         return tag
 
     def get(self, name: str) -> Tag:
@@ -125,7 +122,11 @@ class TagManager:
         """
         tag = self.get_or_none(name)
         if tag is None:
-            raise self._missing(name)
+            raise NotFoundError(
+                f"Table '{self._paths.table}' has no tag '{name}'.",
+                kind="tag-not-found",
+                details={"path": self._paths.table, "tag": name},
+            )
         return tag
 
     def get_or_none(self, name: str) -> Tag | None:
@@ -190,13 +191,6 @@ class TagManager:
             f"it was given the name '{name}'; name another one.",
             kind="snapshot-not-found",
             details={"path": self._paths.table, "tag": name, "snapshot_id": snapshot.id},
-        )
-
-    def _missing(self, name: str) -> NotFoundError:
-        return NotFoundError(
-            f"Table '{self._paths.table}' has no tag '{name}'.",
-            kind="tag-not-found",
-            details={"path": self._paths.table, "tag": name},
         )
 
     def _taken(self, name: str) -> AlreadyExistsError:

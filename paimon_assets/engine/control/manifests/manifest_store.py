@@ -105,19 +105,8 @@ class ManifestNames:
         """Begin with a random uuid."""
         return cls(str(uuid4()))
 
-    def manifest(self) -> str:
-        """Name the next manifest."""
-        return self._next("manifest")
-
-    def manifest_list(self) -> str:
-        """Name the next manifest list."""
-        return self._next("manifest-list")
-
-    def index_manifest(self) -> str:
-        """Name the next index manifest."""
-        return self._next("index-manifest")
-
-    def _next(self, prefix: str) -> str:
+    def next(self, prefix: str) -> str:
+        """Name the next `manifest`, `manifest-list` or `index-manifest`."""
         name = f"{prefix}-{self.unique}-{len(self.issued)}"
         self.issued.append(name)
         return name
@@ -233,7 +222,7 @@ class ManifestStore:
     def write_index(self, entries: Iterable[IndexManifestEntry], names: ManifestNames) -> str:
         """Write an index manifest; return its file name."""
         items = tuple(entries)
-        name = names.index_manifest()
+        name = names.next("index-manifest")
         self._file_io.write_bytes(self._paths.manifest(name), write_index_manifest(items))
         self._cache.put(self._key(name), items, _index_entry_bytes(items))
         return name
@@ -243,7 +232,7 @@ class ManifestStore:
         items = tuple(entries)
         partition_stats = self._partitions.stats(entry.partition for entry in items)
         data = write_manifest(items)
-        name = names.manifest()
+        name = names.next("manifest")
         self._file_io.write_bytes(self._paths.manifest(name), data)
         self._cache.put(self._key(name), items, _ENTRY_BYTES)
         added = sum(entry.kind is FileKind.ADD for entry in items)
@@ -270,7 +259,7 @@ class ManifestStore:
         """
         items = tuple(metas)
         data = write_manifest_list(items)
-        name = names.manifest_list()
+        name = names.next("manifest-list")
         self._file_io.write_bytes(self._paths.manifest(name), data)
         self._cache.put(self._key(name), items, _META_BYTES)
         return name, len(data)

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from paimon_assets.engine.codec.rows.binary_row import deserialize_row, serialize_row
+from paimon_assets.engine.spec.metadata.manifest import ManifestFileMeta
 from paimon_assets.engine.spec.metadata.simple_stats import EMPTY_STATS, SimpleStats
 from paimon_assets.engine.spec.options.all_options import (
     PARTITION_DEFAULT_NAME,
@@ -15,7 +16,8 @@ from paimon_assets.engine.spec.options.all_options import (
 )
 from paimon_assets.engine.spec.partition import partition_path, partition_spec
 from paimon_assets.engine.spec.paths import TablePaths
-from paimon_assets.engine.spec.predicate.prune import Bounds
+from paimon_assets.engine.spec.predicate.predicate import Predicate
+from paimon_assets.engine.spec.predicate.prune import Bounds, exactly, may_match
 from paimon_assets.engine.spec.schema.schema import TableSchema
 
 
@@ -69,6 +71,21 @@ class PartitionValues:
     def bucket_path(self, paths: TablePaths, partition: bytes, bucket: int) -> str:
         """Return the directory of a bucket."""
         return paths.bucket(self.path(partition), bucket)
+
+    def may_match(self, predicate: Predicate | None, partition: bytes) -> bool:
+        """Whether a partition passes a bound predicate over its columns."""
+        if predicate is None:
+            return True
+        values = zip(self.fields, self.values(partition), strict=True)
+        bounds = {field.name: exactly(value) for field, value in values}
+        return may_match(predicate, bounds.__getitem__)
+
+    def may_be_in(self, predicate: Predicate | None, meta: ManifestFileMeta) -> bool:
+        """Whether a manifest may name partitions that pass a bound predicate over their columns."""
+        if predicate is None:
+            return True
+        count = meta.num_added_files + meta.num_deleted_files
+        return may_match(predicate, self.bounds(meta.partition_stats, count).__getitem__)
 
     def stats(self, partitions: Iterable[bytes]) -> SimpleStats:
         """Summarise partitions for a manifest list, one for each entry of a manifest.

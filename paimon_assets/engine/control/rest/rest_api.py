@@ -63,19 +63,13 @@ class RestApi:
         )
         return self._client.ask(request, cast("type[S]", into or Nothing))
 
-    def listed(
-        self,
-        parts: Sequence[str],
-        into: type[Page],
-        member: str,
-        query: Mapping[str, str] | None = None,
-    ) -> list[Any]:
+    def listed(self, parts: Sequence[str], into: type[Page], member: str) -> list[Any]:
         """Return the members of all pages of a list.
 
         Raises:
             StorageError: The server would go round in circles.
         """
-        asked: dict[str, str] = dict(query or {})
+        asked: dict[str, str] = {}
         seen: set[str] = set()
         found: list[Any] = []
         while True:

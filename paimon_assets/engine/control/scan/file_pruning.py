@@ -26,6 +26,7 @@ from typing import Any
 
 from paimon_assets.engine.codec.file_index.file_index_predicate import has_passing_rows
 from paimon_assets.engine.codec.rows.binary_row import deserialize_row
+from paimon_assets.engine.control.scan.split_generator import by_bucket
 from paimon_assets.engine.control.scan.visibility import needs_no_merge
 from paimon_assets.engine.spec.merge.engine_traits import EngineTraits
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
@@ -111,11 +112,8 @@ class FilePruning:
         return self._by_bucket(entries)
 
     def _by_bucket(self, entries: Sequence[ManifestEntry]) -> list[ManifestEntry]:
-        buckets: dict[tuple[bytes, int], list[ManifestEntry]] = {}
-        for entry in entries:
-            buckets.setdefault((entry.partition, entry.bucket), []).append(entry)
-        needed = {key: list(self._needed_of_bucket(members)) for key, members in buckets.items()}
-        kept = {entry.identifier for members in needed.values() for entry in members}
+        buckets = by_bucket(entries).values()
+        kept = {entry.identifier for each in buckets for entry in self._needed_of_bucket(each)}
         return [entry for entry in entries if entry.identifier in kept]
 
     def _needed_of_bucket(self, entries: list[ManifestEntry]) -> Iterable[ManifestEntry]:

@@ -10,7 +10,8 @@ DELETEs are never dropped by bucket or statistics: a dropped DELETE would bring 
 Source: `org.apache.paimon.operation.AbstractFileStoreScan`.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from functools import cache, partial
 
 from paimon_assets.engine.control.features import (
     check_key_types,
@@ -30,7 +31,6 @@ from paimon_assets.engine.spec.metadata.manifest import (
 )
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.predicate.predicate import Predicate, only_on
-from paimon_assets.engine.spec.predicate.prune import UNKNOWN, exactly, may_match
 from paimon_assets.engine.spec.types.cast_rules import first_retyped
 
 
@@ -113,7 +113,9 @@ class FileStoreScan:
     ) -> list[ManifestEntry]:
         """Return the live entries of wanted partitions and buckets."""
         store = self._store
-        partition_may_match = self._partition_filter(predicate)
+        partitions = store.partitions
+        on_partition = only_on(predicate, store.schema.partition_keys)
+        partition_may_match = cache(partial(partitions.may_match, on_partition))
         buckets = BucketPruning(store.schema, predicate)
         if buckets.is_active and store.schema.id > 0 and self._has_other_bucket_keys():
             buckets = BucketPruning(store.schema, None)
@@ -123,8 +125,8 @@ class FileStoreScan:
                 return False
             return kind is FileKind.DELETE or buckets.may_match(bucket, total_buckets)
 
-        filtered = predicate is not None and (buckets.is_active or bool(store.partitions.fields))
-        wanted = [meta for meta in metas if self._manifest_may_match(meta, predicate)]
+        filtered = predicate is not None and (buckets.is_active or bool(partitions.fields))
+        wanted = [meta for meta in metas if partitions.may_be_in(on_partition, meta)]
         with without_collector():
             return live_entries(store.manifests.read_all(wanted, keep if filtered else None))
 
@@ -136,30 +138,3 @@ class FileStoreScan:
         if len(older) < store.schema.id:  # what is gone may have had others
             return True
         return any(first_retyped(keys, store.schemas.schema(number).by_id) for number in older)
-
-    def _manifest_may_match(self, meta: ManifestFileMeta, predicate: Predicate | None) -> bool:
-        on_partition = only_on(predicate, self._store.schema.partition_keys)
-        if on_partition is None:
-            return True
-        count = meta.num_added_files + meta.num_deleted_files
-        bounds = self._store.partitions.bounds(meta.partition_stats, count)
-        return may_match(on_partition, lambda column: bounds.get(column, UNKNOWN))
-
-    def _partition_filter(self, predicate: Predicate | None) -> Callable[[bytes], bool]:
-        """Return a filter that judges each partition once."""
-        keys = self._store.schema.partition_keys
-        on_partition = only_on(predicate, keys)
-        judged: dict[bytes, bool] = {}
-
-        def may_match_partition(partition: bytes) -> bool:
-            if on_partition is None:
-                return True
-            answer = judged.get(partition)
-            if answer is None:
-                values = zip(keys, self._store.partitions.values(partition), strict=True)
-                bounds = {name: exactly(value) for name, value in values}
-                answer = may_match(on_partition, bounds.__getitem__)
-                judged[partition] = answer
-            return answer
-
-        return may_match_partition

@@ -23,7 +23,6 @@ from paimon_assets.engine.spec.metadata.data_file import DataFileMeta, FileOrigi
 from paimon_assets.engine.spec.metadata.manifest import FileKind, ManifestEntry
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.predicate.predicate import Predicate, only_on
-from paimon_assets.engine.spec.predicate.prune import exactly, may_match
 from paimon_assets.engine.spec.segments.segment import (
     TEXT_FORMATS,
     Segment,
@@ -52,14 +51,11 @@ def text_segments(
         A listing for append tables without buckets, nothing for others.
     """
     on_partition = only_on(predicate, store.schema.partition_keys)
-
-    def is_wanted(segment: Segment) -> bool:
-        values = store.partitions.values(segment.partition)
-        names = store.schema.partition_keys
-        bounds = {name: exactly(value) for name, value in zip(names, values, strict=True)}
-        return may_match(on_partition, bounds.__getitem__)
-
-    return [segment for segment in live_text_segments(store, snapshot) if is_wanted(segment)]
+    return [
+        segment
+        for segment in live_text_segments(store, snapshot)
+        if store.partitions.may_match(on_partition, segment.partition)
+    ]
 
 
 def how_written(store: FileStore, segment: Segment) -> TextOptions:

@@ -8,13 +8,12 @@ Source: `org.apache.paimon.CoreOptions.batchScanSkipLevel0`, `MergeTreeSplitGene
 
 from collections.abc import Collection
 
+from paimon_assets.engine.lsm.levels import num_levels
 from paimon_assets.engine.spec.merge.engine_traits import EngineTraits
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 from paimon_assets.engine.spec.options.all_options import (
-    COMPACTION_TRIGGER,
     DELETION_VECTORS_ENABLED,
     DELETION_VECTORS_MERGE_ON_READ,
-    NUM_LEVELS,
 )
 from paimon_assets.engine.spec.schema.schema import BucketMode, TableSchema
 
@@ -48,8 +47,7 @@ def top_level(schema: TableSchema) -> int:
         return 0
     if settles_keys(schema):
         return 1
-    options = schema.typed_options
-    return (options.get(NUM_LEVELS) or options.get(COMPACTION_TRIGGER) + 1) - 1
+    return num_levels(schema.typed_options) - 1
 
 
 def needs_no_merge(schema: TableSchema, files: Collection[DataFileMeta]) -> bool:

@@ -124,7 +124,7 @@ def find_tables(text: str, dialect: str = "spark") -> Query:
     )
 
 
-def names_in(text: str, without: str | None = None, dialect: str = "spark") -> frozenset[str]:
+def names_in(text: str, without: str | None = None) -> frozenset[str]:
     """Return all names that columns of a query are made of: of columns, fields and tables.
 
     Which of them are columns of a table, only the table says.
@@ -137,7 +137,7 @@ def names_in(text: str, without: str | None = None, dialect: str = "spark") -> f
     Raises:
         InvalidInputError: Kind `query`; as `find_tables`.
     """
-    sql = Dialect.get_or_raise(dialect)
+    sql = Dialect.get_or_raise("spark")
     try:
         tree = sql.parse(_without_dollars(text, sql))[0]
     except (SqlglotError, RecursionError) as error:

@@ -13,16 +13,12 @@ from dataclasses import dataclass
 
 from paimon_assets.engine.control.compact.append import AppendPlanner
 from paimon_assets.engine.control.compact.buckets import LiveBucket, live_buckets
-from paimon_assets.engine.control.compact.unit import files_of_size
+from paimon_assets.engine.control.compact.unit import files_of_size, target_bytes_of
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
 from paimon_assets.engine.lsm.levels import Levels
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
-from paimon_assets.engine.spec.options.all_options import TARGET_FILE_SIZE
-
-_TARGET_WITH_KEY = 128 * 1024 * 1024
-_TARGET_WITHOUT_KEY = 256 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,9 +115,8 @@ def table_shape(store: FileStore, snapshot: Snapshot | None) -> TableShape:
     Cost:
         Reads the snapshot's manifests and its index manifest.
     """
-    options = store.schema.typed_options
     has_key = store.schema.has_primary_key
-    target = options.get(TARGET_FILE_SIZE) or (_TARGET_WITH_KEY if has_key else _TARGET_WITHOUT_KEY)
+    target = target_bytes_of(store.schema)
     shape = TableShape(has_key=has_key, target_bytes=target)
     if snapshot is None:
         return shape
