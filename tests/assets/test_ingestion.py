@@ -19,8 +19,8 @@ from paimon_assets.assets import (
     build_file_ingestion_asset,
 )
 from paimon_assets.assets.files.ledger import load_ledger, property_of, write_ledger
-from paimon_assets.assets.files.ledger_parts import SourceFile
 from paimon_assets.engine.control.catalog.filesystem_catalog import FilesystemCatalog
+from paimon_assets.engine.control.segments.segment_folder import FolderFile
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.schema.schema import Schema
@@ -222,7 +222,7 @@ def test_a_crash_between_ledger_and_commit_loses_and_repeats_nothing(
     land(landing, "b.parquet", 2)
     table = table_of(paimon)
     held = load_ledger(table, "log/events", table.latest_snapshot())
-    dead = held.with_files([SourceFile(name="b.parquet", size_bytes=1, modified_ms=1)])
+    dead = held.with_files([FolderFile(name="b.parquet", size=1, modified_ms=1)])
     write_ledger(table, dead)  # the run died here
     assert run(events(landing), paimon).success
     assert ids_of(paimon) == [1, 2]

@@ -16,9 +16,10 @@ from paimon_assets.assets.files.ledger import (
     property_of,
     write_ledger,
 )
-from paimon_assets.assets.files.ledger_parts import Part, SourceFile
+from paimon_assets.assets.files.ledger_parts import Part
 from paimon_assets.engine.control.catalog.filesystem_catalog import FilesystemCatalog
 from paimon_assets.engine.control.maintenance.orphan_files import clean_orphan_files
+from paimon_assets.engine.control.segments.segment_folder import FolderFile
 from paimon_assets.engine.errors import FormatError, InvalidInputError
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.schema.schema import Schema
@@ -26,9 +27,9 @@ from paimon_assets.engine.table.api import TableCatalog, open_catalog
 from paimon_assets.engine.table.table import Table
 
 files = st.builds(
-    SourceFile,
+    FolderFile,
     name=st.text(min_size=1, max_size=3),
-    size_bytes=st.integers(0, 2**62),
+    size=st.integers(0, 2**62),
     modified_ms=st.integers(0, 2**62),
 )
 folders = st.lists(files, max_size=8, unique_by=lambda file: file.name)
@@ -48,8 +49,8 @@ def kept(table: Table, ledger: Ledger, **options: int) -> Ledger:
     return ledger_from_json(table.file_io.read_bytes(path), path)
 
 
-def file(name: object) -> SourceFile:
-    return SourceFile(name=f"{name}", size_bytes=1, modified_ms=1)
+def file(name: object) -> FolderFile:
+    return FolderFile(name=f"{name}", size=1, modified_ms=1)
 
 
 @given(st.integers(0, 9))
@@ -66,8 +67,8 @@ def test_a_ledger_comes_back_from_its_bytes(generation: int) -> None:
 
 @settings(deadline=None, max_examples=40)
 @given(st.lists(folders, max_size=6))
-def test_what_was_taken_in_is_never_new_again(table: Table, landed: list[list[SourceFile]]) -> None:
-    ledger, held = Ledger(source="s"), dict[str, SourceFile]()
+def test_what_was_taken_in_is_never_new_again(table: Table, landed: list[list[FolderFile]]) -> None:
+    ledger, held = Ledger(source="s"), dict[str, FolderFile]()
     for folder in landed:
         pending = compare(folder, ledger, table)
         assert set(pending.new) == {item for item in folder if item.name not in held}
@@ -152,7 +153,7 @@ def test_of_names_ordered_in_time_the_last_ones_are_enough(table: Table) -> None
     everything = [file(f"{number:03}") for number in range(100)]
     assert compare(everything, ledger, table).new == ()
     assert compare([file("100")], ledger, table).new == (file("100"),)
-    changed = [SourceFile(name=f"{number:03}", size_bytes=2, modified_ms=1) for number in (5, 95)]
+    changed = [FolderFile(name=f"{number:03}", size=2, modified_ms=1) for number in (5, 95)]
     assert [item.name for item in compare(changed, ledger, table).changed] == ["095"]
 
 
@@ -186,8 +187,8 @@ def test_parts_that_no_ledger_needs_are_orphans_and_others_are_not(tmp_path: Pat
 
 
 def test_changes_are_refused_by_name() -> None:
-    held = SourceFile(name="a", size_bytes=1, modified_ms=1)
-    now = SourceFile(name="a", size_bytes=2, modified_ms=1)
+    held = FolderFile(name="a", size=1, modified_ms=1)
+    now = FolderFile(name="a", size=2, modified_ms=1)
     pending = compare([now], Ledger(source="s").with_files([held]))
     with pytest.raises(InvalidInputError, match="a in '/landing' changed") as caught:
         pending.refuse_changes("/landing")

@@ -158,7 +158,7 @@ def build_source_overflow_check(
         waiting = WaitingFiles(
             file_io=file_io,
             paths=paths,
-            sizes=[file.size_bytes for file in new],
+            sizes=[file.size for file in new],
             schema=checked_schema(file_io, paths, source, source.schema) or pa.schema([]),
         )
         executor = run.executor()

@@ -28,7 +28,6 @@ from paimon_assets.assets.files.ledger import (
     property_of,
     write_ledger,
 )
-from paimon_assets.assets.files.ledger_parts import SourceFile
 from paimon_assets.assets.files.source_files import (
     BadFile,
     FileSource,
@@ -50,6 +49,7 @@ from paimon_assets.assets.tables.results import (
 from paimon_assets.assets.tables.table_asset import AssetOptions, TableTarget
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.control.catalog.catalog import Identifier
+from paimon_assets.engine.control.segments.segment_folder import FolderFile
 from paimon_assets.engine.errors import (
     CommitConflictError,
     FormatError,
@@ -102,7 +102,7 @@ class _Batch:
     folder: str
     ledger: Ledger
     """What the table holds before the run."""
-    files: tuple[SourceFile, ...]
+    files: tuple[FolderFile, ...]
     """What the run takes in."""
     left: int
     """New files beyond `max_files`."""
@@ -117,7 +117,7 @@ class _Batch:
     def paths(self) -> list[str]:
         return [self.path_of(file) for file in self.files]
 
-    def path_of(self, file: SourceFile) -> str:
+    def path_of(self, file: FolderFile) -> str:
         """Return the path of a file."""
         return f"{self.folder}/{file.name}"
 
@@ -137,13 +137,13 @@ class _Batch:
         )
 
     def metadata(self) -> Metadata:
-        shown = [{"file": f.name, "bytes": f.size_bytes} for f in self.files[:_FILES_SHOWN]]
+        shown = [{"file": f.name, "bytes": f.size} for f in self.files[:_FILES_SHOWN]]
         metadata: Metadata = {
             "paimon/source": self.folder,
             "paimon/files_ingested": len(self.files),
             "paimon/files_left": self.left,
             "paimon/files_in_ledger": self.ledger.file_count + len(self.files),
-            "paimon/source_bytes": sum(file.size_bytes for file in self.files),
+            "paimon/source_bytes": sum(file.size for file in self.files),
         }
         if shown:
             metadata["paimon/files"] = grid(shown)
@@ -159,7 +159,7 @@ class _Batch:
 def quarantine_value(left_out: Sequence[LeftOut]) -> dg.TableMetadataValue:
     """Return files in quarantine as a table, each with the reason."""
     return grid(
-        {"file": each.file.name, "bytes": each.file.size_bytes, "reason": each.reason}
+        {"file": each.file.name, "bytes": each.file.size, "reason": each.reason}
         for each in left_out[:_FILES_SHOWN]
     )
 

@@ -23,7 +23,6 @@ import pyarrow as pa
 
 from paimon_assets.assets.files.ledger_parts import (
     Part,
-    SourceFile,
     look_up,
     merged,
     most_of_a_part,
@@ -32,6 +31,7 @@ from paimon_assets.assets.files.ledger_parts import (
     part_of,
     part_to_bytes,
 )
+from paimon_assets.engine.control.segments.segment_folder import FolderFile
 from paimon_assets.engine.errors import FormatError, InvalidInputError, NotFoundError
 from paimon_assets.engine.spec.metadata.snapshot import LEDGER_PROPERTY_PREFIX, Snapshot
 from paimon_assets.engine.spec.paths import plain_name
@@ -48,7 +48,7 @@ _SOURCES_KEPT = 64
 class LeftOut:
     """A file that could not be read, and is tried again when it has changed."""
 
-    file: SourceFile
+    file: FolderFile
     reason: str
 
 
@@ -73,7 +73,7 @@ class Ledger:
         """Files that were taken in."""
         return self.forgotten + sum(part.count for part in self.parts)
 
-    def with_files(self, files: Iterable[SourceFile]) -> "Ledger":
+    def with_files(self, files: Iterable[FolderFile]) -> "Ledger":
         """Return the next generation, which holds `files` too; the newest of a name counts."""
         listed = list(files)
         parts = (*self.parts, part_of(listed)) if listed else self.parts
@@ -92,9 +92,9 @@ class Ledger:
 class Pending:
     """A folder compared with a ledger."""
 
-    new: tuple[SourceFile, ...]
+    new: tuple[FolderFile, ...]
     """Not taken in yet, by name."""
-    changed: tuple[SourceFile, ...]
+    changed: tuple[FolderFile, ...]
     """Taken in, but since then of another size or time."""
     left_out: tuple[LeftOut, ...] = ()
     """In quarantine, and as they were then."""
@@ -115,7 +115,7 @@ class Pending:
             )
 
 
-def compare(listed: Iterable[SourceFile], ledger: Ledger, table: Table | None = None) -> Pending:
+def compare(listed: Iterable[FolderFile], ledger: Ledger, table: Table | None = None) -> Pending:
     """Compare the files of a folder with those taken in; files that are gone do not matter.
 
     The table is that of the ledger; None for one that was never written.
@@ -136,10 +136,10 @@ def compare(listed: Iterable[SourceFile], ledger: Ledger, table: Table | None = 
     )
 
 
-def names_text(files: Iterable[SourceFile]) -> str:
+def names_text(files: Iterable[FolderFile]) -> str:
     """Return the first names and how many more there are.
 
-    >>> names_text(SourceFile(name=f"f{n}", size_bytes=1, modified_ms=0) for n in range(7))
+    >>> names_text(FolderFile(name=f"f{n}", size=1, modified_ms=0) for n in range(7))
     'f0, f1, f2, f3, f4 and 2 more'
     """
     names = [file.name for file in files]
@@ -306,7 +306,7 @@ def ledger_to_json(ledger: Ledger) -> bytes:
     }
     if ledger.left_out:
         members["leftOut"] = [
-            [each.file.name, each.file.size_bytes, each.file.modified_ms, each.reason]
+            [each.file.name, each.file.size, each.file.modified_ms, each.reason]
             for each in ledger.left_out
         ]
     return json.dumps(members, ensure_ascii=False).encode()
@@ -339,7 +339,7 @@ def _ledger_of(members: Mapping[str, object]) -> Ledger:
         raise TypeError("its members are of other types")
     if version == _WITHOUT_PARTS:
         files = [
-            SourceFile(name=str(name), size_bytes=int(size), modified_ms=int(modified))
+            FolderFile(name=str(name), size=int(size), modified_ms=int(modified))
             for name, size, modified in listed
         ]
         parts = (part_of(files),) if files else ()
@@ -361,5 +361,5 @@ def _left_out(listed: object) -> Iterator[LeftOut]:
     if not isinstance(listed, list):
         raise TypeError("its members are of other types")
     for name, size, modified, reason in listed:
-        file = SourceFile(name=str(name), size_bytes=int(size), modified_ms=int(modified))
+        file = FolderFile(name=str(name), size=int(size), modified_ms=int(modified))
         yield LeftOut(file=file, reason=str(reason))

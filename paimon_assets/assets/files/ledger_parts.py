@@ -16,6 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as papq
 
+from paimon_assets.engine.control.segments.segment_folder import FolderFile
+
 PART_FILES = 100_000
 """Most names of a part that is merged of others."""
 
@@ -29,17 +31,6 @@ _MERGED_BELOW = 2
 """A part is merged with new names if it has less than so many times as many."""
 _PARTS_REMEMBERED = 4
 """The fewest parts that hold what is remembered: names are forgotten by whole parts."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, order=True)
-class SourceFile:
-    """A file of a source folder."""
-
-    name: str
-    """Path inside the folder; it is what identifies the file."""
-    size_bytes: int
-    modified_ms: int
-    """Epoch milliseconds; 0 if the storage does not say."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,13 +50,13 @@ Read = Callable[[Part], pa.Table]
 """Returns the rows of a part, sorted by name."""
 
 
-def part_of(files: Iterable[SourceFile]) -> Part:
+def part_of(files: Iterable[FolderFile]) -> Part:
     """Return a part that is not written yet; of at least one file."""
     ordered = sorted(files)
     rows = pa.table(
         [
             [file.name for file in ordered],
-            [file.size_bytes for file in ordered],
+            [file.size for file in ordered],
             [file.modified_ms for file in ordered],
         ],
         schema=_SCHEMA,
@@ -129,8 +120,8 @@ def newest(parts: Sequence[Part], remembered: int) -> tuple[Part, ...]:
 
 
 def look_up(
-    files: Sequence[SourceFile], parts: Iterable[Part], read: Read
-) -> tuple[list[SourceFile], list[SourceFile]]:
+    files: Sequence[FolderFile], parts: Iterable[Part], read: Read
+) -> tuple[list[FolderFile], list[FolderFile]]:
     """Return (files that no part has, files that a part has with another size or time).
 
     The files are sorted; parts are read where they may have one of them.
@@ -150,7 +141,7 @@ def look_up(
         held = rows.take(found.drop_null())
         places = start + np.flatnonzero(has)
         there = [files[int(place)] for place in places]
-        sizes = np.array([file.size_bytes for file in there], np.int64)
+        sizes = np.array([file.size for file in there], np.int64)
         times = np.array([file.modified_ms for file in there], np.int64)
         is_known[places] = True
         is_other[places] = (held["size"].to_numpy() != sizes) | (
@@ -159,7 +150,7 @@ def look_up(
     return _chosen(files, ~is_known), _chosen(files, is_other)
 
 
-def _chosen(files: Sequence[SourceFile], mask: np.ndarray) -> list[SourceFile]:
+def _chosen(files: Sequence[FolderFile], mask: np.ndarray) -> list[FolderFile]:
     return [files[int(place)] for place in np.flatnonzero(mask)]
 
 

@@ -5,8 +5,7 @@
 Each run takes in what no live segment holds yet: new partition folders, new files.
 """
 
-import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, Unpack
@@ -25,7 +24,7 @@ from paimon_assets.assets.resource import (
     catalog_resource,
     resource_key_of,
 )
-from paimon_assets.assets.run_requests import REQUEST_TAG, asked
+from paimon_assets.assets.run_requests import digest_of, request_once
 from paimon_assets.assets.tables.results import result_of, result_of_earlier_try
 from paimon_assets.assets.tables.table_asset import AssetOptions, TableTarget
 from paimon_assets.assets.translator import (
@@ -35,7 +34,7 @@ from paimon_assets.assets.translator import (
     identifier_of_asset,
 )
 from paimon_assets.engine.control.catalog.catalog import Identifier
-from paimon_assets.engine.control.segments.segment_folder import FolderFile, walk
+from paimon_assets.engine.control.segments.segment_folder import walk
 from paimon_assets.engine.errors import NotFoundError
 from paimon_assets.engine.fileio.canonical import canonical_path
 from paimon_assets.engine.fileio.opening import file_io_for
@@ -329,15 +328,12 @@ def build_new_segments_sensor(
         if not new:
             return dg.SkipReason(f"All {counted(len(files), 'file')} of '{root}' are in segments.")
         folders = sorted({file.name.rpartition("/")[0] for file in new})
-        before = asked(context.instance, f"{identifier}:{state}:{_digest(new)}")
-        if not before.is_due_again or context.cursor == before.run_key:
-            return dg.SkipReason(
-                f"{counted(len(new), 'new file')} in {counted(len(folders), 'folder')} requested "
-                f"already, as run key '{before.key}'; if that run failed, re-execute it."
-            )
-        tags = {"paimon/new_folders": ", ".join(folders)[:200], REQUEST_TAG: before.key}
-        request = dg.RunRequest(run_key=before.run_key, tags=tags)
-        return dg.SensorResult(run_requests=[request], cursor=before.run_key)
+        return request_once(
+            context,
+            f"{identifier}:{state}:{digest_of(new)}",
+            f"{counted(len(new), 'new file')} in {counted(len(folders), 'folder')}",
+            tags={"paimon/new_folders": ", ".join(folders)[:200]},
+        )
 
     return new_segments
 
@@ -349,11 +345,6 @@ def _held_paths(paimon: PaimonCatalogResource, identifier: Identifier) -> tuple[
     except NotFoundError:
         return set(), "none"
     return paths_of(table.segments().live()), str(table.created_ms)
-
-
-def _digest(files: Sequence[FolderFile]) -> str:
-    text = "\n".join(f"{file.name}\t{file.size}\t{file.modified_ms}" for file in files)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def plan_metadata(table: Table, plan: ImportPlan) -> Metadata:

@@ -1,7 +1,5 @@
 """A sensor that asks for an ingestion run when files have landed."""
 
-import hashlib
-from collections.abc import Iterable
 from typing import Any
 
 import dagster as dg
@@ -15,16 +13,16 @@ from paimon_assets.assets.files.ledger import (
     load_ledger,
     names_text,
 )
-from paimon_assets.assets.files.ledger_parts import SourceFile
 from paimon_assets.assets.files.source_files import FileSource, OnChanged
 from paimon_assets.assets.resource import (
     PaimonCatalogResource,
     catalog_resource,
     resource_key_of,
 )
-from paimon_assets.assets.run_requests import REQUEST_TAG, asked
+from paimon_assets.assets.run_requests import digest_of, request_once
 from paimon_assets.assets.translator import identifier_of_asset
 from paimon_assets.engine.control.catalog.catalog import Identifier
+from paimon_assets.engine.control.segments.segment_folder import FolderFile
 from paimon_assets.engine.errors import NotFoundError
 from paimon_assets.engine.fileio.opening import file_io_for
 from paimon_assets.engine.spec.words import counted
@@ -80,16 +78,12 @@ def build_new_files_sensor(
         refused = pending.changed and source.on_changed == OnChanged.REFUSE
         if refused or not taken:
             return dg.SkipReason(_why_nothing(folder, listed, pending, refused=bool(refused)))
-        key = f"{identifier}:{_made(table)}:{ledger.generation}:{_digest(taken)}"
-        before = asked(context.instance, key)
-        if not before.is_due_again or context.cursor == before.run_key:
-            return dg.SkipReason(
-                f"{counted(len(taken), 'new file')} in '{folder}' requested already, as run key "
-                f"'{key}'; if that run failed, re-execute it."
-            )
-        config = dg.RunConfig(ops={op_name: IngestConfig(max_files=max_files)})
-        request = dg.RunRequest(run_key=before.run_key, run_config=config, tags={REQUEST_TAG: key})
-        return dg.SensorResult(run_requests=[request], cursor=before.run_key)
+        return request_once(
+            context,
+            f"{identifier}:{_made(table)}:{ledger.generation}:{digest_of(taken)}",
+            f"{counted(len(taken), 'new file')} in '{folder}'",
+            config=dg.RunConfig(ops={op_name: IngestConfig(max_files=max_files)}),
+        )
 
     return new_files
 
@@ -112,7 +106,7 @@ def _ledger(table: Table | None, source_name: str) -> Ledger:
     return load_ledger(table, source_name, ledger_snapshot(table, source_name))
 
 
-def _why_nothing(folder: str, listed: list[SourceFile], pending: Pending, *, refused: bool) -> str:
+def _why_nothing(folder: str, listed: list[FolderFile], pending: Pending, *, refused: bool) -> str:
     if refused:
         return (
             f"{names_text(pending.changed)} in '{folder}' changed after being ingested; a run "
@@ -127,8 +121,3 @@ def _why_nothing(folder: str, listed: list[SourceFile], pending: Pending, *, ref
             f"{bad} in quarantine until they change."
         )
     return f"Ingested: all {counted(len(listed), 'file')} of '{folder}'."
-
-
-def _digest(files: Iterable[SourceFile]) -> str:
-    text = "\n".join(f"{file.name}\t{file.size_bytes}\t{file.modified_ms}" for file in files)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]

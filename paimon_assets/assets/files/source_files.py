@@ -14,9 +14,8 @@ from functools import cached_property
 import dagster as dg
 import pyarrow as pa
 
-from paimon_assets.assets.files.ledger_parts import SourceFile
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
-from paimon_assets.engine.control.segments.segment_folder import walk
+from paimon_assets.engine.control.segments.segment_folder import FolderFile, walk
 from paimon_assets.engine.data.format.loose_files import FileKind, LooseFormat, open_loose_file
 from paimon_assets.engine.errors import FormatError, InvalidInputError, NotFoundError, PaimonError
 from paimon_assets.engine.fileio.base import FileIO
@@ -124,7 +123,7 @@ class FileSource:
             )
         return value.rstrip("/")
 
-    def list_files(self, file_io: FileIO, folder: str) -> list[SourceFile]:
+    def list_files(self, file_io: FileIO, folder: str) -> list[FolderFile]:
         """Return the files that match, by name; none if there is no folder.
 
         Raises:
@@ -140,13 +139,9 @@ class FileSource:
                 found = walk(file_io, folder)
             except NotFoundError:
                 return []
-            return sorted(
-                SourceFile(name=file.name, size_bytes=file.size, modified_ms=file.modified_ms)
-                for file in found
-                if file.size > 0 and wanted.fullmatch(file.name)
-            )
+            return [file for file in found if file.size > 0 and wanted.fullmatch(file.name)]
         return sorted(
-            SourceFile(name=file.name, size_bytes=file.size, modified_ms=file.modified_ms)
+            FolderFile(name=file.name, size=file.size, modified_ms=file.modified_ms)
             for file in file_io.list_directory(folder)
             if not file.is_directory
             and file.size > 0

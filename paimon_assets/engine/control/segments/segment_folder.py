@@ -30,14 +30,15 @@ _HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 _OTHER_TABLES = {"_delta_log": "a Delta", ".hoodie": "a Hudi"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class FolderFile:
-    """One file below the root."""
+    """One file below a folder."""
 
     name: str
-    """Path below the root."""
+    """Path below the folder; it is what identifies the file."""
     size: int
     modified_ms: int
+    """Epoch milliseconds; 0 if the storage does not say."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
