@@ -249,6 +249,14 @@ def grid(lines: Iterable[Mapping[str, Any]]) -> dg.TableMetadataValue:
     return dg.MetadataValue.table([dg.TableRecord(dict(line)) for line in lines])
 
 
+def last_number(instance: dg.DagsterInstance, key: dg.AssetKey, name: str) -> int | None:
+    """Return a number that the last materialization of an asset shows, None if it shows none."""
+    event = instance.get_latest_materialization_event(key)
+    materialization = event.asset_materialization if event is not None else None
+    value = materialization.metadata.get(name) if materialization is not None else None
+    return value.value if isinstance(value, dg.IntMetadataValue) else None
+
+
 def snapshot_or_none(table: Table, snapshot_id: int) -> Snapshot | None:
     """Return a snapshot, None if it never was or has expired."""
     if snapshot_id < 1:

@@ -18,7 +18,7 @@ from paimon_assets.assets.files.ledger import compare, ledger_snapshot, load_led
 from paimon_assets.assets.files.source_files import FileSource
 from paimon_assets.assets.jobs.file_debt import FileDebt
 from paimon_assets.assets.jobs.table_picture import levels_table
-from paimon_assets.assets.metadata import Metadata, newest_data
+from paimon_assets.assets.metadata import Metadata, last_number, newest_data
 from paimon_assets.engine.contract.repeated_keys import RepeatedKeys
 from paimon_assets.engine.control.clock import Clock, SystemClock
 from paimon_assets.engine.errors import InvalidInputError
@@ -189,6 +189,7 @@ class _Order:
     nulls: int
     ties: RepeatedKeys
     wraps: int
+    """Rows of the last write, as its materialization says."""
     is_padded: bool
 
     @property
@@ -265,7 +266,7 @@ def _order_of(run: CheckRun, schema: TableSchema, fields: tuple[str, ...]) -> _O
     return _Order(
         nulls=nulls,
         ties=ties,
-        wraps=_wraps(run),
+        wraps=last_number(run.instance, run.asset.key, SEQUENCE_WRAPS) or 0,
         is_padded=bool(schema.typed_options.get(SEQUENCE_AUTO_PADDING)),
     )
 
@@ -282,11 +283,3 @@ def _sequence_fields(schema: TableSchema, table: str) -> tuple[str, ...]:
             details={"table": table},
         )
     return fields
-
-
-def _wraps(run: CheckRun) -> int:
-    """Return how many rows of the last write wrapped, as its materialization says."""
-    event = run.instance.get_latest_materialization_event(run.asset.key)
-    materialization = event.asset_materialization if event is not None else None
-    value = materialization.metadata.get(SEQUENCE_WRAPS) if materialization is not None else None
-    return int(value.value) if isinstance(value, dg.IntMetadataValue) and value.value else 0

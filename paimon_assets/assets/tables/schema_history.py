@@ -2,7 +2,7 @@
 
 import dagster as dg
 
-from paimon_assets.assets.metadata import Metadata, grid
+from paimon_assets.assets.metadata import Metadata, grid, last_number
 from paimon_assets.assets.tables.schema_report import DIFF
 from paimon_assets.engine.spec.evolution.schema_diff import schema_diff
 from paimon_assets.engine.table.table import Table
@@ -51,7 +51,4 @@ def _last_shown(context: dg.AssetExecutionContext | dg.OutputContext) -> int | N
         instance = context.step_context.instance
     else:
         instance = context.instance
-    event = instance.get_latest_materialization_event(context.asset_key)
-    materialization = event.asset_materialization if event is not None else None
-    value = materialization.metadata.get(SCHEMA_ID) if materialization is not None else None
-    return value.value if isinstance(value, dg.IntMetadataValue) else None
+    return last_number(instance, context.asset_key, SCHEMA_ID)

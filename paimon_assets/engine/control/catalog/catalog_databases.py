@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import cast
 
 from paimon_assets.engine.codec.rest.rest_responses import AlterDatabaseResponse, DatabaseResponse
-from paimon_assets.engine.control.catalog.catalog_state import PROPERTIES, CatalogState, Warehouse
+from paimon_assets.engine.control.catalog.catalog_state import PROPERTIES, CatalogState
 from paimon_assets.engine.control.catalog.numbered_document import Members
 from paimon_assets.engine.errors import AlreadyExistsError, InvalidInputError
 
@@ -20,8 +20,7 @@ class CatalogDatabases:
         state: Where their properties lie.
     """
 
-    def __init__(self, catalog: Warehouse, state: CatalogState) -> None:
-        self._catalog = catalog
+    def __init__(self, state: CatalogState) -> None:
         self._state = state
 
     def get(self, name: str, *, identifies: bool = True) -> DatabaseResponse:
@@ -42,7 +41,7 @@ class CatalogDatabases:
         return DatabaseResponse(
             id=None if identity is None else identity.id,
             name=name,
-            location=self._catalog.database_path(name),
+            location=state.catalog.database_path(name),
             options=cast("dict[str, str]", members.get(_OPTIONS, {})),
             owner=by,
             created_at=made,

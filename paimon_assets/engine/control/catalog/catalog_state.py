@@ -7,7 +7,7 @@ that is dropped and made again has another id, and nothing of the old one's come
 """
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from paimon_assets.engine.control.catalog.identity import (
     DATABASE_FILE,
@@ -17,23 +17,14 @@ from paimon_assets.engine.control.catalog.identity import (
 )
 from paimon_assets.engine.control.catalog.numbered_document import Members, NumberedDocument
 from paimon_assets.engine.control.clock import Clock, SystemClock
-from paimon_assets.engine.fileio.base import FileIO
+
+if TYPE_CHECKING:
+    from paimon_assets.engine.control.catalog.filesystem_catalog import FilesystemCatalog
 
 STATE_DIRECTORY = ".catalog"
 PROPERTIES = "properties"
 TABLES = "tables"
 """Names of tables that lie outside the warehouse."""
-
-
-class Warehouse(Protocol):
-    """A directory of databases."""
-
-    warehouse: str
-    file_io: FileIO
-
-    def database_path(self, name: str) -> str:
-        """Return the directory of a database; NotFoundError if there is none."""
-        ...
 
 
 class CatalogState:
@@ -44,8 +35,8 @@ class CatalogState:
         clock: Says when something is made.
     """
 
-    def __init__(self, catalog: Warehouse, *, clock: Clock | None = None) -> None:
-        self._catalog = catalog
+    def __init__(self, catalog: "FilesystemCatalog", *, clock: Clock | None = None) -> None:
+        self.catalog = catalog
         self._file_io = catalog.file_io
         self.clock = clock or SystemClock()
 
@@ -56,7 +47,7 @@ class CatalogState:
             NotFoundError: There is no such database.
             FormatError: Its file is damaged.
         """
-        path = self._catalog.database_path(database)
+        path = self.catalog.database_path(database)
         return read_identity(self._file_io, f"{path}/{DATABASE_FILE}")
 
     def own_identity(self, database: str, by: str = "") -> Identity:
@@ -69,7 +60,7 @@ class CatalogState:
         found = self.identity(database)
         if found is not None:
             return found
-        path = f"{self._catalog.database_path(database)}/{DATABASE_FILE}"
+        path = f"{self.catalog.database_path(database)}/{DATABASE_FILE}"
         return new_identity(self._file_io, path, by=by, now_millis=self.clock.now_millis())
 
     def read(self, database: str, kind: str) -> Members:
@@ -99,4 +90,4 @@ class CatalogState:
         return NumberedDocument(self._file_io, self._directory(identity), kind)
 
     def _directory(self, identity: Identity) -> str:
-        return f"{self._catalog.warehouse.rstrip('/')}/{STATE_DIRECTORY}/{identity.id}"
+        return f"{self.catalog.warehouse.rstrip('/')}/{STATE_DIRECTORY}/{identity.id}"

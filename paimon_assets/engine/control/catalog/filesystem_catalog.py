@@ -105,7 +105,7 @@ class FilesystemCatalog:
     @property
     def databases(self) -> CatalogDatabases:
         """Who the databases are, and their properties."""
-        return CatalogDatabases(self, self._state)
+        return CatalogDatabases(self._state)
 
     def get_database(self, name: str) -> DatabaseResponse:
         """Return a database, with its properties and who made it."""

@@ -201,7 +201,12 @@ class BranchManager:
             if all(map(ours.is_same, wanted)):
                 break
         else:  # rollbacks undid some of them
-            raise self._overtaken(name)
+            raise CommitConflictError(
+                f"Table '{self._paths.table}' was rolled back again and again while it became "
+                f"branch '{name}'; try again.",
+                kind="branch-overtaken",
+                details={"path": self._paths.table, "branch": name},
+            )
         self._drop_schemas_after(max(schemas))
         newest = line[max(line)]
         ours.write_latest_hint(newest.id)
@@ -295,14 +300,6 @@ class BranchManager:
         return NotFoundError(
             f"Table '{self._paths.table}' has no branch '{name}'.",
             kind="branch-not-found",
-            details={"path": self._paths.table, "branch": name},
-        )
-
-    def _overtaken(self, name: str) -> CommitConflictError:
-        return CommitConflictError(
-            f"Table '{self._paths.table}' was rolled back again and again while it became branch "
-            f"'{name}'; try again.",
-            kind="branch-overtaken",
             details={"path": self._paths.table, "branch": name},
         )
 

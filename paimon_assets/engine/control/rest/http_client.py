@@ -31,7 +31,6 @@ from paimon_assets.engine.errors import (
     CommitUnknownError,
     FormatError,
     InvalidInputError,
-    PaimonError,
     StorageError,
 )
 
@@ -235,7 +234,8 @@ class HttpClient:
                 raise self._failed(request, str(error)) from None
             except _LostError as error:
                 if is_last or not error.may_repeat or request.method not in _REPEATED:
-                    raise self._no_answer(request, str(error)) from None
+                    failed = self._unknown if request.is_change else self._failed
+                    raise failed(request, str(error)) from None
                 wait_s = self._wait_s(tried, None)
                 in_doubt = True
             else:
@@ -296,11 +296,6 @@ class HttpClient:
         if moment.tzinfo is None:
             moment = moment.replace(tzinfo=dt.UTC)
         return max(0.0, moment.timestamp() - self._pace.clock.now_millis() / 1000)
-
-    def _no_answer(self, request: Request, reason: str) -> PaimonError:
-        if request.is_change:
-            return self._unknown(request, reason)
-        return self._failed(request, reason)
 
     def _failed(self, request: Request, reason: str) -> StorageError:
         return StorageError(

@@ -72,9 +72,10 @@ def rescale(
             for a compaction.
         CommitConflictError: Others wrote into these partitions meanwhile; nothing was committed.
     """
-    found = _committed(store, commit_user)
-    if found is not None:
-        return found
+    if commit_user is not None:
+        found = store.snapshots.find_commit(commit_user, BATCH_COMMIT_IDENTIFIER)
+        if found is not None:
+            return found
     store = store.current()
     check_writable(store.label, store.schema)
     target = store.schema.typed_options.get(BUCKET) if buckets is None else buckets
@@ -99,12 +100,6 @@ def rescale(
             commit_identifier=BATCH_COMMIT_IDENTIFIER,
             kind=CommitKind.OVERWRITE,
         )
-
-
-def _committed(store: FileStore, commit_user: str | None) -> Snapshot | None:
-    if commit_user is None:
-        return None
-    return store.snapshots.find_commit(commit_user, BATCH_COMMIT_IDENTIFIER)
 
 
 def _refused(store: FileStore, reason: str) -> InvalidInputError:
