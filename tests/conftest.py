@@ -7,6 +7,7 @@ import pytest
 from hypothesis import is_hypothesis_test
 
 from paimon_assets.engine.table.api import open_catalog
+from tests.testkit.doctests import WhereSomeAre
 from tests.testkit.effort import is_hunt, register_profiles
 from tests.testkit.jvm_classes import begin_archive, share_classes
 from tests.testkit.migrations import keep_migrations
@@ -60,6 +61,7 @@ def pytest_configure(config):
     start_jvms_lightly()
     start_workers_lightly()
     keep_migrations()
+    config.pluginmanager.register(WhereSomeAre())
     for ignored in (
         "ignore:unclosed <socket:ResourceWarning",
         "ignore:Exception ignored in. <socket:pytest.PytestUnraisableExceptionWarning",
@@ -107,15 +109,13 @@ def pytest_collection_modifyitems(config, items):
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection():
-    """Look for no garbage while tests are collected, nor later among what lives as long as they.
-
-    Thresholds stay Python's: tests measure what is held.
-    """
+    """Look for no garbage while tests are collected, nor later among what lives as long as they."""
     gc.disable()
     try:
         return (yield)
     finally:
         gc.freeze()
+        gc.set_threshold(10_000, 10, 10)  # a run of Dagster's makes objects by the ten thousand
         gc.enable()
 
 
@@ -166,6 +166,8 @@ def spark():
             "spark.paimon_assets.readHere": "0",
             # A plan that runs once does not repay its compilation; other sessions compile theirs.
             "spark.sql.codegen.wholeStage": "false",
+            # A stream that waits would ask its source a hundred times a second.
+            "spark.sql.streaming.pollingDelay": "200ms",
         },
     )
     session = session_module.get_session(settings_of_tests)
