@@ -16,6 +16,7 @@ from paimon_assets.spark.executor import SparkExecutor
 from paimon_assets.spark.preflight import _Known, check_workers
 from paimon_assets.spark.session.session import SparkSettings, get_session, stop_session
 from tests.testkit.job_names import names_of_jobs
+from tests.testkit.jvm_classes import sharing
 from tests.testkit.packed_environment import base_interpreter, pack_environment
 from tests.testkit.processes import JVM_OPTIONS
 
@@ -71,7 +72,8 @@ def main(master: str, home: Path) -> None:
                 "spark.archives": f"{archive}#environment",
                 "spark.executor.cores": "1",
                 "spark.executor.memory": "512m",
-                "spark.executor.extraJavaOptions": JVM_OPTIONS,
+                "spark.executor.extraJavaOptions": sharing(JVM_OPTIONS),
+                "spark.sql.codegen.wholeStage": "false",
             },
         )
     )

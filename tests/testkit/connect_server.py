@@ -25,6 +25,7 @@ _SETTINGS = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.memory": "1g",
     "spark.master": "local[2]",
+    "spark.sql.codegen.wholeStage": "false",
     "spark.sql.shuffle.partitions": "2",
     "spark.ui.enabled": "false",
 }

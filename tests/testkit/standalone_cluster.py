@@ -14,6 +14,7 @@ from pathlib import Path
 import pyspark
 
 from paimon_assets.spark.session.java import find_java
+from tests.testkit.jvm_classes import sharing
 from tests.testkit.processes import JVM_OPTIONS, end
 
 _SPARK = Path(pyspark.__file__).parent
@@ -42,19 +43,17 @@ def standalone_cluster(home: Path, *, cores: int = 2) -> Iterator[str]:
 def _daemon(
     home: Path, name: str, arguments: list[str], is_up: re.Pattern[str]
 ) -> Iterator[re.Match[str]]:
-    java = find_java() / "bin" / "java"
     environment = {
         "JAVA_HOME": str(find_java()),
         "PATH": "/usr/bin:/bin",
+        "SPARK_DAEMON_JAVA_OPTS": sharing(JVM_OPTIONS),
+        "SPARK_DAEMON_MEMORY": "256m",
         "SPARK_HOME": str(_SPARK),
         "SPARK_LOCAL_IP": _HOST,
         "SPARK_SCALA_VERSION": "2.13",
     }
-    jars = str(_SPARK / "jars" / "*")
-    command = [
-        *(str(java), *JVM_OPTIONS.split(), "-Xmx256m", "-cp", jars),
-        *(f"org.apache.spark.deploy.{name}", *arguments),
-    ]
+    # A shell script that becomes the JVM.
+    command = [str(_SPARK / "bin" / "spark-class"), f"org.apache.spark.deploy.{name}", *arguments]
     process = subprocess.Popen(
         command,
         cwd=home,
