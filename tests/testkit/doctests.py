@@ -1,4 +1,4 @@
-"""Doctests, looked for where there are some: else every module is imported and searched for them."""
+"""Doctests, looked for where there are some; else every module is imported and searched."""
 
 from collections.abc import Generator
 from pathlib import Path
