@@ -211,10 +211,6 @@ def _zigzag(value: int) -> int:
     return value >> 1 ^ -(value & 1)
 
 
-def _text(value: bytes) -> str:
-    return value.decode()
-
-
 def _decimal(value: bytes) -> Decimal | None:
     try:
         return Decimal(value.decode())
@@ -222,7 +218,7 @@ def _decimal(value: bytes) -> Decimal | None:
         return None
 
 
-_BOUNDS: Mapping[int, Callable[[Any], Any]] = {2: _zigzag, 4: _text, 6: _decimal, 7: _zigzag}
+_BOUNDS: Mapping[int, Callable[[Any], Any]] = {2: _zigzag, 4: bytes.decode, 6: _decimal, 7: _zigzag}
 """Statistics of integers, texts, decimals and dates; those of timestamps are cut to milliseconds,
 those of floating-point columns do not speak of NaN."""
 

@@ -11,7 +11,6 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy
@@ -103,7 +102,8 @@ def live_rows(
                 waiting.appendleft((start + batch.num_rows - done, stop))
                 stop = start + batch.num_rows - done
             for vector in vectors:
-                alive[done + _offsets(vector, start, stop)] = False
+                positions = vector.positions(start, stop).astype(np.int64)
+                alive[done + positions - start] = False
             done += stop - start
         yield batch if alive.all() else batch.filter(from_numpy(alive))
 
@@ -128,7 +128,3 @@ def numbered(
             parts.append(np.arange(start, stop, dtype=np.int64))
             missing -= stop - start
         yield batch.append_column(POSITION, from_numpy(np.concatenate(parts)))
-
-
-def _offsets(vector: DeletionVector, start: int, stop: int) -> npt.NDArray[np.int64]:
-    return vector.positions(start, stop).astype(np.int64) - start

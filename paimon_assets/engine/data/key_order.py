@@ -77,22 +77,6 @@ def sort_keys(keys: Sequence[Column]) -> KeyOrder:
     return KeyOrder(order=order, starts=starts)
 
 
-def order_by_key(
-    keys: Sequence[Column], then: Sequence[Column] = (), *, descending_then: bool = False
-) -> Order:
-    """Return the stable permutation that sorts rows by `keys`, then inside a key by `then`.
-
-    Args:
-        keys: Key columns, most significant first, sorted ascending.
-        then: Columns compared among rows of equal keys; nulls are smallest in both directions.
-        descending_then: Sort the `then` columns from large to small (nulls stay first).
-    """
-    by_key = sort_keys(keys)
-    if not then:
-        return by_key.order
-    return order_within_groups(by_key, then, descending=descending_then)
-
-
 def order_within_groups(
     by_key: KeyOrder, then: Sequence[Column | npt.NDArray[Any]], *, descending: bool = False
 ) -> Order:

@@ -64,7 +64,9 @@ def field_to_long(column: Array, source: DataField, keys: pa.RecordBatch | None 
         InvalidInputError: A null, a text that is no integer, or a type that has no number.
     """
     if column.null_count:
-        first = "" if keys is None else _shown(keys.slice(_first_null(column), 1))
+        row = int(column.is_null().index(True).as_py())
+        shown = {} if keys is None else keys.slice(row, 1).to_pylist()[0]
+        first = ", ".join(f"{name} = {value}" for name, value in shown.items())
         raise InvalidInputError(
             f"Sequence column '{source.name}' is null in {column.null_count} of {len(column)} "
             f"rows{f', first where {first}' if first else ''}; such a record has no place in the "
@@ -93,14 +95,6 @@ def field_to_long(column: Array, source: DataField, keys: pa.RecordBatch | None 
                 kind="sequence-type",
                 details={"column": source.name, "type": str(source.type)},
             )
-
-
-def _first_null(column: Array) -> int:
-    return int(column.is_null().index(True).as_py())
-
-
-def _shown(row: pa.RecordBatch) -> str:
-    return ", ".join(f"{name} = {value}" for name, value in row.to_pylist()[0].items())
 
 
 def _longs(column: Array) -> Longs:

@@ -5,6 +5,7 @@ empty lists and objects, 0, false. Integers are never read by way of a float.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, TypeVar, cast
 
 from paimon_assets.engine.codec.json.metadata_json import snapshot_from_members, snapshot_members
@@ -115,10 +116,6 @@ OPTIONAL_INTEGER = optional(REQUIRED_INTEGER)
 TEXTS = list_of(TEXT)
 
 
-def _field(json: Json) -> DataField:
-    return parse_field(_object(json))
-
-
 def _plain_fields(json: Json) -> Json:
     """Leave out of every field what DLF's have not."""
     if isinstance(json, list):
@@ -133,11 +130,9 @@ def _plain_fields(json: Json) -> Json:
     }
 
 
-FIELDS: Kind[tuple[DataField, ...]] = Kind(
-    list_of(Kind(_field, field_to_json)).read,
-    lambda fields: [field_to_json(field) for field in fields],
-    lambda fields: _plain_fields([field_to_json(field) for field in fields]),
-    empty=tuple,
+_FIELDS = list_of(Kind(lambda json: parse_field(_object(json)), field_to_json))
+FIELDS: Kind[tuple[DataField, ...]] = replace(
+    _FIELDS, dlf=lambda fields: _plain_fields(_FIELDS.write(fields))
 )
 
 

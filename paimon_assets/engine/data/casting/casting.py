@@ -37,18 +37,18 @@ _DATE, _TIME, _TIMESTAMP = {TypeRoot.DATE}, {TypeRoot.TIME}, TIMESTAMP_ROOTS
 _SECONDS = {TypeRoot.INT, TypeRoot.BIGINT}
 
 _RULES: tuple[tuple[Iterable[TypeRoot], Iterable[TypeRoot], Kernel], ...] = (
-    (_WHOLE, _WHOLE, numbers.whole_to_whole),
-    (_WHOLE, _REAL, numbers.number_to_real),
+    (_WHOLE, _WHOLE, numbers.as_arrow_casts),
+    (_WHOLE, _REAL, numbers.as_arrow_casts),
     (_WHOLE, _BOOLEAN, numbers.number_to_boolean),
     (_WHOLE, _DECIMAL, decimals.whole_to_decimal),
-    (_WHOLE, _TEXT, texts.fitted(numbers.whole_to_text)),
+    (_WHOLE, _TEXT, texts.fitted(numbers.as_arrow_casts)),
     (_SECONDS, _TIMESTAMP, times.seconds_to_timestamp),
     (_REAL, _WHOLE, numbers.real_to_whole),
-    (_REAL, _REAL, numbers.number_to_real),
+    (_REAL, _REAL, numbers.as_arrow_casts),
     (_REAL, _BOOLEAN, numbers.number_to_boolean),
     (_REAL, _DECIMAL, real_decimals.real_to_decimal),
     (_REAL, _TEXT, texts.fitted(real_text.real_to_text)),
-    (_BOOLEAN, _NUMBER, numbers.boolean_to_number),
+    (_BOOLEAN, _NUMBER, numbers.as_arrow_casts),
     (_BOOLEAN, _DECIMAL, decimals.boolean_to_decimal),
     (_BOOLEAN, _TEXT, texts.fitted(numbers.boolean_to_text)),
     (_DECIMAL, _WHOLE, decimals.decimal_to_whole),

@@ -21,13 +21,8 @@ _INT64 = np.iinfo(np.int64)
 _TWO_TO_31, _TWO_TO_63 = 2.0**31, 2.0**63
 
 
-def whole_to_whole(array: Array, cast: Cast) -> Array:
-    """Keep the low bits (two's complement)."""
-    return array.cast(cast.arrow_type, safe=False)
-
-
-def number_to_real(array: Array, cast: Cast) -> Array:
-    """Round to the nearest; what is too large becomes infinite."""
+def as_arrow_casts(array: Array, cast: Cast) -> Array:
+    """Keep the low bits of whole numbers, round reals (to infinity, too), write digits."""
     return array.cast(cast.arrow_type, safe=False)
 
 
@@ -65,16 +60,6 @@ def _cpp_whole(values: npt.NDArray[np.float64], cast: Cast) -> Numbers:
 def number_to_boolean(array: Array, _: Cast) -> Array:
     """Whether it is not zero; NaN is not."""
     return with_nulls_of(from_numpy(values_of(array) != 0), array)
-
-
-def boolean_to_number(array: Array, cast: Cast) -> Array:
-    """1 or 0."""
-    return array.cast(cast.arrow_type)
-
-
-def whole_to_text(array: Array, _: Cast) -> Array:
-    """Write decimal digits."""
-    return array.cast(pa.string())
 
 
 def boolean_to_text(array: Array, _: Cast) -> Array:

@@ -77,11 +77,8 @@ def real_to_text(array: Array, cast: Cast) -> Array:
     Cost:
         Most of it Arrow's search for the shortest digits.
     """
-    return java_text(array) if cast.is_java else array.cast(pa.string())
-
-
-def java_text(array: Array) -> Array:
-    """Return Java's texts of numbers."""
+    if not cast.is_java:
+        return array.cast(pa.string())
     values = with_nulls_as(values_of(array), array, 0)
     size = np.abs(values)
     plain = ((size >= PLAIN_FROM) & (size < PLAIN_UNTIL)) | (size == 0)

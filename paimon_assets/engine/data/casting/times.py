@@ -57,10 +57,6 @@ def _local(array: Array, cast: Cast) -> Array:
     return to_local(array, cast) if is_zoned(cast.source) else array
 
 
-def _in_target_zone(column: Array, cast: Cast) -> Array:
-    return to_instant(column, cast) if is_zoned(cast.target) else column
-
-
 def local_type(cast: Cast) -> pa.DataType:
     """Return the target's Arrow type as local time."""
     return timestamp_type(cast.arrow_type.unit, None)  # type: ignore[attr-defined]
@@ -142,7 +138,8 @@ def date_to_timestamp(array: Array, cast: Cast) -> Array:
     """Return midnight."""
     factor = SECONDS_PER_DAY * per_second(cast.arrow_type)
     counts = scaled(values_of(array).astype(np.int64), factor, array, cast)
-    return _in_target_zone(column_of(counts, local_type(cast), array), cast)
+    local = column_of(counts, local_type(cast), array)
+    return to_instant(local, cast) if is_zoned(cast.target) else local
 
 
 def time_to_timestamp(array: Array, cast: Cast) -> Array:

@@ -25,7 +25,7 @@ import pyarrow as pa
 from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy
 from paimon_assets.engine.contract.clustering import ClusterOrder, Curve
 from paimon_assets.engine.data.compact.curve import Words, hilbert, zorder
-from paimon_assets.engine.data.key_order import order_by_key, sort_keys
+from paimon_assets.engine.data.key_order import sort_keys
 
 Batches = Iterator[pa.RecordBatch]
 Read = Callable[[tuple[str, ...] | None], Batches]
@@ -73,7 +73,7 @@ class ClusterKeys:
     def sorted_rows(self, rows: pa.Table) -> pa.Table:
         """Return rows in order; equal ones keep theirs."""
         if self.order.curve is Curve.ORDER:
-            taken = order_by_key([rows.column(name) for name in self.order.columns])
+            taken = sort_keys([rows.column(name) for name in self.order.columns]).order
         else:
             taken = np.argsort(self.keys(rows), kind="stable")
         return rows.take(from_numpy(taken))
@@ -201,7 +201,7 @@ def _ranks(edges: Sequence[pa.Array[Any]], columns: Sequence[Any]) -> Words:
         pa.chunked_array([edge, *_chunks(column)])
         for edge, column in zip(edges, columns, strict=True)
     ]
-    order = order_by_key(both)  # stable: an edge comes before the rows that equal it
+    order = sort_keys(both).order  # stable: an edge comes before the rows that equal it
     is_edge = order < count
     ranks = np.empty(len(order) - count, dtype=np.uint64)
     ranks[order[~is_edge] - count] = np.cumsum(is_edge)[~is_edge]

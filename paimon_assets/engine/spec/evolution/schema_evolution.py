@@ -9,7 +9,7 @@ Fields inside a ROW, ARRAY or MAP are not changed: neither the format's readers 
 nor older Java read such tables. Source: `org.apache.paimon.schema.SchemaManager`.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import singledispatch
 from itertools import count
@@ -130,11 +130,11 @@ class _Draft:
 
     def position(self, name: str) -> int:
         """Return the index of a column."""
-        for index, field in enumerate(self.fields):
-            if field.name == name:
-                return index
+        names = [field.name for field in self.fields]
+        if name in names:
+            return names.index(name)
         raise NotFoundError(
-            f"Column '{name}' does not exist; the table has {self._names()}.",
+            f"Column '{name}' does not exist; the table has {', '.join(names)}.",
             kind="column-not-found",
             details={"column": name},
         )
@@ -154,9 +154,6 @@ class _Draft:
     def is_key(self, name: str) -> bool:
         """Whether a column belongs to the primary key, before or after the changes so far."""
         return name in self.old.primary_keys or name in self.primary_keys
-
-    def _names(self) -> str:
-        return ", ".join(field.name for field in self.fields)
 
 
 def _refuse(column: str, message: str) -> NoReturn:
@@ -395,13 +392,9 @@ def _check_named_columns(old: TableSchema, new: TableSchema) -> None:
 
 def _check_defaults(old: TableSchema, new: TableSchema) -> None:
     """Refuse defaults that are no values of their column, where column or default changed."""
-    for field in _changed(old, new):
-        if field.default_value is None:
+    for field in new.fields:
+        if field.default_value is None or field == old.by_id.get(field.id):
             continue
         refusal = default_refusal(field.type, field.default_value)
         if refusal is not None:
             _refuse(field.name, f"Column '{field.name}' cannot have this default: {refusal}.")
-
-
-def _changed(old: TableSchema, new: TableSchema) -> Iterable[DataField]:
-    return (field for field in new.fields if field != old.by_id.get(field.id))

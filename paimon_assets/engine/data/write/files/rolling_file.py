@@ -5,7 +5,6 @@ Source: `org.apache.paimon.io.RollingFileWriter`, `DataFilePathFactory`.
 
 import time
 import uuid
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -44,11 +43,6 @@ _WRITE_ROWS = 131_072
 _WRITE_BYTES = 64 * _MEGABYTE
 
 
-def local_wall_clock_ms() -> int:
-    """Return what the wall clock shows now, as Java stores it."""
-    return wall_clock_ms(time.time_ns() // 1_000_000)
-
-
 def new_uuid() -> str:
     """Return a random identity for the files of one writer."""
     return str(uuid.uuid4())
@@ -65,8 +59,6 @@ class FileFactory:
     level: int = 0
     """Level of the files; it may have a format, a codec and statistics of its own."""
     file_source: FileOrigin = FileOrigin.APPEND
-    clock: Callable[[], int] = local_wall_clock_ms
-    new_uuid: Callable[[], str] = new_uuid
     paths: list[str] = field(default_factory=list)
     """Every path that was created; whoever gives up deletes them."""
     arrow_schema: pa.Schema = field(init=False)
@@ -144,7 +136,7 @@ class RollingFile:
 
     def __post_init__(self) -> None:
         """Take the identity all files of this writer share."""
-        self._identity = self.factory.new_uuid()
+        self._identity = new_uuid()
 
     @property
     def is_open(self) -> bool:
@@ -251,7 +243,7 @@ class _OpenFile:
             max_sequence_number=self.max_sequence_number,
             schema_id=factory.schema.id,
             level=factory.level,
-            creation_time=factory.clock(),
+            creation_time=wall_clock_ms(time.time_ns() // 1_000_000),
             delete_row_count=self.delete_rows,
             file_source=factory.file_source,
         )
