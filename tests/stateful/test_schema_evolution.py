@@ -34,7 +34,7 @@ from paimon_assets.engine.spec.evolution.schema_change import (
     update_column_comment,
     update_column_type,
 )
-from paimon_assets.engine.spec.evolution.schema_fit import first_unkept
+from paimon_assets.engine.spec.evolution.schema_diff import first_unkept
 from paimon_assets.engine.spec.predicate.predicate import (
     And,
     CompareOp,

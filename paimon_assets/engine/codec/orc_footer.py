@@ -196,7 +196,7 @@ def _column(statistics: Message, *, with_bounds: bool) -> OrcColumnStats:
     if _TIMES in statistics:
         times = _message(statistics[_TIMES][0])
         found = [times.get(utc, times.get(plain)) for plain, utc in ((1, 3), (2, 4))]
-        bounds = tuple(_zigzag(each[0]) for each in found if each)
+        bounds = tuple(unzigzag(each[0]) for each in found if each)
         if len(bounds) == 2:
             return OrcColumnStats(value_count=count, milliseconds=bounds)
     for number, convert in _BOUNDS.items():
@@ -207,7 +207,8 @@ def _column(statistics: Message, *, with_bounds: bool) -> OrcColumnStats:
     return OrcColumnStats(value_count=count, minimum=low, maximum=high)
 
 
-def _zigzag(value: int) -> int:
+def unzigzag(value: int) -> int:
+    """Return the signed number that an unsigned one stands for."""
     return value >> 1 ^ -(value & 1)
 
 
@@ -218,7 +219,12 @@ def _decimal(value: bytes) -> Decimal | None:
         return None
 
 
-_BOUNDS: Mapping[int, Callable[[Any], Any]] = {2: _zigzag, 4: bytes.decode, 6: _decimal, 7: _zigzag}
+_BOUNDS: Mapping[int, Callable[[Any], Any]] = {
+    2: unzigzag,
+    4: bytes.decode,
+    6: _decimal,
+    7: unzigzag,
+}
 """Statistics of integers, texts, decimals and dates; those of timestamps are cut to milliseconds,
 those of floating-point columns do not speak of NaN."""
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from paimon_assets.engine.codec.orc_footer import DAMAGE, OrcFooter, Read, varint
+from paimon_assets.engine.codec.orc_footer import DAMAGE, OrcFooter, Read, unzigzag, varint
 from paimon_assets.engine.errors import FormatError
 
 _Longs = npt.NDArray[np.int64]
@@ -98,7 +98,7 @@ def _runs(data: bytes, *, signed: bool) -> Iterator[_Longs]:
             case 0:
                 width, repeats = (first >> 3 & 7) + 1, (first & 7) + 3
                 value = int.from_bytes(data[at + 1 : at + 1 + width], "big")
-                yield np.full(repeats, _unzigzag(value) if signed else _wrapped(value), np.int64)
+                yield np.full(repeats, unzigzag(value) if signed else _wrapped(value), np.int64)
                 at += 1 + width
             case 1:
                 packed, at = _unpacked(data, at + 2, _width(first), _length(data, at))
@@ -118,10 +118,6 @@ def _width(first: int) -> int:
 
 def _length(data: bytes, at: int) -> int:
     return ((data[at] & 1) << 8 | data[at + 1]) + 1
-
-
-def _unzigzag(value: int) -> int:
-    return value >> 1 ^ -(value & 1)
 
 
 def _wrapped(value: int) -> int:
@@ -173,7 +169,7 @@ def _deltas(data: bytes, at: int, *, signed: bool) -> tuple[_Longs, int]:
     count = _length(data, at)
     base, end = varint(data, at + 2)
     zigzag, end = varint(data, end)
-    first, step = (_unzigzag(base) if signed else _wrapped(base)), _unzigzag(zigzag)
+    first, step = (unzigzag(base) if signed else _wrapped(base)), unzigzag(zigzag)
     steps = np.full(count, step, np.int64)
     steps[0] = first
     if width and count > 2:

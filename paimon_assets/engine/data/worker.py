@@ -3,13 +3,12 @@
 Who hands down no threads works alone.
 """
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import pyarrow as pa
 
 from paimon_assets.engine.contract.commit_message import WriteResult
-from paimon_assets.engine.contract.context import ReadContext, WriteContext
-from paimon_assets.engine.contract.split import DataSplit
+from paimon_assets.engine.contract.context import WriteContext
 from paimon_assets.engine.contract.tasks.analyze_task import ANALYZE_TASK
 from paimon_assets.engine.contract.tasks.compact_task import COMPACT_TASK
 from paimon_assets.engine.contract.tasks.footer_task import FOOTER_TASK
@@ -21,13 +20,23 @@ from paimon_assets.engine.data.compact.compact import compact
 from paimon_assets.engine.data.compact.postponed import place_waiting
 from paimon_assets.engine.data.footer import read_footers
 from paimon_assets.engine.data.overflow import judge_file
-from paimon_assets.engine.data.read import split_read
+from paimon_assets.engine.data.read.split_read import bytes_to_decode, read_split
 from paimon_assets.engine.data.row_change.row_change import change_rows
 from paimon_assets.engine.data.threads import CALLER_ONLY, Threads
 from paimon_assets.engine.data.write import table_write
 from paimon_assets.engine.data.write.buckets.key_assigner import KnownKeys
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.fileio.base import FileIO
+
+__all__ = [
+    "TASKS",
+    "bytes_to_decode",
+    "known_keys",
+    "read_split",
+    "run_task",
+    "write_bucket",
+    "write_rows",
+]
 
 Task = Callable[[bytes, bytes, FileIO, Threads], bytes]
 """(shared, payload, storage, threads) → result; see `contract.tasks`."""
@@ -41,18 +50,6 @@ TASKS: Mapping[str, Task] = {
     ROW_CHANGE_TASK: change_rows,
 }
 """Name → task."""
-
-
-def read_split(
-    context: ReadContext, split: DataSplit, file_io: FileIO, threads: Threads = CALLER_ONLY
-) -> Generator[pa.RecordBatch, None, None]:
-    """Yield the split's rows as batches of exactly the schema of `context.columns`."""
-    return split_read.read_split(context, split, file_io, threads)
-
-
-def bytes_to_decode(context: ReadContext, split: DataSplit, file_io: FileIO) -> int:
-    """Return about how many bytes of files `read_split` decodes; costs their footers."""
-    return split_read.bytes_to_decode(context, split, file_io)
 
 
 def write_rows(

@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 from pyroaring import BitMap, BitMap64
 
+from paimon_assets.engine.codec.bitmaps.roaring import smallest
 from paimon_assets.engine.errors import FormatError, InvalidInputError
 from paimon_assets.engine.spec.metadata.index_file import DeletionVectorMeta
 
@@ -83,9 +84,9 @@ def encode_vector(vector: DeletionVector, *, bitmap64: bool = False) -> bytes:
         InvalidInputError: A position needs more than 32 bits, in the 32-bit form.
     """
     if bitmap64:
-        body = _MAGIC_64 + _serialized(BitMap64(vector.rows))
+        body = _MAGIC_64 + smallest(BitMap64(vector.rows))
     elif vector.last <= _MAX_32:
-        body = _MAGIC_32 + _serialized(BitMap(vector.rows))
+        body = _MAGIC_32 + smallest(BitMap(vector.rows))
     else:
         raise InvalidInputError(
             f"Row position {vector.last} does not fit a 32-bit deletion vector; write 64-bit ones"
@@ -93,12 +94,6 @@ def encode_vector(vector: DeletionVector, *, bitmap64: bool = False) -> bytes:
             kind="deletion-vector",
         )
     return _INT.pack(len(body)) + body + _CHECKSUM.pack(zlib.crc32(body))
-
-
-def _serialized(bitmap: _Bitmap) -> bytes:
-    bitmap.run_optimize()
-    data: bytes = bitmap.serialize()
-    return data
 
 
 def decode_vector(

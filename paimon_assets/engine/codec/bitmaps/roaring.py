@@ -7,14 +7,18 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from pyroaring import BitMap
+from pyroaring import BitMap, BitMap64
 
 from paimon_assets.engine.errors import FormatError
 
 
 def serialized_bitmap(rows: npt.NDArray[np.uint32]) -> bytes:
     """Return a bitmap of these rows, as small as it gets."""
-    bitmap: Any = BitMap(rows)
+    return smallest(BitMap(rows))
+
+
+def smallest(bitmap: BitMap | BitMap64) -> bytes:
+    """Return a bitmap as small as it gets, in the portable format."""
     bitmap.run_optimize()
     return bytes(bitmap.serialize())
 

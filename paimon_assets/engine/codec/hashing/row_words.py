@@ -163,58 +163,35 @@ def _rotate(values: Words, by: int, scratch: Words) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Column:
-    """A column whose values fill a slot and, some types, a constant room behind the slots."""
+class _Plain:
+    """Up to 8 bytes in the slot, or a number there and constant many words behind the slots."""
 
     nulls: Bools | None
     """Where the value is null; None if nowhere."""
+    low: Words
+    high: Word = 0
+    behind: tuple[Words, ...] = ()
 
     def words(self, offset: int) -> tuple[list[Word], list[Word]]:
         """Return the words of the slot and of the variable part that starts at `offset`."""
-        raise NotImplementedError
+        return [self.low, offset if self.behind else self.high], list(self.behind)
 
-    def take(self, rows: npt.NDArray[np.intp]) -> "_Column":
+    def take(self, rows: npt.NDArray[np.intp]) -> "_Plain":
         """Return the same of some rows."""
-        raise NotImplementedError
-
-    def _taken_nulls(self, rows: npt.NDArray[np.intp]) -> Bools | None:
-        return None if self.nulls is None else self.nulls[rows]
-
-
-@dataclass(frozen=True, slots=True)
-class _Fixed(_Column):
-    """Up to 8 bytes in the slot."""
-
-    low: Words
-    high: Word
-
-    def words(self, offset: int) -> tuple[list[Word], list[Word]]:
-        return [self.low, self.high], []
-
-    def take(self, rows: npt.NDArray[np.intp]) -> "_Fixed":
         high = self.high if isinstance(self.high, int) else self.high[rows]
-        return _Fixed(self._taken_nulls(rows), self.low[rows], high)
-
-
-@dataclass(frozen=True, slots=True)
-class _Behind(_Column):
-    """A number in the slot's lower half; constant many words behind the slots."""
-
-    low: Words
-    behind: tuple[Words, ...]
-
-    def words(self, offset: int) -> tuple[list[Word], list[Word]]:
-        return [self.low, offset], list(self.behind)
-
-    def take(self, rows: npt.NDArray[np.intp]) -> "_Behind":
         behind = tuple(word[rows] for word in self.behind)
-        return _Behind(self._taken_nulls(rows), self.low[rows], behind)
+        return _Plain(_taken(self.nulls, rows), self.low[rows], high, behind)
+
+
+def _taken(nulls: Bools | None, rows: npt.NDArray[np.intp]) -> Bools | None:
+    return None if nulls is None else nulls[rows]
 
 
 @dataclass(frozen=True, slots=True)
-class _Text(_Column):
-    """Bytes in the slot if they are few, else behind the slots."""
+class _Text:
+    """Bytes in the slot if they are few, else behind the slots; methods as those of `_Plain`."""
 
+    nulls: Bools | None
     starts: npt.NDArray[np.int64]
     lengths: npt.NDArray[np.int64]
     padded: npt.NDArray[np.int64]
@@ -240,12 +217,15 @@ class _Text(_Column):
 
     def take(self, rows: npt.NDArray[np.intp]) -> "_Text":
         return _Text(
-            self._taken_nulls(rows),
+            _taken(self.nulls, rows),
             self.starts[rows],
             self.lengths[rows],
             self.padded[rows],
             self.eights,
         )
+
+
+_Column = _Plain | _Text
 
 
 def _halves(longs: Longs) -> tuple[Words, Words]:
@@ -298,12 +278,12 @@ def fixed_values(column: Any, slot_type: npt.DTypeLike) -> npt.NDArray[Any]:
     return data[column.offset : column.offset + len(column)]
 
 
-def _fixed(values: npt.NDArray[Any], nulls: Bools | None) -> _Fixed:
+def _fixed(values: npt.NDArray[Any], nulls: Bools | None) -> _Plain:
     if nulls is not None:
         values = np.where(nulls, values.dtype.type(0), values)
     if values.dtype.itemsize < 8:
-        return _Fixed(nulls, values.astype(np.uint32, copy=False), 0)
-    return _Fixed(nulls, *_halves(values))
+        return _Plain(nulls, values.astype(np.uint32, copy=False))
+    return _Plain(nulls, *_halves(values))
 
 
 def decimal_halves(column: Any) -> tuple[Longs, Longs]:
@@ -312,7 +292,7 @@ def decimal_halves(column: Any) -> tuple[Longs, Longs]:
     return words[:, 1], words[:, 0]
 
 
-def _long_decimal(high: Longs, low: Longs, nulls: Bools | None) -> _Behind:
+def _long_decimal(high: Longs, low: Longs, nulls: Bools | None) -> _Plain:
     """The fewest big-endian bytes of the number, filled with zeros to 16."""
     both = np.stack([high.byteswap(), low.byteswap()], axis=1)
     big_endian = both.view(np.uint8).reshape(-1, 16)
@@ -327,7 +307,7 @@ def _long_decimal(high: Longs, low: Longs, nulls: Bools | None) -> _Behind:
         left[nulls] = 0
         lengths[nulls] = 0
     words = np.ascontiguousarray(left).view(np.uint32)
-    return _Behind(nulls, lengths, tuple(words[:, index] for index in range(4)))
+    return _Plain(nulls, lengths, behind=tuple(words[:, index] for index in range(4)))
 
 
 _NANOS = {"us": 1000, "ns": 1}
@@ -344,7 +324,7 @@ def _timestamp(column: Any, nulls: Bools | None, data_type: AtomicType) -> _Colu
     if nulls is not None:
         millis[nulls] = 0
         nanos[nulls] = 0
-    return _Behind(nulls, nanos.astype(np.uint32), _halves(millis.view(np.uint64)))
+    return _Plain(nulls, nanos.astype(np.uint32), behind=_halves(millis.view(np.uint64)))
 
 
 def text_offsets(column: Any) -> npt.NDArray[np.int64]:

@@ -55,7 +55,7 @@ from paimon_assets.engine.errors import (
     PaimonError,
     StorageError,
 )
-from paimon_assets.engine.spec.evolution.schema_fit import first_unkept
+from paimon_assets.engine.spec.evolution.schema_diff import first_unkept
 from paimon_assets.engine.spec.metadata.manifest import FileKind, ManifestEntry
 from paimon_assets.engine.spec.metadata.partition_statistics import PartitionStatistics
 from paimon_assets.engine.spec.metadata.snapshot import LEDGER_PROPERTY_PREFIX, CommitKind, Snapshot

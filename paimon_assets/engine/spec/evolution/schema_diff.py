@@ -1,5 +1,7 @@
 """How two schemas of one table differ, as lines of a table: subject, field id, before, after.
 
+And whether rows written by the one mean the same by the other (`first_unkept`).
+
 Columns are matched by id: a renamed column is one line, a dropped and re-added one is two.
 """
 
@@ -8,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from paimon_assets.engine.spec.schema.schema import TableSchema
+from paimon_assets.engine.spec.types.cast_fit import keeps_all
 from paimon_assets.engine.spec.types.data_types import DataField
 
 
@@ -92,6 +95,21 @@ def _rest(old: TableSchema, new: TableSchema) -> Iterator[SchemaDifference]:
         yield SchemaDifference(
             subject="primary key", change="dropped", before=", ".join(old.primary_keys), after=None
         )
+
+
+def first_unkept(older: TableSchema, newer: TableSchema) -> DataField | None:
+    """Return the first column of the older schema that the newer one need not show unchanged.
+
+    It was dropped, takes no nulls any more, or has a type that lacks some of its values. Columns
+    are matched by id.
+    """
+    for field in older.fields:
+        now = newer.by_id.get(field.id)
+        if now is None or (field.type.nullable and not now.type.nullable):
+            return field
+        if not keeps_all(field.type, now.type):
+            return field
+    return None
 
 
 def describe(field: DataField) -> str:

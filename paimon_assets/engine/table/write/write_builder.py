@@ -36,7 +36,7 @@ from paimon_assets.engine.errors import (
     StorageError,
     UnsupportedFeatureError,
 )
-from paimon_assets.engine.spec.evolution.schema_fit import first_unkept
+from paimon_assets.engine.spec.evolution.schema_diff import first_unkept
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind, Snapshot
 from paimon_assets.engine.spec.options.all_options import BUCKET, DYNAMIC_PARTITION_OVERWRITE
 from paimon_assets.engine.spec.options.file_options import WRITE_MERGE_SCHEMA, WRITE_SHOW_VALUES

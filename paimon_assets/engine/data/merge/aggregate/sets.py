@@ -21,6 +21,7 @@ import pyarrow as pa
 from pyroaring import BitMap, BitMap64
 
 from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy
+from paimon_assets.engine.codec.bitmaps.roaring import smallest
 from paimon_assets.engine.codec.bitmaps.roaring64 import read_java_bitmap64, write_java_bitmap64
 from paimon_assets.engine.data.merge.aggregate.lists import nested_list
 from paimon_assets.engine.data.merge.records import Array, Grouped, run_starts
@@ -75,9 +76,7 @@ def united(values: Array, grouped: Grouped, settings: FieldAggregation) -> Array
 
 
 def _united_bitmaps(bitmaps: list[bytes]) -> bytes:
-    union = BitMap.union(*map(BitMap.deserialize, bitmaps))
-    union.run_optimize()
-    return union.serialize()
+    return smallest(BitMap.union(*map(BitMap.deserialize, bitmaps)))
 
 
 def _united_bitmaps64(bitmaps: list[bytes]) -> bytes:
