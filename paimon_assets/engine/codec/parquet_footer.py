@@ -87,10 +87,7 @@ class _Footer:
 
     def leaf_ends(self) -> Iterator[tuple[int, int]]:
         """Yield for each leaf of the schema its last field, and where its fields end."""
-        for field, kind in self._fields():
-            if field != _SCHEMA:
-                self._skip(kind)
-                continue
+        for _ in self._fields_but(_SCHEMA):
             for _ in range(self._list()[0]):
                 last, is_leaf = 0, True
                 for last, inner in self._fields():

@@ -65,7 +65,7 @@ class TakingExecutor(Protocol):
         ...
 
 
-class CountingExecutor(Executor[RowsT_contra], Protocol[RowsT_contra]):
+class CountingExecutor(Executor[RowsT_contra], TakingExecutor, Protocol[RowsT_contra]):
     """An executor that counts rows where they are read; every one that a kind names is."""
 
     def count_rows(self, context: ReadContext, splits: Sequence[DataSplit]) -> int:
@@ -79,10 +79,6 @@ class CountingExecutor(Executor[RowsT_contra], Protocol[RowsT_contra]):
 
         Nulls count as equal.
         """
-        ...
-
-    def takes(self, rows: object) -> bool:
-        """Whether these are rows that `map_rows` takes."""
         ...
 
 

@@ -8,9 +8,9 @@ may be credentials; therefore the texts of SDK errors stay in the exception chai
 import datetime as dt
 import errno
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import Any, Protocol
+from typing import Any
 from uuid import uuid4
 
 import pyarrow as pa
@@ -50,12 +50,9 @@ _MODIFIED_KEYS = ("mtime", "LastModified", "last_modified", "updated", "created"
 """What fsspec filesystems call the time of the last change."""
 
 
-class Publisher(Protocol):
-    """The atomic step of one storage."""
-
-    def __call__(self, path: str, data: bytes) -> bool:
-        """Create `path` (without scheme) if absent; False if the name was taken."""
-        ...
+Publisher = Callable[[str, bytes], bool]
+"""The atomic step of one storage: creates a path (without scheme) if it is absent; False if the
+name was taken."""
 
 
 class ConditionalPut:

@@ -97,12 +97,11 @@ def partition_path(
     legacy: bool,
 ) -> str:
     """Return `name=value/name=value`, without slashes around; empty if unpartitioned."""
-    parts = []
-    for field, value in zip(fields, values, strict=True):
-        text = value_text(value, field.type, legacy=legacy)
-        shown = default_name if text is None or not text.strip() else text
-        parts.append(f"{escape(field.name)}={escape(shown)}")
-    return "/".join(parts)
+    spec = partition_spec(fields, values, default_name=default_name, legacy=legacy)
+    return "/".join(
+        f"{escape(name)}={escape(text if text.strip() else default_name)}"
+        for name, text in spec.items()
+    )
 
 
 def partition_spec(

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any
 
 import fastavro
 import pyarrow as pa
@@ -44,6 +44,8 @@ _MOST_RATIO = 64
 """The most ratio of a file's bytes decompressed, beyond what any file may have."""
 
 Record = dict[str, Any]
+Source = pa.NativeFile | io.BytesIO
+"""A file open for reading."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,22 +158,6 @@ def _records(data: bytes) -> Iterator[Record]:
     schema = RecordSchema.of(blocks.schema)
     for count, payload in blocks.payloads(_most_bytes(data)):
         yield from _decode_block(schema, None, count, payload)
-
-
-class Source(Protocol):
-    """A file open for reading, such as `pyarrow.NativeFile`."""
-
-    def read(self, nbytes: int, /) -> bytes:
-        """Return the next bytes, fewer only at the end."""
-        ...
-
-    def seek(self, position: int, /) -> int:
-        """Go to a position from the beginning."""
-        ...
-
-    def tell(self) -> int:
-        """Return the position."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

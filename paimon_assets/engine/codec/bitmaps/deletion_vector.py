@@ -51,7 +51,14 @@ class DeletionVector:
     @staticmethod
     def of(positions: Iterable[int]) -> DeletionVector:
         """Collect positions, in any order."""
-        return _of_bitmap(BitMap64(positions))
+        return DeletionVector.of_sorted(BitMap64(positions).to_array())
+
+    @staticmethod
+    def of_sorted(positions: Any) -> DeletionVector:
+        """Take an array of positions, ascending, each once."""
+        rows = np.asarray(positions)
+        fits = not len(rows) or int(rows[-1]) <= _MAX_32
+        return DeletionVector(rows.astype(np.uint32 if fits else np.uint64, copy=False))
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -65,12 +72,6 @@ class DeletionVector:
         """Return the deleted positions in `[start, stop)`, ascending. Cost: O(log n), no copy."""
         low, high = np.searchsorted(self.rows, np.array([start, stop], dtype=np.uint64))
         return self.rows[low:high]
-
-
-def _of_bitmap(bitmap: _Bitmap) -> DeletionVector:
-    rows = np.asarray(bitmap.to_array())
-    fits = not len(rows) or int(rows[-1]) <= _MAX_32
-    return DeletionVector(rows.astype(np.uint32 if fits else np.uint64, copy=False))
 
 
 def encode_vector(vector: DeletionVector, *, bitmap64: bool = False) -> bytes:
@@ -128,7 +129,7 @@ def decode_vector(
         raise _damaged(path, "its checksum is wrong")
     kind: type[_Bitmap] = BitMap if magic == _MAGIC_32 else BitMap64
     try:
-        vector = _of_bitmap(kind.deserialize(body[len(magic) :]))
+        vector = DeletionVector.of_sorted(kind.deserialize(body[len(magic) :]).to_array())
     except (IndexError, ValueError) as error:
         raise _damaged(path, "it is no roaring bitmap") from error
     if cardinality is not None and len(vector) != cardinality:

@@ -5,7 +5,7 @@ is never written. Source: `org.apache.paimon.Snapshot`, `org.apache.paimon.schem
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TypeGuard, TypeVar, cast
 
 from paimon_assets.engine.errors import FormatError, UnsupportedFeatureError
@@ -48,27 +48,27 @@ def snapshot_from_members(parsed: Mapping[str, Json], path: str) -> Snapshot:
         raise members.damaged(f"unknown commitKind '{kind}'")
     return Snapshot(
         version=version,
-        uuid=members.optional_text("uuid"),
+        uuid=members.optional("uuid", members.text),
         id=members.integer("id"),
         schema_id=members.integer("schemaId"),
         base_manifest_list=members.file_name("baseManifestList"),
-        base_manifest_list_size=members.optional_integer("baseManifestListSize"),
+        base_manifest_list_size=members.optional("baseManifestListSize", members.integer),
         delta_manifest_list=members.file_name("deltaManifestList"),
-        delta_manifest_list_size=members.optional_integer("deltaManifestListSize"),
-        changelog_manifest_list=members.optional_file_name("changelogManifestList"),
-        changelog_manifest_list_size=members.optional_integer("changelogManifestListSize"),
-        index_manifest=members.optional_file_name("indexManifest"),
+        delta_manifest_list_size=members.optional("deltaManifestListSize", members.integer),
+        changelog_manifest_list=members.optional("changelogManifestList", members.file_name),
+        changelog_manifest_list_size=members.optional("changelogManifestListSize", members.integer),
+        index_manifest=members.optional("indexManifest", members.file_name),
         commit_user=members.text("commitUser"),
         commit_identifier=members.integer("commitIdentifier"),
         commit_kind=CommitKind(kind),
         time_millis=members.integer("timeMillis"),
         total_record_count=members.integer("totalRecordCount"),
         delta_record_count=members.integer("deltaRecordCount"),
-        changelog_record_count=members.optional_integer("changelogRecordCount"),
-        watermark=members.optional_integer("watermark"),
-        statistics=members.optional_file_name("statistics"),
+        changelog_record_count=members.optional("changelogRecordCount", members.integer),
+        watermark=members.optional("watermark", members.integer),
+        statistics=members.optional("statistics", members.file_name),
         properties=members.texts("properties"),
-        next_row_id=members.optional_integer("nextRowId"),
+        next_row_id=members.optional("nextRowId", members.integer),
         unknown=members.rest(),
     )
 
@@ -143,8 +143,8 @@ def schema_from_json(data: bytes, path: str) -> TableSchema:
         partition_keys=members.names("partitionKeys"),
         primary_keys=members.names("primaryKeys"),
         options=options,
-        comment=members.optional_text("comment"),
-        time_millis=members.optional_integer("timeMillis") or 0,
+        comment=members.optional("comment", members.text),
+        time_millis=members.optional("timeMillis", members.integer) or 0,
         unknown=members.rest(),
     )
 
@@ -215,7 +215,7 @@ class _Members:
 
     def version(self, newest: int, noun: str) -> int:
         """Take `version`; very old files have none."""
-        version = self.optional_integer("version")
+        version = self.optional("version", self.integer)
         version = 1 if version is None else version
         if version > newest:
             raise UnsupportedFeatureError(
@@ -243,20 +243,12 @@ class _Members:
             raise self._expected(key, value, "a 64-bit integer")
         return value
 
-    def optional_integer(self, key: str) -> int | None:
-        """Take a 64-bit integer that may be absent."""
-        return None if self._absent(key) else self.integer(key)
-
     def text(self, key: str) -> str:
         """Take a text."""
         value = self.required(key)
         if not isinstance(value, str):
             raise self._expected(key, value, "a text")
         return value
-
-    def optional_text(self, key: str) -> str | None:
-        """Take a text that may be absent."""
-        return None if self._absent(key) else self.text(key)
 
     def file_name(self, key: str) -> str:
         """Take the name of a file, which is one part of a path."""
@@ -265,9 +257,9 @@ class _Members:
         except ValueError as error:
             raise self.damaged(f"member '{key}': {error}") from error
 
-    def optional_file_name(self, key: str) -> str | None:
-        """Take the name of a file that may be absent."""
-        return None if self._absent(key) else self.file_name(key)
+    def optional(self, key: str, take: Callable[[str], T]) -> T | None:
+        """Take a member that may be absent."""
+        return None if self._absent(key) else take(key)
 
     def items(self, key: str) -> list[Json]:
         """Take a list."""

@@ -27,8 +27,6 @@ from paimon_assets.engine.spec.metadata.index_file import DELETION_VECTORS_INDEX
 from paimon_assets.engine.spec.options.compaction_options import DELETION_VECTORS_BITMAP64
 from paimon_assets.engine.spec.schema.schema import TableSchema
 
-_MAX_32 = 2**32 - 1
-
 
 @dataclass(slots=True, kw_only=True)
 class BucketVectors:
@@ -90,7 +88,10 @@ class BucketVectors:
                     rows[name] = [vector.rows.astype(np.int64)]
         for name, marked in self._marked.items():
             rows.setdefault(name, []).extend(marked)
-        return {name: _vector_of(parts) for name, parts in rows.items()}
+        return {
+            name: DeletionVector.of_sorted(np.unique(np.concatenate(parts)))
+            for name, parts in rows.items()
+        }
 
     def _read(self, file: IndexFileMeta) -> Mapping[str, DeletionVector]:
         path = file.external_path or f"{self.index_directory}/{file.file_name}"
@@ -118,9 +119,3 @@ class BucketVectors:
             row_count=len(metas),
             deletion_vectors=metas,
         )
-
-
-def _vector_of(parts: list[npt.NDArray[np.int64]]) -> DeletionVector:
-    rows = np.unique(np.concatenate(parts))
-    fits = not len(rows) or int(rows[-1]) <= _MAX_32
-    return DeletionVector(rows.astype(np.uint32 if fits else np.uint64))

@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from paimon_assets.engine.codec.bitmaps.deletion_vector import DeletionVector
+from paimon_assets.engine.codec.file_index.file_index import damaged_index
 from paimon_assets.engine.codec.file_index.file_index_predicate import has_passing_rows
 from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.contract.split import DataSplit, DeletionFile
@@ -27,11 +28,10 @@ from paimon_assets.engine.data.deletion import (
 from paimon_assets.engine.data.field_mapping import FieldMapping, file_schema_of
 from paimon_assets.engine.data.format.base import DeclaredText, FormatReader
 from paimon_assets.engine.data.format.formats import open_reader
-from paimon_assets.engine.data.read.file_index_read import read_file_index
 from paimon_assets.engine.data.threads import CALLER_ONLY, Threads
 from paimon_assets.engine.errors import UnsupportedFeatureError
 from paimon_assets.engine.fileio.base import FileIO
-from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
+from paimon_assets.engine.spec.metadata.data_file import INDEX_SUFFIX, DataFileMeta
 from paimon_assets.engine.spec.metadata.row_ranges import BLOB_FORMAT
 from paimon_assets.engine.spec.options.all_options import READ_BATCH_MEMORY
 from paimon_assets.engine.spec.options.file_options import FILE_INDEX_READ_ENABLED
@@ -131,11 +131,11 @@ class FileRead:
         predicate = mapping.file_predicate(self.predicate)
         if predicate is None or not self.context.schema.typed_options.get(FILE_INDEX_READ_ENABLED):
             return True
-        found = read_file_index(self.file_io, self.split, file)
+        found = _file_index(self.file_io, self.split, file)
         if found is None:
             return True
-        columns = self.context.schemas_by_id[file.schema_id].by_name
-        return has_passing_rows(found.data, predicate, columns, found.path)
+        columns, (data, path) = self.context.schemas_by_id[file.schema_id].by_name, found
+        return has_passing_rows(data, predicate, columns, path)
 
     @cached_property
     def _batch_bytes(self) -> int:
@@ -221,3 +221,22 @@ def held_columns(file: DataFileMeta, schema: TableSchema) -> TableSchema:
 
 def _blob_columns(schema: TableSchema) -> set[str]:
     return {field.name for field in schema.fields if field.type.root is TypeRoot.BLOB}
+
+
+def _file_index(file_io: FileIO, split: DataSplit, file: DataFileMeta) -> tuple[bytes, str] | None:
+    """Read the index of one of the split's files, and where it lies; None if it has none.
+
+    Raises:
+        NotFoundError: The file that should hold the index is gone; names it.
+        FormatError: The file claims several indexes.
+    """
+    path = split.path_of(file)
+    if file.embedded_file_index is not None:
+        return file.embedded_file_index, f"{path} (in the manifest)"
+    names = [name for name in file.extra_files if name.endswith(INDEX_SUFFIX)]
+    if not names:
+        return None
+    index_path = f"{path.rpartition('/')[0]}/{names[0]}"
+    if len(names) > 1:
+        raise damaged_index(index_path, f"there is another one beside it, {names[1]}")
+    return file_io.read_bytes(index_path), index_path

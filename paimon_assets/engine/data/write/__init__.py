@@ -10,9 +10,8 @@ Concept → files:
                                  may change partition)
     index of a dynamic bucket    hash_index
     memory, flushing             row_buffer
-    primary key: sort and merge  merge_tree_writer (numbers: data.sequence)
+    primary key: sort and merge  merge_tree_writer (numbers: data.sequence), or wait for a bucket
     no key: as they come         bucket_writer
-    rows that wait for a bucket  postpone_bucket_writer
     files with other options     file_kinds (changelog, postponed)
     files and their metadata     rolling_file, file_schema, file_stats
 """

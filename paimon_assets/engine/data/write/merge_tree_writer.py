@@ -36,6 +36,8 @@ from paimon_assets.engine.spec.options.all_options import (
 )
 from paimon_assets.engine.spec.schema.schema import TableSchema
 
+_UNKNOWN_SEQUENCE = -1
+
 
 @dataclass(slots=True, kw_only=True)
 class MergeTreeWriter(BucketWriter):
@@ -193,3 +195,28 @@ def key_value_chunk(
 
 def _one_chunk(column: Any) -> Any:
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+
+
+@dataclass(slots=True, kw_only=True)
+class PostponeBucketWriter(BucketWriter):
+    """Writer of rows that wait for a compaction to give them a bucket: as they come, kinds kept.
+
+    Their number is unknown (-1): the compaction replays them, file by file, and numbers them.
+    Source: `org.apache.paimon.postpone.PostponeBucketWriter`.
+    """
+
+    schema: TableSchema
+
+    def write(self, part: RouteRows) -> None:
+        """Append rows to the current file, or to a new one at the target size."""
+        factory, kinds = self.files.factory, part.kinds()
+        step = factory.rows_at_once(part.row_count, part.total_bytes)
+        start = 0
+        for rows in part.slices(step):
+            end = start + rows.num_rows
+            numbers = np.full(rows.num_rows, _UNKNOWN_SEQUENCE, dtype=np.int64)
+            self.files.write(
+                key_value_chunk(self.schema, rows, numbers, kinds[start:end], factory.arrow_schema)
+            )
+            start = end
+        self.rows_written += start

@@ -44,8 +44,7 @@ from paimon_assets.engine.data.write.buckets.row_key_extractor import (
 from paimon_assets.engine.data.write.file_kinds import changelog_schema, logs_input, postpone_schema
 from paimon_assets.engine.data.write.files.rolling_file import FileFactory, RollingFile
 from paimon_assets.engine.data.write.input_check import InputCheck
-from paimon_assets.engine.data.write.merge_tree_writer import MergeTreeWriter
-from paimon_assets.engine.data.write.postpone_bucket_writer import PostponeBucketWriter
+from paimon_assets.engine.data.write.merge_tree_writer import MergeTreeWriter, PostponeBucketWriter
 from paimon_assets.engine.data.write.row_buffer import RoutedRows, RouteRows, Routes, RowBuffer
 from paimon_assets.engine.data.write.row_kinds import (
     kept_rows,

@@ -10,7 +10,7 @@ Source: `org.apache.paimon.io.DataFileIndexWriter`.
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 
@@ -41,18 +41,8 @@ from paimon_assets.engine.spec.types.data_types import DataField, DataType
 logger = logging.getLogger(__name__)
 
 
-class Builder(Protocol):
-    """An index of one column being built."""
-
-    def add(self, values: Any) -> None:
-        """Take in further values of the column, nulls among them."""
-        ...
-
-    def finish(self) -> bytes | None:
-        """Return the index; None if there can be none of these values."""
-        ...
-
-
+Builder = BloomBuilder | BitmapBuilder | BsiBuilder
+"""An index of one column being built."""
 NewBuilder = Callable[[], Builder]
 
 
@@ -126,16 +116,15 @@ def _bitmap(field: DataField, options: Options) -> NewBuilder:
     return lambda: BitmapBuilder(data_type=field.type, version=version, block_bytes=block_bytes)
 
 
-def _bsi(field: DataField, _: Options) -> NewBuilder:
-    return lambda: BsiBuilder(data_type=field.type)
-
-
 _INDEX_TYPES: Mapping[
     str, tuple[Callable[[DataType], bool], Callable[[DataField, Options], NewBuilder]]
 ] = {
     file_index_bloom.INDEX_TYPE: (is_indexed_by_bloom, _bloom),
     file_index_bitmap.INDEX_TYPE: (is_indexed_by_bitmap, _bitmap),
-    file_index_bsi.INDEX_TYPE: (is_indexed_by_bsi, _bsi),
+    file_index_bsi.INDEX_TYPE: (
+        is_indexed_by_bsi,
+        lambda field, _: lambda: BsiBuilder(data_type=field.type),
+    ),
 }
 
 
