@@ -18,14 +18,6 @@ def tag() -> None:
     """List, create, rename and delete tags."""
 
 
-@tag.command("list")
-@target_argument
-@pass_settings
-def tag_list(settings: Settings, /, target: str) -> None:
-    """List the tags of TARGET."""
-    _list(settings, target, "tags")
-
-
 @tag.command("create")
 @target_argument
 @click.argument("name")
@@ -74,14 +66,6 @@ def tag_delete(settings: Settings, /, target: str, name: str) -> None:
 @click.group()
 def branch() -> None:
     """List, create, delete and fast-forward branches."""
-
-
-@branch.command("list")
-@target_argument
-@pass_settings
-def branch_list(settings: Settings, /, target: str) -> None:
-    """List the branches of TARGET."""
-    _list(settings, target, "branches")
 
 
 @branch.command("create")
@@ -139,14 +123,6 @@ def branch_fast_forward(settings: Settings, /, target: str, name: str) -> None:
 @click.group()
 def consumer() -> None:
     """List, set and delete how far readers have come."""
-
-
-@consumer.command("list")
-@target_argument
-@pass_settings
-def consumer_list(settings: Settings, /, target: str) -> None:
-    """List the consumers of TARGET."""
-    _list(settings, target, "consumers")
 
 
 @consumer.command("reset")
@@ -211,8 +187,18 @@ def rollback(
     )
 
 
-def _list(settings: Settings, target: str, kind: str) -> None:
-    print_rows_of(table_rows(settings.table(target).system_table(kind).to_arrow()))
+def _add_list(group: click.Group, kind: str) -> None:
+    """Add the command that shows a system table, which lists what the group is about."""
+
+    @group.command("list", help=f"List the {kind} of TARGET.")
+    @target_argument
+    @pass_settings
+    def show(settings: Settings, /, target: str) -> None:
+        print_rows_of(table_rows(settings.table(target).system_table(kind).to_arrow()))
+
+
+for _group, _kind in ((tag, "tags"), (branch, "branches"), (consumer, "consumers")):
+    _add_list(_group, _kind)
 
 
 def duration_ms(text: str) -> int:

@@ -27,6 +27,7 @@ from paimon_assets.engine.contract.tasks.overflow_task import (
 from paimon_assets.engine.contract.tasks.task_batch import TaskBatch
 from paimon_assets.engine.contract.wire.wire_values import dump
 from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.scan.file_pruning import stats_columns
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
 from paimon_assets.engine.errors import PaimonError
 from paimon_assets.engine.fileio.base import FileIOSpec
@@ -212,9 +213,7 @@ def _found(
 
 def _bounds(schema: TableSchema, file: DataFileMeta) -> dict[str, Bounds]:
     """Return what a file's statistics say of its columns, by the names it knows them by."""
-    names: Sequence[str] | None = file.value_stats_cols
-    if names is None:
-        names = schema.field_names if file.write_cols is None else file.write_cols
+    names = stats_columns(file, schema)
     fields = [schema.by_name[name] for name in names if name in schema.by_name]
     if len(fields) != len(names):
         return {}

@@ -6,13 +6,30 @@ from typing import TypeVar
 from paimon_assets.engine.codec.rest import resources
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.errors import NotFoundError
+from paimon_assets.engine.table.table_name import TableName
 from paimon_assets.server.principals import Action
+from paimon_assets.server.refusal import bad_request
 from paimon_assets.server.request import Request, prefix_of
 from paimon_assets.server.service import Service, check_database_name
 
 T = TypeVar("T")
 _SEPARATOR = "\x01"
 """Between database and name in a page's token: in no name, and in front of everything in them."""
+
+
+def new_name(request: Request, given: resources.Identifier, noun: str) -> Identifier:
+    """Return the name of what is to be made, and note it for the audit line under `noun`.
+
+    Raises:
+        Refusal: 400; it lies in another database than the path's.
+        InvalidInputError: It is no name, or means a branch or a system table.
+    """
+    name = Identifier(check_database_name(given.database), given.object)
+    TableName.refuse_parts(name)
+    if name.database != request.names["database"]:
+        raise bad_request("The path names another database than the body.")
+    request.noted[noun] = name.table
+    return name
 
 
 def listed_database(request: Request) -> str:

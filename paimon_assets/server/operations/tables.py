@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 
-from paimon_assets.engine.codec.rest import resources
 from paimon_assets.engine.codec.rest.rest_requests import (
     AlterTableRequest,
     CreateTableRequest,
@@ -38,7 +37,7 @@ from paimon_assets.engine.spec.options.all_options import DATA_FILE_EXTERNAL_PAT
 from paimon_assets.engine.spec.paths import MAIN_BRANCH, TablePaths
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.table_name import TableName
-from paimon_assets.server.operations.items import listed_database, listed_globally
+from paimon_assets.server.operations.items import listed_database, listed_globally, new_name
 from paimon_assets.server.principals import Action
 from paimon_assets.server.refusal import bad_request
 from paimon_assets.server.request import Page, Request
@@ -87,7 +86,7 @@ def list_tables_globally(service: Service, request: Request) -> Answer:
 def create_table(service: Service, request: Request) -> Answer:
     """Create a table."""
     asked = request.read(CreateTableRequest)
-    identifier = _new_name(service, request, asked.identifier)
+    identifier = new_name(request, asked.identifier, "table")
     request.require(Action.CREATE, identifier.database, identifier.table)
     schema = asked.schema
     _check_paths(service, schema.options)
@@ -113,7 +112,7 @@ def create_table(service: Service, request: Request) -> Answer:
 def register_table(service: Service, request: Request) -> Answer:
     """Give a table that lies elsewhere a name."""
     asked = request.read(RegisterTableRequest)
-    identifier = _new_name(service, request, asked.identifier)
+    identifier = new_name(request, asked.identifier, "table")
     request.require(Action.CREATE, identifier.database, identifier.table)
     path = asked.path.rstrip("/")
     service.check_root(path)
@@ -235,15 +234,6 @@ def _response(table: ServedTable) -> TableResponse:
         updated_at=stored.time_millis,
         updated_by=changed_by(table.store.file_io, path, identity, stored.id) if identity else "",
     )
-
-
-def _new_name(service: Service, request: Request, given: resources.Identifier) -> Identifier:
-    identifier = Identifier(check_database_name(given.database), given.object)
-    TableName.refuse_parts(identifier)
-    if identifier.database != request.names["database"]:
-        raise bad_request("The path names another database than the body.")
-    request.noted["table"] = identifier.table
-    return identifier
 
 
 def _check_paths(service: Service, options: Mapping[str, str]) -> None:

@@ -13,9 +13,8 @@ from paimon_assets.engine.codec.rest.rest_responses import (
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.errors import AlreadyExistsError
 from paimon_assets.engine.table.table_name import TableName
-from paimon_assets.server.operations.items import listed, listed_globally, named
+from paimon_assets.server.operations.items import listed, listed_globally, named, new_name
 from paimon_assets.server.principals import Action
-from paimon_assets.server.refusal import bad_request
 from paimon_assets.server.request import Request
 from paimon_assets.server.routes import Answer
 from paimon_assets.server.service import Service, check_database_name
@@ -47,11 +46,7 @@ def list_views_globally(service: Service, request: Request) -> Answer:
 def create_view(service: Service, request: Request) -> Answer:
     """Create a view."""
     asked = request.read(CreateViewRequest)
-    name = Identifier(check_database_name(asked.identifier.database), asked.identifier.object)
-    TableName.refuse_parts(name)
-    if name.database != request.names["database"]:
-        raise bad_request("The path names another database than the body.")
-    request.noted["view"] = name.table
+    name = new_name(request, asked.identifier, "view")
     request.require(Action.CREATE, name.database, name.table, noun="VIEW")
     _refuse_tables(service, name)
     service.views.create(name, asked.schema, by=request.principal.name)

@@ -144,12 +144,7 @@ class FilePruning:
         layout = self._layouts.get(key)
         if layout is None:
             source = self._schema_of(file.schema_id)
-            names = file.value_stats_cols
-            if names is None:
-                names = file.write_cols
-            if names is None and source is not None:
-                names = source.field_names
-            layout = self._layout(source, names or ())
+            layout = self._layout(source, () if source is None else stats_columns(file, source))
             self._layouts[key] = layout
         bounds = self._bounds(layout, file.value_stats, file.row_count)
         matches = may_match(self._predicate, lambda column: bounds.get(column, UNKNOWN))
@@ -209,6 +204,13 @@ class FilePruning:
                 row_count=row_count,
             )
         return bounds
+
+
+def stats_columns(file: DataFileMeta, written: TableSchema) -> Sequence[str]:
+    """Return the columns that a file's value statistics are of; `written` is the file's schema."""
+    if file.value_stats_cols is not None:
+        return file.value_stats_cols
+    return written.field_names if file.write_cols is None else file.write_cols
 
 
 def _keeps_statistics(source: DataType, target: DataType) -> bool:

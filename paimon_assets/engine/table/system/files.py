@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from paimon_assets.engine.codec.rows.binary_row import deserialize_row
 from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.scan.file_pruning import stats_columns
 from paimon_assets.engine.control.scan.segment_scan import readable_files
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 from paimon_assets.engine.spec.metadata.index_file import (
@@ -250,9 +251,7 @@ def _value_stats(store: FileStore, file: DataFileMeta) -> tuple[Texts, Texts, Te
     if source is None:
         unknown: Texts = dict.fromkeys(store.schema.field_names)
         return unknown, unknown, unknown
-    names = file.value_stats_cols
-    if names is None:
-        names = file.write_cols or source.field_names
+    names = stats_columns(file, source)
     held: list[DataField] = [source.by_name[name] for name in names if name in source.by_name]
     stats = file.value_stats
     types = [field.type for field in held]

@@ -33,11 +33,6 @@ def audit_log(store: FileStore) -> ReadBuilder:
     return ReadBuilder(store=store).with_row_kinds()
 
 
-def read_optimized(store: FileStore) -> ReadBuilder:
-    """Describe a read of the files that need no merging."""
-    return ReadBuilder(store=store).read_optimized()
-
-
 def row_tracking(store: FileStore) -> ReadBuilder:
     """Describe a read of all columns, the rows' ids and the snapshots that wrote them.
 

@@ -33,7 +33,7 @@ _METADATA: Mapping[str, tuple[pa.Schema, Callable[[FileStore], metadata.Rows]]] 
 }
 _READS: Mapping[str, Callable[[FileStore], ReadBuilder]] = {
     "audit_log": row_reads.audit_log,
-    "ro": row_reads.read_optimized,
+    "ro": lambda store: ReadBuilder(store=store).read_optimized(),
     "row_tracking": row_reads.row_tracking,
 }
 _BINLOG = "binlog"
