@@ -88,14 +88,6 @@ class IngestConfig(dg.Config):
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Landing:
-    """The landing folder of an ingestion, and the table it feeds."""
-
-    source: FileSource
-    transform: Callable[[Frame], Frame] | None
-
-
-@dataclass(frozen=True, kw_only=True)
 class _Batch:
     """The files of one run."""
 
@@ -205,7 +197,7 @@ def build_file_ingestion_asset(
     return define_intake(
         TableTarget.of(table, schema, options, executor=executor, warehouse=warehouse),
         options,
-        partial(_ingest, landing=_Landing(source=source, transform=transform)),
+        partial(_ingest, source=source, transform=transform),
         IngestConfig,
         description=f"Files of {source.format} format that land in a folder, exactly once each.",
         refused=_REFUSED,
@@ -223,11 +215,16 @@ def _ingest(
     config: IngestConfig,
     target: TableTarget,
     *,
-    landing: _Landing,
+    source: FileSource,
+    transform: Callable[[Frame], Frame] | None,
 ) -> dg.MaterializeResult[Any]:
     """Take in what landed, once."""
     with dagster_failures(target.identifier):
-        _check(config)
+        if config.max_files < 0:  # the Launchpad does not know this limit
+            raise InvalidInputError(
+                f"max_files is {config.max_files}; give 0 for all new files, or how many at most.",
+                kind="ingest-config",
+            )
         ensured = target.ensure(paimon)
         table = ensured.table
         audit = BatchAudit(target.before_commit, table, paimon)
@@ -236,9 +233,9 @@ def _ingest(
         step = step_identity(context)
         if newest is not None and step.made(newest.properties):
             return result_of_earlier_try(context, table, newest, audit.results(newest))
-        file_io = file_io_for(landing.source.folder_path(config.source), paimon.options)
+        file_io = file_io_for(source.folder_path(config.source), paimon.options)
         ledger = load_ledger(table, source_name, newest)
-        batch = _next_batch(config, landing.source, table, ledger, file_io)
+        batch = _next_batch(config, source, table, ledger, file_io)
         if config.dry_run or not batch.files:
             return _nothing_written(context, table, batch, config, audit.results())
         context.log.info(
@@ -248,7 +245,7 @@ def _ingest(
             names_text(batch.files),
         )
         started = time.monotonic()
-        work = _Work(target, landing, table, file_io, batch, audit, step)
+        work = _Work(target, source, transform, table, file_io, batch, audit, step)
         outcome, batch = _write_readable(context, paimon, work)
         metadata = {
             **target.lineage,
@@ -256,15 +253,6 @@ def _ingest(
             **batch.metadata(),
         }
         return result_of_write(context, ensured, outcome, metadata, audit.results())
-
-
-def _check(config: IngestConfig) -> None:
-    # The Launchpad does not know this limit.
-    if config.max_files < 0:
-        raise InvalidInputError(
-            f"max_files is {config.max_files}; give 0 for all new files, or how many at most.",
-            kind="ingest-config",
-        )
 
 
 def _next_batch(
@@ -324,7 +312,8 @@ class _Work:
     """The work of one ingestion run."""
 
     target: TableTarget
-    landing: _Landing
+    source: FileSource
+    transform: Callable[[Frame], Frame] | None
     table: Table
     file_io: FileIO
     batch: _Batch
@@ -345,7 +334,7 @@ def _write_readable(
     Cost:
         Where damage shows only while a file is read, the others are read again.
     """
-    sets_aside = work.landing.source.on_bad_file == OnBadFile.QUARANTINE
+    sets_aside = work.source.on_bad_file == OnBadFile.QUARANTINE
     while True:
         bad: dict[str, PaimonError] = {}
         try:
@@ -376,18 +365,18 @@ def _write(paimon: PaimonCatalogResource, work: _Work, schema: pa.Schema | None)
     Raises:
         CommitConflictError: Another run took files of this source in meanwhile.
     """
-    table, landing = work.table, work.landing
+    table, source = work.table, work.source
     executor = paimon.new_executor(work.target.executor)
     frame: Frame
     if schema is None:
         frame = to_arrow_schema(table.schema.fields).empty_table()
     else:
         frame = _frame(paimon, work, schema)
-        if landing.transform is not None:
-            frame = landing.transform(frame)
+        if work.transform is not None:
+            frame = work.transform(frame)
     rows = to_rows(frame, executor, table.schema, show_values=paimon.show_values)
     ledger = work.batch.ledger.with_files(work.batch.files)
-    name = write_ledger(table, ledger, remembered=landing.source.remembered_files)
+    name = write_ledger(table, ledger, remembered=source.remembered_files)
     key = property_of(ledger.source)
     writer = (
         table.new_write_builder()
@@ -396,7 +385,7 @@ def _write(paimon: PaimonCatalogResource, work: _Work, schema: pa.Schema | None)
         .with_properties(work.step.properties(work.target.code_version))
         .with_properties({key: name})
         .with_empty_commits()  # files without rows are taken in too
-        .with_last_check(lambda: _refuse_changes_since(work, landing.source))
+        .with_last_check(lambda: _refuse_changes_since(work))
     )
     if not paimon.show_values:
         writer = writer.with_values_hidden()
@@ -412,14 +401,14 @@ def _write(paimon: PaimonCatalogResource, work: _Work, schema: pa.Schema | None)
     return outcome
 
 
-def _refuse_changes_since(work: _Work, source: FileSource) -> None:
+def _refuse_changes_since(work: _Work) -> None:
     """Refuse files that changed while they were read: their rows may be neither old nor new.
 
     Files that are gone do not matter; they were read.
     """
     batch = work.batch
     read = Ledger(source=batch.ledger.source).with_files(batch.files)
-    changed = compare(source.list_files(work.file_io, batch.folder), read).changed
+    changed = compare(work.source.list_files(work.file_io, batch.folder), read).changed
     if changed:
         raise InvalidInputError(
             f"{names_text(changed)} in '{batch.folder}' changed while being ingested; nothing was "
@@ -431,15 +420,14 @@ def _refuse_changes_since(work: _Work, source: FileSource) -> None:
 
 def _schema(work: _Work, on_bad: BadFile | None) -> pa.Schema | None:
     """Return the columns of the files, None if there is none."""
-    source = work.landing.source
-    expected = source.schema
-    if expected is None and work.landing.transform is None:
+    expected = work.source.schema
+    if expected is None and work.transform is None:
         expected = work.target.schema
-    return checked_schema(work.file_io, work.batch.paths, source, expected, on_bad)
+    return checked_schema(work.file_io, work.batch.paths, work.source, expected, on_bad)
 
 
 def _frame(paimon: PaimonCatalogResource, work: _Work, schema: pa.Schema) -> Frame:
-    source, paths = work.landing.source, work.batch.paths
+    source, paths = work.source, work.batch.paths
     if paimon.executor_kind(work.target.executor) == "embedded":
         return read_files(work.file_io, paths, source, schema)
     return paimon.files_dataframe(paths, source.format, schema, source.options)

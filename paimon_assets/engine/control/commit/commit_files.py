@@ -16,6 +16,7 @@ from paimon_assets.engine.control.commit.changes import CommitChanges
 from paimon_assets.engine.control.commit.partition_filter import PartitionFilter
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.manifests.manifest_merge import (
+    ManifestStorage,
     MergeLimits,
     chunks,
     merge_manifests,
@@ -76,7 +77,12 @@ class CommitFiles:
             self._changes = changes
         manifests = self.store.manifests
         before = () if latest is None else manifests.manifests_of(latest)
-        merged = merge_manifests(before, self.limits, _MergeStorage(self.store, self.names))
+        storage = ManifestStorage(
+            read=manifests.read,
+            write=lambda entries: manifests.write(entries, self.names),
+            may_hold=lambda meta, named: PartitionFilter.of(self.store, named).may_hold(meta),
+        )
+        merged = merge_manifests(before, self.limits, storage)
         index_manifest = latest.index_manifest if latest else None
         if index is not None:
             index_manifest = manifests.write_index(index, self.names) if index else None
@@ -116,20 +122,3 @@ class CommitFiles:
                 self.store.manifests.delete(name)
             except StorageError:
                 logger.warning("orphan manifest '%s' is left", name, exc_info=True)
-
-
-class _MergeStorage:
-    """Manifest merging on a table's store."""
-
-    def __init__(self, store: FileStore, names: ManifestNames) -> None:
-        self._store = store
-        self._names = names
-
-    def read(self, meta: ManifestFileMeta) -> Sequence[ManifestEntry]:
-        return self._store.manifests.read(meta)
-
-    def write(self, entries: Sequence[ManifestEntry]) -> ManifestFileMeta:
-        return self._store.manifests.write(entries, self._names)
-
-    def may_hold(self, meta: ManifestFileMeta, partitions: frozenset[bytes]) -> bool:
-        return PartitionFilter.of(self._store, partitions).may_hold(meta)

@@ -11,9 +11,9 @@ The set of live files never changes.
 Source: `org.apache.paimon.operation.ManifestFileMerger`.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol, Self
+from typing import Self
 
 from paimon_assets.engine.spec.metadata.manifest import (
     FileIdentifier,
@@ -53,20 +53,15 @@ class MergeLimits:
         )
 
 
-class ManifestStorage(Protocol):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManifestStorage:
     """The part of the manifest store that merging needs."""
 
-    def read(self, meta: ManifestFileMeta) -> Sequence[ManifestEntry]:
-        """Read a manifest."""
-        ...
-
-    def write(self, entries: Sequence[ManifestEntry]) -> ManifestFileMeta:
-        """Write a manifest of at least one entry."""
-        ...
-
-    def may_hold(self, meta: ManifestFileMeta, partitions: frozenset[bytes]) -> bool:
-        """Whether a manifest may hold files of one of the partitions."""
-        ...
+    read: Callable[[ManifestFileMeta], Sequence[ManifestEntry]]
+    write: Callable[[Sequence[ManifestEntry]], ManifestFileMeta]
+    """Writes a manifest of at least one entry."""
+    may_hold: Callable[[ManifestFileMeta, frozenset[bytes]], bool]
+    """Whether a manifest may hold files of one of the partitions."""
 
 
 def merge_manifests(

@@ -9,7 +9,7 @@ Planned from manifests alone.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from paimon_assets.engine.contract.commit_message import CommitMessage, DataIncrement
 from paimon_assets.engine.contract.context import ReadContext, WriteContext
@@ -30,7 +30,7 @@ from paimon_assets.engine.control.segments.segment_registry import (
     may_have_segments,
 )
 from paimon_assets.engine.control.write.hash_indexes import hash_indexes
-from paimon_assets.engine.control.write.write_planning import writer_state
+from paimon_assets.engine.control.write.write_planning import rewriting_schema, writer_state
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
@@ -41,7 +41,7 @@ from paimon_assets.engine.spec.options.all_options import (
     SPLIT_TARGET_SIZE,
 )
 from paimon_assets.engine.spec.predicate.predicate import Predicate
-from paimon_assets.engine.spec.schema.schema import BucketMode, TableSchema
+from paimon_assets.engine.spec.schema.schema import BucketMode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,14 +210,9 @@ def change_write_context(store: FileStore, snapshot: Snapshot) -> WriteContext:
     return WriteContext(
         table=store.label,
         table_path=store.table_path,
-        schema=_without_defaults(store.schema),
+        schema=rewriting_schema(store.schema),
         bucket_states=state.bucket_states,
         partition_buckets=state.differing_from(store.schema.typed_options.get(BUCKET)),
         hash_indexes=hash_indexes(store, snapshot),
         file_io=store.file_io.spec,
     )
-
-
-def _without_defaults(schema: TableSchema) -> TableSchema:
-    fields = tuple(replace(field, default_value=None) for field in schema.fields)
-    return replace(schema, fields=fields)

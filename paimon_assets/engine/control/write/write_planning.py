@@ -6,8 +6,8 @@ the table.
 """
 
 from collections import OrderedDict
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from threading import Lock
 
 from paimon_assets.engine.contract.context import BucketState
@@ -15,7 +15,7 @@ from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
 from paimon_assets.engine.spec.metadata.manifest import FileKind, ManifestEntry
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
-from paimon_assets.engine.spec.schema.schema import BucketMode
+from paimon_assets.engine.spec.schema.schema import BucketMode, TableSchema
 
 _TABLES_KEPT = 64
 _STEPS_AHEAD = 64
@@ -110,6 +110,12 @@ class WriterState:
     def differing_from(self, buckets: int) -> tuple[tuple[bytes, int], ...]:
         """Return the partitions whose bucket count is not `buckets` (`WriteContext`)."""
         return tuple(item for item in self.total_buckets if item[1] != buckets)
+
+
+def rewriting_schema(schema: TableSchema, options: Mapping[str, str] | None = None) -> TableSchema:
+    """Return the schema to write stored rows anew by: a null stays null, whatever the default."""
+    fields = tuple(replace(field, default_value=None) for field in schema.fields)
+    return replace(schema, fields=fields).with_dynamic_options(options or {})
 
 
 def writer_state(store: FileStore, snapshot: Snapshot | None) -> WriterState:

@@ -7,10 +7,10 @@ from paimon_assets.engine.contract.executor import ClusteringExecutor
 from paimon_assets.engine.contract.tasks.task_batch import TaskRunner
 from paimon_assets.engine.control.compact.unit import PlannedUnit
 from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.write.write_planning import rewriting_schema
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.metadata.data_file import FileOrigin
 from paimon_assets.engine.spec.options.all_options import ROWKIND_FIELD
-from paimon_assets.engine.table.write.rewriting import rewriting_schema
 
 
 def cluster_unit(

@@ -15,22 +15,18 @@ from paimon_assets.engine.contract.wire.wire import dump_split
 from paimon_assets.engine.contract.wire.wire_values import dump
 from paimon_assets.engine.control.compact.plan import CompactionPlan
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.control.write.write_planning import writer_state
+from paimon_assets.engine.control.write.write_planning import rewriting_schema, writer_state
 from paimon_assets.engine.spec.options.write_options import (
     POSTPONE_DEFAULT_BUCKETS,
     POSTPONE_WRITE_FIXED,
 )
 from paimon_assets.engine.spec.schema.special_fields import ROW_KIND
-from paimon_assets.engine.table.write.rewriting import rewriting_schema
 
 
 def waiting_tasks(store: FileStore, plan: CompactionPlan, parallelism: int | None) -> TaskBatch:
     """Return the tasks that give the waiting rows of a plan their buckets."""
     splits = [unit.task.split for unit in plan.waiting]
-    read = replace(
-        plan.context,
-        columns=(ROW_KIND.name, *store.schema.field_names),
-    )
+    read = replace(plan.context, columns=(ROW_KIND.name, *store.schema.field_names))
     context = PostponeContext(read=read, write=_write_context(store, plan))
     return TaskBatch(
         name=POSTPONE_TASK,

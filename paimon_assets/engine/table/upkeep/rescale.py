@@ -24,6 +24,7 @@ from paimon_assets.engine.control.commit.partition_filter import (
 from paimon_assets.engine.control.features import check_writable
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.scan.visibility import skips_level_0
+from paimon_assets.engine.control.write.write_planning import rewriting_schema
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 from paimon_assets.engine.spec.metadata.manifest import FileKind, ManifestEntry
@@ -41,7 +42,6 @@ from paimon_assets.engine.spec.options.all_options import (
 )
 from paimon_assets.engine.spec.schema.schema import BucketMode
 from paimon_assets.engine.table.read.read_builder import ReadBuilder
-from paimon_assets.engine.table.write.rewriting import rewriting_schema
 
 
 def rescale(
