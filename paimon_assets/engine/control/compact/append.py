@@ -13,7 +13,6 @@ from paimon_assets.engine.control.compact.buckets import LiveBucket
 from paimon_assets.engine.control.compact.unit import PlannedUnit, files_of_size, target_bytes_of
 from paimon_assets.engine.lsm.append_compaction import AppendCompaction
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
-from paimon_assets.engine.spec.metadata.index_file import IndexFileMeta
 from paimon_assets.engine.spec.options.all_options import SPLIT_OPEN_FILE_COST
 from paimon_assets.engine.spec.options.compaction_options import (
     COMPACTION_DELETE_RATIO,
@@ -109,11 +108,6 @@ class AppendPlanner:
         ratio = 0.0 if self.is_full else self.schema.typed_options.get(COMPACTION_DELETE_RATIO)
         return vector.cardinality is None or vector.cardinality > file.row_count * ratio
 
-    def _reason(self, touched: Sequence[IndexFileMeta]) -> str:
-        if self.rewrites_all:
-            return _REWRITE
-        return _DELETED_ROWS if touched else _SMALL_FILES
-
     def _planned(self, bucket: LiveBucket, files: Sequence[DataFileMeta]) -> PlannedUnit:
         names = {file.file_name for file in files}
         touched = tuple(
@@ -130,7 +124,7 @@ class AppendPlanner:
         expected = files_of_size(sum(file.file_size for file in files), self.target_bytes)
         return PlannedUnit(
             task=task,
-            reason=self._reason(touched),
+            reason=_REWRITE if self.rewrites_all else _DELETED_ROWS if touched else _SMALL_FILES,
             runs_before=len(bucket.files),
             runs_after=len(bucket.files) - len(files) + expected,
             expected_files=expected,

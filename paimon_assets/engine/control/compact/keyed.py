@@ -3,7 +3,6 @@
 Source: `org.apache.paimon.mergetree.compact.MergeTreeCompactManager`.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from paimon_assets.engine.codec.rows.key_range import ComparableKey, key_range
@@ -103,7 +102,8 @@ class KeyedPlanner:
         )
         steps = compact_steps(interval_partition(unit.files, self._key_range), shape)
         rewritten = [
-            sum(_bytes_of(run) for section in group for run in section) for group in steps.rewrites
+            sum(file.file_size for section in group for run in section for file in run)
+            for group in steps.rewrites
         ]
         taken = {file.file_name for file in unit.files}
         left = [run for run in levels.runs if run.files[0].file_name not in taken]
@@ -120,7 +120,3 @@ class KeyedPlanner:
 
     def _key_range(self, file: DataFileMeta) -> tuple[ComparableKey, ComparableKey]:
         return key_range(file, [field.type for field in self.schema.key_fields])
-
-
-def _bytes_of(files: Sequence[DataFileMeta]) -> int:
-    return sum(file.file_size for file in files)

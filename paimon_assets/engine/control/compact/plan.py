@@ -100,7 +100,8 @@ def plan_compaction(store: FileStore, scope: CompactScope, clock: Clock) -> Comp
     now_ms = wall_clock_ms(clock.now_millis())
     if scope.idle_ms is not None:
         entries = _idle(entries, now_ms - scope.idle_ms)
-    chosen = [entry for entry in entries if _is_chosen(entry, scope)]
+    places = scope.buckets
+    chosen = [e for e in entries if places is None or (e.partition, e.bucket) in places]
     placed = [entry for entry in chosen if entry.bucket >= 0]
     units = tuple(_units(store, scope, live_buckets(store, snapshot, placed), now_ms))
     waiting = tuple(_waiting(store, snapshot, chosen))
@@ -171,10 +172,6 @@ def _files(unit: PlannedUnit) -> Iterator[DataFileMeta]:
     yield from unit.task.split.data_files
     if unit.task.above is not None:
         yield from unit.task.above.data_files
-
-
-def _is_chosen(entry: ManifestEntry, scope: CompactScope) -> bool:
-    return scope.buckets is None or (entry.partition, entry.bucket) in scope.buckets
 
 
 def _idle(entries: Iterable[ManifestEntry], before_ms: int) -> list[ManifestEntry]:

@@ -163,7 +163,8 @@ class ManifestStore:
         if found is None:
             path = self._paths.manifest(meta.file_name)
             data = self._file_io.read_bytes(path) if data is None else data
-            if keep is not None and _entry_count(meta) > _LARGE_MANIFEST_ENTRIES:
+            entry_count = meta.num_added_files + meta.num_deleted_files
+            if keep is not None and entry_count > _LARGE_MANIFEST_ENTRIES:
                 return read_manifest(data, path, keep)
             entries = tuple(read_manifest(data, path))
             self._cache.put(key, entries, _ENTRY_BYTES)
@@ -276,7 +277,3 @@ class ManifestStore:
 def _index_entry_bytes(entries: Sequence[IndexManifestEntry]) -> int:
     vectors = sum(len(entry.file.deletion_vectors or ()) for entry in entries)
     return _META_BYTES * (1 + vectors // (len(entries) or 1))
-
-
-def _entry_count(meta: ManifestFileMeta) -> int:
-    return meta.num_added_files + meta.num_deleted_files

@@ -94,8 +94,8 @@ def plan_row_change(
         whole = _whole_files(store, predicate, entries)
     tasks, dropped = [], []
     for bucket in live_buckets(store, snapshot, entries):
-        gone = [f for f in bucket.files if f.file_name in whole and not _is_marked(f, bucket)]
-        names = {file.file_name for file in gone}
+        names = whole - bucket.vectors.keys()  # of a file with deleted rows the vector must go, too
+        gone = [file for file in bucket.files if file.file_name in names]
         left = [file for file in bucket.files if file.file_name not in names]
         tasks += list(_append_tasks(store, bucket, left))
         dropped += [_dropping(bucket, gone)] if gone else []
@@ -172,11 +172,6 @@ def _whole_files(
     pruning = FilePruning(store.schema, others, store.schemas.schema)
     names = {entry.file.file_name for entry in entries}
     return frozenset(names - {entry.file.file_name for entry in pruning.needed(entries)})
-
-
-def _is_marked(file: DataFileMeta, bucket: LiveBucket) -> bool:
-    """Whether rows of a file are deleted already: then its vector must go, too."""
-    return file.file_name in bucket.vectors
 
 
 def _dropping(bucket: LiveBucket, files: Sequence[DataFileMeta]) -> CommitMessage:

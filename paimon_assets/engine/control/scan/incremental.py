@@ -207,7 +207,9 @@ def scan_changes(
     """
     _check_supported(store)
     if between.start_id == between.end_id:
-        return ChangeScan(scan=TableScan(), end=between.end or _end(store, between))
+        is_before = between.end_id < FIRST_SNAPSHOT_ID
+        end = between.end or (None if is_before else _step(store, between.end_id))
+        return ChangeScan(scan=TableScan(), end=end)
     end = between.end or store.snapshots.snapshot(between.end_id)
     if between.mode is IncrementalMode.DIFF:
         start = between.start
@@ -262,10 +264,6 @@ def _check_supported(store: FileStore) -> None:
             kind="unsupported-incremental",
             details={"table": store.label},
         )
-
-
-def _end(store: FileStore, between: Between) -> Snapshot | None:
-    return None if between.end_id < FIRST_SNAPSHOT_ID else _step(store, between.end_id)
 
 
 def _steps(store: FileStore, between: Between) -> Iterator[Snapshot]:
