@@ -235,7 +235,7 @@ def test_a_delete_may_remove_the_whole_row(records, remove):
 
 @example([(RowKind.DELETE, {"k": 0, "f": 1, "g": 1}), (RowKind.INSERT, {"k": 0, "f": 2, "g": 2})])
 @example([(kind, {"k": 0, "f": n, "g": n}) for n, kind in enumerate(ADD_DELETE_ADD)])
-@settings(max_examples=60)
+@settings(max_examples=often(30))
 @given(
     records_strategy(
         {"f": INTS, "g": INTS},

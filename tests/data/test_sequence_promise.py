@@ -26,6 +26,7 @@ from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
 from paimon_assets.engine.spec.types.data_types import DataField
 from paimon_assets.engine.spec.types.type_text import parse_type
 from paimon_assets.engine.table.api import open_catalog
+from tests.testkit.effort import often
 
 FLAG, SECOND, MILLI = (
     SequencePadding.ROW_KIND_FLAG,
@@ -107,7 +108,7 @@ def keeps_promise(records, seq_type, steps):
 
 
 @given(st.data())
-@settings(max_examples=300)
+@settings(max_examples=often(100))
 def test_an_accepted_pair_lets_the_promised_record_win(data):
     seq_type = data.draw(st.sampled_from(sorted(VALUES)))
     steps = data.draw(STEPS.filter(lambda steps: is_accepted(seq_type, steps)))

@@ -26,7 +26,7 @@ from tests.testkit.s3_server import ACCESS_KEY, BUCKET, s3_server
 SCHEMA = Schema.of({"id": "BIGINT"})
 ROWS = pa.table({"id": [1, 2]})
 STATUSES = (403, 409, 500, 503)
-STRIDE = 1 if is_hunt() else 11
+STRIDE = 1 if is_hunt() else 17
 """Requests between two that fail."""
 
 

@@ -3,6 +3,7 @@
 import ast
 import functools
 import inspect
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,11 +15,15 @@ from paimon_assets.engine.spec.options.all_options import MergeEngine
 PACKAGE = Path(__file__).resolve().parents[2] / "paimon_assets"
 
 
+_MAY_NAME_ONE = re.compile(rf"MergeEngine|MERGE_ENGINE|\.engine\b(?!\.)|{'|'.join(MergeEngine)}")
+
+
 @functools.cache
 def _trees() -> dict[str, ast.Module]:
     return {
-        str(path.relative_to(PACKAGE)): ast.parse(path.read_text(encoding="utf-8"))
+        str(path.relative_to(PACKAGE)): ast.parse(text)
         for path in sorted(PACKAGE.rglob("*.py"))
+        if _MAY_NAME_ONE.search(text := path.read_text(encoding="utf-8"))
     }
 
 

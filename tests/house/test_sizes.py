@@ -26,6 +26,14 @@ def _line_count(path: Path) -> int:
     return len(path.read_text(encoding="utf-8").splitlines())
 
 
+def _statements(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield what has statements of its own, however deep; expressions have none."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.stmt | ast.excepthandler | ast.match_case):
+            yield child
+            yield from _statements(child)
+
+
 def test_no_file_is_longer_than_500_lines() -> None:
     sizes = {str(path.relative_to(ROOT)): _line_count(path) for path in _all_sources()}
     assert sizes, "no sources were found"
@@ -35,7 +43,9 @@ def test_no_file_is_longer_than_500_lines() -> None:
 def test_no_function_is_longer_than_60_lines() -> None:
     long = {}
     for path in _all_sources():
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if _line_count(path) <= MAX_FUNCTION_LINES:
+            continue
+        for node in _statements(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 lines = (node.end_lineno or node.lineno) - node.lineno + 1
                 if lines > MAX_FUNCTION_LINES:

@@ -14,6 +14,8 @@ from tests.testkit.s3_faults import s3_faults
 from tests.testkit.s3_server import BUCKET, s3_server
 
 WAREHOUSE = f"s3://{BUCKET}/warehouse"
+WRITES = 5
+"""Of four at once: each meets others."""
 
 
 @pytest.fixture(scope="module")
@@ -50,10 +52,10 @@ def test_writers_through_two_servers_lose_nothing(clients, options):
         table.new_write_builder().write(rows(number), EmbeddedExecutor())
 
     with ThreadPoolExecutor(4) as pool:
-        list(pool.map(write, range(8)))
+        list(pool.map(write, range(WRITES)))
     beside = open_catalog(WAREHOUSE, options).get_table("db.t")
-    assert sorted(beside.new_read_builder().to_arrow()["id"].to_pylist()) == list(range(8))
-    assert [snapshot.id for snapshot in beside.snapshots()] == list(range(1, 9))
+    assert sorted(beside.new_read_builder().to_arrow()["id"].to_pylist()) == list(range(WRITES))
+    assert [snapshot.id for snapshot in beside.snapshots()] == list(range(1, WRITES + 1))
 
 
 def test_a_rename_keeps_the_id_and_a_drop_leaves_nothing(clients):

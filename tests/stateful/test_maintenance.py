@@ -43,6 +43,7 @@ from paimon_assets.engine.table.api import open_catalog
 from paimon_assets.engine.table.read.read_builder import ReadBuilder
 from paimon_assets.engine.table.segments.segment_import import SegmentSource
 from paimon_assets.engine.table.table import Table
+from tests.testkit.effort import is_hunt
 from tests.testkit.foreign import states, write
 from tests.testkit.metadata_tables import FixedClock
 
@@ -69,7 +70,7 @@ _KINDS: dict[str, dict[str, str]] = {
     "key, with indexes": {"bucket": "-1", "dynamic-bucket.target-row-num": "2"},
     "key, rows that wait": {"bucket": "-2", "postpone.batch-write-fixed-bucket": "false"},
 }
-_STEPS = 30
+_STEPS = 30 if is_hunt() else 20
 _LINEAR_SEEDS = range(len(_KINDS))
 _OTHER_SEEDS = range(2 * len(_KINDS))
 
@@ -390,11 +391,13 @@ class TangledHistory(History):
             assert wanted in [snapshot.id for snapshot in table.snapshots()]
 
 
+@pytest.mark.hunt
 @pytest.mark.parametrize("seed", _LINEAR_SEEDS)
 def test_nothing_that_expires_leaves_files_behind(tmp_path, seed):
     _run(History(tmp_path, seed))
 
 
+@pytest.mark.hunt
 @pytest.mark.parametrize("seed", _OTHER_SEEDS)
 def test_whatever_happened_nothing_that_is_read_goes(tmp_path, seed):
     _run(TangledHistory(tmp_path, seed))
