@@ -54,6 +54,7 @@ for number in range(3):
 """,
     "rest-client.md": f"{_ASSETS}import os\nfrom paimon_assets import open_catalog\n",
 }
+FORKING_DAGSTER = ROOT / "tests" / "testkit" / "forking_dagster"
 _ON_SPARK = {"sql.md"}
 """Pages that take a session for granted, called `spark`."""
 _SERVER = "https://catalog.example"
@@ -121,7 +122,8 @@ def _server_of(page: str) -> Iterator[str]:
 
 
 def _run_in_shell(text: str, folder: Path) -> None:
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    places = [FORKING_DAGSTER, Path(sys.executable).parent, os.environ["PATH"]]
+    path = os.pathsep.join(map(str, places))
     environment = os.environ | {"PATH": path, "DAGSTER_HOME": str(folder / "home")}
     (folder / "home").mkdir(exist_ok=True)
     done = subprocess.run(
