@@ -6,13 +6,15 @@ import pytest
 
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import open_catalog
+from tests.testkit.effort import is_hunt
 from tests.testkit.faults.writers import commit_in_step_with_others, fork_server
 
 WORKERS = 4
-COMMITS = 40
+COMMITS = 40 if is_hunt() else 15
 COLUMNS = {"worker": "INT", "number": "INT"}
 
 
+@pytest.mark.hunt
 @pytest.mark.parametrize(
     ("primary_keys", "bucket"), [((), "-1"), (("worker", "number"), "2")], ids=["append", "key"]
 )

@@ -18,7 +18,8 @@ import sys
 from pathlib import Path
 from paimon_assets.spark.session.session import SparkSettings, get_session, stop_session
 
-session = get_session(SparkSettings(master="local[1]", driver_memory="512m"))
+extra = {"spark.sql.codegen.wholeStage": "false"}
+session = get_session(SparkSettings(master="local[1]", driver_memory="512m", extra=extra))
 rows = session.range(1000).mapInArrow(lambda batches: batches, "id long")
 rows.write.parquet(sys.argv[1])
 total = session.sql(f"select sum(id) from parquet.`{sys.argv[1]}`").collect()[0][0]

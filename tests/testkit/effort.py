@@ -4,7 +4,7 @@ from hypothesis import HealthCheck, settings
 
 HUNT = "hunt"
 _TIMES = 10
-_DRAWN, _DRAWN_IN_A_HUNT = 25, 400
+_DRAWN, _DRAWN_IN_A_HUNT = 16, 400
 """Examples of a property."""
 _BASE = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
