@@ -6,6 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import (
     InvalidInputError,
     NotFoundError,
@@ -126,6 +127,23 @@ def test_files_whose_statistics_decide_are_not_opened(catalog):
             Path(table.file_path(entry)).write_bytes(b"damaged")
     assert changing(table).delete("id >= 20").rows_matched == 4
     assert read(table) == sorted(FIRST, key=repr)
+
+
+@pytest.mark.parametrize(("kind", "expected"), [("rewrite", [2]), ("vectors", [1])])
+def test_files_are_written_again_side_by_side_and_marked_by_one_task(catalog, kind, expected):
+    tasks = []
+
+    class Counting(EmbeddedExecutor):
+        def map_tasks(self, batch):
+            tasks.append(len(batch.payloads))
+            yield from super().map_tasks(batch)
+
+    table = create(catalog, kind)
+    for first in (0, 10):
+        write(table, *(("a", first + n, n) for n in range(3)))
+    assert changing(table).delete("v = 1", Counting(1)).rows_matched == 2
+    assert tasks == expected
+    assert [row[1] for row in read(table)] == [0, 10, 12, 2]
 
 
 def test_files_with_nulls_or_nan_are_opened(catalog):

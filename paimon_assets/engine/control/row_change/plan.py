@@ -36,12 +36,16 @@ from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.options.all_options import (
     BUCKET,
+    DELETION_VECTORS_ENABLED,
     SCAN_FALLBACK_BRANCH,
     SPLIT_OPEN_FILE_COST,
     SPLIT_TARGET_SIZE,
 )
 from paimon_assets.engine.spec.predicate.predicate import Predicate
 from paimon_assets.engine.spec.schema.schema import BucketMode
+
+_TASKS = 16
+"""So many tasks write the files of a small table again; of a large one, more of the usual size."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,6 +162,9 @@ def _append_tasks(
     options = store.schema.typed_options
     open_bytes = options.get(SPLIT_OPEN_FILE_COST)
     target_bytes = options.get(SPLIT_TARGET_SIZE)
+    if not options.get(DELETION_VECTORS_ENABLED):  # of which every task writes an index file
+        total = sum(max(file.file_size, open_bytes) for file in left.values())
+        target_bytes = min(target_bytes, max(open_bytes, total // _TASKS))
     for packed in pack(left.values(), lambda f: max(f.file_size, open_bytes), target_bytes):
         yield RowChangeTask(splits=(bucket.split(packed),), index_directory=directory)
 
