@@ -33,7 +33,8 @@ from paimon_assets.engine.data.compact.range_merge import MergedRange, Pending, 
 from paimon_assets.engine.data.compact.section_plan import SectionPlan, plan_section
 from paimon_assets.engine.data.compact.section_read import comparable_range
 from paimon_assets.engine.data.compact.vectors import BucketVectors
-from paimon_assets.engine.data.merge.function import MergeFunction, merge_function_of
+from paimon_assets.engine.data.merge.function import merge_function_of
+from paimon_assets.engine.data.merge.records import MergeFunction
 from paimon_assets.engine.data.merge.sort_merge import key_ranges
 from paimon_assets.engine.data.read.merge_file_split_read import check_key_order
 from paimon_assets.engine.data.threads import Threads

@@ -17,12 +17,12 @@ import pyarrow as pa
 from paimon_assets.engine.data.compact.changelog import ChangelogRule, RecordRows
 from paimon_assets.engine.data.compact.lookup import FoundRange, Lookup, Place
 from paimon_assets.engine.data.key_order import KeyOrder
-from paimon_assets.engine.data.merge.function import MergeFunction
 from paimon_assets.engine.data.merge.records import (
     NOTHING,
     FoldedRows,
     Kinds,
     MergedRows,
+    MergeFunction,
     Records,
     adds,
 )

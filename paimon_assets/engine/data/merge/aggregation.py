@@ -8,7 +8,7 @@ Source: `org.apache.paimon.mergetree.compact.aggregate.AggregateMergeFunction`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -19,6 +19,7 @@ from paimon_assets.engine.data.merge.records import (
     Array,
     FoldedRows,
     Grouped,
+    MergeFunction,
     Outcome,
     Records,
     run_ends,
@@ -29,7 +30,7 @@ from paimon_assets.engine.spec.types.row_kind import RowKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Aggregation:
+class Aggregation(MergeFunction):
     """The merge function of `merge-engine` = `aggregation`."""
 
     aggregates: Mapping[str, Aggregate]
@@ -51,10 +52,6 @@ class Aggregation:
             },
             remove_on_delete=rules.remove_on_delete,
         )
-
-    def needed(self, columns: Sequence[str]) -> tuple[str, ...]:
-        """Return the columns the merge looks at: none but those asked for."""
-        return tuple(columns)
 
     def merge(self, records: Records, *, keep_retracts: bool = False) -> FoldedRows:
         """Fold the records of each key. See `MergeFunction`.

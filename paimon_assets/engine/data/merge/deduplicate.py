@@ -3,25 +3,20 @@
 Source: `org.apache.paimon.mergetree.compact.DeduplicateMergeFunction`.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from paimon_assets.engine.data.key_order import Flags, KeyOrder, Order
-from paimon_assets.engine.data.merge.records import ChosenRows, Records, adds
+from paimon_assets.engine.data.merge.records import ChosenRows, MergeFunction, Records, adds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Deduplicate:
+class Deduplicate(MergeFunction):
     """The merge function of `merge-engine` = `deduplicate`."""
 
     ignore_retracts: bool = False
     """`ignore-delete`: records that retract count as if they had never been written."""
-
-    def needed(self, columns: Sequence[str]) -> tuple[str, ...]:
-        """Return the columns the merge looks at: none but those asked for."""
-        return tuple(columns)
 
     def merge(self, records: Records, *, keep_retracts: bool = False) -> ChosenRows:
         """Choose the newest record of each key. See `MergeFunction`."""

@@ -3,30 +3,25 @@
 Source: `org.apache.paimon.mergetree.compact.FirstRowMergeFunction`.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from paimon_assets.engine.data.key_order import Flags, KeyOrder
 from paimon_assets.engine.data.merge.deduplicate import only
-from paimon_assets.engine.data.merge.records import ChosenRows, Records, adds
+from paimon_assets.engine.data.merge.records import ChosenRows, MergeFunction, Records, adds
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.options.all_options import IGNORE_DELETE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FirstRow:
+class FirstRow(MergeFunction):
     """The merge function of `merge-engine` = `first-row`."""
 
     table: str
     """For messages."""
     ignore_retracts: bool = False
     """`ignore-delete`: records that retract count as if they had never been written."""
-
-    def needed(self, columns: Sequence[str]) -> tuple[str, ...]:
-        """Return the columns the merge looks at: none but those asked for."""
-        return tuple(columns)
 
     def merge(self, records: Records, *, keep_retracts: bool = False) -> ChosenRows:
         """Choose the oldest record of each key. See `MergeFunction`.

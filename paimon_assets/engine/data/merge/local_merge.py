@@ -12,8 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from paimon_assets.engine.data.key_order import KeyOrder
-from paimon_assets.engine.data.merge.function import MergeFunction
-from paimon_assets.engine.data.merge.records import Array, MergedRows, Records
+from paimon_assets.engine.data.merge.records import Array, MergedRows, MergeFunction, Records
 
 
 def merge_sorted(

@@ -24,6 +24,7 @@ from paimon_assets.engine.data.merge.key_groups import KeyGroups
 from paimon_assets.engine.data.merge.records import (
     Array,
     FoldedRows,
+    MergeFunction,
     Outcome,
     Records,
     run_ends,
@@ -44,7 +45,7 @@ Ranks = Mapping[SequenceGroup, Order]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PartialUpdate:
+class PartialUpdate(MergeFunction):
     """The merge function of `merge-engine` = `partial-update`."""
 
     rules: MergeRules

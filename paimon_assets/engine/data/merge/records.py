@@ -6,6 +6,7 @@ and on groups, numbers 0, 1, … of the keys being merged; values are gathered o
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -244,3 +245,28 @@ class FoldedRows:
 
 MergedRows: TypeAlias = ChosenRows | FoldedRows
 """The rows that stand for their keys, in key order; columns are made on demand."""
+
+
+class MergeFunction(ABC):
+    """Makes one row of the records of each key.
+
+    A key of one record keeps that record as it is; so whoever has only such keys need not call.
+    """
+
+    __slots__ = ()
+
+    def needed(self, columns: Sequence[str]) -> tuple[str, ...]:
+        """Return the columns that must be at hand to make `columns`: these first, then others."""
+        return tuple(columns)
+
+    @abstractmethod
+    def merge(self, records: Records, *, keep_retracts: bool = False) -> MergedRows:
+        """Merge the records of each key.
+
+        Args:
+            records: All records of the keys they have.
+            keep_retracts: Keep keys whose result retracts, as a data file must; a read drops them.
+
+        Raises:
+            InvalidInputError: A record retracts where the table's rules do not allow it.
+        """

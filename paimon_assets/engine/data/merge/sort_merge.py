@@ -24,8 +24,13 @@ import pyarrow as pa
 from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy, to_numpy
 from paimon_assets.engine.data.key_order import Flags, KeyOrder, order_within_groups, sort_keys
 from paimon_assets.engine.data.merge.deduplicate import only
-from paimon_assets.engine.data.merge.function import MergeFunction
-from paimon_assets.engine.data.merge.records import MergedRows, Records, adds, run_starts
+from paimon_assets.engine.data.merge.records import (
+    MergedRows,
+    MergeFunction,
+    Records,
+    adds,
+    run_starts,
+)
 from paimon_assets.engine.data.merge.run_cursor import RunCursor, read_ahead
 from paimon_assets.engine.data.threads import Threads, Work
 from paimon_assets.engine.spec.schema.special_fields import SEQUENCE_NUMBER, VALUE_KIND

@@ -23,7 +23,7 @@ from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy
 from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.data.merge.equal_rows import equal_values
-from paimon_assets.engine.data.merge.records import ChosenRows, Records
+from paimon_assets.engine.data.merge.records import ChosenRows, MergeFunction, Records
 from paimon_assets.engine.data.merge.sort_merge import MergePlan, merge_runs
 from paimon_assets.engine.data.read.merge_file_split_read import read_merged
 from paimon_assets.engine.data.read.raw_file_split_read import read_raw
@@ -87,14 +87,10 @@ def _as(kind: RowKind, batches: Batches) -> Batches:
 
 
 @dataclass(frozen=True, slots=True)
-class _Difference:
+class _Difference(MergeFunction):
     """A merge of two records at most: the old row of a key, the new one, or both."""
 
     columns: Sequence[str]
-
-    def needed(self, columns: Sequence[str]) -> tuple[str, ...]:
-        """Return the columns the merge looks at: all of the row."""
-        return tuple(columns)
 
     def merge(self, records: Records, *, keep_retracts: bool = False) -> ChosenRows:
         """Keep rows that are in one state only, and the newer of two that are not equal."""

@@ -22,7 +22,8 @@ from paimon_assets.engine.codec.rows.key_range import ComparableKey, key_range
 from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.data.field_mapping import file_schema_of
-from paimon_assets.engine.data.merge.function import MergeFunction, merge_function_of
+from paimon_assets.engine.data.merge.function import merge_function_of
+from paimon_assets.engine.data.merge.records import MergeFunction
 from paimon_assets.engine.data.merge.sort_merge import (
     FILE_LEVEL,
     FILE_RANK,

@@ -20,9 +20,8 @@ import pyarrow as pa
 from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy
 from paimon_assets.engine.data.key_order import KeyOrder, order_within_groups, sort_keys
 from paimon_assets.engine.data.merge.deduplicate import Deduplicate, newest_rows
-from paimon_assets.engine.data.merge.function import MergeFunction
 from paimon_assets.engine.data.merge.local_merge import merge_sorted
-from paimon_assets.engine.data.merge.records import Kinds, Records, adds
+from paimon_assets.engine.data.merge.records import Kinds, MergeFunction, Records, adds
 from paimon_assets.engine.data.sequence import Longs, WrapCounter, has_counter, pad
 from paimon_assets.engine.data.write.bucket_writer import BucketWriter
 from paimon_assets.engine.data.write.files.rolling_file import Chunk, RollingFile
