@@ -117,8 +117,10 @@ def test_another_scale_in_the_same_place_is_refused_by_name(first, home: Path, w
     assert "make clean" in refused.stdout
 
 
-def test_over_a_rest_server_all_is_right_and_no_file_holds_the_token(tmp_path: Path):
-    done = run_demo(tmp_path, "embedded", "--every", "1000", "--rest")
+def test_over_a_rest_server_all_is_right_and_no_file_holds_the_token(
+    tmp_path: Path, warm: WarmPython
+):
+    done = run_demo(tmp_path, "embedded", "--every", "1000", "--rest", warm=warm)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "5 of 5 checks of demo.flights pass" in done.stdout
     assert "FAILED" not in done.stdout
