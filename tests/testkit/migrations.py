@@ -25,7 +25,7 @@ def keep_migrations() -> None:
             kept[place] = read(config)
         return kept[place]
 
-    ScriptDirectory.from_config = from_kept  # type: ignore[method-assign, assignment]
+    ScriptDirectory.from_config = from_kept  # type: ignore[method-assign]
 
 
 def read_migrations() -> None:
