@@ -5,9 +5,8 @@ is above all numbers), binaries, nested columns, times finer than Spark's micros
 """
 
 import datetime as dt
-from collections.abc import Callable
-from functools import reduce
-from operator import and_, or_
+from collections.abc import Sequence
+from decimal import Decimal
 from typing import Any, assert_never
 
 from pyspark.sql import Column
@@ -61,63 +60,76 @@ _LONG_BITS = 63
 def to_column(predicate: Predicate, schema: TableSchema) -> Column | None:
     """Return a condition that is true for exactly the rows of a bound predicate, None if none is.
 
-    Columns are named as in the schema.
+    Columns are named as in the schema. Spark is given one text: a column put together in Python
+    asks the JVM a dozen times for each comparison.
     """
+    text = _text(predicate, schema)
+    return None if text is None else fn.expr(text)
+
+
+def _text(predicate: Predicate, schema: TableSchema) -> str | None:
     match predicate:
-        case And(children=children) | Or(children=children) if len(children) > _MOST_PARTS:
-            return None
-        case And(children=children):
-            return _joined([to_column(child, schema) for child in children], and_)
-        case Or(children=children):
-            return _joined([to_column(child, schema) for child in children], or_)
+        case And(children=children) | Or(children=children):
+            if len(children) > _MOST_PARTS:
+                return None
+            join = " AND " if isinstance(predicate, And) else " OR "
+            return _joined([_text(child, schema) for child in children], join)
         case _:
             data_type = schema.column(predicate.field).type
             return _leaf(predicate, data_type) if compares_as_spark(data_type) else None
 
 
-def _joined(parts: list[Column | None], join: Callable[[Column, Column], Column]) -> Column | None:
+def _joined(parts: Sequence[str | None], separator: str) -> str | None:
     known = [part for part in parts if part is not None]
-    return reduce(join, known) if len(known) == len(parts) else None
+    return f"({separator.join(known)})" if known and len(known) == len(parts) else None
 
 
-def _leaf(predicate: Leaf, data_type: DataType) -> Column | None:
-    column = fn.col(quoted(predicate.field))
+def _leaf(predicate: Leaf, data_type: DataType) -> str | None:
+    column = quoted(predicate.field)
     match predicate:
         case IsNull(negated=negated):
-            return column.isNotNull() if negated else column.isNull()
+            return f"{column} IS NOT NULL" if negated else f"{column} IS NULL"
         case StartsWith(prefix=prefix):
-            return column.startswith(prefix)
+            return f"startswith({column}, {_string(prefix)})"
         case Comparison(op=op, literal=literal):
             value = _literal(literal, data_type)
-            return None if value is None else op.compare(column, value)
+            return None if value is None else f"{column} {op.value} {value}"
         case In(literals=literals, negated=negated):
-            values = [_literal(literal, data_type) for literal in literals]
-            known = [value for value in values if value is not None]
-            if not known or len(known) < len(values):
-                return None
-            return ~column.isin(known) if negated else column.isin(known)
+            values = _joined([_literal(literal, data_type) for literal in literals], ", ")
+            return None if values is None else f"{column} {'NOT IN' if negated else 'IN'} {values}"
         case _:
             assert_never(predicate)
 
 
-def _literal(value: Any, data_type: DataType) -> Column | None:
+def _literal(value: Any, data_type: DataType) -> str | None:
     """Return a bound literal; None for null, and for what Spark's type cannot hold."""
     if value is None:
         return None
     if data_type.root in TIMESTAMP_ROOTS:
         return _moment(value, data_type.root)
     if data_type.root in INTEGER_ROOTS:
-        return fn.lit(value) if -(2**_LONG_BITS) <= value < 2**_LONG_BITS else None
+        return str(value) if -(2**_LONG_BITS) <= value < 2**_LONG_BITS else None
     try:
         plain = to_scalar(value, data_type).as_py()
     except (InvalidInputError, ValueError, OverflowError):
         return None
-    if isinstance(plain, dt.date):  # java.sql.Date would be of the Julian calendar before 1582
-        return fn.expr(f"date'{plain.isoformat()}'")
-    return fn.lit(plain)
+    match plain:
+        case dt.date():
+            return f"date'{plain.isoformat()}'"
+        case Decimal():
+            return f"{plain:f}BD"
+        case str():
+            return _string(plain)
+        case _:
+            return str(plain)
 
 
-def _moment(nanos: int, root: TypeRoot) -> Column | None:
+def _string(text: str) -> str:
+    """Return a text as its bytes: how quotes and backslashes are read is a setting of Spark."""
+    return f"CAST(X'{text.encode().hex()}' AS STRING)"
+
+
+def _moment(nanos: int, root: TypeRoot) -> str | None:
     micros, rest = divmod(nanos, _MICRO_NANOS)
     if rest:
         return None
@@ -127,4 +139,4 @@ def _moment(nanos: int, root: TypeRoot) -> Column | None:
         return None
     kind = "timestamp_ntz" if root is TypeRoot.TIMESTAMP else "timestamp_ltz"
     zone = "" if root is TypeRoot.TIMESTAMP else "Z"
-    return fn.expr(f"{kind}'{moment.isoformat(sep=' ')}{zone}'")
+    return f"{kind}'{moment.isoformat(sep=' ')}{zone}'"
