@@ -10,7 +10,10 @@ import pyarrow as pa
 import pytest
 
 from paimon_assets.engine.codec.rest.resources import AddDialect, SetViewOption, ViewSchema
-from paimon_assets.engine.codec.rest.rest_responses import ListPartitionsResponse
+from paimon_assets.engine.codec.rest.rest_responses import (
+    ListPartitionsResponse,
+    ListTablesResponse,
+)
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.errors import (
     AccessDeniedError,
@@ -263,7 +266,9 @@ def test_signed_requests_are_taken(tmp_path):
         name = "db.a b~*é"
         write(catalog.create_table(name, SCHEMA), [1], "a")
         rest = catalog._catalog
-        assert rest.list_tables("db", "a%") == ["a b~*é"]
+        parts, pattern = ("databases", "db", "tables"), {"tableNamePattern": "a%"}
+        page = rest._api.get(parts, ListTablesResponse, pattern)
+        assert list(page.tables) == ["a b~*é"]
         wrong = {**keys, "dlf.access-key-secret": "another-secret"}
         with pytest.raises(PaimonError) as refused:
             open_catalog("w", wrong, metastore="rest", uri=url)
