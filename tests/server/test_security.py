@@ -472,7 +472,7 @@ def test_names_cannot_forge_an_audit_line(admin, caplog):
 
 def test_long_names_flood_no_log_and_no_answer(admin, caplog):
     caplog.set_level(logging.INFO, logger="paimon_assets.server.audit_log")
-    answer = admin.post("databases/db/tables/pub_a/tags", {"tagName": "/" * 1_000_000})
+    answer = admin.post("databases/db/tables/pub_a/branches", {"branch": "/" * 1_000_000})
     assert answer.status == 400
     assert len(answer.body) < 10_000
     [record] = [record for record in caplog.records if "audit" in record.name]
