@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from paimon_assets.engine.codec.arrow.numpy_columns import to_numpy
 from paimon_assets.engine.data.key_order import float_words
 from paimon_assets.engine.data.threads import Threads
 
@@ -97,6 +98,9 @@ class RunCursor:
         return self.batch
 
     def _first_above(self, rows: pa.RecordBatch, bound: KeyValues) -> int:
+        column = rows.column(self._keys[0])
+        if len(self._keys) == 1 and pa.types.is_integer(column.type) and not column.null_count:
+            return int(np.searchsorted(to_numpy(column), bound[0][1], side="right"))
         low, high = 0, rows.num_rows
         if self._key(rows, high - 1) <= bound:
             return high
