@@ -1,10 +1,10 @@
 from paimon_assets.engine.contract.tasks.overflow_task import (
     CastColumn,
     ColumnLosses,
-    FileLosses,
     LostValue,
     OverflowContext,
     OverflowRequest,
+    OverflowResult,
 )
 from paimon_assets.engine.contract.wire.wire_values import dump, load
 from paimon_assets.engine.spec.types.cast_fit import Loss
@@ -37,4 +37,4 @@ def test_a_result_goes_both_ways():
         ),
         ColumnLosses(column="other", rows=7),
     )
-    assert load(FileLosses, dump(FileLosses(columns=losses))).columns == losses
+    assert load(OverflowResult, dump(OverflowResult(columns=losses))).columns == losses

@@ -12,10 +12,10 @@ import pyarrow as pa
 from paimon_assets.engine.contract.tasks.overflow_task import (
     CastColumn,
     ColumnLosses,
-    FileLosses,
     LostValue,
     OverflowContext,
     OverflowRequest,
+    OverflowResult,
 )
 from paimon_assets.engine.contract.wire.wire_values import dump, load
 from paimon_assets.engine.data.casting.cast import Array
@@ -55,7 +55,7 @@ def judge_file(shared: bytes, payload: bytes, file_io: FileIO, threads: Threads)
         for batch in mapping.apply_all(decoded, threads):
             for tally, column in zip(tallies, batch.columns, strict=True):
                 tally.add(column, settings)
-    return dump(FileLosses(columns=tuple(tally.losses() for tally in tallies)))
+    return dump(OverflowResult(columns=tuple(tally.losses() for tally in tallies)))
 
 
 def _mapping(context: OverflowContext, request: OverflowRequest) -> FieldMapping:

@@ -70,7 +70,7 @@ class ColumnLosses:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FileLosses:
-    """The result of one task."""
+class OverflowResult:
+    """The losses of one file, column by column: the result of one task."""
 
     columns: tuple[ColumnLosses, ...]

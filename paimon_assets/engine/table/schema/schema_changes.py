@@ -16,9 +16,9 @@ from typing import Any
 from paimon_assets.engine.contract.executor import Executor
 from paimon_assets.engine.contract.tasks.overflow_task import (
     ColumnLosses,
-    FileLosses,
     LostValue,
     OverflowRequest,
+    OverflowResult,
 )
 from paimon_assets.engine.contract.tasks.task_batch import TaskBatch
 from paimon_assets.engine.contract.wire.wire_values import load
@@ -186,7 +186,7 @@ def read_losses(
     elif callable(executor):
         executor = executor()
     for number, result in executor.map_tasks(tasks):
-        for losses in load(FileLosses, result).columns:
+        for losses in load(OverflowResult, result).columns:
             reports[losses.column].files_read += 1
             reports[losses.column].add(requests[number].path, losses)
 
