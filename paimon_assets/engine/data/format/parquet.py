@@ -8,7 +8,9 @@ Java 1.4 takes INT64 nanoseconds for microseconds; see `parquet_times`.
 from __future__ import annotations
 
 import base64
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from functools import cached_property
 from itertools import accumulate
 from typing import Any
@@ -166,15 +168,15 @@ class ParquetReader(FormatReader):
         wanted, stored = set(names), self._file.schema
         paths = (stored.column(number).path for number in range(len(stored)))
         leaves = [number for number, path in enumerate(paths) if path.partition(".")[0] in wanted]
-        for group in groups[:_GUESSED_GROUPS]:
-            with named_errors(self._path, self.title):
-                chunks = self._chunks.of(group, leaves)
-            taken = sum(chunk.total_uncompressed_size for chunk in chunks)
-            widest = max(
-                widest,
-                taken // max(1, metadata.row_group(group).num_rows)
-                + sum(_hidden_bytes(chunk) for chunk in chunks),
-            )
+        guessed = groups[:_GUESSED_GROUPS]
+        with named_errors(self._path, self.title):
+            for group, chunks in zip(guessed, self._chunks.of(guessed, leaves), strict=True):
+                taken = sum(chunk.total_uncompressed_size for chunk in chunks)
+                widest = max(
+                    widest,
+                    taken // max(1, metadata.row_group(group).num_rows)
+                    + sum(_hidden_bytes(chunk) for chunk in chunks),
+                )
         return max(1, batch_bytes // widest)
 
     @cached_property
@@ -183,19 +185,15 @@ class ParquetReader(FormatReader):
 
     def matching_row_groups(self, predicate: Predicate | None) -> list[int]:
         """Return the row groups whose statistics do not rule out every row."""
-        metadata = self._file.metadata
-        everything = list(range(metadata.num_row_groups))
+        everything = list(range(self._file.metadata.num_row_groups))
         if predicate is None:
             return everything
-        leaves = self._leaf_positions(fields_of(predicate))
-
-        def matches(group: int) -> bool:
-            def bounds_of(name: str) -> Bounds:
-                return self._bounds(group, name, leaves[name]) if name in leaves else UNKNOWN
-
-            return may_match(predicate, bounds_of)
-
-        return [group for group in everything if matches(group)]
+        bounds = self._bounds(fields_of(predicate))
+        return [
+            group
+            for group, known in zip(everything, bounds, strict=True)
+            if may_match(predicate, known.__getitem__)
+        ]
 
     def row_ranges(self, predicate: Predicate | None) -> Sequence[tuple[int, int]]:
         """Return the rows of the row groups in which a row may pass; see `FormatReader`."""
@@ -209,19 +207,23 @@ class ParquetReader(FormatReader):
 
     def column_bounds(self, name: str) -> Bounds:
         """Join the statistics of the row groups; see `FormatReader`."""
-        metadata = self._file.metadata
-        leaf = self._leaf_positions(frozenset({name})).get(name)
-        if leaf is None:
-            return UNKNOWN
-        groups = range(metadata.num_row_groups)
-        return joined_bounds(self._bounds(group, name, leaf) for group in groups)
+        return joined_bounds(known[name] for known in self._bounds({name}))
 
-    def _bounds(self, group: int, name: str, leaf: int) -> Bounds:
-        # As stored, not as written: Parquet keeps seconds as milliseconds.
-        stored = self._file.schema_arrow.field(name).type
+    def _bounds(self, names: AbstractSet[str]) -> Iterator[defaultdict[str, Bounds]]:
+        """Yield name → bounds in each row group; those of nested columns are unknown."""
+        metadata, stored = self._file.metadata, self._file.schema_arrow
+        leaves = self._leaf_positions(names)
+        groups = range(metadata.num_row_groups)
         with named_errors(self._path, self.title):
-            [chunk] = self._chunks.of(group, [leaf])
-        return bounds_of(chunk, stored, self._file.metadata.row_group(group).num_rows)
+            looked = self._chunks.of(groups, [*leaves.values()])
+            for group, chunks in zip(groups, looked, strict=True):
+                rows = metadata.row_group(group).num_rows
+                # As stored, not as written: Parquet keeps seconds as milliseconds.
+                known = {
+                    name: bounds_of(chunk, stored.field(name).type, rows)
+                    for name, chunk in zip(leaves, chunks, strict=True)
+                }
+                yield defaultdict(lambda: UNKNOWN, known)
 
     def vague_timestamps(self) -> frozenset[str]:
         """Return the INT96 columns; see `FormatReader`."""
@@ -229,7 +231,7 @@ class ParquetReader(FormatReader):
         columns = (leaves.column(number) for number in range(len(leaves)))
         return frozenset(leaf.path for leaf in columns if leaf.physical_type == "INT96")
 
-    def _leaf_positions(self, names: frozenset[str]) -> dict[str, int]:
+    def _leaf_positions(self, names: AbstractSet[str]) -> dict[str, int]:
         leaves = self._file.schema
         paths = {leaves.column(number).path: number for number in range(len(leaves))}
         return {name: paths[name] for name in names if name in paths}
@@ -250,7 +252,8 @@ def _opened(
     # One that is small when it is unpacked is small.
     large = [n for n in groups if not 0 < metadata.row_group(n).total_byte_size <= whole_bytes]
     try:
-        stored = [sum(leaf.total_compressed_size for leaf in chunks.of(n, leaves)) for n in large]
+        looked = chunks.of(large, leaves)
+        stored = [sum(leaf.total_compressed_size for leaf in found) for found in looked]
     except (OSError, pa.ArrowException):  # perhaps a column that nobody reads
         stored = [source.size()]
     if max(stored, default=0) <= whole_bytes:

@@ -4,7 +4,7 @@ pyarrow asks Arrow for a chunk, and for its statistics, where nothing catches wh
 process ends. A read of no rows looks at the same chunks where it is caught, and reads no byte.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -13,8 +13,10 @@ import pyarrow.parquet as pq
 from paimon_assets.engine.codec.arrow.arrow_values import UNIT_NANOS
 from paimon_assets.engine.spec.predicate.prune import UNKNOWN, Bounds
 
-_PIECE_BYTES = 64 * 1024
+_PIECE_BYTES = 4 * 1024
 """Without pieces, a read fetches whole chunks before it is asked for a row."""
+_LOOKS = 64
+"""Row groups that one reader looks at: it keeps a piece and more of each chunk."""
 
 
 class ColumnChunks:
@@ -28,8 +30,8 @@ class ColumnChunks:
     def __init__(self, source: pa.NativeFile, metadata: Any) -> None:
         self._source, self._metadata = source, metadata
 
-    def of(self, group: int, leaves: Sequence[int]) -> list[Any]:
-        """Return what the footer says of some leaves in one row group.
+    def of(self, groups: Sequence[int], leaves: Sequence[int]) -> Iterator[list[Any]]:
+        """Yield what the footer says of some leaves in each of some row groups.
 
         A statistics value that is shorter than its type still ends the process where it is asked
         for.
@@ -38,23 +40,27 @@ class ColumnChunks:
             OSError, pyarrow.ArrowException: The footer is damaged.
 
         Cost:
-            Some microseconds a chunk.
+            About 30 microseconds a row group, and some more a chunk. What was looked at is not
+            kept.
         """
         if not leaves:
-            return []
-        # A reader of its own: what one looked at it keeps, 64 KiB a chunk and more.
-        file = pq.ParquetFile(self._source, metadata=self._metadata, buffer_size=_PIECE_BYTES)
-        for _ in file.reader.iter_batches(0, [group], list(leaves), False):  # noqa: FBT003
-            pass
-        row_group = self._metadata.row_group(group)
-        chunks = [row_group.column(leaf) for leaf in leaves]
-        for chunk, leaf in zip(chunks, leaves, strict=True):
-            if chunk.physical_type != (expected := file.schema.column(leaf).physical_type):
-                raise pa.ArrowInvalid(
-                    f"column {leaf} is {chunk.physical_type} in row group {group}, and {expected} "
-                    "in the schema"
-                )
-        return chunks
+            yield from ([] for _ in groups)
+            return
+        for start in range(0, len(groups), _LOOKS):
+            file = pq.ParquetFile(self._source, metadata=self._metadata, buffer_size=_PIECE_BYTES)
+            kinds = [file.schema.column(leaf).physical_type for leaf in leaves]
+            for group in groups[start : start + _LOOKS]:
+                for _ in file.reader.iter_batches(0, [group], list(leaves), False):  # noqa: FBT003
+                    pass
+                row_group = self._metadata.row_group(group)
+                chunks = [row_group.column(leaf) for leaf in leaves]
+                for chunk, leaf, kind in zip(chunks, leaves, kinds, strict=True):
+                    if chunk.physical_type != kind:
+                        raise pa.ArrowInvalid(
+                            f"column {leaf} is {chunk.physical_type} in row group {group}, and"
+                            f" {kind} in the schema"
+                        )
+                yield chunks
 
 
 def bounds_of(chunk: Any, data_type: pa.DataType, row_count: int) -> Bounds:

@@ -37,11 +37,10 @@ class ParquetPiece(ParquetReader):
         if self._start == 0 and self._end >= self.file_bytes:
             return groups
         last, leaves, found = self.file_bytes - 1, range(len(self._file.schema)), []
-        for group in groups:
-            with named_errors(self._path, self.title):
-                chunks = self._chunks.of(group, leaves)
-            first = min(chunks[0].data_page_offset, chunks[0].dictionary_page_offset or last)
-            middle = first + sum(chunk.total_compressed_size for chunk in chunks) // 2
-            if self._start <= min(middle, last) < self._end:
-                found.append(group)
+        with named_errors(self._path, self.title):
+            for group, chunks in zip(groups, self._chunks.of(groups, leaves), strict=True):
+                first = min(chunks[0].data_page_offset, chunks[0].dictionary_page_offset or last)
+                middle = first + sum(chunk.total_compressed_size for chunk in chunks) // 2
+                if self._start <= min(middle, last) < self._end:
+                    found.append(group)
         return found
