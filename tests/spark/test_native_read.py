@@ -6,6 +6,7 @@ from decimal import Decimal
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from paimon_assets.engine.contract.split import DeletionFile
@@ -25,6 +26,7 @@ from tests.testkit.rows import plain_rows, rows_to_arrow
 
 native_read = pytest.importorskip("paimon_assets.spark.native.native_read")
 native_scan = pytest.importorskip("paimon_assets.spark.native.native_scan")
+relations = pytest.importorskip("paimon_assets.spark.native.relations")
 executor_module = pytest.importorskip("paimon_assets.spark.executor")
 error_inside = pytest.importorskip("paimon_assets.spark.failure").error_inside
 
@@ -317,6 +319,68 @@ def test_a_missing_file_is_the_error_it_always_was(spark, new_catalog, warehouse
         error = error_inside(caught.value)
         assert isinstance(error, NotFoundError)
         assert error.kind == "file-not-found"
+
+
+@pytest.mark.spark
+def test_a_second_read_takes_the_relation_of_the_first_and_joins_with_it(spark, new_catalog):
+    table = create(new_catalog, rows=some_rows())
+
+    def frame(where):
+        plan = table.new_read_builder().with_filter(where).plan()
+        return native_read.read_natively(spark, plan.context, plan.splits)[0]
+
+    def relation_of(rows):
+        plan = rows._jdf.queryExecution().analyzed().collectLeaves().head()
+        return plan.relation()
+
+    first, second = frame("id < 4"), frame("id > 1")
+    of_jvm = spark._jvm.java.lang.System.identityHashCode
+    assert of_jvm(relation_of(first)) == of_jvm(relation_of(second))
+    joined = first.join(second, first.id == second.id + 1)
+    assert sorted(row[0] for row in joined.select(first.id).collect()) == [3]
+    write(table, [{"id": 9, "part": "a", "value": 1}])
+    assert sorted(row.id for row in frame("id > 7").collect()) == [8, 9]
+
+
+@pytest.mark.spark
+def test_only_the_relations_used_last_are_kept(spark, tmp_path, monkeypatch):
+    monkeypatch.setattr(relations, "MOST_RELATIONS", 2)
+    made = []
+
+    def read(key):
+        def load():
+            made.append(key)
+            return spark.read.schema("a BIGINT").parquet(str(tmp_path))
+
+        relations.kept_relation(spark, key, load)
+
+    for key in ("a", "b", "a", "c", "a", "b"):
+        read(key)
+    assert made == ["a", "b", "c", "b"]
+
+
+@pytest.mark.spark
+def test_files_of_a_segment_that_is_refreshed_are_looked_at_anew(spark, new_catalog, tmp_path):
+    folder = tmp_path / "segment"
+    folder.mkdir()
+
+    def replace(values):
+        pq.write_table(pa.table({"value": values}), folder / "1.parquet")
+
+    replace([1, 2, 3])
+    table = create(new_catalog, {"value": "BIGINT"})
+    table.segments().add(SegmentSource(path=str(folder)), EmbeddedExecutor())
+
+    def values():
+        plan = table.new_read_builder().plan()
+        native, left = native_read.read_natively(spark, plan.context, plan.splits)
+        assert left == []
+        return sorted(row.value for row in native.collect())
+
+    assert values() == [1, 2, 3]
+    replace(list(range(1000)))
+    table.segments().refresh([0], EmbeddedExecutor())
+    assert values() == list(range(1000))
 
 
 @pytest.mark.spark

@@ -9,9 +9,6 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any, assert_never
 
-from pyspark.sql import Column
-from pyspark.sql import functions as fn
-
 from paimon_assets.engine.codec.arrow.arrow_values import to_scalar
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.predicate.predicate import (
@@ -57,23 +54,18 @@ _EPOCH = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - a wall clock
 _LONG_BITS = 63
 
 
-def to_column(predicate: Predicate, schema: TableSchema) -> Column | None:
-    """Return a condition that is true for exactly the rows of a bound predicate, None if none is.
+def to_condition(predicate: Predicate, schema: TableSchema) -> str | None:
+    """Return Spark's SQL that is true for exactly the rows of a bound predicate, None if none is.
 
-    Columns are named as in the schema. Spark is given one text: a column put together in Python
-    asks the JVM a dozen times for each comparison.
+    Columns are named as in the schema. It is one text: a column put together in Python asks the
+    JVM a dozen times for each comparison.
     """
-    text = _text(predicate, schema)
-    return None if text is None else fn.expr(text)
-
-
-def _text(predicate: Predicate, schema: TableSchema) -> str | None:
     match predicate:
         case And(children=children) | Or(children=children):
             if len(children) > _MOST_PARTS:
                 return None
             join = " AND " if isinstance(predicate, And) else " OR "
-            return _joined([_text(child, schema) for child in children], join)
+            return _joined([to_condition(child, schema) for child in children], join)
         case _:
             data_type = schema.column(predicate.field).type
             return _leaf(predicate, data_type) if compares_as_spark(data_type) else None

@@ -40,7 +40,7 @@ from paimon_assets.engine.spec.types.data_types import (
     TypeRoot,
 )
 from paimon_assets.spark.job_names import is_connect
-from paimon_assets.spark.native.filters import to_column
+from paimon_assets.spark.native.filters import to_condition
 from paimon_assets.spark.native.foreign_times import with_plain_times
 from paimon_assets.spark.native.native_scan import (
     LITERAL_ROOTS,
@@ -77,10 +77,10 @@ def read_natively(
     left = list(splits)
     if str(session.conf.get(NATIVE_READ, "true")).lower() != "true" or not columns_fit(context):
         return None, left
-    passes = None
+    condition = None
     if context.predicate is not None:
-        passes = to_column(context.predicate, context.schema)
-        if passes is None:
+        condition = to_condition(context.predicate, context.schema)
+        if condition is None:
             return None, left
     schemas = PlainSchemas.of(context)
     plain = [split for split in left if is_plain(context, split, schemas)]
@@ -88,11 +88,13 @@ def read_natively(
     scans = plan_scans(context, plain)
     if not scans.paths:
         return None, left
+    # Others may replace what lies elsewhere.
+    is_own = all(file.external_path is None for split in plain for file in split.data_files)
     try:
         scanned = reduce(
             DataFrame.union,
             (
-                scan_frame(session, context, scan, paths, passes)
+                scan_frame(session, context, scan, paths, condition, keep=is_own)
                 for scan, paths in scans.paths.items()
             ),
         )

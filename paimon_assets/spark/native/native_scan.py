@@ -32,6 +32,7 @@ from paimon_assets.engine.spec.types.data_types import (
     DataField,
     TypeRoot,
 )
+from paimon_assets.spark.native.relations import MOST_FILES, kept_relation
 from paimon_assets.spark.types import quoted, to_spark_schema, to_spark_type
 
 MAX_SCANS = 16
@@ -180,11 +181,21 @@ def scan_frame(
     context: ReadContext,
     scan: Scan,
     paths: Sequence[str],
-    passes: Column | None,
+    condition: str | None,
+    *,
+    keep: bool,
 ) -> DataFrame:
     """Return the rows of one scan that pass (all for None), as the columns of the read.
 
     What would change nothing is not asked of Spark: each column of a `select` costs a millisecond.
+
+    Args:
+        session: Which Spark.
+        context: The read.
+        scan: Which of its scans.
+        paths: The files of the scan.
+        condition: Of Spark's SQL.
+        keep: Take the files for unchanged if the session has read the same paths before.
 
     Raises:
         AnalysisException: Spark does not find a file.
@@ -195,20 +206,28 @@ def scan_frame(
         for name, field in zip(scan.names, fields, strict=True)
         if name is not None
     ]
-    reader = session.read.options(**_READ_OPTIONS)
     if scan.base is not None:
-        reader = reader.option("basePath", _uri(scan.base))
         schema += context.schema.partition_fields
-    with _listed_here(session, paths):
-        reader = reader.format(scan.file_format).schema(to_spark_schema(schema))
-        rows = reader.load(list(map(_uri, paths)))
+
+    def load() -> DataFrame:
+        reader = session.read.options(**_READ_OPTIONS).format(scan.file_format)
+        if scan.base is not None:
+            reader = reader.option("basePath", _uri(scan.base))
+        with _listed_here(session, paths):
+            return reader.schema(to_spark_schema(schema)).load(list(map(_uri, paths)))
+
+    if keep and len(paths) <= MOST_FILES:
+        key = (scan.file_format, scan.base, tuple(schema), tuple(paths))
+        rows = kept_relation(session, key, load)
+    else:
+        rows = load()
     names = [field.name for field in fields]
     if scan != Scan(file_format=scan.file_format, names=tuple(names)):
         columns = _columns(context, scan, fields)
         names = list(columns)
         rows = rows.select(*(column.alias(name) for name, column in columns.items()))
-    if passes is not None:
-        rows = rows.filter(passes)
+    if condition is not None:
+        rows = rows.filter(condition)
     return rows if names == [*context.columns] else rows.select(*map(quoted, context.columns))
 
 
