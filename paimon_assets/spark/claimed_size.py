@@ -1,16 +1,17 @@
 """What a DataFrame of splits claims to hold, so that Spark joins it as what it is.
 
-Spark estimates what a Python function returns by what it is given: here a few bytes of splits, so
-that any table looks small enough to be sent through the driver to every task. No function of a
-DataFrame sets an estimate. But Spark adds those of a union, and multiplies that of a sample by its
-fraction. So rows are united with a sample of nothing that Spark cannot see to be nothing, hence
-does not leave out: of an RDD, of which Spark knows neither columns nor rows, and which has no task.
+Spark takes what a Python function returns for as large as what it is given: here a few bytes of
+splits, so that any table looks small enough to be sent through the driver to every task. No
+function of a DataFrame sets an estimate. But Spark adds those of a union, and multiplies that of a
+sample by its fraction. So what the function is given is united with a sample of nothing that Spark
+cannot see to be nothing, hence does not leave out: of an RDD, of which Spark knows neither columns
+nor rows, and which has no task.
 
 Connect has no RDDs. There it is a sample of two numbers of which none passes, so many times as many
-that they would be as large, through the same function as the rows. It has one task.
+that they would be as large. It has one task.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -23,46 +24,43 @@ from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.spec.options.option import parse_memory
 from paimon_assets.engine.spec.types.data_types import DataField
-from paimon_assets.spark.types import to_spark_schema
 
 _OF_AN_RDD = "spark.sql.defaultSizeInBytes"
 _THRESHOLD = "spark.sql.autoBroadcastJoinThreshold"
-_OF_TWO_NUMBERS = 16
 _OF_A_ROW = 8
 _OF_A_TEXT = 20
+_WIDTHS = {"integer": 4, "long": 8, "binary": 100}
 """All as Spark estimates them; what is nested counts as a text."""
 
 
 def with_claimed_size(
-    frame: DataFrame,
-    read: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]],
-    context: ReadContext,
-    splits: Sequence[DataSplit],
+    tasks: DataFrame, context: ReadContext, splits: Sequence[DataSplit]
 ) -> DataFrame:
-    """Return a frame that claims the size of the rows of splits, if Spark would not broadcast them.
+    """Return what the tasks of a read are given, as large to Spark as the rows they return.
 
     Rows count before they are merged, and a row is at least as wide as it is in the files. What
     Spark may broadcast needs no claim, and stays as it is.
 
     Args:
-        frame: The rows, as `read` returns them.
-        read: What `mapInArrow` calls; given nothing it returns nothing.
-        context: How they are read.
-        splits: Where they come from.
+        tasks: What is given to the function that reads; given nothing it returns nothing.
+        context: How they read.
+        splits: What they read.
 
     Cost: over Connect one more task an action, with nothing to do.
     """
-    session, claimed = frame.sparkSession, _claim(context, splits)
+    session, claimed = tasks.sparkSession, _claim(context, splits)
     if not is_claimed(session, context, splits):
-        return frame
-    nothing = _no_rows(session, to_spark_schema(context.fields))
+        return tasks
+    nothing = _no_rows(session, tasks.schema)
     if nothing is not None:
         of_rdd = parse_memory(str(session.conf.get(_OF_AN_RDD)))
-        return frame.union(nothing.sample(fraction=min(1.0, claimed / of_rdd), seed=0))
-    numbers = session.range(0, 2, 1, 1).where(fn.col("id") + 1 < 1)
-    fraction = claimed / _OF_TWO_NUMBERS
-    sample = numbers.sample(withReplacement=True, fraction=fraction, seed=0)
-    return frame.union(sample.mapInArrow(read, frame.schema))
+        return tasks.union(nothing.sample(fraction=min(1.0, claimed / of_rdd), seed=0))
+    columns = [fn.lit(None).cast(field.dataType).alias(field.name) for field in tasks.schema.fields]
+    none = session.range(0, 2, 1, 1).where(fn.col("id") + 1 < 1).select(*columns)
+    fraction = claimed / (
+        _OF_A_ROW + sum(_WIDTHS[field.dataType.typeName()] for field in tasks.schema.fields)
+    )
+    return tasks.union(none.sample(withReplacement=True, fraction=fraction, seed=0))
 
 
 def is_claimed(session: SparkSession, context: ReadContext, splits: Sequence[DataSplit]) -> bool:

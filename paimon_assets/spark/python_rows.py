@@ -16,6 +16,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
+from paimon_assets.spark.short_decimals import mapped_rows
+
 ArrowMap = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
@@ -30,6 +32,8 @@ class PythonRows:
 
     def frame(self, schema: StructType | str) -> DataFrame:
         """Return the rows as a lazy DataFrame."""
+        if isinstance(schema, StructType):
+            return mapped_rows(self.tasks, self.read, schema)
         return self.tasks.mapInArrow(self.read, schema)
 
 

@@ -70,7 +70,7 @@ def with_plain_times(context: ReadContext, splits: Sequence[DataSplit]) -> list[
         A footer for each Parquet file of others, if the read needs dates or timestamps.
     """
     fields = [field for field in stored_fields(context) if _roots_in(field.type) & _TIMES]
-    if not fields:
+    if not fields or not any(_is_foreign(f) for split in splits for f in split.data_files):
         return list(splits)
     if any(_is_nested_timestamp(field.type) for field in fields):
         return [split for split in splits if not any(map(_is_foreign, split.data_files))]
