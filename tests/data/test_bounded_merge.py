@@ -4,11 +4,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from paimon_assets.engine.data.format import parquet
 from paimon_assets.engine.data.merge import sort_merge
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import open_catalog
 
+TYPES = {"place": pa.string(), "step": pa.int32(), "run": pa.int32(), "kind": pa.string()}
 RUNS, KEYS, TEXT_BYTES = 6, 60_000, 500
 LIMIT_BYTES = 48 * 1024 * 1024
 
@@ -110,3 +112,55 @@ def test_a_round_that_offsets_do_not_reach_is_merged(tmp_path, monkeypatch):
     assert table.new_read_builder().to_arrow().equals(expected)
     table.new_compaction_builder().with_strategy("full").run(EmbeddedExecutor())
     assert table.new_read_builder().to_arrow().sort_by("id").equals(expected.sort_by("id"))
+
+
+PLACES = [f"{letter}{number}" for letter in "aé𝄞" for number in range(40)]
+RANGES = {
+    "place < 'b'": lambda place, _: place < "b",
+    "place = 'a7' OR place = 'é3'": lambda place, _: place in ("a7", "é3"),
+    "place IN ('a1', 'a39') AND step > 1": lambda place, step: place in ("a1", "a39") and step > 1,
+    "step = 0": lambda _, step: step == 0,
+    "place LIKE 'a3%'": lambda place, _: place.startswith("a3"),
+    "NOT place = 'a1'": lambda place, _: place != "a1",
+    "place > 'é5' AND place <= 'é9'": lambda place, _: "é5" < place <= "é9",
+}
+
+
+@pytest.mark.parametrize("where", RANGES)
+@pytest.mark.parametrize("runs", [1, 3])
+def test_what_lies_behind_a_range_of_keys_is_not_decoded(tmp_path, monkeypatch, where, runs):
+    catalog = open_catalog(str(tmp_path))
+    catalog.create_database("db")
+    schema = Schema.of(
+        {"place": "STRING", "step": "INT", "run": "INT", "kind": "STRING"},
+        primary_keys=["place", "step"],
+        options={"bucket": "1", "read.batch-size": "4", "rowkind.field": "kind"},
+    )
+    table = catalog.create_table("db.t", schema)
+    keys = [(place, step) for place in PLACES for step in range(3)]
+    for run in range(runs):
+        # One that retracts, so that one file alone is merged, too.
+        rows = [
+            {"place": place, "step": step, "run": run, "kind": "-D" if step == 4 else "+I"}
+            for place, step in [*keys[run:], ("b", 4)]
+        ]
+        arrow = pa.Table.from_pylist(rows, schema=pa.schema(TYPES))
+        table.new_write_builder().write(arrow, EmbeddedExecutor())
+    decoded = []
+    one_by_one = parquet._batches
+
+    def counted(*args):
+        for batch in one_by_one(*args):
+            decoded.append(batch.num_rows)
+            yield batch
+
+    monkeypatch.setattr(parquet, "_batches", counted)
+    read = table.new_read_builder().with_filter(where).with_columns(["place", "step"])
+    found = read.to_arrow(EmbeddedExecutor(threads=1)).to_pylist()
+    assert {(row["place"], row["step"]) for row in found} == {
+        key for key in keys if RANGES[where](*key)
+    }
+    assert len(found) == len({tuple(row.values()) for row in found})
+    whole = sum(len(keys) - run + 1 for run in range(runs))
+    assert (sum(decoded) < whole) is (where not in ("step = 0", "NOT place = 'a1'"))
+    assert read.with_columns(["run"]).to_arrow().num_rows == len(found)

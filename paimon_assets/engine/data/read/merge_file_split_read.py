@@ -18,6 +18,7 @@ from itertools import pairwise
 
 import pyarrow as pa
 
+from paimon_assets.engine.codec.arrow.arrow_values import internals
 from paimon_assets.engine.codec.rows.key_range import ComparableKey, key_range
 from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.contract.split import DataSplit
@@ -47,6 +48,7 @@ from paimon_assets.engine.spec.options.all_options import (
     SortOrder,
 )
 from paimon_assets.engine.spec.predicate.predicate import Predicate, fields_of, only_on
+from paimon_assets.engine.spec.predicate.prune import UNKNOWN, Bounds, may_match
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.schema.special_fields import SEQUENCE_NUMBER, VALUE_KIND
 from paimon_assets.engine.spec.types.cast_rules import first_retyped
@@ -159,6 +161,17 @@ class _MergeRead:
                     level = pa.repeat(file.level, kept.num_rows)
                     kept = kept.append_column(FILE_LEVEL, level)
                 yield kept
+                if self._is_past(batch):
+                    return
+
+    def _is_past(self, batch: pa.RecordBatch) -> bool:
+        """Whether no key behind those of a batch may pass: the rest of the run is not decoded."""
+        first = self.context.schema.key_fields[0]
+        if first.name not in fields_of(self.key_predicate) or not batch.num_rows:
+            return False
+        (key,) = internals(batch.column(first.name).slice(batch.num_rows - 1), first.type)
+        behind = {first.name: Bounds(minimum=key)}
+        return not may_match(self.key_predicate, lambda name: behind.get(name, UNKNOWN))
 
 
 def file_ranks(files: Sequence[DataFileMeta], schema: TableSchema) -> Mapping[str, int]:
