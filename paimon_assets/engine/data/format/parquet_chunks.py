@@ -15,8 +15,8 @@ from paimon_assets.engine.spec.predicate.prune import UNKNOWN, Bounds
 
 _PIECE_BYTES = 4 * 1024
 """Without pieces, a read fetches whole chunks before it is asked for a row."""
-_LOOKS = 64
-"""Row groups that one reader looks at: it keeps a piece and more of each chunk."""
+_LOOKS = 256
+"""Chunks that one reader looks at: of each it keeps some pieces, 6 MB together."""
 
 
 class ColumnChunks:
@@ -46,10 +46,11 @@ class ColumnChunks:
         if not leaves:
             yield from ([] for _ in groups)
             return
-        for start in range(0, len(groups), _LOOKS):
+        step = max(1, _LOOKS // len(leaves))
+        for start in range(0, len(groups), step):
             file = pq.ParquetFile(self._source, metadata=self._metadata, buffer_size=_PIECE_BYTES)
             kinds = [file.schema.column(leaf).physical_type for leaf in leaves]
-            for group in groups[start : start + _LOOKS]:
+            for group in groups[start : start + step]:
                 for _ in file.reader.iter_batches(0, [group], list(leaves), False):  # noqa: FBT003
                     pass
                 row_group = self._metadata.row_group(group)
