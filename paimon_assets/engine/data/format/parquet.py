@@ -277,7 +277,7 @@ def _hidden_bytes(chunk: Any) -> int:
 def _batches(
     file: pq.ParquetFile, names: list[str], groups: list[int], batch_rows: int
 ) -> Iterator[pa.RecordBatch]:
-    threads = file.metadata.num_rows > _ROWS_FOR_THREADS
+    threads = file.metadata.num_rows > _ROWS_FOR_THREADS and pa.cpu_count() > 1
     missing = sum(file.metadata.row_group(group).num_rows for group in groups)
     for batch in file.iter_batches(
         batch_size=batch_rows, row_groups=groups, columns=names, use_threads=threads
