@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 from py4j.java_gateway import JavaClass  # type: ignore[import-untyped]  # ships no types
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame
 from pyspark.sql.types import DecimalType, LongType, StructField, StructType
 
 from paimon_assets.engine.data.casting.arrays import column_of
@@ -35,7 +35,8 @@ def mapped_rows(
     Cost:
         Some calls into the JVM for each column of decimals.
     """
-    short = _short(tasks.sparkSession, schema)
+    java: Any = getattr(tasks, "_jdf", None)  # Connect has none
+    short = {} if java is None else _short(schema)
     if not short:
         return tasks.mapInArrow(read, schema)
     fields = [
@@ -53,26 +54,19 @@ def mapped_rows(
                 yield pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
 
     rows = tasks.mapInArrow(run, StructType(fields))
-    client = _gateway(tasks.sparkSession)
+    client = java._gateway_client  # noqa: SLF001 - PySpark has no call for such columns
     return rows.withColumns({name: _decimals(client, name, kind) for name, kind in short.items()})
 
 
-def _short(session: SparkSession, schema: StructType) -> Mapping[str, DecimalType]:
+def _short(schema: StructType) -> Mapping[str, DecimalType]:
     """Return name → type of the short decimals; none where Spark does not tell names apart."""
-    names = {field.name.lower() for field in schema.fields}
-    if _gateway(session) is None or len(names) < len(schema.fields):
+    if len({field.name.lower() for field in schema.fields}) < len(schema.fields):
         return {}
     return {
         field.name: field.dataType
         for field in schema.fields
         if isinstance(field.dataType, DecimalType) and field.dataType.precision <= _MOST_DIGITS
     }
-
-
-def _gateway(session: SparkSession) -> Any:
-    """Return what calls the session's JVM; None over Connect."""
-    context = getattr(session, "_sc", None)
-    return None if context is None else context._gateway._gateway_client  # noqa: SLF001
 
 
 def _longs(name: str, column: "pa.Array[Any]") -> "pa.Array[Any]":
