@@ -1,9 +1,11 @@
 """What a Parquet footer says of column chunks, asked for so that a damaged one raises.
 
 pyarrow asks Arrow for a chunk, and for its statistics, where nothing catches what Arrow raises: the
-process ends. A read of no rows looks at the same chunks where it is caught, and reads no byte.
+process ends. But a read that fetches ahead first works out where all its chunks lie, and there it
+is caught. So one is begun of a file that has a size and no bytes.
 """
 
+import io
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -13,10 +15,32 @@ import pyarrow.parquet as pq
 from paimon_assets.engine.codec.arrow.arrow_values import UNIT_NANOS
 from paimon_assets.engine.spec.predicate.prune import UNKNOWN, Bounds
 
-_PIECE_BYTES = 4 * 1024
-"""Without pieces, a read fetches whole chunks before it is asked for a row."""
-_LOOKS = 256
-"""Chunks that one reader looks at: of each it keeps some pieces, 6 MB together."""
+
+class _AtBytesError(Exception):
+    """The chunks were found: a read goes on to their bytes."""
+
+
+class _NoBytes(io.RawIOBase):
+    """A file of which only the size is known."""
+
+    def __init__(self, size: int) -> None:
+        self._size, self._at = size, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        self._at = offset + (0, self._at, self._size)[whence]
+        return self._at
+
+    def tell(self) -> int:
+        return self._at
+
+    def read(self, size: int = -1) -> bytes:
+        raise _AtBytesError(size)
 
 
 class ColumnChunks:
@@ -40,27 +64,29 @@ class ColumnChunks:
             OSError, pyarrow.ArrowException: The footer is damaged.
 
         Cost:
-            About 70 microseconds a row group and column. What was looked at is not kept.
+            About 150 microseconds, and one of each chunk. What was looked at is not kept.
         """
-        if not leaves:
+        if not leaves or not groups:
             yield from ([] for _ in groups)
             return
-        step = max(1, _LOOKS // len(leaves))
-        for start in range(0, len(groups), step):
-            file = pq.ParquetFile(self._source, metadata=self._metadata, buffer_size=_PIECE_BYTES)
-            kinds = [file.schema.column(leaf).physical_type for leaf in leaves]
-            for group in groups[start : start + step]:
-                for _ in file.reader.iter_batches(0, [group], list(leaves), False):  # noqa: FBT003
-                    pass
-                row_group = self._metadata.row_group(group)
-                chunks = [row_group.column(leaf) for leaf in leaves]
-                for chunk, leaf, kind in zip(chunks, leaves, kinds, strict=True):
-                    if chunk.physical_type != kind:
-                        raise pa.ArrowInvalid(
-                            f"column {leaf} is {chunk.physical_type} in row group {group}, and"
-                            f" {kind} in the schema"
-                        )
-                yield chunks
+        no_bytes = pa.PythonFile(_NoBytes(self._source.size()), mode="r")
+        file = pq.ParquetFile(no_bytes, metadata=self._metadata, pre_buffer=True)
+        kinds = [file.schema.column(leaf).physical_type for leaf in leaves]
+        try:
+            for _ in file.reader.iter_batches(0, list(groups), list(leaves), False):  # noqa: FBT003
+                pass
+        except _AtBytesError:
+            pass
+        for group in groups:
+            row_group = self._metadata.row_group(group)
+            chunks = [row_group.column(leaf) for leaf in leaves]
+            for chunk, leaf, kind in zip(chunks, leaves, kinds, strict=True):
+                if chunk.physical_type != kind:
+                    raise pa.ArrowInvalid(
+                        f"column {leaf} is {chunk.physical_type} in row group {group}, and"
+                        f" {kind} in the schema"
+                    )
+            yield chunks
 
 
 def bounds_of(chunk: Any, data_type: pa.DataType, row_count: int) -> Bounds:
