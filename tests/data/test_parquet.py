@@ -106,11 +106,19 @@ def test_what_is_written_is_read_back_with_its_field_ids(tmp_path):
     assert pq.ParquetFile(path).metadata.row_group(0).column(0).compression == "ZSTD"
 
 
-def test_large_writes_are_cut_into_row_groups(tmp_path):
+@pytest.mark.parametrize(
+    ("rows", "of_groups"),
+    [
+        (ROW_GROUP_ROWS + 1, [ROW_GROUP_ROWS // 2, ROW_GROUP_ROWS // 2, 1]),
+        (8 * ROW_GROUP_ROWS + 1, [ROW_GROUP_ROWS] * 8 + [1]),
+    ],
+)
+def test_large_writes_are_cut_into_row_groups_few_rows_into_smaller_ones(tmp_path, rows, of_groups):
     path = tmp_path / "data-1.parquet"
-    write(path, pa.table({"i": pa.array(range(ROW_GROUP_ROWS + 1))}), compression="none")
+    write(path, pa.table({"i": pa.array(range(rows))}), compression="none")
     metadata = pq.ParquetFile(path).metadata
-    assert [metadata.row_group(at).num_rows for at in range(2)] == [ROW_GROUP_ROWS, 1]
+    groups = [metadata.row_group(at).num_rows for at in range(metadata.num_row_groups)]
+    assert groups == of_groups
     assert metadata.row_group(0).column(0).compression == "UNCOMPRESSED"
 
 

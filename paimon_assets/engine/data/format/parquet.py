@@ -45,11 +45,15 @@ from paimon_assets.engine.spec.predicate.predicate import Predicate, fields_of
 from paimon_assets.engine.spec.predicate.prune import UNKNOWN, Bounds, may_match
 
 ROW_GROUP_ROWS = 65_536
-"""Rows of a row group we write: a lookup decodes few, and the encodings still work."""
+"""Rows of a row group we write, at most: a lookup decodes few, and the encodings still work."""
+_SMALL_GROUP_ROWS = ROW_GROUP_ROWS // 2
+_SMALL_GROUPS = 16
+"""Rows of so few small groups are written in small ones: of each of the runs that a range of keys
+is merged from it needs a few rows."""
 
 _READING: dict[str, Any] = {"pre_buffer": False, "page_checksum_verification": True}
 
-_WHOLE_GROUP_BYTES = 16 * 1024 * 1024
+_WHOLE_GROUP_BYTES = 8 * 1024 * 1024
 _PIECE_BYTES = 2 * 1024 * 1024
 """The bytes of one column in a piece."""
 _LEAST_PIECE_BYTES = 64 * 1024
@@ -407,14 +411,15 @@ class ParquetWriter(FormatWriter):
         return self._writer
 
     def write(self, rows: pa.Table | pa.RecordBatch) -> None:
-        """Append rows in row groups of at most `ROW_GROUP_ROWS`.
+        """Append rows in row groups of at most `ROW_GROUP_ROWS`, few rows in ones of half of it.
 
         Every call ends a row group, so write many rows at a time.
         """
         table = rows if isinstance(rows, pa.Table) else pa.Table.from_batches([rows])
         if table.num_rows:
             fitting = self._group_bytes * table.num_rows // max(1, table.nbytes)
-            rows_of_group = max(1, min(ROW_GROUP_ROWS, fitting))
+            is_small = table.num_rows <= _SMALL_GROUPS * _SMALL_GROUP_ROWS
+            rows_of_group = max(1, min(_SMALL_GROUP_ROWS if is_small else ROW_GROUP_ROWS, fitting))
             whole = without_nulls_below(table)
             stored = whole if self._two_kinds is None else self._two_kinds.rows(whole)
             self._opened(table).write_table(stored, row_group_size=rows_of_group)
