@@ -10,6 +10,7 @@ Concept → files:
     which task writes which bucket              shuffle
     batches as opaque bytes in Spark rows       packing
     what a DataFrame claims to hold             claimed_size
+    what a session's JVM made before            kept
     errors on their way through Spark           failure
     Paimon ⇄ Spark types                        types
     a table ⇄ a DataFrame, merges, streams      dataframes/

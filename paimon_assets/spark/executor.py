@@ -185,7 +185,7 @@ class SparkExecutor:
         if keys is not None:
             return keys if native is None else native.union(keys)
         rows = self._python_rows(context, left, spark_arrow_schema(schema))
-        claiming = replace(rows, tasks=with_claimed_size(rows.tasks, context, left)).frame(schema)
+        claiming = with_claimed_size(rows, context, left).frame(schema)
         return remembering(claiming, rows) if native is None else native.union(claiming)
 
     def count_rows(self, context: ReadContext, splits: Sequence[DataSplit]) -> int:

@@ -29,6 +29,8 @@ class PythonRows:
     """What the tasks are given; its Spark partitions are the tasks."""
     read: ArrowMap
     """Given the rows of `tasks`, returns the rows meant, in the Arrow types of the DataFrame."""
+    numbers: int | None = None
+    """How many tasks there are, if all that they are given is their numbers, from 0."""
 
     def frame(self, schema: StructType | str) -> DataFrame:
         """Return the rows as a lazy DataFrame."""

@@ -8,10 +8,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.contract.wire.wire import dump_split
+from paimon_assets.spark.job_names import is_connect
+from paimon_assets.spark.kept import Kept
 from paimon_assets.spark.packing import columns
 from paimon_assets.spark.python_rows import ArrowMap, PythonRows
 from paimon_assets.spark.shuffle import partition_slots
@@ -23,6 +25,8 @@ _TASK_BYTES = 128 * 1024 * 1024
 """File bytes that one task reads: the default of `spark.sql.files.maxPartitionBytes`."""
 _OPEN_FILE_BYTES = 256 * 1024
 """What is decoded while a file is opened. A Python task costs far more than that."""
+_numbers = Kept(64)
+"""How many tasks → their numbers."""
 
 
 def split_rows(
@@ -41,8 +45,8 @@ def split_rows(
         of_tasks: list[list[bytes]] = [[] for _ in range(count)]
         for task, payload in zip(tasks, payloads, strict=True):
             of_tasks[task].append(payload)
-        numbers = session.range(0, count, 1, count)
-        return PythonRows(tasks=numbers, read=_with_splits(read, of_tasks))
+        numbers = _numbers_of(session, count)
+        return PythonRows(tasks=numbers, read=_with_splits(read, of_tasks), numbers=count)
     slots = partition_slots(count)
     located = {
         "slot": [slots[task] for task in tasks],
@@ -52,6 +56,18 @@ def split_rows(
     frame = session.createDataFrame(pa.table(located, _SCHEMA))
     ordered = frame.repartition(count, "slot").sortWithinPartitions("number")
     return PythonRows(tasks=ordered, read=read)
+
+
+def _numbers_of(session: SparkSession, count: int) -> DataFrame:
+    """Return the numbers of tasks, one for each task."""
+    if is_connect(session):
+        return session.range(0, count, 1, count)
+    java = _numbers.get(session, count)
+    if java is not None:
+        return DataFrame(java, session)
+    numbers = session.range(0, count, 1, count)
+    _numbers.keep(session, count, numbers._jdf)  # noqa: SLF001 - a DataFrame would hold its session
+    return numbers
 
 
 def _with_splits(read: ArrowMap, of_tasks: Sequence[Sequence[bytes]]) -> ArrowMap:

@@ -344,7 +344,7 @@ def test_a_second_read_takes_the_relation_of_the_first_and_joins_with_it(spark, 
 
 @pytest.mark.spark
 def test_only_the_relations_used_last_are_kept(spark, tmp_path, monkeypatch):
-    monkeypatch.setattr(relations, "MOST_RELATIONS", 2)
+    monkeypatch.setattr(relations, "_relations", relations.Kept(2))
     made = []
 
     def read(key):

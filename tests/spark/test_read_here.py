@@ -98,7 +98,7 @@ def test_rows_are_those_of_tasks(spark, new_catalog, keys, where):
 
 
 def test_of_a_filtered_read_the_row_groups_that_may_match_count(spark, new_catalog):
-    """A file of 300,000 rows has five row groups."""
+    """A file of 300,000 rows has ten row groups."""
     table = new_catalog.create_table("db.t", Schema.of({"id": "BIGINT", "v": "BIGINT"}))
     numbers = pa.array(range(300_000), pa.int64())
     values = pa.array([each * 7919 % 300_007 for each in range(300_000)], pa.int64())
@@ -114,10 +114,10 @@ def test_of_a_filtered_read_the_row_groups_that_may_match_count(spark, new_catal
         finally:
             spark.conf.set(here.READ_HERE, "0")
 
-    assert is_little("id = 5", size // 4)
-    assert is_little("id = 200000", size // 4)
-    assert not is_little("id = 5", size // 8)
-    assert not is_little("id = 5 OR id = 200000", size // 4)
+    assert is_little("id = 5", size // 8)
+    assert is_little("id = 200000", size // 8)
+    assert not is_little("id = 5", size // 16)
+    assert not is_little("id = 5 OR id = 200000", size // 8)
     assert not is_little("v = 5", size // 2)
     assert is_little("v = 5", size)
     assert not is_little("v = 5", 0)

@@ -5,23 +5,20 @@ is made of files: 5 to 10 milliseconds for four of them, a third of what a looku
 job starts. Data files never change, so that a second read takes the relation of the first.
 """
 
-import threading
-from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from pyspark.sql import DataFrame, SparkSession
 
 from paimon_assets.spark.job_names import is_connect
+from paimon_assets.spark.kept import Kept
 
 MOST_RELATIONS = 16
 """Kept for a session: those used last."""
 MOST_FILES = 1_000
 """Of a relation that is kept; the JVM holds about a kilobyte for each."""
 
-_kept: WeakKeyDictionary[SparkSession, OrderedDict[object, Any]] = WeakKeyDictionary()
-_keeping = threading.Lock()
+_relations = Kept(MOST_RELATIONS)
 
 
 def kept_relation(session: SparkSession, key: object, load: Callable[[], DataFrame]) -> DataFrame:
@@ -36,18 +33,11 @@ def kept_relation(session: SparkSession, key: object, load: Callable[[], DataFra
     if is_connect(session):
         return load()
     java: Any = session._jsparkSession  # noqa: SLF001 - PySpark has no call for it
-    with _keeping:
-        relations = _kept.setdefault(session, OrderedDict())
-        relation = relations.get(key)
-        if relation is not None:
-            relations.move_to_end(key)
+    relation = _relations.get(session, key)
     if relation is not None:
         return DataFrame(java.baseRelationToDataFrame(relation), session)
     loaded = load()
     plan = loaded._jdf.queryExecution().analyzed()  # noqa: SLF001
     if plan.getClass().getSimpleName() == "LogicalRelation":
-        with _keeping:
-            relations[key] = plan.relation()
-            while len(relations) > MOST_RELATIONS:
-                relations.popitem(last=False)
+        _relations.keep(session, key, plan.relation())
     return loaded

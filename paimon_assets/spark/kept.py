@@ -1,0 +1,37 @@
+"""What the JVM of a session made, kept for the next time the same is asked for."""
+
+import threading
+from collections import OrderedDict
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from pyspark.sql import SparkSession
+
+
+class Kept:
+    """Objects of the JVM by session and key, those used last. A DataFrame would hold its session.
+
+    Args:
+        most: How many are kept for a session.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._of: WeakKeyDictionary[SparkSession, OrderedDict[object, Any]] = WeakKeyDictionary()
+        self._lock = threading.Lock()
+
+    def get(self, session: SparkSession, key: object) -> Any | None:
+        """Return what is kept under a key."""
+        with self._lock:
+            made = self._of.setdefault(session, OrderedDict())
+            if key in made:
+                made.move_to_end(key)
+            return made.get(key)
+
+    def keep(self, session: SparkSession, key: object, java: Any) -> None:
+        """Keep an object of the JVM under a key."""
+        with self._lock:
+            made = self._of.setdefault(session, OrderedDict())
+            made[key] = java
+            while len(made) > self._most:
+                made.popitem(last=False)
