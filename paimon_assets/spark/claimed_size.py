@@ -62,14 +62,11 @@ def with_claimed_size(
     claimed = _claim(context, splits)
     if is_connect(session):
         return replace(rows, tasks=_beside_none(rows.tasks, claimed))
-    key = None if rows.numbers is None else (rows.numbers, claimed)
-    java: Any = None if key is None else _claiming.get(session, key)
-    if java is not None:
-        return replace(rows, tasks=DataFrame(java, session))
-    tasks = _beside_nothing(rows.tasks, claimed)
-    if key is not None:
-        _claiming.keep(session, key, tasks._jdf)  # noqa: SLF001 - a DataFrame would hold its session
-    return replace(rows, tasks=tasks)
+    if rows.numbers is None:
+        return replace(rows, tasks=_beside_nothing(rows.tasks, claimed))
+    key = rows.numbers, claimed
+    kept = _claiming.frame(session, key, lambda: _beside_nothing(rows.tasks, claimed))
+    return replace(rows, tasks=kept)
 
 
 def _beside_nothing(tasks: DataFrame, claimed: int) -> DataFrame:

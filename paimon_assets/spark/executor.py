@@ -73,7 +73,12 @@ from paimon_assets.spark.read_worker import (
 from paimon_assets.spark.renewal import Renewal, with_renewal
 from paimon_assets.spark.repeated_keys import repeated_keys
 from paimon_assets.spark.shuffle import partition_slots, write_tasks
-from paimon_assets.spark.split_tasks import split_rows, tasks_by_bytes, tasks_by_cost
+from paimon_assets.spark.split_tasks import (
+    split_rows,
+    task_numbers,
+    tasks_by_bytes,
+    tasks_by_cost,
+)
 from paimon_assets.spark.task_jobs import run_jobs
 from paimon_assets.spark.types import (
     from_spark_schema,
@@ -437,8 +442,8 @@ def scanned_rows(
     if files is None:
         return None
     count = len(files.tasks)
-    numbers = frame.sparkSession.range(0, count, 1, count)
-    return PythonRows(tasks=numbers, read=read_files(files))
+    numbers = task_numbers(frame.sparkSession, count)
+    return PythonRows(tasks=numbers, read=read_files(files), numbers=count)
 
 
 def _some_path(splits: Sequence[DataSplit]) -> str | None:

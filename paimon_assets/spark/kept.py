@@ -2,10 +2,13 @@
 
 import threading
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+
+from paimon_assets.spark.job_names import is_connect
 
 
 class Kept:
@@ -35,3 +38,17 @@ class Kept:
             made[key] = java
             while len(made) > self._most:
                 made.popitem(last=False)
+
+    def frame(self, session: SparkSession, key: object, make: Callable[[], DataFrame]) -> DataFrame:
+        """Return the DataFrame kept under a key; `make` makes a first one, and each over Connect.
+
+        Two of one key have the same columns to Spark: for what no person joins with another.
+        """
+        if is_connect(session):
+            return make()
+        java = self.get(session, key)
+        if java is not None:
+            return DataFrame(java, session)
+        made = make()
+        self.keep(session, key, made._jdf)  # noqa: SLF001 - the DataFrame would hold its session
+        return made

@@ -12,7 +12,6 @@ from pyspark.sql import DataFrame, SparkSession
 
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.contract.wire.wire import dump_split
-from paimon_assets.spark.job_names import is_connect
 from paimon_assets.spark.kept import Kept
 from paimon_assets.spark.packing import columns
 from paimon_assets.spark.python_rows import ArrowMap, PythonRows
@@ -45,7 +44,7 @@ def split_rows(
         of_tasks: list[list[bytes]] = [[] for _ in range(count)]
         for task, payload in zip(tasks, payloads, strict=True):
             of_tasks[task].append(payload)
-        numbers = _numbers_of(session, count)
+        numbers = task_numbers(session, count)
         return PythonRows(tasks=numbers, read=_with_splits(read, of_tasks), numbers=count)
     slots = partition_slots(count)
     located = {
@@ -58,16 +57,9 @@ def split_rows(
     return PythonRows(tasks=ordered, read=read)
 
 
-def _numbers_of(session: SparkSession, count: int) -> DataFrame:
-    """Return the numbers of tasks, one for each task."""
-    if is_connect(session):
-        return session.range(0, count, 1, count)
-    java = _numbers.get(session, count)
-    if java is not None:
-        return DataFrame(java, session)
-    numbers = session.range(0, count, 1, count)
-    _numbers.keep(session, count, numbers._jdf)  # noqa: SLF001 - a DataFrame would hold its session
-    return numbers
+def task_numbers(session: SparkSession, count: int) -> DataFrame:
+    """Return the numbers of tasks from 0, column `id`, each in a Spark partition of its own."""
+    return _numbers.frame(session, count, lambda: session.range(0, count, 1, count))
 
 
 def _with_splits(read: ArrowMap, of_tasks: Sequence[Sequence[bytes]]) -> ArrowMap:

@@ -21,6 +21,7 @@ from paimon_assets.spark.job_names import in_thread, named_jobs
 from paimon_assets.spark.packing import ddl
 from paimon_assets.spark.preflight import check_workers
 from paimon_assets.spark.renewal import with_renewal
+from paimon_assets.spark.split_tasks import task_numbers
 from paimon_assets.spark.worker import TASK_ANSWER_SCHEMA, TASK_SCHEMA, of_hands, run_tasks
 
 _JOBS_A_CORE = 4
@@ -77,7 +78,7 @@ def run_one_job(
     check_workers(session)
     hands = dealt(batch.costs, _JOBS_A_CORE * cores)
     count = max(hands) + 1
-    numbers = session.range(0, count, 1, count)
+    numbers = task_numbers(session, count)
 
     def run(spec: FileIOSpec) -> list[Row]:
         tasks = of_hands(batch.payloads, hands, run_tasks(batch.name, batch.shared, spec))

@@ -89,3 +89,13 @@ def test_what_claims_its_size_has_no_task_for_that(spark, new_catalog):
     )
     assert frame._jdf.rdd().getNumPartitions() <= 2  # buckets
     assert read._jdf.rdd().getNumPartitions() <= 2
+
+
+def test_two_reads_that_claim_the_same_join_as_two(spark, new_catalog):
+    """What their tasks are given is kept from the first to the second; their columns are not."""
+    one = merged(spark, new_catalog, "t", MANY)
+    again = tables.to_spark(new_catalog.get_table("db.t").new_read_builder(), spark)
+    assert claimed(one) == claimed(again)
+    both = one.join(again, one["id"] == again["id"] + 1)
+    assert both.select(one["id"], again["id"].alias("before")).where("before < 3").count() == 3
+    assert both.count() == MANY - 1

@@ -48,8 +48,8 @@ ROW_GROUP_ROWS = 65_536
 """Rows of a row group we write, at most: a lookup decodes few, and the encodings still work."""
 _SMALL_GROUP_ROWS = ROW_GROUP_ROWS // 2
 _SMALL_GROUPS = 16
-"""Rows of so few small groups are written in small ones: of each of the runs that a range of keys
-is merged from it needs a few rows."""
+"""Rows of up to so many small groups are written in small ones: a range of keys is merged from a
+few rows of each run."""
 
 _READING: dict[str, Any] = {"pre_buffer": False, "page_checksum_verification": True}
 
