@@ -8,8 +8,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("paimon_assets", "resources", "jobs", "tests")
-MAX_FILE_LINES = 500
-MAX_FUNCTION_LINES = 60
+MAX_FILE_LINES = 800
+MAX_FUNCTION_LINES = 100
 MAX_LINES = {"resources": 400, "jobs": 600}
 """Lines of the folders that hold choices, not logic; the demo is a program of its own."""
 
@@ -34,13 +34,13 @@ def _statements(node: ast.AST) -> Iterator[ast.AST]:
             yield from _statements(child)
 
 
-def test_no_file_is_longer_than_500_lines() -> None:
+def test_no_file_is_longer_than_800_lines() -> None:
     sizes = {str(path.relative_to(ROOT)): _line_count(path) for path in _all_sources()}
     assert sizes, "no sources were found"
     assert {name: size for name, size in sizes.items() if size > MAX_FILE_LINES} == {}
 
 
-def test_no_function_is_longer_than_60_lines() -> None:
+def test_no_function_is_longer_than_100_lines() -> None:
     long = {}
     for path in _all_sources():
         if _line_count(path) <= MAX_FUNCTION_LINES:

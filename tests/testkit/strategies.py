@@ -31,7 +31,7 @@ TYPE_TEXTS = st.sampled_from(
 """Texts of every atomic type that Parquet tables hold."""
 
 
-def values_of(data_type: DataType) -> st.SearchStrategy[Any]:  # noqa: PLR0911 - one line a type
+def values_of(data_type: DataType) -> st.SearchStrategy[Any]:
     """Return values of an atomic type, as Python has them; timestamps are nanoseconds.
 
     Floats are finite: NaN equals nothing, and tests compare.

@@ -125,7 +125,7 @@ def _expiry_text(table: Table, newest: Snapshot, seen: Seen) -> str:
     return f"Snapshots since {seen.snapshot_id} have expired before they were looked at."
 
 
-def build_new_snapshots_sensor(  # noqa: PLR0913 - all but the first have defaults
+def build_new_snapshots_sensor(
     specs: Sequence[dg.AssetSpec],
     *,
     name: str = "new_snapshots",

@@ -87,9 +87,7 @@ def _distinct(values: Any) -> list[Plain]:
     return sorted({repr(value): value for value in values}.values(), key=repr)
 
 
-def _atomic(  # noqa: PLR0911 - one line a type
-    chance: Random, data_type: AtomicType, wide: bool
-) -> Plain:
+def _atomic(chance: Random, data_type: AtomicType, wide: bool) -> Plain:
     root = data_type.root
     if root in _BITS:
         limit = 2 ** (_BITS[root] - 1)

@@ -51,7 +51,7 @@ def to_internal(value: Literal, data_type: DataType, column: str) -> Internal:
         ) from error
 
 
-def _convert(value: Literal, root: TypeRoot) -> Internal:  # noqa: PLR0911 - one line a type
+def _convert(value: Literal, root: TypeRoot) -> Internal:
     if root in CHARACTER_ROOTS:
         return _expect(value, str)
     if root in BINARY_ROOTS:

@@ -247,7 +247,7 @@ def _refuse(node: exp.Expr) -> NoReturn:
     )
 
 
-def _predicate(node: exp.Expr) -> Predicate:  # noqa: PLR0911 - one a kind
+def _predicate(node: exp.Expr) -> Predicate:
     match node:
         case exp.Paren():
             return _predicate(node.this)
