@@ -47,6 +47,18 @@ def test_an_empty_table_has_no_state(tmp_path):
     assert partition_buckets(store, None, [EMPTY_ROW]) == {}
 
 
+def test_writers_that_pad_by_a_counter_get_the_live_files(tmp_path):
+    padding = {"sequence.field": "n", "sequence.auto-padding": "second-to-micro", "bucket": "2"}
+    columns = {"a": "BIGINT", "n": "INT"}
+    store = new_store(tmp_path, Schema.of(columns, primary_keys=["a"], options=padding))
+    first, second = _write(store, 0, 5), _write(store, 0, 9)
+    commit(store, message(deleted=[first], total_buckets=2), kind=CommitKind.OVERWRITE)
+    (state,) = writer_state(store, newest(store)).bucket_states
+    assert [(file.location, file.max_sequence_number) for file in state.files] == [
+        (second.file_name, 9)
+    ]
+
+
 def test_an_unaware_table_needs_no_state(tmp_path):
     store = new_store(tmp_path, APPEND)
     commit(store, message(plain_file(), total_buckets=-1))

@@ -7,10 +7,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from paimon_assets.engine.data.sequence import (
+    UnitCounter,
     WrapCounter,
     field_to_long,
     first_failing,
-    has_counter,
     pad,
 )
 from paimon_assets.engine.errors import InvalidInputError
@@ -150,5 +150,56 @@ def test_a_flag_before_the_counter_keeps_retracts_apart():
 
 
 def test_without_a_counter_nothing_wraps():
-    assert not has_counter(config(FLAG))
+    assert not config(FLAG).has_counter
     assert WrapCounter(config=config(FLAG)).count(longs(1, 1), longs(999, 1000), adds(2)) == 0
+
+
+NOTHING = np.iinfo(np.int64).min
+
+
+def highest_of(numbers):
+    """What a bucket that holds these numbers answers."""
+
+    def highest(lows, highs):
+        inside = [
+            [n for n in numbers if low <= n <= high]
+            for low, high in zip(lows.tolist(), highs.tolist(), strict=True)
+        ]
+        return longs(*[max(each, default=NOTHING) for each in inside])
+
+    return highest
+
+
+ONE_COUNTER = STEPS.filter(lambda steps: len([step for step in steps if step is not FLAG]) == 1)
+
+
+@given(st.data(), ONE_COUNTER)
+def test_each_write_of_a_unit_goes_on_above_what_the_bucket_holds_of_it(data, steps):
+    row = st.tuples(st.integers(-3, 3), st.booleans())
+    stored, latest = [], {}
+    at = steps.index(SECOND if SECOND in steps else MILLI)
+    for _ in range(data.draw(st.integers(1, 4))):  # each is a writer
+        counter = UnitCounter(config=config(*steps), highest_stored=highest_of(stored))
+        for rows in data.draw(st.lists(st.lists(row, min_size=1, max_size=8), max_size=3)):
+            values, flags = longs(*[v for v, _ in rows]), np.array([add for _, add in rows])
+            counters, beyond = counter.count(values, flags)
+            assert beyond == 0
+            numbers = pad(values, counters, flags, config=config(*steps)).tolist()
+            for (value, add), number in zip(rows, numbers, strict=True):
+                unit = (value, *[add] * at)
+                assert number > latest.get(unit, NOTHING)
+                latest[unit] = number
+            stored.extend(numbers)
+
+
+def test_rows_beyond_the_digits_of_a_unit_are_counted():
+    counter = UnitCounter(config=config(MILLI), highest_stored=highest_of([7_998, 8_005]))
+    counters, beyond = counter.count(longs(7, 7, 8, 7), adds(4))
+    assert counters.tolist() == [999, 1000, 6, 1001]
+    assert beyond == 2
+
+
+def test_of_a_timestamp_all_milliseconds_of_a_second_are_counted_together():
+    second = config(SECOND, data_type=timestamp(3))
+    counter = UnitCounter(config=second, highest_stored=highest_of([4_000_041]))
+    assert counter.count(longs(4999, 4001, 5000, 4500), adds(4))[0].tolist() == [42, 43, 0, 44]

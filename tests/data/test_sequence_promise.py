@@ -26,6 +26,7 @@ from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
 from paimon_assets.engine.spec.types.data_types import DataField
 from paimon_assets.engine.spec.types.type_text import parse_type
 from paimon_assets.engine.table.api import open_catalog
+from tests.testkit.compacting import compact
 from tests.testkit.effort import often
 
 FLAG, SECOND, MILLI = (
@@ -53,7 +54,7 @@ VALUES = {
 }
 
 
-def table_schema(seq_type, steps):
+def table_schema(seq_type, steps, **more):
     return Schema.of(
         {"k": "INT", "seq": seq_type, "op": "STRING", "v": "INT"},
         primary_keys=["k"],
@@ -62,6 +63,7 @@ def table_schema(seq_type, steps):
             "sequence.field": "seq",
             "rowkind.field": "op",
             "sequence.auto-padding": ",".join(steps),
+            **more,
         },
     )
 
@@ -135,17 +137,29 @@ def test_a_refused_pair_would_break_its_promise(seq_type, steps, records):
     assert not keeps_promise(records, seq_type, steps)
 
 
-@pytest.mark.parametrize("seq_type", ["TIMESTAMP(6)", "DECIMAL(18, 0)", "DECIMAL(10, 2)"])
+@pytest.mark.parametrize(
+    ("seq_type", "steps"),
+    [
+        ("TIMESTAMP(6)", (FLAG,)),
+        ("DECIMAL(18, 0)", (FLAG,)),
+        ("DECIMAL(10, 2)", (FLAG,)),
+        ("BIGINT", (SECOND,)),
+        ("TIMESTAMP(0)", (SECOND,)),
+        ("TIMESTAMP(3)", (MILLI,)),
+        ("TIMESTAMP(3)", (FLAG, MILLI)),
+        ("BIGINT", (SECOND, FLAG)),
+    ],
+)
 @given(data=st.data())
-@settings(max_examples=12, deadline=None)
-def test_a_table_keeps_the_latest_value_and_of_one_value_what_adds(
-    tmp_path_factory, seq_type, data
-):
-    record = st.tuples(st.integers(0, 2), VALUES[seq_type], st.sampled_from(["+I", "-U"]))
-    commits = data.draw(st.lists(st.lists(record, min_size=1, max_size=6), min_size=1, max_size=3))
+@settings(max_examples=often(12), deadline=None)
+def test_a_table_keeps_what_is_promised_over_many_writes(tmp_path_factory, seq_type, steps, data):
+    few = st.sampled_from(data.draw(st.lists(VALUES[seq_type], min_size=2, max_size=4)))
+    record = st.tuples(st.integers(0, 2), few, st.sampled_from(["+I", "-U"]))
+    commits = data.draw(st.lists(st.lists(record, min_size=1, max_size=6), min_size=1, max_size=6))
     catalog = open_catalog(str(tmp_path_factory.mktemp("warehouse")))
     catalog.create_database("db")
-    table = catalog.create_table("db.t", table_schema(seq_type, (FLAG,)))
+    buffer = {"write-buffer-size": data.draw(st.sampled_from(["1", "1 mb"]))}
+    table = catalog.create_table("db.t", table_schema(seq_type, steps, **buffer))
     best: dict[int, tuple[object, ...]] = {}
     arrival = 0
     for commit in commits:
@@ -160,8 +174,11 @@ def test_a_table_keeps_the_latest_value_and_of_one_value_what_adds(
         }
         table.new_write_builder().write(pa.table(columns), EmbeddedExecutor())
         for key, value, kind, payload in zip(keys, values, kinds, payloads, strict=True):
-            order = (value, kind == "+I", payload)
+            order = (*promised(value, kind == "+I", payload, steps), kind == "+I", payload)
             best[key] = max(best.get(key, order), order)
+        if data.draw(st.integers(0, 3)) == 0:
+            compact(table, "full")  # forgets what was deleted, and when
+            best = {key: order for key, order in best.items() if order[-2]}
     rows = table.new_read_builder().with_columns(["k", "v"]).to_arrow().to_pylist()
-    expected = {key: payload for key, (_, adds, payload) in best.items() if adds}
+    expected = {key: payload for key, (*_, adds, payload) in best.items() if adds}
     assert {row["k"]: row["v"] for row in rows} == expected

@@ -108,8 +108,10 @@ def test_the_flag_follows_the_row_kind_field(tmp_path):
     assert read_all(tmp_path, result)["_SEQUENCE_NUMBER"].to_pylist() == [10]
 
 
-def test_under_the_own_layout_texts_are_padded_as_numbers(tmp_path):
+@pytest.mark.parametrize(("legacy", "number"), [("false", 10_000_000), ("true", 10_000_001)])
+def test_under_the_own_layout_texts_are_padded_as_numbers(tmp_path, legacy, number):
     options = {
+        "sequence.padding.legacy-counter": legacy,
         "sequence.auto-padding": "second-to-micro",
         "sequence.padding.layout": "sequence-number",
         "sequence.padding-field": "v",
@@ -118,7 +120,7 @@ def test_under_the_own_layout_texts_are_padded_as_numbers(tmp_path):
     rows = table_of([("+I", 0, "9"), ("+I", 0, "10")])
     written = read_all(tmp_path, write(tmp_path, schema, rows))
     assert written["v"].to_pylist() == ["10"]
-    assert written["_SEQUENCE_NUMBER"].to_pylist() == [10_000_001]
+    assert written["_SEQUENCE_NUMBER"].to_pylist() == [number]
 
 
 def test_nulls_lose_in_both_directions(tmp_path):

@@ -314,8 +314,8 @@ PADDED_CASES: tuple[TableCase, ...] = (
         name="padded_second",  # M5, M6
         columns=_CHANGES,
         commits=(
-            (_change(1, "+I", 100, "a1"), _change(1, "+I", 100, "a2"), _change(2, "+I", 100, "a")),
-            (_change(1, "+I", 100, "a3"), _change(2, "+I", 99, "b")),
+            (_change(2, "+I", 105, "a"), _change(1, "+I", 100, "a1"), _change(1, "+I", 100, "a2")),
+            (_change(3, "+I", 107, "c"), _change(1, "+I", 100, "a3"), _change(2, "+I", 99, "b")),
         ),
         primary_keys=("id",),
         options={

@@ -9,6 +9,7 @@ from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import open_catalog
+from tests.testkit.compacting import compact
 
 SECOND = 1_685_548_953
 
@@ -81,6 +82,32 @@ def test_m5_the_counter_continues_over_commits(tmp_path):
     assert values(table) == ["a3"]
     numbers = [entry.file.max_sequence_number for entry in table.live_files()]
     assert sorted(numbers) == [SECOND * 1_000_000 + 1, SECOND * 1_000_000 + 2]
+
+
+OLDER_SECOND = (
+    [("+I", SECOND + 5, "other", 2), ("+I", SECOND, "a"), ("+I", SECOND, "b")],
+    [("+I", SECOND + 7, "another", 2), ("+I", SECOND, "c")],
+    [("+I", SECOND, "d"), ("+I", SECOND - 1, "e")],
+)
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
+@pytest.mark.parametrize("compacts", [False, True])
+def test_a_later_write_wins_within_an_older_second(tmp_path, file_format, compacts):
+    table = sequence_table(tmp_path, "second-to-micro", **{"file.format": file_format})
+    for rows in OLDER_SECOND:
+        write(table, *rows)
+        if compacts:
+            compact(table)
+    assert values(table) == ["d", "another"]
+
+
+def test_the_legacy_counter_goes_on_from_the_largest_number_of_the_bucket(tmp_path):
+    legacy = {"sequence.padding.legacy-counter": "true"}
+    table = sequence_table(tmp_path, "second-to-micro", **legacy)
+    for rows in OLDER_SECOND:
+        write(table, *rows)
+    assert values(table)[0] == "b"
 
 
 def test_m8_a_wrapped_counter_lets_the_first_of_1001_win_and_warns(tmp_path):

@@ -1,21 +1,15 @@
 """ModelTable: what a table must hold, said by a dict. The oracle of state machines and interop.
 
 It knows no files and no levels: among the records of one key the greatest
-(sequence values, padded number or else arrival) wins; of equal ones the later, but where the
-padding holds a counter the earlier: only a counter that came round makes equal numbers there.
-
-The counter of a padded number belongs to a bucket, and every commit starts it anew after the
-bucket's largest *padded* number. So a record may lose to an earlier one of the same second, if the
-largest number of the bucket is of another second; the model follows the arithmetic there.
+(sequence values, whether the record adds, arrival) wins; the second counts only where
+`row-kind-flag` comes first in the padding: behind a counter, arrival has decided.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
 from typing import Any
 
 from paimon_assets.engine.spec.options.all_options import (
-    BUCKET,
     IGNORE_DELETE,
     IGNORE_UPDATE_BEFORE,
     ROWKIND_FIELD,
@@ -28,7 +22,6 @@ from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.types.row_kind import BY_SHORT_TEXT, RowKind
 
 Row = Mapping[str, Any]
-_EPOCH = datetime(1970, 1, 1)
 Order = tuple[Any, ...]
 
 
@@ -49,8 +42,6 @@ class ModelTable:
 
     schema: Schema
     _arrivals: int = 0
-    _largest: dict[tuple[Any, ...], int] = field(default_factory=dict)
-    """Partition → largest padded number."""
     _appended: list[Row] = field(default_factory=list)
     _by_key: dict[tuple[Any, ...], _Record] = field(default_factory=dict)
     _versions: list[tuple[Row, ...]] = field(default_factory=list)
@@ -61,14 +52,8 @@ class ModelTable:
         return len(self._versions)
 
     def write(self, rows: Iterable[Row]) -> bool:
-        """Commit rows; False if none of them had to be written.
-
-        Raises:
-            ValueError: The table pads by a counter and has several buckets in a partition.
-        """
+        """Commit rows; False if none of them had to be written."""
         options = Options(self.schema.options)
-        if _counts(options) and options.get(BUCKET) != 1:
-            raise ValueError("the model knows no buckets; padding by a counter needs bucket = 1")
         kept = [row for row in rows if not self._is_ignored(row, options)]
         self._take(kept, options)
         if kept:
@@ -90,8 +75,6 @@ class ModelTable:
         goes = replaced or (lambda row: self._partition(row) in partitions)
         self._appended = [row for row in self._appended if not goes(row)]
         self._by_key = {key: r for key, r in self._by_key.items() if not goes(r.row)}
-        kept_partitions = {self._partition(record.row) for record in self._by_key.values()}
-        self._largest = {p: n for p, n in self._largest.items() if p in kept_partitions}
         self._take(kept, options)
         self._versions.append(tuple(self._visible()))
         return True
@@ -100,15 +83,10 @@ class ModelTable:
         return tuple(row[name] for name in self.schema.partition_keys)
 
     def _take(self, kept: Iterable[Row], options: Options) -> None:
-        counters = {partition: largest + 1 for partition, largest in self._largest.items()}
         for row in kept:
             self._arrivals += 1
             if self.schema.primary_keys:
-                partition = self._partition(row)
-                count = counters.get(partition, 0)
-                counters[partition] = count + 1
-                number = self._upsert(row, options, count)
-                self._largest[partition] = max(number, self._largest.get(partition, number))
+                self._upsert(row, options)
             else:
                 self._appended.append(row)
 
@@ -133,41 +111,16 @@ class ModelTable:
             return not kind.is_add
         return options.get(IGNORE_UPDATE_BEFORE) and kind is RowKind.UPDATE_BEFORE
 
-    def _upsert(self, row: Row, options: Options, count: int) -> int:
-        """Let a record compete for its key; return its padded number, or else its arrival."""
+    def _upsert(self, row: Row, options: Options) -> None:
+        """Let a record compete for its key."""
         is_add = self._kind(row, options).is_add
-        names = options.get(SEQUENCE_FIELD)
-        steps = options.get(SEQUENCE_AUTO_PADDING)
-        number = _padded(row[names[0]], steps, count, is_add) if steps else self._arrivals
-        values = [_null_first(row[name]) for name in names]
-        arrival = -self._arrivals if _counts(options) else self._arrivals
-        record = _Record((*values, number, arrival), row, is_add)
+        values = [_null_first(row[name]) for name in options.get(SEQUENCE_FIELD)]
+        flag_first = options.get(SEQUENCE_AUTO_PADDING)[:1] == (SequencePadding.ROW_KIND_FLAG,)
+        record = _Record((*values, flag_first and is_add, self._arrivals), row, is_add)
         key = tuple(row[name] for name in self.schema.primary_keys)
         best = self._by_key.get(key)
         if best is None or record.order > best.order:
             self._by_key[key] = record
-        return number
-
-
-def _counts(options: Options) -> bool:
-    """Whether padding uses the bucket's counter."""
-    steps = options.get(SEQUENCE_AUTO_PADDING)
-    return any(step is not SequencePadding.ROW_KIND_FLAG for step in steps)
-
-
-def _padded(given: Any, steps: Sequence[SequencePadding], count: int, is_add: bool) -> int:
-    """Pad an instant in milliseconds, or a whole number, step by step."""
-    is_instant = isinstance(given, datetime)
-    value = (given - _EPOCH) // timedelta(milliseconds=1) if is_instant else int(given)
-    for step in steps:
-        match step:
-            case SequencePadding.ROW_KIND_FLAG:
-                value = value * 2 + is_add
-            case SequencePadding.SECOND_TO_MICRO:
-                value = value * 1_000_000 + count % 1_000_000
-            case SequencePadding.MILLIS_TO_MICRO:
-                value = value * 1_000 + count % 1_000
-    return value
 
 
 def _null_first(value: Any) -> tuple[bool, Any]:

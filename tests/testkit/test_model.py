@@ -74,14 +74,8 @@ def test_old_versions_stay() -> None:
     assert model.rows(version=0) == []
 
 
-def test_the_counter_goes_on_after_the_largest_padded_number_of_the_bucket() -> None:
-    model = _model(padding="second-to-micro")
-    others = [_row("+I", 0, "other", key=2)] * 5
-    model.write([_row("+I", 4, "largest", key=3), *others, _row("+I", 3, "number 3000006")])
-    model.write([_row("+I", 3, "number 3000001")])  # because 4000000 is the largest
-    assert "number 3000006" in _texts(model)
-
-
-def test_a_counter_needs_one_bucket() -> None:
-    with pytest.raises(ValueError, match="bucket = 1"):
-        _model(padding="second-to-micro", bucket="2").write([_row("+I", 1, "a")])
+def test_of_one_second_the_later_write_wins() -> None:
+    model = _model(padding="second-to-micro", bucket="2")
+    model.write([_row("+I", 4, "largest", key=3), _row("+I", 3, "earlier")])
+    model.write([_row("+I", 3, "later")])
+    assert _texts(model) == ["largest", "later"]

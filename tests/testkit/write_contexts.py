@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from paimon_assets.engine.contract.context import BucketState, WriteContext
+from paimon_assets.engine.contract.context import BucketState, NumberedFile, WriteContext
 from paimon_assets.engine.data.write.table_write import write_rows
 from paimon_assets.engine.fileio.base import FileIOSpec
 from paimon_assets.engine.fileio.local import LocalFileIO
@@ -34,17 +34,28 @@ def write(path, schema, rows, *, file_io=FILE_IO, **changes):
 
 def states(*results):
     """What a planner would say of the buckets after these writes."""
-    highest = {}
+    buckets = {}
     for result in results:
         for message in result.messages:
-            for file in message.data_increment.new_files:
-                bucket = (message.partition, message.bucket)
-                highest[bucket] = max(
-                    highest.get(bucket, file.max_sequence_number), file.max_sequence_number
-                )
+            files = buckets.setdefault((message.partition, message.bucket), [])
+            files.extend(message.data_increment.new_files)
     return tuple(
-        BucketState(partition=partition, bucket=bucket, max_sequence_number=number)
-        for (partition, bucket), number in highest.items()
+        BucketState(
+            partition=partition,
+            bucket=bucket,
+            max_sequence_number=max(file.max_sequence_number for file in files),
+            files=tuple(
+                NumberedFile(
+                    location=file.file_name,
+                    file_format=file.file_format,
+                    file_size=file.file_size,
+                    min_sequence_number=file.min_sequence_number,
+                    max_sequence_number=file.max_sequence_number,
+                )
+                for file in files
+            ),
+        )
+        for (partition, bucket), files in buckets.items()
     )
 
 

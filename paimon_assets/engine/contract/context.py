@@ -69,6 +69,18 @@ class ReadContext:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NumberedFile:
+    """A live data file of a primary-key table, as far as its sequence numbers are looked up."""
+
+    location: str
+    """Its name in the folder of its bucket, or its path elsewhere."""
+    file_format: str
+    file_size: int
+    min_sequence_number: int
+    max_sequence_number: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BucketState:
     """The state of one existing bucket that a writer continues."""
 
@@ -76,6 +88,8 @@ class BucketState:
     bucket: int
     max_sequence_number: int
     """Largest number of the bucket's live files; a writer continues at the next one."""
+    files: tuple[NumberedFile, ...] = ()
+    """The live files, if the table's padding continues their numbers; else none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,9 +6,11 @@
     second-to-micro   v → seconds·10⁶ + n rem 10⁶     (timestamps are milliseconds: first ÷ 1000)
     millis-to-micro   v → v·10³ + n rem 10³
 
-`n` counts the records of the bucket, so a coarse time gets the order of arrival in its low digits.
-Everything here is pure and works on whole columns. Source: Paimon before 0.8 (`SequenceGenerator`);
-which columns may be padded, and why, is in `spec.merge.sequence_padding`.
+`n` counts the records of one unit (a second, a millisecond) in a bucket, and goes on above the
+highest number stored of it: a coarse time gets the order of arrival in its low digits. Under
+`sequence.padding.legacy-counter` it counts all records of the bucket, from its highest number, as
+old Java did. Everything here is pure and works on whole columns. Source: Paimon before 0.8
+(`SequenceGenerator`); which columns may be padded, and why, is in `spec.merge.sequence_padding`.
 """
 
 from collections.abc import Callable
@@ -222,9 +224,96 @@ def _refuse_overflow(
             )
 
 
-def has_counter(config: PaddingConfig) -> bool:
-    """Whether the padded number holds digits of the counter."""
-    return any(step in _COUNTER_RANGE for step in config.steps)
+def _digits(config: PaddingConfig) -> int:
+    """Return how many records of one unit the padding tells apart."""
+    return _COUNTER_RANGE[config.steps[config.counter_place]]
+
+
+def _flagged(values: Longs, is_add: Flags, config: PaddingConfig) -> Longs:
+    """Apply the steps before the counter: row kind flags, or none."""
+    steps = config.steps[: config.counter_place]
+    return pad(values, values, is_add, config=replace(config, steps=steps, legacy_overflow=True))
+
+
+def _units(flagged: Longs, config: PaddingConfig) -> Longs:
+    """Return the unit of each record: its second or millisecond, with the flags before a counter."""
+    is_second = config.steps[config.counter_place] is SequencePadding.SECOND_TO_MICRO
+    return _to_seconds(flagged, config.field) if is_second else flagged
+
+
+HighestStored: TypeAlias = Callable[[Longs, Longs], Longs]
+"""Lowest and highest numbers of ranges, ascending → the highest number stored in each; the smallest
+64-bit number where there is none."""
+
+
+@dataclass(slots=True, kw_only=True)
+class UnitCounter:
+    """Counts the records of each second or millisecond of one bucket, in order of arrival.
+
+    A unit begins above the highest number that the bucket holds of it. Memory: 16 bytes a unit.
+    """
+
+    config: PaddingConfig
+    """With a counter in its steps."""
+    highest_stored: HighestStored
+    _units: Longs = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    """Seen before, ascending."""
+    _next: Longs = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    """Unit → the counter of its next record."""
+
+    def count(self, values: Longs, is_add: Flags) -> tuple[Longs, int]:
+        """Return each record's counter, and how many of them the padding has no digits for.
+
+        Args:
+            values: As for `pad`, in order of arrival; so are the others.
+            is_add: Whether the record's effective kind adds a row.
+        """
+        flagged = _flagged(values, is_add, self.config)
+        every = _units(flagged, self.config)
+        order = np.argsort(every, kind="stable")
+        ordered = every[order]
+        starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)])
+        units, lengths = ordered[starts], np.diff(starts, append=len(ordered))
+        firsts = self._first(units, flagged[order[starts]])
+        counters = np.empty_like(every)
+        counters[order] = np.arange(len(every)) + np.repeat(firsts - starts, lengths)
+        self._remember(units, firsts + lengths)
+        return counters, int(np.count_nonzero(counters >= _digits(self.config)))
+
+    def _first(self, units: Longs, flagged: Longs) -> Longs:
+        """Return the counter of the first record of each unit, given one value of each."""
+        firsts = np.zeros(len(units), dtype=np.int64)
+        is_new = ~np.isin(units, self._units)
+        firsts[~is_new] = self._next[np.searchsorted(self._units, units[~is_new])]
+        firsts[is_new] = self._above_stored(flagged[is_new])
+        return firsts
+
+    def _above_stored(self, flagged: Longs) -> Longs:
+        """Return the smallest counters that give numbers above the stored ones of their units."""
+        steps, digits = self.config.steps[self.config.counter_place :], _digits(self.config)
+        config = replace(self.config, steps=steps, legacy_overflow=True)
+
+        def number(values: Longs, counters: Longs, *, adds: bool = False) -> Longs:
+            return pad(values, counters, np.full(len(values), adds), config=config)
+
+        low = np.zeros(len(flagged), dtype=np.int64)
+        lowest, highest = number(flagged, low), number(flagged, low + digits - 1, adds=True)
+        stored = self.highest_stored(lowest, np.where(highest < lowest, _MAX, highest))
+        held = np.flatnonzero(stored >= lowest)
+        below, above = low[held] - 1, low[held] + digits
+        while (above - below > 1).any():
+            middle = (below + above) // 2
+            rises = number(flagged[held], middle) > stored[held]
+            below, above = np.where(rises, below, middle), np.where(rises, middle, above)
+        low[held] = above
+        return low
+
+    def _remember(self, units: Longs, following: Longs) -> None:
+        others = ~np.isin(self._units, units)
+        every = np.append(self._units[others], units)
+        order = np.argsort(every, kind="stable")
+        self._units = every[order]
+        self._next = np.append(self._next[others], following)[order]
 
 
 def _rounds(counter: int, modulus: int) -> int:
@@ -234,7 +323,7 @@ def _rounds(counter: int, modulus: int) -> int:
 
 @dataclass(slots=True, kw_only=True)
 class WrapCounter:
-    """Counts records of one bucket whose counter wrapped inside one second or millisecond.
+    """Counts records of one bucket whose legacy counter wrapped inside one second or millisecond.
 
     After 10⁶ (or 10³) records the low digits start again at 0, and a record of a unit that was seen
     with higher digits gets a number that is not above its predecessors'. Nothing is sorted before
@@ -253,13 +342,10 @@ class WrapCounter:
             counters: Continue those of the call before.
             is_add: Whether the record's effective kind adds a row.
         """
-        before, step = self._up_to_counter()
-        if step is None or not len(values):
+        if not self.config.has_counter or not len(values):
             return 0
-        units = pad(values, counters, is_add, config=before)
-        if step is SequencePadding.SECOND_TO_MICRO:
-            units = _to_seconds(units, self.config.field)
-        modulus = _COUNTER_RANGE[step]
+        units = _units(_flagged(values, is_add, self.config), self.config)
+        modulus = _digits(self.config)
         self._seen.append((units, np.fmod(counters, modulus)))
         if self._first is None:
             self._first = int(counters[0])
@@ -284,11 +370,3 @@ class WrapCounter:
         ends = np.append(np.flatnonzero(starts)[1:] - 1, len(units) - 1)
         self._seen = [(units[ends], (highest - lift)[ends])]
         return int(np.count_nonzero(wrapped))
-
-    def _up_to_counter(self) -> tuple[PaddingConfig, SequencePadding | None]:
-        """Split the steps at the first that uses the counter: it decides the order in a unit."""
-        steps = self.config.steps
-        for position, step in enumerate(steps):
-            if step in _COUNTER_RANGE:
-                return replace(self.config, steps=steps[:position], legacy_overflow=True), step
-        return self.config, None

@@ -1,8 +1,8 @@
 """What a writer must know of the table before it writes: sequence numbers and bucket counts.
 
-Both come from the live files of the newest snapshot. A process keeps the answer for each table and
-applies what later snapshots add and delete to it; so the cost of a small commit does not grow with
-the table.
+Both come from the live files of the newest snapshot; writers that pad by a counter are given the
+files themselves, too. A process keeps the answer for each table and applies what later snapshots
+add and delete to it; so the cost of a small commit does not grow with the table.
 """
 
 from collections import OrderedDict
@@ -10,9 +10,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from threading import Lock
 
-from paimon_assets.engine.contract.context import BucketState
+from paimon_assets.engine.contract.context import BucketState, NumberedFile
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
+from paimon_assets.engine.spec.merge.sequence_padding import padding_of
+from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 from paimon_assets.engine.spec.metadata.manifest import FileKind, ManifestEntry
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.schema.schema import BucketMode, TableSchema
@@ -27,6 +29,8 @@ class _Bucket:
     max_sequence_number: int = -1
     """The largest number in its live files at least; a file that went may have held it."""
     files: int = 0
+    numbered: dict[str, NumberedFile] = field(default_factory=dict)
+    """Name → live file, if the table's padding asks for them."""
 
 
 @dataclass(slots=True)
@@ -37,6 +41,7 @@ class _Partition:
 
 @dataclass(slots=True)
 class _LiveBuckets:
+    keeps_files: bool
     snapshot: Snapshot | None = None
     buckets: dict[tuple[bytes, int], _Bucket] = field(default_factory=dict)
     partitions: dict[bytes, _Partition] = field(default_factory=dict)
@@ -53,6 +58,8 @@ class _LiveBuckets:
         bucket = self.buckets.setdefault((entry.partition, entry.bucket), _Bucket())
         bucket.files += 1
         bucket.max_sequence_number = max(bucket.max_sequence_number, entry.file.max_sequence_number)
+        if self.keeps_files:
+            bucket.numbered[entry.file.file_name] = _numbered(entry.file)
         partition = self.partitions.setdefault(entry.partition, _Partition())
         partition.files += 1
         if entry.total_buckets > 0:
@@ -65,6 +72,7 @@ class _LiveBuckets:
         if bucket is None or partition is None:
             return False
         bucket.files -= 1
+        bucket.numbered.pop(entry.file.file_name, None)
         partition.files -= 1
         if not bucket.files:
             del self.buckets[key]
@@ -94,7 +102,17 @@ class _LiveBuckets:
         return True
 
 
-_KEPT: OrderedDict[tuple[str, str], _LiveBuckets] = OrderedDict()
+def _numbered(file: DataFileMeta) -> NumberedFile:
+    return NumberedFile(
+        location=file.external_path or file.file_name,
+        file_format=file.file_format,
+        file_size=file.file_size,
+        min_sequence_number=file.min_sequence_number,
+        max_sequence_number=file.max_sequence_number,
+    )
+
+
+_KEPT: OrderedDict[tuple[str, str, bool], _LiveBuckets] = OrderedDict()
 _LOCK = Lock()
 
 
@@ -135,6 +153,7 @@ def writer_state(store: FileStore, snapshot: Snapshot | None) -> WriterState:
                     partition=partition,
                     bucket=number,
                     max_sequence_number=bucket.max_sequence_number,
+                    files=tuple(bucket.numbered.values()),
                 )
                 for (partition, number), bucket in kept.buckets.items()
             ),
@@ -155,9 +174,11 @@ def partition_buckets(
 
 
 def _kept(store: FileStore) -> _LiveBuckets:
-    key = (store.file_io.spec.scheme, store.paths.snapshot_directory)
+    padding = padding_of(store.schema)
+    keeps_files = padding is not None and padding.counts_units
+    key = (store.file_io.spec.scheme, store.paths.snapshot_directory, keeps_files)
     with _LOCK:
-        kept = _KEPT.setdefault(key, _LiveBuckets())
+        kept = _KEPT.setdefault(key, _LiveBuckets(keeps_files=keeps_files))
         _KEPT.move_to_end(key)
         while len(_KEPT) > _TABLES_KEPT:
             _KEPT.popitem(last=False)

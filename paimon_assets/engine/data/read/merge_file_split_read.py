@@ -33,7 +33,6 @@ from paimon_assets.engine.data.merge.sort_merge import (
 )
 from paimon_assets.engine.data.read.data_files import FileRead
 from paimon_assets.engine.data.read.row_stage import RowStage
-from paimon_assets.engine.data.sequence import has_counter
 from paimon_assets.engine.data.threads import Threads
 from paimon_assets.engine.errors import UnsupportedFeatureError
 from paimon_assets.engine.fileio.base import FileIO
@@ -177,8 +176,8 @@ class _MergeRead:
 def file_ranks(files: Sequence[DataFileMeta], schema: TableSchema) -> Mapping[str, int]:
     """Return file name → place in the order of age: decides between equal sequence numbers.
 
-    The newest file wins, except where numbers hold digits of a counter: only one that wrapped
-    makes equal numbers, and the record before the wrap was meant to be higher.
+    The newest file wins, except where numbers hold digits of a counter: one that wrapped makes
+    equal numbers, and the record before the wrap was meant to be higher.
     """
     aged = sorted(
         enumerate(files),
@@ -190,7 +189,7 @@ def file_ranks(files: Sequence[DataFileMeta], schema: TableSchema) -> Mapping[st
         ),
     )
     padding = padding_of(schema)
-    sign = -1 if padding is not None and has_counter(padding) else 1
+    sign = -1 if padding is not None and padding.has_counter else 1
     return {file.file_name: sign * rank for rank, (_, file) in enumerate(aged)}
 
 

@@ -1,7 +1,7 @@
 """Rows of one bucket of a primary-key table: numbered, sorted, merged, written to level 0.
 
     rows in order of arrival
-      → _SEQUENCE_NUMBER (counter, or padded sequence field)
+      → _SEQUENCE_NUMBER (counter, or padded sequence field, above the bucket's stored numbers)
       → sort by key, then sequence fields, then number
       → merge function of the table: one row of each key, even if it retracts
       → one sorted run of files, each key once
@@ -10,22 +10,32 @@
 Source: `org.apache.paimon.mergetree.MergeTreeWriter`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy
+from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy, to_numpy
+from paimon_assets.engine.contract.context import NumberedFile
+from paimon_assets.engine.data.format.base import FormatReader
+from paimon_assets.engine.data.format.formats import open_reader
 from paimon_assets.engine.data.key_order import KeyOrder, order_within_groups, sort_keys
 from paimon_assets.engine.data.merge.deduplicate import Deduplicate, newest_rows
 from paimon_assets.engine.data.merge.local_merge import merge_sorted
 from paimon_assets.engine.data.merge.records import Kinds, MergeFunction, Records, adds
-from paimon_assets.engine.data.sequence import Longs, WrapCounter, has_counter, pad
+from paimon_assets.engine.data.sequence import (
+    HighestStored,
+    Longs,
+    UnitCounter,
+    WrapCounter,
+    pad,
+)
 from paimon_assets.engine.data.write.bucket_writer import BucketWriter
 from paimon_assets.engine.data.write.files.rolling_file import Chunk, RollingFile
 from paimon_assets.engine.data.write.row_buffer import RouteRows, Rows
+from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.merge.sequence_padding import PaddingConfig
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 from paimon_assets.engine.spec.options.all_options import (
@@ -33,9 +43,13 @@ from paimon_assets.engine.spec.options.all_options import (
     SEQUENCE_SORT_ORDER,
     SortOrder,
 )
+from paimon_assets.engine.spec.predicate.predicate import And, CompareOp, Comparison
 from paimon_assets.engine.spec.schema.schema import TableSchema
+from paimon_assets.engine.spec.schema.special_fields import SEQUENCE_NUMBER
 
 _UNKNOWN_SEQUENCE = -1
+_ROWS_LOOKED_UP = 131_072
+"""Numbers decoded at a time."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -51,13 +65,19 @@ class MergeTreeWriter(BucketWriter):
     """How sequence numbers are made; None is the plain counter."""
     next_sequence: int
     """Number of the next record of the bucket."""
+    highest_stored: HighestStored
+    """Asks the bucket's live files for the numbers that padding continues."""
     sequence_wraps: int = 0
-    _wraps: WrapCounter | None = field(init=False, default=None)
+    _counter: UnitCounter | WrapCounter | None = field(init=False, default=None)
+    """Of padding that counts."""
 
     def __post_init__(self) -> None:
-        """Prepare counting of wrapped numbers, where they can wrap."""
-        if self.padding is not None and has_counter(self.padding):
-            self._wraps = WrapCounter(config=self.padding)
+        """Prepare the counter, if the padding has one."""
+        padding = self.padding
+        if padding is not None and padding.counts_units:
+            self._counter = UnitCounter(config=padding, highest_stored=self.highest_stored)
+        elif padding is not None and padding.has_counter:
+            self._counter = WrapCounter(config=padding)
 
     def write(self, part: RouteRows) -> None:
         """Write rows, in order of arrival, as files in which every key stands once.
@@ -132,12 +152,14 @@ class MergeTreeWriter(BucketWriter):
 
     def _padded(self, part: RouteRows, kinds: Kinds, first: int, padding: PaddingConfig) -> Longs:
         """Return the padded sequence numbers, and count those that wrapped."""
+        values, is_add, wraps = part.sequence(), adds(kinds), 0
         counters = np.arange(first, first + part.row_count, dtype=np.int64)
-        values, is_add = part.sequence(), adds(kinds)
-        numbers = pad(values, counters, is_add, config=padding)
-        if self._wraps is not None:
-            self.sequence_wraps += self._wraps.count(values, counters, is_add)
-        return numbers
+        if isinstance(self._counter, UnitCounter):
+            counters, wraps = self._counter.count(values, is_add)
+        elif self._counter is not None:
+            wraps = self._counter.count(values, counters, is_add)
+        self.sequence_wraps += wraps
+        return pad(values, counters, is_add, config=padding)
 
     def _by_key(self, part: RouteRows, padded: Longs | None) -> KeyOrder:
         """Return the rows in key order, within a key from the oldest to the newest."""
@@ -164,7 +186,7 @@ class MergeTreeWriter(BucketWriter):
         if padded is None:
             return then
         then.append(padded)
-        if self._wraps is not None:
+        if self._counter is not None:
             # Only a wrapped counter makes equal numbers: the row before the wrap was meant higher.
             then.append(np.arange(len(padded), 0, -1))
         return then
@@ -190,6 +212,57 @@ def key_value_chunk(
         max_sequence_number=int(numbers.max()),
         delete_rows=int(np.count_nonzero(~adds(kinds))),
     )
+
+
+def highest_stored(
+    files: Iterable[NumberedFile], folder: str, file_io: FileIO, lowest: Longs, highest: Longs
+) -> Longs:
+    """Return the highest stored number in each of some ranges; see `HighestStored`.
+
+    Args:
+        files: The live files of a bucket.
+        folder: The bucket's.
+        file_io: Where the table lies.
+        lowest: The lowest number of each range; ranges are ascending and do not overlap.
+        highest: The highest of each.
+
+    Raises:
+        NotFoundError: A file is gone, because its snapshot has expired meanwhile.
+
+    Cost:
+        Reads one column of each file in which a range lies that does not hold its largest number.
+    """
+    stored = np.full(len(lowest), np.iinfo(np.int64).min)
+    for file in files:
+        start = int(np.searchsorted(highest, file.min_sequence_number))
+        end = int(np.searchsorted(lowest, file.max_sequence_number, side="right"))
+        if start < end and highest[end - 1] >= file.max_sequence_number:
+            end -= 1
+            stored[end] = max(stored[end], file.max_sequence_number)
+        if start < end:
+            path = file.location if "/" in file.location else f"{folder}/{file.location}"
+            reader = open_reader(
+                file_io, path, file_format=file.file_format, file_bytes=file.file_size
+            )
+            ranges = lowest[start:end], highest[start:end]
+            with reader:
+                _raise_to_stored(stored[start:end], reader, *ranges)
+    return stored
+
+
+def _raise_to_stored(stored: Longs, reader: FormatReader, lowest: Longs, highest: Longs) -> None:
+    name = SEQUENCE_NUMBER.name
+    inside = And(
+        (
+            Comparison(name, CompareOp.GE, int(lowest[0])),
+            Comparison(name, CompareOp.LE, int(highest[-1])),
+        )
+    )
+    for batch in reader.batches([name], predicate=inside, batch_rows=_ROWS_LOOKED_UP):
+        numbers: Longs = to_numpy(batch.column(name))
+        ranges = np.searchsorted(lowest, numbers, side="right") - 1
+        is_inside = (ranges >= 0) & (numbers <= highest[ranges])
+        np.maximum.at(stored, ranges[is_inside], numbers[is_inside])
 
 
 def _one_chunk(column: Any) -> Any:

@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 import pyarrow as pa
@@ -44,7 +44,11 @@ from paimon_assets.engine.data.write.buckets.row_key_extractor import (
 from paimon_assets.engine.data.write.file_kinds import changelog_schema, logs_input, postpone_schema
 from paimon_assets.engine.data.write.files.rolling_file import FileFactory, RollingFile
 from paimon_assets.engine.data.write.input_check import InputCheck
-from paimon_assets.engine.data.write.merge_tree_writer import MergeTreeWriter, PostponeBucketWriter
+from paimon_assets.engine.data.write.merge_tree_writer import (
+    MergeTreeWriter,
+    PostponeBucketWriter,
+    highest_stored,
+)
 from paimon_assets.engine.data.write.row_buffer import RoutedRows, RouteRows, Routes, RowBuffer
 from paimon_assets.engine.data.write.row_kinds import (
     kept_rows,
@@ -348,6 +352,7 @@ class _TableWrite:
         if route.bucket == POSTPONE_BUCKET:
             files = self._sorted_files(self._postponed, route)
             return PostponeBucketWriter(schema=schema, files=files)
+        state = self.context.states_by_bucket.get((route.partition, route.bucket))
         return MergeTreeWriter(
             schema=schema,
             files=self._sorted_files(self._factory, route),
@@ -357,6 +362,9 @@ class _TableWrite:
             function=merge_function_of(schema, self.context.table),
             padding=self._padding,
             next_sequence=route.next_sequence,
+            highest_stored=partial(
+                highest_stored, () if state is None else state.files, route.path, self.file_io
+            ),
         )
 
     @cached_property

@@ -23,6 +23,7 @@ from paimon_assets.engine.spec.options.all_options import (
     SEQUENCE_FIELD,
     SEQUENCE_PADDING_FIELD,
     SEQUENCE_PADDING_LAYOUT,
+    SEQUENCE_PADDING_LEGACY_COUNTER,
     SEQUENCE_PADDING_LEGACY_OVERFLOW,
     SEQUENCE_SORT_ORDER,
     PaddingLayout,
@@ -59,6 +60,26 @@ class PaddingConfig:
     """Applied left to right; may be empty under the layout sequence-number."""
     legacy_overflow: bool
     """Wrap around in 64 bits instead of raising."""
+    legacy_counter: bool = False
+    """Count the records of a bucket, not those of a second or millisecond in it."""
+
+    @property
+    def counter_place(self) -> int:
+        """The place in `steps` of the first that holds a counter; behind the last if none does."""
+        places = (
+            n for n, step in enumerate(self.steps) if step is not SequencePadding.ROW_KIND_FLAG
+        )
+        return next(places, len(self.steps))
+
+    @property
+    def has_counter(self) -> bool:
+        """Whether the padded number holds digits of a counter."""
+        return self.counter_place < len(self.steps)
+
+    @property
+    def counts_units(self) -> bool:
+        """Whether the counter continues what is stored of a second or millisecond."""
+        return self.has_counter and not self.legacy_counter
 
 
 def padding_of(schema: TableSchema) -> PaddingConfig | None:
@@ -76,6 +97,7 @@ def padding_of(schema: TableSchema) -> PaddingConfig | None:
         field=schema.column(name),
         steps=steps,
         legacy_overflow=options.get(SEQUENCE_PADDING_LEGACY_OVERFLOW),
+        legacy_counter=options.get(SEQUENCE_PADDING_LEGACY_COUNTER),
     )
 
 

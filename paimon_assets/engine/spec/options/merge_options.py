@@ -99,6 +99,12 @@ SEQUENCE_PADDING_LEGACY_OVERFLOW = Option(
     False,
     "Let padded numbers wrap around in 64 bits, as old Java did, instead of raising.",
 )
+SEQUENCE_PADDING_LEGACY_COUNTER = Option(
+    "sequence.padding.legacy-counter",
+    False,
+    "Pad with a counter of all records of a bucket, as old Java did: of one second or millisecond, "
+    "a later write may then lose to an earlier one.",
+)
 ROWKIND_FIELD = Option("rowkind.field", "", "Column that holds +I, -U, +U or -D.")
 IGNORE_DELETE = Option(
     "ignore-delete",
