@@ -236,7 +236,7 @@ def _flagged(values: Longs, is_add: Flags, config: PaddingConfig) -> Longs:
 
 
 def _units(flagged: Longs, config: PaddingConfig) -> Longs:
-    """Return the unit of each record: its second or millisecond, with the flags before a counter."""
+    """Return the unit of each record: its second or millisecond, and the flags before it."""
     is_second = config.steps[config.counter_place] is SequencePadding.SECOND_TO_MICRO
     return _to_seconds(flagged, config.field) if is_second else flagged
 

@@ -1,5 +1,6 @@
 """Java Paimon, in a process of its own: it reads what we write, appends to it and compacts it."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,19 @@ def test_java_reads_what_we_write(case: TableCase, java: Oracle, shared_warehous
     table = f"java_reads.{case.name}"
     _write_ours(shared_warehouse, table, case)
     assert java_rows(java, table, case.schema.fields) == _java_rows(_model(case), case)
+
+
+def test_of_equal_numbers_we_take_the_later_and_java_the_earlier(
+    java: Oracle, shared_warehouse: Path
+) -> None:
+    (case,) = (case for case in PADDED_CASES if case.name == "padded_row_kind")
+    row = {**case.commits[0][0], "op_time": 10}
+    text = next(name for name, value in row.items() if value == "new")
+    earlier, later = ({**row, text: value} for value in ("earlier", "later"))
+    table = "java_reads.padded_equal"
+    _write_ours(shared_warehouse, table, replace(case, commits=((earlier,), (later,))))
+    assert java_rows(java, table, case.schema.fields)[0].count("earlier") == 1
+    assert plain_rows(ours.read(shared_warehouse, table), case.columns)[0].count("later") == 1
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
