@@ -85,7 +85,8 @@ COMMANDS = {
     "--config",
     envvar="PAIMON_CONFIG",
     type=click.Path(exists=True, dir_okay=False),
-    help="TOML file of warehouse, uri and options; paimon.toml of this folder by default.",
+    help="TOML file of warehouse, uri and options; by default paimon.toml of the user's "
+    "configuration folder, such as ~/.config/paimon-assets.",
 )
 @click.option(
     "--catalog",

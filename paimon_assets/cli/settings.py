@@ -1,5 +1,6 @@
 """What stands before a command's name on the command line, and how TARGET is opened."""
 
+import difflib
 import os
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -17,6 +18,7 @@ from paimon_assets.engine.spec.options.rest_options import (
     DLF_REGION,
     DLF_SECURITY_TOKEN,
     DLF_TOKEN_PATH,
+    PREFIX,
     TOKEN,
     TOKEN_PROVIDER,
     URI,
@@ -28,6 +30,9 @@ from paimon_assets.engine.table.table_name import SYSTEM_DATABASE
 from paimon_assets.executors import spark_module
 
 _CONFIG = "paimon.toml"
+"""Its name in the user's configuration folder."""
+_PLACE = frozenset({WAREHOUSE.key, METASTORE.key, URI.key})
+"""Options of which a catalog that has a name takes none of the unnamed one's."""
 _ENVIRONMENT = {
     option: f"PAIMON_{option.upper().replace('.', '_').replace('-', '_')}"
     for option in (
@@ -77,17 +82,22 @@ def options_of_config(
     Dotted keys may be written as they are: `s3.endpoint = "http://…"`.
 
     Args:
-        path: The file; by default `paimon.toml` of this folder, if there is one.
+        path: The file; by default `paimon.toml` of the user's configuration folder, if there is
+            one. A file of the working folder is read only where it is named: it may come from
+            somebody else, and would say where the credentials of the environment are sent.
         catalog: The name of the table.
 
     Raises:
-        InvalidInputError: It is no TOML, has a list, or has no such catalog.
+        InvalidInputError: It is no TOML, has a list or an unknown key, or has no such catalog.
     """
-    chosen = Path(path or _CONFIG)
+    chosen = Path(path) if path else Path(click.get_app_dir("paimon-assets")) / _CONFIG
     if path is None and not chosen.is_file():
+        beside = f" The {_CONFIG} of this folder is read by --config {_CONFIG}."
+        hint = beside if Path(_CONFIG).is_file() else ""
         if catalog is not None:
             raise InvalidInputError(
-                f"Catalog '{catalog}' needs --config: there is no {_CONFIG} here.", kind="config"
+                f"Catalog '{catalog}' needs --config, PAIMON_CONFIG or '{chosen}'.{hint}",
+                kind="config",
             )
         return {}, {}
     try:
@@ -101,7 +111,15 @@ def options_of_config(
             kind="config",
         )
     one = catalogs.get(catalog, {}) if catalog else {}
-    return dict(_flat(document, "", chosen)), dict(_flat(one, "", chosen))
+    general, own = dict(_flat(document, "", chosen)), dict(_flat(one, "", chosen))
+    for key in (*general, *own):
+        if "." not in key and key not in _ENVIRONMENT and key != PREFIX.key:
+            nearest = difflib.get_close_matches(key, _ENVIRONMENT, 1)
+            meant = f"; did you mean '{nearest[0]}'?" if nearest else "."
+            raise InvalidInputError(f"'{chosen}' has an unknown key '{key}'{meant}", kind="config")
+    if catalog:
+        general = {key: value for key, value in general.items() if key not in _PLACE}
+    return general, own
 
 
 def _flat(table: Mapping[str, Any], prefix: str, path: Path) -> Iterator[tuple[str, str]]:
@@ -125,7 +143,10 @@ def settings_of(given: Mapping[str, Any]) -> "Settings":
     file = given["storage_options_file"]
     from_file = {} if file is None else options_of_file(file)
     flags = {key: given[key] for key in (WAREHOUSE.key, METASTORE.key, URI.key) if given[key]}
-    named = {**general, **environment_options(), **chosen, **flags}
+    environment = environment_options()
+    if given["catalog"]:
+        environment = {key: value for key, value in environment.items() if key not in _PLACE}
+    named = {**general, **environment, **chosen, **flags}
     if URI.key in named:
         named.setdefault(METASTORE.key, "rest")
     root = named.pop(WAREHOUSE.key, None)
@@ -161,7 +182,9 @@ class Settings:
         if self._is_named(target):
             return self.catalog().get_table(target, options=options)
         if "/" in target or Path(target).is_dir():
-            table = open_table(target, self.options)
+            path, _, branch = target.partition("$branch_")
+            table = open_table(path, self.options)
+            table = table.at_branch(branch) if branch else table
             return table.copy(options) if options else table
         raise InvalidInputError(
             f"'{target}' is no directory; give --warehouse to name a table in a catalog.",
@@ -175,7 +198,7 @@ class Settings:
         if self._is_named(target) and target.startswith(f"{SYSTEM_DATABASE}."):
             return self.catalog().get_system_table(target, options=options)
         name, dollar, kind = target.rpartition("$")
-        if not dollar or "/" in kind or kind.startswith("branch_"):
+        if not dollar or not name or "/" in kind or kind.startswith("branch_"):
             return None
         if self._is_named(target):
             return self.catalog().get_system_table(target, options=options)

@@ -333,6 +333,30 @@ def test_views_are_read(sql, new_catalog):
     assert sql("SHOW VIEWS IN db") == [("db", "w", False)]
 
 
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT value AS a FROM text.`{file}`",
+        "SELECT value AS a FROM mine",
+        "SELECT java_method('java.lang.System', 'getProperty', 'user.home') AS a",
+        "SELECT (SELECT max(value) FROM text.`{file}`) AS a",
+    ],
+)
+def test_a_view_reads_nothing_but_the_catalog(sql, spark, new_catalog, tmp_path, query):
+    secret = tmp_path / "secret"
+    secret.write_text("x")
+    spark.read.text(str(secret)).createOrReplaceTempView("mine")
+    query = query.format(file=secret)
+    try:
+        assert sql(query)  # of the user's own
+        new_catalog.views.create("db.v", query, {"a": "STRING"})
+        with pytest.raises(InvalidInputError) as refused:
+            sql("SELECT * FROM db.v")
+    finally:
+        spark.catalog.dropTempView("mine")
+    assert refused.value.kind == "view-outside"
+
+
 def test_views_of_other_engines_are_read_where_spark_can(sql, new_catalog):
     types = {"a": "INT"}
     new_catalog.views.create("db.v", "SELECT broken FROM", types, dialects={"spark": "SELECT 1 a"})

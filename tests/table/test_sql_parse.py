@@ -11,6 +11,7 @@ from paimon_assets.engine.table.sql.statements import (
     AlterTable,
     Analyze,
     Call,
+    CreateDatabase,
     CreateTable,
     CreateView,
     Delete,
@@ -70,6 +71,11 @@ def test_a_name_alone_needs_a_database():
         ("UPDATE t SET a = CASE WHEN b THEN 1 ELSE f(2, 3) END, s.c = 'x' WHERE d = 1",
          Update(table=T, alias=None, where="d = 1", assignments=(
              (("a",), "CASE WHEN b THEN 1 ELSE f(2, 3) END"), (("s", "c"), "'x'")))),
+        ("CREATE DATABASE IF NOT EXISTS d2 COMMENT 'mine' WITH ('owner' = 'me')",
+         CreateDatabase(name="d2", if_not_exists=True,
+                        options={"comment": "mine", "owner": "me"})),
+        ("CREATE SCHEMA d2 WITH DBPROPERTIES (owner = 'me')",
+         CreateDatabase(name="d2", if_not_exists=False, options={"owner": "me"})),
         ("TRUNCATE TABLE t PARTITION (p = 1)", Truncate(table=T, partitions=((("p", 1),),))),
         ("ALTER TABLE t DROP PARTITION (p = 1, q = 'x')",
          Truncate(table=T, partitions=((("p", 1), ("q", "x")),))),
@@ -99,6 +105,22 @@ def test_a_name_alone_needs_a_database():
 )  # fmt: skip
 def test_statements(text, statement):
     assert parsed(text) == statement
+
+
+def test_a_table_as_flink_writes_it():
+    flink = parsed(
+        "CREATE TABLE t (id INT, p STRING, PRIMARY KEY (id, p) NOT ENFORCED) COMMENT 'x'"
+        " PARTITIONED BY (p) WITH ('bucket' = '2')"
+    )
+    spark = parsed(
+        "CREATE TABLE t (id INT, p STRING) COMMENT 'x' PARTITIONED BY (p)"
+        " TBLPROPERTIES ('bucket' = '2', 'primary-key' = 'id,p')"
+    )
+    assert flink == spark
+    with pytest.raises(InvalidInputError, match="either PRIMARY KEY"):
+        parsed("CREATE TABLE t (id INT, PRIMARY KEY (id)) WITH ('primary-key' = 'id')")
+    query = parsed("CREATE TABLE t WITH a AS (SELECT 1) SELECT * FROM a")
+    assert query.query == "WITH a AS (SELECT 1) SELECT * FROM a"
 
 
 @pytest.mark.parametrize(

@@ -327,7 +327,9 @@ class TableCatalog:
         parsed, executor = parse_sql(statement, names), executor or EmbeddedExecutor()
         return Runner(catalog=self, names=names, executor=executor, roots=roots).run(parsed)
 
-    def sql(self, query: str, *, database: str | None = None) -> SqlQuery:
+    def sql(
+        self, query: str, *, database: str | None = None, external_access: bool = True
+    ) -> SqlQuery:
         """Return a query over tables of the catalog, which duckdb runs when it is read.
 
         `to_arrow`, `to_pandas`, `to_polars`, `to_reader` and `to_batches` read it. Columns and
@@ -338,13 +340,20 @@ class TableCatalog:
         Args:
             query: A SELECT, in duckdb's SQL.
             database: Of tables that are named without one.
+            external_access: Whether the query may read any file and address that this process can,
+                as `read_csv` does. Say False for a query that somebody else wrote.
 
         Raises:
             PaimonError: When it is read, as `SqlQuery.to_reader`.
         """
         from paimon_assets.engine.table.sql.query import SqlQuery
 
-        return SqlQuery(text=query, open_table=self._read_of, database=database)
+        return SqlQuery(
+            text=query,
+            open_table=self._read_of,
+            database=database,
+            external_access=external_access,
+        )
 
     def _read_of(self, name: str, options: Mapping[str, str]) -> Source:
         if TableName.parse(_identifier(name)).is_system_table:

@@ -38,6 +38,8 @@ _MOST_VIEWS = 30
 """Views that read views, one above the other."""
 _OPEN, _CLOSE = "\ue001", "\ue002"
 """Stand around the place of a DataFrame until the braces of the query are doubled."""
+_OF_JAVA = frozenset({"reflect", "java_method", "try_reflect"})
+"""Functions that call any method of the JVM."""
 _OF_SPARK = ("global_temp", "session", "system")
 """Databases that are always Spark's."""
 
@@ -102,15 +104,30 @@ class Frames:
             frame = (given or {}).get(use.name[-1]) if len(use.name) == 1 else None
             frame = frame if frame is not None else self._frame(use, place)
             if frame is None:
+                self._refuse_outside_view(use)
                 return None
             frames[f"p{len(frames)}"] = frame
             return f"{_OPEN}p{len(frames) - 1}{_CLOSE}"
 
-        replaced = find_tables(text).replaced(choose)
+        query = find_tables(text)
+        if self.within and (calls := query.functions & _OF_JAVA):
+            raise InvalidInputError(
+                f"It calls {', '.join(sorted(calls))}, which a view may not.", kind="view-outside"
+            )
+        replaced = query.replaced(choose)
         if not frames:
             return self.session.sql(replaced)
         doubled = replaced.replace("{", "{{").replace("}", "}}")
         return self.session.sql(doubled.replace(_OPEN, "{").replace(_CLOSE, "}"), **frames)
+
+    def _refuse_outside_view(self, use: TableUse) -> None:
+        """Refuse files and tables of the session in a view: whoever wrote it may not read them."""
+        if self.within and use.arguments is None:
+            raise InvalidInputError(
+                f"It names '{'.'.join(use.name)}', which is no table or view of the catalog; a "
+                "view reads nothing else.",
+                kind="view-outside",
+            )
 
     def _frame(self, use: TableUse, place: Place) -> DataFrame | None:
         """Return what a use means; None if Spark knows."""

@@ -53,8 +53,12 @@ def create(words: Words, names: Names) -> Statement:
     if words.takes("DATABASE") or words.takes("SCHEMA") or words.takes("NAMESPACE"):
         missing_only = words.takes("IF", "NOT", "EXISTS")
         name = names.database_of(words.path("a database"))
+        options = {_COMMENT: words.string("a comment")} if words.takes("COMMENT") else {}
+        if words.takes("WITH"):
+            _ = words.takes("DBPROPERTIES") or words.takes("PROPERTIES")
+            options |= properties(words)
         words.ends()
-        return CreateDatabase(name=name, if_not_exists=missing_only)
+        return CreateDatabase(name=name, if_not_exists=missing_only, options=options)
     if words.sees("TEMPORARY") or words.sees("TEMP") or words.sees("GLOBAL"):
         raise refused("CREATE TEMPORARY VIEW", "make it by session.sql or createTempView")
     if words.sees("FUNCTION") or words.sees("EXTERNAL"):
@@ -90,8 +94,17 @@ def _table(words: Words, names: Names) -> CreateTable:
     columns: dict[str, DataType] = {}
     comments: dict[str, str] = {}
     defaults: dict[str, str] = {}
+    keys: list[str] = []
+
+    def column_or_key() -> None:
+        if words.takes("PRIMARY", "KEY"):  # of Flink
+            keys.extend(path[0] for path in words.listed("a column"))
+            words.takes("NOT", "ENFORCED")
+        else:
+            _column(words, columns, comments, defaults)
+
     if words.sees("("):
-        words.enclosed(lambda: _column(words, columns, comments, defaults))
+        words.enclosed(column_or_key)
     clauses = _clauses(words)
     if clauses.query is not None and columns:
         words.refuse("either columns or AS with a query")
@@ -99,11 +112,14 @@ def _table(words: Words, names: Names) -> CreateTable:
         words.refuse("columns, LIKE or AS with a query")
     options = dict(clauses.options)
     comment = options.pop(_COMMENT, clauses.comment)
-    keys = tuple(name.strip() for name in options.pop(_PRIMARY_KEY, "").split(",") if name.strip())
+    named = options.pop(_PRIMARY_KEY, "").split(",")
+    if keys and named != [""]:
+        words.refuse(f"either PRIMARY KEY or '{_PRIMARY_KEY}'")
+    keys = keys or [name.strip() for name in named if name.strip()]
     schema = Schema(
         fields=(),
         partition_keys=clauses.partitions,
-        primary_keys=keys,
+        primary_keys=tuple(keys),
         options=options,
         comment=comment,
     )
@@ -139,7 +155,8 @@ def _clauses(words: Words) -> _Clauses:
             found.partitions = tuple(path[0] for path in words.listed("a column"))
         elif words.takes("COMMENT"):
             found.comment = words.string("a comment")
-        elif words.takes("TBLPROPERTIES") or words.takes("OPTIONS"):
+        elif words.takes("TBLPROPERTIES") or words.takes("OPTIONS") or words.sees("WITH", "("):
+            words.takes("WITH")
             found.options.update(properties(words))
         elif any(words.sees(word) for word in ("LOCATION", "CLUSTERED", "STORED")):
             raise refused(

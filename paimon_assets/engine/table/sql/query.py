@@ -51,6 +51,8 @@ class SqlQuery(FrameResults):
     open_table: OpenTable
     database: str | None = None
     """Of tables that are named without one."""
+    external_access: bool = True
+    """Whether the query may read files and addresses of its own, as duckdb's `read_csv` does."""
 
     def __repr__(self) -> str:
         return f"SqlQuery({self.text[:_SHOWN]!r})"
@@ -80,7 +82,12 @@ class _Run:
     def reader(self, query: Query) -> pa.RecordBatchReader:
         duckdb = library("duckdb")
         # A variable of this process is no table.
-        connection = duckdb.connect(config={"python_enable_replacements": "false"})
+        connection = duckdb.connect(
+            config={
+                "python_enable_replacements": "false",
+                "enable_external_access": str(self.sql.external_access).lower(),
+            }
+        )
         try:
             names: dict[tuple[object, ...], str] = {}
             text = query.replaced(lambda use: self._registered(use, connection, names), quote='"')

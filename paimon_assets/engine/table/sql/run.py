@@ -131,7 +131,11 @@ class Runner:
         catalog = self.catalog
         match statement:
             case CreateDatabase():
-                catalog.create_database(statement.name, ignore_if_exists=statement.if_not_exists)
+                catalog.create_database(
+                    statement.name,
+                    ignore_if_exists=statement.if_not_exists,
+                    options=statement.options,
+                )
                 return outcome("CREATE DATABASE", statement.name)
             case DropDatabase():
                 if not statement.if_exists or statement.name in catalog.list_databases():

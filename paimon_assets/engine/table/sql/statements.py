@@ -187,6 +187,7 @@ class CreateDatabase:
 
     name: str
     if_not_exists: bool
+    options: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -59,6 +59,8 @@ class Query:
     uses: tuple[TableUse, ...]
     qualifiers: tuple[tuple[tuple[str, int, int], ...], ...] = ()
     """Of columns with at least two names before theirs: all names, with their places."""
+    functions: frozenset[str] = frozenset()
+    """Names of functions that are not of standard SQL, in small letters."""
 
     def replaced(self, choose: Callable[[TableUse], str | None], *, quote: str = "`") -> str:
         """Return the query with other tables; one for which `choose` says None stays.
@@ -121,6 +123,7 @@ def find_tables(text: str, dialect: str = "spark") -> Query:
         text=text,
         uses=tuple(sorted(uses, key=lambda use: use.start)),
         qualifiers=tuple(names for names in qualifiers if names),
+        functions=frozenset(node.name.lower() for node in tree.find_all(exp.Anonymous)),
     )
 
 
