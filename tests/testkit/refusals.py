@@ -390,8 +390,8 @@ def _no_atomic_publish(at):
     file_io.publish(f"sftp://{at.path}/snapshot-1", b"{}")
 
 
-def _other_lock(at):
-    options = {"lock.enabled": "true", "lock.type": "hive"}
+def _catalog_lock(at):
+    options = {"lock.enabled": "true"}
     catalog = open_catalog(str(at.path / "locked"), options)
     catalog.create_database("db")
     catalog.create_table("db.t", Schema.of(PLAIN))
@@ -485,7 +485,7 @@ REFUSALS: dict[str, Provocation] = {
     "taking away a load whose": _load_with_marked_rows,
     "compaction of a segment's": _compacted_segment,
     "commit to a storage": _no_atomic_publish,
-    "lock of another": _other_lock,
+    "catalog with `lock.enabled`": _catalog_lock,
     '`format("paimon_assets")`': spark_refusals.write,
     "`CREATE TABLE ... USING": spark_refusals.create,
     '`writeStream.format("paimon_assets")` into': spark_refusals.stream_of_buckets,

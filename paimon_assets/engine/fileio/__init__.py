@@ -5,6 +5,5 @@ Concept → files:
     opening a storage   opening (from a spec, or from a path and options)
     storages            local, arrow_fs
     publish-if-absent   atomic (and what each storage guarantees)
-    a lock instead      catalog_lock, locked
-    in front of others  passing (locked, renewed)
+    in front of others  passing (renewed)
 """

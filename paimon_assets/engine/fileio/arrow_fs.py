@@ -28,7 +28,7 @@ from paimon_assets.engine.errors import (
 )
 from paimon_assets.engine.fileio.atomic import (
     CONDITIONAL_PUT_SCHEMES,
-    NEEDS_LOCK,
+    NEEDS_SERVER,
     NO_ATOMIC_PUBLISH,
     is_refused,
     is_taken,
@@ -126,7 +126,7 @@ class ConditionalPut:
         if not refused:
             raise UnsupportedFeatureError(
                 f"The storage of '{path}' ignores the condition of a conditional put (If-None-Match"
-                f"), so concurrent commits could be lost. {NEEDS_LOCK}",
+                f"), so concurrent commits could be lost. {NEEDS_SERVER}",
                 kind=NO_ATOMIC_PUBLISH,
                 details={"path": path},
             )
@@ -333,7 +333,7 @@ class ArrowFileIO:
         if self._publisher is None:
             raise UnsupportedFeatureError(
                 f"Storage '{self._spec.scheme}' has no atomic way to create '{path}' only if it is "
-                f"absent, so concurrent commits could be lost. {NEEDS_LOCK}",
+                f"absent, so concurrent commits could be lost. {NEEDS_SERVER}",
                 kind=NO_ATOMIC_PUBLISH,
                 details={"path": path},
             )

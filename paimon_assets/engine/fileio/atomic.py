@@ -14,8 +14,6 @@ local disk, NFS               temporary file, then a hard link,      one winner 
                               HDFS refuses if the target exists
 `memory` (tests)              a lock of this process                 one winner in this process
 any other                     none                                   `UnsupportedFeatureError`
-any, with `lock.enabled`      a lock beside the storage              one winner among those that
-                              (`catalog_lock`)                       take the same lock
 ============================  =====================================  ==============================
 
 A store that takes a condition but ignores it would lose commits; so before the first conditional
@@ -39,17 +37,16 @@ from paimon_assets.engine.errors import (
     StorageError,
     UnsupportedFeatureError,
 )
-from paimon_assets.engine.spec.options.catalog_options import LOCK_ENABLED, LOCK_TYPE, LOCK_URI
 
 CONDITIONAL_PUT_SCHEMES = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az"})
 """Schemes whose fsspec filesystem turns `pipe_file(mode="create")` into a conditional put."""
 
 NO_ATOMIC_PUBLISH = "no-atomic-publish"
-"""Kind of the errors that say that a storage never can publish; a lock beside it helps."""
+"""Kind of the errors of a storage that can never publish; one server as only writer helps."""
 
-NEEDS_LOCK = (
-    "Tables on it can be read only, unless a lock keeps their writers apart: open the warehouse "
-    f"with '{LOCK_ENABLED.key}' = true, '{LOCK_TYPE.key}' and '{LOCK_URI.key}'."
+NEEDS_SERVER = (
+    "Tables on it can be read only, unless one catalog server makes all commits: "
+    "paimon-assets serve --sole-writer."
 )
 
 _WITHOUT_LINKS = frozenset({errno.EOPNOTSUPP, errno.EPERM, errno.ENOSYS})
@@ -114,7 +111,7 @@ def _linked(target: Path, temporary: Path) -> bool:
         if error.errno in _WITHOUT_LINKS:
             raise UnsupportedFeatureError(
                 f"The file system of '{target}' has no hard links, which make a commit atomic, so "
-                f"concurrent commits could be lost. {NEEDS_LOCK}",
+                f"concurrent commits could be lost. {NEEDS_SERVER}",
                 kind=NO_ATOMIC_PUBLISH,
                 details={"path": str(target)},
             ) from error

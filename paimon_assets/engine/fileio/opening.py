@@ -16,12 +16,17 @@ from weakref import WeakValueDictionary
 import fsspec  # type: ignore[import-untyped]  # because it ships no types
 import pyarrow.fs as pafs
 
-from paimon_assets.engine.errors import TOKEN_EXPIRED, InvalidInputError, StorageError
+from paimon_assets.engine.errors import (
+    TOKEN_EXPIRED,
+    InvalidInputError,
+    StorageError,
+    UnsupportedFeatureError,
+)
 from paimon_assets.engine.fileio.arrow_fs import ArrowFileIO, GuardedHandler
 from paimon_assets.engine.fileio.base import FileIO, FileIOSpec
-from paimon_assets.engine.fileio.catalog_lock import is_locked
 from paimon_assets.engine.fileio.local import LocalFileIO
-from paimon_assets.engine.fileio.locked import LockedFileIO
+from paimon_assets.engine.spec.options.catalog_options import LOCK_ENABLED
+from paimon_assets.engine.spec.options.option import Options
 
 _HDFS = frozenset({"hdfs", "viewfs"})
 _S3 = frozenset({"s3", "s3a"})
@@ -61,14 +66,22 @@ def file_io_for(path: str, options: Mapping[str, str] | None = None) -> FileIO:
 
     Args:
         path: Plain, or with a scheme.
-        options: A catalog's options; those of the path's storage are kept in the spec, and
-            those of a lock say how files are published (`spec.options.catalog_options`).
+        options: A catalog's options; those of the path's storage are kept in the spec.
 
     Raises:
         InvalidInputError: The scheme is unknown, its package is not installed, or the path of an
             object store carries a key: SDKs would show it in their errors.
+        UnsupportedFeatureError: Kind `catalog-lock`; the options ask for a lock.
         StorageError: The storage could not be opened; no option value is shown.
     """
+    if Options(options or {}).get(LOCK_ENABLED):
+        raise UnsupportedFeatureError(
+            f"'{LOCK_ENABLED.key}' = true: this engine takes no catalog lock, and other writers "
+            "rely on theirs. Without the option the storage itself refuses a second snapshot of "
+            "one number; where it cannot, let one catalog server make all commits "
+            "(paimon-assets serve --sole-writer).",
+            kind="catalog-lock",
+        )
     scheme = scheme_of(path)
     if scheme in _WITHOUT_USERS and "@" in path.partition("://")[2].partition("/")[0]:
         raise InvalidInputError(
@@ -82,8 +95,7 @@ def file_io_for(path: str, options: Mapping[str, str] | None = None) -> FileIO:
         authority = path.partition("://")[2].partition("/")[0]
         host, _, port = authority.partition(":")
         own |= {"hdfs.host": host or "default"} | ({"hdfs.port": port} if port else {})
-    file_io = open_file_io(FileIOSpec(scheme=scheme, options=own))
-    return LockedFileIO(file_io, options) if options and is_locked(options) else file_io
+    return open_file_io(FileIOSpec(scheme=scheme, options=own))
 
 
 def open_file_io(spec: FileIOSpec) -> FileIO:

@@ -4,7 +4,7 @@ Java's text (`Double.toString`) is the shortest decimal that reads back as the s
 least two digits, written plainly from 0.001 to 9999999 and as 1.0E7 elsewhere. Up to version 18
 Java cuts whole numbers beyond the bits of their type at a fixed digit, not at the shortest text.
 
-    plain        Arrow's text, and .0 behind whole numbers; of FLOAT our own
+    plain        Arrow's text, and .0 behind whole numbers
     1.0E7        digits of the whole number, or of Arrow's text, and the exponent behind them
     the rest     NaN, Infinity
 
@@ -37,7 +37,6 @@ from paimon_assets.engine.data.casting.arrays import (
     without_ends,
 )
 from paimon_assets.engine.data.casting.cast import Array, Cast
-from paimon_assets.engine.data.casting.float_text import float_texts
 
 Int64s = npt.NDArray[np.int64]
 
@@ -98,8 +97,6 @@ def real_to_text(array: Array, cast: Cast) -> Array:
 
 def _plain_texts(values: Numbers) -> Array:
     """Write the shortest texts, and .0 behind whole numbers."""
-    if values.dtype == np.float32:
-        return float_texts(values)
     text = from_numpy(values).cast(pa.string())
     is_whole = np.trunc(values) == values
     if not is_whole.any():
