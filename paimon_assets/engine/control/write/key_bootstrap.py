@@ -34,7 +34,7 @@ def key_bootstrap(store: FileStore, snapshot: Snapshot | None) -> KeyRead | None
         table=store.label,
         schema=schema,
         file_schemas=tuple(each for each in scan.file_schemas if each.id != schema.id),
-        columns=schema.trimmed_primary_keys,
+        columns=schema.lookup_keys,
         file_io=store.file_io.spec,
     )
     return KeyRead(context=context, splits=scan.splits)

@@ -18,6 +18,7 @@ from paimon_assets.engine.spec.options.all_options import (
     BUCKET_KEY,
     CHANGELOG_PRODUCER,
     DELETION_VECTORS_ENABLED,
+    IGNORE_DELETE,
     ROW_TRACKING_ENABLED,
     ROWKIND_FIELD,
     SEQUENCE_FIELD,
@@ -132,6 +133,13 @@ def _validate_merging(schema: TableSchema) -> None:
         _refuse(f"Merge engine {traits.engine} does not go with deletion vectors.")
     if options.get(ROW_TRACKING_ENABLED) and (schema.has_primary_key or options.get(BUCKET) != -1):
         _refuse("Row tracking needs a table without primary key and with 'bucket' = -1.")
+    outside = schema.partition_keys_outside_key
+    if outside and traits.newest_wins and options.get(IGNORE_DELETE):
+        _refuse(
+            f"'{IGNORE_DELETE.key}' = true does not go with keys that may change partition: the "
+            "delete that a move leaves behind would be ignored, and a key would have two rows. Add "
+            f"the partition column '{outside[0]}' to the primary key."
+        )
     _validate_sequence(schema, traits)
     if schema.has_primary_key:
         _validate_lists(schema)

@@ -210,6 +210,11 @@ class TableSchema:
         return tuple(name for name in self.partition_keys if name not in self.primary_keys)
 
     @cached_property
+    def lookup_keys(self) -> tuple[str, ...]:
+        """Columns by which a writer looks for a key: in its partition, or in all partitions."""
+        return self.primary_keys if self.partition_keys_outside_key else self.trimmed_primary_keys
+
+    @cached_property
     def key_fields(self) -> tuple[DataField, ...]:
         """Fields of the trimmed primary key."""
         return self.columns(self.trimmed_primary_keys)

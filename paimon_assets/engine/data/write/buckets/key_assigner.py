@@ -132,10 +132,10 @@ class KeyAssigner:
 
     def _keyed(self, rows: pa.RecordBatch) -> _Keyed:
         schema = self.context.schema
-        columns: list[Any] = [rows.column(name) for name in schema.trimmed_primary_keys]
+        names = list(schema.lookup_keys)
+        columns: list[Any] = [rows.column(name) for name in names]
         ids, first = distinct_rows(columns)
         keys = [column.take(from_numpy(first)) for column in columns]
-        names = list(schema.trimmed_primary_keys)
         hashes = key_hashes(schema, pa.RecordBatch.from_arrays(keys, names=names))
         return _Keyed(
             ids=ids,

@@ -19,11 +19,13 @@ from paimon_assets.engine.codec.hashing.bucket_function import bucket_numbers
 from paimon_assets.engine.codec.rows.binary_row import deserialize_row, serialize_columns
 from paimon_assets.engine.contract.context import WriteContext
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
+from paimon_assets.engine.spec.merge.engine_traits import EngineTraits
 from paimon_assets.engine.spec.metadata.simple_stats import EMPTY_ROW
 from paimon_assets.engine.spec.options.all_options import (
     BUCKET,
     BUCKET_FUNCTION,
     DATA_FILE_DIRECTORY,
+    IGNORE_DELETE,
     PARTITION_DEFAULT_NAME,
     PARTITION_LEGACY_NAME,
     SEQUENCE_FIELD,
@@ -64,12 +66,15 @@ def refuse_unroutable(schema: TableSchema, table: str) -> None:
     outside = schema.partition_keys_outside_key
     if not outside:
         return
-    sequence = schema.typed_options.get(SEQUENCE_FIELD)
-    if schema.bucket_mode is BucketMode.KEY_DYNAMIC and not sequence:
-        return
-    option, reason = BUCKET.key, "which takes 'bucket' = -1"
-    if sequence:
+    options, newest_wins = schema.typed_options, EngineTraits.of(schema).newest_wins
+    if options.get(SEQUENCE_FIELD):
         option, reason = SEQUENCE_FIELD.key, f"which does not go with '{SEQUENCE_FIELD.key}'"
+    elif newest_wins and options.get(IGNORE_DELETE):
+        option, reason = IGNORE_DELETE.key, f"which does not go with '{IGNORE_DELETE.key}' = true"
+    elif schema.bucket_mode is BucketMode.KEY_DYNAMIC:
+        return
+    else:
+        option, reason = BUCKET.key, "which takes 'bucket' = -1"
     raise UnsupportedFeatureError(
         f"Table '{table}' cannot be written: its primary key lacks the partition column "
         f"'{outside[0]}', so that keys may change partition, {reason}. Or add the partition "

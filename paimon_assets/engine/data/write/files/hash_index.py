@@ -32,14 +32,15 @@ _STORED = np.dtype(">i4")
 def key_hashes(schema: TableSchema, rows: pa.RecordBatch) -> Hashes:
     """Return the hash of each row's key, as Java's signed integer.
 
+    The key is that within a partition; where keys may change partition, the whole primary key.
+
     Args:
         schema: The table.
         rows: Rows in the table's own Arrow types.
     """
-    columns: list[Any] = [rows.column(name) for name in schema.trimmed_primary_keys]
-    hashes: Hashes = row_hashes(columns, [column.type for column in schema.key_fields]).view(
-        np.int32
-    )
+    fields = schema.columns(schema.lookup_keys)
+    columns: list[Any] = [rows.column(field.name) for field in fields]
+    hashes: Hashes = row_hashes(columns, [field.type for field in fields]).view(np.int32)
     return hashes
 
 
