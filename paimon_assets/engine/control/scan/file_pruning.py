@@ -45,7 +45,7 @@ from paimon_assets.engine.spec.predicate.predicate import (
     only_on,
     renamed,
 )
-from paimon_assets.engine.spec.predicate.prune import UNKNOWN, Bounds, may_match
+from paimon_assets.engine.spec.predicate.prune import UNKNOWN, Bounds, exactly, may_match
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.types.cast_rules import is_widened_integer, same_type
 from paimon_assets.engine.spec.types.data_types import DataType, TypeRoot
@@ -90,6 +90,7 @@ class FilePruning:
         self._vague = _columns_where_nan_passes(predicate, schema)
         self._layouts: dict[tuple[int, _Group, _Group], _StatsLayout] = {}
         self._key_layouts: dict[int, _StatsLayout] = {}
+        self._partitions: dict[bytes, Mapping[str, Bounds]] = {}
 
     def needed(self, entries: Sequence[ManifestEntry]) -> list[ManifestEntry]:
         """Return the entries whose files may hold rows that pass, in order.
@@ -104,7 +105,7 @@ class FilePruning:
             return [
                 entry
                 for entry in entries
-                if entry.file.file_name in joined or self._value_may_match(entry.file)
+                if entry.file.file_name in joined or self._value_may_match(entry)
             ]
         entries = [entry for entry in entries if self._key_may_match(entry.file)]
         if not fields_of(self._predicate) - set(self._schema.trimmed_primary_keys):
@@ -121,11 +122,11 @@ class FilePruning:
         one_level = len(entries) == 1 or (len(levels) == 1 and levels != {0})
         disjoint = one_level or needs_no_merge(self._schema, [entry.file for entry in entries])
         if disjoint:
-            return [entry for entry in entries if self._value_may_match(entry.file)]
+            return [entry for entry in entries if self._value_may_match(entry)]
         # A merge that combines values can make a row pass that is in no file.
         if EngineTraits.of(self._schema).combines_values:
             return entries
-        return entries if any(self._value_may_match(entry.file) for entry in entries) else []
+        return entries if any(map(self._value_may_match, entries)) else []
 
     def _key_may_match(self, file: DataFileMeta) -> bool:
         if self._key_predicate is None:
@@ -139,7 +140,8 @@ class FilePruning:
         bounds = self._bounds(layout, file.key_stats, file.row_count)
         return may_match(self._key_predicate, lambda column: bounds.get(column, UNKNOWN))
 
-    def _value_may_match(self, file: DataFileMeta) -> bool:
+    def _value_may_match(self, entry: ManifestEntry) -> bool:
+        file = entry.file
         key = (file.schema_id, file.value_stats_cols, file.write_cols)
         layout = self._layouts.get(key)
         if layout is None:
@@ -147,8 +149,19 @@ class FilePruning:
             layout = self._layout(source, () if source is None else stats_columns(file, source))
             self._layouts[key] = layout
         bounds = self._bounds(layout, file.value_stats, file.row_count)
+        bounds |= self._partition_bounds(entry.partition)
         matches = may_match(self._predicate, lambda column: bounds.get(column, UNKNOWN))
         return matches and self._index_may_match(file)
+
+    def _partition_bounds(self, partition: bytes) -> Mapping[str, Bounds]:
+        """Return the values of the partition columns, whatever a file itself says of them."""
+        if partition not in self._partitions:
+            fields = self._schema.partition_fields
+            values = deserialize_row(partition, [field.type for field in fields])
+            self._partitions[partition] = {
+                field.name: exactly(value) for field, value in zip(fields, values, strict=True)
+            }
+        return self._partitions[partition]
 
     def _index_may_match(self, file: DataFileMeta) -> bool:
         """Ask the file index, if it lies in the manifest; others are the reader's to open."""
@@ -160,7 +173,9 @@ class FilePruning:
         held = {
             column.name: source.by_id[column.id]
             for column in self._schema.fields
-            if column.id in source.by_id and same_type(source.by_id[column.id].type, column.type)
+            if column.name not in self._schema.partition_keys
+            and column.id in source.by_id
+            and same_type(source.by_id[column.id].type, column.type)
         }
         predicate = only_on(self._predicate, held)
         if predicate is None:
