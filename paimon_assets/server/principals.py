@@ -5,6 +5,7 @@
     token-sha256 = ["9f86d08…"]                      # printf %s TOKEN | sha256sum
     access-keys = [{ id = "AK", secret-file = "/run/secrets/ak" }]     # or secret-env = "NAME"
     grants = [{ on = "sales.*", may = ["select", "update"] }, { on = "sales", may = ["create"] }]
+    roots = ["s3://landing/sales"]            # where its tables outside the warehouse may lie
 
 A grant's `on` is a glob of `database` or of `database.object`; `*` alone is everything. An object
 is a table, view or function; a branch is its table's. Stronger rights hold weaker ones, see
@@ -84,6 +85,8 @@ class Principal:
     token_digests: tuple[str, ...] = field(default=(), repr=False)
     access_keys: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Id of a key pair → its secret."""
+    roots: tuple[str, ...] | None = ()
+    """Folders it may give to tables; None is every one that the server allows."""
 
     def may(self, action: Action, database: str, name: str | None = None) -> bool:
         """Whether it may do something to an object, or to a database itself."""
@@ -100,6 +103,7 @@ class Principal:
 EVERYBODY = Principal(
     name="anonymous",
     grants=(Grant(database=ANYTHING, name=None, may=frozenset(Action)),),
+    roots=None,
 )
 """Who asks a server that was told to ask for no token."""
 
@@ -197,14 +201,18 @@ def _principal(item: Mapping[str, Any], directory: Path) -> Principal:
     name = item["name"]
     if not isinstance(name, str) or not name.strip() or not name.isprintable():
         raise _wrong(f"{name!r} is no name of a principal")
-    unknown = set(item) - {"name", "token-sha256", "access-keys", "grants"}
+    unknown = set(item) - {"name", "token-sha256", "access-keys", "grants", "roots"}
     if unknown:
         raise _wrong(f"principal '{name}' has an unknown '{min(unknown)}'")
     digests = tuple(item.get("token-sha256", ()))
     if not all(isinstance(digest, str) and _SHA256.fullmatch(digest) for digest in digests):
         raise _wrong(f"principal '{name}': token-sha256 is a list of 64 small hexadecimal digits")
+    roots = tuple(item.get("roots", ()))
+    if not all(isinstance(root, str) and root.strip() for root in roots):
+        raise _wrong(f"principal '{name}': roots is a list of folders")
     return Principal(
         name=name,
+        roots=roots,
         grants=tuple(_grant(name, grant) for grant in item.get("grants", ())),
         token_digests=digests,
         access_keys={

@@ -32,14 +32,16 @@ from paimon_assets.engine.control.managers.schema_manager import SchemaManager
 from paimon_assets.engine.control.segments.segment_roots import SegmentRoots
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError, StorageError
 from paimon_assets.engine.fileio.base import FileIO
+from paimon_assets.engine.fileio.canonical import canonical_path
 from paimon_assets.engine.fileio.opening import file_io_for, scheme_of
 from paimon_assets.engine.spec.options.all_options import BRANCH
 from paimon_assets.engine.spec.paths import MAIN_BRANCH, TablePaths
 from paimon_assets.engine.spec.schema.schema import TableSchema
+from paimon_assets.engine.spec.segments.segment import is_within, plain_path
 from paimon_assets.engine.table.table import Table
 from paimon_assets.engine.table.table_name import SYSTEM_DATABASE, TableName
 from paimon_assets.server.issued_tokens import DataTokens
-from paimon_assets.server.principals import Action
+from paimon_assets.server.principals import Action, Principal
 from paimon_assets.server.refusal import not_implemented
 from paimon_assets.server.request import Request
 
@@ -151,18 +153,50 @@ class Service:
         if not self.file_io.exists(self.catalog.warehouse):
             raise StorageError(f"There is no warehouse '{self.catalog.warehouse}'.")
 
-    def check_root(self, path: str) -> None:
-        """Refuse a folder outside the warehouse that nobody has allowed.
+    def check_place(
+        self, path: str, principal: Principal, *, own: Identifier | None = None
+    ) -> None:
+        """Refuse a folder for a table that is not the principal's to give, or another table's.
+
+        Args:
+            path: The folder.
+            principal: Who names it.
+            own: The table whose folder it is already.
 
         Raises:
-            InvalidInputError: Kind `path-outside`; it does not say which ones are allowed.
+            InvalidInputError: Kind `path-outside`, it does not say which ones are allowed; or
+                `path-taken`, it is, holds or lies in the folder of a table or the warehouse.
+
+        Cost:
+            A listing of the databases, and a document of each.
         """
+        roots = [self.roots] if principal.roots is None else [self.roots, principal.roots]
         try:
-            SegmentRoots.of(self.roots).check(path)
-        except InvalidInputError as error:
+            for folders in roots:
+                SegmentRoots.of(folders).check(path)
+        except (InvalidInputError, ValueError) as error:  # ValueError: a NUL
             raise InvalidInputError(
-                f"Path '{path}' lies in no folder that this server allows.", kind="path-outside"
+                f"Path {path!r} lies in no folder that this server allows you to use.",
+                kind="path-outside",
             ) from error
+        folder = plain_path(canonical_path(path))
+        for place in self._places(own):
+            if is_within(folder, place) or is_within(place, folder):
+                raise InvalidInputError(
+                    f"Path '{path}' overlaps the folder of another table.", kind="path-taken"
+                )
+
+    def _places(self, own: Identifier | None) -> Iterator[str]:
+        """Yield the warehouse, and the folders of tables outside it but for one."""
+        yield plain_path(canonical_path(self.catalog.warehouse))
+        for database in self.catalog.list_databases():
+            try:
+                outside = self.state.read(database, TABLES)
+            except NotFoundError:
+                continue  # dropped since
+            for name, path in outside.items():
+                if isinstance(path, str) and Identifier(database, name) != own:
+                    yield plain_path(canonical_path(path))
 
     def table(self, request: Request, action: Action) -> ServedTable:
         """Open the table that a request's path names.
@@ -186,8 +220,8 @@ class Service:
         """
         return TableName.parse(Identifier(request.names["database"], request.names["table"]))
 
-    def load(self, identifier: Identifier) -> ServedTable:
-        """Open a table or a branch; a table without an id gets one.
+    def load(self, identifier: Identifier, *, identifies: bool = True) -> ServedTable:
+        """Open a table or a branch; a table without an id gets one if `identifies` says so.
 
         Raises:
             NotFoundError: There is no such database, table or branch.
@@ -196,13 +230,15 @@ class Service:
             Two reads and a listing.
         """
         path = self.catalog.get_table_location(identifier)
-        found = self._opened(identifier, path, self.file_io, is_external=False)
+        found = self._opened(identifier, path, self.file_io, identifies=identifies)
         if found is not None:
             return found
         outside = self.state.read(identifier.database, TABLES).get(identifier.table)
         if isinstance(outside, str):
             file_io = self.file_io_of(outside)
-            found = self._opened(identifier, outside, file_io, is_external=True)
+            found = self._opened(
+                identifier, outside, file_io, is_external=True, identifies=identifies
+            )
         if found is None:
             raise missing_table(identifier)
         return found
@@ -214,7 +250,13 @@ class Service:
         return file_io_for(path, self.storage_options)
 
     def _opened(
-        self, identifier: Identifier, path: str, file_io: FileIO, *, is_external: bool
+        self,
+        identifier: Identifier,
+        path: str,
+        file_io: FileIO,
+        *,
+        is_external: bool = False,
+        identifies: bool,
     ) -> ServedTable | None:
         # The id first: one that a drop has left behind is of no table, so none is handed out.
         identity = read_identity(file_io, f"{path}/{TABLE_FILE}")
@@ -235,7 +277,7 @@ class Service:
             schema=stored.with_dynamic_options(options) if options else stored,
             name=str(identifier),
         )
-        if identity is None and not self.read_only:
+        if identity is None and identifies and not self.read_only:
             identity = self.identified(identifier, store)
         return ServedTable(
             identifier=identifier,

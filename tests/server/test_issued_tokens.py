@@ -131,9 +131,12 @@ def test_a_server_that_only_reads_gives_keys_that_only_read(settings, monkeypatc
 
 def test_tables_outside_have_none(settings, tmp_path, monkeypatch):
     monkeypatch.setenv("SECRET_OF_READER", READER)
+    principals = tmp_path / "principals.toml"
+    own = f'roots = ["{tmp_path}"]\n[[principal]]'
+    principals.write_text(settings.principals.read_text().replace("[[principal]]", own)[len(own) :])
     with_root = ServeSettings(
         warehouse=settings.warehouse,
-        principals=settings.principals,
+        principals=principals,
         data_tokens=settings.data_tokens,
         roots=(str(tmp_path),),
     )

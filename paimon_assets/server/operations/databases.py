@@ -1,5 +1,7 @@
 """Configuration and databases."""
 
+from dataclasses import replace
+
 from paimon_assets.engine.codec.rest.rest_requests import (
     AlterDatabaseRequest,
     CreateDatabaseRequest,
@@ -49,11 +51,14 @@ def create_database(service: Service, request: Request) -> Answer:
 
 
 def get_database(service: Service, request: Request) -> Answer:
-    """Answer a database and its properties."""
+    """Answer a database; its properties to who may describe it, and not only list it."""
     name = check_database_name(request.names["database"])
     if not request.principal.sees(name):
         request.require(Action.DESCRIBE, name)
-    return service.catalog.databases.get(name, identifies=not service.read_only).to_json()
+    found = service.catalog.databases.get(name, identifies=not service.read_only)
+    if not request.principal.may(Action.DESCRIBE, name):
+        found = replace(found, options={})
+    return found.to_json()
 
 
 def alter_database(service: Service, request: Request) -> Answer:
@@ -72,5 +77,9 @@ def drop_database(service: Service, request: Request) -> Answer:
     request.require(Action.DROP, name)
     for table in service.table_names(name):
         request.require(Action.DROP, name, table)
+    for view in service.views.all(name):
+        request.require(Action.DROP, name, view, noun="VIEW")
+    for function in service.functions.all(name):
+        request.require(Action.DROP, name, function, noun="FUNCTION")
     service.catalog.drop_database(name, cascade=True)
     return None

@@ -44,8 +44,10 @@ def listed_database(request: Request) -> str:
     return database
 
 
-def listed(request: Request, items_of: Callable[[str], Mapping[str, T]]) -> dict[str, T]:
-    """Return the items of the path's database that the principal may list.
+def listed(
+    request: Request, items_of: Callable[[str], Mapping[str, T]], action: Action = Action.LIST
+) -> dict[str, T]:
+    """Return the items of the path's database that the principal may list, or more.
 
     Raises:
         Refusal: 403; it may not list the database.
@@ -55,7 +57,7 @@ def listed(request: Request, items_of: Callable[[str], Mapping[str, T]]) -> dict
     return {
         name: item
         for name, item in items_of(database).items()
-        if request.principal.may(Action.LIST, database, name)
+        if request.principal.may(action, database, name)
     }
 
 

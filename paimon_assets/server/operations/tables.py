@@ -1,5 +1,6 @@
 """Tables: their names, schemas and ids."""
 
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -53,6 +54,12 @@ _PATH = "path"
 _TYPE = "type"
 _TABLE_TYPE = "table"
 """The only one this engine has."""
+_STORAGE = ("s3.", "s3a.", "fs.", "oss.", "gs.", "gcs.", "abfs.", "abfss.", "az.", "azure.",
+            "hdfs.", "obs.", "cos.", "token", "dlf.", "lock.")  # fmt: skip
+"""What options of a storage or a catalog begin with: no client says them of a table."""
+_OF_CATALOGS = frozenset({"warehouse", "metastore", "table-path"})
+_PLACE = re.compile(r"(^|[.-])(paths?|location|dir|directory|folder|uri|url|endpoint)$")
+"""Keys of options that may name a place."""
 
 
 def list_tables(service: Service, request: Request) -> Answer:
@@ -64,12 +71,12 @@ def list_tables(service: Service, request: Request) -> Answer:
 
 def list_table_details(service: Service, request: Request) -> Answer:
     """As `list_tables`, with schemas."""
-    page = request.page(_PATTERN)
-    names, token = page.of(_listed(service, request, page))
+    page, database = request.page(_PATTERN), request.names["database"]
+    names, token = page.of(_listed(service, request, page, Action.DESCRIBE))
     found = []
     for name in names:
         try:
-            found.append(_response(service.load(Identifier(request.names["database"], name))))
+            found.append(_response(service.load(Identifier(database, name))))
         except NotFoundError:
             continue  # dropped since
     return ListTableDetailsResponse(table_details=tuple(found), next_page_token=token).to_json()
@@ -89,7 +96,7 @@ def create_table(service: Service, request: Request) -> Answer:
     identifier = new_name(request, asked.identifier, "table")
     request.require(Action.CREATE, identifier.database, identifier.table)
     schema = asked.schema
-    _check_paths(service, schema.options)
+    _check_places(service, request, schema.options, own=identifier)
     path = schema.options.get(_PATH)
     by = request.principal.name
     if identifier.table in service.views.all(identifier.database):
@@ -105,7 +112,7 @@ def create_table(service: Service, request: Request) -> Answer:
         )
         service.identified(identifier, store, by)
         return None
-    _create_outside(service, identifier, schema, path, by)
+    _create_outside(service, request, identifier, schema, path)
     return None
 
 
@@ -115,12 +122,15 @@ def register_table(service: Service, request: Request) -> Answer:
     identifier = new_name(request, asked.identifier, "table")
     request.require(Action.CREATE, identifier.database, identifier.table)
     path = asked.path.rstrip("/")
-    service.check_root(path)
+    if service.has_table(identifier):
+        raise taken_table(identifier)
+    service.check_place(path, request.principal, own=identifier)
     try:
-        FileStore.open(service.file_io_of(path), path, name=str(identifier))
+        store = FileStore.open(service.file_io_of(path), path, name=str(identifier))
     except NotFoundError as error:
         raise InvalidInputError(f"There is no table in '{path}'.", kind="register-path") from error
-    _note_outside(service, identifier, path, request.principal.name)
+    _check_places(service, request, {**store.schema.options, _PATH: ""})
+    _take_place(service, request, identifier, path)
     return None
 
 
@@ -145,7 +155,7 @@ def alter_table(service: Service, request: Request) -> Answer:
     table = service.table(request, Action.ALTER)
     changes = request.read(AlterTableRequest).changes
     options = {change.key: change.value for change in changes if isinstance(change, SetOption)}
-    _check_paths(service, options)
+    _check_places(service, request, {**options, _PATH: ""})
     if _PATH in options:
         raise bad_request("Change path is not supported yet.")
     after = table.table.alter(changes, clock=service.clock).schema
@@ -202,18 +212,25 @@ def rename_table(service: Service, request: Request) -> Answer:
     return None
 
 
-def _listed(service: Service, request: Request, page: Page) -> Iterator[str]:
+def _listed(
+    service: Service, request: Request, page: Page, action: Action = Action.LIST
+) -> Iterator[str]:
     database = listed_database(request)
     names = service.table_names(database, after=page.after, prefix=page.prefix)
-    seen = (name for name in names if request.principal.may(Action.LIST, database, name))
+    seen = (name for name in names if request.principal.may(action, database, name))
     kind = request.query.get("tableType")
-    if not kind:
-        return seen
     return (
-        name
-        for name in seen
-        if service.load(Identifier(database, name)).stored.options.get(_TYPE, _TABLE_TYPE) == kind
+        name for name in seen if not kind or _type_of(service, Identifier(database, name)) == kind
     )
+
+
+def _type_of(service: Service, identifier: Identifier) -> str | None:
+    """Return the type of a table, None if it was dropped since."""
+    try:
+        options = service.load(identifier, identifies=False).stored.options
+    except NotFoundError:
+        return None
+    return options.get(_TYPE, _TABLE_TYPE)
 
 
 def _response(table: ServedTable) -> TableResponse:
@@ -236,17 +253,40 @@ def _response(table: ServedTable) -> TableResponse:
     )
 
 
-def _check_paths(service: Service, options: Mapping[str, str]) -> None:
-    """Refuse folders outside the warehouse that options name, unless they are allowed."""
-    paths: list[str] = [*Options(options).get(DATA_FILE_EXTERNAL_PATHS)]
-    if _PATH in options:
-        paths.append(options[_PATH])
-    for path in paths:
-        service.check_root(path)
+def _check_places(
+    service: Service,
+    request: Request,
+    options: Mapping[str, str],
+    *,
+    own: Identifier | None = None,
+) -> None:
+    """Refuse options of a storage, and places that are not the principal's to give."""
+    for key, value in options.items():
+        if key.startswith(_STORAGE) or key in _OF_CATALOGS:
+            raise bad_request(f"Option '{key}' is the catalog's, and no table's.")
+        if key == DATA_FILE_EXTERNAL_PATHS.key:
+            places = Options(options).get(DATA_FILE_EXTERNAL_PATHS)
+        else:
+            is_place = _PLACE.search(key) and ("/" in value or "\\" in value)
+            places = (value,) if is_place else ()
+        for place in places:
+            service.check_place(place, request.principal, own=own)
+
+
+def _take_place(service: Service, request: Request, identifier: Identifier, path: str) -> None:
+    """Note a table's folder, unless somebody noted one that overlaps it meanwhile."""
+    _note_outside(service, identifier, path, request.principal.name)
+    try:
+        service.check_place(path, request.principal, own=identifier)
+    except InvalidInputError:
+        service.state.change(
+            identifier.database, TABLES, lambda members: _without(members, identifier.table)
+        )
+        raise
 
 
 def _create_outside(
-    service: Service, identifier: Identifier, schema: Schema, path: str, by: str
+    service: Service, request: Request, identifier: Identifier, schema: Schema, path: str
 ) -> None:
     """Create a table elsewhere; the name first, so that a crash leaves no nameless table."""
     path = path.rstrip("/")
@@ -255,7 +295,7 @@ def _create_outside(
         raise InvalidInputError(
             f"There is a table in '{path}' already; register it.", kind="create-path"
         )
-    _note_outside(service, identifier, path, by)
+    _take_place(service, request, identifier, path)
     options = {key: value for key, value in schema.options.items() if key != _PATH}
     table = replace(schema, options=options)
     _schemas(file_io, path).create(table, time_millis=service.clock.now_millis())

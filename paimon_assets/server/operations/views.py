@@ -30,7 +30,7 @@ def list_views(service: Service, request: Request) -> Answer:
 
 def list_view_details(service: Service, request: Request) -> Answer:
     """As `list_views`, with schemas."""
-    found = listed(request, service.views.all)
+    found = listed(request, service.views.all, Action.DESCRIBE)
     names, token = request.page(_PATTERN).of(found)
     details = tuple(found[name] for name in names)
     return ListViewDetailsResponse(view_details=details, next_page_token=token).to_json()

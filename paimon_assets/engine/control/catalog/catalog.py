@@ -25,6 +25,10 @@ from paimon_assets.engine.spec.paths import MAIN_BRANCH
 from paimon_assets.engine.spec.schema.schema import Schema, TableSchema
 
 
+_LONGEST_NAME = 250
+"""Bytes of a name; file systems take 255, and what is added to it counts too."""
+
+
 def check_name(kind: str, name: str) -> str:
     """Return `name` if it may become one directory below the warehouse.
 
@@ -34,7 +38,8 @@ def check_name(kind: str, name: str) -> str:
 
     Raises:
         InvalidInputError: The name is blank, has blanks around it, begins with a dot, or holds a
-            slash, a backslash, `..` or a control character; a database name holds a dot.
+            slash, a backslash, `..` or a control character, or is too long; a database name holds
+            a dot.
     """
     reason = _name_fault(name)
     if reason is None and kind == "database" and "." in name:
@@ -59,6 +64,8 @@ def _name_fault(name: str) -> str | None:
         return "must not hold '..'"
     if any(not character.isprintable() for character in name):
         return "holds a control character"
+    if len(name.encode()) > _LONGEST_NAME:
+        return f"is longer than {_LONGEST_NAME} bytes"
     return None
 
 

@@ -1,0 +1,170 @@
+"""Who may give which folder to a table, and what lists show."""
+
+import hashlib
+import json
+
+import pytest
+
+from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets.engine.table.api import open_catalog
+from paimon_assets.server.serve import ServeSettings
+from tests.testkit.rest_server import serving
+from tests.testkit.rest_tables import created, table_body
+
+GRANTS = {
+    "admin": ([("*", ["all"])], ["shared", "own"]),
+    "maker": ([("a.*", ["create", "alter"])], ["shared"]),
+    "homeless": ([("a.*", ["create", "alter"])], []),
+    "lister": ([("b.*", ["list"])], []),
+    "dropper": ([("b", ["drop"]), ("b.t*", ["drop"])], []),
+}
+
+
+def _principal(name, folder):
+    grants, roots = GRANTS[name]
+    shown = ", ".join(f'{{ on = "{on}", may = {json.dumps(may)} }}' for on, may in grants)
+    return (
+        f'[[principal]]\nname = "{name}"\n'
+        f'token-sha256 = ["{hashlib.sha256(name.encode()).hexdigest()}"]\n'
+        f"grants = [{shown}]\nroots = {json.dumps([str(folder / root) for root in roots])}\n"
+    )
+
+
+@pytest.fixture
+def folder(tmp_path):
+    for name in ("shared", "own"):
+        (tmp_path / name).mkdir()
+    return tmp_path
+
+
+@pytest.fixture
+def guarded(folder):
+    catalog = open_catalog(str(folder / "w"))
+    for name in ("a", "b"):
+        catalog.create_database(name)
+    principals = folder / "principals.toml"
+    principals.write_text("\n".join(_principal(name, folder) for name in GRANTS))
+    settings = ServeSettings(
+        warehouse=str(folder / "w"),
+        principals=principals,
+        roots=(str(folder / "shared"), str(folder / "own")),
+    )
+    with serving(settings) as found:
+        created(found.of("admin"), "t", "b", options={"path": f"{folder}/shared/b/t"})
+        yield found
+
+
+def _create(client, path, name="mine"):
+    return client.post("databases/a/tables", table_body(name, "a", options={"path": path}))
+
+
+def _register(client, path, name="mine"):
+    body = {"identifier": {"database": "a", "object": name}, "path": path}
+    return client.post("databases/a/register", body)
+
+
+@pytest.mark.parametrize("verb", [_create, _register])
+@pytest.mark.parametrize("where", ["b/t", "b/t/bucket-0", "b", "b/../b/t", ""])
+def test_a_folder_of_another_table_is_nobody_elses(guarded, folder, verb, where):
+    answer = verb(guarded.of("maker"), f"{folder}/shared/{where}")
+    assert answer.status == 400, answer.body
+    assert guarded.of("admin").get("databases/a/tables").json["tables"] == []
+    assert guarded.of("admin").get("databases/b/tables/t").status == 200
+
+
+@pytest.mark.parametrize("verb", [_create, _register])
+@pytest.mark.parametrize("who", ["maker", "homeless"])
+@pytest.mark.parametrize("where", ["own/x", "w/b.db/x", "elsewhere", "shared\0/x"])
+def test_a_folder_takes_a_right_on_it(guarded, folder, verb, who, where):
+    open_catalog(str(folder / "own")).create_database("d")
+    answer = verb(guarded.of(who), f"{folder}/{where}")
+    assert answer.status == 400, answer.body
+    assert not (folder / "own" / "x").exists()
+
+
+def test_roots_are_granted_to_principals(guarded, folder):
+    path = f"{folder}/shared/mine"
+    assert _create(guarded.of("homeless"), path).status == 400
+    assert _create(guarded.of("maker"), path).status == 200
+    assert guarded.of("admin").get("databases/a/tables/mine").json["path"] == path
+    # Of the name that is taken, whatever the path.
+    assert _create(guarded.of("maker"), f"{folder}/shared/other").status == 409
+    inside = _create(guarded.of("maker"), f"{path}/inside", "other")
+    assert (inside.status, inside.json["message"].count("another table")) == (400, 1)
+
+
+PLACES = {
+    "data-file.external-paths": "file://{}/b/t",
+    "metadata.iceberg.storage-location": "{}/x",
+    "blob.external-storage-path": "{}/x",
+    "lookup.local-path": "/tmp/x",  # noqa: S108 - nothing is written
+    "warehouse": "x",
+    "table-path": "x",
+    "s3.endpoint": "http://elsewhere",
+    "fs.s3a.endpoint": "http://elsewhere",
+    "any.thing-path": "/etc",
+}
+
+
+@pytest.mark.parametrize("key", PLACES)
+def test_options_name_no_place_that_is_not_granted(guarded, folder, key):
+    value = PLACES[key].format(folder / "shared")
+    client = guarded.of("homeless")
+    answer = client.post("databases/a/tables", table_body("mine", "a", options={key: value}))
+    assert answer.status == 400, answer.body
+    created(guarded.of("admin"), "plain", "a")
+    change = {"action": "setOption", "key": key, "value": value}
+    assert client.post("databases/a/tables/plain", {"changes": [change]}).status == 400
+    # A folder whose table says so is not registered either.
+    schema = Schema.of({"id": "INT"}, options={} if key == "table-path" else {key: value})
+    catalog = open_catalog(str(folder / "shared" / "w"))
+    catalog.create_database("d")
+    catalog.create_table("d.t", schema)
+    expected = 200 if not schema.options or key.startswith(("meta", "blob")) else 400
+    assert _register(guarded.of("maker"), f"{folder}/shared/w/d.db/t").status == expected
+
+
+def test_who_may_list_hears_names_and_no_more(guarded):
+    admin, lister = guarded.of("admin"), guarded.of("lister")
+    changed = {"removals": [], "updates": {"owner": "me"}}
+    assert admin.post("databases/b", changed).status == 200
+    view = {"fields": [], "query": "SELECT 1", "dialects": {}, "options": {}}
+    named = {"identifier": {"database": "b", "object": "v"}, "schema": view}
+    assert admin.post("databases/b/views", named).status == 200
+    function = {"name": "f", "definitions": {}, "options": {}}
+    assert admin.post("databases/b/functions", function).status == 200
+    for noun, key in (("table", "tableDetails"), ("view", "viewDetails"),
+                      ("function", "functionDetails")):  # fmt: skip
+        names = lister.get(f"databases/b/{noun}s").json[f"{noun}s"]
+        assert len(names) == 1
+        assert lister.get(f"databases/b/{noun}-details").json[key] == []
+        assert len(admin.get(f"databases/b/{noun}-details").json[key]) == 1
+    assert lister.get("databases/b").json["options"] == {}
+    assert admin.get("databases/b").json["options"]["owner"] == "me"
+
+
+def test_a_database_goes_with_the_right_on_all_that_is_in_it(guarded):
+    admin, dropper = guarded.of("admin"), guarded.of("dropper")
+    view = {"fields": [], "query": "SELECT 1", "dialects": {}, "options": {}}
+    named = {"identifier": {"database": "b", "object": "v"}, "schema": view}
+    assert admin.post("databases/b/views", named).status == 200
+    assert dropper.delete("databases/b").error == (403, "VIEW", "v")
+    assert admin.delete("databases/b/views/v").status == 200
+    assert admin.post("databases/b/functions", {"name": "f", "definitions": {}}).status == 200
+    assert dropper.delete("databases/b").error == (403, "FUNCTION", "f")
+
+
+@pytest.mark.parametrize("name", ["x" * 251, "ü" * 130])
+def test_a_name_that_no_folder_takes_is_refused(guarded, name):
+    admin = guarded.of("admin")
+    assert admin.post("databases", {"name": name, "options": {}}).status == 400
+    assert admin.post("databases/a/tables", table_body(name, "a")).status == 400
+
+
+def test_a_list_by_type_writes_nothing_and_survives_a_drop(guarded, folder):
+    catalog = open_catalog(str(folder / "w"))
+    catalog.create_table("a.quiet", Schema.of({"id": "INT"}))
+    found = guarded.of("admin").get("databases/a/tables?tableType=table").json
+    assert found["tables"] == ["quiet"]
+    files = [path.name for path in (folder / "w" / "a.db" / "quiet").rglob("*") if path.is_file()]
+    assert files == ["schema-0"]
