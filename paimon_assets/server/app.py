@@ -9,7 +9,9 @@ import json
 import logging
 import time
 from asyncio import timeout
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import parse_qsl
@@ -23,10 +25,10 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.types import Receive, Scope, Send
 
 from paimon_assets.engine.errors import PaimonError
-from paimon_assets.server.audit_log import write_audit_line
+from paimon_assets.server.audit_log import Strangers, write_audit_line
 from paimon_assets.server.authentication import Authentication
 from paimon_assets.server.metrics import Metrics
-from paimon_assets.server.principals import PrincipalsFile
+from paimon_assets.server.principals import Principal, PrincipalsFile
 from paimon_assets.server.refusal import Refusal, bad_request, refusal_of
 from paimon_assets.server.request import Request
 from paimon_assets.server.routes import Found, Routes
@@ -39,6 +41,38 @@ MOST_BYTES = 32 * 1024 * 1024
 """Bytes of a body."""
 BODY_SECONDS = 60.0
 """How long a client may take to send one."""
+MOST_TOGETHER = 8 * MOST_BYTES
+"""Bytes of all bodies at once; of one principal, half of them."""
+
+
+class Bodies:
+    """How many bytes of bodies are held at once, in all and of each principal."""
+
+    def __init__(self) -> None:
+        self._held: Counter[str] = Counter()
+
+    @contextmanager
+    def of(self, principal: str) -> Iterator[Callable[[int], None]]:
+        """Give what counts the bytes of one body, until the block ends.
+
+        Raises:
+            Refusal: 503, by the function; there are too many.
+        """
+        size = 0
+
+        def take(more: int) -> None:
+            nonlocal size
+            size += more
+            self._held[principal] += more
+            if self._held[principal] > MOST_TOGETHER // 2 or self._held.total() > MOST_TOGETHER:
+                raise Refusal(
+                    HTTPStatus.SERVICE_UNAVAILABLE, "Too many bodies at once; try again later."
+                )
+
+        try:
+            yield take
+        finally:
+            self._held[principal] -= size
 
 
 class App:
@@ -57,6 +91,8 @@ class App:
         self._routes = routes
         self._authentication = Authentication(principals, service.clock)
         self._metrics = Metrics()
+        self._strangers = Strangers()
+        self._bodies = Bodies()
 
         self._starlette = Starlette()
         self._starlette.router.default = self._handle
@@ -69,7 +105,14 @@ class App:
         if scope["type"] != "http":
             return
         request_id = uuid4().hex
-        response = await self._answer(HttpRequest(scope, receive), request_id)
+        http = HttpRequest(scope, receive)
+        if "content-length" in http.headers and "transfer-encoding" in http.headers:
+            # A proxy in front may take the other one for the end of the request.
+            refusal = bad_request("Content-Length and Transfer-Encoding exclude each other.")
+            response = _json(refusal.status, refusal.body())
+            response.headers["connection"] = "close"
+        else:
+            response = await self._answer(http, request_id)
         response.headers["x-request-id"] = request_id
         await response(scope, receive, send)
 
@@ -88,12 +131,26 @@ class App:
             found = self._routes.find(head.method, head.path)
             operation = found.route.operation
             is_audited = found.route.changes or found.route.is_audited
-            asked = await self._asked(http, head, found, request_id)
-            answer = await run_in_threadpool(self._run, found, asked)
+            principal = await run_in_threadpool(self._principal, head, found)
+            with self._bodies.of(principal.name) as take:
+                body = await self._body(http, take)
+                self._authentication.check_body(head, body)
+                asked = Request(
+                    operation=operation,
+                    names=found.names,
+                    query=dict(head.query),
+                    body=body,
+                    principal=principal,
+                    id=request_id,
+                )
+                answer = await run_in_threadpool(self._run, found, asked)
             status = int(HTTPStatus.OK)
             return _json(status, answer)
         except Refusal as refusal:
             status = refusal.status
+            if status == HTTPStatus.UNAUTHORIZED:
+                client = http.client.host if http.client else "unknown"
+                self._strangers.write(client, operation, request_id)
             return _json(status, refusal.body())
         except ClientDisconnect:
             status = 499  # as others count it; nobody reads the answer
@@ -107,26 +164,14 @@ class App:
             if is_audited and asked is not None:
                 write_audit_line(asked, status)
 
-    async def _asked(self, http: HttpRequest, head: Head, found: Found, request_id: str) -> Request:
-        principal = await run_in_threadpool(self._authentication.principal, head)
+    def _principal(self, head: Head, found: Found) -> Principal:
+        principal = self._authentication.principal(head)
         if self._service.read_only and found.route.changes:
             raise Refusal(HTTPStatus.FORBIDDEN, "This server is read only.")
-        try:
-            async with timeout(BODY_SECONDS):
-                body = await self._body(http)
-        except TimeoutError as error:
-            raise Refusal(HTTPStatus.REQUEST_TIMEOUT, "The body came too slowly.") from error
-        self._authentication.check_body(head, body)
-        return Request(
-            operation=found.route.operation,
-            names=found.names,
-            query=dict(head.query),
-            body=body,
-            principal=principal,
-            id=request_id,
-        )
+        return principal
 
-    async def _body(self, http: HttpRequest) -> bytes:
+    async def _body(self, http: HttpRequest, take: Callable[[int], None]) -> bytes:
+        """Return the body; `take` counts its bytes."""
         too_large = Refusal(
             HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"The body is larger than {MOST_BYTES} bytes."
         )
@@ -134,10 +179,15 @@ class App:
         if not length.isdecimal() or int(length[:19]) > MOST_BYTES:
             raise too_large
         body = bytearray()
-        async for chunk in http.stream():
-            body += chunk
-            if len(body) > MOST_BYTES:
-                raise too_large
+        try:
+            async with timeout(BODY_SECONDS):
+                async for chunk in http.stream():
+                    take(len(chunk))
+                    body += chunk
+                    if len(body) > MOST_BYTES:
+                        raise too_large
+        except TimeoutError as error:
+            raise Refusal(HTTPStatus.REQUEST_TIMEOUT, "The body came too slowly.") from error
         return bytes(body)
 
     def _run(self, found: Found, request: Request) -> Mapping[str, Any] | None:

@@ -55,7 +55,8 @@ class Authentication:
             raise _unauthorized()
         principal, secret = current.of_access_key(access_key) or (None, _NO_SECRET)
         try:
-            check_head(head, secret, clock=self._clock, nonces=self._nonces)
+            nonces = None if principal is None else self._nonces
+            check_head(head, secret, clock=self._clock, nonces=nonces)
         except BadSignature as error:
             raise _unauthorized() from error
         if principal is None:

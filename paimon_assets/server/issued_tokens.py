@@ -13,11 +13,14 @@ that writes the warehouse. They are the same for every table. The file is read f
 keys are changed by writing it; what was handed out serves until the storage takes it back.
 """
 
+import os
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import fsspec  # type: ignore[import-untyped]  # because it ships no types
 
 from paimon_assets.engine.codec.rest.rest_responses import TokenResponse
 from paimon_assets.engine.errors import InvalidInputError
@@ -30,6 +33,23 @@ _FEWEST_HOURS, _MOST_HOURS = 2, 24 * 7
 """Java's clients ask again when less than one is left, at every file if it never is more."""
 _PLAIN = ("access-key", "access.key", "accesskeyid", "access-key-id")
 """What keys end with, in small letters, whose values are names of keys and no secrets."""
+
+
+_OWN_VARIABLES = ("AWS_", "PAIMON_", "FSSPEC_", "GOOGLE_", "GCS_", "AZURE_", "OSS_", "ALIBABA_")
+"""What variables begin with that the clients of storages read by themselves."""
+_OWN_FILES = (
+    ("AWS_SHARED_CREDENTIALS_FILE", "~/.aws/credentials"),
+    ("AWS_CONFIG_FILE", "~/.aws/config"),
+    ("GOOGLE_APPLICATION_CREDENTIALS", "~/.config/gcloud/application_default_credentials.json"),
+)
+"""(Variable that names a file, the file if it names none), of the same clients."""
+
+
+def _holds(path: Path, secret: str) -> bool:
+    try:
+        return secret in path.read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        return False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,9 +123,19 @@ class DataTokens:
             raise self._wrong(f"'{key}' is a text, or has secret-file or secret-env")
         if not secret:
             raise self._wrong(f"'{key}' is empty")
-        if secret in secret_values(self.own_options):
+        if self._is_own(secret):
             raise self._wrong(f"'{key}' is the server's own; clients get keys made for them")
         return secret
+
+    def _is_own(self, secret: str) -> bool:
+        """Whether the server itself may open the storage with a secret, wherever it has it from."""
+        if secret in secret_values(self.own_options):
+            return True
+        own = [value for name, value in os.environ.items() if name.startswith(_OWN_VARIABLES)]
+        if secret in own or secret in str(fsspec.config.conf):
+            return True
+        files = (Path(os.environ.get(name, default)).expanduser() for name, default in _OWN_FILES)
+        return any(_holds(path, secret) for path in files)
 
     def _wrong(self, what: str) -> InvalidInputError:
         return InvalidInputError(

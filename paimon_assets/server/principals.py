@@ -173,9 +173,9 @@ class PrincipalsFile:
         self._seen, self._principals = self._read()
 
     def current(self) -> Principals:
-        """Return the principals as of now. Cost: one `stat`."""
+        """Return the principals as of now. Cost: a `stat` of the file, and of each secret's."""
         try:
-            if _version(self._path) == self._seen:
+            if all(_version(path) == version for path, version in self._seen.items()):
                 return self._principals
             with self._lock:
                 self._seen, self._principals = self._read()
@@ -186,10 +186,28 @@ class PrincipalsFile:
             )
         return self._principals
 
-    def _read(self) -> tuple[tuple[int, ...], Principals]:
-        version = _version(self._path)
+    def _read(self) -> tuple[Mapping[Path, tuple[int, ...]], Principals]:
+        versions = {self._path: _version(self._path)}
         text = self._path.read_text(encoding="utf-8")
-        return version, Principals.of_toml(text, directory=self._path.parent)
+        for path in _secret_files(text, self._path.parent):
+            versions[path] = _version(path)
+        principals = Principals.of_toml(text, directory=self._path.parent)
+        if not principals.can_authenticate:  # empty for the instant of its writing, perhaps
+            raise _wrong("it has no token and no access key, so nobody could come in")
+        return versions, principals
+
+
+def _secret_files(text: str, directory: Path) -> list[Path]:
+    """Return the files of secrets that a file of principals names, if it can be read at all."""
+    try:
+        pairs = [
+            pair
+            for item in tomllib.loads(text).get("principal", [])
+            for pair in item.get("access-keys", ())
+        ]
+        return [directory / pair["secret-file"] for pair in pairs if "secret-file" in pair]
+    except (tomllib.TOMLDecodeError, TypeError, AttributeError):
+        return []
 
 
 def _version(path: Path) -> tuple[int, ...]:

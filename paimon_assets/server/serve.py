@@ -3,6 +3,7 @@
 import ipaddress
 import logging
 import socket
+import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,7 +27,7 @@ from paimon_assets.server.sole_writer import SoleWriterFileIO
 
 logger = logging.getLogger(__name__)
 
-_MOST_AT_ONCE = 1024
+_MOST_AT_ONCE = PunctualProtocol.most_connections + 24
 """Connections at once; more are answered 503 before anything is done, and clients wait."""
 _KEEP_ALIVE_SECONDS = 75
 """Longer than clients keep an idle connection: none finds it closed in the midst of a commit."""
@@ -63,6 +64,7 @@ def app_of(settings: ServeSettings, *, clock: Clock | None = None) -> App:
             principals, that of data tokens, or a client's option is wrong.
         StorageError: The warehouse cannot be reached.
     """
+    _check_tls(settings)
     clock = clock or SystemClock()
     service = Service(
         catalog=FilesystemCatalog(settings.warehouse, _storage(settings), clock=clock),
@@ -124,12 +126,33 @@ def uvicorn_of(app: App, settings: ServeSettings) -> uvicorn.Server:
     return uvicorn.Server(config)
 
 
+def _check_tls(settings: ServeSettings) -> None:
+    certificate, key = settings.tls_certificate, settings.tls_key
+    if certificate is None:
+        if key is not None:
+            raise InvalidInputError("--tls-key needs --tls-certificate.", kind="tls")
+        return
+    try:
+        ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(certificate, key)
+    except (OSError, ssl.SSLError) as error:
+        raise InvalidInputError(
+            f"--tls-certificate '{certificate}' and --tls-key '{key or certificate}' are no pair: "
+            f"{error.strerror or error}.",
+            kind="tls",
+        ) from error
+
+
 def _storage(settings: ServeSettings) -> FileIO:
     file_io = file_io_for(settings.warehouse, settings.storage_options)
     return SoleWriterFileIO(file_io) if settings.sole_writer else file_io
 
 
 def _principals(settings: ServeSettings) -> PrincipalsFile | None:
+    if settings.insecure and settings.principals is not None:
+        raise InvalidInputError(
+            "--insecure lets everybody do everything, whatever --principals says; give one.",
+            kind="principals",
+        )
     if settings.insecure:
         return None
     if settings.principals is None:
@@ -139,18 +162,11 @@ def _principals(settings: ServeSettings) -> PrincipalsFile | None:
             kind="principals",
         )
     try:
-        file = PrincipalsFile(settings.principals)
+        return PrincipalsFile(settings.principals)
     except OSError as error:
         raise InvalidInputError(
             f"The file of principals '{settings.principals}': {error.strerror}.", kind="principals"
         ) from error
-    if not file.current().can_authenticate:
-        raise InvalidInputError(
-            f"The file of principals '{settings.principals}' has no token and no access key, so "
-            "nobody could come in.",
-            kind="principals",
-        )
-    return file
 
 
 def _data_tokens(settings: ServeSettings) -> DataTokens | None:

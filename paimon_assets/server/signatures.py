@@ -56,10 +56,15 @@ class BadSignature(Exception):  # noqa: N818 - the answer is 401, whatever the r
 
 
 class Nonces:
-    """The nonces of the last half hour, in this process."""
+    """The nonces of the last half hour, in this process.
+
+    What was signed before the process began may have been used at another one: it is too old.
+    """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
+        self.began_ms = clock.now_millis() // 1000 * 1000
+        """Dates of requests have whole seconds."""
         self._lock = Lock()
         self._seen: dict[str, int] = {}
         """Nonce → when it may be forgotten, in that order."""
@@ -85,8 +90,14 @@ def access_key_of(authorization: str) -> str | None:
     return None if found is None else found["key"]
 
 
-def check_head(head: Head, secret: str, *, clock: Clock, nonces: Nonces) -> None:
+def check_head(head: Head, secret: str, *, clock: Clock, nonces: Nonces | None) -> None:
     """Check the signature of a request's head.
+
+    Args:
+        head: Of the request.
+        secret: Of the key pair.
+        clock: Says how old the signature is.
+        nonces: Remembers the request's; None remembers nothing, for a key that nobody has.
 
     Raises:
         BadSignature: It is wrong, stale or was used before.
@@ -103,12 +114,17 @@ def check_head(head: Head, secret: str, *, clock: Clock, nonces: Nonces) -> None
     acs = _ACS.fullmatch(authorization)
     if acs is None:
         raise BadSignature("no signature")
-    _check_date(_http_date(head), clock)
+    at = _http_date(head)
+    _check_date(at, clock)
     _compare(OpenApiSigner().signature(request, head.headers, secret), acs["signature"])
     nonce = head.header("x-acs-signature-nonce")
     if not nonce or len(nonce) > _LONGEST_NONCE:
         raise BadSignature("no nonce")
-    if head.method != "GET" and not nonces.use(f"{acs['key']}/{nonce}"):
+    if head.method == "GET" or nonces is None:
+        return
+    if at.timestamp() * 1000 < nonces.began_ms:
+        raise BadSignature("the date is before this server began")
+    if not nonces.use(f"{acs['key']}/{nonce}"):
         raise BadSignature("the nonce was used before")
 
 

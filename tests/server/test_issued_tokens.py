@@ -7,11 +7,13 @@ import os
 import subprocess
 import sys
 
+import fsspec
 import pytest
 
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import open_catalog
+from paimon_assets.server.issued_tokens import DataTokens
 from paimon_assets.server.serve import ServeSettings, app_of
 from tests.testkit.rest_server import ROOT, server_process, serving
 from tests.testkit.rest_tables import table_body
@@ -127,6 +129,27 @@ def test_a_server_that_only_reads_gives_keys_that_only_read(settings, monkeypatc
     )
     with serving(read_only) as client:
         assert token(client, "admin").json["token"]["s3.access-key"] == "READER"
+
+
+@pytest.mark.parametrize("way", ["variable", "profile", "fsspec"])
+def test_the_servers_own_keys_are_given_to_nobody(settings, tmp_path, monkeypatch, way):
+    secret = "servers-own-secret"  # noqa: S105
+    own = tmp_path / "own"
+    own.write_text(secret)
+    path = tmp_path / "tokens.toml"
+    path.write_text('[select]\n"s3.secret-key" = { secret-file = "own" }')
+    tokens = DataTokens(path=path)
+    tokens.check()
+    if way == "variable":
+        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", secret)
+    elif way == "profile":
+        profile = tmp_path / "credentials"
+        profile.write_text(f"[default]\naws_secret_access_key = {secret}\n")
+        monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(profile))
+    else:
+        monkeypatch.setitem(fsspec.config.conf, "s3", {"secret": secret})
+    with pytest.raises(InvalidInputError, match="the server's own"):
+        tokens.check()
 
 
 def test_tables_outside_have_none(settings, tmp_path, monkeypatch):

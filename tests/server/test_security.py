@@ -290,15 +290,14 @@ def test_a_replay_at_another_server_comes_in_and_does_nothing_twice(
 ):
     """Nonces are each server's own: what a replay finds there is that it was done."""
     made = created(admin, f"pub_{name}")
-    commit = signed(
-        "POST",
-        f"databases/db/tables/pub_{name}/commit",
-        commit_body(made, prepared(made, 1)),
-        algorithm=algorithm,
-        nonce=name,
-    )
-    path, data, headers = commit
     with serving(ServeSettings(warehouse=served, principals=principals)) as other:
+        path, data, headers = signed(
+            "POST",
+            f"databases/db/tables/pub_{name}/commit",
+            commit_body(made, prepared(made, 1)),
+            algorithm=algorithm,
+            nonce=name,
+        )
         first = guarded.ask("POST", path, data, headers)
         again = other.ask("POST", path, data, headers)
     assert (first.json, again.json) == ({"success": True}, {"success": True})

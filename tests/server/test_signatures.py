@@ -84,8 +84,8 @@ def acs(method="POST", nonce="n-1", date="Thu, 06 Mar 2025 13:11:44 GMT", query=
 
 
 def checked(head, *, clock=None, nonces=None, key="AKSECRET"):
-    clock = clock or At()
-    check_head(head, key, clock=clock, nonces=nonces or Nonces(clock))
+    nonces = nonces or Nonces(At(-2 * WINDOW_MS))
+    check_head(head, key, clock=clock or At(), nonces=nonces)
 
 
 def test_the_vectors_of_java():
@@ -152,6 +152,18 @@ def test_a_nonce_is_taken_once_where_something_changes():
     checked(acs(nonce="n-2"), clock=clock, nonces=nonces)
     for _ in range(2):
         checked(acs("GET", nonce="n-3"), clock=clock, nonces=nonces)
+
+
+def test_what_was_signed_before_the_server_began_changes_nothing():
+    with pytest.raises(BadSignature, match="before this server"):
+        checked(acs(), nonces=Nonces(At(60_000)))
+    checked(acs(method="GET"), nonces=Nonces(At(60_000)))
+
+
+def test_an_unknown_key_leaves_nothing_behind():
+    nonces = Nonces(At(-WINDOW_MS))
+    check_head(acs(), "AKSECRET", clock=At(), nonces=None)
+    check_head(acs(), "AKSECRET", clock=At(), nonces=nonces)
 
 
 def test_a_wrong_signature_uses_no_nonce_up():

@@ -24,7 +24,6 @@ from paimon_assets.engine.spec.metadata.tag import Tag
 from paimon_assets.engine.spec.paths import MAIN_BRANCH
 from paimon_assets.engine.spec.schema.schema import Schema, TableSchema
 
-
 _LONGEST_NAME = 250
 """Bytes of a name; file systems take 255, and what is added to it counts too."""
 
