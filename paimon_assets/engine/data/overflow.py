@@ -22,7 +22,7 @@ from paimon_assets.engine.data.casting.cast import Array
 from paimon_assets.engine.data.casting.columns import CastSettings
 from paimon_assets.engine.data.casting.losses import Losses, losses_of, shown
 from paimon_assets.engine.data.field_mapping import FieldMapping
-from paimon_assets.engine.data.format.formats import open_reader
+from paimon_assets.engine.data.format.formats import has_legacy_instants, open_reader
 from paimon_assets.engine.data.threads import Threads
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.options.all_options import Options
@@ -47,6 +47,7 @@ def judge_file(shared: bytes, payload: bytes, file_io: FileIO, threads: Threads)
         request.path,
         file_format=request.file.file_format,
         file_bytes=request.file.file_size,
+        legacy_instants=has_legacy_instants(Options(context.options), request.file),
     ) as reader:
         mapping.check_columns(reader.schema.names)
         decoded = reader.batches(

@@ -1,12 +1,15 @@
 """Timestamps of every year in ORC files, of either side; Arrow's reader does not hold them."""
 
 import operator
+import os
 from pathlib import Path
 from typing import Any
 
+import pyarrow.compute as pc
 import pytest
 
 from paimon_assets.engine.spec.schema.schema import Schema
+from tests.interop.environment import ROOT, java_peer
 from tests.interop.fuzz.values import arrow_rows
 from tests.interop.java_values import as_java_says, java_rows
 from tests.interop.steps import OurSide
@@ -84,3 +87,45 @@ def test_orc_timestamps_of_every_year_are_read_by_java(
             wanted = [row for row in rows if row[1] is not None and compare(row[1], at)]
             matched = java_rows(java, table.name, fields, filter=asked)
             assert matched == sorted(map(repr, wanted))
+
+
+ZONES = ("Asia/Shanghai", "America/New_York", "UTC")
+
+
+@pytest.mark.parametrize("zone", ZONES)
+@pytest.mark.parametrize("legacy", [None, "true", "false"])
+def test_instants_in_orc_are_those_of_java_in_any_zone(
+    zone: str, legacy: str | None, shared_warehouse: Path, tmp_path: Path
+) -> None:
+    environment = {**os.environ, "JAVA_TOOL_OPTIONS": f"-Duser.timezone={zone}"}
+    option = {} if legacy is None else {"orc.timestamp-ltz.legacy.type": legacy}
+    columns = {
+        "id": "INT", "t": "TIMESTAMP(3)", "z": "TIMESTAMP(3) WITH LOCAL TIME ZONE",
+        "n": "ROW<z TIMESTAMP(3) WITH LOCAL TIME ZONE>",
+    }  # fmt: skip
+    ours = OurSide(shared_warehouse)
+    name = f"times.zone_{zone.replace('/', '_').lower()}_{legacy}"
+    table = ours.create(name, Schema.of(columns, options={"file.format": "orc", **option}))
+    # Not in the hour that a clock skips, which Java's legacy files do not hold.
+    moments = [second * SECOND for second in (0, 1_709_164_800, 1_719_792_001, 253_370_764_800)]
+    rows = [[number, at, at, [at]] for number, at in enumerate(moments)]
+    with Oracle(
+        java_peer(shared_warehouse),
+        exchange=tmp_path,
+        working_directory=ROOT,
+        environment=environment,
+    ) as java:
+        java.call("put", table=table.name, rows=rows[:-1])
+        read = table.new_read_builder().to_arrow()
+        plain = read.select(["id", "t", "z"])
+        expected = sorted(repr(row[:3]) for row in rows[:-1])
+        assert as_java_says(plain, table.schema.fields[:3]) == expected
+        nested = pc.struct_field(read["n"].combine_chunks(), "z")
+        assert nested.equals(read["z"].combine_chunks())
+        # Beyond 64 bits of nanoseconds instants are decoded here.
+        plain = {column: columns[column] for column in ("id", "t", "z")}
+        schema = Schema.of(plain, options={"file.format": "orc", **option})
+        far = ours.create(f"{name}_far", schema)
+        java.call("put", table=far.name, rows=[[1, 0, moments[-1]]])
+        found = as_java_says(far.new_read_builder().to_arrow(), far.schema.fields)
+        assert found == [repr([1, 0, moments[-1]])]

@@ -60,6 +60,8 @@ class FileToRead:
     file_bytes: int | None = None
     columns: Sequence[str] | None = None
     declared: DeclaredText | None = None
+    legacy_instants: bool = False
+    """Whether an ORC file holds instants as Java wrote them by the clock of its zone."""
 
 
 class FormatReader(ABC):

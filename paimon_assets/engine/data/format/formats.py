@@ -15,9 +15,16 @@ from paimon_assets.engine.data.format.base import (
 )
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.fileio.base import FileIO
-from paimon_assets.engine.spec.options.all_options import FILE_COMPRESSION, FILE_FORMAT, Options
+from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
+from paimon_assets.engine.spec.options.all_options import (
+    FILE_COMPRESSION,
+    FILE_FORMAT,
+    ORC_LEGACY_LTZ,
+    Options,
+)
 from paimon_assets.engine.spec.options.file_options import FILE_FORMAT_PER_LEVEL
 from paimon_assets.engine.spec.options.write_options import CHANGELOG_FILE_FORMAT
+from paimon_assets.engine.spec.segments.segment import is_foreign
 
 FORMATS: dict[str, FileFormat] = {
     module.FORMAT.name: module.FORMAT for module in (parquet, orc, avro, blob, csv, json, text)
@@ -39,6 +46,7 @@ def open_reader(
     file_bytes: int | None = None,
     columns: Sequence[str] | None = None,
     declared: DeclaredText | None = None,
+    legacy_instants: bool = False,
 ) -> FormatReader:
     """Open a data file.
 
@@ -50,6 +58,7 @@ def open_reader(
         columns: Names of the file's columns, for formats that do not store them.
         declared: The table's columns, for text formats of foreign files: these are read by the
             rules of segments, which are not those of tables that are kept as text.
+        legacy_instants: What `orc.timestamp-ltz.legacy.type` was where a table's file was written.
 
     Raises:
         NotFoundError: There is no such file.
@@ -63,6 +72,7 @@ def open_reader(
         file_bytes=file_bytes,
         columns=columns,
         declared=declared,
+        legacy_instants=legacy_instants,
     )
     if found is None or not found.opens(file):
         raise _unsupported(
@@ -70,6 +80,11 @@ def open_reader(
             f" after setting '{FILE_FORMAT.key}' to one of those: that writes the rows anew"
         )  # fmt: skip
     return found.reader(file)
+
+
+def has_legacy_instants(options: Options, file: DataFileMeta) -> bool:
+    """Whether an ORC file of a table may hold instants by the clock of its writer's zone."""
+    return not is_foreign(options, file) and options.get(ORC_LEGACY_LTZ)
 
 
 def open_writer(

@@ -2,9 +2,10 @@
 
 TIME lies as milliseconds in an int, timestamps as nanoseconds; `data.field_mapping` turns both into
 the Arrow types of their columns. What pyarrow reads otherwise than Java is put right by
-`orc_values`. Instants (TIMESTAMP WITH LOCAL TIME ZONE) are taken as they lie.
-Java, unless `orc.timestamp-ltz.legacy.type` is false, shifts them by the zone of the writing and
-again of the reading process; files of such writers read right here if their zone was UTC.
+`orc_values`. Java, unless `orc.timestamp-ltz.legacy.type` is false, stores instants (TIMESTAMP WITH
+LOCAL TIME ZONE) shifted by the zone of the writing process, which the file names, and shifts them
+back by that of the reading one; here they are shifted back by the file's. A file without a
+TIMESTAMP names no zone but UTC, and is taken to be of it.
 Source: `org.apache.paimon.format.orc`.
 """
 
@@ -33,7 +34,7 @@ from paimon_assets.engine.data.format.base import (
 from paimon_assets.engine.data.format.named_errors import with_names_read
 from paimon_assets.engine.data.format.orc_check import checked
 from paimon_assets.engine.data.format.orc_times import read_wide, wide_columns
-from paimon_assets.engine.data.format.orc_values import as_java_reads, has_times, offset_in_1970
+from paimon_assets.engine.data.format.orc_values import WriterZone, as_java_reads, has_times
 from paimon_assets.engine.errors import FormatError, InvalidInputError
 from paimon_assets.engine.spec.options.all_options import FILE_FORMAT, ORC_LEGACY_LTZ, Options
 from paimon_assets.engine.spec.options.file_options import (
@@ -57,6 +58,7 @@ class OrcReader(FormatReader):
 
     def _columns(self, file: FileToRead) -> pa.Schema:
         self._file: Any = orc.ORCFile(self._source)
+        self._legacy_instants = file.legacy_instants
         return with_names_read(self._file.schema)
 
     def _batches(
@@ -104,7 +106,10 @@ class OrcReader(FormatReader):
         if footer is None:
             raise ValueError("a wide column is known by the footer alone")
         number = footer.types[0].inner[self.schema.get_field_index(name)]
-        return read_wide(footer, self._read, stripe, number, name, self._path)
+        column = read_wide(footer, self._read, stripe, number, name, self._path)
+        writer = footer.stripe(self._read, stripe).zone
+        zone = WriterZone.of(writer, self._path, legacy_instants=self._legacy_instants)
+        return zone.instants(column) if column.type.tz else column
 
     def row_ranges(self, predicate: Predicate | None) -> Sequence[tuple[int, int]]:
         """Return all rows; see `FormatReader`."""
@@ -119,11 +124,12 @@ class OrcReader(FormatReader):
         if footer is None or not places:
             return rows
         numbers = [footer.types[0].inner[place] for place in places]
-        ahead = 0
+        zone = WriterZone()
         if any(has_times(footer.types, number) for number in numbers):
-            ahead = offset_in_1970(footer.stripe(self._read, stripe).zone, self._path)
+            name = footer.stripe(self._read, stripe).zone
+            zone = WriterZone.of(name, self._path, legacy_instants=self._legacy_instants)
         columns = [
-            as_java_reads(column, footer.types, number, ahead)
+            as_java_reads(column, footer.types, number, zone)
             for column, number in zip(rows.columns, numbers, strict=True)
         ]
         return pa.RecordBatch.from_arrays(columns, schema=rows.schema)

@@ -13,10 +13,10 @@ import pyarrow as pa
 
 from paimon_assets.engine.codec.orc_footer import OrcFooter, Read
 from paimon_assets.engine.codec.orc_times import read_times
+from paimon_assets.engine.data.format.orc_values import UTC_NAMES
 from paimon_assets.engine.errors import FormatError
 
 _INSTANT = 18
-_UTC = frozenset({"UTC", "GMT", "Z", "Etc/UTC", "Etc/GMT", "Universal", "Zulu"})
 _MOST_MILLIS = 9_223_372_036_000
 """What 64 bits of nanoseconds hold, in whole seconds."""
 _KEPT_NANOS = 999_999
@@ -54,7 +54,7 @@ def read_wide(
     """
     zone = footer.stripe(read, stripe).zone
     is_instant = footer.types[number].kind == _INSTANT
-    if not is_instant and zone not in _UTC:
+    if not is_instant and zone not in UTC_NAMES:
         raise FormatError(
             f"Column '{column}' of ORC file '{path}' holds timestamps outside the years 1678 to"
             f" 2261, written in the zone '{zone}'; they are read of files of UTC only. Leave the"

@@ -2,6 +2,7 @@
 
     CHAR(n)      comes filled up with blanks      Java cuts them off
     TIMESTAMP    may come a second wrong          if the writer's zone was not UTC, near 1970
+    instants     come as they are stored          Java stored them by the clock of its zone (legacy)
 
 A file holds a timestamp as seconds, cut toward zero, and the digits behind them; where those are a
 millisecond or more, a reader takes one off negative seconds. Negative counts by the clock of the
@@ -10,8 +11,9 @@ Source: `org.apache.orc.impl.TreeReaderFactory`.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Self
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import pyarrow as pa
@@ -21,8 +23,9 @@ from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy, to_numpy
 from paimon_assets.engine.codec.orc_footer import OrcType
 from paimon_assets.engine.errors import FormatError
 
-_TIMESTAMP, _LIST, _MAP, _STRUCT, _CHAR = 9, 10, 11, 12, 17
+_TIMESTAMP, _LIST, _MAP, _STRUCT, _CHAR, _INSTANT = 9, 10, 11, 12, 17, 18
 _SECOND = 1_000_000_000
+UTC_NAMES = frozenset({"UTC", "GMT", "Z", "Etc/UTC", "Etc/GMT", "Universal", "Zulu"})
 _KEPT_NANOS = 999_999
 """Up to so many nanoseconds, seconds before 1970 were not cut toward zero."""
 
@@ -36,16 +39,38 @@ def holds(types: Types, number: int, kinds: frozenset[int]) -> bool:
 
 
 def has_times(types: Types, number: int) -> bool:
-    """Whether a type holds timestamps without a zone."""
-    return holds(types, number, frozenset({_TIMESTAMP}))
+    """Whether a type holds timestamps or instants."""
+    return holds(types, number, frozenset({_TIMESTAMP, _INSTANT}))
 
 
-def offset_in_1970(zone: str, path: str) -> int:
-    """Return by how many seconds a zone's clock was ahead of UTC in 1970.
+@dataclass(frozen=True, slots=True)
+class WriterZone:
+    """The time zone of the process that wrote a stripe, as far as it changes what is read."""
 
-    Raises:
-        FormatError: There is no such zone here; names it and the file.
-    """
+    ahead: int = 0
+    """Seconds by which its clock was ahead of UTC in 1970."""
+    of_instants: str | None = None
+    """Its name, if instants are stored by its clock and it is not UTC."""
+
+    @classmethod
+    def of(cls, zone: str, path: str, *, legacy_instants: bool) -> Self:
+        """Look a zone up.
+
+        Raises:
+            FormatError: There is no such zone here; names it and the file.
+        """
+        ahead = _offset_in_1970(zone, path)
+        return cls(ahead, zone if legacy_instants and zone not in UTC_NAMES else None)
+
+    def instants(self, column: Any) -> Any:
+        """Return the instants that were meant: what the zone's clock showed, as UTC."""
+        if self.of_instants is None:
+            return column
+        local = pa.timestamp(column.type.unit, tz=self.of_instants)
+        return pc.local_timestamp(column.cast(local)).cast(column.type)
+
+
+def _offset_in_1970(zone: str, path: str) -> int:
     try:
         ahead = datetime(1970, 1, 1, tzinfo=ZoneInfo(zone)).utcoffset()
     except (ZoneInfoNotFoundError, ValueError) as error:
@@ -58,28 +83,31 @@ def offset_in_1970(zone: str, path: str) -> int:
     return 0 if ahead is None else round(ahead.total_seconds())
 
 
-def as_java_reads(column: Any, types: Types, number: int, ahead: int) -> Any:
+def as_java_reads(column: Any, types: Types, number: int, zone: WriterZone) -> Any:
     """Put an array of a column right.
 
     Args:
         column: As pyarrow read it; no slice.
         types: The types of the file.
         number: The column's.
-        ahead: Seconds; see `offset_in_1970`.
+        zone: Of who wrote it.
     """
-    wrong = {_CHAR, _TIMESTAMP} if ahead else {_CHAR}
+    wrong = {_CHAR} | ({_TIMESTAMP} if zone.ahead else set())
+    wrong |= {_INSTANT} if zone.of_instants else set()
     if not holds(types, number, frozenset(wrong)):
         return column
     found = types[number]
 
     def inside(position: int, values: Any) -> Any:
-        return as_java_reads(values, types, found.inner[position], ahead)
+        return as_java_reads(values, types, found.inner[position], zone)
 
     match found.kind:
         case kind if kind == _CHAR:
             return pc.utf8_rtrim(column, characters=" ")
         case kind if kind == _TIMESTAMP:
-            return _timed(column, ahead)
+            return _timed(column, zone.ahead) if zone.ahead else column
+        case kind if kind == _INSTANT:
+            return zone.instants(column)
         case _:
             return _rebuilt(column, found.kind, inside)
 

@@ -127,7 +127,10 @@ class ParquetReader(FormatReader):
         Java counts what lies before 1970 from the day after, with negative nanoseconds, which
         pyarrow takes for 584 years. The years 2262 to 2554 look alike: the bytes say which it is.
         """
-        for exact, coarse in zip(_timestamps(nanos), _timestamps(micros), strict=True):
+        pairs = zip(_timestamps(nanos), _timestamps(micros), strict=True)
+        for (unit, exact), (coarse_unit, coarse) in pairs:
+            if unit == coarse_unit:  # an INT64 beside an INT96
+                continue
             beyond = coarse - exact // _MICRO_NANOS
             of_java = (exact < 0) & ((beyond == _WRAPPED_MICROS) | (beyond == _WRAPPED_MICROS + 1))
             if ((beyond != 0) & ~of_java).any() or (of_java.any() and name in self._wide):
@@ -342,9 +345,9 @@ def _written_coarse(file: pq.ParquetFile, int96: frozenset[str]) -> frozenset[st
 
 
 def _timestamps(column: Any) -> Iterator[Any]:
-    """Yield the numbers of every timestamp array in a column; nulls are 0."""
+    """Yield unit and numbers of every timestamp array in a column; nulls are 0."""
     if pa.types.is_timestamp(column.type):
-        yield to_numpy(column.cast(pa.int64()).fill_null(0))
+        yield column.type.unit, to_numpy(column.cast(pa.int64()).fill_null(0))
     elif pa.types.is_map(column.type):
         yield from _timestamps(column.keys)
         yield from _timestamps(column.items)

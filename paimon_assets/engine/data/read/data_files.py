@@ -27,7 +27,7 @@ from paimon_assets.engine.data.deletion import (
 )
 from paimon_assets.engine.data.field_mapping import FieldMapping, file_schema_of
 from paimon_assets.engine.data.format.base import DeclaredText, FormatReader
-from paimon_assets.engine.data.format.formats import open_reader
+from paimon_assets.engine.data.format.formats import has_legacy_instants, open_reader
 from paimon_assets.engine.data.threads import CALLER_ONLY, Threads
 from paimon_assets.engine.errors import UnsupportedFeatureError
 from paimon_assets.engine.fileio.base import FileIO
@@ -117,6 +117,9 @@ class FileRead:
             file_bytes=file.file_size,
             columns=file.write_cols,
             declared=declared,
+            legacy_instants=has_legacy_instants(
+                self.context.schemas_by_id[file.schema_id].typed_options, file
+            ),
         )
 
     def deletion_vector(self, file: DataFileMeta) -> DeletionVector | None:
