@@ -79,3 +79,20 @@ def test_a_delete_that_moves_a_key_is_never_ignored(catalog):
         _write(table.copy({"ignore-delete": "true"}), _rows(0))
     kept = {**ignoring["options"], "merge-engine": "first-row"}
     catalog.create_table("db.first", Schema.of(**{**schema, "options": kept}))
+
+
+def test_keys_of_char_in_orc_have_no_blanks_at_their_end(catalog):
+    schema = Schema.of(
+        {"c": "CHAR(4)", "v": "INT", "n": "ROW<m MAP<CHAR(2), CHAR(2)>>"},
+        primary_keys=["c"],
+        options={"bucket": "2", "file.format": "orc"},
+    )
+    table = catalog.create_table("db.t", schema)
+    for number, text in enumerate(["a", "a ", "b  ", "b"]):
+        row = {"c": text, "v": number, "n": {"m": [("x ", text[:2])]}}
+        _write(table, [row])
+    found = sorted(table.new_read_builder().to_arrow().to_pylist(), key=lambda row: row["v"])
+    assert found == [
+        {"c": "a", "v": 1, "n": {"m": [("x", "a")]}},
+        {"c": "b", "v": 3, "n": {"m": [("x", "b")]}},
+    ]

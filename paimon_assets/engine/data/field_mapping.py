@@ -17,6 +17,7 @@ import pyarrow.types as pat
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema, to_arrow_type
 from paimon_assets.engine.codec.arrow.arrow_values import UNIT_NANOS
 from paimon_assets.engine.data.casting.columns import CastSettings, cast_column, fitted_column
+from paimon_assets.engine.data.casting.texts import has_char, without_blanks
 from paimon_assets.engine.data.threads import CALLER_ONLY, Threads, Work
 from paimon_assets.engine.errors import FormatError, InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.spec.predicate.predicate import (
@@ -63,6 +64,8 @@ class FieldMapping:
     """Fields whose type is another one in the file."""
     cuts_times: bool = False
     """Cut timestamps that are finer than their column, as files of others may hold them."""
+    chars: frozenset[str] = frozenset()
+    """Columns of the file with CHAR values, of which the blanks at the end are cut."""
 
     @staticmethod
     def of(
@@ -157,6 +160,11 @@ class FieldMapping:
         names = {name: source.name for name, (source, _) in held.items()}
         return None if kept is None else renamed(kept, names)
 
+    def without_char_blanks(self) -> FieldMapping:
+        """Return the mapping of an ORC file: Java has no blanks at the end of CHAR values there."""
+        chars = (source.name for source in self.sources if source and has_char(source.type))
+        return replace(self, chars=frozenset(chars))
+
     def check_columns(self, present: Collection[str]) -> None:
         """Check that the file holds every column its schema promises.
 
@@ -200,6 +208,12 @@ class FieldMapping:
         Raises:
             FormatError: A value does not fit its column's type; names column and file.
         """
+        if self.chars:
+            for field in self.file_fields:
+                if field.name in self.chars:
+                    place = batch.schema.get_field_index(field.name)
+                    column = without_blanks(batch.column(place), field.type)
+                    batch = batch.set_column(place, batch.schema.field(place), column)
         if not self.changed and batch.schema.equals(self.arrow_schema):
             return batch
         columns = []

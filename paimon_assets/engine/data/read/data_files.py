@@ -177,6 +177,7 @@ class FileRead:
             table=self.context.table,
             casts=CastSettings.of(self.context.schema.typed_options),
         )
+        mapping = mapping.without_char_blanks() if file.file_format == "orc" else mapping
         return replace(mapping, cuts_times=file.external_path is not None)
 
     def _check_blobs(self, file: DataFileMeta, present: Collection[str]) -> None:

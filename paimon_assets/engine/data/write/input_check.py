@@ -19,15 +19,19 @@ import pyarrow.types as pat
 
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.codec.arrow.numpy_columns import to_numpy
+from paimon_assets.engine.data.casting.texts import has_char, without_blanks
 from paimon_assets.engine.data.sequence import first_failing
 from paimon_assets.engine.data.write.column_defaults import column_defaults
 from paimon_assets.engine.errors import Detail, InvalidInputError
 from paimon_assets.engine.spec.options.file_options import (
+    FILE_FORMAT,
+    FILE_FORMAT_PER_LEVEL,
     WRITE_FILL_MISSING,
     WRITE_MERGE_SCHEMA,
     WRITE_SHOW_VALUES,
 )
 from paimon_assets.engine.spec.options.merge_options import ROWKIND_FIELD
+from paimon_assets.engine.spec.options.write_options import CHANGELOG_FILE_FORMAT
 from paimon_assets.engine.spec.samples import sample
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.schema.special_fields import ROW_KIND
@@ -64,6 +68,8 @@ class InputCheck:
     """Columns that rows need not have."""
     _ruled_inside: frozenset[str] = field(init=False)
     """Columns whose nested values have rules of their own."""
+    _chars: frozenset[str] = field(init=False)
+    """Columns with CHAR values whose blanks at the end are cut: Java does in ORC files."""
     _shows_values: bool = field(init=False)
     _accepted: pa.Schema | None = field(init=False, default=None)
 
@@ -76,6 +82,13 @@ class InputCheck:
         )
         self._shows_values = self.schema.typed_options.get(WRITE_SHOW_VALUES)
         options = self.schema.typed_options
+        formats = {options.get(FILE_FORMAT), options.get(CHANGELOG_FILE_FORMAT)}
+        formats |= set(options.get(FILE_FORMAT_PER_LEVEL).values())
+        self._chars = frozenset(
+            column.name
+            for column in self.schema.fields
+            if "orc" in formats and has_char(column.type)
+        )
         fills = options.get(WRITE_MERGE_SCHEMA) or options.get(WRITE_FILL_MISSING)
         self._optional = frozenset(
             field.name
@@ -100,6 +113,8 @@ class InputCheck:
                 continue
             values = self._converted(batch.column(column.name), arrow.type, column)
             self._check_values(values, column)
+            if column.name in self._chars:
+                values = without_blanks(values, column.type)
             if default is not None and values.null_count:
                 values = pc.coalesce(values, default)
             columns.append(values)
