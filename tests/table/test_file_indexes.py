@@ -20,7 +20,6 @@ INDEXED = {
     "file-index.bloom-filter.id.fpp": "0.01",
     "file-index.bloom-filter.name.items": "50",
     "file-index.bitmap.columns": "kind",
-    "file-index.bsi.columns": "amount",
     "metadata.stats-mode": "none",
     "bucket": "1",
     "bucket-key": "id",
@@ -145,12 +144,17 @@ def test_a_lost_index_file_is_named(catalog):
     assert ids(table, None) == [3]
 
 
+@pytest.mark.parametrize("kind", ["bsi", "range-bitmap"])
+def test_an_index_that_is_not_written_is_refused(catalog, kind):
+    with pytest.raises(InvalidInputError, match="not written here"):
+        table_of(catalog, **{f"file-index.{kind}.columns": "amount"})
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"file-index.bitmap.columns": "nothing"}, "no such column"),
         ({"file-index.bitmap.columns": "amount"}, "take no such index"),
-        ({"file-index.bsi.columns": "name"}, "take no such index"),
         ({"file-index.bloom-filter.id.fpp": "2"}, "between 0 and 1"),
         ({"file-index.bloom-filter.id.items": "0"}, "above zero"),
         ({"file-index.bitmap.kind.version": "3"}, "expected 1 or 2"),

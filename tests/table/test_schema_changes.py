@@ -5,6 +5,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
+from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import (
     CommitConflictError,
@@ -228,6 +229,45 @@ def test_an_empty_table_loses_nothing(tmp_path):
     table = catalog.create_table("db.t", KEYED)
     plan = table.plan_alter([update_column_type("v", "TINYINT")])
     assert (plan.loses, plan.snapshot_id) == (False, 0)
+
+
+@pytest.mark.parametrize("time", ["BIGINT", "VARCHAR(9)", "TIMESTAMP(3)"])
+def test_maps_are_merged_by_a_time_that_java_reads(catalog, time):
+    options = {
+        "merge-engine": "aggregation",
+        "fields.m.aggregate-function": "merge_map_with_keytime",
+    }
+    columns = {"k": "INT", "m": f"MAP<STRING, ROW<v INT, t {time}>>"}
+    schema = Schema.of(columns, primary_keys=["k"], options=options)
+    if time.startswith("VARCHAR"):
+        catalog.create_table("db.t", schema)
+        return
+    with pytest.raises(InvalidInputError, match="orders by field 't'"):
+        catalog.create_table("db.t", schema)
+
+
+@pytest.mark.parametrize("kind", ["TIMESTAMP(3)", "TIMESTAMP(3) WITH LOCAL TIME ZONE"])
+@pytest.mark.parametrize("legacy", ["true", "false"])
+def test_folders_are_named_alike_in_every_zone(catalog, kind, legacy):
+    options = {"partition.legacy-name": legacy}
+    schema = Schema.of({"v": "INT", "p": kind}, partition_keys=["p"], options=options)
+    if legacy == "true" or kind == "TIMESTAMP(3)":
+        catalog.create_table("db.t", schema)
+        return
+    with pytest.raises(InvalidInputError, match="time zone of the process"):
+        catalog.create_table("db.t", schema)
+
+
+@pytest.mark.parametrize("element", ["INT", "STRING"])
+def test_a_multiset_in_avro_is_one_of_texts(catalog, element):
+    schema = Schema.of({"m": f"MULTISET<{element}>"}, options={"file.format": "avro"})
+    table = catalog.create_table("db.t", schema)
+    rows = pa.table({"m": pa.array([None], to_arrow_type(schema.fields[0].type))})
+    if element == "STRING":
+        table.new_write_builder().write(rows)
+        return
+    with pytest.raises(UnsupportedFeatureError, match="Java reads no file"):
+        table.new_write_builder().write(rows)
 
 
 def test_listagg_takes_no_text_of_a_length_as_java_reads_no_such_table(catalog):

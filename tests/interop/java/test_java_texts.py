@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from paimon_assets.engine.spec.evolution.schema_change import update_column_type
 from paimon_assets.engine.spec.java_float_text import java_float_text
 from paimon_assets.engine.spec.schema.schema import Schema
 from tests.interop.steps import OurSide
@@ -69,3 +70,32 @@ def test_char_in_orc_has_no_blanks_at_its_end(
     theirs = java.call("rows", table=name)
     assert sorted(theirs, key=lambda row: row[1]) == [list(row.values()) for row in expected]
     assert table.new_read_builder().with_filter("c = 'ab'").count() == (1 if keys else 2)
+
+
+@pytest.mark.parametrize("name", ["orc", "avro", "parquet"])
+def test_bytes_that_became_texts_are_read_after_java_has_rewritten_them(
+    name: str, java: Oracle, shared_warehouse: Path
+) -> None:
+    ours = OurSide(shared_warehouse)
+    schema = Schema.of(
+        {"k": "INT", "b": "BYTES"},
+        primary_keys=["k"],
+        options={"file.format": name, "bucket": "1"},
+    )
+    table = ours.create(f"texts.bytes_{name}", schema)
+    values = [b"\xffab", b"plain", None, b"\xc3\x28"]
+    for start in (0, 2):
+        rows = {"k": pa.array([start, start + 1], pa.int32()), "b": values[start : start + 2]}
+        table.new_write_builder().write(pa.table(rows), ours.executor)
+    table.alter([update_column_type("b", "STRING")])
+    texts = [None if each is None else each.decode(errors="replace") for each in values]
+
+    def read() -> list[str | None]:
+        found = table.new_read_builder().to_arrow().sort_by("k")["b"].cast(pa.binary())
+        return [
+            None if each is None else each.decode(errors="replace") for each in found.to_pylist()
+        ]
+
+    assert read() == texts
+    assert java.call("compact", table=table.name) > 0
+    assert read() == texts

@@ -280,7 +280,10 @@ def _decode_block(
         return []
     block = io.BytesIO(b"".join((_long(count), payload, b"\0")))
     reader_schema = None if wanted is None else wanted.block
-    records: Any = fastavro.schemaless_reader(block, schema.block, reader_schema)
+    # BYTES that became STRING may hold any bytes: they read as they do in other formats.
+    records: Any = fastavro.schemaless_reader(
+        block, schema.block, reader_schema, handle_unicode_errors="replace"
+    )
     if len(records) != count or block.read(1):
         raise FormatError(f"a block of {count} records does not end where it should.")
     return records  # type: ignore[no-any-return]

@@ -39,7 +39,13 @@ from paimon_assets.engine.data.format.named_errors import named_errors
 from paimon_assets.engine.errors import FormatError
 from paimon_assets.engine.spec.options.all_options import FILE_COMPRESSION_ZSTD_LEVEL, Options
 from paimon_assets.engine.spec.predicate.predicate import Predicate
-from paimon_assets.engine.spec.types.data_types import AtomicType, DataType, TypeRoot
+from paimon_assets.engine.spec.types.data_types import (
+    CHARACTER_ROOTS,
+    AtomicType,
+    DataType,
+    MultisetType,
+    TypeRoot,
+)
 
 _BLOCK_ROWS = 4096
 _SYNC_BYTES = 16
@@ -157,6 +163,8 @@ _CODECS: Mapping[str, tuple[str, Callable[[int], Callable[[bytes], bytes]]]] = {
 
 
 def _unsafe(data_type: DataType, _options: Options) -> str | None:
+    if isinstance(data_type, MultisetType) and data_type.element.root not in CHARACTER_ROOTS:
+        return "Java reads no file of format avro with it; MULTISET<STRING> is read"
     digits = data_type.precision or 0 if isinstance(data_type, AtomicType) else 0
     if digits <= _PRECISION.get(data_type.root, digits):
         return None

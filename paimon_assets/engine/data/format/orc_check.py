@@ -17,6 +17,9 @@ from paimon_assets.engine.errors import FormatError
 
 _Stats = Mapping[str, OrcColumnStats]
 
+_REPLACED = "\ufffd"
+"""What Java writes into bounds for bytes that are no text."""
+
 
 def checked(
     stripes: Iterable[pa.RecordBatch], statistics: _Stats, names: Sequence[str], path: str
@@ -47,7 +50,12 @@ def _check_bounds(column: Any, stats: OrcColumnStats, name: str, path: str) -> N
     if not is_known or type(stats.minimum) is not type(stats.maximum) or stats.minimum is None:
         return
     found: Any = pc.min_max(comparable)
-    low, high = found["min"].as_py(), found["max"].as_py()
+    try:
+        low, high = found["min"].as_py(), found["max"].as_py()
+    except UnicodeDecodeError:  # BYTES that became STRING, whose bounds are of other texts
+        return
+    if _REPLACED in f"{stats.minimum}{stats.maximum}":
+        return
     if low is None or type(low) is not type(stats.minimum):
         return
     if _order(low) < _order(stats.minimum) or _order(high) > _order(stats.maximum):

@@ -193,9 +193,18 @@ def _check_value(key: str, options: Options) -> None:
             _refuse(f"'{key}' has the value '{text}': {problem}", key)
 
 
+_WRITTEN_INDEXES = frozenset(
+    FILE_INDEX_COLUMNS.of(index_type).key for index_type in ("bloom-filter", "bitmap")
+)
+
+
 def _check_columns(key: str, schema: TableSchema) -> None:
     """Refuse options of columns that are none: `fields.<a,b>.…` and the columns of an index."""
     if key == _named(key, FILE_INDEX_COLUMNS).key:
+        if key not in _WRITTEN_INDEXES:
+            _refuse(
+                f"'{key}' names an index that is not written here; take bloom-filter or bitmap", key
+            )
         names = [name.partition("[")[0] for name in parse_names(schema.options[key])]
     elif key.startswith(_FIELDS) and key not in _BY_KEY:
         whole = key.removeprefix(_FIELDS).rpartition(".")[0]

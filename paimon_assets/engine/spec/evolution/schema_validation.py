@@ -19,6 +19,7 @@ from paimon_assets.engine.spec.options.all_options import (
     CHANGELOG_PRODUCER,
     DELETION_VECTORS_ENABLED,
     IGNORE_DELETE,
+    PARTITION_LEGACY_NAME,
     ROW_TRACKING_ENABLED,
     ROWKIND_FIELD,
     SEQUENCE_FIELD,
@@ -30,6 +31,8 @@ from paimon_assets.engine.spec.types.data_types import (
     CHARACTER_ROOTS,
     MAX_LENGTH,
     AtomicType,
+    MapType,
+    RowType,
     TypeRoot,
 )
 
@@ -52,6 +55,7 @@ def validate_schema(schema: TableSchema) -> None:
     _validate_options(schema)
     _validate_columns(schema)
     _validate_keys(schema)
+    _validate_folders(schema)
     _validate_buckets(schema)
     _validate_merging(schema)
     validate_padding(schema)
@@ -92,6 +96,19 @@ def _validate_keys(schema: TableSchema) -> None:
             f"Primary key {list(schema.primary_keys)} must hold more than the partition columns "
             f"{list(schema.partition_keys)}."
         )
+
+
+def _validate_folders(schema: TableSchema) -> None:
+    """Refuse partitions of instants whose folders Java names by the zone of each process."""
+    if schema.typed_options.get(PARTITION_LEGACY_NAME):
+        return
+    for field in schema.partition_fields:
+        if field.type.root is TypeRoot.TIMESTAMP_LTZ:
+            _refuse(
+                f"'{PARTITION_LEGACY_NAME.key}' = false names the folders of partition column "
+                f"'{field.name}' of type {field.type} by the time zone of the process that writes, "
+                "and others do not find them. Leave the option true, or take a TIMESTAMP."
+            )
 
 
 def _validate_buckets(schema: TableSchema) -> None:
@@ -142,7 +159,7 @@ def _validate_merging(schema: TableSchema) -> None:
         )
     _validate_sequence(schema, traits)
     if schema.has_primary_key:
-        _validate_lists(schema)
+        _validate_aggregates(schema)
     row_kind = options.get(ROWKIND_FIELD)
     if row_kind:
         if row_kind not in schema.by_name:
@@ -152,8 +169,11 @@ def _validate_merging(schema: TableSchema) -> None:
             _refuse(f"Rowkind field: '{row_kind}' must be of a character type, but is {data_type}.")
 
 
-def _validate_lists(schema: TableSchema) -> None:
-    """Refuse listagg in a VARCHAR with a length: Java reads no table that has one."""
+def _validate_aggregates(schema: TableSchema) -> None:
+    """Refuse aggregates whose tables Java does not read.
+
+    listagg in a VARCHAR with a length, merge_map_with_keytime by a time that is no STRING.
+    """
     for name, aggregation in merge_rules_of(schema).aggregations.items():
         data_type = schema.column(name).type
         has_length = isinstance(data_type, AtomicType) and data_type.length != MAX_LENGTH
@@ -162,6 +182,18 @@ def _validate_lists(schema: TableSchema) -> None:
                 f"Column '{name}' of type {data_type} does not go with the aggregate function"
                 " listagg, which takes STRING."
             )
+        if (
+            aggregation.function is AggregateFunction.MERGE_MAP_WITH_KEYTIME
+            and isinstance(data_type, MapType)
+            and isinstance(data_type.value, RowType)
+        ):
+            fields = data_type.value.fields
+            time = next((f for f in fields if f.name == aggregation.time_field), fields[-1])
+            if time.type.root is not TypeRoot.VARCHAR:
+                _refuse(
+                    f"Column '{name}': merge_map_with_keytime orders by field '{time.name}' of"
+                    f" type {time.type}, and takes STRING."
+                )
 
 
 def _validate_sequence(schema: TableSchema, traits: EngineTraits) -> None:

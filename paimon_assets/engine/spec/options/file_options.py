@@ -196,7 +196,7 @@ WRITE_MERGE_SCHEMA_TYPE_WIDENING = Option(
     "Whether merging schemas also widens the types of columns.",
 )
 FILE_INDEX_COLUMNS: Option[tuple[str, ...]] = Option(
-    "file-index.<type>.columns", (), "Columns with an index: bloom-filter, bitmap, bsi."
+    "file-index.<type>.columns", (), "Columns with an index: bloom-filter, bitmap."
 )
 BLOOM_ITEMS = Option(
     "file-index.bloom-filter.<column>.items",
