@@ -153,11 +153,12 @@ class TableCatalog:
         return with_properties(self._catalog).get_function(_identifier(name)).to_json()
 
     def drop_database(self, name: str, *, cascade: bool = False) -> None:
-        """Drop a database; with `cascade` also the tables in it.
+        """Drop a database; with `cascade` also its folder with all that lies in it.
 
         Raises:
             NotFoundError: There is no such database.
-            InvalidInputError: It holds tables and `cascade` is not set, or it is `sys`.
+            InvalidInputError: It holds tables, views, functions or files of others and `cascade` is
+                not set, or it is `sys`.
             StorageError: The storage failed; some tables may be gone.
         """
         _refuse_system(name)
