@@ -19,7 +19,9 @@ from paimon_assets.assets import (
     build_new_files_sensor,
     build_quarantine_check,
 )
+from paimon_assets.engine.control.segments.segment_folder import walk
 from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.schema.schema import Schema
 from tests.testkit.asset_tables import failure_text, instance_beside, metadata_of, rows_of
 
@@ -102,6 +104,25 @@ def test_a_pattern_with_folders_looks_below(runs: Any, landing: Path) -> None:
     everything = runs(pattern="**/*.parquet")
     everything.taken()
     assert everything.ids() == [1, 2, 3, 5]
+
+
+def test_a_folder_with_links_is_read_once(tmp_path: Path) -> None:
+    root, other = tmp_path / "root", tmp_path / "other"
+    for folder in (root / "a" / "b", root / "_hidden", other / "c"):
+        folder.mkdir(parents=True)
+        (folder / "f.csv").write_text("1")
+    (root / "a" / "b" / "back").symlink_to(root)
+    (root / "a" / "itself").symlink_to(root / "a" / "itself")
+    (root / "a" / "here").symlink_to(".")
+    (root / "latest").symlink_to("a/b")
+    (root / "one").symlink_to(other)
+    (root / "two").symlink_to(other)
+    (other / "round").symlink_to(tmp_path)
+    (root / "shown").symlink_to("_hidden")
+    (tmp_path / "link").symlink_to(root)
+    names = ["a/b/f.csv", "one/c/f.csv", "shown/f.csv"]
+    for spelling in (root, tmp_path / "link", f"file:{root}"):
+        assert [file.name for file in walk(LocalFileIO(), str(spelling))] == names
 
 
 def test_a_missing_folder_is_an_error_unless_it_may_be_missing(runs: Any, landing: Path) -> None:
