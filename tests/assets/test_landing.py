@@ -162,6 +162,50 @@ def test_one_bad_file_stops_the_folder_unless_it_goes_to_quarantine(
     assert "b.parquet, d.parquet" in str(evaluated.description)
 
 
+@pytest.mark.parametrize(
+    ("file_format", "options"), [("csv", {}), ("csv", {"sep": ","}), ("parquet", {}), ("arrow", {})]
+)
+@pytest.mark.parametrize("bad", ["column twice", "name of a column", "name of a file"])
+def test_names_that_cannot_be_go_to_quarantine(
+    runs: Any, landing: Path, file_format: str, options: Any, bad: str
+) -> None:
+    good = pa.table({"id": pa.array([1], pa.int64()), "v": ["x"]})
+    wrong = good
+    if bad == "column twice":
+        wrong = pa.Table.from_arrays([*good.columns, good["v"]], names=["id", "v", "v"])
+    if bad == "name of a column":
+        wrong = good.rename_columns(["id", "vvvv"])
+    file = os.fsencode(landing) + b"/b\xff." + file_format.encode()
+    if bad != "name of a file":
+        file = os.fsencode(landing / f"b.{file_format}")
+    for path, rows in ((os.fsencode(landing / f"c.{file_format}"), good), (file, wrong)):
+        sink = pa.BufferOutputStream()
+        if file_format == "csv":
+            sink.write(
+                ",".join(rows.column_names).encode() + b"\n1,x" + b",x" * (rows.num_columns - 2)
+            )
+        elif file_format == "parquet":
+            pq.write_table(rows, sink, store_schema=False)
+        else:
+            with pa.ipc.new_file(sink, rows.schema) as writer:
+                writer.write_table(rows)
+        Path(os.fsdecode(path)).write_bytes(
+            sink.getvalue().to_pybytes().replace(b"vvvv", b"v\xff\xffv")
+        )
+    assert f"{file_format}' " in failure_text(runs(format=file_format, options=options).run())
+    source = runs(format=file_format, options=options, on_bad_file="quarantine")
+    check = build_quarantine_check(source.asset(), source.source)
+    result = source.run(check)
+    assert result.success, failure_text(result)
+    assert source.ids() == [1]
+    assert metadata_of(result, KEY)["paimon/files_in_quarantine"] == 1
+    [evaluated] = result.get_asset_check_evaluations()
+    assert not evaluated.passed
+    assert source.taken()["paimon/files_ingested"] == 0
+    Path(os.fsdecode(file)).unlink()
+    assert source.taken()["paimon/files_in_quarantine"] == 0
+
+
 def test_a_file_leaves_quarantine_when_it_is_mended_or_removed(runs: Any, landing: Path) -> None:
     broken(landing)
     source = runs(on_bad_file="quarantine")

@@ -23,6 +23,7 @@ from paimon_assets.engine.spec.options.all_options import (
 from paimon_assets.engine.spec.partition import unescape
 from paimon_assets.engine.spec.segments.segment import is_within, plain_path
 from paimon_assets.engine.spec.types.literals import Internal, to_internal
+from paimon_assets.engine.spec.words import printable
 
 _LISTERS = 16
 _DEEPEST = 64
@@ -39,6 +40,16 @@ class FolderFile:
     size: int
     modified_ms: int
     """Epoch milliseconds; 0 if the storage does not say."""
+
+    @property
+    def is_text(self) -> bool:
+        """Whether the name is UTF-8; local names may be any bytes, and such files are not read."""
+        return self.shown == self.name
+
+    @property
+    def shown(self) -> str:
+        """The name as people see it."""
+        return printable(self.name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ from typing import Any, Literal, get_args
 import pyarrow as pa
 
 from paimon_assets.engine.codec.arrow.arrow_types import from_arrow_type
-from paimon_assets.engine.codec.row_files import RowFile, RowFormat, naming, open_rows
+from paimon_assets.engine.codec.row_files import RowFile, RowFormat, check_names, naming, open_rows
 from paimon_assets.engine.data.format.base import DeclaredText
 from paimon_assets.engine.data.format.formats import open_reader
 from paimon_assets.engine.data.format.text_streams import COMPRESSIONS
@@ -102,6 +102,9 @@ def open_loose_file(
         declared = _declared(kind, columns)
         with open_reader(file_io, path, file_format=kind.format, declared=declared) as reader:
             names = reader.schema.names
+            if kind.is_text:
+                with naming(path, RowFormat(kind.format)):
+                    check_names(names)
             batches = reader.batches(names, predicate=None, batch_rows=_BATCH_ROWS)
             yield RowFile(schema=reader.schema.remove_metadata(), batches=batches)
         return
