@@ -16,6 +16,7 @@ from paimon_assets.engine.errors import (
 )
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.fileio.opening import file_io_for
+from paimon_assets.engine.spec.evolution.schema_change import add_column
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import CATALOGS, open_catalog
 from tests.testkit.faults.writers import fork_server
@@ -193,6 +194,27 @@ def test_a_directory_without_a_schema_is_no_table(catalog):
     file_io.write_bytes(f"{location}/schema/schema-x", b"{}")
     assert catalog.list_tables("db") == []
     assert catalog.create_table(T, SCHEMA).id == 0
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        Schema.of({"half\udce9": "INT"}),
+        Schema.of({"a": "ROW<`half\udce9` INT>"}),
+        Schema.of({"a": "INT"}, comment="half\udce9"),
+        Schema.of({"a": "INT"}, options={"some.note": "half\udce9"}),
+    ],
+)
+def test_half_a_character_is_no_text(catalog, schema):
+    with pytest.raises(InvalidInputError, match=r"U\+DCE9.*half.udce9") as caught:
+        catalog.create_table(T, schema)
+    assert caught.value.kind == "half-character"
+    assert catalog.list_tables("db") == []
+    catalog.create_table(T, SCHEMA)
+    with pytest.raises(InvalidInputError, match=r"U\+DCE9"):
+        catalog.alter_table(T, [add_column("half\udce9", "INT")])
+    with pytest.raises(InvalidInputError, match=r"U\+DCE9"):
+        catalog.alter_database("db", updates={"a": "half\udce9"})
 
 
 def test_an_existing_table_is_kept(catalog):

@@ -3,6 +3,7 @@
 import datetime as dt
 from decimal import Decimal
 
+import duckdb
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -197,6 +198,46 @@ def test_values_longer_than_declared_are_refused(column_type, fits, too_long):
         one(column_type, pa.array([fits, too_long]))
     assert repr(too_long) in str(raised.value)
     assert raised.value.kind == "input-length"
+
+
+_LONG = 2**63 - 1
+
+
+@pytest.mark.parametrize(
+    ("column_type", "arrow_type", "fit", "bad"),
+    [
+        ("DATE", pa.date32(), [-719_162, 2_932_896], [-719_163, 2_932_897, 2**31 - 1, 1 - 2**31]),
+        ("TIME", pa.time32("ms"), [0, 86_399_999], [-1, 86_400_000]),
+        ("TIME", pa.time64("us"), [0, 86_399_999_000], [-1_000, 86_400_000_000]),
+        ("TIMESTAMP(3)", pa.timestamp("ms"), [-(10**17), 10**17], [_LONG, -_LONG]),
+        ("TIMESTAMP(6)", pa.timestamp("us"), [-(10**18), 10**18], [_LONG, -_LONG]),
+        ("TIMESTAMP(9)", pa.timestamp("ns"), [-(10**18), 10**18], [_LONG, -_LONG]),
+        ("TIMESTAMP_LTZ(6)", pa.timestamp("us", "UTC"), [-(10**18), 10**18], [_LONG, -_LONG]),
+    ],
+)
+def test_times_that_are_none_are_refused(column_type, arrow_type, fit, bad):
+    integers = pa.int64() if arrow_type.bit_width == 64 else pa.int32()
+    good = pa.array([*fit, None], integers).view(arrow_type)
+    assert one(column_type, good).null_count == 1
+    assert one(column_type, good.slice(2)).null_count == 1
+    for number in bad:
+        wrong = pa.array([fit[0], None, number], integers).view(arrow_type)
+        with pytest.raises(InvalidInputError, match=r"column 'c' is .*row 2") as raised:
+            one(column_type, wrong)
+        assert (raised.value.kind, raised.value.details["row"]) == ("input-range", 2)
+        nested = pa.array([[], [fit[0], number]], pa.list_(integers)).cast(pa.list_(integers))
+        lists = pa.ListArray.from_arrays(nested.offsets, nested.values.view(arrow_type))
+        with pytest.raises(InvalidInputError, match=r"in an element that are .*row 1"):
+            one(f"ARRAY<{column_type}>", lists)
+
+
+@pytest.mark.parametrize(
+    "value", ["'infinity'::TIMESTAMPTZ", "TIMESTAMP '0044-03-15 (BC) 00:00:00'"]
+)
+def test_a_time_that_python_does_not_know_is_named_all_the_same(value):
+    rows = duckdb.sql(f"SELECT {value} AS c").to_arrow_table().to_batches()[0]
+    with pytest.raises(InvalidInputError, match=r"for example '(32103-01-10|-0043-03-15)"):
+        conform({"c": "TIMESTAMP(9)"}, rows)
 
 
 INTEGER_TYPES = [pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint32()]
