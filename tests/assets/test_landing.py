@@ -206,6 +206,19 @@ def test_names_that_cannot_be_go_to_quarantine(
     assert source.taken()["paimon/files_in_quarantine"] == 0
 
 
+@pytest.mark.parametrize("options", [{}, {"sep": ","}])
+@pytest.mark.parametrize("name", ["b.csv", "b.csv.gz"])
+def test_a_header_of_too_many_columns_is_no_header(
+    runs: Any, landing: Path, options: Any, name: str
+) -> None:
+    (landing / "a.csv").write_text("id,v\n1,x\n")
+    wide = b",".join(b"c%d" % number for number in range(20_481)) + b"\n"
+    (landing / name).write_bytes(gzip.compress(wide) if name.endswith(".gz") else wide)
+    shown = runs(format="csv", options=options, on_bad_file="quarantine").taken()
+    [record] = shown["paimon/quarantine"]
+    assert "more than 20,480 columns" in record.data["reason"]
+
+
 def test_a_file_leaves_quarantine_when_it_is_mended_or_removed(runs: Any, landing: Path) -> None:
     broken(landing)
     source = runs(on_bad_file="quarantine")
