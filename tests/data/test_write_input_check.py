@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
 from paimon_assets.engine.data.write.input_check import InputCheck, is_lossless_family
 from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.types.type_text import parse_type
+from paimon_assets.engine.table.api import open_catalog
 from tests.testkit.write_contexts import table_schema
 
 EPOCH, MILLI = dt.datetime(1970, 1, 1), dt.timedelta(milliseconds=1)
@@ -229,6 +231,34 @@ def test_times_that_are_none_are_refused(column_type, arrow_type, fit, bad):
         lists = pa.ListArray.from_arrays(nested.offsets, nested.values.view(arrow_type))
         with pytest.raises(InvalidInputError, match=r"in an element that are .*row 1"):
             one(f"ARRAY<{column_type}>", lists)
+
+
+COLUMNS = {"i": "INT", "x": "STRING", "d": "DATE"}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        Schema.of(COLUMNS),
+        Schema.of(COLUMNS, options={"deletion-vectors.enabled": "true"}),
+        Schema.of(COLUMNS, primary_keys=["i"], options={"bucket": "1"}),
+    ],
+)
+def test_rows_with_times_of_others_can_be_changed_and_compacted(tmp_path, schema):
+    catalog = open_catalog(str(tmp_path))
+    catalog.create_database("db")
+    table = catalog.create_table("db.t", schema)
+    far = pa.array([6_585_322, 2**31 - 1, 5], pa.int32()).view(pa.date32())
+    rows = pa.table({"i": pa.array([1, 2, 3], pa.int32()), "x": ["a", "b", "c"], "d": far})
+    with pytest.raises(InvalidInputError, match="years 1 to 9999"):
+        table.new_write_builder().write(rows)
+    table.copy({"write.check-times": "false"}).new_write_builder().write(rows)
+    catalog.execute("UPDATE db.t SET x = 'z' WHERE i = 1")
+    catalog.execute("DELETE FROM db.t WHERE i = 2")
+    catalog.execute("CALL sys.compact(table => 'db.t')")
+    read = catalog.get_table("db.t").new_read_builder().to_arrow().sort_by("i")
+    assert read["x"].to_pylist() == ["z", "c"]
+    assert read["d"].cast(pa.int32()).to_pylist() == [6_585_322, 5]
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ from paimon_assets.engine.data.sequence import first_failing
 from paimon_assets.engine.data.write.column_defaults import column_defaults
 from paimon_assets.engine.errors import Detail, InvalidInputError
 from paimon_assets.engine.spec.options.file_options import (
+    WRITE_CHECK_TIMES,
     WRITE_FILL_MISSING,
     WRITE_MERGE_SCHEMA,
     WRITE_SHOW_VALUES,
@@ -59,6 +60,8 @@ class InputCheck:
     table: str
     """For messages."""
     schema: TableSchema
+    new: frozenset[str] = frozenset()
+    """Columns of new values, where rows are otherwise the table's own (`WRITE_CHECK_TIMES`)."""
     rows_seen: int = 0
     _target: pa.Schema = field(init=False)
     _defaults: Mapping[str, Any] = field(init=False)
@@ -67,6 +70,7 @@ class InputCheck:
     _ruled_inside: frozenset[str] = field(init=False)
     """Columns whose nested values have rules of their own."""
     _shows_values: bool = field(init=False)
+    _checks_times: bool = field(init=False)
     _accepted: pa.Schema | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
@@ -77,6 +81,7 @@ class InputCheck:
             column.name for column in self.schema.fields if has_rules_inside(column.type)
         )
         self._shows_values = self.schema.typed_options.get(WRITE_SHOW_VALUES)
+        self._checks_times = self.schema.typed_options.get(WRITE_CHECK_TIMES)
         options = self.schema.typed_options
         fills = options.get(WRITE_MERGE_SCHEMA) or options.get(WRITE_FILL_MISSING)
         self._optional = frozenset(
@@ -254,7 +259,7 @@ class InputCheck:
 
     def _check_range(self, part: "_Part", column: DataField) -> None:
         values, limits = part.values, _value_range(part.values.type)
-        if limits is None:
+        if limits is None or not (self._checks_times or column.name in self.new):
             return
         extremes: Any = pc.min_max(values)
         if extremes["min"].value is None:
