@@ -8,7 +8,7 @@ from paimon_assets.engine.spec.schema.schema import Schema
 def test_the_configuration_names_the_prefix(client):
     assert client.get("/v1/config?warehouse=any").json == {
         "defaults": {"s3.endpoint": "http://e"},
-        "overrides": {"prefix": "paimon"},
+        "overrides": {"prefix": "paimon", "drop-database.cascade-parameter": "true"},
     }
 
 

@@ -9,7 +9,7 @@ from paimon_assets.engine.codec.rest.rest_responses import (
     ListDatabasesResponse,
 )
 from paimon_assets.engine.control.catalog.catalog_databases import refuse_location
-from paimon_assets.engine.spec.options.rest_options import DATA_TOKEN_ENABLED
+from paimon_assets.engine.spec.options.rest_options import DATA_TOKEN_ENABLED, DROPS_EMPTY
 from paimon_assets.server.principals import Action
 from paimon_assets.server.request import Request
 from paimon_assets.server.routes import PREFIX, Answer
@@ -18,7 +18,7 @@ from paimon_assets.server.service import Service, check_database_name
 
 def get_config(service: Service, _: Request) -> Answer:
     """Answer what clients need to know before anything else."""
-    overrides = {"prefix": PREFIX}
+    overrides = {"prefix": PREFIX, DROPS_EMPTY: "true"}
     defaults = dict(service.client_options)
     if service.data_tokens is not None:
         defaults[DATA_TOKEN_ENABLED.key] = "true"

@@ -91,6 +91,7 @@ from paimon_assets.engine.spec.options.catalog_options import METASTORE, WAREHOU
 from paimon_assets.engine.spec.options.option import Options
 from paimon_assets.engine.spec.options.rest_options import (
     DATA_TOKEN_ENABLED,
+    DROPS_EMPTY,
     PREFIX,
     TABLE_DEFAULT_PREFIX,
     URI,
@@ -180,8 +181,8 @@ class RestCatalog:
     def drop_database(self, name: str, *, cascade: bool = False) -> None:
         """Drop a database; with `cascade` also what is in it.
 
-        Without, `cascade=false` is sent: our server looks again then. Others do not know the
-        parameter, so what comes between the look here and their drop goes.
+        Without, `cascade=false` is sent to a server that says it takes it, as ours, and it looks
+        again. Of others, what comes between the look here and their drop goes.
         """
         if cascade:
             with naming(database=check_name("database", name)):
@@ -204,7 +205,8 @@ class RestCatalog:
                     details={"database": name},
                 )
         with naming(database=name):
-            self._api.delete(("databases", name), {"cascade": "false"})
+            takes = self._options.get(DROPS_EMPTY) == "true"
+            self._api.delete(("databases", name), {"cascade": "false"} if takes else None)
 
     def list_tables(self, database: str) -> list[str]:
         """Return the names of a database's tables, sorted."""
