@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import dagster as dg
 
 from paimon_assets.engine.control.segments.segment_folder import FolderFile
+from paimon_assets.engine.spec.words import printable
 
 REQUEST_TAG = "paimon/request"
 """Tag of a requested run: what it was asked for, whatever its number."""
@@ -43,7 +44,7 @@ class Asked:
 def digest_of(files: Iterable[FolderFile]) -> str:
     """Return a short name of exactly these files, as they are now."""
     text = "\n".join(f"{file.name}\t{file.size}\t{file.modified_ms}" for file in files)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    return hashlib.sha256(printable(text).encode()).hexdigest()[:16]
 
 
 def request_once(

@@ -2,11 +2,13 @@
 
 import pytest
 
+from paimon_assets.engine.spec.schema.schema import Schema
+
 
 def test_the_configuration_names_the_prefix(client):
     assert client.get("/v1/config?warehouse=any").json == {
         "defaults": {"s3.endpoint": "http://e"},
-        "overrides": {"prefix": "paimon"},
+        "overrides": {"prefix": "paimon", "drop-database.cascade-parameter": "true"},
     }
 
 
@@ -35,6 +37,19 @@ def test_a_database_is_made_with_properties_changed_and_dropped(client, catalog,
     assert client.delete(f"databases/{name}").status == 200
     assert name not in catalog.list_databases()
     assert client.get(f"databases/{name}").error == (404, "DATABASE", name)
+
+
+def test_only_an_empty_database_goes_if_the_client_says_so(client, catalog, name):
+    catalog.create_database(name)
+    catalog.create_table(f"{name}.t", Schema.of({"a": "INT"}))
+    refused = client.delete(f"databases/{name}?cascade=false")
+    assert (refused.status, "'t'" in refused.json["message"]) == (400, True)
+    catalog.drop_table(f"{name}.t")
+    catalog.views.create(f"{name}.v", "SELECT 1 AS a", {"a": "INT"})
+    assert client.delete(f"databases/{name}?cascade=false").status == 400
+    catalog.views.drop(f"{name}.v")
+    assert client.delete(f"databases/{name}?cascade=false").status == 200
+    assert name not in catalog.list_databases()
 
 
 def test_a_database_of_the_file_system_is_one_too(client, catalog, name):

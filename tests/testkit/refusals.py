@@ -21,6 +21,7 @@ from paimon_assets.engine.contract.commit_message import CommitMessage, CompactI
 from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.contract.wire.wire import SPLIT_MAGIC, dump_split, load_split
+from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
 from paimon_assets.engine.control.features import check_key_types
 from paimon_assets.engine.control.file_store import FileStore
@@ -69,10 +70,12 @@ class Place:
         self.path = tmp_path
 
     def table(self, columns=None, *, name="db.t", **more):
-        """Create a table; `options` of a keyed one default to one bucket."""
+        """Create a table as other engines can; a keyed one has one bucket by default."""
         if "primary_keys" in more:
             more["options"] = {"bucket": "1", **more.get("options", {})}
-        return self.catalog.create_table(name, Schema.of(columns or PLAIN, **more))
+        schema = Schema.of(columns or PLAIN, **more)
+        self.catalog._catalog.create_table(Identifier.parse(name), schema)
+        return self.catalog.get_table(name)
 
     def written(self, **more):
         """Create a table of two rows."""

@@ -59,7 +59,7 @@ from paimon_assets.engine.errors import (
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.fileio.opening import file_io_for
 from paimon_assets.engine.spec.schema.schema import Schema
-from paimon_assets.engine.spec.words import counted
+from paimon_assets.engine.spec.words import counted, printable
 from paimon_assets.engine.table.frames.frames import Frame, to_rows
 from paimon_assets.engine.table.table import Table
 from paimon_assets.engine.table.write.write_builder import WriteOutcome
@@ -129,7 +129,7 @@ class _Batch:
         )
 
     def metadata(self) -> Metadata:
-        shown = [{"file": f.name, "bytes": f.size} for f in self.files[:_FILES_SHOWN]]
+        shown = [{"file": f.shown, "bytes": f.size} for f in self.files[:_FILES_SHOWN]]
         metadata: Metadata = {
             "paimon/source": self.folder,
             "paimon/files_ingested": len(self.files),
@@ -151,7 +151,7 @@ class _Batch:
 def quarantine_value(left_out: Sequence[LeftOut]) -> dg.TableMetadataValue:
     """Return files in quarantine as a table, each with the reason."""
     return grid(
-        {"file": each.file.name, "bytes": each.file.size, "reason": each.reason}
+        {"file": each.file.shown, "bytes": each.file.size, "reason": each.reason}
         for each in left_out[:_FILES_SHOWN]
     )
 
@@ -348,7 +348,7 @@ def _write_readable(
             bad[path] = error
         reasons = {path: _reason(why, show=paimon.show_values) for path, why in bad.items()}
         for path, reason in reasons.items():
-            context.log.warning("'%s' is left out: %s", path, reason)
+            context.log.warning("'%s' is left out: %s", printable(path), reason)
         work = replace(work, batch=work.batch.without(reasons))
 
 

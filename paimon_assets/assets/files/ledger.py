@@ -126,7 +126,9 @@ def compare(listed: Iterable[FolderFile], ledger: Ledger, table: Table | None = 
     files = sorted(listed)
     if ledger.forgotten_to:
         files = files[bisect_right(files, ledger.forgotten_to, key=lambda file: file.name) :]
-    new, changed = look_up(files, ledger.parts, lambda part: _rows_of(part, table))
+    named = [file for file in files if file.is_text]  # no other was ever taken in
+    new, changed = look_up(named, ledger.parts, lambda part: _rows_of(part, table))
+    new += [file for file in files if not file.is_text]
     left_out = tuple(each for each in ledger.left_out if each.file in files)
     bad = {each.file for each in left_out}
     return Pending(
@@ -142,7 +144,7 @@ def names_text(files: Iterable[FolderFile]) -> str:
     >>> names_text(FolderFile(name=f"f{n}", size=1, modified_ms=0) for n in range(7))
     'f0, f1, f2, f3, f4 and 2 more'
     """
-    names = [file.name for file in files]
+    names = [file.shown for file in files]
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return ", ".join(names[:_SHOWN]) + more
 
@@ -309,7 +311,7 @@ def ledger_to_json(ledger: Ledger) -> bytes:
             [each.file.name, each.file.size, each.file.modified_ms, each.reason]
             for each in ledger.left_out
         ]
-    return json.dumps(members, ensure_ascii=False).encode()
+    return json.dumps(members).encode()
 
 
 def ledger_from_json(data: bytes, path: str) -> Ledger:

@@ -20,6 +20,7 @@ from paimon_assets.engine.data.format.loose_files import FileKind, LooseFormat, 
 from paimon_assets.engine.errors import FormatError, InvalidInputError, NotFoundError, PaimonError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets.engine.spec.words import shortened
 
 _HIDDEN = ("_", ".")
 _GLOB = re.compile(r"\*\*/|\*\*|\*|\?|\[!?[^]]+\]|[^*?\[]+|\[")
@@ -280,12 +281,12 @@ def _compare_columns(path: str, found: Sequence[str], expected: Sequence[str]) -
     missing = [name for name in expected if name not in found]
     parts = []
     if unknown:
-        parts.append(f"has columns that are not expected ({', '.join(unknown)})")
+        parts.append(f"has columns that are not expected ({shortened(unknown)})")
     if missing:
-        parts.append(f"lacks columns ({', '.join(missing)})")
+        parts.append(f"lacks columns ({shortened(missing)})")
     if parts:
         raise InvalidInputError(
-            f"'{path}' {' and '.join(parts)}; expected {', '.join(expected)}. Declare the files' "
+            f"'{path}' {' and '.join(parts)}; expected {shortened(expected)}. Declare the files' "
             "own columns as FileSource(schema=…) and map them with transform.",
             kind="source-columns",
             details={"file": path},

@@ -8,7 +8,7 @@ Arrow's JSON reader takes no dates, times or bytes from texts, and timestamps in
 these are read as texts and converted.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
@@ -125,7 +125,7 @@ def naming(path: str, row_format: RowFormat) -> Iterator[None]:
     """
     try:
         yield
-    except (*_ARROW_ERRORS, OSError) as error:
+    except (*_ARROW_ERRORS, UnicodeDecodeError, OSError) as error:
         message = f"'{path}' cannot be read as {row_format}: {reason_of(error)}"
         # pyarrow reports damaged pages as OSError too, but without an error number.
         if isinstance(error, OSError) and error.errno is not None:
@@ -133,7 +133,21 @@ def naming(path: str, row_format: RowFormat) -> Iterator[None]:
         raise FormatError(message, kind="source-file", details={"path": path}) from error
 
 
+def check_names(names: Sequence[str]) -> None:
+    """Refuse columns of one name: which of them is meant nobody knows.
+
+    Raises:
+        pa.ArrowInvalid: Names one; call it inside `naming`.
+    """
+    known = set[str]()
+    for name in names:
+        if name in known:
+            raise pa.ArrowInvalid(f"it has column '{name}' more than once")
+        known.add(name)
+
+
 def _row_file(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> RowFile:
+    check_names(schema.names)
     plain = (batch.replace_schema_metadata(None) for batch in batches)
     return RowFile(schema=schema.remove_metadata(), batches=plain)
 

@@ -311,7 +311,7 @@ class ArrowFileIO:
             try:
                 return self._filesystem.open_output_stream(inner)
             except FileNotFoundError:
-                self._filesystem.create_dir(inner.rpartition("/")[0], recursive=True)
+                self._create_directory(inner.rpartition("/")[0])
                 return self._filesystem.open_output_stream(inner)
 
     def write_bytes(self, path: str, data: bytes) -> None:
@@ -414,9 +414,26 @@ class ArrowFileIO:
         """
         inner = self._inner(path)
         with self._errors(path):
-            self._filesystem.create_dir(inner, recursive=True)
+            self._create_directory(inner)
         if not self.exists(path):
-            self.write_bytes(f"{path.rstrip('/')}/{_MARKER}", b"")
+            try:
+                self.write_bytes(f"{path.rstrip('/')}/{_MARKER}", b"")
+            except NotFoundError as error:
+                raise StorageError(
+                    f"The bucket of '{path}' does not exist. Look at its name, or create it with "
+                    "the storage's own tools; no bucket is created here.",
+                    kind="bucket-not-found",
+                    details={"path": path},
+                ) from error
+
+    def _create_directory(self, inner: str) -> None:
+        """Create a directory, but no bucket: SDKs make the bucket of a misspelt name."""
+        if self._spec.scheme not in CONDITIONAL_PUT_SCHEMES:
+            bucket, _, key = inner.partition("/")
+            is_bucket = self._backend is not None and bool(bucket)
+            if is_bucket and not (key and self._backend.exists(bucket)):
+                raise FileNotFoundError(bucket)
+            self._filesystem.create_dir(inner, recursive=True)
 
     def delete_file(self, path: str) -> None:
         """Delete a file; fine if it does not exist."""
@@ -438,8 +455,36 @@ class ArrowFileIO:
                     self._backend.rm_file(kept)
 
     def delete_empty_directory(self, path: str) -> bool:
-        """Delete nothing: looking and deleting are two steps here, or there are no directories."""
-        return False
+        """Delete a directory if it is empty; return whether it is gone by this call.
+
+        Object stores: only the objects that stand for a directory are deleted. HDFS through pyarrow
+        deletes directories with their content, so an empty one is moved aside and looked at again.
+        """
+        if not self.exists(path) or self.list_directory(path):
+            return False
+        base = path.rstrip("/")
+        if self._spec.scheme in CONDITIONAL_PUT_SCHEMES:
+            self.delete_file(f"{base}/{_MARKER}")
+            if self._spec.scheme in _S3:
+                self.delete_file(f"{base}/")
+            return not self.exists(path)
+        if self._backend is not None:
+            with self._errors(path):
+                try:
+                    self._backend.rmdir(self._inner(path))
+                except OSError:
+                    if not self.list_directory(path):
+                        raise
+                    return False
+            return True
+        parent, _, name = base.rpartition("/")
+        aside = f"{parent}/{temporary_name(name)}"
+        self.rename_directory(path, aside)
+        if self.list_directory(aside):
+            self.rename_directory(aside, path)
+            return False
+        self.delete_directory(aside)
+        return True
 
     def rename_directory(self, source: str, target: str) -> None:
         """Move a directory to a path that does not exist; a copy and a delete on object stores.

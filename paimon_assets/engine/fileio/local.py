@@ -234,6 +234,10 @@ def _listed(base: str, local: str) -> tuple[list[FileStatus], bool]:
                 except FileNotFoundError:
                     torn = torn or not entry.name.startswith(".")
                     continue
+                except OSError as error:
+                    if error.errno == errno.ELOOP:
+                        continue  # a link to itself leads to nothing
+                    raise
                 directory = entry.is_dir()
                 statuses.append(
                     FileStatus(

@@ -12,6 +12,15 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
+def printable(text: str) -> str:
+    r"""Return a text in which bytes that are no UTF-8 are spelt out: local names may have some.
+
+    >>> printable("ö-\udce9")
+    'ö-\\udce9'
+    """
+    return text.encode(errors="backslashreplace").decode()
+
+
 _MOST_NAMES = 8
 
 

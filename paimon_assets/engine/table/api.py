@@ -9,6 +9,7 @@ Light to import, as `table.table` is.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from paimon_assets.engine.control.acknowledged import after
@@ -153,11 +154,12 @@ class TableCatalog:
         return with_properties(self._catalog).get_function(_identifier(name)).to_json()
 
     def drop_database(self, name: str, *, cascade: bool = False) -> None:
-        """Drop a database; with `cascade` also the tables in it.
+        """Drop a database; with `cascade` also its folder with all that lies in it.
 
         Raises:
             NotFoundError: There is no such database.
-            InvalidInputError: It holds tables and `cascade` is not set, or it is `sys`.
+            InvalidInputError: It holds tables, views, functions or files of others and `cascade` is
+                not set, or it is `sys`.
             StorageError: The storage failed; some tables may be gone.
         """
         _refuse_system(name)
@@ -181,6 +183,7 @@ class TableCatalog:
 
         Raises:
             InvalidInputError: The schema breaks a rule; nothing was written.
+            UnsupportedFeatureError: Nothing here could read such a table; nothing was written.
             AlreadyExistsError: The table exists and `ignore_if_exists` is not set.
             NotFoundError: There is no such database.
             CommitUnknownError: The storage's answer was lost; look whether the table is there. Kind
@@ -188,9 +191,31 @@ class TableCatalog:
         """
         name = _user_identifier(identifier)
         TableName.refuse_parts(name)
+        self._refuse_unreadable(name, schema)
         self._catalog.create_table(name, schema, ignore_if_exists=ignore_if_exists)
         with after("found or created" if ignore_if_exists else "created", str(name)):
             return self.get_table(name)
+
+    def _refuse_unreadable(self, name: Identifier, schema: Schema) -> None:
+        """Refuse to create what every read and write would refuse; other engines may create it."""
+        from paimon_assets.engine.control.features import check_readable
+        from paimon_assets.engine.spec.options.all_options import QUERY_AUTH_ENABLED
+        from paimon_assets.engine.spec.schema.schema import first_table_schema
+        from paimon_assets.engine.table.read.query_auth import QueryAuth
+
+        options = dict(schema.options)
+        if isinstance(self._catalog, QueryAuth):  # it says which reads may go on
+            options.pop(QUERY_AUTH_ENABLED.key, None)
+        first = first_table_schema(replace(schema, options=options), time_millis=0)
+        try:
+            check_readable(str(name), first)
+        except UnsupportedFeatureError as error:
+            raise UnsupportedFeatureError(
+                f"Table '{name}' is not created, because nothing here could read or write it."
+                f" {error.message}",
+                kind=error.kind,
+                details=error.details,
+            ) from None
 
     def get_table(
         self, identifier: str | Identifier, *, options: Mapping[str, str] | None = None

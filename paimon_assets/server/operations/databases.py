@@ -11,7 +11,7 @@ from paimon_assets.engine.codec.rest.rest_responses import (
     ListDatabasesResponse,
 )
 from paimon_assets.engine.control.catalog.catalog_databases import refuse_location
-from paimon_assets.engine.spec.options.rest_options import DATA_TOKEN_ENABLED
+from paimon_assets.engine.spec.options.rest_options import DATA_TOKEN_ENABLED, DROPS_EMPTY
 from paimon_assets.server.principals import Action
 from paimon_assets.server.request import Request
 from paimon_assets.server.routes import PREFIX, Answer
@@ -20,7 +20,7 @@ from paimon_assets.server.service import Service, check_database_name
 
 def get_config(service: Service, _: Request) -> Answer:
     """Answer what clients need to know before anything else."""
-    overrides = {"prefix": PREFIX}
+    overrides = {"prefix": PREFIX, DROPS_EMPTY: "true"}
     defaults = dict(service.client_options)
     if service.data_tokens is not None:
         defaults[DATA_TOKEN_ENABLED.key] = "true"
@@ -72,7 +72,10 @@ def alter_database(service: Service, request: Request) -> Answer:
 
 
 def drop_database(service: Service, request: Request) -> Answer:
-    """Drop a database with all its tables; clients have asked whether it may hold some."""
+    """Drop a database with all it holds, or with `cascade=false` only an empty one.
+
+    Java's clients do not send it: they have looked for tables themselves, unless all may go.
+    """
     name = check_database_name(request.names["database"])
     request.require(Action.DROP, name)
     for table in service.table_names(name):
@@ -81,5 +84,5 @@ def drop_database(service: Service, request: Request) -> Answer:
         request.require(Action.DROP, name, view, noun="VIEW")
     for function in service.functions.all(name):
         request.require(Action.DROP, name, function, noun="FUNCTION")
-    service.catalog.drop_database(name, cascade=True)
+    service.catalog.drop_database(name, cascade=request.query.get("cascade") != "false")
     return None

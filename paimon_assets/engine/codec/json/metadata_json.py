@@ -8,7 +8,11 @@ import json
 from collections.abc import Callable, Mapping
 from typing import TypeGuard, TypeVar, cast
 
-from paimon_assets.engine.errors import FormatError, UnsupportedFeatureError
+from paimon_assets.engine.errors import (
+    FormatError,
+    InvalidInputError,
+    UnsupportedFeatureError,
+)
 from paimon_assets.engine.spec.metadata.snapshot import (
     CURRENT_SNAPSHOT_VERSION,
     CommitKind,
@@ -20,6 +24,8 @@ from paimon_assets.engine.spec.schema.schema import CURRENT_SCHEMA_VERSION, Tabl
 from paimon_assets.engine.spec.types.type_text import Json, field_to_json, parse_field
 
 T = TypeVar("T")
+_AROUND = 20
+"""Characters shown on each side of what is no text."""
 _PARQUET_DEFAULT_SINCE = 3
 """Schema version from which a table without `file.format` holds Parquet, not ORC."""
 
@@ -177,8 +183,21 @@ def _written(known: Mapping[str, Json], unknown: Mapping[str, Json]) -> dict[str
 
 
 def json_bytes(members: Mapping[str, Json]) -> bytes:
-    """Write a JSON object as Java's printer does: UTF-8, no blanks."""
-    return json.dumps(members, ensure_ascii=False, separators=(",", ":")).encode()
+    """Write a JSON object as Java's printer does: UTF-8, no blanks.
+
+    Raises:
+        InvalidInputError: A text holds half a character.
+    """
+    text = json.dumps(members, ensure_ascii=False, separators=(",", ":"))
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        around = text[max(0, error.start - _AROUND) : error.end + _AROUND]
+        raise InvalidInputError(
+            f"Half a character (U+{ord(text[error.start]):04X}) stands in {around!a}; that is "
+            "no text. Correct it.",
+            kind="half-character",
+        ) from None
 
 
 def json_object(data: bytes, path: str) -> dict[str, Json]:

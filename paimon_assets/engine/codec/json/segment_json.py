@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from paimon_assets.engine.codec.json.metadata_json import json_bytes
 from paimon_assets.engine.errors import FormatError
 from paimon_assets.engine.spec.paths import plain_name, straight_path
 from paimon_assets.engine.spec.segments.segment import (
@@ -47,7 +48,7 @@ def segments_to_json(listed: SegmentList, *, writer: str = "") -> bytes:
         listed: What it holds.
         writer: The writer of this one write, so that nobody takes another's for their own.
     """
-    members = {
+    members: dict[str, Any] = {
         "version": _VERSION,
         "writer": writer,
         "nextId": listed.next_id,
@@ -55,7 +56,7 @@ def segments_to_json(listed: SegmentList, *, writer: str = "") -> bytes:
         "loads": [_load_json(load) for load in listed.loads],
         "mark": _commit_json(listed.mark),
     }
-    return json.dumps(members, ensure_ascii=False, separators=(",", ":")).encode()
+    return json_bytes(members)
 
 
 def segments_from_json(data: bytes, path: str) -> SegmentList:

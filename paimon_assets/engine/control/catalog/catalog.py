@@ -165,10 +165,10 @@ class Catalog(Protocol):
         ...
 
     def drop_database(self, name: str, *, cascade: bool = False) -> None:
-        """Drop a database; with `cascade` also the tables in it.
+        """Drop a database; with `cascade` also what is in it.
 
         Raises:
-            InvalidInputError: It holds tables and `cascade` is not set.
+            InvalidInputError: It holds something and `cascade` is not set.
         """
         ...
 

@@ -17,6 +17,7 @@ from paimon_assets.engine.control.catalog.identity import (
 )
 from paimon_assets.engine.control.catalog.numbered_document import Members, NumberedDocument
 from paimon_assets.engine.control.clock import Clock, SystemClock
+from paimon_assets.engine.errors import NotFoundError
 
 if TYPE_CHECKING:
     from paimon_assets.engine.control.catalog.filesystem_catalog import FilesystemCatalog
@@ -25,6 +26,8 @@ STATE_DIRECTORY = ".catalog"
 PROPERTIES = "properties"
 TABLES = "tables"
 """Names of tables that lie outside the warehouse."""
+CONTENTS = ("views", "functions", TABLES)
+"""Documents whose members lie in a database: one that holds some is not empty."""
 
 
 class CatalogState:
@@ -74,19 +77,32 @@ class CatalogState:
             Two reads, one listing, and whether the database exists.
         """
         found = self.identity(database)
-        return {} if found is None else self._document(found, kind).read()
+        return {} if found is None else self.document(found, kind).read()
 
     def change(
         self, database: str, kind: str, changed: Callable[[Members], Members], *, by: str = ""
     ) -> Members:
-        """Change one document of a database; see `NumberedDocument.change`."""
-        return self._document(self.own_identity(database, by), kind).change(changed)
+        """Change one document of a database; see `NumberedDocument.change`.
+
+        Raises:
+            NotFoundError: There is no such database, or it was dropped meanwhile.
+        """
+        identity = self.own_identity(database, by)
+        members = self.document(identity, kind).change(changed)
+        if self.identity(database) != identity:
+            raise NotFoundError(
+                f"Database '{database}' was dropped meanwhile.",
+                kind="database-not-found",
+                details={"database": database},
+            )
+        return members
 
     def forget(self, identity: Identity) -> None:
         """Delete what was known of a database that was dropped."""
         self._file_io.delete_directory(self._directory(identity))
 
-    def _document(self, identity: Identity, kind: str) -> NumberedDocument:
+    def document(self, identity: Identity, kind: str) -> NumberedDocument:
+        """Return one document of the database of an id."""
         return NumberedDocument(self._file_io, self._directory(identity), kind)
 
     def _directory(self, identity: Identity) -> str:

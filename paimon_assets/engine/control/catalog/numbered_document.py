@@ -13,9 +13,10 @@ on the own change, which each remembers of the last ones.
 import json
 import logging
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, cast
 from uuid import uuid4
 
+from paimon_assets.engine.codec.json.metadata_json import json_bytes
 from paimon_assets.engine.control.managers.numbered_files import number_of, prefixed_files
 from paimon_assets.engine.control.publishing import published
 from paimon_assets.engine.errors import (
@@ -85,7 +86,7 @@ class NumberedDocument:
                 return after
             own = uuid4().hex[:16]
             file = {_HISTORY: [own, *newest.history][:_REMEMBERED], _MEMBERS: after}
-            data = json.dumps(file, ensure_ascii=False, separators=(",", ":")).encode()
+            data = json_bytes(cast("Members", file))
             number = newest.number + 1
             if published(self._file_io, self._path(number), data) and self._stands(number, own):
                 return after

@@ -45,6 +45,7 @@ from paimon_assets.engine.control.commit.retry import RetryPolicy
 from paimon_assets.engine.control.features import check_writable
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.ledgers import point_to
+from paimon_assets.engine.control.managers.numbered_files import check_follows
 from paimon_assets.engine.control.manifests.manifest_merge import MergeLimits
 from paimon_assets.engine.control.manifests.manifest_store import ManifestNames
 from paimon_assets.engine.errors import (
@@ -277,6 +278,8 @@ class FileStoreCommit:
             gap = None if latest is None else self._store.snapshots.break_at(latest)
             if gap is not None:
                 return _Lost(gap=gap)
+            if latest is not None:
+                check_follows(latest.id, "snapshot", self._store.table_path)
             if self._condition is not None:
                 self._condition(latest)
             schema_id = self._store.schemas.latest_id(self._store.schema)

@@ -247,7 +247,10 @@ def delete_empty_partitions(store: FileStore, paths: Iterable[str]) -> None:
     """Delete the directories of files that are gone, up to the table's, as far as they are empty.
 
     Only directories of partitions; those of external paths and of tables without partitions stay.
+    Only on local storage: elsewhere an empty directory costs nothing, and a look at each does.
     """
+    if store.file_io.spec.scheme != "file":
+        return
     buckets = {path.rpartition("/")[0] for path in paths} if store.schema.partition_keys else ()
     for bucket in buckets:
         directory = bucket

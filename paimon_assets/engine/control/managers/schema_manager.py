@@ -7,7 +7,7 @@ import logging
 from collections.abc import Iterable, Sequence
 
 from paimon_assets.engine.codec.json.metadata_json import schema_from_json, schema_to_json
-from paimon_assets.engine.control.managers.numbered_files import numbered_files
+from paimon_assets.engine.control.managers.numbered_files import check_follows, numbered_files
 from paimon_assets.engine.control.managers.snapshot_manager import SnapshotManager
 from paimon_assets.engine.control.publishing import published
 from paimon_assets.engine.errors import (
@@ -168,6 +168,7 @@ class SchemaManager:
         newest = self.latest()
         if newest is None:
             raise self._missing("does not exist")
+        check_follows(newest.id, "schema", self._paths.table)
         has_snapshots = self._snapshots.latest() is not None
         return apply_changes(newest, changes, has_snapshots=has_snapshots, time_millis=time_millis)
 

@@ -15,7 +15,7 @@ from functools import lru_cache
 
 from paimon_assets.engine.codec.json.metadata_json import snapshot_from_json
 from paimon_assets.engine.control.managers.commit_history import CommitHistory
-from paimon_assets.engine.control.managers.numbered_files import number_of, numbered_files
+from paimon_assets.engine.control.managers.numbered_files import HIGHEST, number_of, numbered_files
 from paimon_assets.engine.errors import NotFoundError, PaimonError, StorageError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.metadata.snapshot import BUILT_ON_PROPERTY, CommitKind, Snapshot
@@ -291,7 +291,8 @@ class SnapshotManager:
         return numbered_files(self._file_io, self._paths.snapshot_directory, SNAPSHOT_PREFIX)
 
     def _exists(self, snapshot_id: int) -> bool:
-        return self._file_io.exists(self._paths.snapshot(snapshot_id))
+        path = self._paths.snapshot(snapshot_id)
+        return snapshot_id <= HIGHEST and self._file_io.exists(path)
 
     def _read_hint(self, name: str) -> int | None:
         try:

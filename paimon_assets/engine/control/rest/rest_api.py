@@ -44,9 +44,10 @@ class RestApi:
         request = Request(method="GET", path=self._path(parts), query=query or {})
         return self._client.ask(request, into)
 
-    def delete(self, parts: Sequence[str]) -> None:
+    def delete(self, parts: Sequence[str], query: Mapping[str, str] | None = None) -> None:
         """Delete what lies at the parts of a path."""
-        request = Request(method="DELETE", path=self._path(parts), is_change=True)
+        path = self._path(parts)
+        request = Request(method="DELETE", path=path, query=query or {}, is_change=True)
         self._client.ask(request, Nothing)
 
     def post(

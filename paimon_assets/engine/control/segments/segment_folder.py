@@ -23,6 +23,7 @@ from paimon_assets.engine.spec.options.all_options import (
 from paimon_assets.engine.spec.partition import unescape
 from paimon_assets.engine.spec.segments.segment import is_within, plain_path
 from paimon_assets.engine.spec.types.literals import Internal, to_internal
+from paimon_assets.engine.spec.words import printable
 
 _LISTERS = 16
 _DEEPEST = 64
@@ -39,6 +40,16 @@ class FolderFile:
     size: int
     modified_ms: int
     """Epoch milliseconds; 0 if the storage does not say."""
+
+    @property
+    def is_text(self) -> bool:
+        """Whether the name is UTF-8; local names may be any bytes, and such files are not read."""
+        return self.shown == self.name
+
+    @property
+    def shown(self) -> str:
+        """The name as people see it."""
+        return printable(self.name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +126,9 @@ def check_exists(file_io: FileIO, root: str) -> None:
 def walk(file_io: FileIO, root: str, roots: SegmentRoots | None = None) -> list[FolderFile]:
     """Return every file below a folder, by name; names that begin with `_` or `.` are hidden.
 
+    Links to folders are followed, and each folder is read once: a link to one that is read anyway,
+    such as a folder above the link, is left out.
+
     Args:
         file_io: The storage.
         root: The folder.
@@ -131,7 +145,7 @@ def walk(file_io: FileIO, root: str, roots: SegmentRoots | None = None) -> list[
     """
     check_exists(file_io, root)
     found: list[FolderFile] = []
-    folders = [root]
+    folders, visited = [root], set[str]()
     with ThreadPoolExecutor(_LISTERS, thread_name_prefix="walk-segment") as pool:
         for _ in range(_DEEPEST):
             if not folders:
@@ -141,10 +155,12 @@ def walk(file_io: FileIO, root: str, roots: SegmentRoots | None = None) -> list[
             _refuse_tables(root, statuses)
             shown = [status for status in statuses if not status.name.startswith(("_", "."))]
             folders = [status.path for status in shown if status.is_directory]
+            if file_io.spec.scheme == "file":
+                folders = [path for path in folders if _is_new(path, root, visited)]
             found += [_file(root, status) for status in shown if not status.is_directory]
         else:
             raise InvalidInputError(
-                f"'{root}' has folders more than {_DEEPEST} deep; a link may lead back to it.",
+                f"'{root}' has folders more than {_DEEPEST} deep; name one further down.",
                 kind="segment-path-depth",
             )
     files = sorted(
@@ -154,6 +170,19 @@ def walk(file_io: FileIO, root: str, roots: SegmentRoots | None = None) -> list[
         for file in files:
             roots.check(f"{root}/{file.name}")
     return files
+
+
+def _is_new(path: str, root: str, visited: set[str]) -> bool:
+    """Whether a local folder is read at this path; it is remembered where a link led to it."""
+    folder, real_root = canonical_path(path), canonical_path(root)
+    if folder == real_root + path[len(root) :]:
+        return True
+    below = folder[len(real_root) :]
+    if is_within(folder, real_root) and "/_" not in below and "/." not in below:
+        return False
+    is_new = folder not in visited
+    visited.add(folder)
+    return is_new
 
 
 def _refuse_tables(root: str, statuses: Sequence[FileStatus]) -> None:

@@ -15,6 +15,7 @@ from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
 from paimon_assets.engine.spec.metadata.manifest import FileKind, ManifestEntry
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
+from paimon_assets.engine.spec.options.file_options import WRITE_CHECK_TIMES
 from paimon_assets.engine.spec.schema.schema import BucketMode, TableSchema
 
 _TABLES_KEPT = 64
@@ -113,9 +114,13 @@ class WriterState:
 
 
 def rewriting_schema(schema: TableSchema, options: Mapping[str, str] | None = None) -> TableSchema:
-    """Return the schema to write stored rows anew by: a null stays null, whatever the default."""
+    """Return the schema to write stored rows anew by: they stay as they are.
+
+    A null stays null, whatever the default, and a time that would be refused of new rows stays too.
+    """
     fields = tuple(replace(field, default_value=None) for field in schema.fields)
-    return replace(schema, fields=fields).with_dynamic_options(options or {})
+    options = {WRITE_CHECK_TIMES.key: "false", **(options or {})}
+    return replace(schema, fields=fields).with_dynamic_options(options)
 
 
 def writer_state(store: FileStore, snapshot: Snapshot | None) -> WriterState:

@@ -16,6 +16,7 @@ from paimon_assets.engine.data.format.base import FileFormat, FileToRead
 from paimon_assets.engine.data.format.text import CountedRows, declared_fields
 from paimon_assets.engine.data.format.text_streams import (
     BLOCK_BYTES,
+    check_width,
     open_text_stream,
     without_comments,
 )
@@ -31,6 +32,8 @@ class CsvReader(CountedRows):
         types = {field.name: to_arrow_type(field.type) for field in declared_fields(file)}
         names = self._text.names
         if names is None:
+            with self._stream() as stream:
+                check_width(stream, self._text.delimiter)
             with self._stream() as stream:
                 names = tuple(self._open(stream, {}, None).schema.names)
         return pa.schema([(name, types.get(name, pa.string())) for name in names])

@@ -14,10 +14,14 @@ from typing import Any, Literal, get_args
 import pyarrow as pa
 
 from paimon_assets.engine.codec.arrow.arrow_types import from_arrow_type
-from paimon_assets.engine.codec.row_files import RowFile, RowFormat, naming, open_rows
+from paimon_assets.engine.codec.row_files import RowFile, RowFormat, check_names, naming, open_rows
 from paimon_assets.engine.data.format.base import DeclaredText
 from paimon_assets.engine.data.format.formats import open_reader
-from paimon_assets.engine.data.format.text_streams import COMPRESSIONS
+from paimon_assets.engine.data.format.text_streams import (
+    COMPRESSIONS,
+    check_width,
+    open_text_stream,
+)
 from paimon_assets.engine.errors import FormatError, InvalidInputError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.segments.text_options import TextOptions
@@ -102,10 +106,17 @@ def open_loose_file(
         declared = _declared(kind, columns)
         with open_reader(file_io, path, file_format=kind.format, declared=declared) as reader:
             names = reader.schema.names
+            if kind.is_text:
+                with naming(path, RowFormat(kind.format)):
+                    check_names(names)
             batches = reader.batches(names, predicate=None, batch_rows=_BATCH_ROWS)
             yield RowFile(schema=reader.schema.remove_metadata(), batches=batches)
         return
     row_format = RowFormat(kind.format)
+    if kind.format == "csv":
+        text = TextOptions()
+        with naming(path, row_format), open_text_stream(file_io, path, text) as head:
+            check_width(head, text.delimiter)
     codec = COMPRESSIONS.get(_suffix(path)) if kind.is_text else None
     with naming(path, row_format), file_io.open_input(path) as file:
         stream: Any = file if codec is None else pa.CompressedInputStream(file, codec)

@@ -16,6 +16,9 @@ from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.segments.text_options import TextOptions
 
 BLOCK_BYTES = 4 * 1024 * 1024
+_MOST_COLUMNS = 20_480
+"""Of a CSV, as for Spark's reader; pyarrow would make a converter for each of a million."""
+_HEADER_BYTES = 64 * 1024
 COMPRESSIONS: Mapping[str, Any] = {"gz": "gzip", "bz2": "bz2", "zst": "zstd", "lz4": "lz4"}
 """Suffix of a file's name → codec."""
 _OPEN, _CLOSE = b"[{", b"]}"
@@ -31,6 +34,25 @@ def open_text_stream(file_io: FileIO, path: str, options: TextOptions) -> Any:
     if options.encoding == "utf-8":
         return stream
     return pa.transcoding_input_stream(stream, options.encoding, "utf-8")
+
+
+def check_width(stream: Any, delimiter: str) -> None:
+    """Refuse a CSV whose first line names too many columns, before a parser sees it.
+
+    Raises:
+        pa.ArrowInvalid: It has more than `_MOST_COLUMNS`.
+
+    Cost:
+        The first line, 64 KiB at a time.
+    """
+    columns, mark = 1, delimiter.encode()
+    while columns <= _MOST_COLUMNS and (block := bytes(stream.read(_HEADER_BYTES))):
+        line, end, _ = block.replace(b"\r", b"\n").partition(b"\n")
+        columns += line.count(mark)
+        if end:
+            break
+    if columns > _MOST_COLUMNS:
+        raise pa.ArrowInvalid(f"its first line names more than {_MOST_COLUMNS:,} columns")
 
 
 class _Blocks(io.RawIOBase):

@@ -46,7 +46,8 @@ class RowUpdate:
 
     def __post_init__(self) -> None:
         """Prepare the check that new values must pass."""
-        self._check = InputCheck(table=self.table, schema=self.schema)
+        new = frozenset(each.column for each in self.assignments)
+        self._check = InputCheck(table=self.table, schema=self.schema, new=new)
 
     def apply(self, rows: pa.RecordBatch, source: pa.RecordBatch | None = None) -> pa.RecordBatch:
         """Return rows, which hold all columns of the table, with their new values.

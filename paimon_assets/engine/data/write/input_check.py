@@ -26,6 +26,7 @@ from paimon_assets.engine.errors import Detail, InvalidInputError
 from paimon_assets.engine.spec.options.file_options import (
     FILE_FORMAT,
     FILE_FORMAT_PER_LEVEL,
+    WRITE_CHECK_TIMES,
     WRITE_FILL_MISSING,
     WRITE_MERGE_SCHEMA,
     WRITE_SHOW_VALUES,
@@ -39,6 +40,7 @@ from paimon_assets.engine.spec.types.data_types import (
     BINARY_ROOTS,
     CHARACTER_ROOTS,
     MAX_LENGTH,
+    TIMESTAMP_ROOTS,
     ArrayType,
     AtomicType,
     DataField,
@@ -46,6 +48,7 @@ from paimon_assets.engine.spec.types.data_types import (
     MapType,
     MultisetType,
     RowType,
+    TypeRoot,
     VectorType,
     inner_types,
 )
@@ -61,6 +64,8 @@ class InputCheck:
     table: str
     """For messages."""
     schema: TableSchema
+    new: frozenset[str] = frozenset()
+    """Columns of new values, where rows are otherwise the table's own (`WRITE_CHECK_TIMES`)."""
     rows_seen: int = 0
     _target: pa.Schema = field(init=False)
     _defaults: Mapping[str, Any] = field(init=False)
@@ -71,6 +76,7 @@ class InputCheck:
     _chars: frozenset[str] = field(init=False)
     """Columns with CHAR values whose blanks at the end are cut: Java does in ORC files."""
     _shows_values: bool = field(init=False)
+    _checks_times: bool = field(init=False)
     _accepted: pa.Schema | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
@@ -81,6 +87,7 @@ class InputCheck:
             column.name for column in self.schema.fields if has_rules_inside(column.type)
         )
         self._shows_values = self.schema.typed_options.get(WRITE_SHOW_VALUES)
+        self._checks_times = self.schema.typed_options.get(WRITE_CHECK_TIMES)
         options = self.schema.typed_options
         formats = {options.get(FILE_FORMAT), options.get(CHANGELOG_FILE_FORMAT)}
         formats |= set(options.get(FILE_FORMAT_PER_LEVEL).values())
@@ -210,7 +217,9 @@ class InputCheck:
     def _check_values(self, values: Any, column: DataField) -> None:
         if values.null_count and not column.type.nullable:
             self._refuse_nulls(values, column)
-        self._check_length(_Part(place="", values=values, type=column.type), column)
+        whole = _Part(place="", values=values, type=column.type)
+        self._check_length(whole, column)
+        self._check_range(whole, column)
         if column.name in self._ruled_inside:
             for part in inner_parts(values, column.type):
                 if part.values.null_count and not part.type.nullable:
@@ -225,6 +234,7 @@ class InputCheck:
                         row=row,
                     )
                 self._check_length(part, column)
+                self._check_range(part, column)
 
     def _refuse_nulls(self, values: Any, column: DataField) -> NoReturn:
         rows = np.flatnonzero(to_numpy(values.is_null()))
@@ -262,15 +272,59 @@ class InputCheck:
                 row=row,
             )
 
+    def _check_range(self, part: "_Part", column: DataField) -> None:
+        values, limits = part.values, _value_range(part.values.type)
+        if limits is None or not (self._checks_times or column.name in self.new):
+            return
+        extremes: Any = pc.min_max(values)
+        if extremes["min"].value is None:
+            return
+        low, high, what = limits
+        if low <= extremes["min"].value and extremes["max"].value <= high:
+            return
+        numbers = to_numpy(values.view(f"int{values.type.bit_width}").fill_null(low))
+        bad = int(np.flatnonzero((numbers < low) | (numbers > high))[0])
+        row = self.rows_seen + part.row_of(bad)
+        where = f" in {part.place}" if part.place else ""
+        shown = pa.array(numbers) if pat.is_time(values.type) else values  # 24:00 shows as 00:00
+        self._refuse(
+            f"column '{column.name}' is {column.type}, but the rows hold values{where} that are "
+            f"{what}{self._example(shown, bad)}, row {row}.",
+            "input-range",
+            column.name,
+            row=row,
+        )
+
     def _example(self, values: Any, position: int) -> str:
         """Show one value for a message; nothing if there is none, or people must not see it."""
         if position >= len(values) or not self._shows_values:
             return ""
         try:
             value = values[position].as_py()
+        except OverflowError:  # a time that Python does not know
+            value = pc.cast(values[position], pa.string()).as_py()
         except (ValueError, NotImplementedError):  # such as structs with one name twice
             return ""
         return "" if value is None else f", for example {sample(value)}"
+
+
+_TIMES = TIMESTAMP_ROOTS | {TypeRoot.DATE, TypeRoot.TIME}
+_FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
+"""0001-01-01 and 9999-12-31: the years of DATE in SQL, Python and Spark."""
+_INFINITE = 2**63 - 1
+_DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
+
+
+def _value_range(arrow_type: Any) -> tuple[int, int, str] | None:
+    """Return the lowest and highest number of a type of times, and what others are called."""
+    if pat.is_date32(arrow_type):
+        return _FIRST_DAY, _LAST_DAY, "no dates of the years 1 to 9999"
+    if pat.is_time(arrow_type):
+        unit = arrow_type.unit
+        return 0, _DAY[unit] - 1, f"no times from 00:00 to before 24:00 ({unit} of a day)"
+    if pat.is_timestamp(arrow_type):
+        return 1 - _INFINITE, _INFINITE - 1, "infinite"
+    return None
 
 
 def _cast(values: Any, target: Any) -> Any:
@@ -441,8 +495,11 @@ def length_limit(data_type: DataType) -> int | None:
 
 
 def has_rules_inside(data_type: DataType) -> bool:
-    """Whether nested values of a type may be too long, or null where they must not."""
+    """Whether nested values of a type may be too long, out of range, or null and must not."""
     return any(
-        not part.nullable or length_limit(part) is not None or has_rules_inside(part)
+        not part.nullable
+        or length_limit(part) is not None
+        or (isinstance(part, AtomicType) and part.root in _TIMES)
+        or has_rules_inside(part)
         for part in inner_types(data_type)
     )

@@ -185,6 +185,12 @@ WRITE_FILL_MISSING = Option(
     False,
     "Whether nullable columns that rows lack are null; ours, Paimon does not know it.",
 )
+WRITE_CHECK_TIMES = Option(
+    "write.check-times",
+    True,
+    "Whether rows with a DATE outside the years 1 to 9999, a TIME outside a day or an infinite"
+    " timestamp are refused; ours, Paimon does not know it.",
+)
 WRITE_SHOW_VALUES = Option(
     "write.show-values",
     True,

@@ -19,6 +19,7 @@ from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.predicate.predicate import Predicate
 from paimon_assets.engine.spec.samples import sample
 from paimon_assets.engine.spec.schema.schema import TableSchema
+from paimon_assets.engine.spec.words import printable
 from paimon_assets.engine.table.frames.datetime_zones import zones_kept
 from paimon_assets.engine.table.frames.object_columns import (
     CONVERSION_ERRORS,
@@ -282,6 +283,14 @@ def _from_pandas(frame: Any, schema: TableSchema, *, show: bool) -> pa.Table:
             "rename them.",
             kind="frame-columns",
             details={"column": twice[0]},
+        )
+    broken = [name for name in map(printable, names) if name not in names]
+    if broken:
+        raise InvalidInputError(
+            f"The pandas frame has a column '{broken[0]}', whose name holds half a character; "
+            "rename it.",
+            kind="frame-columns",
+            details={"column": broken[0]},
         )
     return pa.table(
         {

@@ -5,7 +5,6 @@ Source: `org.apache.paimon.spark.procedure`. Times without an offset are UTC.
 
 import datetime as dt
 import re
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -24,6 +23,7 @@ from paimon_assets.engine.control.maintenance.compact_manifests import compact_m
 from paimon_assets.engine.control.maintenance.expire_partitions import expire_partitions
 from paimon_assets.engine.control.maintenance.expire_snapshots import expire_snapshots
 from paimon_assets.engine.control.maintenance.tag_files import expire_tags
+from paimon_assets.engine.control.managers.commit_history import NewUser
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.options.all_options import (
@@ -198,7 +198,7 @@ def _expire_partitions(called: _Called) -> pa.Table:
             PARTITION_EXPIRATION_MAX_NUM.key: called.text("max_expires"),
         }
     )
-    done = expire_partitions(table.maintenance().store, commit_user=str(uuid.uuid4()))
+    done = expire_partitions(table.maintenance().store, commit_user=NewUser())
     return texts("expired_partitions", done.partitions)
 
 
@@ -329,7 +329,7 @@ def _remove_orphan_files(called: _Called) -> pa.Table:
 
 def _compact_manifest(called: _Called) -> None:
     store = called.table().maintenance().store
-    compact_manifests(store, commit_user=str(uuid.uuid4()), dry_run=called.flag("dry_run"))
+    compact_manifests(store, commit_user=NewUser(), dry_run=called.flag("dry_run"))
 
 
 def _create_branch(called: _Called) -> None:

@@ -12,7 +12,6 @@ Nothing is visible before the commit. A compaction that is killed leaves orphan 
 import datetime as dt
 import logging
 import time
-import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
@@ -32,6 +31,7 @@ from paimon_assets.engine.control.compact.plan import (
     CompactStrategy,
     plan_compaction,
 )
+from paimon_assets.engine.control.managers.commit_history import NewUser
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import CommitConflictError
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind, Snapshot
@@ -241,7 +241,7 @@ class CompactionBuilder(CommitBuilder):
         committed = self.find_committed()
         if committed is not None:
             return CompactionOutcome(snapshot=committed, was_already_committed=True)
-        user = self.commit_user or str(uuid.uuid4())
+        user = self.commit_user or NewUser()
         named = replace(self, store=self.store.current(), commit_user=user)
         return _Run(builder=named, executor=executor or EmbeddedExecutor()).run(on_progress)
 

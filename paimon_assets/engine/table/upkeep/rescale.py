@@ -5,7 +5,6 @@ What others committed to it meanwhile would be left in the old buckets: that is 
 Source: `org.apache.paimon.flink.action.RescaleAction`.
 """
 
-import uuid
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -23,6 +22,7 @@ from paimon_assets.engine.control.commit.partition_filter import (
 )
 from paimon_assets.engine.control.features import check_writable
 from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.managers.commit_history import NewUser
 from paimon_assets.engine.control.scan.visibility import skips_level_0
 from paimon_assets.engine.control.write.write_planning import rewriting_schema
 from paimon_assets.engine.errors import InvalidInputError
@@ -96,7 +96,7 @@ def rescale(
     with undone_on_sure_failure(lambda: abort(store, result.messages)):
         return FileStoreCommit(store).commit(
             messages,
-            commit_user=commit_user or str(uuid.uuid4()),
+            commit_user=commit_user or NewUser(),
             commit_identifier=BATCH_COMMIT_IDENTIFIER,
             kind=CommitKind.OVERWRITE,
         )
