@@ -10,6 +10,7 @@ from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import (
     CommitConflictError,
     InvalidInputError,
+    PaimonError,
     UnsupportedFeatureError,
 )
 from paimon_assets.engine.fileio.local import LocalFileIO
@@ -275,3 +276,26 @@ def test_listagg_takes_no_text_of_a_length_as_java_reads_no_such_table(catalog):
     schema = Schema.of({"k": "INT", "v": "VARCHAR(5)"}, primary_keys=["k"], options=options)
     with pytest.raises(InvalidInputError, match="listagg, which takes STRING"):
         catalog.create_table("db.lists", schema)
+
+
+def test_values_of_options_are_texts_whatever_python_gives(catalog):
+    options = {"bucket": 2, "ignore-delete": True, "scan.manifest.parallelism": "3"}
+    table = catalog.create_table(
+        "db.n", Schema.of({"k": "INT"}, primary_keys=["k"], options=options)
+    )
+    table.alter([set_option("snapshot.num-retained.max", 20)])
+    assert catalog.get_table("db.n").schema.options == {
+        "bucket": "2",
+        "ignore-delete": "true",
+        "scan.manifest.parallelism": "3",
+        "snapshot.num-retained.max": "20",
+    }
+    with pytest.raises(InvalidInputError, match="'bucket' has the value None"):
+        Schema.of({"k": "INT"}, options={"bucket": None})
+
+
+def test_a_schema_that_could_not_be_read_is_not_published(catalog):
+    schema = replace(Schema.of({"k": "INT"}), options={"num-sorted-run.max": 2})
+    with pytest.raises(PaimonError):
+        catalog.create_table("db.n", schema)
+    assert catalog.list_tables("db") == []

@@ -234,7 +234,9 @@ class SchemaManager:
 
     def _published(self, new: TableSchema) -> bool:
         """Publish a schema; whether it is ours that has the id now."""
-        return published(self._file_io, self._paths.schema(new.id), schema_to_json(new))
+        path, data = self._paths.schema(new.id), schema_to_json(new)
+        schema_from_json(data, path)  # or nobody could open the table
+        return published(self._file_io, path, data)
 
     def _warn_of_slips(self, keys: Iterable[str]) -> None:
         """Keys of others are kept; that one of them was to be one of ours can only be guessed."""

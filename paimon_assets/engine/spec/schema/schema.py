@@ -55,7 +55,7 @@ class Schema:
         *,
         partition_keys: Iterable[str] = (),
         primary_keys: Iterable[str] = (),
-        options: Mapping[str, str] | None = None,
+        options: Mapping[str, str | int | float | bool] | None = None,
         comment: str | None = None,
         comments: Mapping[str, str] | None = None,
     ) -> "Schema":
@@ -65,7 +65,7 @@ class Schema:
             columns: Name → type text (`"BIGINT NOT NULL"`), JSON object, or DataType.
             partition_keys: Columns whose values choose the partition, in directory order.
             primary_keys: Columns that identify a row; they become NOT NULL.
-            options: Table options, text → text.
+            options: Table options; numbers and truth values become texts.
             comment: What the table is for.
             comments: Column name → what the column is for.
 
@@ -105,9 +105,29 @@ class Schema:
             fields=tuple(fields),
             partition_keys=partition_keys,
             primary_keys=primary_keys,
-            options=dict(options or {}),
+            options={key: option_text(key, value) for key, value in (options or {}).items()},
             comment=comment,
         )
+
+
+def option_text(key: str, value: object) -> str:
+    """Return the text of an option's value, as Paimon stores it.
+
+    Raises:
+        InvalidInputError: It is neither a text, a number nor a truth value.
+
+    >>> option_text("bucket", 2), option_text("ignore-delete", True)
+    ('2', 'true')
+    """
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str | int | float):
+        return str(value)
+    raise InvalidInputError(
+        f"Option {key!r} has the value {value!r}: give a text, a number or a truth value.",
+        kind="option-value",
+        details={"option": key},
+    )
 
 
 def assign_ids(data_type: DataType, ids: Iterator[int]) -> DataType:
