@@ -34,6 +34,7 @@ from uuid import uuid4
 
 from paimon_assets.engine.errors import (
     CommitUnknownError,
+    NotFoundError,
     StorageError,
     UnsupportedFeatureError,
 )
@@ -59,7 +60,6 @@ _REFUSED = frozenset(
         errno.EDQUOT,
         errno.EMLINK,
         errno.ENAMETOOLONG,
-        errno.ENOENT,
         errno.ENOSPC,
         errno.ENOTDIR,
         errno.EROFS,
@@ -86,6 +86,7 @@ def link_if_absent(path: str, data: bytes) -> bool:
 
     Raises:
         CommitUnknownError: The link call failed in a way that decides nothing (a lost NFS answer).
+        NotFoundError: It was not created, because its directory is gone.
         StorageError: It surely was not created.
         UnsupportedFeatureError: The file system has no hard links.
         OSError: The temporary file could not be written; nothing was created.
@@ -113,6 +114,12 @@ def _linked(target: Path, temporary: Path) -> bool:
                 f"The file system of '{target}' has no hard links, which make a commit atomic, so "
                 f"concurrent commits could be lost. {NEEDS_SERVER}",
                 kind=NO_ATOMIC_PUBLISH,
+                details={"path": str(target)},
+            ) from error
+        if error.errno == errno.ENOENT:  # both names were there: a drop took the directory
+            raise NotFoundError(
+                f"Cannot create '{target}': its directory was removed meanwhile.",
+                kind="directory-not-found",
                 details={"path": str(target)},
             ) from error
         if error.errno in _REFUSED:
