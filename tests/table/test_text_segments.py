@@ -90,6 +90,19 @@ def test_json_in_one_array_over_several_lines_is_read(catalog, tmp_path):
     ]
 
 
+@pytest.mark.parametrize("name", ["csv", "json"])
+def test_what_a_file_holds_under_the_name_of_its_partition_is_not_parsed(catalog, tmp_path, name):
+    (tmp_path / "in" / "p=1").mkdir(parents=True)
+    text = {"csv": "a,p\n7,none\n", "json": '{"a": 7, "p": {"none": []}}\n'}[name]
+    (tmp_path / "in" / "p=1" / "1").write_text(text)
+    schema = Schema.of({"a": "INT", "p": "INT NOT NULL"}, partition_keys=["p"])
+    table = catalog.create_table("db.t", schema)
+    source = SegmentSource(path=str(tmp_path / "in"), format=name, partition="p:int")
+    table.segments().add(source)
+    read = table.new_read_builder().with_filter("p = 1").to_arrow()
+    assert read.to_pylist() == [{"a": 7, "p": 1}]
+
+
 def test_text_has_its_own_line_end_and_encoding(catalog, tmp_path):
     text = "ein;zwei\r\n;drei".encode("utf-16-le")
     options = {"lineSep": ";", "encoding": "utf-16-le"}

@@ -14,7 +14,8 @@ hold a newer record of its keys:
     keys are settled above level 0
     any other bucket, merged                  all files or none
 
-A file index that lies in the manifest counts as value statistics do.
+A file index that lies in the manifest counts as value statistics do. Partition columns have the
+values of the file's entry, whatever the file holds: files of others may hold such a column, too.
 Source: `org.apache.paimon.operation.KeyValueFileStoreScan`,
 `org.apache.paimon.stats.SimpleStatsEvolution`.
 """
@@ -26,6 +27,7 @@ from typing import Any
 
 from paimon_assets.engine.codec.file_index.file_index_predicate import has_passing_rows
 from paimon_assets.engine.codec.rows.binary_row import deserialize_row
+from paimon_assets.engine.control.manifests.partition_values import PartitionValues
 from paimon_assets.engine.control.scan.split_generator import by_bucket
 from paimon_assets.engine.control.scan.visibility import needs_no_merge
 from paimon_assets.engine.spec.merge.engine_traits import EngineTraits
@@ -84,6 +86,7 @@ class FilePruning:
     ) -> None:
         self._schema = schema
         self._schema_of = schema_of
+        self._partitions = PartitionValues(schema)
         self._predicate = predicate
         self._key_predicate = only_on(predicate, schema.trimmed_primary_keys)
         self._looks_at_indexes = schema.typed_options.get(FILE_INDEX_READ_ENABLED)
@@ -104,7 +107,7 @@ class FilePruning:
             return [
                 entry
                 for entry in entries
-                if entry.file.file_name in joined or self._value_may_match(entry.file)
+                if entry.file.file_name in joined or self._value_may_match(entry)
             ]
         entries = [entry for entry in entries if self._key_may_match(entry.file)]
         if not fields_of(self._predicate) - set(self._schema.trimmed_primary_keys):
@@ -121,11 +124,11 @@ class FilePruning:
         one_level = len(entries) == 1 or (len(levels) == 1 and levels != {0})
         disjoint = one_level or needs_no_merge(self._schema, [entry.file for entry in entries])
         if disjoint:
-            return [entry for entry in entries if self._value_may_match(entry.file)]
+            return [entry for entry in entries if self._value_may_match(entry)]
         # A merge that combines values can make a row pass that is in no file.
         if EngineTraits.of(self._schema).combines_values:
             return entries
-        return entries if any(self._value_may_match(entry.file) for entry in entries) else []
+        return entries if any(self._value_may_match(entry) for entry in entries) else []
 
     def _key_may_match(self, file: DataFileMeta) -> bool:
         if self._key_predicate is None:
@@ -139,7 +142,8 @@ class FilePruning:
         bounds = self._bounds(layout, file.key_stats, file.row_count)
         return may_match(self._key_predicate, lambda column: bounds.get(column, UNKNOWN))
 
-    def _value_may_match(self, file: DataFileMeta) -> bool:
+    def _value_may_match(self, entry: ManifestEntry) -> bool:
+        file = entry.file
         key = (file.schema_id, file.value_stats_cols, file.write_cols)
         layout = self._layouts.get(key)
         if layout is None:
@@ -147,6 +151,7 @@ class FilePruning:
             layout = self._layout(source, () if source is None else stats_columns(file, source))
             self._layouts[key] = layout
         bounds = self._bounds(layout, file.value_stats, file.row_count)
+        bounds |= self._partitions.exact(entry.partition)
         matches = may_match(self._predicate, lambda column: bounds.get(column, UNKNOWN))
         return matches and self._index_may_match(file)
 
@@ -160,7 +165,9 @@ class FilePruning:
         held = {
             column.name: source.by_id[column.id]
             for column in self._schema.fields
-            if column.id in source.by_id and same_type(source.by_id[column.id].type, column.type)
+            if column.name not in self._schema.partition_keys
+            and column.id in source.by_id
+            and same_type(source.by_id[column.id].type, column.type)
         }
         predicate = only_on(self._predicate, held)
         if predicate is None:
