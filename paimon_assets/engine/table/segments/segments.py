@@ -340,8 +340,9 @@ class Segments:
         user = commit_user or f"segment-refresh-{uuid.uuid4()}"
         messages = [*removals(self.store, before), *additions(renewed, footers, self.clock)]
         snapshot = self._commit(messages, renewed, user, None)
+        numbers = {item.id: replace(item, refreshed=commit_of(snapshot)) for item in renewed}
         self._change(lambda item: numbers.get(item.id, item))
-        return SegmentOutcome(segments=tuple(renewed), snapshot=snapshot)
+        return SegmentOutcome(segments=tuple(numbers.values()), snapshot=snapshot)
 
     def _renewed(
         self,
