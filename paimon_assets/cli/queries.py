@@ -38,8 +38,9 @@ def sql(settings: Settings, /, statement: str, **arguments: Any) -> None:
     behind them for a moment, and "table$snapshots" for system tables.
 
     Other statements are spelt as in Paimon's Spark SQL: CREATE, ALTER, DROP, DELETE, UPDATE, SHOW,
-    CALL, and ALTER TABLE t ADD SEGMENT, SHOW SEGMENTS, DELETE FROM TABLE t … SEGMENT. INSERT, MERGE
-    and CREATE VIEW need --executor spark, which speaks Spark's SQL in queries, too.
+    CALL, and ALTER TABLE t ADD SEGMENT, SHOW [HISTORY] SEGMENTS, DELETE FROM TABLE t … SEGMENT,
+    CLEAN FILES FOR TABLE t. INSERT, MERGE and CREATE VIEW need --executor spark, which speaks
+    Spark's SQL in queries, too.
     """
     catalog, database = settings.catalog(), arguments["database"]
     executor = new_executor(arguments["executor"], spark_session)

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from paimon_assets.engine.control.commit.changes import CommitChanges
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
+from paimon_assets.engine.control.scan.segment_scan import TextChanges
 from paimon_assets.engine.control.write.hash_indexes import hash_indexes
 from paimon_assets.engine.errors import CommitConflictError
 from paimon_assets.engine.spec.metadata.index_file import HASH_INDEX
@@ -59,7 +60,8 @@ class PlannedOn:
         for other in _since(store, latest, self.snapshot_id):
             if not store.schema.has_primary_key:
                 lists = [other.delta_manifest_list]
-                for entry in FileStoreScan(store).added_files(lists, self.predicate):
+                added = FileStoreScan(store).added_files(lists, self.predicate)
+                for entry in (*added, *TextChanges(store, self.predicate).added(other)):
                     what = f"snapshot {other.id} added '{entry.file.file_name}'"
                     raise _conflict(store, other.id, what, kind="rows-added")
                 continue

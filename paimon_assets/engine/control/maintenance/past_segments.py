@@ -192,7 +192,7 @@ def _needless_segments(
         if (segment.id in past and named.isdisjoint(past[segment.id]))
         or (
             segment.id in texts
-            and not any(is_live_in(store, segment, reader) for reader in readers)
+            and not any(is_live_in(branch, segment, reader) for branch, reader in readers)
         )
     ]
 
@@ -201,10 +201,10 @@ def _keys(segment: Segment) -> set[FileKey]:
     return {(segment.partition, 0, file.file_name) for file in segment.files}
 
 
-def _readers(store: FileStore, besides: frozenset[str]) -> list[Snapshot]:
-    """Return all snapshots and tags of all branches."""
+def _readers(store: FileStore, besides: frozenset[str]) -> list[tuple[FileStore, Snapshot]]:
+    """Return all snapshots and tags, each with its branch."""
     return [
-        snapshot
+        (branch, snapshot)
         for branch in (store, *other_branches(store))
         for snapshot in (
             *existing_snapshots(branch),

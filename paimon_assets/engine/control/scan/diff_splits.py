@@ -15,6 +15,7 @@ from paimon_assets.engine.contract.split import DataSplit, DeletionFile
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.scan.deletion_files import deletion_files
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
+from paimon_assets.engine.control.scan.segment_scan import TextChanges, text_entries
 from paimon_assets.engine.control.scan.split_generator import by_bucket, pack
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.lsm.interval_partition import interval_partition
@@ -30,6 +31,7 @@ from paimon_assets.engine.spec.options.scan_options import (
     IncrementalMode,
 )
 from paimon_assets.engine.spec.predicate.predicate import Predicate
+from paimon_assets.engine.spec.segments.segment import Segment
 
 Bucket = tuple[bytes, int]
 
@@ -72,6 +74,9 @@ def diff_splits(
         InvalidInputError: Buckets were rescaled in between, or files of a table without key were
             rewritten and kinds are not kept.
     """
+    refreshed = TextChanges(store, predicate).refreshed_between(start, end)
+    if refreshed is not None:
+        raise refuse_refreshed(store, refreshed)
     before = _state(store, start, predicate)
     after = _state(store, end, predicate)
     if store.schema.has_primary_key:
@@ -94,6 +99,7 @@ def _state(store: FileStore, snapshot: Snapshot | None, predicate: Predicate | N
     if snapshot is None:
         return _State(buckets={}, files={}, total_buckets={})
     entries = FileStoreScan(store).needed_files(snapshot, predicate)
+    entries += text_entries(store, snapshot, predicate)
     buckets = by_bucket(entries)
     vectors = deletion_files(store, snapshot, buckets) if buckets else {}
     return _State(
@@ -192,15 +198,24 @@ class NetChanges:
         self._entries: dict[Bucket, ManifestEntry] = {}
         self._gone_at: dict[_LiveFile, int] = {}
 
-    def add_appended(self, step: Snapshot) -> None:
-        """Add the files that a snapshot of kind APPEND added."""
+    def add_appended(self, step: Snapshot, texts: TextChanges) -> None:
+        """Add the files that a snapshot of kind APPEND added, and text files that it took away."""
         entries = FileStoreScan(self._store).added_files(
             [step.delta_manifest_list], self._predicate
         )
-        for bucket, members in by_bucket(entries).items():
+        for bucket, members in by_bucket([*entries, *texts.added(step)]).items():
             self._entries.setdefault(bucket, members[0])
             came = self._came.setdefault(bucket, {})
             came |= {_LiveFile(entry.file.file_name, None): entry.file for entry in members}
+        for bucket, members in by_bucket(texts.removed(step)).items():
+            self._entries.setdefault(bucket, members[0])
+            for entry in members:
+                self._go(bucket, _LiveFile(entry.file.file_name, None), entry.file, step)
+
+    def _go(self, bucket: Bucket, live: _LiveFile, file: DataFileMeta, step: Snapshot) -> None:
+        if self._came.setdefault(bucket, {}).pop(live, None) is None:
+            self._gone.setdefault(bucket, {})[live] = file
+            self._gone_at[live] = step.id
 
     def add_overwrite(self, before: Snapshot | None, step: Snapshot) -> None:
         """Add what differs between a snapshot of kind OVERWRITE and the one before it."""
@@ -210,12 +225,9 @@ class NetChanges:
             had, has = old.files.get(bucket, {}), new.files.get(bucket, {})
             entry = (new.buckets.get(bucket) or old.buckets[bucket])[0]
             self._entries.setdefault(bucket, entry)
-            gone = self._gone.setdefault(bucket, {})
-            came = self._came.setdefault(bucket, {})
             for live in had.keys() - has.keys():
-                if came.pop(live, None) is None:
-                    gone[live] = had[live]
-                    self._gone_at[live] = step.id
+                self._go(bucket, live, had[live], step)
+            came = self._came.setdefault(bucket, {})
             came |= {live: file for live, file in has.items() if live not in had}
 
     def splits(self, snapshot_id: int, *, keeps_kinds: bool) -> list[DataSplit]:
@@ -247,6 +259,18 @@ def refuse_without_kinds(store: FileStore, snapshot_id: int) -> InvalidInputErro
         " leave overwrites out; or delete the consumer to read the whole table again.",
         kind="consumer-overwrite",
         details={"table": store.label, "snapshot_id": snapshot_id},
+    )
+
+
+def refuse_refreshed(store: FileStore, segment: Segment) -> InvalidInputError:
+    """Return the error of who would not see what a refresh changed."""
+    return InvalidInputError(
+        f"Table '{store.label}': segment {segment.id} ('{segment.folder}', {segment.format}) was"
+        " refreshed, and what its files held before is not known. Read the whole table again"
+        f" (delete the consumer), or set '{STREAMING_READ_OVERWRITE.key}' to false to leave such"
+        " changes out; for readers of changes, delete a segment and add it again instead.",
+        kind="segment-refreshed",
+        details={"table": store.label, "segment": segment.id},
     )
 
 

@@ -14,7 +14,8 @@ hold a newer record of its keys:
     keys are settled above level 0
     any other bucket, merged                  all files or none
 
-A file index that lies in the manifest counts as value statistics do.
+A file index that lies in the manifest counts as value statistics do. Partition columns have the
+values of the file's entry, whatever the file holds: files of others may hold such a column, too.
 Source: `org.apache.paimon.operation.KeyValueFileStoreScan`,
 `org.apache.paimon.stats.SimpleStatsEvolution`.
 """
@@ -26,6 +27,7 @@ from typing import Any
 
 from paimon_assets.engine.codec.file_index.file_index_predicate import has_passing_rows
 from paimon_assets.engine.codec.rows.binary_row import deserialize_row
+from paimon_assets.engine.control.manifests.partition_values import PartitionValues
 from paimon_assets.engine.control.scan.split_generator import by_bucket
 from paimon_assets.engine.control.scan.visibility import needs_no_merge
 from paimon_assets.engine.spec.merge.engine_traits import EngineTraits
@@ -45,7 +47,7 @@ from paimon_assets.engine.spec.predicate.predicate import (
     only_on,
     renamed,
 )
-from paimon_assets.engine.spec.predicate.prune import UNKNOWN, Bounds, exactly, may_match
+from paimon_assets.engine.spec.predicate.prune import UNKNOWN, Bounds, may_match
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.types.cast_rules import is_widened_integer, same_type
 from paimon_assets.engine.spec.types.data_types import DataType, TypeRoot
@@ -84,13 +86,13 @@ class FilePruning:
     ) -> None:
         self._schema = schema
         self._schema_of = schema_of
+        self._partitions = PartitionValues(schema)
         self._predicate = predicate
         self._key_predicate = only_on(predicate, schema.trimmed_primary_keys)
         self._looks_at_indexes = schema.typed_options.get(FILE_INDEX_READ_ENABLED)
         self._vague = _columns_where_nan_passes(predicate, schema)
         self._layouts: dict[tuple[int, _Group, _Group], _StatsLayout] = {}
         self._key_layouts: dict[int, _StatsLayout] = {}
-        self._partitions: dict[bytes, Mapping[str, Bounds]] = {}
 
     def needed(self, entries: Sequence[ManifestEntry]) -> list[ManifestEntry]:
         """Return the entries whose files may hold rows that pass, in order.
@@ -126,7 +128,7 @@ class FilePruning:
         # A merge that combines values can make a row pass that is in no file.
         if EngineTraits.of(self._schema).combines_values:
             return entries
-        return entries if any(map(self._value_may_match, entries)) else []
+        return entries if any(self._value_may_match(entry) for entry in entries) else []
 
     def _key_may_match(self, file: DataFileMeta) -> bool:
         if self._key_predicate is None:
@@ -149,19 +151,9 @@ class FilePruning:
             layout = self._layout(source, () if source is None else stats_columns(file, source))
             self._layouts[key] = layout
         bounds = self._bounds(layout, file.value_stats, file.row_count)
-        bounds |= self._partition_bounds(entry.partition)
+        bounds |= self._partitions.exact(entry.partition)
         matches = may_match(self._predicate, lambda column: bounds.get(column, UNKNOWN))
         return matches and self._index_may_match(file)
-
-    def _partition_bounds(self, partition: bytes) -> Mapping[str, Bounds]:
-        """Return the values of the partition columns, whatever a file itself says of them."""
-        if partition not in self._partitions:
-            fields = self._schema.partition_fields
-            values = deserialize_row(partition, [field.type for field in fields])
-            self._partitions[partition] = {
-                field.name: exactly(value) for field, value in zip(fields, values, strict=True)
-            }
-        return self._partitions[partition]
 
     def _index_may_match(self, file: DataFileMeta) -> bool:
         """Ask the file index, if it lies in the manifest; others are the reader's to open."""

@@ -10,6 +10,7 @@ deletes it; then the records are merged, and rows that are left are given.
 Delta and changelog leave OVERWRITE snapshots out, as every engine does: their ids are reported. A
 consumer reads them, unless `streaming-read-overwrite` is false: as the difference, of a table with
 a primary key over the whole range, else of each overwrite (`diff_splits`).
+Segments of text formats come and go with the snapshots that added and removed them.
 Source: `org.apache.paimon.table.source.snapshot.IncrementalDeltaStartingScanner`,
 `IncrementalDiffStartingScanner`, `AbstractDataTableScan.createIncrementalStartingScanner`.
 """
@@ -22,11 +23,14 @@ from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.scan.diff_splits import (
     NetChanges,
     diff_splits,
+    refuse_refreshed,
     refuse_without_kinds,
 )
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
+from paimon_assets.engine.control.scan.given_splits import scan_of_splits
+from paimon_assets.engine.control.scan.segment_scan import TextChanges
 from paimon_assets.engine.control.scan.split_generator import SplitGenerator
-from paimon_assets.engine.control.scan.table_scan import TableScan, scan_of
+from paimon_assets.engine.control.scan.table_scan import TableScan
 from paimon_assets.engine.control.scan.time_travel import moment_options
 from paimon_assets.engine.control.scan.visibility import skips_level_0
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
@@ -113,9 +117,7 @@ def between_for_consumer(
     leaves_out = store.schema.typed_options.get(STREAMING_READ_OVERWRITE) is False
     if leaves_out or between.mode is IncrementalMode.DIFF:
         return between
-    overwrites = [
-        step for step in _steps(store, between) if step.commit_kind is CommitKind.OVERWRITE
-    ]
+    overwrites = _overwrites(_steps(store, between), TextChanges(store, None))
     if not overwrites:
         return between
     if not store.schema.has_primary_key:
@@ -218,30 +220,47 @@ def scan_changes(
             if start is None:
                 raise _expired(store, between.start_id)
         splits = diff_splits(store, start, end, predicate, keeps_kinds=keeps_kinds)
-        return ChangeScan(scan=scan_of(store, splits), end=end)
+        return ChangeScan(scan=scan_of_splits(store, splits), end=end)
+    texts = TextChanges(store, predicate)
     if between.overwrites:
-        net = _net_changes(store, between, predicate)
-        return ChangeScan(scan=scan_of(store, net.splits(end.id, keeps_kinds=keeps_kinds)), end=end)
+        splits = _net_changes(store, between, predicate, texts).splits(
+            end.id, keeps_kinds=keeps_kinds
+        )
+        return ChangeScan(scan=scan_of_splits(store, splits), end=end)
     steps = list(_steps(store, between))
-    skipped = tuple(step.id for step in steps if step.commit_kind is CommitKind.OVERWRITE)
+    skipped = tuple(step.id for step in _overwrites(steps, texts))
     kept = [step for step in steps if step.commit_kind is not CommitKind.OVERWRITE]
     by_changelog = between.mode is IncrementalMode.CHANGELOG
     lists = _changelog_lists(kept) if by_changelog else _delta_lists(kept)
     entries = FileStoreScan(store).added_files(lists, predicate)
+    entries += [entry for step in kept for entry in texts.added(step)]
     if not (as_stream or by_changelog) and skips_level_0(store.schema):
         entries = [entry for entry in entries if entry.file.level > 0]
     splits = SplitGenerator(store).splits(
         end.id, entries, is_streaming=keeps_kinds and store.schema.has_primary_key
     )
-    return ChangeScan(scan=scan_of(store, splits), end=end, skipped=skipped)
+    return ChangeScan(scan=scan_of_splits(store, splits), end=end, skipped=skipped)
 
 
-def _net_changes(store: FileStore, between: Between, predicate: Predicate | None) -> NetChanges:
+def _overwrites(steps: Iterable[Snapshot], texts: TextChanges) -> list[Snapshot]:
+    """Return the snapshots that took rows away."""
+    return [
+        step for step in steps if step.commit_kind is CommitKind.OVERWRITE or texts.takes_away(step)
+    ]
+
+
+def _net_changes(
+    store: FileStore, between: Between, predicate: Predicate | None, texts: TextChanges
+) -> NetChanges:
     """Return the files that came and those that are gone, of a table without primary key."""
     net = NetChanges(store, predicate)
-    for step in _steps(store, between):
+    steps = list(_steps(store, between))
+    refreshed = texts.refreshed(steps)
+    if refreshed is not None:
+        raise refuse_refreshed(store, refreshed)
+    for step in steps:
         if step.commit_kind is CommitKind.APPEND:
-            net.add_appended(step)
+            net.add_appended(step, texts)
         elif step.commit_kind is CommitKind.OVERWRITE:
             before = store.snapshots.snapshot_or_none(step.id - 1)
             if before is None and step.id > FIRST_SNAPSHOT_ID:

@@ -87,6 +87,7 @@ def scan_table(
     held = frozenset[bytes]()
     if snapshot is not None:
         held = FileStoreScan(store).partitions(snapshot, predicate)
+        held |= {segment.partition for segment in text_segments(store, snapshot, predicate)}
     lacking = _scan(fallback, newest, predicate, without=held, only_top_level=only_top_level)
     first = max((store.schema.id, *(schema.id for schema in found.file_schemas))) + 1
     others = _renumbered(lacking, first + 1)
@@ -94,7 +95,7 @@ def scan_table(
     return TableScan(
         splits=found.splits + others.splits,
         file_schemas=found.file_schemas + others.file_schemas,
-        text_options=found.text_options,
+        text_options={**found.text_options, **lacking.text_options},
         fallback=None if is_alike else replace(fallback.schema, id=first),
     )
 

@@ -177,8 +177,6 @@ def _parsed(data: bytes, path: str) -> SegmentList:
 def may_have_segments(store: FileStore) -> bool:
     """Whether a table is one that segments can be added to; others need not be asked."""
     schema = store.schema
-    if schema.typed_options.get(BRANCH) != MAIN_BRANCH:
-        return False
     return not schema.has_primary_key and schema.bucket_mode is BucketMode.BUCKET_UNAWARE
 
 
@@ -242,6 +240,18 @@ def is_live_in(store: FileStore, segment: Segment, snapshot: Snapshot) -> bool:
     )
 
 
+def is_refreshed_between(
+    store: FileStore, segment: Segment, start: Snapshot | None, end: Snapshot
+) -> bool:
+    """Whether a segment that `start` has was taken anew since, up to `end`."""
+    return (
+        start is not None
+        and is_live_in(store, segment, start)
+        and not _reached(store, segment.refreshed, start)
+        and _reached(store, segment.refreshed, end)
+    )
+
+
 def _reached(store: FileStore, commit: SegmentCommit | None, snapshot: Snapshot) -> bool:
     """Whether a snapshot comes after a commit that was not rolled back."""
     if commit is None or commit.snapshot_id > snapshot.id:
@@ -250,9 +260,34 @@ def _reached(store: FileStore, commit: SegmentCommit | None, snapshot: Snapshot)
     if commit.snapshot_id != snapshot.id:
         earlier = store.snapshots.snapshot_or_none(commit.snapshot_id)
         if earlier is None:
-            return True
+            return store.paths.branch == MAIN_BRANCH or _is_before_fork(store, commit)
         found = earlier
     return found.delta_manifest_list == commit.delta_manifest_list
+
+
+def _main_of(store: FileStore) -> FileStore:
+    is_main = store.paths.branch == MAIN_BRANCH
+    return store if is_main else store.with_options({BRANCH.key: MAIN_BRANCH})
+
+
+def _is_before_fork(branch: FileStore, commit: SegmentCommit) -> bool:
+    """Whether a branch began with a state of main that has a commit.
+
+    It holds the snapshot it began with, or a tag of it, and so does main.
+    """
+    main = _main_of(branch)
+    earliest = branch.snapshots.earliest_id()
+    first = None if earliest is None else branch.snapshots.snapshot_or_none(earliest)
+    points = [tag.snapshot for tag in branch.tags.list()]
+    points += [] if first is None else [first]
+    held = {tag.snapshot.delta_manifest_list for tag in main.tags.list()}
+    for point in points:
+        same = main.snapshots.snapshot_or_none(point.id)
+        if same is not None:
+            held.add(same.delta_manifest_list)
+        if point.delta_manifest_list in held and _reached(main, commit, point):
+            return True
+    return False
 
 
 def foreign_entries(store: FileStore, entries: Iterable[ManifestEntry]) -> list[ManifestEntry]:
@@ -339,13 +374,23 @@ def check_own_folders(store: FileStore, changes: Iterable[SchemaChange]) -> None
 
 def live_text_segments(store: FileStore, snapshot: Snapshot | None) -> list[Segment]:
     """Return the segments of a snapshot that stand in the registry alone, by id."""
-    if snapshot is None or not may_have_segments(store):
+    if snapshot is None:
+        return []
+    known = registered_text_segments(store)
+    return [segment for segment in known if is_live_in(store, segment, snapshot)]
+
+
+def registered_text_segments(store: FileStore) -> list[Segment]:
+    """Return the segments of text formats that a table or one of its branches may have.
+
+    Cost:
+        A listing, and a read where there are segments; nothing for tables that have none.
+    """
+    if not may_have_segments(store):
         return []
     listed = SegmentRegistry(store=store).load().segments
-    candidates = [segment for segment in listed if not segment.is_visible_to_paimon]
-    return [
-        segment for segment in resolved(store, candidates) if is_live_in(store, segment, snapshot)
-    ]
+    texts = [segment for segment in listed if not segment.is_visible_to_paimon]
+    return resolved(_main_of(store), texts) if texts else []
 
 
 def known_files(segments: Iterable[Segment]) -> dict[str, tuple[Segment, int]]:

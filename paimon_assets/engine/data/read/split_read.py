@@ -65,10 +65,11 @@ def bytes_to_decode(context: ReadContext, split: DataSplit, file_io: FileIO) -> 
     if not _is_raw(context, split):
         predicate = only_on(predicate, context.schema.trimmed_primary_keys)
     joined = any(len(group) > 1 for group in group_by_row_range(split.data_files))
-    if predicate is None or joined or split.is_difference:
+    wanted = fields_of(predicate) - set(context.schema.partition_keys)
+    if not wanted or joined or split.is_difference:
         return split.file_bytes
     context = with_own_schemas(context, split, file_io)
-    names = [field.name for field in context.schema.fields if field.name in fields_of(predicate)]
+    names = [field.name for field in context.schema.fields if field.name in wanted]
     read = FileRead(
         context=context,
         split=split,

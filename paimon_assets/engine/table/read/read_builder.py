@@ -29,7 +29,7 @@ from paimon_assets.engine.control.scan.time_travel import (
     travel_by_options,
 )
 from paimon_assets.engine.embedded import ArrowRows, EmbeddedExecutor
-from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.errors import FormatError, InvalidInputError
 from paimon_assets.engine.spec.merge.engine_traits import AS_NEWEST_WINS
 from paimon_assets.engine.spec.metadata.snapshot import FIRST_SNAPSHOT_ID, Snapshot
 from paimon_assets.engine.spec.options.all_options import BRANCH, SCAN_FALLBACK_BRANCH
@@ -265,13 +265,20 @@ class ReadBuilder(FrameReads):
             data: DataSplits of versions 2 to 8, one behind the other.
 
         Raises:
-            FormatError: Damaged bytes.
+            FormatError: Damaged bytes, or none at all: a plan without splits has nothing to send.
             InvalidInputError: The splits are those of another table (kind `split-table`), or a
                 foreign file has changed.
             UnsupportedFeatureError: As `load_split`.
         """
         store = self._opened().with_schema(self.read_schema())
         splits = load_splits(data)
+        if not splits:
+            raise FormatError(
+                f"There are no bytes to read as splits of table '{store.label}'. Of a plan without"
+                " splits nothing need be sent, and nothing is to be read.",
+                kind="split-empty",
+                details={"table": store.label},
+            )
         check_place(store, splits)
         scan = scan_of_splits(store, splits)
         names = self._names(store.schema)

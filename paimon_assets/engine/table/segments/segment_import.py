@@ -39,6 +39,7 @@ from paimon_assets.engine.errors import (
     PaimonError,
     UnsupportedFeatureError,
 )
+from paimon_assets.engine.spec.paths import MAIN_BRANCH
 from paimon_assets.engine.spec.segments.segment import (
     PAIMON_FORMATS,
     TEXT_FORMATS,
@@ -174,7 +175,7 @@ def check_segment_table(store: FileStore) -> None:
     Raises:
         UnsupportedFeatureError: Says what a table with segments is like.
     """
-    if not may_have_segments(store):
+    if store.paths.branch != MAIN_BRANCH or not may_have_segments(store):
         raise UnsupportedFeatureError(
             f"Unsupported operation on table {store.label}: segments can be added to the main "
             "branch of append tables without primary key and buckets ('bucket' = -1).",

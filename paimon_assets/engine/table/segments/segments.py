@@ -262,7 +262,11 @@ class Segments:
         return SegmentOutcome(segments=tuple(done), snapshot=snapshot)
 
     def clean(
-        self, *, retention_ms: int = RETENTION_MS, force: bool = False
+        self,
+        *,
+        retention_ms: int = RETENTION_MS,
+        force: bool = False,
+        dry_run: bool = False,
     ) -> list[Segment | Load]:
         """Forget segments that are deleted, compacted or failed, and return them.
 
@@ -272,6 +276,7 @@ class Segments:
         Args:
             retention_ms: Keep what was deleted less than this ago.
             force: Forget all of them, readable or not.
+            dry_run: Only return them.
 
         Raises:
             UnsupportedFeatureError: A branch other than main is open.
@@ -295,7 +300,8 @@ class Segments:
             loads = (item for item in listed.loads if not is_dead(item))
             return replace(listed, segments=tuple(segments), loads=tuple(loads))
 
-        self.registry.update(kept)
+        if not dry_run:
+            self.registry.update(kept)
         return [item for item in now.values() if is_dead(item)]
 
     def refresh(
@@ -340,8 +346,9 @@ class Segments:
         user = commit_user or f"segment-refresh-{uuid.uuid4()}"
         messages = [*removals(self.store, before), *additions(renewed, footers, self.clock)]
         snapshot = self._commit(messages, renewed, user, None)
+        numbers = {item.id: replace(item, refreshed=commit_of(snapshot)) for item in renewed}
         self._change(lambda item: numbers.get(item.id, item))
-        return SegmentOutcome(segments=tuple(renewed), snapshot=snapshot)
+        return SegmentOutcome(segments=tuple(numbers.values()), snapshot=snapshot)
 
     def _renewed(
         self,

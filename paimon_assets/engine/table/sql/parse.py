@@ -21,8 +21,8 @@ from paimon_assets.engine.table.sql.statements import (
 from paimon_assets.engine.table.sql_words import Words
 
 _SEGMENTS = re.compile(
-    r"\s*(ALTER\s+TABLE\s+[\w.`$]+\s+ADD\s+SEGMENT\b|SHOW\s+SEGMENTS\b|"
-    r"DELETE\s+FROM\s+TABLE\s+\S+\s+WHERE\s+SEGMENT\b)",
+    r"\s*(ALTER\s+TABLE\s+[\w.`$]+\s+ADD\s+SEGMENT\b|SHOW\s+(HISTORY\s+)?SEGMENTS\b|"
+    r"CLEAN\s+FILES\b|DELETE\s+FROM\s+TABLE\s+\S+\s+WHERE\s+SEGMENT\b)",
     re.IGNORECASE,
 )
 _QUERIES = ("SELECT", "WITH", "VALUES", "FROM", "TABLE")

@@ -18,7 +18,9 @@ from paimon_assets.engine.spec.schema.schema import Schema, TableSchema
 from paimon_assets.engine.table.read.where import parse_expression, parse_where
 from paimon_assets.engine.table.segments.segment_sql import (
     AddSegment,
+    CleanFiles,
     DeleteSegments,
+    SegmentStatement,
     ShowSegments,
 )
 from paimon_assets.engine.table.segments.segment_tables import show_segments
@@ -75,7 +77,7 @@ class Runner:
                 return describe(self.catalog, statement)
             case Call():
                 return call(self.catalog, statement, self.names, self.executor)
-            case AddSegment() | ShowSegments() | DeleteSegments():
+            case AddSegment() | ShowSegments() | DeleteSegments() | CleanFiles():
                 return self._segments(statement)
             case Delete() | Update() | Truncate() | Analyze():
                 return self._rows(statement)
@@ -84,13 +86,17 @@ class Runner:
             case _:
                 return self._define(statement)
 
-    def _segments(self, statement: AddSegment | ShowSegments | DeleteSegments) -> pa.Table:
+    def _segments(self, statement: SegmentStatement) -> pa.Table:
         segments = self.catalog.get_table(statement.table).segments(roots=self.roots)
         match statement:
             case AddSegment():
                 return show_segments(segments.add(statement.source, self.executor).segments)
             case ShowSegments():
-                return show_segments(segments.listed(), limit=statement.limit)
+                return show_segments(
+                    segments.listed(), limit=statement.limit, history=statement.history
+                )
+            case CleanFiles(force=force, dry_run=dry_run):
+                return show_segments(segments.clean(force=force, dry_run=dry_run))
             case DeleteSegments():
                 gone = segments.delete(statement.ids, before_ms=statement.before_ms)
                 return show_segments(gone.segments)
