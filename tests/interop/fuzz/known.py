@@ -15,6 +15,7 @@ NOT_MENDED = {
     "ORC: LTZ of the legacy type",
     "ignore-delete where keys may change partition",
     "nested_update: count-limit, [null]",
+    "nested_update: an array that has a key twice",
     "blanks of CHAR in ORC",
     "TIMESTAMP(9) beside coarser times in a column",
     "MULTISET of other than STRING in Avro",

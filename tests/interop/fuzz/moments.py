@@ -71,7 +71,7 @@ def branch(game: Game, chance: Random) -> None:
             deed = Deed(f"leaves {name}", lambda _: None, lambda _: None)
         game.act(deed, side)
         return
-    old = game.table().branches.list()
+    old = sorted(game.table().branches.list())
     if old and chance.random() < 0.15:
         gone = chance.choice(old)
         game.act(

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Literal
 
-from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets.engine.spec.schema.schema import Schema, TableSchema
 from paimon_assets.engine.spec.types.data_types import (
     BINARY_ROOTS,
     AtomicType,
@@ -14,7 +14,6 @@ from paimon_assets.engine.spec.types.data_types import (
     DataType,
     TypeRoot,
 )
-from paimon_assets.engine.spec.types.type_text import parse_type
 from tests.interop.fuzz.known import is_drawn
 from tests.interop.fuzz.values import Plain, draw_value
 
@@ -80,6 +79,7 @@ _INDEXED = {
     "bsi": ("TINYINT", "SMALLINT", "INT", "BIGINT", "DATE", "DECIMAL(4, 2)", "TIMESTAMP(3)"),
     "range-bitmap": ("INT", "BIGINT", "STRING", "DATE"),
 }  # fmt: skip
+_KEYS_TWICE = "nested_update: an array that has a key twice"
 _ZONES = ("UTC", "UTC", "Asia/Shanghai", "America/New_York", "Asia/Kolkata")
 TABLES_OF_A_ZONE = 16
 ELSEWHERE = "file://elsewhere"
@@ -163,12 +163,12 @@ class Drawn:
             yield "with twin" if self.side is None else "with twin of the other side alone"
         yield f"zone {self.zone}"
         yield f"{len(self.formats)} formats"
-        for field in self.schema.fields:
-            text = str(field.type).removesuffix(" NOT NULL")
-            yield f"type {text if isinstance(field.type, AtomicType) else text.split('<')[0]}"
-            if field.name in self.schema.partition_keys:
+        for column in self.schema.fields:
+            text = str(column.type).removesuffix(" NOT NULL")
+            yield f"type {text if isinstance(column.type, AtomicType) else text.split('<')[0]}"
+            if column.name in self.schema.partition_keys:
                 yield f"partition {text}"
-            elif field.name in self.schema.primary_keys:
+            elif column.name in self.schema.primary_keys:
                 yield f"key {text}"
         for key, value in self.options.items():
             if key.startswith("fields."):
@@ -214,6 +214,8 @@ class Drawn:
             values = [_letters(value) for value in values]
         if column.type.root is TypeRoot.VARCHAR and "listagg" in self.options.values():
             values = [value for value in values if value.strip()] or ["a"]  # others Java 1.4 lists
+        if "ARRAY<ROW<a INT NOT NULL" in str(column.type) and not is_drawn(_KEYS_TWICE):
+            values = [list({row and row[0]: row for row in rows}.values()) for rows in values]
         is_key = column.name in self.schema.primary_keys
         if column.name in (
             "seq",
@@ -454,7 +456,8 @@ def _append(draft: _Draft) -> Drawn:
         case _:
             pass
     draft.later.append(("compaction.min.file-num", "3"))
-    _indexes(draft, {n: t for n, t in columns.items() if n not in partitions})
+    if kind != "evolution":  # whose files may lack an indexed column
+        _indexes(draft, {n: t for n, t in columns.items() if n not in partitions})
     only_java = kind in ("tracking", "evolution")
     if kind != "segments":
         only_java |= _legacy_times(draft, columns)
@@ -467,6 +470,9 @@ def _append(draft: _Draft) -> Drawn:
 def _keyed(draft: _Draft) -> Drawn:
     chance, options = draft.chance, draft.options
     engine = chance.choice(_ENGINES)
+    may_wait = engine != "first-row" and chance.random() < 0.18
+    if may_wait:  # rows wait in Avro files
+        draft.formats |= {"avro"}
     partitions = _partitions(draft, " NOT NULL")
     inside = _partitions_of_key(chance, list(partitions))
     crosses = len(inside) < len(partitions)
@@ -491,7 +497,8 @@ def _keyed(draft: _Draft) -> Drawn:
         columns |= {
             n: t.removesuffix(" NOT NULL") for n, t in partitions.items() if n not in inside
         }
-    postpones = _buckets(draft, engine, crosses=crosses)
+    postpones = may_wait and not crosses
+    _buckets(draft, crosses=crosses, postpones=postpones)
     hides = engine == "first-row" or postpones
     if not postpones:
         hides |= _changes(draft, engine)
@@ -532,23 +539,21 @@ def _pads(chance: Random) -> bool:
     return is_drawn("padding across writes") and chance.random() < 0.06
 
 
-def _buckets(draft: _Draft, engine: str, *, crosses: bool) -> bool:
-    """Add buckets; return whether rows wait for theirs."""
+def _buckets(draft: _Draft, *, crosses: bool, postpones: bool) -> None:
+    """Add buckets."""
     chance, options = draft.chance, draft.options
     if crosses and chance.random() < 0.06:
         draft.refused, draft.java_refuses = "a bucket without all partition columns", True
         options["bucket"] = chance.choice(("1", "-2"))
-    elif crosses or chance.random() < 0.2:
-        options |= {"bucket": "-1", "dynamic-bucket.target-row-num": "5"}
-    elif engine != "first-row" and chance.random() < 0.2:
+    elif postpones:
         options |= {"bucket": "-2", "postpone.batch-write-fixed-bucket": "false"}
-        if options["file.compression"] not in _CODECS["avro"]:  # waiting rows lie in Avro files
+        if options["file.compression"] not in _CODECS["avro"]:
             options["file.compression"] = "zstd"
         draft.twin = False  # rows wait at each side until it compacts in its own way
-        return True
+    elif crosses or chance.random() < 0.2:
+        options |= {"bucket": "-1", "dynamic-bucket.target-row-num": "5"}
     else:
         options["bucket"] = str(chance.choice((1, 1, 2, 3)))
-    return False
 
 
 def _order(
@@ -706,6 +711,15 @@ def widened(data_type: DataType, chance: Random) -> str | None:
     }
     choices = wider.get(data_type.root)
     return None if choices is None else chance.choice(choices)
+
+
+def is_indexed(schema: TableSchema, name: str, data_type: str) -> bool:
+    """Return whether indexes of a column, if it has any, are made of another type, too."""
+    return all(
+        data_type in _INDEXED[key.split(".")[1]]
+        for key, value in schema.options.items()
+        if key.startswith("file-index.") and name in value.split(",")
+    )
 
 
 def added_type(chance: Random, drawn: Drawn) -> str:
