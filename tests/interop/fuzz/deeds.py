@@ -7,6 +7,7 @@ from typing import Any
 import pyarrow.orc as pa_orc
 import pyarrow.parquet as pq
 
+from paimon_assets.engine.control.maintenance.expire_snapshots import expire_snapshots
 from paimon_assets.engine.spec.evolution.schema_change import (
     SchemaChange,
     add_column,
@@ -19,12 +20,18 @@ from paimon_assets.engine.spec.evolution.schema_change import (
     update_column_type,
 )
 from paimon_assets.engine.spec.evolution.schema_change_json import changes_to_json
-from paimon_assets.engine.spec.types.data_types import AtomicType, DataField, TypeRoot
+from paimon_assets.engine.spec.types.data_types import (
+    AtomicType,
+    DataField,
+    RowType,
+    TypeRoot,
+)
 from paimon_assets.engine.table.read.where import parse_expression
 from paimon_assets.engine.table.segments.segment_import import SegmentSource
+from paimon_assets.engine.table.upkeep.maintenance import MaintenanceTask
 from paimon_assets.engine.table.write.merge_source import WhenMatched
 from tests.interop.fuzz.game import SIDES, Deed, Game, SideName
-from tests.interop.fuzz.tables import added_type, in_orc, widened
+from tests.interop.fuzz.tables import added_type, in_orc, is_indexed, widened
 from tests.interop.fuzz.values import PlainRow, arrow_rows, internal, plain_rows
 from tests.interop.steps import Chore, Compact, Empty, Keep
 
@@ -32,10 +39,17 @@ from tests.interop.steps import Chore, Compact, Empty, Keep
 def _rows(game: Game, chance: Random) -> list[PlainRow]:
     fields = game.table().schema.fields
     pools = [game.drawn.pool(field) for field in fields]
-    return [[chance.choice(pool) for pool in pools] for _ in range(chance.randint(1, 12))]
+    count = chance.randint(1, 12) if chance.random() < 0.93 else chance.randint(50, 300)
+    return [[chance.choice(pool) for pool in pools] for _ in range(count)]
+
+
+def _told(rows: list[PlainRow]) -> str:
+    return str(rows) if len(rows) <= 12 else f"{len(rows)} rows, {rows[:3]}, ..."
 
 
 def _side(game: Game, chance: Random) -> SideName:
+    if game.drawn.side is not None:
+        return game.drawn.side
     if game.drawn.only_java_writes:
         return "java"
     return "we" if game.drawn.only_we_write else chance.choice(SIDES)
@@ -45,6 +59,9 @@ def write(game: Game, chance: Random) -> None:
     """Append, or upsert."""
     rows = _rows(game, chance)
     fields = game.table().schema.fields
+    is_alike = game.drawn.is_keyed and (game.twin is None or not game.drawn.hides)
+    compacts = is_alike and chance.random() < 0.2
+    options = {"write-only": str(not compacts).lower()}  # what does not compact expires nothing
 
     def ours(name: str) -> None:
         table = game.ours.open(name)
@@ -52,11 +69,11 @@ def write(game: Game, chance: Random) -> None:
 
     game.act(
         Deed(
-            f"writes {rows}",
+            f"writes{' and compacts' if compacts else ''} {_told(rows)}",
             ours=None if game.drawn.only_java_writes else ours,
             java=None
             if game.drawn.only_we_write
-            else lambda name: game.java.call("put", table=name, rows=rows),
+            else lambda name: game.java.call("put", table=name, rows=rows, options=options),
             expects=_written(game, rows),
         ),
         _side(game, chance),
@@ -72,12 +89,17 @@ def _written(
         return None
     if not game.drawn.is_keyed:
         return lambda before: [*before, *rows]
-    if not _keeps_last(game):
+    if not _keeps_last(game) and not (game.drawn.is_padded and not game.drawn.hides):
         return None
     places = [schema.field_names.index(name) for name in schema.primary_keys]
+    order = schema.field_names.index("seq") if game.drawn.is_padded else None
 
     def upserted(before: list[PlainRow]) -> list[PlainRow]:
-        by_key = {repr([row[place] for place in places]): row for row in [*before, *rows]}
+        by_key: dict[str, PlainRow] = {}
+        for row in [*before, *rows]:
+            key = repr([row[place] for place in places])
+            if order is None or key not in by_key or by_key[key][order] <= row[order]:
+                by_key[key] = row
         return list(by_key.values())
 
     return upserted
@@ -85,13 +107,12 @@ def _written(
 
 def overwrite(game: Game, chance: Random) -> None:
     """Replace the partitions of the rows, or one, or all."""
-    if game.drawn.only_we_write:
-        return
     rows = _rows(game, chance)
     schema = game.table().schema
     spec: dict[str, str] = {}
-    dynamic = bool(schema.partition_keys) and chance.random() < 0.6
-    if schema.partition_keys and not dynamic and chance.random() < 0.7:
+    crosses = game.drawn.crosses
+    dynamic = bool(schema.partition_keys) and not crosses and chance.random() < 0.6
+    if schema.partition_keys and not dynamic and not crosses and chance.random() < 0.7:
         found = _some_partition(game, chance)
         if found is None or "__DEFAULT_PARTITION__" in found[1]:
             return
@@ -113,9 +134,9 @@ def overwrite(game: Game, chance: Random) -> None:
     how = "dynamic" if dynamic else str(spec)
     game.act(
         Deed(
-            f"overwrites {how}: {rows}",
+            f"overwrites {how}: {_told(rows)}",
             ours=None if game.drawn.only_java_writes else ours,
-            java=java,
+            java=None if crosses or game.drawn.only_we_write else java,
         ),
         _side(game, chance),
     )
@@ -225,6 +246,25 @@ def keep(game: Game, chance: Random) -> None:
     _both(game, chance, Keep(chore), "keeps", lambda before: before)
 
 
+def expire(game: Game, chance: Random) -> None:
+    """Let snapshots go as the table's options say: both must let the same ones go."""
+    if "snapshot.time-retained" not in game.table().schema.options or game.branch is not None:
+        return
+
+    def ours(name: str) -> None:
+        game.ours.open(name).maintenance().run(MaintenanceTask.EXPIRE_SNAPSHOTS)
+
+    def java(name: str) -> None:
+        table = game.ours.open(name)
+        left = [each.id for each in table.snapshots()]
+        gone = expire_snapshots(table._store, dry_run=True).snapshot_ids
+        game.java.call("change", table=name, action="expire_by_options")
+        found = [each.id for each in game.ours.open(name).snapshots()]
+        assert found == [each for each in left if each not in gone], f"{left}: {gone}, {found}"
+
+    game.act(Deed("expires by options", ours, java, lambda before: before), _side(game, chance))
+
+
 def delete(game: Game, chance: Random) -> None:
     """Delete the rows a condition is true for; Java has no interface for it."""
     _change_rows(game, chance, None)
@@ -239,7 +279,7 @@ def update(game: Game, chance: Random) -> None:
 
 def _updatable(game: Game) -> list[DataField]:
     schema = game.table().schema
-    special = {*schema.primary_keys, *schema.partition_keys, "kind", "seq", "g"}
+    special = {*schema.primary_keys, *schema.partition_keys, "kind", "seq", "g", "h"}
     if game.drawn.kind == "buckets":
         special.add("id")
     return [
@@ -251,7 +291,7 @@ def _updatable(game: Game) -> list[DataField]:
 
 def _change_rows(game: Game, chance: Random, column: DataField | None) -> None:
     drawn = game.draw_filter(chance)
-    if drawn is None or game.drawn.only_java_writes:
+    if drawn is None or game.drawn.only_java_writes or game.drawn.is_padded:
         return
     schema = game.table().schema
     matched = game.read_java(game.names[0], filter=drawn.java)
@@ -286,7 +326,7 @@ def merge(game: Game, chance: Random) -> None:
     """Merge rows: those that match are updated or deleted, the others perhaps inserted."""
     schema = game.table().schema
     on = list(schema.primary_keys) or ["id"]
-    if game.drawn.only_java_writes:
+    if game.drawn.only_java_writes or game.drawn.is_padded:
         return
     places = [schema.field_names.index(name) for name in on]
     by_key = {repr([row[place] for place in places]): row for row in _rows(game, chance)}
@@ -334,7 +374,7 @@ def merge(game: Game, chance: Random) -> None:
         ]
         return left + (new if inserts else [])
 
-    text = f"merges on {on}, {how}, inserts {inserts}: {rows}"
+    text = f"merges on {on}, {how}, inserts {inserts}: {_told(rows)}"
     game.act(Deed(text, ours=ours, expects=expects), "we")
 
 
@@ -381,8 +421,11 @@ def put_columns(game: Game, chance: Random) -> None:
 def alter(game: Game, chance: Random) -> None:
     """Change the schema."""
     schema = game.table().schema
-    fixed = {*schema.primary_keys, *schema.partition_keys, "kind", "seq", "g", "id"}
+    fixed = {*schema.primary_keys, *schema.partition_keys, "kind", "seq", "g", "h", "id"}
     free = [field for field in schema.fields if field.name not in fixed]
+    if chance.random() < 0.15:
+        _alter_within(game, chance, free)
+        return
     change = _schema_change(game, chance, free)
     if change is None:
         return
@@ -392,8 +435,50 @@ def alter(game: Game, chance: Random) -> None:
             f"alters {changes_to_json(changes)}",
             lambda name: game.ours.open(name).alter(changes),
             lambda name: game.java.call("alter", table=name, changes=changes_to_json(changes)),
+            may_be_refused="setOption" in str(changes_to_json(changes)),
         ),
         _side(game, chance),
+    )
+
+
+def _alter_within(game: Game, chance: Random, free: list[DataField]) -> None:
+    """Let Java change a column inside a ROW; we refuse that."""
+    rows = [
+        f for f in free
+        if isinstance(f.type, RowType)
+        and f"fields.{f.name}." not in str(game.table().schema.options)
+    ]  # fmt: skip
+    if not rows or game.twin is not None:
+        return
+    outer = chance.choice(rows)
+    assert isinstance(outer.type, RowType)
+    inner = chance.choice(outer.type.fields)
+    number = len(game.table().schemas())
+    wider = widened(inner.type, chance)
+    changes: list[dict[str, Any]] = [
+        {"action": "addColumn", "fieldNames": [outer.name, f"z{number}"], "dataType": "INT"},
+        {
+            "action": "renameColumn",
+            "fieldNames": [outer.name, inner.name],
+            "newName": f"z{number}",
+        },
+    ]
+    if wider is not None:
+        changes.append(
+            {
+                "action": "updateColumnType",
+                "fieldNames": [outer.name, inner.name],
+                "newDataType": wider,
+                "keepNullability": True,
+            }
+        )
+    change = chance.choice(changes)
+    game.act(
+        Deed(
+            f"alters within {change}",
+            java=lambda name: game.java.call("alter", table=name, changes=[change]),
+        ),
+        "java",
     )
 
 
@@ -402,7 +487,8 @@ def _schema_change(  # noqa: PLR0911 - one line a change
 ) -> SchemaChange | None:
     field = chance.choice(free) if free else None
     which = chance.choice(
-        ("add", "add", "drop", "rename", "type", "type", "move", "null", "default", "option")
+        ("add", "add", "drop", "rename", "type", "type", "move", "null", "default")
+        + ("option",) * 5
     )
     number = len(game.table().schemas())
     match which:
@@ -411,7 +497,7 @@ def _schema_change(  # noqa: PLR0911 - one line a change
                 f"x{number}", added_type(chance, game.drawn), first=chance.random() < 0.3
             )
         case "option":
-            return set_option("snapshot.num-retained.max", str(chance.randint(20, 40)))
+            return set_option(*chance.choice(game.drawn.later))
         case _:
             pass
     if field is None:
@@ -428,7 +514,9 @@ def _schema_change(  # noqa: PLR0911 - one line a change
             if f"fields.{field.name}.aggregate-function" in game.table().schema.options:
                 return None
             wider = widened(field.type, chance)
-            return None if wider is None else update_column_type(field.name, wider)
+            if wider is None or not is_indexed(game.table().schema, field.name, wider):
+                return None
+            return update_column_type(field.name, wider)
         case "move":
             is_first = game.table().schema.field_names[0] == field.name
             return None if is_first else move_column(field.name, first=True)

@@ -1,5 +1,6 @@
 """Game: a table, perhaps with its twin, and what both sides do to it in turns."""
 
+import base64
 import shutil
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -8,6 +9,9 @@ from pathlib import Path
 from random import Random
 from typing import Any, Literal
 
+import pyarrow as pa
+
+from paimon_assets.engine.codec.rest.member_kinds import SCHEMA
 from paimon_assets.engine.errors import PaimonError
 from paimon_assets.engine.spec.predicate.predicate import (
     And,
@@ -19,6 +23,7 @@ from paimon_assets.engine.spec.predicate.predicate import (
     Predicate,
     StartsWith,
 )
+from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.types.data_types import (
     BINARY_ROOTS,
     AtomicType,
@@ -27,8 +32,16 @@ from paimon_assets.engine.spec.types.data_types import (
 )
 from paimon_assets.engine.table.table import Table
 from tests.interop.fuzz import known
-from tests.interop.fuzz.tables import Drawn
-from tests.interop.fuzz.values import Plain, PlainRow, internal, plain_rows, said
+from tests.interop.fuzz.tables import ELSEWHERE, UNORDERED, Drawn
+from tests.interop.fuzz.values import (
+    Plain,
+    PlainRow,
+    arrow_rows,
+    internal,
+    plain_rows,
+    said,
+    sorted_lists,
+)
 from tests.interop.steps import OurSide
 from tests.testkit.oracle import Oracle, OracleError
 
@@ -57,6 +70,8 @@ class Deed:
     java: Callable[[str], Any] | None = None
     expects: Callable[[list[PlainRow]], list[PlainRow] | None] | None = None
     """From the rows before to the rows afterwards, if that is plain."""
+    may_be_refused: bool = False
+    """Whether a side may refuse it; then the other one must refuse it, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,14 +101,42 @@ class Game:
         self.refusals: Counter[str] = Counter()
         self.done: Counter[str] = Counter()
         self.rows: list[PlainRow] = []
-        ours.create(base, drawn.schema)
         self.twin: str | None = None
+        options = {
+            key: value.replace(ELSEWHERE, f"file://{self.others}/{drawn.seed}")
+            for key, value in drawn.options.items()
+        }
+        schema = replace(drawn.schema, options=options)
+        if drawn.refused:
+            self._refuse(schema)
+            return
+        ours.create(base, schema)
         made = f"{base}_j"
         java.call("create_like", source=base, target=made)
         if drawn.twin:
             self.twin = made
         else:
             shutil.rmtree(ours.open(made).path)
+
+    def _refuse(self, schema: Schema) -> None:
+        """Assert that we refuse the table or its first row, and Java to create it if it does."""
+        chance = Random(self.drawn.seed)  # noqa: S311
+        row = [chance.choice(self.drawn.pool(each)) for each in schema.fields]
+        try:
+            table = self.ours.create(self.base, schema)
+            table.new_write_builder().write(arrow_rows([row], schema.fields), self.ours.executor)
+        except PaimonError as error:
+            self._refused(f"we: {error.kind}")
+        else:
+            raise DifferenceError(f"not refused: {self.drawn.refused}")
+        if not self.drawn.java_refuses:
+            return
+        try:
+            self.java.call("create", table=f"{self.base}_j", schema=SCHEMA.write(schema))
+        except OracleError:
+            self._refused(f"java: {self.drawn.refused}")
+        else:
+            raise DifferenceError(f"not refused by Java: {self.drawn.refused}")
 
     @property
     def others(self) -> Path:
@@ -142,18 +185,33 @@ class Game:
             raise ValueError(f"nobody does {deed.text}")
         try:
             action(name)
-        except PaimonError as error:
-            reason = known.refused_by_us(self.drawn, self.table().schema, error)
-            if reason is None:
-                raise
-            return self._refused(f"we: {error.kind}")
-        except OracleError as error:
-            reason = known.refused_by_java(self.drawn, self.table().schema, deed.text, str(error))
-            if reason is None:
-                raise
-            return self._refused(f"java: {reason}")
+        except (PaimonError, OracleError) as error:
+            if deed.may_be_refused:
+                return self._refused_by_both(deed, name, side, error)
+            return self._may_refuse(deed, error)
         self.done[f"{deed.text.split()[0]} by {side}"] += 1
         return True
+
+    def _may_refuse(self, deed: Deed, error: PaimonError | OracleError) -> bool:
+        schema = self.table().schema
+        if isinstance(error, PaimonError):
+            why = known.refused_by_us(self.drawn, schema, error)
+        else:
+            why = known.refused_by_java(self.drawn, schema, deed.text, str(error))
+        if why is None:
+            raise error
+        return self._refused(f"{'we' if isinstance(error, PaimonError) else 'java'}: {why}")
+
+    def _refused_by_both(
+        self, deed: Deed, name: str, side: SideName, error: PaimonError | OracleError
+    ) -> bool:
+        other = deed.java if side == "we" else deed.ours
+        try:
+            if other is not None:
+                other(name)
+        except (PaimonError, OracleError):
+            return self._refused(f"both: {deed.text.split(' ')[0]}")
+        raise DifferenceError(f"{side} alone refused it: {error}") from error
 
     def _refused(self, why: str) -> bool:
         self.trace.append(f"        refused, {why}")
@@ -185,20 +243,41 @@ class Game:
     def read(self, name: str, **options: str) -> list[PlainRow]:
         """Return all rows that we read."""
         reader = self.ours.open(name).new_read_builder().with_options(options)
-        return plain_rows(reader.to_arrow(self.ours.executor), reader.read_schema().fields)
+        return self.plain(reader.to_arrow(self.ours.executor), reader.read_schema().fields)
+
+    def plain(self, table: pa.Table, fields: Sequence[DataField]) -> list[PlainRow]:
+        """Return what we read; lists without an order are sorted."""
+        return self._ordered(plain_rows(table, fields), fields)
+
+    def _ordered(
+        self, rows: list[PlainRow], fields: Sequence[DataField], first: int = 0
+    ) -> list[PlainRow]:
+        if not UNORDERED & set(self.drawn.options.values()):
+            return rows
+        free = {
+            key.split(".")[1]
+            for schema in self.ours.open(self.base).schemas()
+            for key, value in schema.options.items()
+            if key.endswith(".aggregate-function") and value in UNORDERED
+        }
+        places = {n + first for n, field in enumerate(fields) if field.name in free}
+        return [
+            [sorted_lists(value) if n in places else value for n, value in enumerate(row)]
+            for row in rows
+        ]
 
     def read_java(
         self, name: str, fields: Sequence[DataField] | None = None, **arguments: Any
     ) -> list[PlainRow]:
         """Return all rows that Java reads."""
         fields = self.ours.open(name).schema.fields if fields is None else fields
-        rows = self.java.call("rows", table=name, **arguments)
-        kinds = 1 if arguments.get("kinds") else 0
-        return [
-            row[:kinds]
-            + [said(value, field.type) for value, field in zip(row[kinds:], fields, strict=True)]
+        command = "rows_of_splits" if "splits" in arguments else "rows"
+        rows = self.java.call(command, table=name, **arguments)
+        found = [
+            [said(value, field.type) for value, field in zip(row, fields, strict=True)]
             for row in rows
         ]
+        return self._ordered(found, fields)
 
     def _same(self, one: list[PlainRow], other: list[PlainRow], which: str, whose: str) -> None:
         ones, others = Counter(map(repr, one)), Counter(map(repr, other))
@@ -215,6 +294,8 @@ class Game:
 
     def ask(self, chance: Random) -> None:
         """Compare what both find by a filter."""
+        if self.drawn.refused:
+            return
         drawn = self.draw_filter(chance)
         if drawn is None:
             return
@@ -223,9 +304,24 @@ class Game:
         table = self.ours.open(name)
         reader = table.new_read_builder().with_filter(drawn.ours)
         fields = table.schema.fields
-        found = plain_rows(reader.to_arrow(self.ours.executor), fields)
+        found = self.plain(reader.to_arrow(self.ours.executor), fields)
         theirs = self.read_java(name, filter=drawn.java)
         self.compare(f"where {drawn.java} in {name}", found, theirs)
+        if chance.random() < 0.3 and not self.drawn.takes_segments:
+            self._exchange(name, reader, drawn, found)
+
+    def _exchange(self, name: str, reader: Any, drawn: Filter, rows: list[PlainRow]) -> None:
+        """Compare what each side reads of the splits that the other one planned."""
+        self.counts["splits"] += 1
+        plan, fields = reader.plan(), self.ours.open(name).schema.fields
+        each = (replace(plan, splits=(split,)).to_bytes() for split in plan.splits)
+        texts = [base64.b64encode(data).decode() for data in each]
+        theirs = self.read_java(name, splits=texts, filter=drawn.java)
+        self.compare(f"our splits where {drawn.java} in {name}", rows, theirs)
+        texts = self.java.call("splits", table=name, filter=drawn.java)
+        javas = reader.plan_from(b"".join(base64.b64decode(text) for text in texts))
+        found = self.plain(reader.read(javas, self.ours.executor).read_all(), fields)
+        self.compare(f"Java's splits where {drawn.java} in {name}", found, rows)
 
     def draw_filter(self, chance: Random, depth: int = 1) -> Filter | None:
         """Draw a condition on atomic columns."""
@@ -237,7 +333,7 @@ class Game:
                 return Filter(
                     join(tuple(part.ours for part in both)), {kind: [part.java for part in both]}
                 )
-        is_orc = self.drawn.format == "orc" or self.drawn.takes_segments
+        is_orc = "orc" in self.drawn.formats or self.drawn.takes_segments
         retyped = self._retyped() if self.drawn.kind == "evolution" else frozenset()
         partitions = self.drawn.schema.partition_keys  # Java finds none by its bytes
         fields = [

@@ -6,7 +6,6 @@ from random import Random
 from paimon_assets.engine.spec.types.data_types import DataField
 from paimon_assets.engine.spec.types.type_text import parse_type
 from tests.interop.fuzz.game import SIDES, Deed, Game
-from tests.interop.fuzz.values import plain_rows
 from tests.testkit.oracle import OracleError
 
 
@@ -72,10 +71,25 @@ def branch(game: Game, chance: Random) -> None:
             deed = Deed(f"leaves {name}", lambda _: None, lambda _: None)
         game.act(deed, side)
         return
+    old = sorted(game.table().branches.list())
+    if old and chance.random() < 0.15:
+        gone = chance.choice(old)
+        game.act(
+            Deed(
+                f"drops {gone}",
+                lambda table: game.ours.open(table).branches.delete(gone),
+                lambda table: game.java.call(
+                    "change", table=table, action="delete_branch", name=gone
+                ),
+                lambda before: before,
+            ),
+            side,
+        )
+        return
     name = f"b{chance.randrange(1000)}"
     tags = [each.name for each in game.table().tags.list()]
-    from_tag = chance.choice(tags) if tags else None
-    if name in game.table().branches.list() or from_tag is None:
+    from_tag = chance.choice(tags) if tags and chance.random() < 0.7 else None
+    if name in old:
         return
     done = game.act(
         Deed(
@@ -107,6 +121,8 @@ def travel(game: Game, chance: Random) -> None:
     else:
         return
     game.trace.append(f"      reads {name} {options}")
+    if _merges_otherwise(game):
+        return
     fields = table.new_read_builder().with_options(options).read_schema().fields
     try:
         theirs = game.read_java(name, fields, options=options)
@@ -117,12 +133,19 @@ def travel(game: Game, chance: Random) -> None:
     game.compare(str(options), game.read(name, **options), theirs)
 
 
+def _merges_otherwise(game: Game) -> bool:
+    """Return whether options set in mid-life merge the past: Java's are those of today."""
+    options = game.table().schema.options
+    changed = {key for key, value in game.drawn.later if options.get(key) == value}
+    return bool(changed & {"ignore-delete", "deletion-vectors.enabled"})
+
+
 def changes(game: Game, chance: Random) -> None:
     """Read what changed between two snapshots."""
     name = chance.choice(game.names)
     table = game.ours.open(name)
     snapshots = [snapshot.id for snapshot in table.snapshots()]
-    if len(snapshots) < 2 or game.drawn.kind == "evolution":
+    if len(snapshots) < 2 or game.drawn.kind == "evolution" or _merges_otherwise(game):
         return
     first, last = sorted(chance.sample(snapshots, 2))
     modes = ["delta"] if not game.drawn.is_keyed else ["delta", "changelog", "diff"]
@@ -140,18 +163,18 @@ def changes(game: Game, chance: Random) -> None:
                 Counter(map(repr, game.read_java(name, options={"scan.snapshot-id": str(each)})))
                 for each in (first, last)
             ]
-            changed = plain_rows(reader.to_arrow(game.ours.executor), fields)
+            changed = game.plain(reader.to_arrow(game.ours.executor), fields)
             wanted = states[1] - states[0]
             assert Counter(map(repr, changed)) == wanted, f"{options}: {changed}, not {wanted}"
         return
     if first < game.earliest_of_java(name):  # it goes by the hint of a branch that was forwarded
         return
     if not game.drawn.is_keyed:  # else Java gives every record, and we the last of a key
-        ours = plain_rows(reader.to_arrow(game.ours.executor), fields)
+        ours = game.plain(reader.to_arrow(game.ours.executor), fields)
         game.compare(str(options), ours, game.read_java(name, fields, options=options))
     found = reader.with_row_kinds().to_arrow(game.ours.executor)
     kinds = found.column("rowkind").to_pylist()
-    ours = [[kind, *row] for kind, row in zip(kinds, plain_rows(found, fields), strict=True)]
+    ours = [[kind, *row] for kind, row in zip(kinds, game.plain(found, fields), strict=True)]
     kind = DataField(id=0, name="rowkind", type=parse_type("STRING"))
     theirs = game.read_java(f"{name}$audit_log", [kind, *fields], options=options)
     game.compare(f"audited {options}", ours, theirs)

@@ -12,14 +12,16 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
+from typing import Self
 
 from rich.console import Console
 
 from tests.interop.environment import ROOT, java_jar, java_peer
-from tests.interop.fuzz import deeds, moments
+from tests.interop.fuzz import deeds, known, moments
 from tests.interop.fuzz.game import DATABASE, Game
 from tests.interop.fuzz.tables import draw_table
 from tests.interop.steps import OurSide
@@ -31,6 +33,7 @@ DEEDS: dict[str, tuple[int, Callable[[Game, Random], None]]] = {
     "empty": (2, deeds.empty),
     "compact": (10, deeds.compact),
     "keep": (5, deeds.keep),
+    "expire": (4, deeds.expire),
     "delete": (5, deeds.delete),
     "update": (5, deeds.update),
     "merge": (5, deeds.merge),
@@ -39,7 +42,7 @@ DEEDS: dict[str, tuple[int, Callable[[Game, Random], None]]] = {
     "alter": (8, deeds.alter),
     "tag": (4, moments.tag),
     "roll back": (1, moments.roll_back),
-    "branch": (3, moments.branch),
+    "branch": (4, moments.branch),
     "segment": (4, deeds.add_segment),
     "travel": (5, moments.travel),
     "changes": (5, moments.changes),
@@ -106,10 +109,27 @@ class Report:
 
 
 class Fuzz:
-    """One Java process on one warehouse, and the tables that come and go there."""
+    """A Java process in the zone of the table, on one warehouse, where tables come and go."""
 
-    def __init__(self, warehouse: Path, java: Oracle) -> None:
-        self.warehouse, self.java = warehouse, java
+    def __init__(self, home: Path) -> None:
+        self.home, self.warehouse = home, home / "warehouse"
+        self._zone, self._java = "", ExitStack()
+        self.java: Oracle | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._java.close()
+
+    def _in(self, zone: str) -> Oracle:
+        if self.java is None or self._zone != zone:
+            self._java.close()
+            oracle = Oracle(
+                java_peer(self.warehouse, zone=zone), exchange=self.home, working_directory=ROOT
+            )
+            self._zone, self.java = zone, self._java.enter_context(oracle)
+        return self.java
 
     def play(self, seed: str, steps: Sequence[int], report: Report | None = None) -> Finding | None:
         """Do some steps on a fresh table; return what went wrong, if anything did."""
@@ -117,8 +137,8 @@ class Fuzz:
         done: list[int] = []
         game = None
         try:
-            game = Game(OurSide(self.warehouse), self.java, drawn)
-            for number in steps:
+            game = Game(OurSide(self.warehouse), self._in(drawn.zone), drawn)
+            for number in () if drawn.refused else steps:
                 done.append(number)
                 self._step(game, number)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is the finding
@@ -182,22 +202,23 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--only", help="these steps of it only, as numbers with commas")
     parser.add_argument("--first", type=int, default=0, help="the number of the first table")
     parser.add_argument("--stop", type=int, default=10, help="after so many findings")
+    parser.add_argument("--all", action="store_true", help="draw what is not mended yet, too")
     options = parser.parse_args(arguments)
+    if options.all:
+        known.NOT_MENDED.clear()
     console, began, report = Console(markup=False, highlight=False), time.monotonic(), Report()
     java_jar()
     home = Path(tempfile.mkdtemp(prefix="fuzz-", dir=_MEMORY if _MEMORY.is_dir() else None))
     try:
-        command = java_peer(home / "warehouse")
-        with Oracle(command, exchange=home, working_directory=ROOT) as java:
-            fuzz = Fuzz(home / "warehouse", java)
+        with Fuzz(home) as fuzz:
             number = options.first if options.table is None else options.table
             while report.steps < options.steps and len(report.findings) < options.stop:
                 only = options.only and [int(each) for each in options.only.split(",")]
                 steps = only or range(STEPS_OF_A_TABLE)
                 found = fuzz.play(f"{options.seed}/{number}", steps, report)
                 if found is not None:
-                    known = found.place in {each.place for each in report.findings}
-                    report.findings.append(found if only or known else fuzz.shrunk(found))
+                    again = found.place in {each.place for each in report.findings}
+                    report.findings.append(found if only or again else fuzz.shrunk(found))
                     console.print(str(report.findings[-1]), soft_wrap=True)
                 if options.table is not None:
                     break

@@ -181,6 +181,11 @@ def said(value: Any, data_type: DataType) -> Plain:
             return value
 
 
+def sorted_lists(value: Plain) -> Plain:
+    """Return a list in the order of its elements' texts."""
+    return sorted(value, key=repr) if isinstance(value, list) else value
+
+
 def _ordered(pairs: list[list[Plain]]) -> list[list[Plain]]:
     return sorted(pairs, key=repr)
 
