@@ -11,16 +11,12 @@ if TYPE_CHECKING:
     from tests.interop.fuzz.tables import Drawn
 
 NOT_MENDED = {
-    "some partition columns in the key",
     "ORC: LTZ of the legacy type",
     "ignore-delete where keys may change partition",
     "nested_update: count-limit, [null]",
     "nested_update: an array that has a key twice",
-    "blanks of CHAR in ORC",
-    "TIMESTAMP(9) beside coarser times in a column",
     "MULTISET of other than STRING in Avro",
     "merge_map_with_keytime by other than STRING",
-    "BYTES to STRING",
     "LTZ partitions in zones",
     "padding across writes",
     "range-bitmap indexes",
