@@ -4,18 +4,23 @@
 and so do primary-key tables without overlapping files. Where files overlap, their keys are counted
 if there are few enough (`COUNT_LIMIT_ROWS`); otherwise the entry is left out, and
 `build_row_count_check` counts. Then only `paimon/physical_rows` is given: rows before merging.
+
+How many rows each partition of a run has, from metadata wherever that knows.
 """
 
 import datetime as dt
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import dagster as dg
+import numpy as np
+import pyarrow as pa
 
-from paimon_assets.assets.partition_counts import partition_counts
 from paimon_assets.assets.partitions import RunPartitions
 from paimon_assets.assets.provenance import RUN_ID
 from paimon_assets.assets.translator import TABLE_NAME, URI
+from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
+from paimon_assets.engine.codec.arrow.arrow_values import to_scalar
 from paimon_assets.engine.contract.commit_message import WriteReport
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import NotFoundError
@@ -27,7 +32,55 @@ from paimon_assets.engine.spec.options.merge_options import (
 )
 from paimon_assets.engine.spec.schema.schema import Schema, TableSchema, first_table_schema
 from paimon_assets.engine.spec.types.data_types import DataField, not_null
+from paimon_assets.engine.table.read.row_count import is_counted, visible_rows
 from paimon_assets.engine.table.table import Table
+
+
+def partition_counts(
+    table: Table, snapshot_id: int, partitions: RunPartitions, *, limit_rows: int
+) -> Mapping[str, int]:
+    """Return Dagster partition key → rows, as of a snapshot.
+
+    At most `limit_rows` physical rows are merged to be counted.
+
+    Returns:
+        Nothing if the columns of the key are not all partition keys of the table, or more rows
+        would have to be merged.
+    """
+    names = [field.name for field in partitions.fields]
+    if any(name not in table.schema.partition_keys for name in names):
+        return {}
+    read = table.new_read_builder().with_filter(partitions.predicate()).at_snapshot(snapshot_id)
+    counting = read.plan_count()
+    if counting.rows_to_read > limit_rows:
+        return {}
+    rows = {split.partition: 0 for split in counting.splits}
+    executor = EmbeddedExecutor()
+    for split in counting.splits:
+        if is_counted(split):
+            rows[split.partition] += visible_rows(split)
+        else:
+            rows[split.partition] += executor.count_rows(counting.context, [split])
+    return _by_key(table, partitions, rows)
+
+
+def _by_key(
+    table: Table, partitions: RunPartitions, rows: Mapping[bytes, int]
+) -> Mapping[str, int]:
+    values = [table.partition_values(partition) for partition in rows]
+    columns: Sequence[Any] = [
+        pa.array(
+            [to_scalar(value[field.name], field.type) for value in values],
+            to_arrow_type(field.type),
+        )
+        for field in partitions.fields
+    ]
+    numbers = partitions.numbers(columns)
+    inside = numbers >= 0
+    counts = np.zeros(len(partitions.keys), np.int64)
+    np.add.at(counts, numbers[inside], np.fromiter(rows.values(), np.int64, len(rows))[inside])
+    return dict(zip(partitions.keys, counts.tolist(), strict=True))
+
 
 COLUMN_SCHEMA = "dagster/column_schema"
 DATA_VERSION = "dagster/data_version"

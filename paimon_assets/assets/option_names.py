@@ -9,9 +9,6 @@ from paimon_assets.engine.errors import InvalidInputError
 def refuse_unknown(given: Iterable[str], known: Iterable[str], owner: str, *, kind: str) -> None:
     """Refuse names that are not known.
 
-    Raises:
-        InvalidInputError: Names the first, the closest known one, and all there are.
-
     >>> refuse_unknown(["mode"], ["mode", "table"], "paimon_output", kind="output-option")
     """
     names = sorted(known)

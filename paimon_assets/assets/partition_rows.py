@@ -25,10 +25,6 @@ def only_rows_of(partitions: RunPartitions, rows: Frame, *, show_values: bool = 
 
     A reader is checked while it is read, before anything is committed; a Spark frame is asked for
     a few offending values by one job of its own.
-
-    Raises:
-        InvalidInputError: Rows lie outside (kind `outside-partition`), or hold what is no value
-            of the column (kind `input-type`); names values.
     """
     if is_spark_frame(rows):
         _require_columns(partitions, rows.columns)

@@ -181,13 +181,6 @@ def run_partitions(
     """Return the rows that belong to partition keys.
 
     They need not follow each other.
-
-    Raises:
-        InvalidInputError: A key cannot be a value of the column's type (kind `literal`), a window
-            is too narrow for the column (`partition-window`), a key is empty or two keys are one
-            value (`partition-key`), or dimensions and columns do not match
-            (`partition-column`).
-        NotFoundError: The table has no such column.
     """
     dimensions = _dimensions(definition, columns)
     fields = tuple(schema.column(column) for column, _, _ in dimensions)
@@ -213,10 +206,6 @@ def refuse_equal_keys(
 
     Keys that are no values of the column are left to the run that is about them. The fields are the
     table's columns, all or those that hold the key.
-
-    Raises:
-        InvalidInputError: Two keys are one value (kind `partition-key`), or dimensions and columns
-            do not match (`partition-column`).
     """
     by_name = {field.name: field for field in fields}
     for column, _, part_of in _dimensions(definition, columns):

@@ -27,11 +27,7 @@ def texts_of(context: dg.ResolutionContext, given: Any) -> dict[str, str]:
 
 
 def secrets_of(context: dg.ResolutionContext, given: Any) -> dict[str, Any]:
-    """Return names and texts; `{env: NAME}` stays a variable, which the UI shows by its name.
-
-    Raises:
-        InvalidInputError: Another mapping (kind `component`).
-    """
+    """Return names and texts; `{env: NAME}` stays a variable, which the UI shows by its name."""
     return {str(key): secret_of(context, value) for key, value in dict(given or {}).items()}
 
 

@@ -31,15 +31,6 @@ def read_files(
 ) -> pa.RecordBatchReader:
     """Return the rows of files, file by file, read as they are consumed.
 
-    Args:
-        files: Paths, at least one; all have the same columns.
-        file_format: A `RowFormat`; None goes by the files' endings.
-        columns: Types that values of CSV and JSON files are parsed as (`codec.row_files`).
-
-    Raises:
-        InvalidInputError: The format is unknown, or a file has other columns than the first.
-        FormatError: Also while reading: a file is damaged, or a value does not fit; names it.
-
     Cost:
         One footer, or the first block of a text file, each.
     """
@@ -93,21 +84,7 @@ def _compare(file: str, found: pa.Schema, first: str, expected: pa.Schema) -> No
 def write_file(
     out: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch], file_format: str | None = None
 ) -> int:
-    """Write batches to a new file beside `out`, and put it in place when it is whole.
-
-    Args:
-        out: A path; - is the standard output.
-        schema: The schema of the batches.
-        batches: The rows.
-        file_format: One of `OUTPUT_FORMATS`; by default what the path ends in, and json for -. JSON
-            is one object a line; Arrow is a stream on the standard output, else a file.
-
-    Returns:
-        How many rows.
-
-    Raises:
-        InvalidInputError: No such format or folder, or CSV cannot hold a column.
-    """
+    """Write batches to a new file beside `out`, and put it in place when it is whole."""
     if out == _STANDARD_OUTPUT:
         chosen = file_format or "json"
         _check_format(out, chosen, schema)

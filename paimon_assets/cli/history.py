@@ -202,11 +202,7 @@ for _group, _kind in ((tag, "tags"), (branch, "branches"), (consumer, "consumers
 
 
 def duration_ms(text: str) -> int:
-    """Return a duration such as '7 d' in milliseconds.
-
-    Raises:
-        BadParameter: It is none.
-    """
+    """Return a duration such as '7 d' in milliseconds."""
     try:
         return parse_duration_ms(text)
     except ValueError as error:

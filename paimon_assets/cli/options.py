@@ -84,11 +84,7 @@ def key_values(_ctx: click.Context, _param: click.Parameter, items: tuple[str, .
 
 
 def name_and_rest(text: str, form: str) -> tuple[str, str]:
-    """Return the first word of a text and what stands behind it.
-
-    Raises:
-        InvalidInputError: Nothing does; names the form, such as "NAME TYPE".
-    """
+    """Return the first word of a text and what stands behind it."""
     name, _, rest = text.strip().partition(" ")
     if not rest.strip():
         raise InvalidInputError(f"'{text}' is not \"{form}\".", kind="column")
@@ -101,15 +97,7 @@ def names(text: str) -> list[str]:
 
 
 def confirm(what: str, show: Callable[[], None] | None = None) -> None:
-    """Say what will be done, and ask whether to do it, unless --yes was given.
-
-    Args:
-        what: A sentence.
-        show: Prints more, where somebody is asked.
-
-    Raises:
-        Abort: No; also where nobody can be asked.
-    """
+    """Say what will be done, and ask whether to do it, unless --yes was given."""
     if not _was_given("yes"):
         if show is not None:
             show()

@@ -170,11 +170,7 @@ def limited(batches: Iterable[pa.RecordBatch], limit: int | None) -> Iterator[pa
 def progress(
     what: str, total: int | None, noun: str = "rows"
 ) -> Iterator[Callable[[int, int | None], None]]:
-    """Show a bar on a terminal's stderr, nothing where there is none.
-
-    Yields:
-        Takes how much was done since, and perhaps another total.
-    """
+    """Show a bar on a terminal's stderr, nothing where there is none."""
     bar = Progress(
         TextColumn("{task.description}"),
         BarColumn(),

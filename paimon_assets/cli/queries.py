@@ -1,19 +1,256 @@
-"""`paimon-assets sql`: queries by duckdb, other statements by the catalog."""
+"""`paimon-assets sql`: queries by duckdb, other statements by the catalog.
 
+Commands that read: read, plan.
+"""
+
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import click
+import pyarrow as pa
+from rich.table import Table as Grid
 
-from paimon_assets.cli.files import OUTPUT_FORMATS
-from paimon_assets.cli.options import executor_option, pass_settings
-from paimon_assets.cli.output import print_rows_of, table_rows
-from paimon_assets.cli.reading import put_rows
+from paimon_assets.cli.files import OUTPUT_FORMATS, write_file
+from paimon_assets.cli.options import (
+    executor_option,
+    key_values,
+    names,
+    pass_settings,
+    says_json,
+    target_argument,
+)
+from paimon_assets.cli.output import (
+    counting,
+    limited,
+    print_batches,
+    print_grid,
+    print_json,
+    print_json_rows,
+    print_rows_of,
+    progress,
+    table_rows,
+)
 from paimon_assets.cli.segments import root_option
 from paimon_assets.cli.settings import Settings, spark_session
+from paimon_assets.engine.contract.wire.wire import SPLIT_VERSION
 from paimon_assets.engine.embedded import EmbeddedExecutor
+from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.options.scan_options import (
+    INCREMENTAL_BETWEEN,
+    INCREMENTAL_BETWEEN_SCAN_MODE,
+    SCAN_SNAPSHOT_ID,
+    SCAN_TAG_NAME,
+    SCAN_TIMESTAMP,
+    IncrementalMode,
+)
+from paimon_assets.engine.spec.words import counted
+from paimon_assets.engine.table.read.read_builder import Plan, ReadBuilder
 from paimon_assets.engine.table.sql.parse import is_segment_statement
 from paimon_assets.engine.table.sql.query import is_query
+from paimon_assets.engine.table.table import Table
 from paimon_assets.executors import new_executor, spark_module
+
+_TERMINAL_ROWS = 50
+
+
+def _moment_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that say which rows of a table's history are read."""
+    for option in reversed(
+        [
+            click.option("--snapshot", type=int, help="Snapshot id; the newest by default."),
+            click.option("--tag", help="Tag to read."),
+            click.option("--timestamp", help="Time to read, such as '2024-01-31 12:00:00' (UTC)."),
+            click.option("--between", help="Two snapshots or tags, 'A,B': what changed after A."),
+            click.option(
+                "--mode",
+                type=click.Choice([mode.value for mode in IncrementalMode]),
+                help="How --between looks.",
+            ),
+            click.option(
+                "--option",
+                "dynamic",
+                multiple=True,
+                callback=key_values,
+                help="KEY=VALUE of the table for this read; may be repeated.",
+            ),
+        ]
+    ):
+        command = option(command)
+    return command
+
+
+@click.command()
+@target_argument
+@click.option(
+    "--out",
+    type=click.Path(allow_dash=True),
+    help="File ending in .parquet, .arrow, .csv or .json; - is the standard output.",
+)
+@click.option(
+    "--format",
+    "file_format",
+    type=click.Choice(OUTPUT_FORMATS),
+    help="Of --out; else its ending says. json is one object a line, and what - gets by default.",
+)
+@click.option("--columns", default="", help="Comma list of columns.")
+@click.option("--where", help="Filter, such as \"dt = '2024-01-01' and v > 3\".")
+@_moment_options
+@click.option("--row-kinds", is_flag=True, help="Show what retracts too, and the kind of rows.")
+@click.option(
+    "--splits",
+    type=click.Path(exists=True, dir_okay=False),
+    help="Read the splits of this file, of `plan --out` or of Java; they say as of when.",
+)
+@click.option("--limit", type=click.IntRange(min=0), help="Rows at most.")
+@pass_settings
+@executor_option
+def read(settings: Settings, /, target: str, **arguments: Any) -> None:
+    """Read TARGET, or a system table such as TARGET$files.
+
+    Rows go to the terminal, as JSON to a pipe, or to a file.
+    """
+    executor = new_executor(arguments["executor"], spark_session)
+    system = settings.system_table(target, _moment(arguments))
+    if system is not None:
+        _refuse_for_system_tables(arguments)
+        reader, total = system.to_reader(executor), None
+    else:
+        builder = _reading(settings.table(target), arguments).with_limit(_most_read(arguments))
+        splits = arguments["splits"]
+        plan = builder.plan_from(Path(splits).read_bytes()) if splits else builder.plan()
+        reader = builder.read(plan, executor)
+        total = sum(split.row_count for split in plan.splits)
+    put_rows(reader, total, arguments, is_system=system is not None)
+
+
+def put_rows(
+    reader: pa.RecordBatchReader,
+    total: int | None,
+    arguments: Mapping[str, Any],
+    *,
+    is_system: bool = False,
+) -> None:
+    """Put rows where the options say: a file, a pipe, JSON, or the terminal."""
+    out, limit = arguments["out"], arguments["limit"]
+    if out is None and says_json():
+        print_json_rows(limited(reader, limit), is_system=is_system)
+        return
+    if out is None:
+        most = _TERMINAL_ROWS if limit is None else limit
+        print_batches(reader.schema, limited(reader, most + 1), most)
+        return
+    with progress("reading", total) as advance:
+        rows = counting(limited(reader, limit), advance)
+        count = write_file(out, reader.schema, rows, arguments["file_format"])
+    click.echo(f"{counted(count, 'row')} in {out}", err=out == "-")
+
+
+def _most_read(arguments: Mapping[str, Any]) -> int | None:
+    """Return how many rows are read: the terminal says by one more that there are more."""
+    limit: int | None = arguments["limit"]
+    if arguments["out"] is not None or says_json():
+        return limit
+    return 1 + (_TERMINAL_ROWS if limit is None else limit)
+
+
+def _refuse_for_system_tables(arguments: Mapping[str, Any]) -> None:
+    given = [name for name in ("columns", "where", "row_kinds", "splits") if arguments[name]]
+    if given:
+        option = given[0].replace("_", "-")
+        raise InvalidInputError(f"A system table is read whole; leave out --{option}.", kind="cli")
+
+
+def _moment(arguments: Mapping[str, Any]) -> dict[str, str]:
+    """Return the table options that the options of a command mean."""
+    given = {
+        SCAN_SNAPSHOT_ID.key: arguments["snapshot"],
+        SCAN_TAG_NAME.key: arguments["tag"],
+        SCAN_TIMESTAMP.key: arguments["timestamp"],
+        INCREMENTAL_BETWEEN.key: arguments["between"],
+        INCREMENTAL_BETWEEN_SCAN_MODE.key: arguments["mode"],
+    }
+    options = {key: str(value) for key, value in given.items() if value is not None}
+    return {**arguments["dynamic"], **options}
+
+
+def _reading(table: Table, arguments: Mapping[str, Any]) -> ReadBuilder:
+    columns = names(arguments["columns"])
+    repeated = [name for name in columns if columns.count(name) > 1]
+    if repeated:
+        raise InvalidInputError(f"Column '{repeated[0]}' is asked for twice.", kind="column")
+    builder = table.new_read_builder().with_columns(columns or None)
+    builder = builder.with_filter(arguments["where"]).with_options(_moment(arguments))
+    return builder.with_row_kinds() if arguments.get("row_kinds") else builder
+
+
+@click.command()
+@target_argument
+@click.option("--columns", default="", help="Comma list of columns.")
+@click.option("--where", help="Filter, as in read.")
+@_moment_options
+@click.option("--row-kinds", is_flag=True, help="Plan what retracts too.")
+@click.option(
+    "--out",
+    type=click.Path(allow_dash=True),
+    help="Also write the splits to this file, for `read --splits` or Java; - is the standard"
+    " output, and nothing else is printed there.",
+)
+@click.option(
+    "--split-version",
+    type=int,
+    default=SPLIT_VERSION,
+    show_default=True,
+    help="Of the DataSplits written: 8 is that of Paimon 1.3 to 2.0.",
+)
+@pass_settings
+def plan(settings: Settings, /, target: str, **arguments: Any) -> None:
+    """Show which splits and files a read of TARGET would open."""
+    started = time.perf_counter()
+    table = settings.table(target)
+    planned = _reading(table, arguments).plan()
+    millis = (time.perf_counter() - started) * 1000
+    if arguments["out"] == "-":
+        sys.stdout.buffer.write(planned.to_bytes(arguments["split_version"]))
+        return
+    if arguments["out"]:
+        Path(arguments["out"]).write_bytes(planned.to_bytes(arguments["split_version"]))
+    lines = _lines(table, planned)
+    if says_json():
+        snapshot = planned.snapshot
+        print_json({"snapshot_id": None if snapshot is None else snapshot.id, "splits": lines})
+        return
+    grid = Grid(title=planned.context.table)
+    for heading in ("split", "bucket", "files", "rows", "bytes", "merge"):
+        grid.add_column(heading, justify="right")
+    for number, line in enumerate(lines):
+        merge = "yes" if line["merge"] else "no"
+        grid.add_row(
+            *(str(number), line["bucket"], str(len(line["files"]))),
+            *(str(line["rows"]), str(line["bytes"]), merge),
+        )
+    print_grid(grid)
+    count = sum(len(line["files"]) for line in lines)
+    shown = "no snapshot" if planned.snapshot is None else f"snapshot {planned.snapshot.id}"
+    click.echo(
+        f"{shown}: {counted(len(lines), 'split')}, {counted(count, 'file')}, "
+        f"planned in {millis:.0f} ms"
+    )
+
+
+def _lines(table: Table, planned: Plan) -> list[dict[str, Any]]:
+    return [
+        {
+            "bucket": split.bucket_path.removeprefix(table.path).lstrip("/"),
+            "files": [file.file_name for file in (*split.before_files, *split.data_files)],
+            "rows": split.row_count,
+            "bytes": split.file_bytes,
+            "merge": not split.raw_convertible,
+        }
+        for split in planned.splits
+    ]
 
 
 @click.command()

@@ -56,11 +56,7 @@ def environment_options() -> dict[str, str]:
 
 
 def options_of_file(path: str) -> dict[str, str]:
-    """Return the options of a file of KEY=VALUE lines; blank lines and # comments are passed over.
-
-    Raises:
-        InvalidInputError: A line is none; names the line's number, not its text.
-    """
+    """Return the options of a file of KEY=VALUE lines; without blank lines and comments."""
     with click.open_file(path, encoding="utf-8") as file:
         lines = [line.strip() for line in file]
     options = {}
@@ -80,15 +76,6 @@ def options_of_config(
     """Return the options of a TOML file, and those of its table `[catalogs.NAME]`.
 
     Dotted keys may be written as they are: `s3.endpoint = "http://…"`.
-
-    Args:
-        path: The file; by default `paimon.toml` of the user's configuration folder, if there is
-            one. A file of the working folder is read only where it is named: it may come from
-            somebody else, and would say where the credentials of the environment are sent.
-        catalog: The name of the table.
-
-    Raises:
-        InvalidInputError: It is no TOML, has a list or an unknown key, or has no such catalog.
     """
     chosen = Path(path) if path else Path(click.get_app_dir("paimon-assets")) / _CONFIG
     if path is None and not chosen.is_file():
@@ -134,11 +121,7 @@ def _flat(table: Mapping[str, Any], prefix: str, path: Path) -> Iterator[tuple[s
 
 
 def settings_of(given: Mapping[str, Any]) -> "Settings":
-    """Return what the options before a command's name, the environment and the files say.
-
-    Raises:
-        InvalidInputError: A file is not what it should be.
-    """
+    """Return what the options before a command's name, the environment and the files say."""
     general, chosen = options_of_config(given["config"], given["catalog"])
     file = given["storage_options_file"]
     from_file = {} if file is None else options_of_file(file)
@@ -166,11 +149,7 @@ class Settings:
         return self.warehouse is not None or URI.key in self.options
 
     def catalog(self) -> TableCatalog:
-        """Open the catalog.
-
-        Raises:
-            InvalidInputError: There is none.
-        """
+        """Open the catalog."""
         if not self.names_tables:
             raise InvalidInputError(
                 "This needs --warehouse, or --metastore rest --uri.", kind="target"
@@ -209,11 +188,7 @@ class Settings:
 
 
 def spark_session() -> Any:
-    """Return a SparkSession by SPARK_MASTER and SPARK_DRIVER_MEMORY.
-
-    Raises:
-        InvalidInputError: pyspark is not installed.
-    """
+    """Return a SparkSession by SPARK_MASTER and SPARK_DRIVER_MEMORY."""
     module = spark_module("paimon_assets.spark.session.session")
     settings = module.SparkSettings(
         master=os.environ.get("SPARK_MASTER") or "local[*]",

@@ -3,6 +3,8 @@
     head ─▶ route ─▶ who asks ─▶ body (limited) ─▶ operation, in a thread ─▶ JSON
 
 Routes are found in the path as it was sent: `%2F` inside a name does not cut it.
+
+Metrics: counts and times of requests by operation, in Prometheus' text format.
 """
 
 import json
@@ -13,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from http import HTTPStatus
+from threading import Lock
 from typing import Any
 from urllib.parse import parse_qsl
 from uuid import uuid4
@@ -27,13 +30,44 @@ from starlette.types import Receive, Scope, Send
 from paimon_assets.engine.errors import PaimonError
 from paimon_assets.server.audit_log import Strangers, write_audit_line
 from paimon_assets.server.authentication import Authentication
-from paimon_assets.server.metrics import Metrics
 from paimon_assets.server.principals import Principal, PrincipalsFile
 from paimon_assets.server.refusal import Refusal, bad_request, refusal_of
 from paimon_assets.server.request import Request
 from paimon_assets.server.routes import Found, Routes
 from paimon_assets.server.service import Service
 from paimon_assets.server.signatures import Head
+
+
+class Metrics:
+    """What this process has answered since it started."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._counts: Counter[tuple[str, int]] = Counter()
+        self._seconds: Counter[str] = Counter()
+
+    def count(self, operation: str, status: int, seconds: float) -> None:
+        """Count one answer."""
+        with self._lock:
+            self._counts[operation, status] += 1
+            self._seconds[operation] += seconds  # type: ignore[assignment]  # because it adds floats
+
+    def text(self) -> str:
+        """Return all of them."""
+        with self._lock:
+            counts, seconds = sorted(self._counts.items()), sorted(self._seconds.items())
+        lines = ["# TYPE paimon_requests_total counter"]
+        lines += [
+            f'paimon_requests_total{{operation="{operation}",status="{status}"}} {count}'
+            for (operation, status), count in counts
+        ]
+        lines.append("# TYPE paimon_request_seconds_total counter")
+        lines += [
+            f'paimon_request_seconds_total{{operation="{operation}"}} {total:.6f}'
+            for operation, total in seconds
+        ]
+        return "\n".join(lines) + "\n"
+
 
 logger = logging.getLogger(__name__)
 
@@ -53,11 +87,7 @@ class Bodies:
 
     @contextmanager
     def of(self, principal: str) -> Iterator[Callable[[int], None]]:
-        """Give what counts the bytes of one body, until the block ends.
-
-        Raises:
-            Refusal: 503, by the function; there are too many.
-        """
+        """Give what counts the bytes of one body, until the block ends."""
         size = 0
 
         def take(more: int) -> None:
@@ -76,13 +106,7 @@ class Bodies:
 
 
 class App:
-    """The ASGI application of one server.
-
-    Args:
-        service: The operations, on one warehouse.
-        routes: Which path means which operation.
-        principals: Who may ask; None lets everybody do everything.
-    """
+    """The ASGI application of one server."""
 
     def __init__(
         self, service: Service, routes: Routes, *, principals: PrincipalsFile | None

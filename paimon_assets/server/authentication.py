@@ -21,12 +21,7 @@ _LONGEST = 8192
 
 
 class Authentication:
-    """Knows principals by bearer token or by signature.
-
-    Args:
-        principals: Their file; None lets everybody do everything.
-        clock: Says how old a signature is.
-    """
+    """Knows principals by bearer token or by signature."""
 
     def __init__(self, principals: PrincipalsFile | None, clock: Clock) -> None:
         self._principals = principals
@@ -34,11 +29,7 @@ class Authentication:
         self._nonces = Nonces(clock)
 
     def principal(self, head: Head) -> Principal:
-        """Return who sent a request.
-
-        Raises:
-            Refusal: 401, for whatever reason: the answer does not say which.
-        """
+        """Return who sent a request."""
         if self._principals is None:
             return EVERYBODY
         current = self._principals.current()
@@ -64,11 +55,7 @@ class Authentication:
         return principal
 
     def check_body(self, head: Head, body: bytes) -> None:
-        """Check the body of a signed request.
-
-        Raises:
-            Refusal: 401; it is not the one that was signed.
-        """
+        """Check the body of a signed request."""
         if self._principals is None or access_key_of(head.header("authorization")) is None:
             return
         try:

@@ -54,22 +54,13 @@ def _holds(path: Path, secret: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataTokens:
-    """The file of data tokens.
-
-    Args:
-        path: Where it is.
-        own_options: The server's own, whose secrets are handed to nobody.
-    """
+    """The file of data tokens."""
 
     path: Path
     own_options: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def issue(self, action: Action, now_millis: int) -> TokenResponse | None:
-        """Return the token of who may do something; None if there is none for that.
-
-        Raises:
-            InvalidInputError: The file is wrong, kind `data-tokens`; no value is shown.
-        """
+        """Return the token of who may do something; None if there is none for that."""
         members = self._members()
         given = members.get(action.value)
         if given is None:
@@ -81,11 +72,7 @@ class DataTokens:
         )
 
     def check(self) -> None:
-        """Look at the whole file.
-
-        Raises:
-            InvalidInputError: As `issue`; or nobody gets a token.
-        """
+        """Look at the whole file."""
         found = [self.issue(action, 0) for action in (Action.UPDATE, Action.SELECT)]
         if not any(found):
             raise self._wrong("it has neither [update] nor [select]")

@@ -140,15 +140,7 @@ class Principals:
 
     @classmethod
     def of_toml(cls, text: str, *, directory: Path) -> "Principals":
-        """Parse a file.
-
-        Args:
-            text: Its content.
-            directory: What paths in it are relative to.
-
-        Raises:
-            InvalidInputError: It is no TOML, or says something else; names the principal.
-        """
+        """Parse a file."""
         try:
             members = tomllib.loads(text)
             found = [_principal(item, directory) for item in members.get("principal", [])]
@@ -254,14 +246,7 @@ def _grant(principal: str, item: Mapping[str, Any]) -> Grant:
 
 
 def read_secret(given: object, directory: Path) -> str | None:
-    """Return the secret that `{ secret-env = … }` or `{ secret-file = … }` means.
-
-    Returns:
-        None: it is neither of these. Empty: the variable is not set.
-
-    Raises:
-        OSError: The file cannot be read.
-    """
+    """Return the secret that `{ secret-env = … }` or `{ secret-file = … }` means."""
     match given:
         case {"secret-env": str(name), **others} if not others:
             return os.environ.get(name, "")

@@ -34,11 +34,7 @@ class Request:
     """What its audit line says besides: a snapshot, a new name."""
 
     def read(self, structure: type[StructureT]) -> StructureT:
-        """Return the body.
-
-        Raises:
-            Refusal: 400; it is no JSON, or another structure's.
-        """
+        """Return the body."""
         try:
             return structure.from_bytes(self.body)
         except FormatError as error:
@@ -47,21 +43,13 @@ class Request:
     def require(
         self, action: Action, database: str, name: str | None = None, *, noun: str = "TABLE"
     ) -> None:
-        """Refuse what the principal has no grant for.
-
-        Raises:
-            Refusal: 403, be there such a thing or not.
-        """
+        """Refuse what the principal has no grant for."""
         if self.principal.may(action, database, name):
             return
         raise forbidden("DATABASE", database) if name is None else forbidden(noun, name)
 
     def page(self, pattern_name: str = "") -> "Page":
-        """Return which part of a list is asked for.
-
-        Raises:
-            Refusal: 400; a parameter is wrong.
-        """
+        """Return which part of a list is asked for."""
         text = self.query.get("maxResults", "")
         if text and not (text.isascii() and text.isdecimal()):
             raise bad_request(f"maxResults {text!r} is no number of results.")
@@ -93,11 +81,7 @@ class Page:
         return name == self.pattern
 
     def of(self, names: Iterable[str]) -> tuple[list[str], str | None]:
-        """Take the page out of sorted names; look no further than one name behind it.
-
-        Returns:
-            The names, and the token of the next page, None at the end.
-        """
+        """Take the page out of sorted names; look no further than one name behind it."""
         wanted = (name for name in names if name > self.after and self.matches(name))
         taken = list(islice(wanted, self.most + 1))
         if len(taken) <= self.most:
@@ -106,11 +90,7 @@ class Page:
 
 
 def prefix_of(pattern: str) -> str:
-    """Return what a LIKE pattern begins with.
-
-    Raises:
-        Refusal: 400; it has wildcards anywhere but `%` at its end.
-    """
+    """Return what a LIKE pattern begins with."""
     prefix = pattern.removesuffix("%")
     if "%" in prefix or not _UNESCAPED.isdisjoint(prefix):
         raise bad_request("Can only support prefix sql like pattern query now.")
@@ -130,11 +110,7 @@ def _token_name(token: str) -> str:
 
 
 def decoded(segment: str) -> str:
-    """Return a part of a path as it was before Java's `URLEncoder`.
-
-    Raises:
-        Refusal: 400; it is no UTF-8.
-    """
+    """Return a part of a path as it was before Java's `URLEncoder`."""
     try:
         return unquote_plus(segment, errors="strict")
     except UnicodeDecodeError as error:

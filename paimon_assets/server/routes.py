@@ -55,15 +55,7 @@ class Routes:
             self._by_length.setdefault(len(route.segments), []).append(route)
 
     def find(self, method: str, path: str) -> Found:
-        """Find the operation a request means.
-
-        Args:
-            method: Of the request.
-            path: As it was sent, still encoded.
-
-        Raises:
-            Refusal: 404 or 405, or 400 if a part of the path is no text.
-        """
+        """Find the operation a request means."""
         parts = tuple(path.removeprefix("/").split("/"))
         known = False
         for route in self._by_length.get(len(parts), ()):

@@ -1,5 +1,19 @@
-"""Starting a server: the application from its settings, and uvicorn around it."""
+"""Starting a server: the application from its settings, and uvicorn around it.
 
+HTTP/1.1 for clients that send their heads in time, and leave room for others.
+
+uvicorn waits for ever for the first byte, and a connection counts among those the server holds at
+once: silent ones would keep everybody out. Where there are too many, in all or of one client, idle
+ones are closed: those that never sent a byte first, then those that have been idle longest.
+
+SoleWriterFileIO: a storage without conditional put, for one server that is its only writer.
+
+What is published is kept apart by locks of this process alone. A second server, or a client that
+commits by the file system, knows nothing of them: on such a storage its commits and this server's
+overwrite each other, unnoticed.
+"""
+
+import asyncio
 import ipaddress
 import logging
 import socket
@@ -7,23 +21,133 @@ import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Lock
+from typing import ClassVar, Concatenate
 
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from paimon_assets.engine.control.catalog.filesystem_catalog import FilesystemCatalog
 from paimon_assets.engine.control.clock import Clock, SystemClock
-from paimon_assets.engine.errors import InvalidInputError, StorageError
-from paimon_assets.engine.fileio.base import FileIO
+from paimon_assets.engine.errors import InvalidInputError, PaimonError, StorageError
+from paimon_assets.engine.fileio.atomic import NO_ATOMIC_PUBLISH
+from paimon_assets.engine.fileio.base import FileIO, FileIOSpec
 from paimon_assets.engine.fileio.opening import file_io_for
+from paimon_assets.engine.fileio.passing import P, PassingFileIO, T, made
 from paimon_assets.engine.spec.options.secret_options import shown_options
 from paimon_assets.server.app import App
 from paimon_assets.server.issued_tokens import DataTokens
 from paimon_assets.server.operations.all_operations import OPERATIONS
 from paimon_assets.server.principals import PrincipalsFile
-from paimon_assets.server.punctual import PunctualProtocol
 from paimon_assets.server.routes import Routes
 from paimon_assets.server.service import Service
-from paimon_assets.server.sole_writer import SoleWriterFileIO
+
+_STRIPES = 64
+
+
+class SoleWriterFileIO(PassingFileIO):
+    """A storage that publishes under a lock of this process; everything else is the storage's own.
+
+    `spec` is the storage's: who opens it elsewhere reads and writes data files, and publishes
+    nothing.
+    """
+
+    def __init__(self, inner: FileIO) -> None:
+        self._inner = inner
+        self._locks = tuple(Lock() for _ in range(_STRIPES))
+
+    @property
+    def spec(self) -> FileIOSpec:
+        """See `FileIO`."""
+        return self._inner.spec
+
+    def publish(self, path: str, data: bytes) -> bool:
+        """Create a file if there is none of that name, while no other thread publishes beside it.
+
+        Where the storage itself refuses a name that is taken, it is asked to all the same.
+        """
+        with self._locks[hash(path.rpartition("/")[0]) % _STRIPES]:
+            if self._inner.exists(path):
+                return False
+            try:
+                return self._inner.publish(path, data)
+            except PaimonError as error:
+                if error.kind != NO_ATOMIC_PUBLISH:
+                    raise
+            self._inner.replace(path, data)
+            return True
+
+    def _passed(
+        self, method: Callable[Concatenate[FileIO, P], T], *args: P.args, **_: P.kwargs
+    ) -> T:
+        return made(self._inner, method, *args)
+
+
+class PunctualProtocol(H11Protocol):
+    """A connection that is closed if the head of a request does not come, or not to its end."""
+
+    head_seconds: ClassVar[float] = 60.0
+    most_connections: ClassVar[int] = 1000
+    most_of_client: ClassVar[int] = 512
+    """Connections from one address; a proxy has one, too."""
+
+    _late: asyncio.TimerHandle | None = None
+    heard_at: float = 0.0
+    """When bytes came last; 0 if none ever did."""
+    made_at: float = 0.0
+
+    def connection_made(  # type: ignore[override]  # as in the base
+        self, transport: asyncio.Transport
+    ) -> None:
+        """Wait for a head."""
+        super().connection_made(transport)
+        self.made_at = self.loop.time()
+        self._make_room()
+        self._late = self.loop.call_later(self.head_seconds, transport.close)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Wait no more."""
+        self._wait_no_more()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Wait for the rest of a head; between requests uvicorn waits by itself."""
+        self.heard_at = self.loop.time()
+        super().data_received(data)
+        asked: RequestResponseCycle | None = self.cycle
+        if asked is not None and not asked.response_complete:
+            self._wait_no_more()
+        elif self._late is None:
+            self._late = self.loop.call_later(self.head_seconds, self.transport.close)
+
+    def _make_room(self) -> None:
+        """Close the idlest connection if there are too many; of one client, its own or this one."""
+        everyone = [each for each in self.connections if isinstance(each, PunctualProtocol)]
+        host = self.client and self.client[0]
+        own = [each for each in everyone if each.client and each.client[0] == host]
+        if len(own) > self.most_of_client:
+            crowd = own
+        elif len(everyone) > self.most_connections:
+            crowd = everyone
+        else:
+            return
+        idle = [each for each in crowd if each is not self and each.is_idle]
+        if idle:
+            min(idle, key=lambda each: (each.heard_at, each.made_at)).transport.close()
+        elif crowd is own:
+            self.transport.close()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no request is being answered."""
+        asked: RequestResponseCycle | None = self.cycle
+        return not self.transport.is_closing() and (asked is None or asked.response_complete)
+
+    def _wait_no_more(self) -> None:
+        if self._late is not None:
+            self._late.cancel()
+            self._late = None
+
 
 logger = logging.getLogger(__name__)
 
@@ -57,13 +181,7 @@ class ServeSettings:
 
 
 def app_of(settings: ServeSettings, *, clock: Clock | None = None) -> App:
-    """Make the application.
-
-    Raises:
-        InvalidInputError: Nobody could come in and `insecure` is not set; or the file of
-            principals, that of data tokens, or a client's option is wrong.
-        StorageError: The warehouse cannot be reached.
-    """
+    """Make the application."""
     _check_tls(settings)
     clock = clock or SystemClock()
     service = Service(
@@ -80,15 +198,7 @@ def app_of(settings: ServeSettings, *, clock: Clock | None = None) -> App:
 
 
 def serve(settings: ServeSettings, *, on_start: Callable[[str], None]) -> None:
-    """Serve until SIGINT or SIGTERM; requests that were begun are ended first.
-
-    Args:
-        settings: What to serve.
-        on_start: Called with the address once connections are taken.
-
-    Raises:
-        See `app_of`; StorageError, too, if the port is taken.
-    """
+    """Serve until SIGINT or SIGTERM; requests that were begun are ended first."""
     app = app_of(settings)
     _warn(settings)
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET

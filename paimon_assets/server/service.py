@@ -67,11 +67,7 @@ class ServedTable:
         return Table(self.store)
 
     def managed(self) -> "ServedTable":
-        """Return the table.
-
-        Raises:
-            Refusal: 501; it is external.
-        """
+        """Return the table."""
         if self.is_external:
             raise not_implemented("commits of external tables; their writers commit by themselves")
         return self
@@ -145,11 +141,7 @@ class Service:
         return self.catalog.functions
 
     def check(self) -> None:
-        """Ask the storage whether the warehouse is there.
-
-        Raises:
-            StorageError: It is not, or the storage does not answer.
-        """
+        """Ask the storage whether the warehouse is there."""
         if not self.file_io.exists(self.catalog.warehouse):
             raise StorageError(f"There is no warehouse '{self.catalog.warehouse}'.")
 
@@ -157,15 +149,6 @@ class Service:
         self, path: str, principal: Principal, *, own: Identifier | None = None
     ) -> None:
         """Refuse a folder for a table that is not the principal's to give, or another table's.
-
-        Args:
-            path: The folder.
-            principal: Who names it.
-            own: The table whose folder it is already.
-
-        Raises:
-            InvalidInputError: Kind `path-outside`, it does not say which ones are allowed; or
-                `path-taken`, it is, holds or lies in the folder of a table or the warehouse.
 
         Cost:
             A listing of the databases, and a document of each.
@@ -199,13 +182,7 @@ class Service:
                     yield plain_path(canonical_path(path))
 
     def table(self, request: Request, action: Action) -> ServedTable:
-        """Open the table that a request's path names.
-
-        Raises:
-            Refusal: 403; the principal may not do that, be there such a table or not.
-            NotFoundError: There is no such database, table or branch.
-            InvalidInputError: The name is none.
-        """
+        """Open the table that a request's path names."""
         name = self.named(request)
         request.require(action, name.table.database, name.table.table)
         if name.is_system_table:
@@ -213,18 +190,11 @@ class Service:
         return self.load(name.table.at_branch(name.branch or MAIN_BRANCH))
 
     def named(self, request: Request) -> TableName:
-        """Return the table, or branch of one, that a request's path names.
-
-        Raises:
-            InvalidInputError: The name is none.
-        """
+        """Return the table, or branch of one, that a request's path names."""
         return TableName.parse(Identifier(request.names["database"], request.names["table"]))
 
     def load(self, identifier: Identifier, *, identifies: bool = True) -> ServedTable:
         """Open a table or a branch; a table without an id gets one if `identifies` says so.
-
-        Raises:
-            NotFoundError: There is no such database, table or branch.
 
         Cost:
             Two reads and a listing.
@@ -288,11 +258,7 @@ class Service:
         )
 
     def identified(self, identifier: Identifier, store: FileStore, by: str = "") -> Identity:
-        """Give a table an id, unless it has one.
-
-        Raises:
-            NotFoundError: It was dropped meanwhile.
-        """
+        """Give a table an id, unless it has one."""
         path = f"{store.table_path}/{TABLE_FILE}"
         # Remembered first: an id that somebody has heard of is found, whoever died meanwhile.
         own = str(uuid4())
@@ -319,9 +285,6 @@ class Service:
 
     def of_id(self, table_id: str) -> Identifier:
         """Return the name of the table of an id.
-
-        Raises:
-            NotFoundError: There is none.
 
         Cost:
             Two reads; if it is not where it was last, as much as opening all tables.
@@ -358,15 +321,6 @@ class Service:
     def table_names(self, database: str, *, after: str = "", prefix: str = "") -> Iterator[str]:
         """Yield the names of a database's tables, also of those outside the warehouse, sorted.
 
-        Args:
-            database: The database.
-            after: Only what comes behind this name: a page that is not the first. Then the
-                directory is not listed anew if it was lately.
-            prefix: Only what begins so.
-
-        Raises:
-            NotFoundError: There is no such database.
-
         Cost:
             A listing and a document, and one listing of each table that is yielded.
         """
@@ -380,11 +334,7 @@ class Service:
                 yield name
 
     def has_table(self, identifier: Identifier) -> bool:
-        """Whether there is a table of this name, be it outside the warehouse.
-
-        Raises:
-            NotFoundError: There is no such database.
-        """
+        """Whether there is a table of this name, be it outside the warehouse."""
         outside = self.state.read(identifier.database, TABLES)
         return self._is_table(identifier.database, identifier.table, outside)
 
@@ -396,11 +346,7 @@ class Service:
 
 
 def check_database_name(name: str) -> str:
-    """Return the name of a database that may hold tables.
-
-    Raises:
-        InvalidInputError: It is none, or that of the system's.
-    """
+    """Return the name of a database that may hold tables."""
     checked = Identifier(name, "t").database
     if checked == SYSTEM_DATABASE:
         raise InvalidInputError(

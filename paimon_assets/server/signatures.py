@@ -91,17 +91,7 @@ def access_key_of(authorization: str) -> str | None:
 
 
 def check_head(head: Head, secret: str, *, clock: Clock, nonces: Nonces | None) -> None:
-    """Check the signature of a request's head.
-
-    Args:
-        head: Of the request.
-        secret: Of the key pair.
-        clock: Says how old the signature is.
-        nonces: Remembers the request's; None remembers nothing, for a key that nobody has.
-
-    Raises:
-        BadSignature: It is wrong, stale or was used before.
-    """
+    """Check the signature of a request's head."""
     authorization = head.header("authorization")
     request = SignedRequest(method=head.method, path=head.path, query=dict(head.query))
     default = _CREDENTIAL.fullmatch(authorization)
@@ -129,11 +119,7 @@ def check_head(head: Head, secret: str, *, clock: Clock, nonces: Nonces | None) 
 
 
 def check_body(head: Head, body: bytes) -> None:
-    """Check that a body is the one that was signed.
-
-    Raises:
-        BadSignature: It is another, or there is a body and none was signed.
-    """
+    """Check that a body is the one that was signed."""
     signed = head.header("content-md5")
     if (body or signed) and not hmac.compare_digest(signed.encode(), content_md5(body).encode()):
         raise BadSignature("Content-MD5 is another body's")

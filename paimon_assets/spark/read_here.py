@@ -58,10 +58,6 @@ def read_here(
 
     An error is none here: it leaves the read to tasks, whose error it becomes.
 
-    Raises:
-        UnsupportedFeatureError: A column has a type this Spark does not have.
-        InvalidInputError: The session's setting is no number of bytes.
-
     Cost:
         At most the decoding of `readHere` bytes, and of a filtered read the footers of 16 files.
     """
@@ -88,9 +84,6 @@ def read_keys_here(
     For splits that Python tasks would read: what Spark reads itself needs no Python worker. Local
     files only, of which footers cost little, and not over Connect, which has no RDDs. Spark takes
     the DataFrame for large, as it does the tasks' of the same splits (`claimed_size`).
-
-    Raises:
-        As `read_here`; nor is an error one here.
 
     Cost:
         As `read_here`. Rows that are not few are decoded up to `_SENT_BYTES` for nothing.
@@ -154,9 +147,6 @@ def _is_flat(arrow_type: pa.DataType) -> bool:
 
 def reads_here(session: SparkSession, context: ReadContext, splits: Sequence[DataSplit]) -> bool:
     """Whether so few bytes of files are decoded that this process does it.
-
-    Raises:
-        InvalidInputError: The session's setting is no number of bytes.
 
     Cost:
         If there is a filter, the footers of up to 16 files.

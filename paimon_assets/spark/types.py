@@ -104,15 +104,7 @@ _VARIANT = pa.struct(
 
 
 def to_spark_type(data_type: DataType, *, column: str) -> st.DataType:
-    """Return the Spark type of a Paimon type.
-
-    Args:
-        data_type: Any Paimon type; its own nullability belongs to the Spark field.
-        column: Where the type stands, for the message.
-
-    Raises:
-        UnsupportedFeatureError: TIME on a Spark without a time type; names the column.
-    """
+    """Return the Spark type of a Paimon type."""
     match data_type:
         case ArrayType(element=element) | VectorType(element=element):
             return st.ArrayType(to_spark_type(element, column=column), element.nullable)
@@ -152,11 +144,7 @@ def _to_spark_field(field: DataField, column: str) -> st.StructField:
 
 
 def from_spark_type(spark_type: st.DataType, *, nullable: bool = True, column: str) -> DataType:
-    """Return the Paimon type of a Spark type; ids of nested fields count up per struct.
-
-    Raises:
-        InvalidInputError: Paimon has no such type (intervals, null); names the column.
-    """
+    """Return the Paimon type of a Spark type; ids of nested fields count up per struct."""
     match spark_type:
         case st.DecimalType():
             root, digits, scale = TypeRoot.DECIMAL, spark_type.precision, spark_type.scale

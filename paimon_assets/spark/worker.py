@@ -265,11 +265,6 @@ def place_routed(routing: Routing, source: RowSource, assigners: int) -> ArrowMa
     """Give rows whose keys may change partition their place, and address them to its writer.
 
     They come from `route_rows`, all of a key to one assigner, sorted by (assigner, position).
-
-    Args:
-        routing: To the writers; they get rows in order, `with_kinds`.
-        source: The source of the rows that come.
-        assigners: How many share the keys.
     """
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -401,13 +396,7 @@ def run_tasks(name: str, shared: bytes, file_io: FileIOSpec) -> ArrowMap:
 
 
 def of_hands(payloads: Sequence[bytes], hands: Sequence[int], run: ArrowMap) -> ArrowMap:
-    """Give `run` the tasks of the hands whose numbers come.
-
-    Args:
-        payloads: Of all tasks.
-        hands: Who has each.
-        run: As `run_tasks`.
-    """
+    """Give `run` the tasks of the hands whose numbers come."""
 
     def tasks_of(hand: int) -> pa.RecordBatch:
         numbers = [number for number, given in enumerate(hands) if given == hand]

@@ -12,8 +12,7 @@ from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.server import app as application
 from paimon_assets.server.audit_log import Strangers
 from paimon_assets.server.principals import PrincipalsFile
-from paimon_assets.server.punctual import PunctualProtocol
-from paimon_assets.server.serve import ServeSettings, app_of
+from paimon_assets.server.serve import PunctualProtocol, ServeSettings, app_of
 from paimon_assets.server.signatures import Nonces
 from tests.testkit.rest_server import serving
 

@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 
-import fsspec
+import fsspec  # type: ignore[import-untyped]  # because it ships no types
 import pytest
 
 from paimon_assets.engine.errors import InvalidInputError

@@ -4,8 +4,7 @@ import socket
 
 import pytest
 
-from paimon_assets.server.punctual import PunctualProtocol
-from paimon_assets.server.serve import ServeSettings
+from paimon_assets.server.serve import PunctualProtocol, ServeSettings
 from tests.testkit.rest_server import serving
 
 

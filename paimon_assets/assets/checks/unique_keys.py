@@ -17,9 +17,6 @@ def find_duplicates(
 
     Nulls count as equal. Merged, it looks at rows as a reader gets them; else at every stored row.
 
-    Raises:
-        NotFoundError: A key column does not exist.
-
     Cost:
         Memory as `data.repeated_keys` says; on Spark that of a grouped count.
     """

@@ -63,12 +63,7 @@ class TableCheck(DescribedModel):
     )
 
     def build(self, of: "CheckedTable") -> dg.AssetChecksDefinition:
-        """Return the check.
-
-        Raises:
-            InvalidInputError: A setting is none of this check, is missing or wrong, or the check
-                needs the component of the table.
-        """
+        """Return the check."""
         built = _BUILDERS[self.type]
         common = {"type", "name", "blocking", "severity"}
         given = {
@@ -98,11 +93,7 @@ class CheckedTable:
     """The landing folder of its component."""
 
     def needed(self, part: str, check: str) -> Any:
-        """Return its schema or its source.
-
-        Raises:
-            InvalidInputError: Its component is another one (kind `component`).
-        """
+        """Return its schema or its source."""
         found = getattr(self, part)
         if found is None:
             raise InvalidInputError(
@@ -169,11 +160,7 @@ _BUILDERS: Mapping[str, _Builder] = {
 
 
 def checks_of(checks: Sequence[TableCheck], of: CheckedTable) -> list[dg.AssetChecksDefinition]:
-    """Return the checks of a table.
-
-    Raises:
-        InvalidInputError: As `TableCheck.build`.
-    """
+    """Return the checks of a table."""
     return [check.build(of) for check in checks]
 
 
@@ -199,11 +186,7 @@ class PaimonChecksComponent(dg.Component, DescribedModel):
     resource_key: str = Field(default=DEFAULT_RESOURCE_KEY, description=OF_THE_RESOURCE)
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
-        """Return the checks.
-
-        Raises:
-            InvalidInputError: As `TableCheck.build`; or `table` is no name.
-        """
+        """Return the checks."""
         del context
         key = dg.AssetKey(self.asset_key) if self.asset_key else asset_key_of(self.table)
         metadata = {TABLE_NAME: self.table, RESOURCE_KEY: self.resource_key}

@@ -60,12 +60,7 @@ class DeclaredTableModel(dg.Component, DescribedModel):
     resource_key: str = Field(default=DEFAULT_RESOURCE_KEY, description=OF_THE_RESOURCE)
 
     def declared(self) -> Schema:
-        """Return the schema.
-
-        Raises:
-            FormatError: A type does not parse.
-            InvalidInputError: A key or a comment names no column.
-        """
+        """Return the schema."""
         return Schema.of(
             self.columns,
             partition_keys=self.partition_keys,
@@ -108,11 +103,7 @@ class PaimonAssetComponent(DeclaredTableModel):
     )
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
-        """Return the asset and its checks.
-
-        Raises:
-            InvalidInputError: There is no such function, or as `paimon_asset`.
-        """
+        """Return the asset and its checks."""
         schema = self.declared()
         decorate = paimon_asset(
             self.table,
@@ -144,11 +135,7 @@ class LandingFolder(DescribedModel):
     may_be_missing: bool = Field(default=False, description="Whether the folder may not exist.")
 
     def source(self) -> FileSource:
-        """Return it.
-
-        Raises:
-            InvalidInputError: As `FileSource`.
-        """
+        """Return it."""
         return FileSource(**{name: getattr(self, name) for name in type(self).model_fields})
 
 
@@ -183,11 +170,7 @@ class PaimonFileIngestionComponent(DeclaredTableModel):
     timezone: str = Field(default="UTC", description="Time zone of the schedule.")
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
-        """Return the asset, its checks, the sensor and the schedule.
-
-        Raises:
-            InvalidInputError: There is no such function, or as `build_file_ingestion_asset`.
-        """
+        """Return the asset, its checks, the sensor and the schedule."""
         schema, source = self.declared(), self.source.source()
         asset = build_file_ingestion_asset(
             self.table,
@@ -209,11 +192,7 @@ class PaimonFileIngestionComponent(DeclaredTableModel):
 
 
 def _function(context: dg.ComponentLoadContext, path: str) -> Callable[..., Any]:
-    """Return the function of a dotted path.
-
-    Raises:
-        InvalidInputError: There is none (kind `component`).
-    """
+    """Return the function of a dotted path."""
     module_name, _, name = path.rpartition(".")
     try:
         if path.startswith("."):

@@ -47,11 +47,7 @@ class PaimonCompactionComponent(UpkeepModel):
     )
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
-        """Return the job and what runs it.
-
-        Raises:
-            InvalidInputError: A table is no name, or the form has a value that is none.
-        """
+        """Return the job and what runs it."""
         del context
         form = _form(CompactionConfig, self.config)
         job = build_compaction_job(
@@ -84,11 +80,7 @@ class PaimonMaintenanceComponent(UpkeepModel):
     name: str = Field(default="maintenance_job", description="Name of the job.")
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
-        """Return the job and its schedule.
-
-        Raises:
-            InvalidInputError: A table is no name, or the form has a value that is none.
-        """
+        """Return the job and its schedule."""
         del context
         form = _form(MaintenanceConfig, self.config)
         job = build_maintenance_job(

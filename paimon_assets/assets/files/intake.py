@@ -34,9 +34,6 @@ def define_intake(
 
     `description` is that of an asset without another one; `refused` are options of `dg.asset` that
     such an asset cannot have → why.
-
-    Raises:
-        InvalidInputError: Kind `asset-options`; an option that such an asset cannot have.
     """
     for name, why in refused.items():
         if name in options:

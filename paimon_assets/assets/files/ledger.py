@@ -100,11 +100,7 @@ class Pending:
     """In quarantine, and as they were then."""
 
     def refuse_changes(self, folder: str) -> None:
-        """Raise if files changed after they were taken in.
-
-        Raises:
-            InvalidInputError: Names them.
-        """
+        """Raise if files changed after they were taken in."""
         if self.changed:
             raise InvalidInputError(
                 f"{names_text(self.changed)} in '{folder}' changed after being ingested: size or "
@@ -159,10 +155,6 @@ def ledger_snapshot(table: Table, source: str) -> Snapshot | None:
 
     If those that did have expired, the pointer they left decides (`engine.control.ledgers`): then
     it is the newest snapshot, with what the pointer says.
-
-    Raises:
-        InvalidInputError: There is neither, although the source was ingested: other engines let the
-            snapshots of an ingestion expire that was killed (kind `ledger-expired`).
 
     Cost:
         One read a snapshot, backwards, until the first one found; a process looks at each once.
@@ -230,12 +222,7 @@ def _stored(table: Table) -> Iterator[tuple[str, Ledger]]:
 
 
 def load_ledger(table: Table, source: str, snapshot: Snapshot | None) -> Ledger:
-    """Return the ledger a snapshot names, an empty one for None.
-
-    Raises:
-        NotFoundError: The ledger file is gone.
-        FormatError: It is damaged.
-    """
+    """Return the ledger a snapshot names, an empty one for None."""
     if snapshot is None:
         return Ledger(source=source)
     return _read(table, snapshot.properties[property_of(source)])
@@ -245,9 +232,6 @@ def write_ledger(table: Table, ledger: Ledger, *, remembered: int | None = None)
     """Write a ledger under a fresh name, and its new part; it counts once a snapshot names it.
 
     At least so many of the last names are kept as are `remembered`; None keeps all.
-
-    Returns:
-        The file's name.
 
     Cost:
         What is new; now and then a merge of parts, of at most `PART_FILES` names.
@@ -315,11 +299,7 @@ def ledger_to_json(ledger: Ledger) -> bytes:
 
 
 def ledger_from_json(data: bytes, path: str) -> Ledger:
-    """Parse a ledger file.
-
-    Raises:
-        FormatError: Not a ledger, or of a newer version; names the file.
-    """
+    """Parse a ledger file."""
     try:
         return _ledger_of(json.loads(data))
     except (ValueError, KeyError, TypeError, RecursionError) as error:

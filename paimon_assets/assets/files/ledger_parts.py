@@ -162,9 +162,5 @@ def part_to_bytes(rows: pa.Table) -> bytes:
 
 
 def part_from_bytes(data: bytes) -> pa.Table:
-    """Parse a part's file.
-
-    Raises:
-        ArrowException, ValueError: It is none.
-    """
+    """Parse a part's file."""
     return papq.read_table(pa.BufferReader(data), schema=_SCHEMA)

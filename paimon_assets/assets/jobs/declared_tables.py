@@ -47,11 +47,7 @@ class DeclaredTables:
     def of(
         tables: Sequence[TableLike], translator: PaimonTranslator = DEFAULT_TRANSLATOR
     ) -> "DeclaredTables":
-        """Return the tables of assets, be they several of one definition, and of names.
-
-        Raises:
-            InvalidInputError: An asset is not of Paimon tables, or a name is none.
-        """
+        """Return the tables of assets, be they several of one definition, and of names."""
         found: list[DeclaredTable] = []
         for table in tables:
             if not isinstance(table, dg.AssetsDefinition):
@@ -72,11 +68,7 @@ class DeclaredTables:
         return _named(identifier, self.translator)
 
     def chosen(self, names: Sequence[str], catalog: TableCatalog) -> list[DeclaredTable]:
-        """Return the tables a form names, or all that the job knows if it names none.
-
-        Raises:
-            InvalidInputError: The form names no table, or a pattern that fits none.
-        """
+        """Return the tables a form names, or all that the job knows if it names none."""
         if not names:
             return list(self.tables)
         named = [found for text in names for found in tables_named(text, catalog)]
@@ -89,11 +81,7 @@ def _named(identifier: Identifier, translator: PaimonTranslator) -> DeclaredTabl
 
 
 def tables_named(text: str, catalog: TableCatalog) -> list[Identifier]:
-    """Return the table a name means, or all that fit a pattern such as `database.*`.
-
-    Raises:
-        InvalidInputError: It is no name, or a pattern that fits no table.
-    """
+    """Return the table a name means, or all that fit a pattern such as `database.*`."""
     identifier = identifier_of(text.strip())
     if not set("*?") & set(identifier.table):
         return [identifier]

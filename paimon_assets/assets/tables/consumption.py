@@ -135,9 +135,6 @@ def start_of(recorded: Recorded, table: Table, consumer: str) -> int | None:
 
     Where the output knows less than the consumer's file, it was rolled back: the file follows, so
     that what is to be read again does not expire.
-
-    Raises:
-        InvalidInputError: Kind `consumer-ahead`: what was read is no part of the table any more.
     """
     known = table.consumers.next_snapshot(consumer)
     if recorded.text is None:

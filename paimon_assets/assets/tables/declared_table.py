@@ -70,11 +70,7 @@ class EnsuredTable:
 
 
 def schema_policy(text: str, table: str) -> SchemaPolicy:
-    """Return the policy of that name.
-
-    Raises:
-        InvalidInputError: There is none; lists those that are.
-    """
+    """Return the policy of that name."""
     try:
         return SchemaPolicy(text)
     except ValueError:
@@ -96,12 +92,6 @@ def ensure_table(
     """Return the table as declared, created if it is not there, with its database.
 
     The executor reads files whose values a change might lose; this process by default.
-
-    Raises:
-        InvalidInputError: The stored schema differs from the declared one, and the policy does not
-            reconcile them (kind `schema-drift`); lists every difference. Or a change would lose
-            values (`schema-overflow`). Or the declared schema is no legal one.
-        CommitConflictError: Others were faster too often.
     """
     try:
         table = catalog.get_table(identifier)
@@ -137,9 +127,6 @@ def verify_schema(
     """Refuse a stored schema that is not the declared one, but for what may differ.
 
     The policy says what may differ, `unreachable` what its changes do not reach, as sentences.
-
-    Raises:
-        InvalidInputError: They differ; lists every difference.
     """
     wanted = _as_tolerated(stored, declared, policy)
     if not any(schema_differences(wanted, stored)):

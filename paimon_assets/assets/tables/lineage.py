@@ -17,9 +17,6 @@ PassThrough = Mapping[dg.AssetKey, Sequence[str] | Mapping[str, str | Sequence[s
 def lineage_metadata(pass_through: PassThrough, schema: Schema, table: str) -> Metadata:
     """Return column lineage as metadata, nothing for none.
 
-    Raises:
-        InvalidInputError: A column is none of the table (kind `column-lineage`).
-
     >>> schema = Schema.of({"id": "BIGINT", "name": "STRING"})
     >>> upstream = dg.AssetKey(["ods", "people"])
     >>> found = lineage_metadata({upstream: {"name": "full_name"}}, schema, "dm.people")

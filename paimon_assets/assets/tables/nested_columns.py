@@ -73,9 +73,6 @@ def nested_columns(names: Sequence[str], schema: TableSchema) -> NestedColumns |
     """Return what columns of an input mean, None if none of them lies inside another.
 
     A column whose own name has dots comes before a field inside one.
-
-    Raises:
-        NotFoundError: There is no such field (kind `column-not-found`).
     """
     paths = {name: _path(name, schema) for name in names}
     if all(len(path) == 1 for path in paths.values()):

@@ -116,11 +116,7 @@ class _PolarsPlan:
         self._scans = scans
 
     def origins(self) -> Origins:
-        """Return what the columns are made of.
-
-        Raises:
-            ValueError: A node or an expression that is not known.
-        """
+        """Return what the columns are made of."""
         return self._of(self._nodes.get_node())
 
     def _of(self, number: int) -> Origins:

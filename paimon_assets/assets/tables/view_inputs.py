@@ -28,11 +28,6 @@ def view_rows(
 
     All kinds but a Spark DataFrame hold them in memory. `refused` is raised where Spark is not what
     runs inputs.
-
-    Raises:
-        UnsupportedFeatureError: Kind `view`: the executor is `embedded`.
-        InvalidInputError: Kind `view-input`: an option that views do not have, such as a moment.
-        PaimonError: As the query.
     """
     other = sorted({key for key in metadata if key.startswith(_PREFIX)} - _TAKEN)
     if other:

@@ -97,11 +97,7 @@ class OrcFooter:
     """Whether days before October 1582 are those of the Julian calendar."""
 
     def stripe(self, read: Read, stripe: int) -> OrcStripe:
-        """Read the footer of a stripe; its zone is UTC where it does not say.
-
-        Raises:
-            FormatError: It is not readable.
-        """
+        """Read the footer of a stripe; its zone is UTC where it does not say."""
         try:
             found = _message(
                 _decompressed(read(*self.stripes[stripe]), self.codec, self.block_size)
@@ -125,16 +121,7 @@ class OrcFooter:
 
 
 def read_orc_footer(read: Read, size: int, path: str) -> OrcFooter:
-    """Read the footer of an ORC file.
-
-    Args:
-        read: Reads a part of the file.
-        size: The size of the file.
-        path: For messages.
-
-    Raises:
-        FormatError: The footer is damaged, or compressed in a way that is not read (LZO).
-    """
+    """Read the footer of an ORC file."""
     try:
         length = read(size - 1, 1)[0]
         script = _message(read(size - 1 - length, length))

@@ -25,22 +25,7 @@ _WIDE_WIDTHS = (26, 28, 30, 32, 40, 48, 56, 64)
 def read_times(
     footer: OrcFooter, read: Read, stripe: int, number: int, path: str
 ) -> tuple[_Longs, _Longs, npt.NDArray[np.bool_]]:
-    """Decode a timestamp column of the row, which lies in no other column.
-
-    Args:
-        footer: Of the file.
-        read: Reads a part of the file.
-        stripe: Number of the stripe.
-        number: The column's, among the types of the footer.
-        path: For messages.
-
-    Returns:
-        Seconds since 1970 as they are stored, nanoseconds behind them, and which rows have a value;
-        the others have zeros.
-
-    Raises:
-        FormatError: The stripe is damaged, or of runs of version 1.
-    """
+    """Decode a timestamp column of the row, which lies in no other column."""
     try:
         found = footer.stripe(read, stripe)
         if found.encodings[number] != _DIRECT_V2:

@@ -66,16 +66,6 @@ def open_rows(
 ) -> RowFile:
     """Open a file of rows.
 
-    Args:
-        file: Open for reading, until the last batch was taken.
-        row_format: What it holds.
-        columns: Types that values of CSV and JSON files are parsed as, where names agree; other
-            columns get the types their values look like. A column a JSON file lacks is null.
-        options: Further `pyarrow.csv.ConvertOptions` of a CSV file.
-
-    Raises:
-        pa.ArrowException, OSError: Also while batches are taken; call it inside `naming`.
-
     Cost:
         A footer, or the first block of a text file; then one batch in memory.
     """
@@ -117,12 +107,7 @@ def reason_of(error: Exception) -> str:
 
 @contextmanager
 def naming(path: str, row_format: RowFormat) -> Iterator[None]:
-    """Turn what pyarrow raises while reading into one line that names the file.
-
-    Raises:
-        FormatError: The file is damaged, or a value does not fit; kind `source-file`.
-        StorageError: The storage failed.
-    """
+    """Turn what pyarrow raises while reading into one line that names the file."""
     try:
         yield
     except (*_ARROW_ERRORS, UnicodeDecodeError, OSError) as error:
@@ -134,11 +119,7 @@ def naming(path: str, row_format: RowFormat) -> Iterator[None]:
 
 
 def check_names(names: Sequence[str]) -> None:
-    """Refuse columns of one name: which of them is meant nobody knows.
-
-    Raises:
-        pa.ArrowInvalid: Names one; call it inside `naming`.
-    """
+    """Refuse columns of one name: which of them is meant nobody knows."""
     known = set[str]()
     for name in names:
         if name in known:

@@ -72,14 +72,7 @@ class OverflowPlan:
 def overflow_tasks(
     table: str, schema: TableSchema, requests: Sequence[OverflowRequest], file_io: FileIOSpec
 ) -> TaskBatch:
-    """Return the work that looks at values, for any executor.
-
-    Args:
-        table: Its name, for messages.
-        schema: Whose options say how it casts, and how many rows a batch has.
-        requests: The files to read.
-        file_io: How to open the files' storage.
-    """
+    """Return the work that looks at values, for any executor."""
     context = OverflowContext(
         table=table,
         options=schema.options,

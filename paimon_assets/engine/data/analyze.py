@@ -53,12 +53,7 @@ _AS_NUMBERS = frozenset({TypeRoot.DATE, TypeRoot.TIME})
 
 
 def analyze_split(shared: bytes, payload: bytes, file_io: FileIO, threads: Threads) -> bytes:
-    """Sum up one split.
-
-    Raises:
-        FormatError: A file is damaged; names it.
-        NotFoundError: A file is gone.
-    """
+    """Sum up one split."""
     context, split = load(ReadContext, shared), load_split(payload)
     tallies = [_Tally(column) for column in context.fields]
     rows = 0

@@ -77,19 +77,7 @@ class FieldMapping:
         table: str = "",
         casts: CastSettings | None = None,
     ) -> FieldMapping:
-        """Match `fields` to a file by id; `system_fields` are matched by name.
-
-        Args:
-            fields: Columns of the read schema.
-            system_fields: Columns that every file names alike.
-            file_schema: What the file was written with.
-            path: The path of the file.
-            table: Name of the table, for messages.
-            casts: How the table casts columns whose type was changed.
-
-        Raises:
-            UnsupportedFeatureError: A column has a type in the file that cannot be cast.
-        """
+        """Match `fields` to a file by id; `system_fields` are matched by name."""
         settings = casts or CastSettings()
         sources = tuple(file_schema.by_id.get(wanted.id) for wanted in fields)
         every = (*fields, *system_fields)
@@ -166,11 +154,7 @@ class FieldMapping:
         return replace(self, chars=frozenset(chars))
 
     def check_columns(self, present: Collection[str]) -> None:
-        """Check that the file holds every column its schema promises.
-
-        Raises:
-            FormatError: A column is missing; names it and the file.
-        """
+        """Check that the file holds every column its schema promises."""
         missing = [name for name in self.file_columns if name not in present]
         if missing:
             raise FormatError(
@@ -204,9 +188,6 @@ class FieldMapping:
 
         Arrow types that stand for the same Paimon type (large strings, dictionaries, other time
         units, list item names) become the one of `codec.arrow.arrow_types`.
-
-        Raises:
-            FormatError: A value does not fit its column's type; names column and file.
         """
         if self.chars:
             for field in self.file_fields:
@@ -289,11 +270,7 @@ def _nullable(field: DataField) -> DataField:
 
 
 def file_schema_of(schemas: Mapping[int, TableSchema], schema_id: int, path: str) -> TableSchema:
-    """Return the schema a data file was written with.
-
-    Raises:
-        FormatError: The plan carries no such schema; names its id and the file.
-    """
+    """Return the schema a data file was written with."""
     schema = schemas.get(schema_id)
     if schema is None:
         raise FormatError(

@@ -56,12 +56,7 @@ BoundsOf = Callable[[str], Bounds]
 
 
 def read_footers(shared: bytes, payload: bytes, file_io: FileIO, _threads: Threads) -> bytes:
-    """Look at the files of one request, in order.
-
-    Raises:
-        FormatError: A file is damaged, or was changed since it was listed; names it.
-        NotFoundError: A file is gone.
-    """
+    """Look at the files of one request, in order."""
     context, request = load(FooterContext, shared), load(FooterRequest, payload)
     modes = stats_modes(context.schema.fields, context.schema.typed_options)
     text = text_options_of(context.format, context.options, context.schema)

@@ -59,12 +59,6 @@ class _Part:
 def sort_keys(keys: Sequence[Column]) -> KeyOrder:
     """Order rows by `keys`, ascending and stable.
 
-    Args:
-        keys: One column each of equal length, most significant first; at least one.
-
-    Raises:
-        UnsupportedFeatureError: A column's type has no order (nested types).
-
     Cost:
         Linear on sorted input, nearly linear on a concatenation of sorted runs.
     """
@@ -80,13 +74,7 @@ def sort_keys(keys: Sequence[Column]) -> KeyOrder:
 def order_within_groups(
     by_key: KeyOrder, then: Sequence[Column | npt.NDArray[Any]], *, descending: bool = False
 ) -> Order:
-    """Sort rows of equal keys by further columns; rows of unique keys are not looked at.
-
-    Args:
-        by_key: The order by key; ties in `then` keep its order.
-        then: Columns, or int64 arrays, by row number; most significant first.
-        descending: Sort columns (not arrays) from large to small; nulls stay first.
-    """
+    """Sort rows of equal keys by further columns; rows of unique keys are not looked at."""
     order, starts = by_key.order, by_key.starts
     if starts.all():
         return order
@@ -251,11 +239,7 @@ def _comparable(array: pa.Array[Any]) -> list[pa.Array[Any]]:
 
 
 def _pack(arrays: Sequence[pa.Array[Any]]) -> tuple[Words, int, bool]:
-    """Put the columns side by side into one word.
-
-    Returns:
-        The words, how many low bits of them are used, and whether equal words mean equal keys.
-    """
+    """Put the columns side by side into one word."""
     lossless = True
 
     def parts() -> Iterator[_Part]:
@@ -368,12 +352,7 @@ def _is_bytes(data_type: pa.DataType) -> bool:
 
 
 def _byte_words(array: pa.Array[Any]) -> tuple[Words, npt.NDArray[np.int64], bool]:
-    """Read eight bytes of each value behind the prefix that all values share.
-
-    Returns:
-        The bytes as big-endian words, the lengths behind the prefix (0 for nulls), and whether
-        words and lengths together distinguish values.
-    """
+    """Read eight bytes of each value behind the prefix that all values share."""
     large = pa.types.is_large_string(array.type) or pa.types.is_large_binary(array.type)
     dtype = np.dtype(np.int64 if large else np.int32)
     buffers: Any = array.buffers()

@@ -32,12 +32,7 @@ from paimon_assets.engine.spec.types.cast_fit import Loss
 
 
 def judge_file(shared: bytes, payload: bytes, file_io: FileIO, threads: Threads) -> bytes:
-    """Count what one file's columns would lose.
-
-    Raises:
-        FormatError: The file is damaged; names it.
-        NotFoundError: The file is gone.
-    """
+    """Count what one file's columns would lose."""
     context, request = load(OverflowContext, shared), load(OverflowRequest, payload)
     tallies = [_Tally(column=column, most=context.examples) for column in request.columns]
     settings = CastSettings.of(Options(context.options))

@@ -27,11 +27,6 @@ def repeated_keys(
 ) -> RepeatedKeys:
     """Find the keys that several rows share; nulls count as equal.
 
-    Args:
-        read: Reads the key columns, and maybe others; the same rows whenever it is called.
-        key: Columns of the key.
-        most_rows: No fewer than the rows; decides the number of passes.
-
     Cost:
         At most 4 bytes a row of `ROWS_A_PASS` rows, and the rows that share a hash.
     """

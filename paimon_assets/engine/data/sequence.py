@@ -54,14 +54,6 @@ def field_to_long(column: Array, source: DataField, keys: pa.RecordBatch | None 
     Integers are themselves, DATE is days, timestamps are milliseconds (rounded down), floating
     point is cut toward zero and saturates (NaN is 0), DECIMAL is cut toward zero and keeps its low
     64 bits, texts are decimal integers with an optional sign.
-
-    Args:
-        column: Values in the Arrow type of `source`.
-        source: The sequence column; names it in errors.
-        keys: Columns by which an error names the first row that is null.
-
-    Raises:
-        InvalidInputError: A null, a text that is no integer, or a type that has no number.
     """
     if column.null_count:
         row = int(column.is_null().index(True).as_py())
@@ -165,18 +157,7 @@ def _low_64_bits(column: Array) -> Longs:
 
 
 def pad(values: Longs, counters: Longs, is_add: Flags, *, config: PaddingConfig) -> Longs:
-    """Pad 64-bit sequence values into sequence numbers.
-
-    Args:
-        values: As `field_to_long` returns them.
-        counters: The number of each record in its bucket.
-        is_add: Whether the record's effective kind adds a row (+I, +U).
-        config: Column, steps and overflow rule of the table.
-
-    Raises:
-        InvalidInputError: A number leaves 64 bits (kind `sequence-overflow`), unless the table asks
-            for the legacy wrap-around.
-    """
+    """Pad 64-bit sequence values into sequence numbers."""
     result = values
     seconds_known = False
     for step in config.steps:
@@ -246,13 +227,7 @@ class WrapCounter:
     _seen: list[tuple[Longs, Longs]] = field(default_factory=list)
 
     def count(self, values: Longs, counters: Longs, is_add: Flags) -> int:
-        """Return how many of these records did not rise above an earlier one of their unit.
-
-        Args:
-            values: As for `pad`, in order of arrival; so are the others.
-            counters: Continue those of the call before.
-            is_add: Whether the record's effective kind adds a row.
-        """
+        """Return how many of these records did not rise above an earlier one of their unit."""
         before, step = self._up_to_counter()
         if step is None or not len(values):
             return 0

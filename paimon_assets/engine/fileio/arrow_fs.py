@@ -64,10 +64,6 @@ class ConditionalPut:
 
     Clients repeat a put whose answer was lost, and then meet their own object. On S3 each object
     carries a mark of its publish, so that "taken" and no answer at all are settled by a look.
-
-    Args:
-        filesystem: The filesystem of fsspec.
-        marks: Whether the storage keeps metadata of objects as S3 does.
     """
 
     def __init__(self, filesystem: Any, *, marks: bool = False) -> None:
@@ -89,12 +85,7 @@ class ConditionalPut:
         self._filesystem.pipe_file(path, data, mode="create", **marked)
 
     def _looked_up(self, path: str, mark: str, error: Exception) -> bool:
-        """Return whether the object there is ours.
-
-        Raises:
-            CommitUnknownError: That stays open. Not even a refused permission is sure: an earlier
-                try of the same put may have been done.
-        """
+        """Return whether the object there is ours."""
         if not self._marks and is_taken(error):
             return False
         if self._marks:
@@ -259,13 +250,7 @@ def modified_ms(info: Mapping[str, Any]) -> int:
 
 
 class ArrowFileIO:
-    """FileIO over a pyarrow filesystem; opened by `fileio.opening`.
-
-    Args:
-        filesystem: A pyarrow filesystem, fsspec ones wrapped by `FSSpecHandler`.
-        spec: How to open it elsewhere; its scheme says how paths and publishing work.
-        backend: The fsspec filesystem below `filesystem`, if there is one.
-    """
+    """FileIO over a pyarrow filesystem; opened by `fileio.opening`."""
 
     def __init__(
         self, filesystem: pafs.FileSystem, spec: FileIOSpec, *, backend: Any = None
@@ -324,12 +309,7 @@ class ArrowFileIO:
                 stream.write(data)
 
     def publish(self, path: str, data: bytes) -> bool:
-        """Create a file atomically with its whole content, only if there is none of that name.
-
-        Raises:
-            CommitUnknownError: The storage's answer was lost.
-            UnsupportedFeatureError: The storage has no atomic way (`fileio.atomic`).
-        """
+        """Create a file atomically with its whole content, only if there is none of that name."""
         if self._publisher is None:
             raise UnsupportedFeatureError(
                 f"Storage '{self._spec.scheme}' has no atomic way to create '{path}' only if it is "
@@ -487,12 +467,7 @@ class ArrowFileIO:
         return True
 
     def rename_directory(self, source: str, target: str) -> None:
-        """Move a directory to a path that does not exist; a copy and a delete on object stores.
-
-        Raises:
-            AlreadyExistsError: The target exists.
-            NotFoundError: The source does not exist.
-        """
+        """Move a directory to a path that does not exist; a copy and a delete on object stores."""
         if self.exists(target):
             raise AlreadyExistsError(f"'{target}' exists already.", details={"path": target})
         if not self.exists(source):

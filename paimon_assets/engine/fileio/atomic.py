@@ -79,18 +79,7 @@ def temporary_name(name: str) -> str:
 
 
 def link_if_absent(path: str, data: bytes) -> bool:
-    """Publish on a local or network file system.
-
-    Returns:
-        True if this call created the file, False if the name was taken.
-
-    Raises:
-        CommitUnknownError: The link call failed in a way that decides nothing (a lost NFS answer).
-        NotFoundError: It was not created, because its directory is gone.
-        StorageError: It surely was not created.
-        UnsupportedFeatureError: The file system has no hard links.
-        OSError: The temporary file could not be written; nothing was created.
-    """
+    """Publish on a local or network file system."""
     target = Path(path)
     temporary = target.with_name(temporary_name(target.name))
     try:

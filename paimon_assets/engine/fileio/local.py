@@ -27,9 +27,6 @@ _SCHEME = "file:"
 def local_path(path: str) -> str:
     """Strip the `file:` scheme; nothing is unescaped, because Paimon escapes nothing in paths.
 
-    Raises:
-        InvalidInputError: The path has another scheme, or names another host.
-
     >>> local_path("file:/a/b"), local_path("FILE:///a/b"), local_path("/a/b")
     ('/a/b', '/a/b', '/a/b')
     """
@@ -202,12 +199,7 @@ class LocalFileIO:
         return True
 
     def rename_directory(self, source: str, target: str) -> None:
-        """Move a directory to a path that does not exist.
-
-        Raises:
-            AlreadyExistsError: The target exists.
-            NotFoundError: The source does not exist.
-        """
+        """Move a directory to a path that does not exist."""
         taken = AlreadyExistsError(f"'{target}' exists already.", details={"path": target})
         goal = Path(local_path(target))
         with _storage_errors(source):

@@ -62,18 +62,7 @@ def scheme_of(path: str) -> str:
 
 
 def file_io_for(path: str, options: Mapping[str, str] | None = None) -> FileIO:
-    """Open the storage a path lies on.
-
-    Args:
-        path: Plain, or with a scheme.
-        options: A catalog's options; those of the path's storage are kept in the spec.
-
-    Raises:
-        InvalidInputError: The scheme is unknown, its package is not installed, or the path of an
-            object store carries a key: SDKs would show it in their errors.
-        UnsupportedFeatureError: Kind `catalog-lock`; the options ask for a lock.
-        StorageError: The storage could not be opened; no option value is shown.
-    """
+    """Open the storage a path lies on."""
     if Options(options or {}).get(LOCK_ENABLED):
         raise UnsupportedFeatureError(
             f"'{LOCK_ENABLED.key}' = true: this engine takes no catalog lock, and other writers "
@@ -102,11 +91,6 @@ def open_file_io(spec: FileIOSpec) -> FileIO:
     """Open the storage a spec describes; `open_file_io(file_io.spec)` opens the same one.
 
     In the process of a storage that renews its credentials, that storage itself.
-
-    Raises:
-        InvalidInputError: The scheme is unknown, or its package is not installed.
-        StorageError: The storage could not be opened, or what opens it has expired (kind
-            `token-expired`); no option value is shown.
     """
     renewing_one = _renewing_one(spec)
     if renewing_one is not None:
@@ -141,15 +125,7 @@ def renewing(file_io: Renewing) -> str:
 
 
 def current_spec(spec: FileIOSpec, *, is_refused: bool = False) -> FileIOSpec:
-    """Return a spec as of now, for work that is handed out long after it was planned.
-
-    Args:
-        spec: As it was planned.
-        is_refused: Whether the storage refused its credentials: then others are asked for.
-
-    Raises:
-        PaimonError: The catalog hands out no others.
-    """
+    """Return a spec as of now, for work that is handed out long after it was planned."""
     renewing_one = _renewing_one(spec)
     return spec if renewing_one is None else renewing_one.renewed_spec(spec if is_refused else None)
 

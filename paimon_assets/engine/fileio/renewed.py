@@ -14,12 +14,7 @@ from paimon_assets.engine.fileio.passing import P, PassingFileIO, T, made
 
 
 class RenewedFileIO(PassingFileIO):
-    """A storage that is asked for before each call.
-
-    Args:
-        opened: Given credentials that were refused, None if none were, returns the storage, opened
-            with others that serve now, and when those end in epoch milliseconds.
-    """
+    """A storage that is asked for before each call."""
 
     def __init__(self, opened: Callable[[FileIOSpec | None], tuple[FileIO, int]]) -> None:
         self._opened = opened

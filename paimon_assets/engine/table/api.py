@@ -5,15 +5,19 @@
 >>> table.new_read_builder().with_filter("price > 3").to_arrow()      # doctest: +SKIP
 
 Light to import, as `table.table` is.
+
+Databases as people see them, and the functions that a catalog keeps in them.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from paimon_assets.engine.control.acknowledged import after
-from paimon_assets.engine.control.catalog.catalog import Identifier
+from paimon_assets.engine.control.catalog.catalog import Catalog, Identifier
+from paimon_assets.engine.control.catalog.database_catalog import DatabaseCatalog
 from paimon_assets.engine.errors import (
     InvalidInputError,
     NotFoundError,
@@ -23,7 +27,6 @@ from paimon_assets.engine.errors import (
 from paimon_assets.engine.spec.options.catalog_options import METASTORE, WAREHOUSE
 from paimon_assets.engine.spec.options.option import Options
 from paimon_assets.engine.spec.options.rest_options import TOKEN, URI
-from paimon_assets.engine.table.databases import Database, with_properties
 from paimon_assets.engine.table.table import Table
 from paimon_assets.engine.table.table_name import SYSTEM_DATABASE, TableName
 from paimon_assets.engine.table.views import Views, refuse_view
@@ -39,6 +42,49 @@ if TYPE_CHECKING:
     from paimon_assets.engine.spec.schema.schema import Schema
     from paimon_assets.engine.table.sql.query import Source, SqlQuery
     from paimon_assets.engine.table.system import GlobalSystemTable, SystemTable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Database:
+    """A database."""
+
+    name: str
+    options: Mapping[str, str] = field(default_factory=dict)
+    """Its properties."""
+    location: str | None = None
+    owner: str = ""
+    """Who made it, as far as that is known."""
+
+    @classmethod
+    def of(cls, catalog: Catalog, name: str) -> Database:
+        """Ask a catalog for a database.
+
+        Raises:
+            NotFoundError: There is no such database.
+            UnsupportedFeatureError: As `with_properties`.
+        """
+        found = with_properties(catalog).get_database(name)
+        return cls(
+            name=name,
+            options=dict(found.options),
+            location=found.location,
+            owner=found.owner or "",
+        )
+
+
+def with_properties(catalog: Catalog) -> DatabaseCatalog:
+    """Return a catalog whose databases have properties and functions.
+
+    Raises:
+        UnsupportedFeatureError: This one's have none (kind `no-properties`).
+    """
+    if not isinstance(catalog, DatabaseCatalog):
+        raise UnsupportedFeatureError(
+            "Databases of this catalog have no properties and no functions; those of a warehouse "
+            "and of a REST server have.",
+            kind="no-properties",
+        )
+    return catalog
 
 
 class TableCatalog:
@@ -201,7 +247,7 @@ class TableCatalog:
         from paimon_assets.engine.control.features import check_readable
         from paimon_assets.engine.spec.options.all_options import QUERY_AUTH_ENABLED
         from paimon_assets.engine.spec.schema.schema import first_table_schema
-        from paimon_assets.engine.table.read.query_auth import QueryAuth
+        from paimon_assets.engine.table.read.read_builder import QueryAuth
 
         options = dict(schema.options)
         if isinstance(self._catalog, QueryAuth):  # it says which reads may go on

@@ -17,10 +17,6 @@ def column_origins(
 ) -> dict[str, frozenset[Origin] | None]:
     """Return for each column the columns of inputs it is made of; None is not known.
 
-    Args:
-        frame: A DataFrame of classic Spark; of Connect nothing is known.
-        inputs: DataFrames it may be made of.
-
     Cost:
         Some calls into the JVM for each column of each node; nothing is executed.
     """

@@ -61,20 +61,6 @@ def files_to_dataframe(
     The DataFrame has the columns of the files and `packing.POSITION_COLUMN` (file number « 40 | row
     number), which a write through `SparkExecutor` uses and does not store.
 
-    Args:
-        session: Which Spark.
-        paths: Files, in the order that counts; plain paths or URIs, readable from every worker.
-        format: Of the files: a `LooseFormat` of `data.format.loose_files`.
-        schema: Columns of the files; default: those of the first file. CSV and JSON values are
-            parsed as its types; those of Parquet and ORC files are converted if nothing is lost.
-        options: For the storage, as `open_catalog` takes them.
-        text_options: How CSV and JSON files are written, as text segments take them.
-
-    Raises:
-        InvalidInputError: No paths, an unknown format, or a column type Spark or Paimon lacks.
-            While the DataFrame is computed: a file of another schema (kind `file-schema`).
-        FormatError: While it is computed: a file is damaged; names it.
-
     Cost:
         The first file's schema is read at once, all else when the DataFrame is used.
     """

@@ -89,11 +89,6 @@ _DECRYPTION = "parquet.crypto.factory.class"
 def plain_scan(frame: DataFrame, table_path: str, file_io: FileIOSpec) -> PlainFiles | None:
     """Return the files that tasks read to have the rows of a DataFrame; None if Spark reads them.
 
-    Args:
-        frame: The rows.
-        table_path: Where they are written; HDFS paths must be of the same cluster.
-        file_io: How the table's storage is opened.
-
     Cost:
         Of a plain scan Spark's planning, and a footer for each file; of others some calls.
     """

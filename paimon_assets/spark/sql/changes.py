@@ -94,11 +94,7 @@ class Seen:
 
 
 def until_unchanged(run: Callable[[], OutcomeT]) -> OutcomeT:
-    """Run a statement again where others changed what it had read, a few times.
-
-    Raises:
-        CommitConflictError: Others were faster each time.
-    """
+    """Run a statement again where others changed what it had read, a few times."""
     for _ in range(_MOST_TRIES - 1):
         try:
             return run()
@@ -116,15 +112,7 @@ class Changes:
     runner: Runner
 
     def run(self, statement: Update | Delete) -> pa.Table:
-        """Run an UPDATE or a DELETE.
-
-        Raises:
-            InvalidInputError: A column or a value does not fit; kind `change-null`: rows without a
-                primary key that have no value in a column that names them.
-            UnsupportedFeatureError: The table does not take such changes; or a condition is not
-                the same each time it is computed (kind `statement-unsupported`).
-            CommitConflictError: Others changed the table too often.
-        """
+        """Run an UPDATE or a DELETE."""
         table = self.frames.catalog.get_table(statement.table)
         try:
             plain_change(table.schema, statement)
@@ -177,18 +165,7 @@ def by_alias(text: str, table: Identifier, alias: str, catalog: str) -> str:
 def named_by(
     schema: TableSchema, texts: Sequence[str], table: str, source: str | None = None
 ) -> list[str]:
-    """Return the columns that name the rows of a table, for expressions that look at some.
-
-    Args:
-        schema: The schema of the table.
-        texts: The expressions.
-        table: For messages.
-        source: The alias of other rows, whose columns do not count.
-
-    Raises:
-        UnsupportedFeatureError: The table has no primary key, and an expression may be another
-            each time it is computed.
-    """
+    """Return the columns that name the rows of a table, for expressions that look at some."""
     if schema.has_primary_key:
         return list(schema.primary_keys)
     used: set[str] = set()
@@ -209,11 +186,7 @@ def named_by(
 
 
 def refuse_nulls(schema: TableSchema, rows: DataFrame, names: Sequence[str], table: str) -> None:
-    """Refuse rows that are named by columns in which they have no value.
-
-    Raises:
-        InvalidInputError: Kind `change-null`; names the column.
-    """
+    """Refuse rows that are named by columns in which they have no value."""
     for name in names:
         if (
             schema.column(name).type.nullable
@@ -234,12 +207,7 @@ def assigned(
     alias: str,
     table: str,
 ) -> dict[str, str]:
-    """Return column → the expression of its new value; parts of a struct become the whole.
-
-    Raises:
-        NotFoundError: There is no such column or field.
-        InvalidInputError: Kind `statement`: one is set twice.
-    """
+    """Return column → the expression of its new value; parts of a struct become the whole."""
     trees: dict[str, dict[tuple[str, ...], str]] = {}
     for path, text in assignments:
         inner = _without_alias(schema, path, alias)

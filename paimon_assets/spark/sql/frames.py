@@ -57,29 +57,11 @@ class Frames:
     """What names of one query mean."""
 
     def query(self, text: str, given: Mapping[str, DataFrame] | None = None) -> DataFrame:
-        """Return the rows of a query, lazily; every table at its newest snapshot, or as of its own.
-
-        Args:
-            text: The query.
-            given: Names, without a database, that mean DataFrames.
-
-        Raises:
-            InvalidInputError: Kind `query`: it does not parse; `view-cycle`, `view-depth`: its
-                views read themselves, or too many each other.
-            NotFoundError: There is no such table, snapshot or tag.
-            AnalysisException: Spark's: a column or a function is unknown.
-            PaimonError: As planning the reads.
-        """
+        """Return the rows of a query, lazily; tables at their newest snapshot, or AS OF."""
         return self._narrowed(lambda place: self.composed(text, place, given))
 
     def view(self, name: Identifier) -> DataFrame:
-        """Return the rows of a view, lazily; names in its query without a database are of its own.
-
-        Raises:
-            InvalidInputError: Kind `view-cycle`, `view-depth`; or `view-columns`: its query has
-                other columns than it says.
-            NotFoundError: There is no such view, or no table it reads.
-        """
+        """Return the rows of a view, lazily; names without a database are of its own."""
         return self._narrowed(lambda place: self._view(name, place))
 
     def _narrowed(self, compose: Callable[[Place], DataFrame]) -> DataFrame:

@@ -31,13 +31,7 @@ class Inserts:
     runner: Runner
 
     def insert(self, statement: Insert) -> pa.Table:
-        """Run an INSERT.
-
-        Raises:
-            InvalidInputError: Kind `insert-columns`: as many values as columns are needed;
-                `input-type`, `input-value`: a value does not fit its column. Nothing was committed.
-            PaimonError: As `WriteBuilder.write`.
-        """
+        """Run an INSERT."""
         table = self.frames.catalog.get_table(statement.table)
         query = statement.query
         if query.lstrip("( ").upper().startswith("VALUES"):
@@ -57,13 +51,7 @@ class Inserts:
         return builder.with_overwrite(dict(statement.fixed))
 
     def create(self, statement: CreateTable) -> pa.Table:
-        """Run CREATE TABLE AS: the table comes with its rows, or not at all.
-
-        Raises:
-            AlreadyExistsError: The table is there.
-            CommitUnknownError: The rows may have been committed; the table stays.
-            PaimonError: As creating and writing; the table is dropped again.
-        """
+        """Run CREATE TABLE AS: the table comes with its rows, or not at all."""
         catalog, name = self.frames.catalog, statement.table
         if statement.if_not_exists and catalog.table_exists(name):
             return outcome("CREATE TABLE", name)

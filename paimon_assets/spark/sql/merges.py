@@ -52,14 +52,7 @@ class Merges:
     frames: Frames
 
     def run(self, statement: Merge) -> pa.Table:
-        """Run a MERGE.
-
-        Raises:
-            InvalidInputError: Kind `merge-duplicates`: several source rows change one row; a column
-                or a value does not fit; `change-null` as in `changes`. Nothing was committed.
-            UnsupportedFeatureError: The table does not take such changes.
-            CommitConflictError: Others changed the table too often.
-        """
+        """Run a MERGE."""
         source = self.frames.query(
             f"SELECT {quoted(statement.source_alias)}.* FROM {statement.source}"
         )

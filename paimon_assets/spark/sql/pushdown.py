@@ -188,14 +188,7 @@ def _needed(
     columns: frozenset[int] | None = None,
     conditions: tuple[Any, ...] = (),
 ) -> Iterator[tuple[int, Need]]:
-    """Yield what a plan needs of places.
-
-    Args:
-        node: The plan, a Scala object.
-        reads: What the places stand for.
-        columns: Expression ids of the columns that are looked at above; None is all.
-        conditions: What is filtered by, right above.
-    """
+    """Yield what a plan needs of places."""
     kind = _kind(node)
     number = _number_of(node, kind)
     if number is not None:

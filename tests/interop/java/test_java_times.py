@@ -123,8 +123,8 @@ def test_instants_in_orc_are_those_of_java_in_any_zone(
         nested = pc.struct_field(read["n"].combine_chunks(), "z")
         assert nested.equals(read["z"].combine_chunks())
         # Beyond 64 bits of nanoseconds instants are decoded here.
-        plain = {column: columns[column] for column in ("id", "t", "z")}
-        schema = Schema.of(plain, options={"file.format": "orc", **option})
+        flat = {column: columns[column] for column in ("id", "t", "z")}
+        schema = Schema.of(flat, options={"file.format": "orc", **option})
         far = ours.create(f"{name}_far", schema)
         java.call("put", table=far.name, rows=[[1, 0, moments[-1]]])
         found = as_java_says(far.new_read_builder().to_arrow(), far.schema.fields)

@@ -33,9 +33,6 @@ def to_scalar(value: Internal, data_type: DataType) -> "pa.Scalar[Any]":
     The scalar has the column's Arrow type wherever that holds the value. A literal that it does not
     hold (1.5 seconds for TIMESTAMP(0), 2³¹ for INT, 1.234 for DECIMAL(10, 2)) gets the next
     wider type of the same family, so that comparing it with the column is still right.
-
-    Raises:
-        InvalidInputError: No Arrow type of the family holds the value.
     """
     arrow_type: Any = to_arrow_type(data_type)
     if value is None:

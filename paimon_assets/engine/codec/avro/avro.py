@@ -80,30 +80,13 @@ def _without_logical_types(schema: Any) -> Any:
 
 
 def read_container(data: bytes, path: str) -> Iterator[Record]:
-    """Yield the records of an Avro file, block by block.
-
-    Args:
-        data: The file's content.
-        path: Its path, for messages.
-
-    Raises:
-        FormatError: No Avro file, an unknown codec, or cut or damaged bytes; names the path.
-    """
+    """Yield the records of an Avro file, block by block."""
     with _naming(path):
         yield from _records(data)
 
 
 def read_rows(data: bytes, path: str, wanted: RecordSchema) -> Iterator[Sequence[Any]]:
     """Yield the records of an Avro file as the values of their fields; arrays are tuples.
-
-    Args:
-        data: The file's content.
-        path: Its path, for messages.
-        wanted: Which fields, in which order, records inside records too; those the file lacks are
-            None if they have a default.
-
-    Raises:
-        FormatError: As for `read_container`, or a field without default is missing.
 
     Cost:
         About half of `read_container`.
@@ -184,11 +167,7 @@ class _Blocks:
         return _Blocks(source, size, metadata["avro.schema"], codec, sync, source.tell())
 
     def payloads(self, most_bytes: int | None = None) -> Iterator[tuple[int, bytes]]:
-        """Yield (number of records, their bytes) of each block.
-
-        Args:
-            most_bytes: The most bytes of all blocks together; None bounds each of them alone.
-        """
+        """Yield (number of records, their bytes) of each block."""
         decompress, left = decompressor(self.codec), most_bytes
         self.source.seek(self.start)
         while self.source.tell() < self.size:
@@ -215,18 +194,10 @@ class _Blocks:
 
 
 class Container:
-    """An open Avro file, read block by block: memory is that of one block.
-
-    Attributes:
-        schema: The record schema of its header, as JSON values.
-    """
+    """An open Avro file, read block by block: memory is that of one block."""
 
     def __init__(self, source: Source, size: int, path: str) -> None:
-        """Read the header of an open file.
-
-        Raises:
-            FormatError: No Avro file, or an unknown codec; names the path.
-        """
+        """Read the header of an open file."""
         self._path = path
         with _naming(path):
             self._blocks = _Blocks.of(source, size)
@@ -242,14 +213,7 @@ class Container:
             return sum(self._blocks.counts())
 
     def blocks(self, names: Sequence[str]) -> Iterator[tuple[Sequence[Record], int]]:
-        """Yield the records of each block, with some of their fields, and its bytes.
-
-        Args:
-            names: Fields to decode; the others are skipped.
-
-        Raises:
-            FormatError: Cut or damaged bytes; names the path.
-        """
+        """Yield the records of each block, with some of their fields, and its bytes."""
         wanted = self._projected(names)
         with _naming(self._path):
             for count, payload in self._blocks.payloads():

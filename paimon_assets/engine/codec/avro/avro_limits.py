@@ -32,20 +32,12 @@ _CRC_BYTES = 4
 
 
 def check_schema(schema: Any) -> None:
-    """Refuse a schema that is too deep or too large, or whose arrays have items of no bytes.
-
-    Raises:
-        FormatError: It is.
-    """
+    """Refuse a schema that is too deep or too large, or whose arrays have items of no bytes."""
     _Size({}).of(schema, 0)
 
 
 class _Size:
-    """Counts the types of a schema, each name as often as it stands for its type.
-
-    Args:
-        known: Name → (its types, least bytes of a value).
-    """
+    """Counts the types of a schema, each name as often as it stands for its type."""
 
     def __init__(self, known: dict[str, tuple[int, int]]) -> None:
         self._known = known
@@ -84,11 +76,7 @@ class _Size:
 
 
 def decompressor(codec: str) -> Callable[[bytes, int], bytes]:
-    """Return what decompresses (a block, to at most so many bytes); it raises FormatError beyond.
-
-    Raises:
-        FormatError: The codec is unknown.
-    """
+    """Return the decompressor of (a block, most bytes of it); beyond it raises FormatError."""
     if codec not in _DECOMPRESS:
         raise FormatError(f"codec '{codec}' is unknown.")
     return _DECOMPRESS[codec]

@@ -27,15 +27,6 @@ def compile_reader(written: Any, wanted: Any) -> ReadValue:
     """Return what reads a value of a schema.
 
     Records become tuples of their values, arrays tuples of their items.
-
-    Args:
-        written: The schema of the bytes, as JSON values.
-        wanted: The schema of what is returned. Of its records' fields the names, their order and
-            whether there is a default count: a field that was not written is then None.
-
-    Raises:
-        FormatError: A field without default was not written, or a type is unknown; `ReadValue`
-            raises it, IndexError or ValueError on damaged bytes.
     """
     names: dict[str, Any] = {"long": _long, "damaged": _damaged, "numbers": _NUMBERS}
     try:

@@ -51,15 +51,7 @@ def _head(indexes: Indexes, head_bytes: int) -> bytes:
 
 
 def decode_file_index(data: bytes, path: str) -> dict[str, dict[str, bytes]]:
-    """Return the indexes of a file index by column and type; those without data are left out.
-
-    Args:
-        data: The whole file index.
-        path: Where it lies, for messages.
-
-    Raises:
-        FormatError: It is no file index, of a later version, or cut; names the path.
-    """
+    """Return the indexes of a file index by column and type; those without data are left out."""
     try:
         return _decoded(data)
     except FormatError as error:

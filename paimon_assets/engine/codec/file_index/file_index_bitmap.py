@@ -234,11 +234,7 @@ class BitmapIndex:
 
     @staticmethod
     def of(data: bytes, data_type: DataType) -> BitmapIndex:
-        """Decode the head of an index.
-
-        Raises:
-            FormatError: It is cut, damaged or of a later version.
-        """
+        """Decode the head of an index."""
         try:
             return _opened(data, data_type)
         except (struct.error, IndexError) as error:
@@ -255,14 +251,7 @@ class BitmapIndex:
         return BitMap(range(self.row_count)) - self.nulls
 
     def holding(self, literals: Iterable[Any]) -> BitMap | None:
-        """Return the rows whose value an index cannot distinguish from one of the literals.
-
-        Args:
-            literals: Internal values, not null.
-
-        Returns:
-            None if nothing is known of one of them.
-        """
+        """Return the rows whose value an index cannot distinguish from one of the literals."""
         found = BitMap()
         for literal in literals:
             keys = _literal_keys(literal, self.data_type)

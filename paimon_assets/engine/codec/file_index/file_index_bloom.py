@@ -82,16 +82,7 @@ class BloomBuilder:
 
 
 def may_hold(data: bytes, literal: Any, data_type: DataType) -> bool:
-    """Whether a column of the file may hold a value that equals a literal.
-
-    Args:
-        data: The index.
-        literal: An internal value, not null.
-        data_type: The column's type in the file.
-
-    Raises:
-        FormatError: The index holds no bits, or no hash functions.
-    """
+    """Whether a column of the file may hold a value that equals a literal."""
     functions = _COUNT.unpack_from(data)[0] if len(data) > _COUNT.size else 0
     if not 0 < functions <= _MOST_FUNCTIONS:
         raise FormatError(f"a Bloom filter of {len(data)} bytes has {functions} hash functions")

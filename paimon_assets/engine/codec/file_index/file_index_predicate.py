@@ -47,17 +47,7 @@ _NOTHING = BitMap()
 def passing_rows(
     data: bytes, predicate: Predicate, fields: Mapping[str, DataField], path: str
 ) -> BitMap | None:
-    """Return the rows of a file that may pass; None if the index rules nothing out.
-
-    Args:
-        data: The file index.
-        predicate: Bound, on the file's column names and types.
-        fields: Name → column of the file.
-        path: Where the index lies, for messages.
-
-    Raises:
-        FormatError: The index is damaged; names the path.
-    """
+    """Return the rows of a file that may pass; None if the index rules nothing out."""
     indexes = decode_file_index(data, path)
     try:
         return _passing(predicate, indexes, fields)

@@ -47,12 +47,7 @@ def is_long_decimal(data_type: DataType) -> bool:
 
 
 def to_longs(values: Any, data_type: DataType) -> npt.NDArray[np.int64]:
-    """Return what an index stores of each value of a column that is no text.
-
-    Args:
-        values: An array without nulls, in the Arrow type of `data_type`.
-        data_type: Any type but texts, bytes, nested ones and decimals beyond 64 bits.
-    """
+    """Return what an index stores of each value of a column that is no text."""
     root = data_type.root
     if root in TIMESTAMP_ROOTS:
         counts = to_numpy(values.cast(pa.int64()))
@@ -84,10 +79,6 @@ def literal_as_long(literal: Any, data_type: DataType) -> tuple[int, bool] | Non
 
     If it is not exact, the index's number is that of the value just below the literal, or of
     several values. None means that no number stands for the literal.
-
-    Args:
-        literal: An internal value (`spec.types.literals`), not null.
-        data_type: The column's type.
     """
     root = data_type.root
     if root in TIMESTAMP_ROOTS:

@@ -38,16 +38,7 @@ _SMALL_TYPES: dict[TypeRoot, npt.DTypeLike] = {
 
 
 def hive_hashes(columns: Sequence[Any], types: Sequence[DataType]) -> Words:
-    """Return Hive's hash of every row, as unsigned 32 bits.
-
-    Args:
-        columns: Plain Arrow arrays of the types `codec.arrow.arrow_types` declares, equally long.
-        types: Their Paimon types.
-
-    Raises:
-        UnsupportedFeatureError: A type that Paimon's Hive function does not hash: TIME, timestamps,
-            nested types.
-    """
+    """Return Hive's hash of every row, as unsigned 32 bits."""
     hashes = np.zeros(len(columns[0]), np.uint32)
     for column, data_type in zip(columns, types, strict=True):
         values = _hashes(column, data_type)

@@ -43,15 +43,7 @@ _LOW_MASKS = np.array([(1 << 8 * count) - 1 for count in range(9)], np.uint64)
 
 
 def row_hashes(columns: Sequence[Any], types: Sequence[DataType]) -> Words:
-    """Return the murmur hash of every row's BinaryRow.
-
-    Args:
-        columns: Plain Arrow arrays of the types `codec.arrow.arrow_types` declares, equally long.
-        types: Their Paimon types.
-
-    Returns:
-        The hash as unsigned 32 bits; Java's is the same bits, signed.
-    """
+    """Return the murmur hash of every row's BinaryRow."""
     parts = [_column(column, data_type) for column, data_type in zip(columns, types, strict=True)]
     length = len(columns[0])
     hashes = np.empty(length, np.uint32)

@@ -35,9 +35,6 @@ _SEEDS = (
 def xxhash64(values: Any) -> Longs:
     """Return the hash of each value.
 
-    Args:
-        values: A string or binary array without nulls.
-
     Cost:
         O(bytes), in O(longest value) steps of numpy.
     """

@@ -31,17 +31,7 @@ _PARQUET_DEFAULT_SINCE = 3
 
 
 def snapshot_from_json(data: bytes, path: str) -> Snapshot:
-    """Parse a `snapshot-N` file.
-
-    Args:
-        data: The file's content.
-        path: Its path, for messages.
-
-    Raises:
-        FormatError: Damaged JSON, or a member is missing or of the wrong type; names path and
-            member.
-        UnsupportedFeatureError: A newer snapshot version than this engine knows.
-    """
+    """Parse a `snapshot-N` file."""
     return snapshot_from_members(json_object(data, path), path)
 
 
@@ -121,11 +111,6 @@ def schema_from_json(data: bytes, path: str) -> TableSchema:
 
     Defaults that changed with the schema version (one bucket in version 1, ORC before version 3)
     become explicit options.
-
-    Raises:
-        FormatError: Damaged JSON, a bad type, or a member is missing or of the wrong type; names
-            path and member.
-        UnsupportedFeatureError: A newer schema version than this engine knows.
     """
     members = _Members(json_object(data, path), path)
     version = members.version(CURRENT_SCHEMA_VERSION, "schema")
@@ -183,11 +168,7 @@ def _written(known: Mapping[str, Json], unknown: Mapping[str, Json]) -> dict[str
 
 
 def json_bytes(members: Mapping[str, Json]) -> bytes:
-    """Write a JSON object as Java's printer does: UTF-8, no blanks.
-
-    Raises:
-        InvalidInputError: A text holds half a character.
-    """
+    """Write a JSON object as Java's printer does: UTF-8, no blanks."""
     text = json.dumps(members, ensure_ascii=False, separators=(",", ":"))
     try:
         return text.encode()
@@ -201,11 +182,7 @@ def json_bytes(members: Mapping[str, Json]) -> bytes:
 
 
 def json_object(data: bytes, path: str) -> dict[str, Json]:
-    """Parse a JSON object.
-
-    Raises:
-        FormatError: No JSON, or no object; names the path.
-    """
+    """Parse a JSON object."""
     try:
         parsed = json.loads(data)
         if b"\\u" in data:  # half a character is legal JSON, and no text

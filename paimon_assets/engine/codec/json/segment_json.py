@@ -42,12 +42,7 @@ class SegmentList:
 
 
 def segments_to_json(listed: SegmentList, *, writer: str = "") -> bytes:
-    """Encode a registry.
-
-    Args:
-        listed: What it holds.
-        writer: The writer of this one write, so that nobody takes another's for their own.
-    """
+    """Encode a registry."""
     members: dict[str, Any] = {
         "version": _VERSION,
         "writer": writer,
@@ -60,11 +55,7 @@ def segments_to_json(listed: SegmentList, *, writer: str = "") -> bytes:
 
 
 def segments_from_json(data: bytes, path: str) -> SegmentList:
-    """Decode a registry.
-
-    Raises:
-        FormatError: Damaged, or of a later version; names the file.
-    """
+    """Decode a registry."""
     try:
         return _segment_list(json.loads(data))
     except (ValueError, KeyError, TypeError, RecursionError) as error:

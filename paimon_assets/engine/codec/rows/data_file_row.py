@@ -66,11 +66,7 @@ _row_of = attrgetter(*_FIELDS)
 
 
 def file_to_row(file: DataFileMeta, arity: int = len(FILE_ROW_TYPES)) -> bytes:
-    """Encode a file as a row of the first `arity` fields, without arity prefix.
-
-    Raises:
-        InvalidInputError: A later field is not null; its loss would make reads wrong.
-    """
+    """Encode a file as a row of the first `arity` fields, without arity prefix."""
     created = file.creation_time
     if created is not None:
         file = file._replace(creation_time=created * _NANOS_PER_MILLI)
@@ -86,11 +82,7 @@ def file_to_row(file: DataFileMeta, arity: int = len(FILE_ROW_TYPES)) -> bytes:
 
 
 def file_from_row(data: bytes, arity: int = len(FILE_ROW_TYPES)) -> DataFileMeta:
-    """Decode a file from a row of the first `arity` fields, without arity prefix.
-
-    Raises:
-        FormatError: The bytes are cut or damaged.
-    """
+    """Decode a file from a row of the first `arity` fields, without arity prefix."""
     values = row_values(data, FILE_ROW_TYPES[:arity])
     padded = values + (None,) * (len(FILE_ROW_TYPES) - arity)
     try:

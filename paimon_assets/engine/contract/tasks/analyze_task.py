@@ -53,12 +53,7 @@ class RowSummary:
 
 
 def joined(parts: Iterable[RowSummary], width: int) -> RowSummary:
-    """Add up what is in several splits.
-
-    Args:
-        parts: In any order.
-        width: Number of columns.
-    """
+    """Add up what is in several splits."""
     listed = list(parts)
     return RowSummary(
         rows=sum(part.rows for part in listed),

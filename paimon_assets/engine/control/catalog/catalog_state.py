@@ -31,12 +31,7 @@ CONTENTS = ("views", "functions", TABLES)
 
 
 class CatalogState:
-    """The state of all databases of a warehouse.
-
-    Args:
-        catalog: Knows the databases.
-        clock: Says when something is made.
-    """
+    """The state of all databases of a warehouse."""
 
     def __init__(self, catalog: "FilesystemCatalog", *, clock: Clock | None = None) -> None:
         self.catalog = catalog
@@ -44,22 +39,12 @@ class CatalogState:
         self.clock = clock or SystemClock()
 
     def identity(self, database: str) -> Identity | None:
-        """Return who a database is, None if nobody has asked for an id yet.
-
-        Raises:
-            NotFoundError: There is no such database.
-            FormatError: Its file is damaged.
-        """
+        """Return who a database is, None if nobody has asked for an id yet."""
         path = self.catalog.database_path(database)
         return read_identity(self._file_io, f"{path}/{DATABASE_FILE}")
 
     def own_identity(self, database: str, by: str = "") -> Identity:
-        """Return who a database is; it gets an id if it has none.
-
-        Raises:
-            NotFoundError: There is no such database.
-            CommitUnknownError: The storage's answer was lost.
-        """
+        """Return who a database is; it gets an id if it has none."""
         found = self.identity(database)
         if found is not None:
             return found
@@ -68,10 +53,6 @@ class CatalogState:
 
     def read(self, database: str, kind: str) -> Members:
         """Return one document of a database, empty if there is none.
-
-        Raises:
-            NotFoundError: There is no such database.
-            FormatError: It is damaged.
 
         Cost:
             Two reads, one listing, and whether the database exists.
@@ -82,11 +63,7 @@ class CatalogState:
     def change(
         self, database: str, kind: str, changed: Callable[[Members], Members], *, by: str = ""
     ) -> Members:
-        """Change one document of a database; see `NumberedDocument.change`.
-
-        Raises:
-            NotFoundError: There is no such database, or it was dropped meanwhile.
-        """
+        """Change one document of a database; see `NumberedDocument.change`."""
         identity = self.own_identity(database, by)
         members = self.document(identity, kind).change(changed)
         if self.identity(database) != identity:

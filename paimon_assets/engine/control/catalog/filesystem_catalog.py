@@ -61,13 +61,7 @@ _RENAMES_AT_ONCE = frozenset({"file", "hdfs"})
 
 
 class FilesystemCatalog:
-    """Catalog over the directories of a warehouse.
-
-    Args:
-        warehouse: Path of the warehouse; it is created with the first database.
-        file_io: The storage the warehouse lies on.
-        clock: Says when tables are created.
-    """
+    """Catalog over the directories of a warehouse."""
 
     def __init__(self, warehouse: str, file_io: FileIO, *, clock: Clock | None = None) -> None:
         if not warehouse.strip():
@@ -185,11 +179,7 @@ class FilesystemCatalog:
     def _refuse_content(
         self, name: str, identity: Identity | None, state: CatalogState
     ) -> list[str]:
-        """Return what is left in a database's folder that no catalog counts as its content.
-
-        Raises:
-            InvalidInputError: There is a table, view or function, or something foreign.
-        """
+        """Return what is left in a database's folder that no catalog counts as its content."""
         for kind in CONTENTS:
             items = {} if identity is None else state.document(identity, kind).read()
             if items:
@@ -209,9 +199,6 @@ class FilesystemCatalog:
     def table_names(self, database: str) -> Iterator[str]:
         """Yield the names of a database's tables, sorted, as far as they are asked for.
 
-        Raises:
-            NotFoundError: There is no such database.
-
         Cost:
             One listing, and one of each table that is yielded.
         """
@@ -219,11 +206,7 @@ class FilesystemCatalog:
         return (name for name in names if self.has_table(Identifier(database, name)))
 
     def directory_names(self, database: str) -> list[str]:
-        """Return the names of what may be a database's tables, sorted. Cost: one listing.
-
-        Raises:
-            NotFoundError: There is no such database.
-        """
+        """Return the names of what may be a database's tables, sorted. Cost: one listing."""
         return sorted(
             entry.name
             for entry in self.file_io.list_directory(self.database_path(database))
@@ -360,11 +343,7 @@ class FilesystemCatalog:
         return f"{self.warehouse.rstrip('/')}/{check_name('database', name)}{_SUFFIX}"
 
     def database_path(self, name: str) -> str:
-        """Return the directory of a database.
-
-        Raises:
-            NotFoundError: There is no such database.
-        """
+        """Return the directory of a database."""
         path = self._database_path(name)
         if not self.file_io.exists(path):
             raise NotFoundError(

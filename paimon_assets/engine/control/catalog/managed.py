@@ -63,16 +63,7 @@ class ManagedBranch:
 
 
 class CatalogSchemaManager(SchemaManager):
-    """Schemas of a table whose catalog changes them.
-
-    Args:
-        catalog: Knows the newest, and changes it.
-        identifier: The table and the branch.
-        loaded: The table as it was opened.
-        file_io: The storage.
-        paths: Where the files of older schemas are.
-        snapshots: Those of the branch.
-    """
+    """Schemas of a table whose catalog changes them."""
 
     def __init__(
         self,
@@ -208,19 +199,11 @@ class CatalogTagManager(TagManager):
     def replace(
         self, name: str, snapshot: Snapshot, *, time_retained: dt.timedelta | None = None
     ) -> Tag:
-        """Refuse: no request does it in one step.
-
-        Raises:
-            UnsupportedFeatureError: Always.
-        """
+        """Refuse: no request does it in one step."""
         raise self._managed.refused("let a tag name another snapshot", "make another tag")
 
     def rename(self, name: str, new_name: str) -> Tag:
-        """Refuse: no request does it in one step.
-
-        Raises:
-            UnsupportedFeatureError: Always.
-        """
+        """Refuse: no request does it in one step."""
         raise self._managed.refused("rename a tag", "make another one and delete this")
 
     def delete(self, name: str) -> Tag:

@@ -44,13 +44,7 @@ _REMEMBERED = 256
 
 
 class NumberedDocument:
-    """One document, and what is needed to change it.
-
-    Args:
-        file_io: The storage.
-        directory: Where its numbers lie; others may lie there, too.
-        name: What its files are called in front of the number.
-    """
+    """One document, and what is needed to change it."""
 
     def __init__(self, file_io: FileIO, directory: str, name: str) -> None:
         self._file_io = file_io
@@ -59,9 +53,6 @@ class NumberedDocument:
 
     def read(self) -> Members:
         """Return the newest members; none if nothing was published yet.
-
-        Raises:
-            FormatError: The file is damaged.
 
         Cost:
             One listing and one read.
@@ -73,11 +64,6 @@ class NumberedDocument:
 
         The function is called again if somebody else was faster; what it raises ends the change.
         Nothing is published if it changes nothing.
-
-        Raises:
-            CommitConflictError: Others were faster too often; nothing was changed.
-            CommitUnknownError: The storage's answer was lost; look at the document first.
-            FormatError: The file is damaged.
         """
         for _ in range(_MOST_TRIES):
             newest = self._newest()

@@ -107,15 +107,7 @@ from paimon_assets.engine.spec.words import counted
 
 
 class RestCatalog:
-    """Catalog behind a REST server; threads may share it.
-
-    Args:
-        options: Those of Paimon's REST catalog, and of the storages its tables lie on.
-
-    Raises:
-        InvalidInputError: An option is missing or wrong.
-        AccessDeniedError, StorageError: The server's configuration is not to be had.
-    """
+    """Catalog behind a REST server; threads may share it."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self._clock = SystemClock()

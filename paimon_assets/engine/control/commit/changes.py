@@ -62,17 +62,7 @@ class CommitChanges:
 def changes_of(
     messages: Iterable[CommitMessage], kind: CommitKind, *, default_buckets: int
 ) -> CommitChanges:
-    """Return what messages change, in their order; deleted files before added ones.
-
-    Args:
-        messages: The messages of one write or compaction.
-        kind: The kind of the snapshot to be: APPEND, OVERWRITE or COMPACT.
-        default_buckets: The table's `bucket`, for messages that do not say theirs.
-
-    Raises:
-        InvalidInputError: Kind `commit-kind`; a message holds changes that a snapshot of this kind
-            would drop.
-    """
+    """Return what messages change, in their order; deleted files before added ones."""
     entries: list[ManifestEntry] = []
     changelog: list[ManifestEntry] = []
     index: list[IndexManifestEntry] = []

@@ -53,12 +53,7 @@ class CommitChecks:
     store: FileStore
 
     def plan(self, request: CommitRequest, latest: Snapshot | None) -> CheckedChanges:
-        """Return what a commit changes on top of the newest snapshot.
-
-        Raises:
-            CommitConflictError: Another commit is in the way; the kind says how.
-            InvalidInputError: The changes contradict themselves.
-        """
+        """Return what a commit changes on top of the newest snapshot."""
         changes, scope = request.changes, request.overwrites
         looks_at_files = request.kind in (CommitKind.OVERWRITE, CommitKind.COMPACT)
         index = self._live_index(latest) if looks_at_files or changes.index else ()

@@ -82,15 +82,7 @@ class _Lost:
 
 
 class FileStoreCommit:
-    """Commits to one table.
-
-    Args:
-        store: The table; its schema is the one the files were written with.
-        clock: Says the time of the snapshot, and waits.
-        planned_on: What must not have changed since the messages of `commit` were planned.
-        condition: Called in each try with the newest snapshot, None if there is none; raises if
-            nothing may be committed on top of it.
-    """
+    """Commits to one table."""
 
     def __init__(
         self,
@@ -118,27 +110,7 @@ class FileStoreCommit:
         properties: Mapping[str, str] | None = None,
         watermark: int | None = None,
     ) -> Snapshot:
-        """Make what the messages say visible, in one snapshot; without messages, an empty one.
-
-        Args:
-            messages: The messages of one write.
-            commit_user: Who commits; with the identifier it makes the commit happen once only.
-            commit_identifier: Which of the user's commits.
-            kind: APPEND, or OVERWRITE or COMPACT for messages that delete files.
-            properties: Stored in the snapshot.
-            watermark: Event time in epoch milliseconds; the table's never goes back.
-
-        Returns:
-            The snapshot, perhaps of an earlier try by the same user with the same identifier.
-
-        Raises:
-            CommitConflictError: Another commit is in the way, or was faster too often; nothing was
-                committed and everything but the files of the messages was cleaned up.
-            CommitUnknownError: It may have been committed; nothing was deleted.
-            StorageError: The storage failed; nothing was committed.
-            InvalidInputError: The messages contradict themselves, or the kind.
-            UnsupportedFeatureError: The table is not one this engine writes.
-        """
+        """Make what the messages say visible, in one snapshot; without messages, an empty one."""
         request = CommitRequest(
             changes=self._changes(messages, kind),
             commit_user=commit_user,
@@ -165,14 +137,6 @@ class FileStoreCommit:
         What goes is decided anew on the newest snapshot of each try: files that others commit to
         these partitions meanwhile go too. Bytes of files that go are not deleted. The files that
         come may have another bucket count; changelog files of the messages are not committed.
-
-        Args:
-            messages: The messages of one write; they add files only. None empties the partitions.
-            commit_user: As in `commit`.
-            commit_identifier: As in `commit`.
-            partitions: Serialized partitions to replace; None chooses by `predicate`.
-            predicate: Bound, over partition columns only; None, too, replaces the whole table.
-            properties: Stored in the snapshot.
 
         Returns, raises:
             As `commit`; also InvalidInputError, kind `overwrite-partition`, for files that lie in
@@ -207,11 +171,6 @@ class FileStoreCommit:
         """Write statistics and name them in a snapshot of kind ANALYZE; no file changes.
 
         Later snapshots keep them until the schema changes.
-
-        Args:
-            statistics: The statistics of the table's newest schema.
-            commit_user: As in `commit`.
-            commit_identifier: As in `commit`.
 
         Returns, raises:
             As `commit`; a CommitConflictError of kind `schema-changed` if the schema has changed.
@@ -332,10 +291,6 @@ class FileStoreCommit:
         """Whether what a published snapshot is built on stands; else it is taken back.
 
         A catalog that manages the table has judged that when it published.
-
-        Raises:
-            NotFoundError: The table was renamed or dropped before; the snapshot was taken back.
-            CommitUnknownError: It was renamed or dropped after; or the snapshot cannot be deleted.
         """
         store = self._store
         if store.managed is not None:

@@ -46,14 +46,6 @@ class PlannedOn:
     ) -> None:
         """Check that the change still holds.
 
-        Args:
-            store: The table.
-            latest: The newest snapshot.
-            buckets: (partition, bucket) that the commit changes.
-
-        Raises:
-            CommitConflictError: Kind `bucket-changed` or `rows-added`; names the snapshot.
-
         Cost:
             Reads the delta manifests of the snapshots between.
         """
@@ -74,9 +66,6 @@ class PlannedOn:
 
 def check_known_keys(store: FileStore, latest: Snapshot | None, changes: CommitChanges) -> None:
     """Check that keys which were new to a writer of dynamic buckets are still nowhere else.
-
-    Raises:
-        CommitConflictError: Kind `keys-changed`; names the snapshot.
 
     Cost:
         Nothing if nobody committed meanwhile; else the snapshots between and two index manifests.

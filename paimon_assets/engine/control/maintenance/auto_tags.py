@@ -92,17 +92,7 @@ def due_tags(
     *,
     completes: bool = False,
 ) -> Iterator[tuple[str, Snapshot]]:
-    """Yield the tags that snapshots deserve.
-
-    Args:
-        periods: See `Periods`.
-        times: Snapshots with their local times, oldest first.
-        tagged: Begins of the periods that have a tag. Those ahead of a snapshot's time do not
-            count for it: they are called by the time of a clock that was wrong.
-        delay: A snapshot counts for a period that was over so long before.
-        completes: A snapshot that comes late is called by the oldest period without a tag, and not
-            by the newest one that is over.
-    """
+    """Yield the tags that snapshots deserve."""
     begins = sorted(tagged)
     for snapshot, time in times:
         past = bisect_right(begins, time)
@@ -116,15 +106,7 @@ def due_tags(
 
 
 def create_auto_tags(store: FileStore, *, dry_run: bool = False) -> AutoTags:
-    """Make the automatic tags that are due on a branch, and delete those beyond the most to keep.
-
-    Args:
-        store: The branch.
-        dry_run: Make and delete nothing; tags that would go are not reported.
-
-    Raises:
-        As `delete_tag`.
-    """
+    """Make the automatic tags that are due on a branch, and delete the oldest beyond the limit."""
     options = store.schema.typed_options
     mode = options.get(TAG_AUTOMATIC_CREATION)
     if mode is TagCreation.NONE:

@@ -127,15 +127,6 @@ def plan_expiry(
 ) -> list[ExpiryStep]:
     """Return what goes with each of the oldest snapshots, oldest first.
 
-    Args:
-        store: The table.
-        expired: All snapshots older than the survivor, oldest first.
-        survivor: The oldest snapshot that stays.
-        newest: The newest snapshot; may be the survivor.
-
-    Raises:
-        NotFoundError: Something that stays lacks a manifest: then nothing can be judged.
-
     Cost:
         Reads the deltas of the expired snapshots and of the survivor; of the survivor, the newest
         and the nearest tags the manifests of partitions where files go; all of other branches.

@@ -69,12 +69,6 @@ class PastSegments:
 def forget_past(store: FileStore, *, dry_run: bool = False) -> PastSegments:
     """Forget the segments of a branch that nothing can read any more, and what held their files.
 
-    Raises:
-        NotFoundError: A snapshot or tag lacks a manifest; nothing was changed.
-        FormatError: The registry is damaged.
-        CommitConflictError: Others changed the registry too often.
-        StorageError: A file could not be deleted. Call it again: it goes on.
-
     Cost:
         A few listings and the manifests of the newest snapshot if no segment is over. Else those of
         each hold tag, the deltas of all snapshots, and of each tag the manifests of the segments'
@@ -113,10 +107,6 @@ def forget_past(store: FileStore, *, dry_run: bool = False) -> PastSegments:
 
 def readable_segments(store: FileStore) -> set[int]:
     """Return the ids of segments that a snapshot, a tag or a branch has; live ones among them.
-
-    Raises:
-        NotFoundError: A snapshot or tag lacks a manifest.
-        FormatError: The registry is damaged.
 
     Cost: that of `forget_past` without hold tags.
     """

@@ -22,11 +22,7 @@ from paimon_assets.engine.spec.options.option import Options
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retention:
-    """The retention rule for numbered snapshots.
-
-    Raises:
-        InvalidInputError: Kind `retention`; the numbers keep nothing, or contradict each other.
-    """
+    """The retention rule for numbered snapshots."""
 
     min_count: int
     """The newest ones that stay, however old they are; at least 1."""
@@ -87,12 +83,6 @@ class Retention:
         time_of: Callable[[int], int | None],
     ) -> int:
         """Return the id of the oldest one that stays; all before it go.
-
-        Args:
-            earliest: The oldest one there is.
-            latest: The newest snapshot.
-            now_ms: Epoch milliseconds.
-            time_of: Id → when it was made, None if it does not exist.
 
         >>> keep = Retention(min_count=2, max_count=5, time_ms=10, limit=50)
         >>> keep.first_kept(1, 9, now_ms=100, time_of=lambda number: 10 * number)

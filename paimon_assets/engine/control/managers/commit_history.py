@@ -66,12 +66,7 @@ class NewUser(str):
 
 
 class CommitHistory:
-    """Commits of one table, by user and identifier.
-
-    Args:
-        table: Key of what this process remembers.
-        read: Snapshot id → snapshot, None if there is none.
-    """
+    """Commits of one table, by user and identifier."""
 
     def __init__(self, table: TableKey, read: Callable[[int], Snapshot | None]) -> None:
         self._table = table

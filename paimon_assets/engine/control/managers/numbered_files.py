@@ -43,11 +43,7 @@ def number_of(name: str) -> int | None:
 
 
 def check_follows(number: int, what: str, path: str) -> None:
-    """Refuse to write what would have a number that readers do not know: they have 64 bits.
-
-    Raises:
-        InvalidInputError: Kind `number-highest`.
-    """
+    """Refuse to write what would have a number that readers do not know: they have 64 bits."""
     if number >= HIGHEST:
         raise InvalidInputError(
             f"The newest {what} of table '{path}' has the highest number there is, {HIGHEST}, so "

@@ -56,12 +56,7 @@ class SnapshotManager:
         )
 
     def snapshot(self, snapshot_id: int) -> Snapshot:
-        """Return one snapshot.
-
-        Raises:
-            NotFoundError: It never was, or has expired.
-            FormatError: The file is damaged.
-        """
+        """Return one snapshot."""
         found = self.snapshot_or_none(snapshot_id)
         if found is None:
             raise NotFoundError(
@@ -87,11 +82,7 @@ class SnapshotManager:
         return found is not None and found.delta_manifest_list == snapshot.delta_manifest_list
 
     def published(self, snapshot_id: int) -> Snapshot | None:
-        """Return the snapshot a commit has published under an id, None if none has.
-
-        Raises:
-            StorageError: It cannot be said.
-        """
+        """Return the snapshot a commit has published under an id, None if none has."""
         if self._newest_of is None:
             return self.snapshot_or_none(snapshot_id)
         newest = self.latest()
@@ -161,12 +152,7 @@ class SnapshotManager:
         return ids[0] if ids else None
 
     def list_ids(self) -> list[int]:
-        """Return the ids of all snapshots, ascending. Cost: one listing.
-
-        Raises:
-            StorageError: A catalog has a newest snapshot that the table's directory does not list:
-                who went by the listing would delete what snapshots need.
-        """
+        """Return the ids of all snapshots, ascending. Cost: one listing."""
         if self._newest_of is None:
             return self._listed()
         newest, missing = self.latest(), 0
@@ -207,9 +193,6 @@ class SnapshotManager:
     def at_watermark(self, watermark: int) -> Snapshot | None:
         """Return the first snapshot whose watermark is not below one, None if there is none.
 
-        Args:
-            watermark: Epoch milliseconds of event time.
-
         Cost:
             O(log n) snapshots read: a table's watermark never goes back.
         """
@@ -244,12 +227,6 @@ class SnapshotManager:
         latest: Snapshot | None = None,
     ) -> Snapshot | None:
         """Return the snapshot of one commit of a user, None if it did not happen (or expired).
-
-        Args:
-            commit_user: Who committed.
-            commit_identifier: Which of the user's commits.
-            kinds: Kinds to look for; one write may leave an APPEND and a COMPACT.
-            latest: The newest snapshot, if the caller has just read it.
 
         Cost:
             As `latest_of_user`.

@@ -110,12 +110,7 @@ class PartitionValues:
         )
 
     def bounds(self, stats: SimpleStats, entry_count: int) -> dict[str, Bounds]:
-        """Return column → bounds of a manifest's partitions.
-
-        Args:
-            stats: The stats of a manifest list.
-            entry_count: Entries of the manifest.
-        """
+        """Return column → bounds of a manifest's partitions."""
         if not self._types:
             return {}
         lows = deserialize_row(stats.min_values, self._types)

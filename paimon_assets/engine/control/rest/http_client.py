@@ -111,9 +111,6 @@ def _session(process: int) -> Any:
 def checked_uri(uri: str) -> str:
     """Return the URI of a catalog with its scheme and without a slash at its end.
 
-    Raises:
-        InvalidInputError: It is blank or no URI of HTTP, or carries a user or a query.
-
     >>> checked_uri("host:8080/catalog/")
     'http://host:8080/catalog'
     """
@@ -144,15 +141,7 @@ class Pace:
 
 
 class HttpClient:
-    """Sends requests to one server.
-
-    Args:
-        uri: As `checked_uri` takes it.
-        auth: Who asks; None asks as nobody.
-        headers: Of every request.
-        secrets: What no message may show.
-        pace: How long it waits.
-    """
+    """Sends requests to one server."""
 
     def __init__(
         self,
@@ -179,15 +168,7 @@ class HttpClient:
         return other
 
     def ask(self, request: Request, into: type[S]) -> S:
-        """Send a request and read its answer.
-
-        Raises:
-            AccessDeniedError, NotFoundError, AlreadyExistsError, InvalidInputError,
-            UnsupportedFeatureError: What the server said; nothing was changed.
-            StorageError: The server is busy, not there, or failed at what only reads.
-            CommitUnknownError: Of a change: it may have been done.
-            FormatError: The answer is none of this kind.
-        """
+        """Send a request and read its answer."""
         answer, in_doubt = self._answered(request)
         if answer.is_good:
             try:
@@ -209,11 +190,7 @@ class HttpClient:
         )
 
     def fetch(self, url: str) -> bytes:
-        """Return what lies at another URL, asked as nobody.
-
-        Raises:
-            StorageError: It is not there, or the server failed.
-        """
+        """Return what lies at another URL, asked as nobody."""
         bare = HttpClient(url, pace=self._pace)
         suffix = "/" if url.endswith("/") else ""
         answer, _ = bare._answered(Request(method="GET", path=suffix))

@@ -19,12 +19,7 @@ _TOKEN = "pageToken"  # noqa: S105  # because it is a query's name
 
 
 class RestApi:
-    """The requests of one catalog.
-
-    Args:
-        client: Sends them.
-        prefix: What the server wants in front of its paths, as its configuration says.
-    """
+    """The requests of one catalog."""
 
     def __init__(self, client: HttpClient, prefix: str = "") -> None:
         self._client = client
@@ -65,11 +60,7 @@ class RestApi:
         return self._client.ask(request, cast("type[S]", into or Nothing))
 
     def listed(self, parts: Sequence[str], into: type[Page], member: str) -> list[Any]:
-        """Return the members of all pages of a list.
-
-        Raises:
-            StorageError: The server would go round in circles.
-        """
+        """Return the members of all pages of a list."""
         asked: dict[str, str] = {}
         seen: set[str] = set()
         found: list[Any] = []

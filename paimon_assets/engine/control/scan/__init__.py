@@ -2,7 +2,7 @@
 
 Concept → files:
     which snapshot          time_travel
-    what changed            incremental, diff_splits
+    what changed            incremental
     which files are live    file_store_scan
     which can be skipped    bucket_pruning, file_pruning
     what is read together   split_generator

@@ -70,13 +70,7 @@ class _StatsLayout:
 
 
 class FilePruning:
-    """Decides by statistics which live files a predicate needs.
-
-    Args:
-        schema: The schema to read as.
-        predicate: Bound to it.
-        schema_of: Schema id → schema, for those of the files; without one no statistics count.
-    """
+    """Decides by statistics which live files a predicate needs."""
 
     def __init__(
         self,

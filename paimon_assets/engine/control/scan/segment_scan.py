@@ -62,12 +62,7 @@ def text_segments(
 
 
 class TextChanges:
-    """What snapshots did to the segments of text formats, which no manifest says.
-
-    Args:
-        store: The table, or a branch.
-        predicate: Bound; leaves out segments of other partitions.
-    """
+    """What snapshots did to the segments of text formats, which no manifest says."""
 
     def __init__(self, store: FileStore, predicate: Predicate | None) -> None:
         on_partition = only_on(predicate, store.schema.partition_keys)
@@ -161,12 +156,6 @@ def check_unchanged(store: FileStore, entries: Iterable[ManifestEntry]) -> None:
     """Refuse to read foreign files that are not what they were at import.
 
     Files the registry does not know are compared by size when they are opened.
-
-    Raises:
-        InvalidInputError: Names the segment and the file; or the file became a link that leads
-            out of the folders it was imported from.
-        UnsupportedFeatureError: A file of a text format that is no segment: any file of the storage
-            would be readable as text, so a manifest alone is not believed.
 
     Cost:
         A read of the registry and a listing of each folder, if there are foreign files.

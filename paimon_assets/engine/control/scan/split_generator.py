@@ -76,14 +76,7 @@ class SplitGenerator:
         *,
         is_streaming: bool = False,
     ) -> list[DataSplit]:
-        """Return the splits of live entries; buckets in the order of their first file.
-
-        Args:
-            snapshot_id: For reports.
-            entries: In manifest order.
-            deletions: The snapshot's deletion vectors (`scan.deletion_files`).
-            is_streaming: Every record counts: files stay in the order given and are not merged.
-        """
+        """Return the splits of live entries; buckets in the order of their first file."""
         splits = []
         for (partition, bucket), members in by_bucket(entries).items():
             path = self._store.partitions.bucket_path(self._store.paths, partition, bucket)

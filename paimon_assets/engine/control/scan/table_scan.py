@@ -56,19 +56,7 @@ def scan_table(
     moment_ms: int | None = None,
     only_top_level: bool = False,
 ) -> TableScan:
-    """Find what a read of a table needs.
-
-    Args:
-        store: The table, with the schema to read as.
-        snapshot: What to read; None if nothing was committed yet.
-        predicate: Bound to `store.schema`.
-        moment_ms: Epoch milliseconds of the fallback branch's newest snapshot that counts; None
-            is now.
-        only_top_level: Leave out files that must be merged with others.
-
-    Raises:
-        UnsupportedFeatureError: The table, a file or the fallback branch is not what is read here.
-    """
+    """Find what a read of a table needs."""
     check_readable(store.label, store.schema)  # a table of another kind never has a snapshot
     found = TableScan()
     if snapshot is not None:
@@ -141,11 +129,7 @@ def _opened(store: FileStore, branch: str) -> FileStore:
 
 
 def _read_as(fallback: FileStore, store: FileStore) -> FileStore:
-    """Return the fallback branch as its columns look from the main branch.
-
-    Raises:
-        UnsupportedFeatureError: The branches are not alike enough.
-    """
+    """Return the fallback branch as its columns look from the main branch."""
     check_readable(fallback.label, fallback.schema)
     difference = _difference(store.schema, fallback.schema)
     if difference is not None:

@@ -66,13 +66,7 @@ class PartitionFolder:
 
 
 def segment_root(store: FileStore, path: str) -> str:
-    """Return the one spelling of a folder that may be imported.
-
-    Raises:
-        UnsupportedFeatureError: It lies on another storage than the table.
-        InvalidInputError: It lies in, or holds, directories that Paimon tables own: dropping the
-            table or its database would delete the files.
-    """
+    """Return the one spelling of a folder that may be imported."""
     root = canonical_path(path)
     scheme = scheme_of(root)
     if scheme != store.file_io.spec.scheme:
@@ -128,17 +122,6 @@ def walk(file_io: FileIO, root: str, roots: SegmentRoots | None = None) -> list[
 
     Links to folders are followed, and each folder is read once: a link to one that is read anyway,
     such as a folder above the link, is left out.
-
-    Args:
-        file_io: The storage.
-        root: The folder.
-        roots: Where files may lie, if not anywhere; links below the folder may lead out of it.
-
-    Raises:
-        NotFoundError: There is no such folder.
-        InvalidInputError: A file lies outside `roots`.
-        UnsupportedFeatureError: The folder is a table of another format, whose log says which files
-            still count.
 
     Cost:
         One listing a folder, some at once; with `roots`, local links are looked for file by file.
@@ -208,11 +191,7 @@ def _file(root: str, status: FileStatus) -> FolderFile:
 def partition_folders(
     store: FileStore, root: str, files: Sequence[FolderFile]
 ) -> list[PartitionFolder]:
-    """Group files by the partition their folders name; of an unpartitioned table, into one.
-
-    Raises:
-        InvalidInputError: Folders do not stand for the partition columns, in their order.
-    """
+    """Group files by the partition their folders name; of an unpartitioned table, into one."""
     if not store.schema.partition_keys:
         return [PartitionFolder(name="", partition=EMPTY_ROW, text="", files=tuple(files))]
     by_folder: dict[str, list[FolderFile]] = defaultdict(list)

@@ -78,23 +78,11 @@ class SegmentRegistry:
         return bool(self._generations())
 
     def load(self) -> SegmentList:
-        """Return the newest generation. Cost: one listing, and one read where there are segments.
-
-        Raises:
-            FormatError: It is damaged.
-        """
+        """Return the newest generation. Cost: one listing, and a read if there are segments."""
         return self._load()[1]
 
     def update(self, change: Callable[[SegmentList], SegmentList]) -> SegmentList:
-        """Change the registry; of concurrent changes each sees what the others did.
-
-        Args:
-            change: From the newest list to the next one; called again if another was faster. What
-                it raises ends the update.
-
-        Raises:
-            CommitConflictError: Others were faster too often.
-        """
+        """Change the registry; of concurrent changes each sees what the others did."""
         for _ in range(_TRIES):
             generation, listed = self._load()
             changed = change(listed)
@@ -303,14 +291,6 @@ def hold_foreign(
 
     The expiration of other engines deletes the files of such a commit; it spares what a tag holds.
     Deleting the tag with another engine deletes the files, so it has a name that says what it is.
-
-    Args:
-        store: The table.
-        snapshot: The newest snapshot, which still has the files.
-        entries: What the commit will delete; without foreign files nothing is done.
-
-    Returns:
-        The tag's name.
     """
     foreign = foreign_entries(store, entries)
     if snapshot is None or not foreign:
@@ -327,11 +307,7 @@ def _segment_number(file_name: str) -> str:
 
 
 def check_row_changes(store: FileStore, entries: Iterable[ManifestEntry], operation: str) -> None:
-    """Refuse UPDATE and DELETE of rows while a live segment has another format than the table.
-
-    Raises:
-        UnsupportedFeatureError: Names the segment's format and the way out.
-    """
+    """Refuse UPDATE and DELETE of rows while a live segment has another format than the table."""
     own = store.schema.typed_options.get(FILE_FORMAT)
     formats = {entry.file.file_format for entry in foreign_entries(store, entries)}
     formats |= {segment.format for segment in live_text_segments(store, store.snapshots.latest())}
@@ -347,9 +323,6 @@ def check_row_changes(store: FileStore, entries: Iterable[ManifestEntry], operat
 
 def check_own_folders(store: FileStore, changes: Iterable[SchemaChange]) -> None:
     """Refuse to make a folder the table's own that holds, or lies in, one of its segments.
-
-    Raises:
-        InvalidInputError: Kind `segment-path-owned`; names the segment and the folder.
 
     Cost:
         None without such a change; else a read of the registry.

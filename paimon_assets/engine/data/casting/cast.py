@@ -65,16 +65,7 @@ class Cast:
         )
 
     def check(self, is_bad: Array | npt.NDArray[np.bool_], array: Array, reason: str = "") -> None:
-        """Raise if some value is bad.
-
-        Args:
-            is_bad: One boolean a row; null is good.
-            array: The values, for the example.
-            reason: What is wrong with them.
-
-        Raises:
-            InvalidInputError: Shows the first bad value.
-        """
+        """Raise if some value is bad."""
         if isinstance(is_bad, np.ndarray):
             first = int(np.argmax(is_bad)) if len(is_bad) else 0
             if not len(is_bad) or not is_bad[first]:
@@ -86,20 +77,12 @@ class Cast:
         raise self.error(_shown(array, first), reason)
 
     def by_arrow(self, array: Array, arrow_type: Any = None) -> Array:
-        """Cast as Arrow does, to the target's type if no other is given.
-
-        Raises:
-            InvalidInputError: Arrow refuses a value; shows the first one.
-        """
+        """Cast as Arrow does, to the target's type if no other is given."""
         wanted = self.arrow_type if arrow_type is None else arrow_type
         return self.tried(array, lambda part: part.cast(wanted))
 
     def tried(self, array: Array, do: Callable[[Array], Array], reason: str = "") -> Array:
-        """Return what an Arrow kernel makes of the values.
-
-        Raises:
-            InvalidInputError: It refuses a value; shows the first one.
-        """
+        """Return what an Arrow kernel makes of the values."""
         try:
             return do(array)
         except pa.ArrowInvalid as error:

@@ -56,12 +56,6 @@ def losses_of(
 ) -> Losses:
     """Cast a column and find what is lost.
 
-    Args:
-        array: Values in the Arrow type of `source`.
-        source: Their type, an atomic one.
-        target: The type to cast to; the cast is one that `spec.types.cast_rules` allows.
-        settings: How the table casts.
-
     Cost:
         Two or three casts of the column; more only if values fail.
     """

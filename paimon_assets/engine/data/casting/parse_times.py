@@ -95,11 +95,7 @@ def _only(array: Array, rows: Mask) -> Array:
 def _numbers(
     text: Array, pattern: str, names: Sequence[str], rows: Mask, array: Array, cast: Cast
 ) -> tuple[Int64s, ...]:
-    """Return the numbers that a pattern finds, -1 where a part is left out, in every row.
-
-    Raises:
-        InvalidInputError: One of `rows` does not match, or has a number of too many digits.
-    """
+    """Return the numbers that a pattern finds, -1 where a part is left out, in every row."""
     parts = pc.extract_regex(_only(text, rows), pattern)
     cast.check(rows & ~valid_rows(parts), array)
     found = []

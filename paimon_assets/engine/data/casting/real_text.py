@@ -193,10 +193,6 @@ def java_whole(size: Numbers, bits: int = 53) -> tuple[Int64s, Mask]:
 
     Digits that `bits` bits do not determine are rounded to zero; numbers below two to the power of
     `bits` are exact.
-
-    Args:
-        size: Not negative.
-        bits: The width of the significand of the numbers' type.
     """
     exact = size.astype(np.float64)
     is_whole: Mask = (exact < 2.0**63) & (np.trunc(exact) == exact)

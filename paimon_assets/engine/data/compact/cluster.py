@@ -6,6 +6,11 @@
 What fits the memory at once is sorted there. Rows whose keys are all equal share a range, however
 many they are.
 Source: `org.apache.paimon.flink.sorter.SortUtils`, `org.apache.paimon.sort.zorder.ZIndexer`.
+
+Numbers along a space-filling curve, for columns that were cut into ranks.
+
+Ranks, not values, are laid on the curve: each column gets as many cells as the others, whatever its
+type and spread. Source of `hilbert`: J. Skilling, "Programming the Hilbert curve", 2004.
 """
 
 from __future__ import annotations
@@ -24,8 +29,50 @@ import pyarrow as pa
 
 from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy
 from paimon_assets.engine.contract.clustering import ClusterOrder, Curve
-from paimon_assets.engine.data.compact.curve import Words, hilbert, zorder
 from paimon_assets.engine.data.key_order import sort_keys
+
+Words = npt.NDArray[np.uint64]
+
+_ONE = np.uint64(1)
+
+
+def zorder(ranks: Sequence[Words], bits: int) -> Words:
+    """Interleave the lowest `bits` bits of each column, the first column's first.
+
+    >>> zorder([np.array([0, 1], np.uint64), np.array([1, 0], np.uint64)], 1).tolist()
+    [1, 2]
+    """
+    keys = np.zeros(len(ranks[0]), dtype=np.uint64)
+    for bit in range(bits - 1, -1, -1):
+        for column in ranks:
+            keys = (keys << _ONE) | ((column >> np.uint64(bit)) & _ONE)
+    return keys
+
+
+def hilbert(ranks: Sequence[Words], bits: int) -> Words:
+    """Return the place of each row on the Hilbert curve of `bits` bits a column.
+
+    >>> cells = [np.array([0, 0, 1, 1], np.uint64), np.array([0, 1, 1, 0], np.uint64)]
+    >>> hilbert(cells, 1).tolist()
+    [0, 1, 2, 3]
+    """
+    axes = [column.copy() for column in ranks]
+    for bit in range(bits - 1, 0, -1):
+        mask, below = np.uint64(1 << bit), np.uint64((1 << bit) - 1)
+        for number, axis in enumerate(axes):
+            is_set = (axis & mask) != 0
+            swapped = (axes[0] ^ axis) & below
+            axes[0] = np.where(is_set, axes[0] ^ below, axes[0] ^ swapped)
+            if number:
+                axes[number] = np.where(is_set, axis, axis ^ swapped)
+    for number in range(1, len(axes)):
+        axes[number] ^= axes[number - 1]
+    turned = np.zeros(len(axes[0]), dtype=np.uint64)
+    for bit in range(bits - 1, 0, -1):
+        is_set = (axes[-1] & np.uint64(1 << bit)) != 0
+        turned = np.where(is_set, turned ^ np.uint64((1 << bit) - 1), turned)
+    return zorder([axis ^ turned for axis in axes], bits)
+
 
 Batches = Iterator[pa.RecordBatch]
 Read = Callable[[tuple[str, ...] | None], Batches]
@@ -86,12 +133,6 @@ def bits_of(order: ClusterOrder) -> int:
 
 def clustered(read: Read, order: ClusterOrder, *, row_count: int, memory_bytes: int) -> Batches:
     """Yield the rows of a partition in the order asked for.
-
-    Args:
-        read: Yields the rows; it is called twice if they do not fit the memory.
-        order: What to sort by.
-        row_count: How many rows there are, about.
-        memory_bytes: What one range may take.
 
     Cost:
         Reads the rows once; beyond `memory_bytes` the sort columns once more, and writes and reads

@@ -75,12 +75,7 @@ class Lookup:
     def find(
         self, section: Sequence[pa.RecordBatch], above: Sequence[pa.RecordBatch]
     ) -> FoundRange:
-        """Meet the rows of a key range.
-
-        Args:
-            section: Rows of the section's runs, the oldest first.
-            above: Rows of the runs above, which are older.
-        """
+        """Meet the rows of a key range."""
         # Runs above are older, and stand first: the order of runs is that of age.
         every = [*above, *section]
         by_key = record_order(every, self.plan)

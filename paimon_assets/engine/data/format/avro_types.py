@@ -89,13 +89,7 @@ class Shape:
 
 
 def _retyped(array: Any, target: Any, children: list[Any]) -> Array:
-    """Return the same values under another type.
-
-    Args:
-        array: A column that is no part of another one (of offset 0).
-        target: The type.
-        children: The columns inside it, of the types inside the target.
-    """
+    """Return the same values under another type."""
     if not children:
         return array.view(target)  # type: ignore[no-any-return]
     is_struct = pat.is_struct(target)
@@ -124,11 +118,7 @@ def _inner(array: Any, shapes: Sequence[Shape]) -> Iterator[tuple[Shape, Any]]:
 
 
 def shape_of(avro: Json) -> Shape:
-    """Return what an Avro type is in Arrow; every field may be null.
-
-    Raises:
-        FormatError: A type that Paimon does not write; names it.
-    """
+    """Return what an Avro type is in Arrow; every field may be null."""
     if isinstance(avro, list):
         branches = [branch for branch in avro if branch != "null"]
         if len(branches) != 1:
@@ -221,11 +211,7 @@ def _decimal_bytes(decimals: Any) -> Array:
 
 
 def avro_record(schema: pa.Schema, name: str = "record") -> dict[str, Json]:
-    """Return the Avro record that stores columns of an Arrow schema.
-
-    Raises:
-        UnsupportedFeatureError: Avro has no type for a column; names it.
-    """
+    """Return the Avro record that stores columns of an Arrow schema."""
     return {
         "type": "record",
         "name": name,

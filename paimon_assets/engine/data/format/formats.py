@@ -48,23 +48,7 @@ def open_reader(
     declared: DeclaredText | None = None,
     legacy_instants: bool = False,
 ) -> FormatReader:
-    """Open a data file.
-
-    Args:
-        file_io: The storage.
-        path: Full path.
-        file_format: The format's name, usually `DataFileMeta.file_format`.
-        file_bytes: The size the table has noted; another size is an error.
-        columns: Names of the file's columns, for formats that do not store them.
-        declared: The table's columns, for text formats of foreign files: these are read by the
-            rules of segments, which are not those of tables that are kept as text.
-        legacy_instants: What `orc.timestamp-ltz.legacy.type` was where a table's file was written.
-
-    Raises:
-        NotFoundError: There is no such file.
-        FormatError: The file is damaged or of another size.
-        UnsupportedFeatureError: The format is not read.
-    """
+    """Open a data file."""
     found = FORMATS.get(file_format)
     file = FileToRead(
         file_io=file_io,
@@ -96,20 +80,7 @@ def open_writer(
     compression: str = "zstd",
     options: Options | None = None,
 ) -> FormatWriter:
-    """Create a data file.
-
-    Args:
-        file_io: The storage.
-        path: Full path of a file that does not exist.
-        schema: What will be written; field ids ride in the fields' `PARQUET:field_id` metadata.
-        file_format: `file.format` of the table.
-        compression: `file.compression` of the table.
-        options: The options of the table: level of zstd, sizes of pages and stripes, dictionaries.
-
-    Raises:
-        InvalidInputError: No such codec.
-        UnsupportedFeatureError: The format is not written.
-    """
+    """Create a data file."""
     found = FORMATS.get(file_format)
     if found is None or found.writer is None:
         keys = (FILE_FORMAT.key, FILE_FORMAT_PER_LEVEL.key, CHANGELOG_FILE_FORMAT.key)

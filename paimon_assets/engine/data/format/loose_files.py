@@ -50,11 +50,7 @@ class FileKind:
     """Of CSV and JSON files, as text segments take them: `sep`, `header`, `encoding` ..."""
 
     def __post_init__(self) -> None:
-        """Check the format and the options.
-
-        Raises:
-            InvalidInputError: Of another format, or an option the format has not.
-        """
+        """Check the format and the options."""
         if self.format not in get_args(LooseFormat):
             raise InvalidInputError(
                 f"Files of format '{self.format}' cannot be read; expected one of "
@@ -86,17 +82,6 @@ def open_loose_file(
     file_io: FileIO, path: str, kind: FileKind, columns: pa.Schema | None = None
 ) -> Iterator[RowFile]:
     """Open a file while the block runs; take its batches inside.
-
-    Args:
-        file_io: The storage.
-        path: The file.
-        kind: What it holds.
-        columns: Types that values of CSV and JSON files are parsed as, where names agree.
-
-    Raises:
-        FormatError: It is damaged, compressed in a way that is not read, or a value does not fit;
-            names it. Also while batches are taken.
-        StorageError: The storage failed.
 
     Cost:
         A footer, or the first block of a text file; then one batch in memory.

@@ -7,22 +7,47 @@ LOCAL TIME ZONE) shifted by the zone of the writing process, which the file name
 back by that of the reading one; here they are shifted back by the file's. A file without a
 TIMESTAMP names no zone but UTC, and is taken to be of it.
 Source: `org.apache.paimon.format.orc`.
+
+What of an ORC file can be checked: its format has no checksums.
+
+Rows that differ in number, nulls or bounds from what the footer says of the file were not written.
+A damage that keeps these goes unseen; Parquet's pages have checksums.
+
+What pyarrow's ORC reader gives otherwise than Java's, put right.
+
+    CHAR(n)      comes filled up with blanks      Java cuts them off
+    TIMESTAMP    may come a second wrong          if the writer's zone was not UTC, near 1970
+    instants     come as they are stored          Java stored them by the clock of its zone (legacy)
+
+A file holds a timestamp as seconds, cut toward zero, and the digits behind them; where those are a
+millisecond or more, a reader takes one off negative seconds. Negative counts by the clock of the
+writer's zone. pyarrow asks after it has moved the value to UTC, so it is wrong between the two.
+Source: `org.apache.orc.impl.TreeReaderFactory`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.types as pat
 from pyarrow import orc
 
 from paimon_assets.engine.codec.arrow.arrow_values import UNIT_NANOS
-from paimon_assets.engine.codec.arrow.numpy_columns import to_numpy
+from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy, to_numpy
 from paimon_assets.engine.codec.arrow.required_fields import without_nulls_below
-from paimon_assets.engine.codec.orc_footer import OrcFooter, read_orc_footer
+from paimon_assets.engine.codec.orc_footer import (
+    OrcColumnStats,
+    OrcFooter,
+    OrcType,
+    read_orc_footer,
+)
 from paimon_assets.engine.data.format.base import (
     FileFormat,
     FileToRead,
@@ -32,9 +57,7 @@ from paimon_assets.engine.data.format.base import (
     short_batches,
 )
 from paimon_assets.engine.data.format.named_errors import with_names_read
-from paimon_assets.engine.data.format.orc_check import checked
 from paimon_assets.engine.data.format.orc_times import read_wide, wide_columns
-from paimon_assets.engine.data.format.orc_values import WriterZone, as_java_reads, has_times
 from paimon_assets.engine.errors import FormatError, InvalidInputError
 from paimon_assets.engine.spec.options.all_options import FILE_FORMAT, ORC_LEGACY_LTZ, Options
 from paimon_assets.engine.spec.options.file_options import (
@@ -46,6 +69,164 @@ from paimon_assets.engine.spec.options.file_options import (
 from paimon_assets.engine.spec.predicate.predicate import Predicate
 from paimon_assets.engine.spec.predicate.prune import UNKNOWN, Bounds
 from paimon_assets.engine.spec.types.data_types import DataType, TypeRoot
+
+_TIMESTAMP, _LIST, _MAP, _STRUCT, _CHAR, _INSTANT = 9, 10, 11, 12, 17, 18
+_SECOND = 1_000_000_000
+UTC_NAMES = frozenset({"UTC", "GMT", "Z", "Etc/UTC", "Etc/GMT", "Universal", "Zulu"})
+_KEPT_NANOS = 999_999
+"""Up to so many nanoseconds, seconds before 1970 were not cut toward zero."""
+
+Types = tuple[OrcType, ...]
+
+
+def holds(types: Types, number: int, kinds: frozenset[int]) -> bool:
+    """Whether a type, or one inside it, is of some kinds."""
+    found = types[number]
+    return found.kind in kinds or any(holds(types, inner, kinds) for inner in found.inner)
+
+
+def has_times(types: Types, number: int) -> bool:
+    """Whether a type holds timestamps or instants."""
+    return holds(types, number, frozenset({_TIMESTAMP, _INSTANT}))
+
+
+@dataclass(frozen=True, slots=True)
+class WriterZone:
+    """The time zone of the process that wrote a stripe, as far as it changes what is read."""
+
+    ahead: int = 0
+    """Seconds by which its clock was ahead of UTC in 1970."""
+    of_instants: str | None = None
+    """Its name, if instants are stored by its clock and it is not UTC."""
+
+    @classmethod
+    def of(cls, zone: str, path: str, *, legacy_instants: bool) -> Self:
+        """Look a zone up."""
+        ahead = _offset_in_1970(zone, path)
+        return cls(ahead, zone if legacy_instants and zone not in UTC_NAMES else None)
+
+    def instants(self, column: Any) -> Any:
+        """Return the instants that were meant: what the zone's clock showed, as UTC."""
+        if self.of_instants is None:
+            return column
+        local = pa.timestamp(column.type.unit, tz=self.of_instants)
+        return pc.local_timestamp(column.cast(local)).cast(column.type)
+
+
+def _offset_in_1970(zone: str, path: str) -> int:
+    try:
+        ahead = datetime(1970, 1, 1, tzinfo=ZoneInfo(zone)).utcoffset()
+    except (ZoneInfoNotFoundError, ValueError) as error:
+        raise FormatError(
+            f"ORC file '{path}' was written in the zone '{zone}', which is not known here, so its"
+            " timestamps cannot be read.",
+            kind="orc-zone",
+            details={"path": path, "zone": zone},
+        ) from error
+    return 0 if ahead is None else round(ahead.total_seconds())
+
+
+def as_java_reads(column: Any, types: Types, number: int, zone: WriterZone) -> Any:
+    """Put an array of a column right."""
+    wrong = {_CHAR} | ({_TIMESTAMP} if zone.ahead else set())
+    wrong |= {_INSTANT} if zone.of_instants else set()
+    if not holds(types, number, frozenset(wrong)):
+        return column
+    found = types[number]
+
+    def inside(position: int, values: Any) -> Any:
+        return as_java_reads(values, types, found.inner[position], zone)
+
+    match found.kind:
+        case kind if kind == _CHAR:
+            return pc.utf8_rtrim(column, characters=" ")
+        case kind if kind == _TIMESTAMP:
+            return _timed(column, zone.ahead) if zone.ahead else column
+        case kind if kind == _INSTANT:
+            return zone.instants(column)
+        case _:
+            return _rebuilt(column, found.kind, inside)
+
+
+def _rebuilt(column: Any, kind: int, inside: Callable[[int, Any], Any]) -> Any:
+    nulls = column.is_null()
+    if kind == _STRUCT:
+        parts = [inside(place, column.field(place)) for place in range(column.type.num_fields)]
+        return pa.StructArray.from_arrays(parts, fields=list(column.type), mask=nulls)
+    if kind == _LIST:
+        inner = inside(0, column.values)
+        return pa.ListArray.from_arrays(column.offsets, inner, type=column.type, mask=nulls)
+    if kind == _MAP:
+        entries: Any = (column.offsets, inside(0, column.keys), inside(1, column.items))
+        return pa.MapArray.from_arrays(*entries, type=column.type, mask=nulls)
+    return column
+
+
+def _timed(column: Any, ahead: int) -> Any:
+    counts = to_numpy(column.cast(pa.int64()))
+    seconds, cut = counts // _SECOND, counts % _SECOND > _KEPT_NANOS
+    stored = seconds + (cut & (seconds < 0))
+    moved = stored - (cut & (stored - ahead < 0)) - seconds
+    if not moved.any():
+        return column
+    right = from_numpy(counts + moved * _SECOND).cast(column.type)
+    return pc.if_else(column.is_valid(), right, pa.scalar(None, column.type))
+
+
+_Stats = Mapping[str, OrcColumnStats]
+
+_REPLACED = "\ufffd"
+"""What Java writes into bounds for bytes that are no text."""
+
+
+def checked(
+    stripes: Iterable[pa.RecordBatch], statistics: _Stats, names: Sequence[str], path: str
+) -> Iterator[pa.RecordBatch]:
+    """Pass the stripes of a file on, all of them in turn, unless they are not what was written."""
+    known = {name: statistics[name] for name in names if name in statistics}
+    values = dict.fromkeys(known, 0)
+    for stripe in stripes:
+        for name, stats in known.items():
+            column: Any = stripe.column(name)
+            values[name] += len(column) - column.null_count
+            _check_bounds(column, stats, name, path)
+        yield stripe
+    for name, stats in known.items():
+        if stats.value_count is not None and values[name] != stats.value_count:
+            raise _damaged(path, name, f"has {values[name]} values, not {stats.value_count}")
+
+
+def _check_bounds(column: Any, stats: OrcColumnStats, name: str, path: str) -> None:
+    comparable = column
+    if pa.types.is_date32(column.type):
+        comparable = column.view(pa.int32())
+    is_known = pa.types.is_integer(comparable.type) or pa.types.is_string(comparable.type)
+    if not is_known or type(stats.minimum) is not type(stats.maximum) or stats.minimum is None:
+        return
+    found: Any = pc.min_max(comparable)
+    try:
+        low, high = found["min"].as_py(), found["max"].as_py()
+    except UnicodeDecodeError:  # BYTES that became STRING, whose bounds are of other texts
+        return
+    if _REPLACED in f"{stats.minimum}{stats.maximum}":
+        return
+    if low is None or type(low) is not type(stats.minimum):
+        return
+    if _order(low) < _order(stats.minimum) or _order(high) > _order(stats.maximum):
+        raise _damaged(path, name, "has values beyond the bounds")
+
+
+def _order(value: Any) -> Any:
+    return value.encode() if isinstance(value, str) else value
+
+
+def _damaged(path: str, name: str, what: str) -> FormatError:
+    return FormatError(
+        f"Data file '{path}' is not readable as ORC: column '{name}' {what} that its footer says; "
+        "its bytes were changed.",
+        details={"path": path, "column": name},
+    )
+
 
 _OUT_OF_RANGE = "out of range for nanosecond"
 """What pyarrow says of a timestamp that it cannot hold."""
@@ -188,11 +369,7 @@ class OrcWriter(FormatWriter):
         )
 
     def write(self, rows: pa.Table | pa.RecordBatch) -> None:
-        """Append rows.
-
-        Raises:
-            InvalidInputError: A timestamp that would not be read back right; names the column.
-        """
+        """Append rows."""
         table = rows if isinstance(rows, pa.Table) else pa.Table.from_batches([rows])
         for name, column in zip(table.column_names, table.columns, strict=True):
             for chunk in column.chunks:

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from paimon_assets.engine.codec.orc_footer import OrcFooter, Read
 from paimon_assets.engine.codec.orc_times import read_times
-from paimon_assets.engine.data.format.orc_values import UTC_NAMES
+from paimon_assets.engine.data.format.orc import UTC_NAMES
 from paimon_assets.engine.errors import FormatError
 
 _INSTANT = 18
@@ -39,19 +39,7 @@ def wide_columns(footer: OrcFooter) -> frozenset[str]:
 def read_wide(
     footer: OrcFooter, read: Read, stripe: int, number: int, column: str, path: str
 ) -> Any:
-    """Decode a timestamp column as microseconds.
-
-    Args:
-        footer: Of the file.
-        read: Reads a part of the file.
-        stripe: Number of the stripe.
-        number: The column's, among the types of the footer.
-        column: Its name, for messages.
-        path: For messages.
-
-    Raises:
-        FormatError: The stripe is damaged, or was written in another zone than UTC.
-    """
+    """Decode a timestamp column as microseconds."""
     zone = footer.stripe(read, stripe).zone
     is_instant = footer.types[number].kind == _INSTANT
     if not is_instant and zone not in UTC_NAMES:

@@ -45,12 +45,7 @@ class _NoBytes(io.RawIOBase):
 
 
 class ColumnChunks:
-    """The column chunks of one file.
-
-    Args:
-        source: The file; nothing is read from it.
-        metadata: Its footer.
-    """
+    """The column chunks of one file."""
 
     def __init__(self, source: pa.NativeFile, metadata: Any) -> None:
         self._source, self._metadata = source, metadata
@@ -60,9 +55,6 @@ class ColumnChunks:
 
         A statistics value that is shorter than its type still ends the process where it is asked
         for.
-
-        Raises:
-            OSError, pyarrow.ArrowException: The footer is damaged.
 
         Cost:
             About 150 microseconds, and one more a chunk. What was looked at is not kept.

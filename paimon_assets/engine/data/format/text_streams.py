@@ -39,9 +39,6 @@ def open_text_stream(file_io: FileIO, path: str, options: TextOptions) -> Any:
 def check_width(stream: Any, delimiter: str) -> None:
     """Refuse a CSV whose first line names too many columns, before a parser sees it.
 
-    Raises:
-        pa.ArrowInvalid: It has more than `_MOST_COLUMNS`.
-
     Cost:
         The first line, 64 KiB at a time.
     """
@@ -142,12 +139,7 @@ def _objects(stream: Any) -> Iterator[bytes]:
 
 
 def _escaped(data: Bytes, before: int) -> tuple[npt.NDArray[np.bool_], int]:
-    """Return which bytes follow an odd number of backslashes, and how many end the block.
-
-    Args:
-        data: A block.
-        before: How many backslashes ended the block before.
-    """
+    """Return which bytes follow an odd number of backslashes, and how many end the block."""
     places = np.arange(len(data))
     others = np.maximum.accumulate(np.where(data == ord("\\"), -1 - before, places))
     runs = places - np.concatenate([[-1 - before], others[:-1]]) - 1

@@ -17,11 +17,7 @@ def read_type(target: pa.DataType, options: TextOptions) -> pa.DataType:
 
 
 def parsed_times(batch: pa.RecordBatch, schema: pa.Schema, options: TextOptions) -> pa.RecordBatch:
-    """Return rows in the types of a schema, those read as texts parsed by their pattern.
-
-    Raises:
-        pa.ArrowInvalid: A text is not of the pattern.
-    """
+    """Return rows in the types of a schema, those read as texts parsed by their pattern."""
     for place, column in enumerate(batch.schema):
         target = schema.field(column.name).type
         if column.type != target:

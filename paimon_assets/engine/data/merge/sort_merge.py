@@ -75,15 +75,7 @@ def merge_runs(
     function: MergeFunction,
     threads: Threads,
 ) -> Generator[pa.RecordBatch, None, None]:
-    """Merge runs of sorted, unique keys into rows of unique keys in key order.
-
-    Args:
-        runs: Oldest first. Batches hold the plan's columns, `_VALUE_KIND` if some record retracts,
-            and `_SEQUENCE_NUMBER` and `FILE_RANK` unless runs are by age.
-        plan: What to look at.
-        function: How records of one key become one row.
-        threads: Decode ahead and gather columns.
-    """
+    """Merge runs of sorted, unique keys into rows of unique keys in key order."""
     waiting: _Gathering | None = None
     with closing(key_ranges(runs, plan.keys, threads)) as ranges:
         for slices in ranges:
@@ -98,16 +90,7 @@ def merge_runs(
 def key_ranges(
     runs: Sequence[Iterator[pa.RecordBatch]], keys: Sequence[str], threads: Threads
 ) -> Generator[list[tuple[int, pa.RecordBatch]], None, None]:
-    """Cut sorted runs into ranges of whole keys, in key order.
-
-    Args:
-        runs: Batches of sorted, unique keys.
-        keys: Key columns.
-        threads: Decode ahead.
-
-    Yields:
-        (number of the run, its rows of the range), runs in their order, none of them empty.
-    """
+    """Cut sorted runs into ranges of whole keys, in key order."""
     streams = [read_ahead(run, threads) for run in runs]
     peeks = len(streams) > _FEW_RUNS
     try:
@@ -202,13 +185,7 @@ def counting_order(slices: Sequence[pa.RecordBatch], plan: MergePlan) -> KeyOrde
 
 
 def lowest_of_each_key(by_key: KeyOrder, levels: npt.NDArray[Any], candidates: Flags) -> Flags:
-    """Return which places count: all but the candidates that are not the lowest of their key.
-
-    Args:
-        by_key: Records in key order.
-        levels: Level of each record, by row number.
-        candidates: Records of which one a key may count, by row number.
-    """
+    """Return which places count: all but the candidates that are not the lowest of their key."""
     counts = np.ones(len(by_key.order), dtype=np.bool_)
     places = np.flatnonzero(candidates[by_key.order])
     keys = np.cumsum(by_key.starts)[places]

@@ -61,13 +61,7 @@ class FileRead:
     def batches(
         self, file: DataFileMeta, *, with_deleted: bool = False, with_positions: bool = False
     ) -> Generator[pa.RecordBatch, None, None]:
-        """Yield a file's rows in file order; the file is open while the iterator lives.
-
-        Args:
-            file: Which of the split's files.
-            with_deleted: Yield rows that its deletion vector deletes, too.
-            with_positions: Add a column `POSITION`: where each row stands in the file.
-        """
+        """Yield a file's rows in file order; the file is open while the iterator lives."""
         path = self.split.path_of(file)
         mapping = self._mapping(file, path)
         if not self._may_match(file, mapping):
@@ -228,12 +222,7 @@ def _blob_columns(schema: TableSchema) -> set[str]:
 
 
 def _file_index(file_io: FileIO, split: DataSplit, file: DataFileMeta) -> tuple[bytes, str] | None:
-    """Read the index of one of the split's files, and where it lies; None if it has none.
-
-    Raises:
-        NotFoundError: The file that should hold the index is gone; names it.
-        FormatError: The file claims several indexes.
-    """
+    """Read the index of one of the split's files, and where it lies; None if it has none."""
     path = split.path_of(file)
     if file.embedded_file_index is not None:
         return file.embedded_file_index, f"{path} (in the manifest)"

@@ -64,13 +64,7 @@ _MIN_BATCH_ROWS = 8192
 def read_merged(
     context: ReadContext, split: DataSplit, file_io: FileIO, threads: Threads
 ) -> Generator[pa.RecordBatch, None, None]:
-    """Yield the merged rows of a split in key order.
-
-    Raises:
-        InvalidInputError: Some record retracts where the table's rules do not allow it.
-        UnsupportedFeatureError: An aggregate function is not computed here, or a file is in the
-            order of a key of another type.
-    """
+    """Yield the merged rows of a split in key order."""
     for file in split.data_files:
         check_key_order(file, context)
     function = merge_function_of(context.schema, context.table)
@@ -195,11 +189,7 @@ def file_ranks(files: Sequence[DataFileMeta], schema: TableSchema) -> Mapping[st
 
 
 def check_key_order(file: DataFileMeta, context: ReadContext) -> None:
-    """Refuse a file that is in the order of a key of another type.
-
-    Raises:
-        UnsupportedFeatureError: Names the column and the file.
-    """
+    """Refuse a file that is in the order of a key of another type."""
     held = file_schema_of(context.schemas_by_id, file.schema_id, file.file_name).by_id
     column = first_retyped(context.schema.key_fields, held)
     if column is not None:

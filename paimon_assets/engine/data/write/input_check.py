@@ -5,6 +5,11 @@
 Conversions lose nothing or are refused: integers of any width that fit, larger string and binary
 layouts, dictionaries, timestamp and time units, decimals, floats to wider floats, columns of nulls.
 A batch that has the table's types already is passed on without a copy.
+
+Default values of columns: what is stored where rows hold none.
+
+A null becomes the default, as does a whole column that the rows lack.
+Source: `org.apache.paimon.casting.DefaultValueRow`, `org.apache.paimon.utils.DefaultValueUtils`.
 """
 
 from collections import Counter
@@ -19,10 +24,10 @@ import pyarrow.types as pat
 
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.codec.arrow.numpy_columns import to_numpy
+from paimon_assets.engine.data.casting.columns import CastSettings, cast_column
 from paimon_assets.engine.data.casting.texts import has_char, without_blanks
 from paimon_assets.engine.data.sequence import first_failing
-from paimon_assets.engine.data.write.column_defaults import column_defaults
-from paimon_assets.engine.errors import Detail, InvalidInputError
+from paimon_assets.engine.errors import Detail, InvalidInputError, PaimonError
 from paimon_assets.engine.spec.options.file_options import (
     FILE_FORMAT,
     FILE_FORMAT_PER_LEVEL,
@@ -51,7 +56,36 @@ from paimon_assets.engine.spec.types.data_types import (
     TypeRoot,
     VectorType,
     inner_types,
+    string,
 )
+
+_QUOTE = "'"
+
+
+def column_defaults(schema: TableSchema, table: str) -> Mapping[str, "pa.Scalar[Any]"]:
+    """Return the columns that have a default value, with it."""
+    settings = CastSettings.of(schema.typed_options)
+    return {
+        field.name: _default(field, field.default_value, settings, table)
+        for field in schema.fields
+        if field.default_value is not None
+    }
+
+
+def _default(field: DataField, text: str, settings: CastSettings, table: str) -> "pa.Scalar[Any]":
+    quoted = len(text) > 1 and text.startswith(_QUOTE) and text.endswith(_QUOTE)
+    plain = text[1:-1] if quoted else text
+    try:
+        column = cast_column(pa.array([plain], pa.string()), string(), field.type, settings)
+    except PaimonError as error:
+        raise InvalidInputError(
+            f"Table '{table}': column '{field.name}' has the default value '{text}', which is no"
+            f" {field.type}: {error.message} Change or drop the default.",
+            kind="default-value",
+            details={"table": table, "column": field.name},
+        ) from error
+    return column[0]  # type: ignore[no-any-return]
+
 
 _SHOWN_POSITIONS = 5
 _MOST_DIGITS = 38
@@ -104,11 +138,7 @@ class InputCheck:
         )
 
     def conform(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the batch with the table's columns, in its order and Arrow types.
-
-        Raises:
-            InvalidInputError: Names the table, the column, both types and an offending value.
-        """
+        """Return the batch with the table's columns, in its order and Arrow types."""
         if self._accepted is None or batch.schema != self._accepted:
             self._check_names(batch.schema)
             self._accepted = batch.schema
@@ -425,12 +455,7 @@ class _Part:
 
 
 def inner_parts(values: Any, data_type: DataType) -> Iterator[_Part]:
-    """Yield what lies inside nested values, at any depth, outer places first.
-
-    Args:
-        values: Values in the Arrow type of `data_type`; what lies in nulls is left out.
-        data_type: Their type.
-    """
+    """Yield what lies inside nested values, at any depth, outer places first."""
     for part in _children(values, data_type):
         yield part
         for inner in inner_parts(part.values, part.type):

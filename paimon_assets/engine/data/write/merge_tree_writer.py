@@ -62,9 +62,6 @@ class MergeTreeWriter(BucketWriter):
     def write(self, part: RouteRows) -> None:
         """Write rows, in order of arrival, as files in which every key stands once.
 
-        Raises:
-            InvalidInputError: A padded number leaves 64 bits.
-
         Cost:
             A sort of the keys and one gather of every column; memory for a few hundred thousand
             gathered rows beside 32 bytes a row.
@@ -173,15 +170,7 @@ class MergeTreeWriter(BucketWriter):
 def key_value_chunk(
     schema: TableSchema, rows: pa.Table, numbers: Longs, kinds: Kinds, file_schema: pa.Schema
 ) -> Chunk:
-    """Lay rows out as in the files of a primary-key table.
-
-    Args:
-        schema: The table.
-        rows: In the table's columns; at least one.
-        numbers: Row → `_SEQUENCE_NUMBER`.
-        kinds: Row → `_VALUE_KIND`.
-        file_schema: The schema of the files.
-    """
+    """Lay rows out as in the files of a primary-key table."""
     keys: list[Any] = [rows.column(name) for name in schema.trimmed_primary_keys]
     columns = [*keys, from_numpy(numbers), from_numpy(kinds), *rows.columns]
     return Chunk(

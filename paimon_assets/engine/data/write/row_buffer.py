@@ -90,11 +90,7 @@ class RouteRows:
                 yield _gathered(self.source.rows, self.positions[start : start + step])
 
     def ordered(self, order: Rows, step: int) -> Iterator[tuple[Rows, pa.Table]]:
-        """Gather some of these rows in another order, `step` at a time.
-
-        Yields:
-            A part of `order`, and its rows.
-        """
+        """Gather some of these rows in another order, `step` at a time."""
         rows = _combined_texts(self.source.rows)
         for start in range(0, len(order), step):
             part = order[start : start + step]
@@ -128,12 +124,7 @@ class RowBuffer:
         return self._take(keep_half=False, at_once=1)
 
     def take_largest(self, at_once: int) -> list[RouteRows]:
-        """Remove and return the routes with most rows: at least half of the buffer's rows.
-
-        Args:
-            at_once: How many routes are written at the same time; as many are taken, if those
-                beyond half of the rows are not much smaller than the largest.
-        """
+        """Remove and return the routes with most rows: at least half of the buffer's rows."""
         return self._take(keep_half=True, at_once=at_once)
 
     def _take(self, *, keep_half: bool, at_once: int) -> list[RouteRows]:

@@ -22,11 +22,7 @@ from paimon_assets.engine.spec.types.data_types import (
 
 
 def refuse_unwritable(schema: TableSchema, table: str) -> None:
-    """Refuse tables that need more than this writer does; called before any row is read.
-
-    Raises:
-        UnsupportedFeatureError: Names the table, the option and the way out.
-    """
+    """Refuse tables that need more than this writer does; called before any row is read."""
     options = schema.typed_options
 
     def refuse(option: Option[Any], reason: str) -> NoReturn:

@@ -107,15 +107,7 @@ _SLIP = 2
 
 
 def check_options(schema: TableSchema, old: Mapping[str, str]) -> None:
-    """Check the values of options that are set, each by itself and those that belong together.
-
-    Args:
-        schema: With its new options.
-        old: The options before; what is the same is not judged.
-
-    Raises:
-        InvalidInputError: Names the option, its value and what is expected (kind `option-value`).
-    """
+    """Check the values of options that are set, each by itself and those that belong together."""
     new = schema.options
     changed = {key for key in (*old, *new) if old.get(key) != new.get(key)}
     for key in sorted(changed & set(new)):

@@ -61,13 +61,7 @@ def reconciling_changes(stored: TableSchema, declared: Schema) -> Reconciliation
 
 
 def adding_changes(stored: TableSchema, declared: Schema, *, widens: bool) -> Reconciliation:
-    """Return the changes that add what is declared and take nothing away.
-
-    Args:
-        stored: As it is.
-        declared: Columns, options and comments to have.
-        widens: Whether types become wider too, and NOT NULL columns nullable.
-    """
+    """Return the changes that add what is declared and take nothing away."""
     wanted = first_table_schema(declared, time_millis=0)
     found = _Found(schema=stored, changes=[], unreachable=list(_keys(stored, wanted)))
     for field in wanted.fields:

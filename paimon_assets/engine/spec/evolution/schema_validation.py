@@ -47,11 +47,7 @@ def _refuse(message: str) -> NoReturn:
 
 
 def validate_schema(schema: TableSchema) -> None:
-    """Check a schema as Java does at creation, and the rules of sequence padding.
-
-    Raises:
-        InvalidInputError: The first rule broken.
-    """
+    """Check a schema as Java does at creation, and the rules of sequence padding."""
     _validate_options(schema)
     _validate_columns(schema)
     _validate_keys(schema)

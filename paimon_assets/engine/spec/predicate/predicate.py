@@ -186,13 +186,7 @@ def renamed(predicate: Predicate, names: Mapping[str, str]) -> Predicate:
 
 
 def bind(predicate: Predicate, schema: TableSchema) -> Predicate:
-    """Check the predicate's columns and convert its literals to internal values.
-
-    Raises:
-        NotFoundError: A column does not exist.
-        InvalidInputError: A literal cannot be a value of its column's type, a part is no predicate,
-            or they are nested deeper than `MOST_DEPTH`, for which recursion would not do.
-    """
+    """Check the predicate's columns and convert its literals to internal values."""
     level: list[Predicate] = [predicate]
     for _ in range(MOST_DEPTH):
         level = [part for above in level if isinstance(above, And | Or) for part in above.children]

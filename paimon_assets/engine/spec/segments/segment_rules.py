@@ -96,11 +96,7 @@ def parse_partition_option(
 def check_partition_option(
     table: str, schema: TableSchema, text: str | None, options: Mapping[str, str]
 ) -> None:
-    """Check the partition option against the table: rules 11 to 15 of CarbonData, in order.
-
-    Raises:
-        InvalidInputError: Says what the option should be.
-    """
+    """Check the partition option against the table: rules 11 to 15 of CarbonData, in order."""
     keys = schema.partition_fields
     wanted = ",".join(f"{key.name}:{_word(key.type)}" for key in keys)
     if text is None and keys:
@@ -139,13 +135,7 @@ def _word(data_type: DataType) -> str:
 def column_differences(
     schema: TableSchema, columns: Sequence[FileColumn], *, partitioned: bool
 ) -> tuple[str, ...]:
-    """Return what keeps a file from having the table's columns; empty if it may be imported.
-
-    Args:
-        schema: The table's; its columns are looked for by name.
-        columns: The columns of the file. Those the table has not are ignored, as is their order.
-        partitioned: Whether partition columns come from folder names; then the file may lack them.
-    """
+    """Return what keeps a file from having the table's columns; empty if it may be imported."""
     by_name = {column.name: column for column in columns}
     folded = {column.name.lower(): column.name for column in columns}
     spellings = Counter(column.name.lower() for column in columns)

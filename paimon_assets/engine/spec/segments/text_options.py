@@ -50,9 +50,6 @@ class TimePattern:
     def of(pattern: str) -> "TimePattern":
         """Translate a pattern such as `dd.MM.yyyy HH:mm:ss.SSS`.
 
-        Raises:
-            ValueError: A letter that is not known here.
-
         >>> TimePattern.of("yyyy-MM-dd'T'HH:mm")
         TimePattern(format='%Y-%m-%dT%H:%M', fraction_mark='', fraction_digits=0)
         """
@@ -108,16 +105,7 @@ class TextOptions:
 
     @staticmethod
     def of(file_format: str, options: Mapping[str, str], columns: Sequence[str]) -> "TextOptions":
-        """Understand the options of a segment; their names may have any letter case.
-
-        Args:
-            file_format: csv, json or text.
-            options: As the command gave them, without path, format and partition.
-            columns: The table's columns outside folder names: those of a CSV without a header.
-
-        Raises:
-            InvalidInputError: An option the format has not, or a value it does not take.
-        """
+        """Understand the options of a segment; their names may have any letter case."""
         given = _known_options(file_format, options)
 
         def one(key: str, default: str) -> str:
@@ -157,16 +145,7 @@ class TextOptions:
 def text_options_of(
     file_format: str, options: Mapping[str, str], schema: TableSchema
 ) -> TextOptions | None:
-    """Return how the files of a segment are written, None for formats that say so themselves.
-
-    Args:
-        file_format: The segment's.
-        options: The command's, without path, format and partition.
-        schema: The table's when the segment was added.
-
-    Raises:
-        InvalidInputError: As `TextOptions.of`.
-    """
+    """Return how the files of a segment are written, None for formats that say so themselves."""
     if file_format not in _KNOWN:
         return None
     columns = [name for name in schema.field_names if name not in schema.partition_keys]

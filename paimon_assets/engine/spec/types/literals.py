@@ -32,9 +32,6 @@ def to_internal(value: Literal, data_type: DataType, column: str) -> Internal:
 
     Texts are parsed for every type, so that `"2024-01-01"` serves for a DATE.
 
-    Raises:
-        InvalidInputError: The literal cannot be a value of the type; names the column.
-
     >>> from paimon_assets.engine.spec.types.data_types import AtomicType
     >>> to_internal("1970-01-03", AtomicType(root=TypeRoot.DATE), "d")
     2

@@ -4,5 +4,5 @@ Concept → files:
     pyarrow, pandas, polars, Spark, duckdb → rows    frames (object_columns, datetime_zones)
     what a read returns as                           frame_reads
     a read as a dataset of pyarrow                   arrow_dataset (imports pyarrow.dataset)
-    filters of pyarrow and polars → Predicate        arrow_filter, polars_filter
+    filters of pyarrow and polars → Predicate        arrow_filter, frames
 """

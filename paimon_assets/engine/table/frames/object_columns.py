@@ -45,14 +45,7 @@ class Misfit(Exception):  # noqa: N818 - never leaves the conversion of a frame
 
 
 def from_objects(values: Objects, wanted: Any) -> Any:
-    """Return Python objects as an Arrow array that holds each of them exactly.
-
-    Returns:
-        An array of `wanted`, or of a type with a finer unit that still has to be cast to it.
-
-    Raises:
-        Misfit: A value does not fit; positions count from 0.
-    """
+    """Return Python objects as an Arrow array that holds each of them exactly."""
     if pat.is_struct(wanted):
         return _structs(values, wanted)
     if pat.is_map(wanted):
@@ -67,9 +60,6 @@ def fitted(values: Any, wanted: Any) -> Any:
 
     Frames without nulls for integers hold them as floats, days as their midnights, and FLOAT as
     DOUBLE. What else is not of the wanted type is left: whoever writes casts it, or refuses it.
-
-    Raises:
-        Misfit: A value would change.
     """
     given = values.type
     if given == wanted:

@@ -1,9 +1,15 @@
-"""ReadBuilder: columns, filter and a moment, or what changed between two → Plan → rows."""
+"""ReadBuilder: columns, filter and a moment, or what changed between two → Plan → rows.
+
+Tables whose catalog says which rows and columns a reader may see (`query-auth.enabled`).
+
+The catalog is asked for the columns of the read and of its filter. What it wants applied, rows
+filtered or columns masked, only it can judge; a read that it leaves as it is goes on.
+"""
 
 import datetime as dt
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -11,6 +17,7 @@ import pyarrow.compute as pc
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.contract.executor import CountingExecutor, Executor
 from paimon_assets.engine.contract.wire.wire import load_splits
+from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.scan.given_splits import check_place, scan_of_splits
 from paimon_assets.engine.control.scan.incremental import (
@@ -29,10 +36,14 @@ from paimon_assets.engine.control.scan.time_travel import (
     travel_by_options,
 )
 from paimon_assets.engine.embedded import ArrowRows, EmbeddedExecutor
-from paimon_assets.engine.errors import FormatError, InvalidInputError
+from paimon_assets.engine.errors import FormatError, InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.spec.merge.engine_traits import AS_NEWEST_WINS
 from paimon_assets.engine.spec.metadata.snapshot import FIRST_SNAPSHOT_ID, Snapshot
-from paimon_assets.engine.spec.options.all_options import BRANCH, SCAN_FALLBACK_BRANCH
+from paimon_assets.engine.spec.options.all_options import (
+    BRANCH,
+    QUERY_AUTH_ENABLED,
+    SCAN_FALLBACK_BRANCH,
+)
 from paimon_assets.engine.spec.options.scan_options import (
     INCREMENTAL_BETWEEN,
     INCREMENTAL_BETWEEN_SCAN_MODE,
@@ -54,9 +65,52 @@ from paimon_assets.engine.table.frames.frame_reads import FrameReads
 from paimon_assets.engine.table.read.limits import first_rows, first_splits, fitting_parts
 from paimon_assets.engine.table.read.missing_files import explained_batches, explaining
 from paimon_assets.engine.table.read.plan import Plan, read_context
-from paimon_assets.engine.table.read.query_auth import authorized
 from paimon_assets.engine.table.read.row_count import CountPlan, counted_columns
 from paimon_assets.engine.table.read.where import as_predicate
+
+
+@runtime_checkable
+class QueryAuth(Protocol):
+    """A catalog that judges reads."""
+
+    def is_plain_query(self, identifier: Identifier, columns: Sequence[str]) -> bool:
+        """Whether a reader may read these columns as they are.
+
+        Returns:
+            False if rows must be filtered or values masked.
+
+        Raises:
+            AccessDeniedError: The reader may not.
+        """
+        ...
+
+
+def authorized(store: FileStore, columns: Callable[[], Iterable[str]]) -> FileStore:
+    """Return the table for a read that its catalog allows; other tables as they are.
+
+    Args:
+        store: The table.
+        columns: Returns all columns the read looks at.
+
+    Raises:
+        AccessDeniedError: The catalog does not allow it.
+        UnsupportedFeatureError: Rows must be filtered, or values masked.
+    """
+    catalog: object = store.environment.catalog
+    identifier = store.environment.identifier
+    is_asked = store.schema.typed_options.get(QUERY_AUTH_ENABLED)
+    if not is_asked or identifier is None or not isinstance(catalog, QueryAuth):
+        return store
+    known = set(store.schema.field_names)
+    if not catalog.is_plain_query(identifier, sorted(known.intersection(columns()))):
+        raise UnsupportedFeatureError(
+            f"Cannot read table '{store.label}': its catalog lets you see some rows only, or masked"
+            f" values ('{QUERY_AUTH_ENABLED.key}').",
+            kind="unsupported-query-auth",
+            details={"table": store.label},
+        )
+    return store.with_options({QUERY_AUTH_ENABLED.key: "false"})
+
 
 _FALLBACK = "files of its fallback branch have schemas of their own; plan each branch by itself"
 _CHANGES = "its changes count as whole rows, whatever the table merges; plan them with row kinds"

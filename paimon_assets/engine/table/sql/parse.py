@@ -52,14 +52,7 @@ def is_segment_statement(text: str) -> bool:
 
 
 def parse_sql(text: str, names: Names | None = None) -> Statement:
-    """Parse one statement; a semicolon may end it.
-
-    Raises:
-        InvalidInputError: Kind `statement`: it is none, and says where it differs; kind `name`: a
-            name is none of the catalog.
-        UnsupportedFeatureError: Kind `statement-unsupported`: a statement of Spark or Paimon that
-            is not taken; names it and the way out.
-    """
+    """Parse one statement; a semicolon may end it."""
     names = names or Names()
     if is_segment_statement(text):
         return parse_segments(text)

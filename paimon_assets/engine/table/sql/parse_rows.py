@@ -27,9 +27,6 @@ _INTEGER = re.compile(r"[+-]?\d+[LSY]", re.IGNORECASE)
 def literal_of(text: str) -> Literal:
     """Return the value of a literal as written.
 
-    Raises:
-        InvalidInputError: Kind `statement`: it is none.
-
     >>> literal_of("10L"), literal_of("'a'"), literal_of("DATE '2024-01-01'"), literal_of("true")
     (10, 'a', '2024-01-01', True)
     """

@@ -63,11 +63,7 @@ class _Called:
         return "" if value is None else str(value)
 
     def number(self, name: str) -> int | None:
-        """Return an argument that is a number.
-
-        Raises:
-            InvalidInputError: Kind `procedure`: it is none.
-        """
+        """Return an argument that is a number."""
         value = self.given.get(name)
         if value is None:
             return None
@@ -82,11 +78,7 @@ class _Called:
         return self.text(name).lower() == "true"
 
     def parsed(self, name: str, parse: Callable[[str], int]) -> int | None:
-        """Return an argument that is a time or a duration, in milliseconds.
-
-        Raises:
-            InvalidInputError: Kind `procedure`: it is none.
-        """
+        """Return an argument that is a time or a duration, in milliseconds."""
         if self.given.get(name) is None:
             return None
         try:
@@ -435,13 +427,7 @@ _PROCEDURES: Mapping[str, tuple[_Run, str]] = {
 def call(
     catalog: SqlCatalog, statement: Call, names: Names, executor: CountingExecutor[Any]
 ) -> pa.Table:
-    """Run a procedure.
-
-    Raises:
-        UnsupportedFeatureError: Kind `procedure-unsupported`: there is none of this name here.
-        InvalidInputError: Kind `procedure`: an argument is unknown, missing or none of its kind.
-        PaimonError: As what it runs.
-    """
+    """Run a procedure."""
     found = _PROCEDURES.get(statement.procedure)
     if found is None:
         raise UnsupportedFeatureError(

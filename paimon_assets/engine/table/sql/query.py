@@ -58,13 +58,7 @@ class SqlQuery(FrameResults):
         return f"SqlQuery({self.text[:_SHOWN]!r})"
 
     def to_reader(self, executor: Executor[Any] | None = None) -> pa.RecordBatchReader:
-        """Run the query, and read its rows in bounded memory.
-
-        Raises:
-            InvalidInputError: Kind `query`, it is wrong; or duckdb is not installed.
-            NotFoundError: A table does not exist.
-            PaimonError: As the reads of the tables, also by the reader.
-        """
+        """Run the query, and read its rows in bounded memory."""
         run = _Run(sql=self, executor=executor)
         found = find_tables(self.text, "duckdb")
         return run.reader(found)

@@ -64,12 +64,7 @@ class Runner:
     """Folders that segments may be taken from."""
 
     def run(self, statement: Statement) -> pa.Table:
-        """Run a statement that needs no query engine.
-
-        Raises:
-            UnsupportedFeatureError: Kind `sql-needs-spark`: it needs one.
-            PaimonError: As what the statement does.
-        """
+        """Run a statement that needs no query engine."""
         match statement:
             case Show():
                 return show(self.catalog, statement)
@@ -117,12 +112,7 @@ class Runner:
                 return self.change(table, statement)
 
     def change(self, table: Table, statement: Delete | Update) -> pa.Table:
-        """Run a DELETE or an UPDATE whose conditions and values this engine computes.
-
-        Raises:
-            InvalidInputError: Of kind `where`, `expression`, `literal` or `column-not-found`, if
-                it does not; nothing was changed.
-        """
+        """Run a DELETE or an UPDATE whose conditions and values this engine computes."""
         where, values = plain_change(table.schema, statement)
         builder = table.new_row_change_builder()
         if isinstance(statement, Update):
@@ -170,12 +160,7 @@ class Runner:
                 raise needs_spark(statement)
 
     def create(self, statement: CreateTable, columns: Schema | None = None) -> pa.Table:
-        """Create a table.
-
-        Args:
-            statement: Says how.
-            columns: Those of its query; who runs that gives them.
-        """
+        """Create a table."""
         schema = statement.schema
         if statement.query is not None and columns is None:
             raise needs_spark(statement)
@@ -206,11 +191,7 @@ def _like(given: TableSchema, over: Schema) -> Schema:
 def plain_change(
     schema: TableSchema, statement: Delete | Update
 ) -> tuple[Predicate | None, Mapping[str, Expression]]:
-    """Return the predicate and the values of a change, if this engine computes them.
-
-    Raises:
-        InvalidInputError: It does not; says of which part.
-    """
+    """Return the predicate and the values of a change, if this engine computes them."""
     own = qualifiers(statement.table, statement.alias)
     where = None
     if statement.where is not None:

@@ -91,13 +91,6 @@ class Query:
 def find_tables(text: str, dialect: str = "spark") -> Query:
     """Find the tables a query names.
 
-    Args:
-        text: A SELECT, VALUES or WITH.
-        dialect: The name sqlglot has for the SQL it is written in.
-
-    Raises:
-        InvalidInputError: Kind `query`: it does not parse, or is no query.
-
     >>> [use.name for use in find_tables("WITH a AS (SELECT 1) SELECT * FROM a, db.t$files").uses]
     [('db', 't$files')]
     """
@@ -131,14 +124,6 @@ def names_in(text: str, without: str | None = None) -> frozenset[str]:
     """Return all names that columns of a query are made of: of columns, fields and tables.
 
     Which of them are columns of a table, only the table says.
-
-    Args:
-        text: The query.
-        without: A table whose columns, where they name it, do not count.
-        dialect: As in `find_tables`.
-
-    Raises:
-        InvalidInputError: Kind `query`; as `find_tables`.
     """
     sql = Dialect.get_or_raise("spark")
     try:

@@ -34,11 +34,7 @@ def audit_log(store: FileStore) -> ReadBuilder:
 
 
 def row_tracking(store: FileStore) -> ReadBuilder:
-    """Describe a read of all columns, the rows' ids and the snapshots that wrote them.
-
-    Raises:
-        NotFoundError: The rows of this table carry no ids.
-    """
+    """Describe a read of all columns, the rows' ids and the snapshots that wrote them."""
     if not store.schema.typed_options.get(ROW_TRACKING_ENABLED):
         raise NotFoundError(
             f"Rows of table '{store.label}' carry no ids: '{ROW_TRACKING_ENABLED.key}' is not set.",

@@ -36,9 +36,6 @@ def nested_updated(values: Array, grouped: Grouped, settings: FieldAggregation) 
     """Collect nested rows; with a nested key, the newest row of each.
 
     A retracted row takes out the rows of its nested key (without one: those equal to it).
-
-    Raises:
-        InvalidInputError: A nested key holds a null where the settings forbid it.
     """
     elements = Elements.of(values, grouped)
     content, inner = _whole_rows(elements, settings)
@@ -53,11 +50,7 @@ def nested_updated(values: Array, grouped: Grouped, settings: FieldAggregation) 
 
 
 def nested_partially_updated(values: Array, grouped: Grouped, settings: FieldAggregation) -> Array:
-    """Make one nested row of those with equal nested keys: the last value of each field.
-
-    Raises:
-        InvalidInputError: A nested key holds a null where the settings forbid it.
-    """
+    """Make one nested row of those with equal nested keys: the last value of each field."""
     elements = Elements.of(values, grouped)
     content, inner = _whole_rows(elements, settings)
     same = codes_of_numbers([inner.groups, _same(content, inner, settings)])

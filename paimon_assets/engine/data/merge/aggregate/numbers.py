@@ -170,9 +170,6 @@ def _store(totals: npt.NDArray[Any], valid: Flags, group: int, number: int | Non
 def multiplied(values: Array, grouped: Grouped, settings: FieldAggregation) -> Array:
     """Multiply the values of each group; records that retract divide; nulls do not count.
 
-    Raises:
-        InvalidInputError: A division fails as Java's does; names the column.
-
     Cost:
         A few passes; a Python loop over the numbers if they are decimals or some record retracts.
     """

@@ -88,11 +88,7 @@ class KeyAssigner:
         self._values = [[] for _ in schema.partition_fields]
 
     def load(self, known: Iterable[KnownKeys]) -> None:
-        """Take in the keys the table holds; those of other assigners are passed over.
-
-        Raises:
-            InvalidInputError: Kind `key-index`; the keys need more memory than the table allows.
-        """
+        """Take in the keys the table holds; those of other assigners are passed over."""
         for partition, bucket, batch in known:
             hashes = key_hashes(self.context.schema, batch)
             mine = np.flatnonzero(self.share_of(hashes, self.assigners) == self.assigner)
@@ -110,15 +106,7 @@ class KeyAssigner:
         return np.mod(hashes.astype(np.int64), assigners).astype(np.int32)
 
     def assign(self, rows: pa.RecordBatch, kinds: Kinds | None) -> PlacedRows:
-        """Place rows, in the order given.
-
-        Args:
-            rows: Rows with the table's columns.
-            kinds: Row → `_VALUE_KIND`; None if every row is +I.
-
-        Raises:
-            InvalidInputError: Kind `key-index`; the keys need more memory than the table allows.
-        """
+        """Place rows, in the order given."""
         given = np.zeros(rows.num_rows, dtype=np.int8) if kinds is None else kinds
         if not rows.num_rows:
             nowhere = np.empty(0, dtype=np.int32)

@@ -42,11 +42,7 @@ class BucketRule:
 
     @staticmethod
     def of(schema: TableSchema) -> "BucketRule":
-        """Return the rule of a table.
-
-        Raises:
-            InvalidInputError: An option is out of its range; names it.
-        """
+        """Return the rule of a table."""
         options = schema.typed_options
         for option in (DYNAMIC_BUCKET_TARGET_ROWS, DYNAMIC_BUCKET_INITIAL, DYNAMIC_BUCKET_MAX):
             value = options.get(option)
@@ -105,15 +101,6 @@ class PartitionIndex:
 
     def assign(self, hashes: Hashes) -> tuple[Numbers, npt.NDArray[np.int64]]:
         """Give each hash its bucket.
-
-        Args:
-            hashes: The hashes of this assigner, in order of arrival.
-
-        Returns:
-            The buckets, and the positions at which a hash was seen for the first time ever.
-
-        Raises:
-            InvalidInputError: There are no more bucket numbers.
 
         Cost:
             A sort of the hashes given; about 10 million/s.

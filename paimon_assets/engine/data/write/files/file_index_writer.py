@@ -53,12 +53,7 @@ class FileIndexPlan:
 
     @staticmethod
     def of(schema: TableSchema) -> "FileIndexPlan":
-        """Read the options `file-index.<type>.columns`.
-
-        Raises:
-            InvalidInputError: A column does not exist, has a type that cannot be indexed so, or an
-                option of its index is wrong.
-        """
+        """Read the options `file-index.<type>.columns`."""
         builders: dict[tuple[str, str], NewBuilder] = {}
         options = schema.typed_options
         for index_type, (is_indexed, new_builder) in _INDEX_TYPES.items():
