@@ -319,8 +319,10 @@ class Game:
         theirs = self.read_java(name, splits=texts, filter=drawn.java)
         self.compare(f"our splits where {drawn.java} in {name}", rows, theirs)
         texts = self.java.call("splits", table=name, filter=drawn.java)
-        javas = reader.plan_from(b"".join(base64.b64decode(text) for text in texts))
-        found = self.plain(reader.read(javas, self.ours.executor).read_all(), fields)
+        found: list[PlainRow] = []
+        if texts:
+            javas = reader.plan_from(b"".join(base64.b64decode(text) for text in texts))
+            found = self.plain(reader.read(javas, self.ours.executor).read_all(), fields)
         self.compare(f"Java's splits where {drawn.java} in {name}", found, rows)
 
     def draw_filter(self, chance: Random, depth: int = 1) -> Filter | None:

@@ -76,7 +76,6 @@ _INDEXED = {
                      "BYTES", "DATE", "TIME(3)", "TIMESTAMP(3)", "TIMESTAMP(6)"),
     "bitmap": ("BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "STRING", "VARCHAR(10)", "DATE",
                "TIMESTAMP(3)"),
-    "bsi": ("TINYINT", "SMALLINT", "INT", "BIGINT", "DATE", "DECIMAL(4, 2)", "TIMESTAMP(3)"),
     "range-bitmap": ("INT", "BIGINT", "STRING", "DATE"),
 }  # fmt: skip
 _KEYS_TWICE = "nested_update: an array that has a key twice"
