@@ -92,27 +92,29 @@ def java_classpath() -> str:
     return os.pathsep.join(str(path) for path in paths)
 
 
-def java_peer(warehouse: Path, *, heap: str = "1g") -> list[str]:
+def java_peer(warehouse: Path, *, heap: str = "1g", zone: str = "") -> list[str]:
     """Return the command that starts Java Paimon on a warehouse; compiles it if that is due.
 
     Args:
         warehouse: Where its tables lie.
         heap: The most memory of the JVM, as its option `-Xmx` takes it.
+        zone: Of the JVM; that of this process by default.
 
     Raises:
         FileNotFoundError: There is no JDK on the PATH.
     """
-    return java_program("PaimonPeer", str(warehouse), heap=heap)
+    return java_program("PaimonPeer", str(warehouse), heap=heap, zone=zone)
 
 
-def java_program(program: str, *arguments: str, heap: str = "1g") -> list[str]:
+def java_program(program: str, *arguments: str, heap: str = "1g", zone: str = "") -> list[str]:
     """Return the command that starts a class of tests/interop/java; compiles it if that is due.
 
     Raises:
         FileNotFoundError: There is no JDK on the PATH.
     """
     path = _compiled("java", java_classpath())
-    return ["java", f"-Xmx{heap}", "-cp", path, program, *arguments]
+    settings = [f"-Xmx{heap}", *([f"-Duser.timezone={zone}"] if zone else [])]
+    return ["java", *settings, "-cp", path, program, *arguments]
 
 
 def java_rest_server(

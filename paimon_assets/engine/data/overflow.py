@@ -28,6 +28,7 @@ from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.options.all_options import Options
 from paimon_assets.engine.spec.samples import plain_sample
 from paimon_assets.engine.spec.schema.schema import TableSchema
+from paimon_assets.engine.spec.segments.segment import is_foreign
 from paimon_assets.engine.spec.types.cast_fit import Loss
 
 
@@ -40,13 +41,15 @@ def judge_file(shared: bytes, payload: bytes, file_io: FileIO, threads: Threads)
     """
     context, request = load(OverflowContext, shared), load(OverflowRequest, payload)
     tallies = [_Tally(column=column, most=context.examples) for column in request.columns]
-    settings = CastSettings.of(Options(context.options))
+    options = Options(context.options)
+    settings = CastSettings.of(options)
     mapping = _mapping(context, request)
     with open_reader(
         file_io,
         request.path,
         file_format=request.file.file_format,
         file_bytes=request.file.file_size,
+        options=None if is_foreign(options, request.file) else options,
     ) as reader:
         mapping.check_columns(reader.schema.names)
         decoded = reader.batches(

@@ -1,6 +1,6 @@
 """The formats of data files, and the one door through which a file is opened or created."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
@@ -18,6 +18,7 @@ from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.options.all_options import FILE_COMPRESSION, FILE_FORMAT, Options
 from paimon_assets.engine.spec.options.file_options import FILE_FORMAT_PER_LEVEL
 from paimon_assets.engine.spec.options.write_options import CHANGELOG_FILE_FORMAT
+from paimon_assets.engine.spec.predicate.prune import Bounds
 
 FORMATS: dict[str, FileFormat] = {
     module.FORMAT.name: module.FORMAT for module in (parquet, orc, avro, blob, csv, json, text)
@@ -39,6 +40,8 @@ def open_reader(
     file_bytes: int | None = None,
     columns: Sequence[str] | None = None,
     declared: DeclaredText | None = None,
+    options: Options | None = None,
+    bounds: Mapping[str, Bounds] | None = None,
 ) -> FormatReader:
     """Open a data file.
 
@@ -50,6 +53,8 @@ def open_reader(
         columns: Names of the file's columns, for formats that do not store them.
         declared: The table's columns, for text formats of foreign files: these are read by the
             rules of segments, which are not those of tables that are kept as text.
+        options: Those the table had when it wrote the file; None for files of others.
+        bounds: What the table's statistics say of the file's columns.
 
     Raises:
         NotFoundError: There is no such file.
@@ -63,6 +68,8 @@ def open_reader(
         file_bytes=file_bytes,
         columns=columns,
         declared=declared,
+        options=options,
+        bounds=bounds or {},
     )
     if found is None or not found.opens(file):
         raise _unsupported(

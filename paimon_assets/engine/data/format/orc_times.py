@@ -13,10 +13,9 @@ import pyarrow as pa
 
 from paimon_assets.engine.codec.orc_footer import OrcFooter, Read
 from paimon_assets.engine.codec.orc_times import read_times
+from paimon_assets.engine.data.format.orc_values import INSTANT, UTC_NAMES, offsets_of
 from paimon_assets.engine.errors import FormatError
 
-_INSTANT = 18
-_UTC = frozenset({"UTC", "GMT", "Z", "Etc/UTC", "Etc/GMT", "Universal", "Zulu"})
 _MOST_MILLIS = 9_223_372_036_000
 """What 64 bits of nanoseconds hold, in whole seconds."""
 _KEPT_NANOS = 999_999
@@ -37,7 +36,15 @@ def wide_columns(footer: OrcFooter) -> frozenset[str]:
 
 
 def read_wide(
-    footer: OrcFooter, read: Read, stripe: int, number: int, column: str, path: str
+    footer: OrcFooter,
+    read: Read,
+    stripe: int,
+    number: int,
+    column: str,
+    path: str,
+    *,
+    zone: str,
+    is_legacy: bool,
 ) -> Any:
     """Decode a timestamp column as microseconds.
 
@@ -48,13 +55,14 @@ def read_wide(
         number: The column's, among the types of the footer.
         column: Its name, for messages.
         path: For messages.
+        zone: Of the writer.
+        is_legacy: Whether the writer moved instants by its zone.
 
     Raises:
         FormatError: The stripe is damaged, or was written in another zone than UTC.
     """
-    zone = footer.stripe(read, stripe).zone
-    is_instant = footer.types[number].kind == _INSTANT
-    if not is_instant and zone not in _UTC:
+    is_instant = footer.types[number].kind == INSTANT
+    if not is_instant and zone not in UTC_NAMES:
         raise FormatError(
             f"Column '{column}' of ORC file '{path}' holds timestamps outside the years 1678 to"
             f" 2261, written in the zone '{zone}'; they are read of files of UTC only. Leave the"
@@ -64,7 +72,9 @@ def read_wide(
         )
     seconds, nanos, valid = read_times(footer, read, stripe, number, path)
     seconds -= (seconds < 0) & (nanos > _KEPT_NANOS)
-    if footer.is_julian and not is_instant:
+    if is_instant and is_legacy and zone not in UTC_NAMES:
+        seconds += offsets_of(seconds, zone, path)
+    if footer.is_julian and (is_legacy or not is_instant):
         seconds = _as_called(seconds)
     zone_name = "UTC" if is_instant else None
     micros: Any = pa.array(seconds * _MICROS + nanos // 1000, mask=~valid)
