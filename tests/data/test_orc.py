@@ -1,6 +1,8 @@
 import datetime as dt
 from decimal import Decimal
+from zoneinfo import ZoneInfo
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -8,8 +10,10 @@ from pyarrow import orc
 
 from paimon_assets.engine.data.field_mapping import FieldMapping
 from paimon_assets.engine.data.format.formats import open_reader, open_writer
+from paimon_assets.engine.data.format.orc_values import offsets_of
 from paimon_assets.engine.errors import FormatError, InvalidInputError
 from paimon_assets.engine.fileio.local import LocalFileIO
+from paimon_assets.engine.spec.options.all_options import Options
 from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
 
 FILE_IO = LocalFileIO()
@@ -167,6 +171,34 @@ def test_a_fraction_of_a_second_near_1970_is_that_of_the_writers_zone(
     (nothing, found) = read(path).column("t").cast(pa.int64()).to_pylist()
     assert nothing is None
     assert found == round(right * 10**6) * 1000
+
+
+@pytest.mark.parametrize(
+    ("options", "hours"),
+    [(None, 0), ({}, 1), ({"orc.timestamp-ltz.legacy.type": "false"}, 0)],
+    ids=["of others", "legacy", "new"],
+)
+def test_instants_moved_by_the_writers_zone_are_moved_back(tmp_path, options, hours):
+    winter, summer, ancient = (dt.datetime(year, month, 1, tzinfo=dt.UTC) for year, month in
+                               ((2024, 1), (2050, 7), (1900, 1)))  # fmt: skip
+    stored = [winter, None, ancient, summer]
+    table = pa.table({"z": pa.array(stored, pa.timestamp("ns", "UTC"))})
+    path = patched(tmp_path, table, zone=(b"GMT", b"CET"))
+    settings = None if options is None else Options(options)
+    with open_reader(FILE_IO, path, file_format="orc", options=settings) as reader:
+        [batch] = reader.batches(["z"], predicate=None, batch_rows=9)
+    moved = dt.timedelta(hours=hours)
+    right = [winter + moved, None, ancient + moved, summer + 2 * moved]
+    assert batch.column(0).cast(pa.timestamp("us", "UTC")).to_pylist() == right
+
+
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "Australia/Sydney", "Asia/Tokyo"])
+def test_offsets_are_those_of_the_zone_in_any_year(zone):
+    starts = [dt.datetime(year, 1, 1, tzinfo=dt.UTC) for year in range(1900, 9900, 37)]
+    moments = [start + dt.timedelta(days=n) for start in starts for n in range(0, 365, 7)]
+    seconds = np.array([round(each.timestamp()) for each in moments])
+    expected = [each.astimezone(ZoneInfo(zone)).utcoffset().total_seconds() for each in moments]
+    assert offsets_of(seconds, zone, "").tolist() == expected
 
 
 LAST = dt.datetime(9999, 12, 31, 23, 59, 59, 999999)

@@ -56,7 +56,7 @@ class OrcStripe:
     """The part of a stripe's footer that is used here."""
 
     zone: str
-    """Of the process that wrote it."""
+    """Of the process that wrote it; empty if it does not say, as without a TIMESTAMP column."""
     encodings: tuple[int, ...]
     """Of each type, as ORC numbers them."""
     streams: Mapping[tuple[int, int], tuple[int, int]]
@@ -97,7 +97,7 @@ class OrcFooter:
     """Whether days before October 1582 are those of the Julian calendar."""
 
     def stripe(self, read: Read, stripe: int) -> OrcStripe:
-        """Read the footer of a stripe; its zone is UTC where it does not say."""
+        """Read the footer of a stripe."""
         try:
             found = _message(
                 _decompressed(read(*self.stripes[stripe]), self.codec, self.block_size)
@@ -108,7 +108,7 @@ class OrcFooter:
                 streams[stream.get(2, [0])[0], stream.get(1, [0])[0]] = (at, length)
                 at += length
             return OrcStripe(
-                zone=bytes(found.get(_WRITER_ZONE, [b"UTC"])[0]).decode(),
+                zone=bytes(found.get(_WRITER_ZONE, [b""])[0]).decode(),
                 encodings=tuple(_message(each).get(1, [0])[0] for each in found.get(2, [])),
                 streams=streams,
                 codec=self.codec,

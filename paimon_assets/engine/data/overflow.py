@@ -22,12 +22,13 @@ from paimon_assets.engine.data.casting.cast import Array
 from paimon_assets.engine.data.casting.columns import CastSettings
 from paimon_assets.engine.data.casting.losses import Losses, losses_of, shown
 from paimon_assets.engine.data.field_mapping import FieldMapping
-from paimon_assets.engine.data.format.formats import has_legacy_instants, open_reader
+from paimon_assets.engine.data.format.formats import open_reader
 from paimon_assets.engine.data.threads import Threads
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.options.all_options import Options
 from paimon_assets.engine.spec.samples import plain_sample
 from paimon_assets.engine.spec.schema.schema import TableSchema
+from paimon_assets.engine.spec.segments.segment import is_foreign
 from paimon_assets.engine.spec.types.cast_fit import Loss
 
 
@@ -35,14 +36,15 @@ def judge_file(shared: bytes, payload: bytes, file_io: FileIO, threads: Threads)
     """Count what one file's columns would lose."""
     context, request = load(OverflowContext, shared), load(OverflowRequest, payload)
     tallies = [_Tally(column=column, most=context.examples) for column in request.columns]
-    settings = CastSettings.of(Options(context.options))
+    options = Options(context.options)
+    settings = CastSettings.of(options)
     mapping = _mapping(context, request)
     with open_reader(
         file_io,
         request.path,
         file_format=request.file.file_format,
         file_bytes=request.file.file_size,
-        legacy_instants=has_legacy_instants(Options(context.options), request.file),
+        options=None if is_foreign(options, request.file) else options,
     ) as reader:
         mapping.check_columns(reader.schema.names)
         decoded = reader.batches(

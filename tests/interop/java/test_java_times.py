@@ -1,15 +1,16 @@
 """Timestamps of every year in ORC files, of either side; Arrow's reader does not hold them."""
 
+import datetime as dt
 import operator
-import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pyarrow.compute as pc
 import pytest
 
+from paimon_assets.engine.errors import FormatError
+from paimon_assets.engine.spec.predicate.predicate import CompareOp, Comparison
 from paimon_assets.engine.spec.schema.schema import Schema
-from tests.interop.environment import ROOT, java_peer
 from tests.interop.fuzz.values import arrow_rows
 from tests.interop.java_values import as_java_says, java_rows
 from tests.interop.steps import OurSide
@@ -89,43 +90,78 @@ def test_orc_timestamps_of_every_year_are_read_by_java(
             assert matched == sorted(map(repr, wanted))
 
 
-ZONES = ("Asia/Shanghai", "America/New_York", "UTC")
-
-
-@pytest.mark.parametrize("zone", ZONES)
-@pytest.mark.parametrize("legacy", [None, "true", "false"])
-def test_instants_in_orc_are_those_of_java_in_any_zone(
-    zone: str, legacy: str | None, shared_warehouse: Path, tmp_path: Path
+@pytest.mark.parametrize("zone", ["Asia/Shanghai", "America/New_York", "Europe/London", "UTC"])
+@pytest.mark.parametrize("legacy", ["true", "false"])
+@pytest.mark.parametrize("beside", ["TIMESTAMP(3)", "INT"])
+def test_orc_instants_of_java_in_any_zone_are_read(
+    zone: str, legacy: str, beside: str, java_in: Callable[[str], Oracle], shared_warehouse: Path
 ) -> None:
-    environment = {**os.environ, "JAVA_TOOL_OPTIONS": f"-Duser.timezone={zone}"}
-    option = {} if legacy is None else {"orc.timestamp-ltz.legacy.type": legacy}
+    options = {"file.format": "orc", "orc.timestamp-ltz.legacy.type": legacy}
     columns = {
-        "id": "INT", "t": "TIMESTAMP(3)", "z": "TIMESTAMP(3) WITH LOCAL TIME ZONE",
-        "n": "ROW<z TIMESTAMP(3) WITH LOCAL TIME ZONE>",
+        "id": "INT", "beside": beside, "z": "TIMESTAMP(6) WITH LOCAL TIME ZONE",
+        "f": "TIMESTAMP(9) WITH LOCAL TIME ZONE", "far": "TIMESTAMP_LTZ(3)",
+        "l": "ARRAY<ROW<z TIMESTAMP(3) WITH LOCAL TIME ZONE>>",
     }  # fmt: skip
     ours = OurSide(shared_warehouse)
-    name = f"times.zone_{zone.replace('/', '_').lower()}_{legacy}"
-    table = ours.create(name, Schema.of(columns, options={"file.format": "orc", **option}))
-    # Not in the hour that a clock skips, which Java's legacy files do not hold.
-    moments = [second * SECOND for second in (0, 1_709_164_800, 1_719_792_001, 253_370_764_800)]
-    rows = [[number, at, at, [at]] for number, at in enumerate(moments)]
-    with Oracle(
-        java_peer(shared_warehouse),
-        exchange=tmp_path,
-        working_directory=ROOT,
-        environment=environment,
-    ) as java:
-        java.call("put", table=table.name, rows=rows[:-1])
-        read = table.new_read_builder().to_arrow()
-        plain = read.select(["id", "t", "z"])
-        expected = sorted(repr(row[:3]) for row in rows[:-1])
-        assert as_java_says(plain, table.schema.fields[:3]) == expected
-        nested = pc.struct_field(read["n"].combine_chunks(), "z")
-        assert nested.equals(read["z"].combine_chunks())
-        # Beyond 64 bits of nanoseconds instants are decoded here.
-        flat = {column: columns[column] for column in ("id", "t", "z")}
-        schema = Schema.of(flat, options={"file.format": "orc", **option})
-        far = ours.create(f"{name}_far", schema)
-        java.call("put", table=far.name, rows=[[1, 0, moments[-1]]])
-        found = as_java_says(far.new_read_builder().to_arrow(), far.schema.fields)
-        assert found == [repr([1, 0, moments[-1]])]
+    name = f"times.zone_{zone}_{legacy}_{beside[:3]}".replace("/", "_")
+    table = ours.create(name, Schema.of(columns, options=options))
+    near = [
+        -2_000_000_000, -86_401, -30_000, -2, 0, 1, 30_000, 1_709_164_800, 1_720_000_000,
+        4_102_444_800 + 180 * 86_400, 4_110_000_000, 7_000_000_000,
+    ]  # fmt: skip
+    far = [*SECONDS, 9_223_286_400, 253_402_200_000, 253_390_000_000]
+    moments = [at * SECOND + fraction for at in near for fraction in (*FRACTIONS, 999_999_999)]
+    rows: list[list[Any]] = [
+        [
+            number,
+            None,
+            None if number % 5 == 4 else at // 1000 * 1000,
+            at,
+            far[number % len(far)] * SECOND,
+            None if number % 7 == 6 else [[at // 10**6 * 10**6], [None], None],
+        ]
+        for number, at in enumerate(moments)
+    ]
+    java = java_in(zone)
+    java.call("put", table=table.name, rows=rows)
+    java.call("compact", table=table.name)
+    *fields, nested = table.schema.fields
+    if zone != "UTC" and legacy == "true" and beside == "INT":
+        assert table.new_read_builder().with_columns(["id"]).to_arrow().num_rows == len(rows)
+        with pytest.raises(FormatError, match=r"does not name the zone.*cast\.time-zone") as raised:
+            table.new_read_builder().to_arrow()
+        assert raised.value.kind == "orc-zone"
+        table = table.copy({"cast.time-zone": zone})
+    found = table.new_read_builder().to_arrow()
+    assert as_java_says(found, fields) == sorted(repr(row[:-1]) for row in rows)
+    inside = {
+        number: None if each is None else [row and row["z"] for row in each]
+        for number, each in zip(
+            *found.select(["id", nested.name]).to_pydict().values(), strict=True
+        )
+    }
+    unix = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+    assert inside == {
+        number: each and [unix + dt.timedelta(microseconds=each[0][0] // 1000), None, None]
+        for number, *_, each in rows
+    }
+    for at in near:
+        asked = table.new_read_builder().with_filter(
+            Comparison("z", CompareOp.GE, unix + dt.timedelta(seconds=at))
+        )
+        assert asked.to_arrow().num_rows == sum(
+            row[2] is not None and row[2] >= at * SECOND for row in rows
+        )
+
+
+def test_a_zone_of_java_that_nobody_else_knows_is_named(
+    java_in: Callable[[str], Oracle], shared_warehouse: Path
+) -> None:
+    ours = OurSide(shared_warehouse)
+    columns = {"id": "INT", "t": "TIMESTAMP(3)"}
+    table = ours.create("times.odd", Schema.of(columns, options={"file.format": "orc"}))
+    java_in("GMT+05:30").call("put", table=table.name, rows=[[1, 0]])
+    assert table.new_read_builder().with_columns(["id"]).to_arrow().to_pydict() == {"id": [1]}
+    with pytest.raises(FormatError, match=r"zone 'GMT\+05:30', which is not known") as raised:
+        table.new_read_builder().to_arrow()
+    assert raised.value.kind == "orc-zone"

@@ -4,14 +4,17 @@ The row grew with the releases of Paimon; a shorter one lacks the last fields.
 Source: `org.apache.paimon.io.DataFileMetaSerializer` and its predecessors.
 """
 
+from collections.abc import Sequence
 from operator import attrgetter
 from typing import Any
 
-from paimon_assets.engine.codec.rows.binary_row import row_bytes, row_values
-from paimon_assets.engine.errors import FormatError, InvalidInputError
+from paimon_assets.engine.codec.rows.binary_row import deserialize_row, row_bytes, row_values
+from paimon_assets.engine.errors import FormatError, InvalidInputError, PaimonError
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta, FileOrigin
 from paimon_assets.engine.spec.metadata.simple_stats import SimpleStats
 from paimon_assets.engine.spec.paths import plain_name, plain_names, straight_path
+from paimon_assets.engine.spec.predicate.prune import Bounds
+from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.types.data_types import (
     MAX_LENGTH,
     ArrayType,
@@ -109,3 +112,32 @@ def _stats(
     min_values: bytes, max_values: bytes, null_counts: tuple[int | None, ...] | None
 ) -> SimpleStats:
     return SimpleStats(min_values=min_values, max_values=max_values, null_counts=null_counts or ())
+
+
+def stats_columns(file: DataFileMeta, written: TableSchema) -> Sequence[str]:
+    """Return the columns that a file's value statistics are of; `written` is the file's schema."""
+    if file.value_stats_cols is not None:
+        return file.value_stats_cols
+    return written.field_names if file.write_cols is None else file.write_cols
+
+
+def value_bounds(schema: TableSchema, file: DataFileMeta) -> dict[str, Bounds]:
+    """Return what a file's statistics say of its columns, by the names it knows them by."""
+    names = stats_columns(file, schema)
+    fields = [schema.by_name[name] for name in names if name in schema.by_name]
+    if len(fields) != len(names):
+        return {}
+    types = [column.type for column in fields]
+    stats = file.value_stats
+    try:
+        lows = deserialize_row(stats.min_values, types)
+        highs = deserialize_row(stats.max_values, types)
+    except PaimonError:  # some writers leave statistics out
+        return {}
+    nulls = (*stats.null_counts, *[None] * len(fields))
+    return {
+        column.name: Bounds(
+            minimum=low, maximum=high, null_count=null_count, row_count=file.row_count
+        )
+        for column, low, high, null_count in zip(fields, lows, highs, nulls, strict=False)
+    }

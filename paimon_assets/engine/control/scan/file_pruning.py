@@ -27,6 +27,7 @@ from typing import Any
 
 from paimon_assets.engine.codec.file_index.file_index_predicate import has_passing_rows
 from paimon_assets.engine.codec.rows.binary_row import deserialize_row
+from paimon_assets.engine.codec.rows.data_file_row import stats_columns
 from paimon_assets.engine.control.manifests.partition_values import PartitionValues
 from paimon_assets.engine.control.scan.split_generator import by_bucket
 from paimon_assets.engine.control.scan.visibility import needs_no_merge
@@ -205,13 +206,6 @@ class FilePruning:
                 row_count=row_count,
             )
         return bounds
-
-
-def stats_columns(file: DataFileMeta, written: TableSchema) -> Sequence[str]:
-    """Return the columns that a file's value statistics are of; `written` is the file's schema."""
-    if file.value_stats_cols is not None:
-        return file.value_stats_cols
-    return written.field_names if file.write_cols is None else file.write_cols
 
 
 def _keeps_statistics(source: DataType, target: DataType) -> bool:

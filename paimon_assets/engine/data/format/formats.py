@@ -1,6 +1,6 @@
 """The formats of data files, and the one door through which a file is opened or created."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
@@ -15,16 +15,10 @@ from paimon_assets.engine.data.format.base import (
 )
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.fileio.base import FileIO
-from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
-from paimon_assets.engine.spec.options.all_options import (
-    FILE_COMPRESSION,
-    FILE_FORMAT,
-    ORC_LEGACY_LTZ,
-    Options,
-)
+from paimon_assets.engine.spec.options.all_options import FILE_COMPRESSION, FILE_FORMAT, Options
 from paimon_assets.engine.spec.options.file_options import FILE_FORMAT_PER_LEVEL
 from paimon_assets.engine.spec.options.write_options import CHANGELOG_FILE_FORMAT
-from paimon_assets.engine.spec.segments.segment import is_foreign
+from paimon_assets.engine.spec.predicate.prune import Bounds
 
 FORMATS: dict[str, FileFormat] = {
     module.FORMAT.name: module.FORMAT for module in (parquet, orc, avro, blob, csv, json, text)
@@ -46,7 +40,8 @@ def open_reader(
     file_bytes: int | None = None,
     columns: Sequence[str] | None = None,
     declared: DeclaredText | None = None,
-    legacy_instants: bool = False,
+    options: Options | None = None,
+    bounds: Mapping[str, Bounds] | None = None,
 ) -> FormatReader:
     """Open a data file."""
     found = FORMATS.get(file_format)
@@ -56,7 +51,8 @@ def open_reader(
         file_bytes=file_bytes,
         columns=columns,
         declared=declared,
-        legacy_instants=legacy_instants,
+        options=options,
+        bounds=bounds or {},
     )
     if found is None or not found.opens(file):
         raise _unsupported(
@@ -64,11 +60,6 @@ def open_reader(
             f" after setting '{FILE_FORMAT.key}' to one of those: that writes the rows anew"
         )  # fmt: skip
     return found.reader(file)
-
-
-def has_legacy_instants(options: Options, file: DataFileMeta) -> bool:
-    """Whether an ORC file of a table may hold instants by the clock of its writer's zone."""
-    return not is_foreign(options, file) and options.get(ORC_LEGACY_LTZ)
 
 
 def open_writer(

@@ -2,37 +2,22 @@
 
 TIME lies as milliseconds in an int, timestamps as nanoseconds; `data.field_mapping` turns both into
 the Arrow types of their columns. What pyarrow reads otherwise than Java is put right by
-`orc_values`. Java, unless `orc.timestamp-ltz.legacy.type` is false, stores instants (TIMESTAMP WITH
-LOCAL TIME ZONE) shifted by the zone of the writing process, which the file names, and shifts them
-back by that of the reading one; here they are shifted back by the file's. A file without a
-TIMESTAMP names no zone but UTC, and is taken to be of it.
+`orc_values`. Java, unless `orc.timestamp-ltz.legacy.type` is false, moves instants (TIMESTAMP WITH
+LOCAL TIME ZONE) by the zone of the writing process, and back by that of the reading one. Here they
+are moved back by the zone that the file names, if its own schema has the option so.
 Source: `org.apache.paimon.format.orc`.
 
 What of an ORC file can be checked: its format has no checksums.
 
 Rows that differ in number, nulls or bounds from what the footer says of the file were not written.
 A damage that keeps these goes unseen; Parquet's pages have checksums.
-
-What pyarrow's ORC reader gives otherwise than Java's, put right.
-
-    CHAR(n)      comes filled up with blanks      Java cuts them off
-    TIMESTAMP    may come a second wrong          if the writer's zone was not UTC, near 1970
-    instants     come as they are stored          Java stored them by the clock of its zone (legacy)
-
-A file holds a timestamp as seconds, cut toward zero, and the digits behind them; where those are a
-millisecond or more, a reader takes one off negative seconds. Negative counts by the clock of the
-writer's zone. pyarrow asks after it has moved the value to UTC, so it is wrong between the two.
-Source: `org.apache.orc.impl.TreeReaderFactory`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any, Self
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -40,14 +25,9 @@ import pyarrow.types as pat
 from pyarrow import orc
 
 from paimon_assets.engine.codec.arrow.arrow_values import UNIT_NANOS
-from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy, to_numpy
+from paimon_assets.engine.codec.arrow.numpy_columns import to_numpy
 from paimon_assets.engine.codec.arrow.required_fields import without_nulls_below
-from paimon_assets.engine.codec.orc_footer import (
-    OrcColumnStats,
-    OrcFooter,
-    OrcType,
-    read_orc_footer,
-)
+from paimon_assets.engine.codec.orc_footer import OrcColumnStats, OrcFooter, read_orc_footer
 from paimon_assets.engine.data.format.base import (
     FileFormat,
     FileToRead,
@@ -58,6 +38,14 @@ from paimon_assets.engine.data.format.base import (
 )
 from paimon_assets.engine.data.format.named_errors import with_names_read
 from paimon_assets.engine.data.format.orc_times import read_wide, wide_columns
+from paimon_assets.engine.data.format.orc_values import (
+    INSTANT,
+    as_java_reads,
+    fixes_of,
+    holds,
+    moved_milliseconds,
+    unknown_zone,
+)
 from paimon_assets.engine.errors import FormatError, InvalidInputError
 from paimon_assets.engine.spec.options.all_options import FILE_FORMAT, ORC_LEGACY_LTZ, Options
 from paimon_assets.engine.spec.options.file_options import (
@@ -66,112 +54,10 @@ from paimon_assets.engine.spec.options.file_options import (
     ORC_ROW_INDEX_STRIDE,
     ORC_STRIPE_SIZE,
 )
+from paimon_assets.engine.spec.options.schema_options import CAST_TIME_ZONE
 from paimon_assets.engine.spec.predicate.predicate import Predicate
 from paimon_assets.engine.spec.predicate.prune import UNKNOWN, Bounds
 from paimon_assets.engine.spec.types.data_types import DataType, TypeRoot
-
-_TIMESTAMP, _LIST, _MAP, _STRUCT, _CHAR, _INSTANT = 9, 10, 11, 12, 17, 18
-_SECOND = 1_000_000_000
-UTC_NAMES = frozenset({"UTC", "GMT", "Z", "Etc/UTC", "Etc/GMT", "Universal", "Zulu"})
-_KEPT_NANOS = 999_999
-"""Up to so many nanoseconds, seconds before 1970 were not cut toward zero."""
-
-Types = tuple[OrcType, ...]
-
-
-def holds(types: Types, number: int, kinds: frozenset[int]) -> bool:
-    """Whether a type, or one inside it, is of some kinds."""
-    found = types[number]
-    return found.kind in kinds or any(holds(types, inner, kinds) for inner in found.inner)
-
-
-def has_times(types: Types, number: int) -> bool:
-    """Whether a type holds timestamps or instants."""
-    return holds(types, number, frozenset({_TIMESTAMP, _INSTANT}))
-
-
-@dataclass(frozen=True, slots=True)
-class WriterZone:
-    """The time zone of the process that wrote a stripe, as far as it changes what is read."""
-
-    ahead: int = 0
-    """Seconds by which its clock was ahead of UTC in 1970."""
-    of_instants: str | None = None
-    """Its name, if instants are stored by its clock and it is not UTC."""
-
-    @classmethod
-    def of(cls, zone: str, path: str, *, legacy_instants: bool) -> Self:
-        """Look a zone up."""
-        ahead = _offset_in_1970(zone, path)
-        return cls(ahead, zone if legacy_instants and zone not in UTC_NAMES else None)
-
-    def instants(self, column: Any) -> Any:
-        """Return the instants that were meant: what the zone's clock showed, as UTC."""
-        if self.of_instants is None:
-            return column
-        local = pa.timestamp(column.type.unit, tz=self.of_instants)
-        return pc.local_timestamp(column.cast(local)).cast(column.type)
-
-
-def _offset_in_1970(zone: str, path: str) -> int:
-    try:
-        ahead = datetime(1970, 1, 1, tzinfo=ZoneInfo(zone)).utcoffset()
-    except (ZoneInfoNotFoundError, ValueError) as error:
-        raise FormatError(
-            f"ORC file '{path}' was written in the zone '{zone}', which is not known here, so its"
-            " timestamps cannot be read.",
-            kind="orc-zone",
-            details={"path": path, "zone": zone},
-        ) from error
-    return 0 if ahead is None else round(ahead.total_seconds())
-
-
-def as_java_reads(column: Any, types: Types, number: int, zone: WriterZone) -> Any:
-    """Put an array of a column right."""
-    wrong = {_CHAR} | ({_TIMESTAMP} if zone.ahead else set())
-    wrong |= {_INSTANT} if zone.of_instants else set()
-    if not holds(types, number, frozenset(wrong)):
-        return column
-    found = types[number]
-
-    def inside(position: int, values: Any) -> Any:
-        return as_java_reads(values, types, found.inner[position], zone)
-
-    match found.kind:
-        case kind if kind == _CHAR:
-            return pc.utf8_rtrim(column, characters=" ")
-        case kind if kind == _TIMESTAMP:
-            return _timed(column, zone.ahead) if zone.ahead else column
-        case kind if kind == _INSTANT:
-            return zone.instants(column)
-        case _:
-            return _rebuilt(column, found.kind, inside)
-
-
-def _rebuilt(column: Any, kind: int, inside: Callable[[int, Any], Any]) -> Any:
-    nulls = column.is_null()
-    if kind == _STRUCT:
-        parts = [inside(place, column.field(place)) for place in range(column.type.num_fields)]
-        return pa.StructArray.from_arrays(parts, fields=list(column.type), mask=nulls)
-    if kind == _LIST:
-        inner = inside(0, column.values)
-        return pa.ListArray.from_arrays(column.offsets, inner, type=column.type, mask=nulls)
-    if kind == _MAP:
-        entries: Any = (column.offsets, inside(0, column.keys), inside(1, column.items))
-        return pa.MapArray.from_arrays(*entries, type=column.type, mask=nulls)
-    return column
-
-
-def _timed(column: Any, ahead: int) -> Any:
-    counts = to_numpy(column.cast(pa.int64()))
-    seconds, cut = counts // _SECOND, counts % _SECOND > _KEPT_NANOS
-    stored = seconds + (cut & (seconds < 0))
-    moved = stored - (cut & (stored - ahead < 0)) - seconds
-    if not moved.any():
-        return column
-    right = from_numpy(counts + moved * _SECOND).cast(column.type)
-    return pc.if_else(column.is_valid(), right, pa.scalar(None, column.type))
-
 
 _Stats = Mapping[str, OrcColumnStats]
 
@@ -230,6 +116,8 @@ def _damaged(path: str, name: str, what: str) -> FormatError:
 
 _OUT_OF_RANGE = "out of range for nanosecond"
 """What pyarrow says of a timestamp that it cannot hold."""
+_NO_ZONE = "Time zone file"
+"""What it says of a zone that it does not know."""
 
 
 class OrcReader(FormatReader):
@@ -239,7 +127,8 @@ class OrcReader(FormatReader):
 
     def _columns(self, file: FileToRead) -> pa.Schema:
         self._file: Any = orc.ORCFile(self._source)
-        self._legacy_instants = file.legacy_instants
+        self._file_options, self._bounds_of_table = file.options, file.bounds
+        self._is_legacy = file.options is not None and file.options.get(ORC_LEGACY_LTZ)
         return with_names_read(self._file.schema)
 
     def _batches(
@@ -270,7 +159,10 @@ class OrcReader(FormatReader):
             return pa.RecordBatch.from_arrays([nulls], names=["number of rows"])
         try:
             return self._file.read_stripe(stripe, columns=positions)
-        except pa.ArrowInvalid as error:
+        except (pa.ArrowException, OSError) as error:
+            if _NO_ZONE in str(error) and self._footer is not None:
+                zone = self._footer.stripe(self._read, stripe).zone
+                raise unknown_zone(zone, self._path) from error
             if _OUT_OF_RANGE not in str(error):
                 raise
             raise FormatError(
@@ -287,10 +179,45 @@ class OrcReader(FormatReader):
         if footer is None:
             raise ValueError("a wide column is known by the footer alone")
         number = footer.types[0].inner[self.schema.get_field_index(name)]
-        column = read_wide(footer, self._read, stripe, number, name, self._path)
-        writer = footer.stripe(self._read, stripe).zone
-        zone = WriterZone.of(writer, self._path, legacy_instants=self._legacy_instants)
-        return zone.instants(column) if column.type.tz else column
+        zone = self._zone(stripe, [number])
+        legacy = self._is_legacy
+        return read_wide(
+            footer, self._read, stripe, number, name, self._path, zone=zone, is_legacy=legacy
+        )
+
+    def _zone(self, stripe: int, numbers: Sequence[int]) -> str:
+        """Return the zone of a stripe's writer, as far as some columns depend on it."""
+        footer = self._footer
+        zone = "" if footer is None else footer.stripe(self._read, stripe).zone
+        if zone or footer is None or not self._is_legacy:
+            return zone or "UTC"
+        types = footer.types
+        return self._assumed_zone if any(holds(types, n, {INSTANT}) for n in numbers) else "UTC"
+
+    @cached_property
+    def _assumed_zone(self) -> str:
+        """The zone of a writer that had none to name: that of the table's casts."""
+        footer, options = self._footer, self._file_options
+        if footer is None or options is None:
+            return "UTC"
+        zone = options.get(CAST_TIME_ZONE)
+        for name, number in zip(self.schema.names, footer.types[0].inner, strict=True):
+            held, known = footer.columns.get(name), self._bounds_of_table.get(name, UNKNOWN)
+            if footer.types[number].kind != INSTANT or held is None or held.milliseconds is None:
+                continue
+            stored, right = held.milliseconds, (known.minimum, known.maximum)
+            if name in self._wide or None in right:
+                continue
+            moved = moved_milliseconds(stored, zone, self._path)
+            if moved != tuple(each // 10**6 for each in right):
+                raise FormatError(
+                    f"ORC file '{self._path}' holds instants that its writer moved by the zone of"
+                    f" its process ('{ORC_LEGACY_LTZ.key}'), and does not name the zone. It is not"
+                    f" '{zone}', as the table's statistics show. Set '{CAST_TIME_ZONE.key}' to it.",
+                    kind="orc-zone",
+                    details={"path": self._path, "column": name, "zone": zone},
+                )
+        return zone
 
     def row_ranges(self, predicate: Predicate | None) -> Sequence[tuple[int, int]]:
         """Return all rows; see `FormatReader`."""
@@ -305,12 +232,10 @@ class OrcReader(FormatReader):
         if footer is None or not places:
             return rows
         numbers = [footer.types[0].inner[place] for place in places]
-        zone = WriterZone()
-        if any(has_times(footer.types, number) for number in numbers):
-            name = footer.stripe(self._read, stripe).zone
-            zone = WriterZone.of(name, self._path, legacy_instants=self._legacy_instants)
+        zone = self._zone(stripe, numbers)
+        fixes = fixes_of(zone, is_legacy=self._is_legacy, path=self._path)
         columns = [
-            as_java_reads(column, footer.types, number, zone)
+            as_java_reads(column, footer.types, number, fixes)
             for column, number in zip(rows.columns, numbers, strict=True)
         ]
         return pa.RecordBatch.from_arrays(columns, schema=rows.schema)

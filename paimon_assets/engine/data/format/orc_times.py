@@ -13,10 +13,9 @@ import pyarrow as pa
 
 from paimon_assets.engine.codec.orc_footer import OrcFooter, Read
 from paimon_assets.engine.codec.orc_times import read_times
-from paimon_assets.engine.data.format.orc import UTC_NAMES
+from paimon_assets.engine.data.format.orc_values import INSTANT, UTC_NAMES, offsets_of
 from paimon_assets.engine.errors import FormatError
 
-_INSTANT = 18
 _MOST_MILLIS = 9_223_372_036_000
 """What 64 bits of nanoseconds hold, in whole seconds."""
 _KEPT_NANOS = 999_999
@@ -37,11 +36,18 @@ def wide_columns(footer: OrcFooter) -> frozenset[str]:
 
 
 def read_wide(
-    footer: OrcFooter, read: Read, stripe: int, number: int, column: str, path: str
+    footer: OrcFooter,
+    read: Read,
+    stripe: int,
+    number: int,
+    column: str,
+    path: str,
+    *,
+    zone: str,
+    is_legacy: bool,
 ) -> Any:
     """Decode a timestamp column as microseconds."""
-    zone = footer.stripe(read, stripe).zone
-    is_instant = footer.types[number].kind == _INSTANT
+    is_instant = footer.types[number].kind == INSTANT
     if not is_instant and zone not in UTC_NAMES:
         raise FormatError(
             f"Column '{column}' of ORC file '{path}' holds timestamps outside the years 1678 to"
@@ -52,7 +58,9 @@ def read_wide(
         )
     seconds, nanos, valid = read_times(footer, read, stripe, number, path)
     seconds -= (seconds < 0) & (nanos > _KEPT_NANOS)
-    if footer.is_julian and not is_instant:
+    if is_instant and is_legacy and zone not in UTC_NAMES:
+        seconds += offsets_of(seconds, zone, path)
+    if footer.is_julian and (is_legacy or not is_instant):
         seconds = _as_called(seconds)
     zone_name = "UTC" if is_instant else None
     micros: Any = pa.array(seconds * _MICROS + nanos // 1000, mask=~valid)

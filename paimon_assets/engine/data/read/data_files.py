@@ -16,6 +16,7 @@ import pyarrow as pa
 from paimon_assets.engine.codec.bitmaps.deletion_vector import DeletionVector
 from paimon_assets.engine.codec.file_index.file_index import damaged_index
 from paimon_assets.engine.codec.file_index.file_index_predicate import has_passing_rows
+from paimon_assets.engine.codec.rows.data_file_row import value_bounds
 from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.contract.split import DataSplit, DeletionFile
 from paimon_assets.engine.data.casting.columns import CastSettings
@@ -27,16 +28,18 @@ from paimon_assets.engine.data.deletion import (
 )
 from paimon_assets.engine.data.field_mapping import FieldMapping, file_schema_of
 from paimon_assets.engine.data.format.base import DeclaredText, FormatReader
-from paimon_assets.engine.data.format.formats import has_legacy_instants, open_reader
+from paimon_assets.engine.data.format.formats import open_reader
 from paimon_assets.engine.data.threads import CALLER_ONLY, Threads
 from paimon_assets.engine.errors import UnsupportedFeatureError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.metadata.data_file import INDEX_SUFFIX, DataFileMeta
 from paimon_assets.engine.spec.metadata.row_ranges import BLOB_FORMAT
-from paimon_assets.engine.spec.options.all_options import READ_BATCH_MEMORY
+from paimon_assets.engine.spec.options.all_options import READ_BATCH_MEMORY, Options
 from paimon_assets.engine.spec.options.file_options import FILE_INDEX_READ_ENABLED
+from paimon_assets.engine.spec.options.schema_options import CAST_TIME_ZONE
 from paimon_assets.engine.spec.predicate.predicate import Predicate
 from paimon_assets.engine.spec.schema.schema import TableSchema
+from paimon_assets.engine.spec.segments.segment import is_foreign
 from paimon_assets.engine.spec.types.data_types import DataField, TypeRoot
 
 
@@ -102,8 +105,11 @@ class FileRead:
     ) -> AbstractContextManager[FormatReader]:
         declared = None
         if file.external_path is not None:
-            options = self.context.text_options_of(file)
-            declared = DeclaredText(fields=mapping.file_fields, options=options)
+            text_options = self.context.text_options_of(file)
+            declared = DeclaredText(fields=mapping.file_fields, options=text_options)
+        schema = self.context.schemas_by_id[file.schema_id]
+        zone = self.context.schema.typed_options.get(CAST_TIME_ZONE)
+        options = Options({**schema.options, CAST_TIME_ZONE.key: zone})
         return open_reader(
             self.file_io,
             path,
@@ -111,9 +117,8 @@ class FileRead:
             file_bytes=file.file_size,
             columns=file.write_cols,
             declared=declared,
-            legacy_instants=has_legacy_instants(
-                self.context.schemas_by_id[file.schema_id].typed_options, file
-            ),
+            options=None if is_foreign(options, file) else options,
+            bounds=value_bounds(schema, file) if file.file_format == "orc" else None,
         )
 
     def deletion_vector(self, file: DataFileMeta) -> DeletionVector | None:

@@ -11,8 +11,8 @@ from typing import Any
 import pyarrow as pa
 
 from paimon_assets.engine.codec.rows.binary_row import deserialize_row
+from paimon_assets.engine.codec.rows.data_file_row import stats_columns
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.control.scan.file_pruning import stats_columns
 from paimon_assets.engine.control.scan.segment_scan import readable_files
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 from paimon_assets.engine.spec.metadata.index_file import (

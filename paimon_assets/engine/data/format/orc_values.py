@@ -1,0 +1,189 @@
+"""What pyarrow's ORC reader gives otherwise than Java's, put right.
+
+    CHAR(n)      comes filled up with blanks      Java cuts them off
+    TIMESTAMP    may come a second wrong          if the writer's zone was not UTC, near 1970
+    instants     come moved by the writer's zone  if the table has `orc.timestamp-ltz.legacy.type`
+
+A file holds a timestamp as seconds, cut toward zero, and the digits behind them; where those are a
+millisecond or more, a reader takes one off negative seconds. Negative counts by the clock of the
+writer's zone. pyarrow asks after it has moved the value to UTC, so it is wrong between the two.
+Source: `org.apache.orc.impl.TreeReaderFactory`, `org.apache.paimon.format.orc`.
+"""
+
+from collections.abc import Callable, Collection, Mapping
+from datetime import UTC, datetime, tzinfo
+from functools import lru_cache, partial
+from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy, to_numpy
+from paimon_assets.engine.codec.orc_footer import OrcType
+from paimon_assets.engine.errors import FormatError
+
+_TIMESTAMP, _LIST, _MAP, _STRUCT, _CHAR, INSTANT = 9, 10, 11, 12, 17, 18
+UTC_NAMES = frozenset({"UTC", "GMT", "Z", "Etc/UTC", "Etc/GMT", "Universal", "Zulu"})
+_SECOND = 1_000_000_000
+_KEPT_NANOS = 999_999
+"""Up to so many nanoseconds, seconds before 1970 were not cut toward zero."""
+_DAY = 86_400
+_FIRST_YEAR, _LAST_YEAR = 1900, 2093
+"""Before the first, a zone of Java has its offset of today; after the last, years repeat."""
+_REPEATED_YEARS = 28
+
+Types = tuple[OrcType, ...]
+_Longs = npt.NDArray[np.int64]
+Fixes = Mapping[int, Callable[[Any], Any]]
+"""Kind of a type → what puts its values right."""
+
+
+def holds(types: Types, number: int, kinds: Collection[int]) -> bool:
+    """Whether a type, or one inside it, is of some kinds."""
+    found = types[number]
+    return found.kind in kinds or any(holds(types, inner, kinds) for inner in found.inner)
+
+
+def fixes_of(zone: str, *, is_legacy: bool, path: str) -> Fixes:
+    """Return what puts the values of a stripe right."""
+    fixes: dict[int, Callable[[Any], Any]] = {_CHAR: partial(pc.utf8_rtrim, characters=" ")}
+    if zone not in UTC_NAMES:
+        fixes[_TIMESTAMP] = lambda column: _timed(column, _offset_in_1970(zone, path))
+        if is_legacy:
+            fixes[INSTANT] = lambda column: _moved(column, zone, path)
+    return fixes
+
+
+def offsets_of(seconds: _Longs, zone: str, path: str) -> _Longs:
+    """Return by how many seconds the clocks of Java in a zone are ahead of UTC at instants."""
+    starts, offsets = _transitions(_zone(zone, path))
+    years = seconds.astype("datetime64[s]").astype("datetime64[Y]")
+    repeated = np.datetime64(str(_LAST_YEAR), "Y") - np.arange(_REPEATED_YEARS)
+    day_of_kind = np.zeros(14, np.int64)
+    day_of_kind[_kinds(repeated)] = _first_days(repeated)
+    moved = (day_of_kind[_kinds(years)] - _first_days(years)) * _DAY
+    near = np.where(years > repeated[0], seconds + moved, seconds)
+    return offsets[np.searchsorted(starts, near, side="right")]
+
+
+def moved_milliseconds(stored: tuple[int, int], zone: str, path: str) -> tuple[int, ...]:
+    """Return instants that a writer moved by its zone as they were."""
+    millis = np.array(stored, np.int64)
+    right = millis + (0 if zone in UTC_NAMES else offsets_of(millis // 1000, zone, path) * 1000)
+    return tuple(right.tolist())
+
+
+def _kinds(years: Any) -> _Longs:
+    """Return numbers below 14 that years of the same calendar share."""
+    days = _first_days(years)
+    return days % 7 * 2 + (_first_days(years + 1) - days > 365)
+
+
+def _first_days(years: Any) -> _Longs:
+    days: _Longs = years.astype("datetime64[D]").astype(np.int64)
+    return days
+
+
+@lru_cache(maxsize=16)
+def _transitions(zone: tzinfo) -> tuple[_Longs, _Longs]:
+    """Return when the offset of a zone changes, and the offsets before, between and after."""
+
+    def offset(second: int) -> int:
+        ahead = datetime.fromtimestamp(second, UTC).astimezone(zone).utcoffset()
+        return 0 if ahead is None else round(ahead.total_seconds())
+
+    first, end = (
+        int(datetime(year, 1, 1, tzinfo=UTC).timestamp()) for year in (_FIRST_YEAR, _LAST_YEAR + 1)
+    )
+    standard = min(offset(end), offset(end - 180 * _DAY))
+    starts, offsets = [first], [standard, offset(first)]
+    for day in range(first + _DAY, end, _DAY):
+        if offset(day) == offsets[-1]:
+            continue
+        low, high = day - _DAY, day
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if offset(middle) == offsets[-1] else (low, middle)
+        starts.append(high)
+        offsets.append(offset(day))
+    return np.array(starts, np.int64), np.array(offsets, np.int64)
+
+
+def _zone(name: str, path: str) -> tzinfo:
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError) as error:
+        raise unknown_zone(name, path) from error
+
+
+def unknown_zone(name: str, path: str) -> FormatError:
+    """Return the error of a file whose writer's zone nobody here knows."""
+    return FormatError(
+        f"ORC file '{path}' was written in the zone '{name}', which is not known here, so its"
+        " timestamps cannot be read. Leave these columns out, or rewrite the table as parquet.",
+        kind="orc-zone",
+        details={"path": path, "zone": name},
+    )
+
+
+def _offset_in_1970(zone: str, path: str) -> int:
+    ahead = datetime(1970, 1, 1, tzinfo=_zone(zone, path)).utcoffset()
+    return 0 if ahead is None else round(ahead.total_seconds())
+
+
+def as_java_reads(column: Any, types: Types, number: int, fixes: Fixes) -> Any:
+    """Put an array of a column right."""
+    if not holds(types, number, fixes):
+        return column
+    found = types[number]
+
+    def inside(position: int, values: Any) -> Any:
+        return as_java_reads(values, types, found.inner[position], fixes)
+
+    if found.kind in fixes:
+        return fixes[found.kind](column)
+    return _rebuilt(column, found.kind, inside)
+
+
+def _rebuilt(column: Any, kind: int, inside: Callable[[int, Any], Any]) -> Any:
+    nulls = column.is_null()
+    if kind == _STRUCT:
+        parts = [inside(place, column.field(place)) for place in range(column.type.num_fields)]
+        return pa.StructArray.from_arrays(parts, fields=list(column.type), mask=nulls)
+    if kind == _LIST:
+        inner = inside(0, column.values)
+        return pa.ListArray.from_arrays(column.offsets, inner, type=column.type, mask=nulls)
+    if kind == _MAP:
+        entries: Any = (column.offsets, inside(0, column.keys), inside(1, column.items))
+        return pa.MapArray.from_arrays(*entries, type=column.type, mask=nulls)
+    return column
+
+
+def _timed(column: Any, ahead: int) -> Any:
+    counts = to_numpy(column.cast(pa.int64()))
+    seconds, cut = counts // _SECOND, counts % _SECOND > _KEPT_NANOS
+    stored = seconds + (cut & (seconds < 0))
+    moved = stored - (cut & (stored - ahead < 0)) - seconds
+    if not moved.any():
+        return column
+    right = from_numpy(counts + moved * _SECOND).cast(column.type)
+    return pc.if_else(column.is_valid(), right, pa.scalar(None, column.type))
+
+
+def _moved(column: Any, zone: str, path: str) -> Any:
+    """Return instants that a writer moved by its zone as they were."""
+    counts = to_numpy(column.cast(pa.int64()))
+    moves = offsets_of(counts // _SECOND, zone, path) * _SECOND
+    right = counts + moves
+    if (((right < counts) != (moves < 0)) & to_numpy(column.is_valid())).any():
+        raise FormatError(
+            f"ORC file '{path}' holds instants outside the years 1678 to 2261, written in the zone"
+            f" '{zone}'. Leave the column out, or rewrite the table as parquet.",
+            kind="orc-timestamp",
+            details={"path": path, "zone": zone},
+        )
+    moved = from_numpy(right).cast(pa.timestamp("ns")).cast(column.type)
+    return pc.if_else(column.is_valid(), moved, pa.scalar(None, column.type))
