@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from tests.interop.fuzz.tables import Drawn
 
 NOT_MENDED = {
-    "ORC: LTZ of the legacy type",
     "ignore-delete where keys may change partition",
     "nested_update: count-limit, [null]",
     "nested_update: an array that has a key twice",
