@@ -11,8 +11,11 @@ from hypothesis import strategies as st
 
 from paimon_assets.engine.control.maintenance.expire_snapshots import expire_snapshots
 from paimon_assets.engine.control.maintenance.retention import Retention
+from paimon_assets.engine.data.format import json as json_format
 from paimon_assets.engine.data.format import text_streams
+from paimon_assets.engine.data.format.loose_files import FileKind, open_loose_file
 from paimon_assets.engine.errors import FormatError, InvalidInputError, UnsupportedFeatureError
+from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.evolution.schema_change import RenameColumn
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.segments.text_options import TextOptions
@@ -266,6 +269,97 @@ def test_a_fallback_branch_fills_no_partition_that_a_text_segment_has(catalog, t
     assert changes(read) == [(2, 2), (7, 1)]
 
 
+INSTANT = dt.datetime(2024, 2, 29, 9, 0, tzinfo=dt.UTC)
+
+
+def test_json_values_are_taken_as_spark_takes_them(catalog, tmp_path):
+    columns = {"y": "BYTES", "d": "DATE", "m": "MAP<STRING NOT NULL, INT>", "s": "STRING"}
+    columns |= {"n": "DECIMAL(8, 2)", "z": "TIMESTAMP(6) WITH LOCAL TIME ZONE", "f": "BINARY(2)"}
+    text = (
+        '{"y": "YWI=", "d": "2024-02-29", "m": {"a": 1, "b" : null}, "s": 1.10, "n": "5.25",'
+        ' "z": "2024-02-29T10:00:00+01:00", "f": "YWI="}\n'
+        '{"y": "", "m": { }, "s":\t{"a": [1, "x\\"y"],\t"m": {"s": 2}} ,'
+        ' "z": "2024-02-29 10:00:00"}\n'
+        '{"y": "YWJj", "s": "plain \\"{", "m": {"s": 7}}\n'
+        '{"y": "YQ==", "s": [1,  2]}\r\n{"s": true}\n\n{"s": null, "m": null}'
+    )
+    found = read_back(catalog, tmp_path / "j", text, "json", columns, timeZone="Europe/Berlin")
+    empty, day, entries = (None,) * 3, dt.date(2024, 2, 29), [("a", 1), ("b", None)]
+    assert found == [
+        (b"ab", day, entries, "1.10", Decimal("5.25"), INSTANT, b"ab"),
+        (b"", None, [], '{"a": [1, "x\\"y"],\t"m": {"s": 2}}', None, INSTANT, None),
+        (b"abc", None, [("s", 7)], 'plain "{', *empty),
+        (b"a", None, None, "[1,  2]", *empty),
+        (None, None, None, "true", *empty),
+        (None, None, None, None, *empty),
+    ]
+
+
+def test_numbers_among_texts_are_found_late_in_a_file(catalog, tmp_path, monkeypatch):
+    monkeypatch.setattr(text_streams, "BLOCK_BYTES", 512)
+    monkeypatch.setattr(json_format, "BLOCK_BYTES", 512)
+    lines = [
+        json.dumps({"a": n, "s": n if n > 300 and n % 7 == 3 else f'"{n}\\'})
+        for n in range(40, 600)
+    ]
+    for number in (range(300), range(300, 560)):
+        text = "\n".join(lines[n] for n in number)
+        folder = tmp_path / str(number.start)
+        folder.mkdir()
+        (folder / "1.json").write_text(text)
+    table = catalog.create_table("db.t", Schema.of({"a": "INT", "s": "STRING"}))
+    for folder in ("0", "300"):
+        table.segments().add(SegmentSource(path=str(tmp_path / folder), format="json"))
+    found = table.new_read_builder().to_arrow().to_pylist()
+    assert sorted((row["a"], row["s"]) for row in found) == [
+        (n, str(n) if n > 300 and n % 7 == 3 else f'"{n}\\') for n in range(40, 600)
+    ]
+
+
+def test_a_landing_file_of_json_is_read_alike(tmp_path):
+    (tmp_path / "1.json").write_text('{"y": "YWI=", "s": 5, "d": "2024-02-29"}\n')
+    columns = pa.schema({"y": pa.binary(), "s": pa.string(), "d": pa.date32()})
+    kind, path = FileKind(format="json"), f"{tmp_path}/1.json"
+    with open_loose_file(LocalFileIO(), path, kind, columns) as file:
+        [batch] = file.batches
+    assert batch.to_pylist() == [{"y": b"ab", "s": "5", "d": dt.date(2024, 2, 29)}]
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("BYTES", '"YQ"'), ("BYTES", '"Y==="'), ("BYTES", '"Y=Q="'), ("BYTES", '"Y!Q="'),
+        ("BYTES", '"=YQ="'), ("BIGINT", '"5"'), ("BIGINT", "5.5"), ("DATE", '"x"'),
+        ("ARRAY<BYTES>", '["YQ=="]'),
+    ],
+)  # fmt: skip
+def test_what_spark_reads_as_null_is_refused(catalog, tmp_path, column, value):
+    with pytest.raises(FormatError, match="/j/1"):
+        read_back(catalog, tmp_path / "j", f'{{"c": {value}}}\n', "json", {"c": column})
+
+
+def test_csv_times_may_say_their_zone(catalog, tmp_path):
+    columns = {"t": "TIMESTAMP(6)", "z": "TIMESTAMP(6) WITH LOCAL TIME ZONE"}
+    text = (
+        "t,z\n2024-02-29T09:00:00Z,2024-02-29T09:00:00Z\n"
+        "2024-02-29 10:00:00.0+01:00,2024-02-29 10:00:00\n,\n"
+    )
+    found = read_back(catalog, tmp_path / "c", text, "csv", columns, timeZone="Europe/Berlin")
+    plain = INSTANT.replace(tzinfo=None)
+    assert found == [(plain, INSTANT), (plain, INSTANT), (None, None)]
+    with pytest.raises(FormatError, match="timeZone"):
+        read_again(catalog, tmp_path)
+    with pytest.raises(InvalidInputError, match="no such zone"):
+        TextOptions.of("csv", {"timeZone": "Mars/North"}, ())
+
+
+def read_again(catalog, tmp_path):
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d" / "1").write_text("z\n2024-02-29T09:00:00\n")
+    table = catalog.create_table("db.z", Schema.of({"z": "TIMESTAMP(6) WITH LOCAL TIME ZONE"}))
+    table.segments().add(SegmentSource(path=str(tmp_path / "d"), format="csv"))
+
+
 JSON = st.recursive(
     st.none() | st.integers(0, 9) | st.text(',{}[]"\\ a', max_size=5),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=2), inner),
@@ -296,3 +390,21 @@ def test_comments_go_and_quoted_lines_stay(lines, size):
     data = "".join(lines).encode()
     left = text_streams.without_comments(_Pieces(data, size), TextOptions(comment="#")).read(9999)
     assert left.decode() == "".join(line for line in lines if not line.startswith("#"))
+
+
+@given(
+    st.lists(st.dictionaries(st.sampled_from(["a", "m", "é\\"]), JSON), min_size=1),
+    st.integers(1, 7),
+)
+def test_members_are_written_as_texts_and_entries_wherever_blocks_end(objects, size):
+    data = "\n".join(json.dumps(each, ensure_ascii=False) for each in objects).encode()
+    stream = text_streams.with_plain_members(_Pieces(data, size), ["a"], ["m"])
+    for line, each in zip(stream.read(10**6).decode().split("\n"), objects, strict=True):
+        text, entries = each.get("a"), each.get("m")
+        if "a" in each and not isinstance(text, str | None):
+            text = json.dumps(text, ensure_ascii=False)
+        if isinstance(entries, dict):
+            entries = [{"key": key, "value": value} for key, value in entries.items()]
+        changed = {"a": text} if "a" in each else {}
+        changed |= {"m": entries} if "m" in each else {}
+        assert json.loads(line) == {**each, **changed}

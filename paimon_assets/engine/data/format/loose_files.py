@@ -87,7 +87,7 @@ def open_loose_file(
         A footer, or the first block of a text file; then one batch in memory.
     """
     _refuse_packed(file_io, path, kind)
-    if kind.format == "avro" or kind.options:
+    if kind.format in ("avro", "json") or kind.options:
         declared = _declared(kind, columns)
         with open_reader(file_io, path, file_format=kind.format, declared=declared) as reader:
             names = reader.schema.names
