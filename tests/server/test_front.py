@@ -39,7 +39,7 @@ def guarded(served, principals):
 
 
 def _connected(port):
-    return socket.create_connection(("127.0.0.1", port), timeout=20)
+    return socket.create_connection(("127.0.0.1", port), timeout=60)
 
 
 def _unfinished(port, token, size):

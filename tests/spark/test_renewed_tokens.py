@@ -26,7 +26,7 @@ from tests.testkit.s3_server import BUCKET, s3_server
 
 executors = pytest.importorskip("paimon_assets.spark.executor")
 merge = pytest.importorskip("paimon_assets.spark.dataframes.merge")
-preflight = pytest.importorskip("paimon_assets.spark.storage_look")
+preflight = pytest.importorskip("paimon_assets.spark.preflight")
 with_renewal = pytest.importorskip("paimon_assets.spark.renewal").with_renewal
 storage_look = pytest.importorskip("paimon_assets.spark.storage_look")
 streaming = pytest.importorskip("paimon_assets.spark.dataframes.streaming")

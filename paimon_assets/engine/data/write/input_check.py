@@ -352,7 +352,7 @@ def _value_range(arrow_type: Any) -> tuple[int, int, str] | None:
     if pat.is_time(arrow_type):
         unit = arrow_type.unit
         return 0, _DAY[unit] - 1, f"no times from 00:00 to before 24:00 ({unit} of a day)"
-    if pat.is_timestamp(arrow_type):
+    if pat.is_timestamp(arrow_type) and arrow_type.unit != "ns":  # where it is a time of 2262
         return 1 - _INFINITE, _INFINITE - 1, "infinite"
     return None
 
