@@ -147,6 +147,5 @@ def _value_set(literals: list[Any], field: DataField, arrow_type: Any) -> Any:
             kept.append(to_scalar(literal, field.type).cast(arrow_type))
         except (pa.ArrowInvalid, InvalidInputError):
             continue
-    plain = [scalar.as_py() for scalar in kept]
     # is_in compares the bits of floating-point numbers: NaN with NaN, and the zeros apart.
-    return pa.array(plain, arrow_type)
+    return pa.array(kept, arrow_type)
