@@ -218,7 +218,7 @@ class KeyAssigner:
             fields = self.context.schema.partition_fields
             values = deserialize_row(partition, [column.type for column in fields])
             for column, value, known in zip(fields, values, self._values, strict=True):
-                known.append(to_scalar(value, column.type).as_py())
+                known.append(to_scalar(value, column.type).cast(to_arrow_type(column.type)))
         return found
 
     def _in_partitions(self, rows: pa.RecordBatch, numbers: Numbers) -> pa.RecordBatch:
