@@ -194,15 +194,19 @@ class _Blocks:
 
 
 class Container:
-    """An open Avro file, read block by block: memory is that of one block."""
+    """An open Avro file, read block by block: memory is that of one block.
+
+    Texts come as bytes: what was BYTES once may be no UTF-8, and stays as it is.
+    """
 
     def __init__(self, source: Source, size: int, path: str) -> None:
         """Read the header of an open file."""
         self._path = path
         with _naming(path):
             self._blocks = _Blocks.of(source, size)
-            self._writer = RecordSchema.of(self._blocks.schema)
             written = json.loads(self._blocks.schema)
+            check_schema(written)
+            self._writer = RecordSchema.of(json.dumps(_texts_as_bytes(written)).encode())
             # Java declares records that it takes for nullable as a union with null.
             self._branches: list[Any] = written if isinstance(written, list) else []
             self.schema: Any = next(filter(_is_record, self._branches), written)
@@ -225,12 +229,27 @@ class Container:
             wanted: Any = {**self.schema, "fields": fields}
             if self._branches:
                 wanted = [wanted if _is_record(each) else each for each in self._branches]
-            return RecordSchema.of(json.dumps(wanted).encode())
+            return RecordSchema.of(json.dumps(_texts_as_bytes(wanted)).encode())
         except (
             SchemaParseException,
             UnknownType,
         ):  # a type defined in a field left out: decode all
             return None
+
+
+def _texts_as_bytes(schema: Any) -> Any:
+    """Return a schema whose texts are bytes, which lie in a file alike; keys of maps stay texts."""
+    if isinstance(schema, list):
+        return [_texts_as_bytes(branch) for branch in schema]
+    if not isinstance(schema, dict):
+        return "bytes" if schema == "string" else schema
+    inner = {name: schema[name] for name in ("type", "items", "values") if name in schema}
+    changed = {**schema, **{name: _texts_as_bytes(each) for name, each in inner.items()}}
+    if "fields" in schema:
+        changed["fields"] = [
+            {**field, "type": _texts_as_bytes(field["type"])} for field in schema["fields"]
+        ]
+    return changed
 
 
 def _is_record(schema: Any) -> bool:
@@ -244,10 +263,7 @@ def _decode_block(
         return []
     block = io.BytesIO(b"".join((_long(count), payload, b"\0")))
     reader_schema = None if wanted is None else wanted.block
-    # BYTES that became STRING may hold any bytes: they read as they do in other formats.
-    records: Any = fastavro.schemaless_reader(
-        block, schema.block, reader_schema, handle_unicode_errors="replace"
-    )
+    records: Any = fastavro.schemaless_reader(block, schema.block, reader_schema)
     if len(records) != count or block.read(1):
         raise FormatError(f"a block of {count} records does not end where it should.")
     return records  # type: ignore[no-any-return]

@@ -31,6 +31,7 @@ from paimon_assets.engine.codec.rows.data_file_row import stats_columns
 from paimon_assets.engine.control.manifests.partition_values import PartitionValues
 from paimon_assets.engine.control.scan.split_generator import by_bucket
 from paimon_assets.engine.control.scan.visibility import needs_no_merge
+from paimon_assets.engine.errors import FormatError
 from paimon_assets.engine.spec.merge.engine_traits import EngineTraits
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
@@ -191,8 +192,13 @@ class FilePruning:
         arity = len(layout.types)
         if not layout.positions or {arity} != {_arity(stats.min_values), _arity(stats.max_values)}:
             return bounds  # some writers leave statistics out
-        lows = deserialize_row(stats.min_values, layout.types)
-        highs = deserialize_row(stats.max_values, layout.types)
+        try:
+            lows = deserialize_row(stats.min_values, layout.types)
+            highs = deserialize_row(stats.max_values, layout.types)
+        except FormatError as error:
+            if isinstance(error.__cause__, UnicodeDecodeError):
+                return bounds  # of BYTES that became STRING and are no text
+            raise
         nulls = stats.null_counts
         for name, position in layout.positions.items():
             vague = name in self._vague

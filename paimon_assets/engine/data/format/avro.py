@@ -38,7 +38,12 @@ from paimon_assets.engine.codec.avro.avro import (
     encode_header,
     frame_block,
 )
-from paimon_assets.engine.data.format.avro_types import Json, avro_record, shape_of
+from paimon_assets.engine.data.format.avro_types import (
+    Json,
+    avro_record,
+    shape_of,
+    texts_as_bytes,
+)
 from paimon_assets.engine.data.format.base import (
     FileFormat,
     FileToRead,
@@ -213,7 +218,9 @@ class AvroReader(FormatReader):
         # A batch without columns would not keep its number of rows: decode one, and drop it.
         decoded = [name for name in known if name in names] or known[:1]
         positions = [known.index(name) for name in decoded]
-        stored = pa.struct([self._shape.stored.field(position) for position in positions])
+        stored = texts_as_bytes(
+            pa.struct([self._shape.stored.field(position) for position in positions])
+        )
         waiting: list[Any] = []
         waiting_bytes = 0
         for records, block_bytes in self._container.blocks(decoded):

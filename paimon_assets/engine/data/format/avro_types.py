@@ -147,6 +147,25 @@ def shape_of(avro: Json) -> Shape:
             raise FormatError(f"the type {other!r} is not one that Paimon writes")
 
 
+def texts_as_bytes(arrow_type: Any) -> Any:
+    """Return a type with bytes in place of texts, at any depth."""
+
+    def inner(field: Any) -> Any:
+        return field.with_type(texts_as_bytes(field.type))
+
+    if pat.is_string(arrow_type):
+        return pa.binary()
+    if pat.is_list(arrow_type):
+        return pa.list_(inner(arrow_type.value_field))
+    if pat.is_map(arrow_type):
+        return pa.map_(inner(arrow_type.key_field), inner(arrow_type.item_field))
+    return (
+        pa.struct([inner(field) for field in arrow_type])
+        if pat.is_struct(arrow_type)
+        else arrow_type
+    )
+
+
 def _record_shape(avro: Json) -> Shape:
     fields = [(field["name"], shape_of(field["type"])) for field in avro["fields"]]
     return Shape(
