@@ -9,6 +9,7 @@ from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.spec.evolution.schema_change import set_option
 from paimon_assets.engine.spec.schema.schema import Schema
+from tests.testkit.compacting import compact
 from tests.testkit.rows import plain_rows, rows_to_arrow
 
 COLUMNS = {"k": "INT", "l": "STRING", "p0": "INT", "p1": "STRING", "v": "INT"}
@@ -96,3 +97,17 @@ def test_keys_of_char_in_orc_have_no_blanks_at_their_end(catalog):
         {"c": "a", "v": 1, "n": {"m": [("x", "a")]}},
         {"c": "b", "v": 3, "n": {"m": [("x", "b")]}},
     ]
+
+
+def test_blanks_of_char_do_not_outlive_a_change_to_orc(catalog):
+    """Rows of other formats keep them; indexes and statistics of ORC files must not."""
+    options = {"file-index.bloom-filter.columns": "c", "bucket": "1", "bucket-key": "v"}
+    table = catalog.create_table("db.t", Schema.of({"c": "CHAR(5)", "v": "INT"}, options=options))
+    for number in range(2):
+        _write(table, [{"c": "ab   ", "v": number}])
+    table.alter([set_option("file.format", "orc")])
+    table = catalog.get_table("db.t")
+    compact(table, "full")
+    (entry,) = table.live_files()
+    assert entry.file.file_format == "orc"
+    assert table.new_read_builder().with_filter("c = 'ab'").count() == 2

@@ -257,6 +257,9 @@ def test_folders_are_named_alike_in_every_zone(catalog, kind, legacy):
         return
     with pytest.raises(InvalidInputError, match="time zone of the process"):
         catalog.create_table("db.t", schema)
+    table = catalog.create_table("db.t", replace(schema, options={})).copy(options)
+    with pytest.raises(UnsupportedFeatureError, match="zone of each process"):
+        table.new_write_builder().write(pa.table({"v": [1], "p": [None]}))
 
 
 @pytest.mark.parametrize("element", ["INT", "STRING"])

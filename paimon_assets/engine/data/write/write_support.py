@@ -9,6 +9,7 @@ from paimon_assets.engine.errors import UnsupportedFeatureError
 from paimon_assets.engine.spec.options.all_options import (
     DATA_EVOLUTION_ENABLED,
     FILE_FORMAT,
+    PARTITION_LEGACY_NAME,
     ROW_TRACKING_ENABLED,
     Option,
 )
@@ -17,6 +18,7 @@ from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.types.data_types import (
     DataField,
     DataType,
+    TypeRoot,
     types_within,
 )
 
@@ -37,6 +39,12 @@ def refuse_unwritable(schema: TableSchema, table: str) -> None:
     if not all(map(is_written, options.get(FILE_FORMAT_PER_LEVEL).values())):
         refuse(FILE_FORMAT_PER_LEVEL, "names a format that is not written; use parquet.")
     refuse_unroutable(schema, table)
+    instants = any(each.type.root is TypeRoot.TIMESTAMP_LTZ for each in schema.partition_fields)
+    if instants and not options.get(PARTITION_LEGACY_NAME):
+        refuse(
+            PARTITION_LEGACY_NAME,
+            "names folders of instants by the zone of each process, and others do not find them.",
+        )
     if options.get(ROW_TRACKING_ENABLED):
         refuse(ROW_TRACKING_ENABLED, "needs row ids, which are not assigned.")
     if options.get(DATA_EVOLUTION_ENABLED):

@@ -11,13 +11,14 @@ Source: `org.apache.paimon.format.parquet.ParquetSchemaConverter`, `SpecialField
 import time
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
 
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_field
 from paimon_assets.engine.codec.rows.binary_row import serialize_columns
+from paimon_assets.engine.data.casting.texts import has_char, without_blanks
 from paimon_assets.engine.data.format.base import FormatWriter
 from paimon_assets.engine.data.format.formats import open_writer
 from paimon_assets.engine.data.format.named_errors import storage_errors
@@ -150,6 +151,20 @@ class FileFactory:
                 options=options,
             )
 
+    def as_stored(self, rows: pa.Table) -> pa.Table:
+        """Return rows as files hold them: in ORC, CHAR has no blanks at its end, as for Java.
+
+        Before statistics and indexes see them; rows that were written to other formats have some.
+        """
+        for place, column in enumerate(self.columns if self.file_format == "orc" else ()):
+            if has_char(column.type):
+                held = rows.column(place)
+                chunks = [without_blanks(chunk, column.type) for chunk in held.chunks]
+                rows = rows.set_column(
+                    place, rows.field(place), pa.chunked_array(chunks, held.type)
+                )
+        return rows
+
     def store_index(self, data_path: str, index: bytes) -> str | None:
         """Write a file index beside its data file, if it is too large for a manifest."""
         if len(index) <= self.schema.typed_options.get(FILE_INDEX_IN_MANIFEST_THRESHOLD):
@@ -202,7 +217,7 @@ class RollingFile:
         """Append rows to the current file; it is finished if it has reached the target size."""
         if self._current is None:
             self._current = self._open()
-        self._current.write(chunk)
+        self._current.write(replace(chunk, rows=self.factory.as_stored(chunk.rows)))
         if self._current.writer.written_bytes >= self.factory.target_bytes:
             self.roll()
 
