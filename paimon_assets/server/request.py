@@ -9,6 +9,7 @@ from typing import TypeVar
 from urllib.parse import unquote_plus
 
 from paimon_assets.engine.codec.rest.structure import Structure
+from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.errors import FormatError
 from paimon_assets.server.principals import Action, Principal
 from paimon_assets.server.refusal import bad_request, forbidden
@@ -47,6 +48,18 @@ class Request:
         if self.principal.may(action, database, name):
             return
         raise forbidden("DATABASE", database) if name is None else forbidden(noun, name)
+
+    def require_rename(self, source: Identifier, target: Identifier, *, noun: str) -> None:
+        """Refuse a rename without the rights on both names, or that would give more rights.
+
+        Raises:
+            Refusal: 403, be there such things or not.
+        """
+        self.require(Action.ALTER, source.database, source.table, noun=noun)
+        self.require(Action.CREATE, target.database, target.table, noun=noun)
+        for action in set(Action) - {Action.CREATE}:
+            if self.principal.may(action, target.database, target.table):
+                self.require(action, source.database, source.table, noun=noun)
 
     def page(self, pattern_name: str = "") -> "Page":
         """Return which part of a list is asked for."""

@@ -15,6 +15,7 @@ GRANTS = {
     "admin": ([("*", ["all"])], ["shared", "own"]),
     "maker": ([("a.*", ["create", "alter"])], ["shared"]),
     "homeless": ([("a.*", ["create", "alter"])], []),
+    "mover": ([("b.*", ["alter"]), ("a.*", ["create", "select"])], []),
     "lister": ([("b.*", ["list"])], []),
     "dropper": ([("b", ["drop"]), ("b.t*", ["drop"])], []),
 }
@@ -152,6 +153,25 @@ def test_a_database_goes_with_the_right_on_all_that_is_in_it(guarded):
     assert admin.delete("databases/b/views/v").status == 200
     assert admin.post("databases/b/functions", {"name": "f", "definitions": {}}).status == 200
     assert dropper.delete("databases/b").error == (403, "FUNCTION", "f")
+
+
+@pytest.mark.parametrize("noun", ["table", "view"])
+def test_a_rename_gives_no_right_that_was_not_there(guarded, noun):
+    admin, mover = guarded.of("admin"), guarded.of("mover")
+    view = {"fields": [], "query": "SELECT 1", "dialects": {}, "options": {}}
+    named = {"identifier": {"database": "b", "object": "v"}, "schema": view}
+    assert admin.post("databases/b/views", named).status == 200
+    name = noun[0]
+
+    def renamed(client, database):
+        source = {"database": "b", "object": name}
+        body = {"source": source, "destination": {"database": database, "object": "mine"}}
+        return client.post(f"{noun}s/rename", body)
+
+    assert renamed(mover, "a").error == (403, noun.upper(), name)
+    assert admin.get(f"databases/b/{noun}s/{name}").status == 200
+    assert renamed(mover, "b").status == 403
+    assert renamed(admin, "a").status == 200
 
 
 @pytest.mark.parametrize("name", ["x" * 251, "ü" * 130])

@@ -196,8 +196,7 @@ def rename_table(service: Service, request: Request) -> Answer:
         TableName.refuse_parts(name)
     check_database_name(target.database)
     request.noted["source"], request.noted["target"] = str(source), str(target)
-    request.require(Action.ALTER, source.database, source.table)
-    request.require(Action.CREATE, target.database, target.table)
+    request.require_rename(source, target, noun="TABLE")
     table = service.load(source)
     if service.has_table(target):
         raise taken_table(target)
