@@ -9,9 +9,12 @@ from typing import Any, Literal
 from paimon_assets.engine.spec.schema.schema import Schema, TableSchema
 from paimon_assets.engine.spec.types.data_types import (
     BINARY_ROOTS,
+    ArrayType,
     AtomicType,
     DataField,
     DataType,
+    MapType,
+    RowType,
     TypeRoot,
 )
 from tests.interop.fuzz.known import is_drawn
@@ -78,18 +81,20 @@ _INDEXED = {
                "TIMESTAMP(3)"),
     "range-bitmap": ("INT", "BIGINT", "STRING", "DATE"),
 }  # fmt: skip
-_KEYS_TWICE = "nested_update: an array that has a key twice"
 _ZONES = ("UTC", "UTC", "Asia/Shanghai", "America/New_York", "Asia/Kolkata")
 TABLES_OF_A_ZONE = 16
 ELSEWHERE = "file://elsewhere"
 """Stands for a folder outside the warehouse."""
+_LEGACY = "orc.timestamp-ltz.legacy.type"
+_OLD_TIMES = "ORC: TIMESTAMP before 1907 in zones"
 _COMMON = {
     "commit.min-retry-wait": "1 ms",
     "commit.max-retry-wait": "5 ms",
     "manifest.merge-min-count": "3",
-    "orc.timestamp-ltz.legacy.type": "false",
+    _LEGACY: "false",
     "alter-column-null-to-not-null.disabled": "false",
 }
+_IN_1907, _IN_2037 = -1_988_150_400 * 10**9, 2_114_000_000 * 10**9
 _GREGORIAN = -141_427
 """1582-10-15, in days."""
 _DAY_NANOS = 86_400 * 10**9
@@ -129,8 +134,6 @@ class Drawn:
     """Who does all steps, in the twin the other one; by turns if None."""
     refused: str = ""
     """Why we must refuse it, at its creation or its first write."""
-    java_refuses: bool = False
-    """Whether Java refuses to create it, too."""
 
     @property
     def options(self) -> dict[str, str]:
@@ -207,24 +210,43 @@ class Drawn:
         if is_orc:
             exact = self.only_java_writes
             values = [in_orc(value, column.type, exact=exact) for value in values]
-        if column.type.root is TypeRoot.CHAR and (not is_orc or is_drawn("blanks of CHAR in ORC")):
+            if self.zone != "UTC":
+                values = [self._of_zone(value, column.type) for value in values]
+        is_key = column.name in self.schema.primary_keys
+        in_orc_alone = self.formats == {"orc"} and is_drawn("blanks of CHAR in ORC")
+        is_place = is_key or column.name in self.schema.partition_keys
+        has_blanks = not is_orc or (not is_place and in_orc_alone)
+        if column.type.root is TypeRoot.CHAR and has_blanks:
             values = [f"{value}{' ' * (n % 3)}"[:5] for n, value in enumerate(values)]
         if column.name in self.schema.partition_keys and column.type.root in BINARY_ROOTS:
             values = [_letters(value) for value in values]
         if column.type.root is TypeRoot.VARCHAR and "listagg" in self.options.values():
             values = [value for value in values if value.strip()] or ["a"]  # others Java 1.4 lists
-        if "ARRAY<ROW<a INT NOT NULL" in str(column.type) and not is_drawn(_KEYS_TWICE):
-            values = [list({row and row[0]: row for row in rows}.values()) for rows in values]
-        is_key = column.name in self.schema.primary_keys
-        if column.name in (
-            "seq",
-            "g",
-            "h",
-        ):  # NaN ties with all others, so who wins lies in the files
+        if "ARRAY<ROW<a INT NOT NULL" in str(column.type):  # newer Java takes a key twice as we do
+            values = [list({row[0]: row for row in rows}.values()) for rows in values]
+        if column.name in ("seq", "g", "h"):  # NaN ties with all, so who wins lies in the files
             values = [value for value in values if value != "NaN"] or ["1.0"]
         if is_key:  # Java sorts these by one order, and compares them by another
             values = [value for value in values if value not in ("NaN", "-0.0")] or ["1.0"]
         return values if is_key or not column.type.nullable else [*values, None]
+
+    def _of_zone(self, value: Plain, data_type: DataType) -> Plain:
+        """Return a value with the times that an ORC file written by a zone's clock holds."""
+        match data_type:
+            case ArrayType(element=element) if value is not None:
+                return [self._of_zone(each, element) for each in value]
+            case MapType(key=key, value=inner) if value is not None:
+                pairs = [[self._of_zone(a, key), self._of_zone(b, inner)] for a, b in value]
+                return list({repr(pair[0]): pair for pair in pairs}.values())
+            case RowType(fields=fields) if value is not None:
+                return [self._of_zone(v, each.type) for v, each in zip(value, fields, strict=True)]
+            case AtomicType(root=root) if value is not None:
+                is_legacy = root is TypeRoot.TIMESTAMP_LTZ and _LEGACY not in self.options
+                if (is_legacy or root is TypeRoot.TIMESTAMP) and not is_drawn(_OLD_TIMES):
+                    value = max(value, _IN_1907)
+                return min(value, _IN_2037) if is_legacy else value
+            case _:
+                return value
 
 
 def in_orc(value: Plain, data_type: DataType, *, exact: bool) -> Plain:
@@ -266,7 +288,6 @@ class _Draft:
     twin: bool
     later: list[tuple[str, str]] = field(default_factory=list)
     refused: str = ""
-    java_refuses: bool = False
 
     def drawn(self, schema: Schema, kind: str, **more: Any) -> Drawn:
         """Return the table; what only one side may do takes its twin away."""
@@ -283,7 +304,6 @@ class _Draft:
             twin=twin,
             side=self.chance.choice(("we", "java", None, None)) if twin else None,
             refused=self.refused,
-            java_refuses=self.java_refuses,
             **more,
         )
 
@@ -389,10 +409,13 @@ def _partitions(draft: _Draft, suffix: str) -> dict[str, str]:
     chance = draft.chance
     count = chance.choice((0, 1, 1, 2))
     types = _types(draft.formats)
-    if draft.zone != "UTC" and not is_drawn("LTZ partitions in zones"):
-        types = tuple(t for t in types if "LOCAL" not in t)
     if chance.random() < 0.3:
         draft.options["partition.legacy-name"] = "false"
+        what = "LTZ partitions whose folders Java names by its zone"
+        if count and is_drawn(what) and chance.random() < 0.05:
+            draft.refused = what
+            return {"p0": "TIMESTAMP(3) WITH LOCAL TIME ZONE" + suffix}
+        types = tuple(t for t in types if "LOCAL" not in t)
     else:  # which has no text of bytes
         types = tuple(t for t in types if "BINARY" not in t and t != "BYTES")
     return {f"p{n}": chance.choice(types) + suffix for n in range(count)}
@@ -403,21 +426,24 @@ def _indexes(draft: _Draft, columns: Mapping[str, str]) -> None:
     kinds = [k for k in _INDEXED if k != "range-bitmap" or is_drawn("range-bitmap indexes")]
     for kind in kinds:
         names = [n for n, t in columns.items() if t.removesuffix(" NOT NULL") in _INDEXED[kind]]
-        if not names or draft.chance.random() > 0.12:
+        if not names or draft.chance.random() > (0.12 if kind != "range-bitmap" else 0.01):
             continue
         names = draft.chance.sample(names, min(2, len(names)))
-        if draft.chance.random() < 0.3:
+        if kind == "range-bitmap":
+            draft.refused = "range-bitmap indexes"
+        if draft.chance.random() < 0.3 and not draft.refused:
             draft.later.append((f"file-index.{kind}.columns", ",".join(names)))
             continue
         draft.options[f"file-index.{kind}.columns"] = ",".join(names)
         draft.options["file-index.in-manifest-threshold"] = draft.chance.choice(("1 b", "1 kb"))
 
 
-def _legacy_times(draft: _Draft, columns: Mapping[str, str]) -> bool:
+def _legacy_times(draft: _Draft, columns: dict[str, str]) -> bool:
     """Perhaps leave instants in ORC as Java has them by default; we do not write those."""
     instants = "orc" in draft.formats and any("LOCAL" in text for text in columns.values())
     if instants and is_drawn("ORC: LTZ of the legacy type") and draft.chance.random() < 0.5:
-        del draft.options["orc.timestamp-ltz.legacy.type"]
+        del draft.options[_LEGACY]
+        columns["zone"] = "TIMESTAMP(3)"  # files without one do not name their zone
         return True
     return False
 
@@ -542,7 +568,7 @@ def _buckets(draft: _Draft, *, crosses: bool, postpones: bool) -> None:
     """Add buckets."""
     chance, options = draft.chance, draft.options
     if crosses and chance.random() < 0.06:
-        draft.refused, draft.java_refuses = "a bucket without all partition columns", True
+        draft.refused = "a bucket without all partition columns"
         options["bucket"] = chance.choice(("1", "-2"))
     elif postpones:
         options |= {"bucket": "-2", "postpone.batch-write-fixed-bucket": "false"}
@@ -641,11 +667,8 @@ def _settings(draft: _Draft, function: str, data_type: str, options: dict[str, s
         case "nested_update":
             if chance.random() < 0.6:
                 options["nested-key"] = "a"
-            if "nested-key" not in options and is_drawn("nested_update: count-limit, [null]"):
-                if chance.random() < 0.5:
-                    options["count-limit"] = str(chance.randint(1, 4))
-                if chance.random() < 0.5:
-                    return data_type.removesuffix(" NOT NULL>") + ">"
+            elif chance.random() < 0.3:  # below the length of a first array Java 1.4 differs
+                options["count-limit"] = str(chance.randint(3, 5))
         case "nested_partial_update":
             options["nested-key"] = "a"
         case "merge_map_with_keytime":

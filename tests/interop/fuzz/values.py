@@ -288,6 +288,9 @@ def _plain_atomic(array: Any, root: TypeRoot) -> list[Plain]:
         case TypeRoot.DATE | TypeRoot.TIME:
             found = array.cast(pa.int32()).to_pylist()
             return list(found)
+        case TypeRoot.CHAR | TypeRoot.VARCHAR:  # bytes that became texts may be no UTF-8
+            texts = array.cast(pa.binary()).to_pylist()
+            return [each if each is None else each.decode(errors="replace") for each in texts]
         case _:
             return _plain_other(array.to_pylist(), root)
 

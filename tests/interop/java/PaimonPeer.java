@@ -20,7 +20,6 @@ import org.apache.paimon.shade.jackson2.com.fasterxml.jackson.databind.JsonNode;
 import org.apache.paimon.shade.jackson2.com.fasterxml.jackson.databind.ObjectMapper;
 import org.apache.paimon.table.FileStoreTable;
 import org.apache.paimon.table.Table;
-import org.apache.paimon.utils.JsonSerdeUtil;
 
 /** Java Paimon behind a pipe: a JSON line in, a JSON line out; see tests/testkit/oracle.py. */
 public class PaimonPeer {
@@ -97,12 +96,6 @@ public class PaimonPeer {
                 return new Writes((FileStoreTable) table(request)).deleteFirstRows();
             case "create_like":
                 return createLike(named(request, "source"), identifier(request, "target"));
-            case "create":
-                Identifier name = identifier(request, "table");
-                catalog.createDatabase(name.getDatabaseName(), true);
-                String schema = request.get("schema").toString();
-                catalog.createTable(name, JsonSerdeUtil.fromJson(schema, Schema.class), false);
-                return null;
             case "float_texts":
                 return floatTexts(request);
             case "rest_json":
