@@ -12,7 +12,6 @@ if TYPE_CHECKING:
 
 NOT_MENDED = {
     "padding across writes",
-    "ORC: TIMESTAMP before 1907 in zones",
 }
 """Draws left out while what they show is being mended: without its line, a draw is made."""
 

@@ -86,7 +86,6 @@ TABLES_OF_A_ZONE = 16
 ELSEWHERE = "file://elsewhere"
 """Stands for a folder outside the warehouse."""
 _LEGACY = "orc.timestamp-ltz.legacy.type"
-_OLD_TIMES = "ORC: TIMESTAMP before 1907 in zones"
 _COMMON = {
     "commit.min-retry-wait": "1 ms",
     "commit.max-retry-wait": "5 ms",
@@ -94,7 +93,7 @@ _COMMON = {
     _LEGACY: "false",
     "alter-column-null-to-not-null.disabled": "false",
 }
-_IN_1907, _IN_2037 = -1_988_150_400 * 10**9, 2_114_000_000 * 10**9
+_IN_2037 = 2_114_000_000 * 10**9
 _GREGORIAN = -141_427
 """1582-10-15, in days."""
 _DAY_NANOS = 86_400 * 10**9
@@ -242,8 +241,6 @@ class Drawn:
                 return [self._of_zone(v, each.type) for v, each in zip(value, fields, strict=True)]
             case AtomicType(root=root) if value is not None:
                 is_legacy = root is TypeRoot.TIMESTAMP_LTZ and _LEGACY not in self.options
-                if (is_legacy or root is TypeRoot.TIMESTAMP) and not is_drawn(_OLD_TIMES):
-                    value = max(value, _IN_1907)
                 return min(value, _IN_2037) if is_legacy else value
             case _:
                 return value

@@ -154,6 +154,44 @@ def test_orc_instants_of_java_in_any_zone_are_read(
         )
 
 
+@pytest.mark.parametrize(
+    "zone", ["Asia/Shanghai", "Asia/Kolkata", "Asia/Riyadh", "America/New_York", "Europe/Moscow"]
+)
+def test_old_orc_timestamps_of_java_in_any_zone_are_read(
+    zone: str, java_in: Callable[[str], Oracle], shared_warehouse: Path
+) -> None:
+    columns = {
+        "id": "INT", "t": "TIMESTAMP(6)", "far": "TIMESTAMP(3)", "l": "ARRAY<ROW<t TIMESTAMP(3)>>"
+    }  # fmt: skip
+    ours = OurSide(shared_warehouse)
+    schema = Schema.of(columns, options={"file.format": "orc"})
+    table = ours.create(f"times.old_{zone}".replace("/", "_"), schema)
+    first, last = -8_835_868_800, -600_000_000  # 1690, 1950
+    seconds = [
+        *range(first, last, 97 * 86_400 + 4_321),
+        *range(-2_208_990_000, -2_177_400_000, 99_990),
+    ]
+    rows: list[list[Any]] = [
+        [
+            number,
+            second * SECOND + FRACTIONS[number % len(FRACTIONS)],
+            SECONDS[number % len(SECONDS)] * SECOND,
+            [[second * SECOND], None],
+        ]
+        for number, second in enumerate(seconds)
+    ]
+    java_in(zone).call("put", table=table.name, rows=rows)
+    found = table.new_read_builder().to_arrow().sort_by("id")
+    *fields, _ = table.schema.fields
+    assert as_java_says(found.select(["id", "t", "far"]), fields) == sorted(
+        repr(row[:-1]) for row in rows
+    )
+    unix = dt.datetime(1970, 1, 1)
+    assert found["l"].to_pylist() == [
+        [{"t": unix + dt.timedelta(seconds=second)}, None] for second in seconds
+    ]
+
+
 def test_a_zone_of_java_that_nobody_else_knows_is_named(
     java_in: Callable[[str], Oracle], shared_warehouse: Path
 ) -> None:

@@ -14,7 +14,6 @@ import pyarrow as pa
 from paimon_assets.engine.codec.orc_footer import OrcFooter, Read
 from paimon_assets.engine.codec.orc_times import read_times
 from paimon_assets.engine.data.format.orc_values import INSTANT, UTC_NAMES, offsets_of
-from paimon_assets.engine.errors import FormatError
 
 _MOST_MILLIS = 9_223_372_036_000
 """What 64 bits of nanoseconds hold, in whole seconds."""
@@ -23,6 +22,8 @@ _DAY = 86_400
 _GREGORIAN = -12_219_292_800
 """1582-10-15, the first day of the Gregorian calendar, in seconds."""
 _MICROS = 1_000_000
+_ORC_EPOCH = np.array([1_420_070_400], np.int64)
+"""2015-01-01, from which a TIMESTAMP counts seconds, by the clock of the writer's zone."""
 
 
 def wide_columns(footer: OrcFooter) -> frozenset[str]:
@@ -48,17 +49,12 @@ def read_wide(
 ) -> Any:
     """Decode a timestamp column as microseconds."""
     is_instant = footer.types[number].kind == INSTANT
-    if not is_instant and zone not in UTC_NAMES:
-        raise FormatError(
-            f"Column '{column}' of ORC file '{path}' holds timestamps outside the years 1678 to"
-            f" 2261, written in the zone '{zone}'; they are read of files of UTC only. Leave the"
-            " column out, or rewrite the table as parquet.",
-            kind="orc-timestamp",
-            details={"path": path, "column": column, "zone": zone},
-        )
     seconds, nanos, valid = read_times(footer, read, stripe, number, path)
+    is_moved = zone not in UTC_NAMES and (is_legacy or not is_instant)
+    if is_moved and not is_instant:
+        seconds -= offsets_of(_ORC_EPOCH, zone, path)
     seconds -= (seconds < 0) & (nanos > _KEPT_NANOS)
-    if is_instant and is_legacy and zone not in UTC_NAMES:
+    if is_moved:
         seconds += offsets_of(seconds, zone, path)
     if footer.is_julian and (is_legacy or not is_instant):
         seconds = _as_called(seconds)

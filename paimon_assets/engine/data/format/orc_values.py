@@ -2,6 +2,7 @@
 
     CHAR(n)      comes filled up with blanks      Java cuts them off
     TIMESTAMP    may come a second wrong          if the writer's zone was not UTC, near 1970
+    TIMESTAMP    may come minutes wrong           in old years, where Java has other offsets
     instants     come moved by the writer's zone  if the table has `orc.timestamp-ltz.legacy.type`
 
 A file holds a timestamp as seconds, cut toward zero, and the digits behind them; where those are a
@@ -10,9 +11,12 @@ writer's zone. pyarrow asks after it has moved the value to UTC, so it is wrong 
 Source: `org.apache.orc.impl.TreeReaderFactory`, `org.apache.paimon.format.orc`.
 """
 
+import os
+import struct
 from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime, tzinfo
 from functools import lru_cache, partial
+from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -34,6 +38,7 @@ _DAY = 86_400
 _FIRST_YEAR, _LAST_YEAR = 1900, 2093
 """Before the first, a zone of Java has its offset of today; after the last, years repeat."""
 _REPEATED_YEARS = 28
+_FIRST_START = int(datetime(_FIRST_YEAR, 1, 1, tzinfo=UTC).timestamp())
 
 Types = tuple[OrcType, ...]
 _Longs = npt.NDArray[np.int64]
@@ -51,7 +56,7 @@ def fixes_of(zone: str, *, is_legacy: bool, path: str) -> Fixes:
     """Return what puts the values of a stripe right."""
     fixes: dict[int, Callable[[Any], Any]] = {_CHAR: partial(pc.utf8_rtrim, characters=" ")}
     if zone not in UTC_NAMES:
-        fixes[_TIMESTAMP] = lambda column: _timed(column, _offset_in_1970(zone, path))
+        fixes[_TIMESTAMP] = lambda column: _timed(column, zone, path)
         if is_legacy:
             fixes[INSTANT] = lambda column: _moved(column, zone, path)
     return fixes
@@ -95,9 +100,7 @@ def _transitions(zone: tzinfo) -> tuple[_Longs, _Longs]:
         ahead = datetime.fromtimestamp(second, UTC).astimezone(zone).utcoffset()
         return 0 if ahead is None else round(ahead.total_seconds())
 
-    first, end = (
-        int(datetime(year, 1, 1, tzinfo=UTC).timestamp()) for year in (_FIRST_YEAR, _LAST_YEAR + 1)
-    )
+    first, end = _FIRST_START, int(datetime(_LAST_YEAR + 1, 1, 1, tzinfo=UTC).timestamp())
     standard = min(offset(end), offset(end - 180 * _DAY))
     starts, offsets = [first], [standard, offset(first)]
     for day in range(first + _DAY, end, _DAY):
@@ -110,6 +113,28 @@ def _transitions(zone: tzinfo) -> tuple[_Longs, _Longs]:
         starts.append(high)
         offsets.append(offset(day))
     return np.array(starts, np.int64), np.array(offsets, np.int64)
+
+
+@lru_cache(maxsize=16)
+def _arrow_clock(zone: str) -> tuple[_Longs, _Longs]:
+    """Return when the offset of a zone changes in Arrow's ORC reader, and the offsets between.
+
+    The reader takes them from the zone's file; before the first change it has the first offset
+    that is no summer time. Source: `Timezone.cc` of Apache ORC, RFC 8536.
+    """
+    try:
+        data = Path(os.environ.get("TZDIR", "/usr/share/zoneinfo"), zone).read_bytes()
+    except OSError:
+        return np.zeros(0, np.int64), np.zeros(1, np.int64)
+    utc, standard, leaps, times, types, letters = struct.unpack_from(">6i", data, 20)
+    header = 44 + times * 5 + types * 6 + letters + leaps * 8 + standard + utc
+    times, types = struct.unpack_from(">2i", data, header + 32)
+    starts = np.frombuffer(data, ">i8", times, header + 44).astype(np.int64)
+    kinds = np.frombuffer(data, np.uint8, times, header + 44 + times * 8)
+    known = np.dtype([("offset", ">i4"), ("is_summer", "?"), ("letters", "u1")])
+    rules = np.frombuffer(data, known, types, header + 44 + times * 9)
+    winters = [kind for kind in (*kinds, 0) if not rules["is_summer"][kind]]
+    return starts, rules["offset"][[winters[0], *kinds]].astype(np.int64)
 
 
 def _zone(name: str, path: str) -> tzinfo:
@@ -162,11 +187,19 @@ def _rebuilt(column: Any, kind: int, inside: Callable[[int, Any], Any]) -> Any:
     return column
 
 
-def _timed(column: Any, ahead: int) -> Any:
+def _timed(column: Any, zone: str, path: str) -> Any:
     counts = to_numpy(column.cast(pa.int64()))
     seconds, cut = counts // _SECOND, counts % _SECOND > _KEPT_NANOS
     stored = seconds + (cut & (seconds < 0))
-    moved = stored - (cut & (stored - ahead < 0)) - seconds
+    moved = stored - (cut & (stored - _offset_in_1970(zone, path) < 0)) - seconds
+    starts, offsets = _arrow_clock(zone)
+    old = seconds < max([*starts[:1], _FIRST_START]) + _DAY
+    if old.any():
+        # An hour that Arrow's clock passes twice is taken for the later one.
+        instants = (
+            seconds[old] - offsets[(starts + offsets[1:]).searchsorted(seconds[old], "right")]
+        )
+        moved[old] += instants + offsets_of(instants, zone, path) - seconds[old]
     if not moved.any():
         return column
     right = from_numpy(counts + moved * _SECOND).cast(column.type)
