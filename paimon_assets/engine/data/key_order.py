@@ -9,7 +9,7 @@ Key order is Paimon's: numbers by value, false before true, strings and bytes by
 nulls first. Floating point is compared by `>` and `<`, so -0.0 and 0.0 are equal. NaN, which is
 neither larger nor smaller than anything, comes last here; among sequence fields it ties with every
 number, so that arrival decides (`order_within_groups`).
-Source: generated record comparators of `org.apache.paimon.codegen`; measured in `tests/bench`.
+Source: generated record comparators of `org.apache.paimon.codegen`; measured in `tools/bench`.
 """
 
 from __future__ import annotations

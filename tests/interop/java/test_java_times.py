@@ -11,10 +11,10 @@ import pytest
 from paimon_assets.engine.errors import FormatError
 from paimon_assets.engine.spec.predicate.predicate import CompareOp, Comparison
 from paimon_assets.engine.spec.schema.schema import Schema
-from tests.interop.fuzz.values import arrow_rows
 from tests.interop.java_values import as_java_says, java_rows
 from tests.interop.steps import OurSide
 from tests.testkit.oracle import Oracle
+from tools.fuzz.values import arrow_rows
 
 pytestmark = pytest.mark.interop
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import dagster as dg
 
-from tests.soak.deployment import Deployment
+from tools.soak.deployment import Deployment
 
 HOME = "SOAK_HOME"
 RETAINED = "30 s"

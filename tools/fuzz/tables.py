@@ -17,8 +17,8 @@ from paimon_assets.engine.spec.types.data_types import (
     RowType,
     TypeRoot,
 )
-from tests.interop.fuzz.known import is_drawn
-from tests.interop.fuzz.values import Plain, draw_value
+from tools.fuzz.known import is_drawn
+from tools.fuzz.values import Plain, draw_value
 
 _ATOMIC = (
     "BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "STRING", "VARCHAR(10)",

@@ -30,9 +30,11 @@ from paimon_assets.engine.spec.types.data_types import (
     TypeRoot,
 )
 from paimon_assets.engine.table.table import Table
-from tests.interop.fuzz import known
-from tests.interop.fuzz.tables import ELSEWHERE, UNORDERED, Drawn
-from tests.interop.fuzz.values import (
+from tests.interop.steps import OurSide
+from tests.testkit.oracle import Oracle, OracleError
+from tools.fuzz import known
+from tools.fuzz.tables import ELSEWHERE, UNORDERED, Drawn
+from tools.fuzz.values import (
     Plain,
     PlainRow,
     arrow_rows,
@@ -41,8 +43,6 @@ from tests.interop.fuzz.values import (
     said,
     sorted_lists,
 )
-from tests.interop.steps import OurSide
-from tests.testkit.oracle import Oracle, OracleError
 
 SideName = Literal["we", "java"]
 SIDES: tuple[SideName, SideName] = ("we", "java")

@@ -30,10 +30,10 @@ from paimon_assets.engine.table.read.where import parse_expression
 from paimon_assets.engine.table.segments.segment_import import SegmentSource
 from paimon_assets.engine.table.upkeep.maintenance import MaintenanceTask
 from paimon_assets.engine.table.write.merge_source import WhenMatched
-from tests.interop.fuzz.game import SIDES, Deed, Game, SideName
-from tests.interop.fuzz.tables import added_type, in_orc, is_indexed, widened
-from tests.interop.fuzz.values import PlainRow, arrow_rows, internal, plain_rows
 from tests.interop.steps import Chore, Compact, Empty, Keep
+from tools.fuzz.game import SIDES, Deed, Game, SideName
+from tools.fuzz.tables import added_type, in_orc, is_indexed, widened
+from tools.fuzz.values import PlainRow, arrow_rows, internal, plain_rows
 
 
 def _rows(game: Game, chance: Random) -> list[PlainRow]:

@@ -1,6 +1,6 @@
 """The Spark executor beside Spark's own Parquet reader and writer, on the same rows.
 
-python -m tests.bench.bench_spark [--scale 0.1] [--repeat 3] [--cores 2]
+python -m tools.bench.bench_spark [--scale 0.1] [--repeat 3] [--cores 2]
 
 The input of every write is the same DataFrame over Parquet files. Spark's write stores rows as they
 come; ours of a primary-key table hashes, shuffles, sorts and merges them too. A read is consumed by
@@ -37,7 +37,7 @@ from paimon_assets.spark.dataframes.tables import write_dataframe
 from paimon_assets.spark.executor import SparkExecutor
 from paimon_assets.spark.native.native_read import NATIVE_READ
 from paimon_assets.spark.session.session import SparkSettings, get_session, stop_session
-from tests.bench.workload import TABLES, UPSERTS, load_input
+from tools.bench.workload import TABLES, UPSERTS, load_input
 
 INPUTS = Path(__file__).resolve().parents[2] / ".bench" / "input"
 INPUT_FILES = 4

@@ -1,12 +1,13 @@
 """Random tables, random steps by us and by Java Paimon in turns, everything compared.
 
-    python -m tests.interop java --fuzz [--steps 20000] [--seed 1] [--table N [--only 3,5,9]]
+    python -m tools.fuzz [--steps 20000] [--seed 1] [--table N [--only 3,5,9]]
 
 A finding names its table and the few steps that show it; `--table` and `--only` do them again.
 """
 
 import argparse
 import shutil
+import sys
 import tempfile
 import time
 import traceback
@@ -21,11 +22,11 @@ from typing import Self
 from rich.console import Console
 
 from tests.interop.environment import ROOT, java_jar, java_peer
-from tests.interop.fuzz import deeds, known, moments
-from tests.interop.fuzz.game import DATABASE, Game
-from tests.interop.fuzz.tables import draw_table
 from tests.interop.steps import OurSide
 from tests.testkit.oracle import Oracle
+from tools.fuzz import deeds, known, moments
+from tools.fuzz.game import DATABASE, Game
+from tools.fuzz.tables import draw_table
 
 DEEDS: dict[str, tuple[int, Callable[[Game, Random], None]]] = {
     "write": (30, deeds.write),
@@ -230,3 +231,7 @@ def main(arguments: Sequence[str]) -> int:
     console.print(f"{time.monotonic() - began:.0f} s: {report}", soft_wrap=True)
     console.print(report.coverage, soft_wrap=True)
     return len(report.findings)
+
+
+if __name__ == "__main__":
+    raise SystemExit(min(1, main(sys.argv[1:])))

@@ -1,6 +1,6 @@
 """The catalog server: a commit through it beside the file system's, and a warehouse of many tables.
 
-    python -m tests.bench.bench_rest [--commits 60] [--tables 10000] [--requests 500] [--java]
+    python -m tools.bench.bench_rest [--commits 60] [--tables 10000] [--requests 500] [--java]
 
 The server is a child of its own. Small writes go by turns through the server and to the file
 system, so that both meet the same disk; the ratio is what the server costs. With `--java` the
@@ -161,7 +161,7 @@ def at(times: list[float], part: float) -> float:
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(prog="python -m tests.bench.bench_rest")
+    parser = argparse.ArgumentParser(prog="python -m tools.bench.bench_rest")
     parser.add_argument("--commits", type=int, default=60)
     parser.add_argument("--tables", type=int, default=10_000)
     parser.add_argument("--requests", type=int, default=500)

@@ -8,7 +8,7 @@ from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.types.data_types import BINARY_ROOTS
 
 if TYPE_CHECKING:
-    from tests.interop.fuzz.tables import Drawn
+    from tools.fuzz.tables import Drawn
 
 NOT_MENDED = {
     "padding across writes",

@@ -1,6 +1,6 @@
 """Reading a column whose type was changed, against reading the same file without the cast.
 
-    python -m tests.bench.bench_casts [--rows 1000000] [--repeat 5] [--dialect java] [--only text]
+    python -m tools.bench.bench_casts [--rows 1000000] [--repeat 5] [--dialect java] [--only text]
 
 A table of one column: nothing else pays for the read. The best of some runs by turns, in wall-clock
 seconds, and how many times as long the casting read takes; the data is seeded.

@@ -1,6 +1,6 @@
 """Importing a folder in place against copying it and against rewriting it; then reading it.
 
-    python -m tests.bench.bench_segments [--files 2000] [--partitions 100] [--rows 1000] [--spark]
+    python -m tools.bench.bench_segments [--files 2000] [--partitions 100] [--rows 1000] [--spark]
 
 Reads are warmed: run once, then the median of three. Bytes are those that appear below the table's
 directory. The rewrite is our own writer on what

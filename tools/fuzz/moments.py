@@ -5,8 +5,8 @@ from random import Random
 
 from paimon_assets.engine.spec.types.data_types import DataField
 from paimon_assets.engine.spec.types.type_text import parse_type
-from tests.interop.fuzz.game import SIDES, Deed, Game
 from tests.testkit.oracle import OracleError
+from tools.fuzz.game import SIDES, Deed, Game
 
 
 def tag(game: Game, chance: Random) -> None:

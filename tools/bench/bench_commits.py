@@ -1,6 +1,6 @@
 """Commits: milliseconds of small writes as a table grows, and of one commit with very many files.
 
-    python -m tests.bench.bench_commits [--commits 200] [--pairs 5] [--files 10000]
+    python -m tools.bench.bench_commits [--commits 200] [--pairs 5] [--files 10000]
 
 A small write is ten rows through the front door; `metadata` is its part on metadata: looking for an
 earlier commit, preparing the writer, and committing; the rest sorts and encodes the rows. The first

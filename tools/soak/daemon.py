@@ -19,9 +19,9 @@ from pathlib import Path
 import dagster as dg
 from dagster._core.scheduler.instigation import TickStatus
 
-from tests.soak.deployment import Deployment
-from tests.soak.location import HOME, RETAINED
 from tests.testkit.processes import LONGEST_SECONDS, end
+from tools.soak.deployment import Deployment
+from tools.soak.location import HOME, RETAINED
 
 ROOT = Path(__file__).resolve().parents[2]
 _ROUND_SECONDS = 60
@@ -35,7 +35,7 @@ concurrency: {runs: {max_concurrent_runs: 3}, pools: {default_limit: 1, granular
 """
 _WORKSPACE = """
 load_from:
-  - python_module: {module_name: tests.soak.location, working_directory: "%s"}
+  - python_module: {module_name: tools.soak.location, working_directory: "%s"}
 """
 _ASKERS = {"dagster/sensor_name", "dagster/schedule_name"}
 _EXPECTED = {

@@ -1,6 +1,6 @@
 """Planning: seconds, memory and manifests touched, on a table whose data files are names alone.
 
-    python -m tests.bench.bench_planning [--files 100000] [--manifests 1000]
+    python -m tools.bench.bench_planning [--files 100000] [--manifests 1000]
 
 The limit beside a cold plan is fastavro decoding the same manifests and doing nothing else. Cold is
 the first plan of a process, warm the best of five more; a point query gives the whole key.
@@ -31,8 +31,8 @@ from paimon_assets.engine.spec.paths import TablePaths
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.types.data_types import bigint, integer
 from paimon_assets.engine.table.table import Table
-from tests.bench.child import peak_mib
 from tests.testkit.builders import data_file
+from tools.bench.child import peak_mib
 
 PARTITIONS, BUCKETS, KEYS_A_FILE = 20, 8, 1000
 SCHEMA = Schema.of(
@@ -124,7 +124,7 @@ def main(arguments: list[str]) -> int:
             build(f"{home}/table", files, manifests)
             limit = None
             for what in ("decode", "whole table", "point query"):
-                command = [sys.executable, "-m", "tests.bench.bench_planning"]
+                command = [sys.executable, "-m", "tools.bench.bench_planning"]
                 done = subprocess.run(
                     [*command, "--measure", f"{home}/table", what],
                     check=True, capture_output=True, text=True,

@@ -1,6 +1,6 @@
 """One step of one engine in a process of its own, so that the peak of memory is the step's.
 
-    python -m tests.bench.child '{"engine": …, "module": …, "step": …, …}'
+    python -m tools.bench.child '{"engine": …, "module": …, "step": …, …}'
 
 Imports, loading the input, creating the table and opening the catalog are not timed.
 """
@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tests.bench.workload import TABLES, UPSERTS, load_input
+from tools.bench.workload import TABLES, UPSERTS, load_input
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,6 @@
 """`make soak`: sixty days of a small deployment in minutes; figures per day, as a table and a plot.
 
-python -m tests.soak [--days 60] [--rounds 2] [--into .soak]
+python -m tools.soak [--days 60] [--rounds 2] [--into .soak]
 
 In the days all runs, schedules, sensors and automation conditions are Dagster's, in this process,
 by a clock that goes a day on after each day. Whoever asks for the time is answered by it; files are
@@ -29,9 +29,9 @@ from typing import Any
 import dagster as dg
 
 from paimon_assets.engine.control.clock import SystemClock
-from tests.soak.daemon import live_with_daemon
-from tests.soak.deployment import KEPT_DAYS, KEPT_WEEKS, Deployment
-from tests.soak.figures import Day, plot, table_text
+from tools.soak.daemon import live_with_daemon
+from tools.soak.deployment import KEPT_DAYS, KEPT_WEEKS, Deployment
+from tools.soak.figures import Day, plot, table_text
 
 START = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 _FILES_A_DAY = 8

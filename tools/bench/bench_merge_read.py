@@ -1,6 +1,6 @@
 """Merged read of one bucket's overlapping files, against only decoding the same files.
 
-    python tests/bench/bench_merge_read.py [rows of the base run, default 1000000]
+    python tools/bench/bench_merge_read.py [rows of the base run, default 1000000]
 
 Prints median seconds and CPU seconds of five runs each, and ratios; the data is seeded. Four runs:
 one base and three upserts of a quarter of it, 80% existing keys each.

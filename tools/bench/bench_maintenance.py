@@ -1,6 +1,6 @@
 """A long life: very many small commits, with compaction and maintenance every so often.
 
-    python -m tests.bench.bench_maintenance [--commits 5000] [--each 100]
+    python -m tools.bench.bench_maintenance [--commits 5000] [--each 100]
 
 Prints, for each tenth of the commits, the CPU milliseconds of a commit and of a maintenance (with
 its compaction), and how many files the table has at its end. Nothing may be lost: rows count.

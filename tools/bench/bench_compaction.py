@@ -1,7 +1,7 @@
 """Full compaction of overlapping runs, against only decoding and encoding the same rows.
 
-    python -m tests.bench.bench_compaction [rows, default 2000000] [--buckets 1] [--spark] [--java]
-    python -m tests.bench.bench_compaction --upserts [--scale 1.0] [--java]
+    python -m tools.bench.bench_compaction [rows, default 2000000] [--buckets 1] [--spark] [--java]
+    python -m tools.bench.bench_compaction --upserts [--scale 1.0] [--java]
 
 A primary-key table gets eight upserts of random keys, so that every run overlaps all others and
 about half of the rows is left. These are timed on copies of it: pyarrow alone decodes every file
@@ -31,9 +31,9 @@ from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import open_catalog, open_table
 from paimon_assets.engine.table.table import Table
-from tests.bench.workload import TABLES, UPSERTS, load_input
 from tests.interop.environment import HOME, ROOT, java_peer
 from tests.testkit.oracle import Oracle
+from tools.bench.workload import TABLES, UPSERTS, load_input
 
 COLUMNS = {
     "id": "BIGINT",

@@ -1,6 +1,6 @@
 """The Spark executor beside Java Paimon's own Spark connector, in one session, by turns.
 
-    PAIMON_SPARK_CONNECTOR=paimon-spark-4.0_2.13-1.4.2.jar python -m tests.bench.bench_connector
+    PAIMON_SPARK_CONNECTOR=paimon-spark-4.0_2.13-1.4.2.jar python -m tools.bench.bench_connector
 
 [--scale 0.1] [--repeat 3] [--cores 2] [--steps write,…]. CONTRIBUTING.md says how the jar is
 compiled: of those for Spark 4 none is published. It must suit the installed Spark.
@@ -34,8 +34,8 @@ from paimon_assets.spark.dataframes.streaming import streaming_sink
 from paimon_assets.spark.dataframes.tables import to_spark, write_dataframe
 from paimon_assets.spark.executor import SparkExecutor
 from paimon_assets.spark.session.session import SparkSettings, get_session, stop_session
-from tests.bench.bench_spark import INPUTS, consume, first_python_stage
-from tests.bench.workload import APPEND_ROWS, COLUMNS, KEY_ROWS, UPSERTS, load_input
+from tools.bench.bench_spark import INPUTS, consume, first_python_stage
+from tools.bench.workload import APPEND_ROWS, COLUMNS, KEY_ROWS, UPSERTS, load_input
 
 CONNECTOR = "PAIMON_SPARK_CONNECTOR"
 KEYED = {"bucket": "2", "write-only": "true"}

@@ -1,6 +1,6 @@
 """`make bench`: the same work by our engine, its peers and plain pyarrow, side by side.
 
-python -m tests.bench [--scale 0.1] [--repeat 3] [--engines ours,plain] [--steps pk_write,…]
+python -m tools.bench [--scale 0.1] [--repeat 3] [--engines ours,plain] [--steps pk_write,…]
 """
 
 import argparse
@@ -14,10 +14,10 @@ from typing import Any
 
 from rich.console import Console
 
-from tests.bench.child import STEPS
-from tests.bench.report import Measurement, disagreements, machine, print_report, summarise
-from tests.bench.workload import load_input
 from tests.interop.environment import ROOT, peer_python
+from tools.bench.child import STEPS
+from tools.bench.report import Measurement, disagreements, machine, print_report, summarise
+from tools.bench.workload import load_input
 
 HOME = ROOT / ".bench"
 SLOW_SECONDS = 20.0
@@ -35,8 +35,8 @@ class Engine:
 
 
 ENGINES = {
-    "ours": Engine(module="tests.bench.engines.ours", is_peer=False),
-    "plain": Engine(module="tests.bench.engines.plain", is_peer=False),
+    "ours": Engine(module="tools.bench.engines.ours", is_peer=False),
+    "plain": Engine(module="tools.bench.engines.plain", is_peer=False),
     "pypaimon-rust": Engine(module="tests.interop.peers.rust_peer", is_peer=True),
     "pypaimon": Engine(module="tests.interop.peers.pypaimon_peer", is_peer=True),
 }
@@ -78,7 +78,7 @@ def _measure(engine: str, step: str, scale: float, repetition: int) -> Measureme
         "inputs": str(HOME / "input"),
     }
     done = subprocess.run(
-        [python, "-m", "tests.bench.child", json.dumps(request)],
+        [python, "-m", "tools.bench.child", json.dumps(request)],
         cwd=ROOT, check=False, capture_output=True, text=True,
     )  # fmt: skip
     if done.returncode != 0:
@@ -139,7 +139,7 @@ def main(arguments: list[str]) -> int:
         options.out.write_text(json.dumps([_as_json(run) for run in measurements], indent=1))
     failed = 0
     for name in filter(None, options.also.split(",")):
-        command = [sys.executable, "-m", f"tests.bench.bench_{name}"]
+        command = [sys.executable, "-m", f"tools.bench.bench_{name}"]
         command += ["--java"] if options.java and name == "rest" else []
         failed |= subprocess.run(command, cwd=ROOT, check=False).returncode
     return failed | (_measure_spark(options) if options.spark else 0)
@@ -150,7 +150,7 @@ def _measure_spark(options: argparse.Namespace) -> int:
     sizes = ["--scale", str(options.scale), "--repeat", str(options.repeat)]
     failed = 0
     for name in ("bench_spark", "bench_connector"):
-        command = [sys.executable, "-m", f"tests.bench.{name}", *sizes]
+        command = [sys.executable, "-m", f"tools.bench.{name}", *sizes]
         failed |= subprocess.run(command, cwd=ROOT, check=False).returncode
     return failed
 
