@@ -192,6 +192,29 @@ def test_old_orc_timestamps_of_java_in_any_zone_are_read(
     ]
 
 
+def test_nanoseconds_beside_years_far_away_are_kept_or_refused(
+    java_in: Callable[[str], Oracle], shared_warehouse: Path
+) -> None:
+    """Statistics of a JVM's zone lie beyond 1677 where the values themselves do not."""
+    ours, java = OurSide(shared_warehouse), java_in("Asia/Shanghai")
+    columns = {"id": "INT", "z": "TIMESTAMP(9) WITH LOCAL TIME ZONE", "t": "TIMESTAMP(3)"}
+    table = ours.create("times.nanos", Schema.of(columns, options={"file.format": "orc"}))
+    rows: list[list[Any]] = [[1, -9_223_372_036 * SECOND, 0], [2, 752_466_791, 0], [3, None, 0]]
+    java.call("put", table=table.name, rows=rows)
+    found = table.new_read_builder().to_arrow()
+    assert as_java_says(found, table.schema.fields) == sorted(map(repr, rows))
+    java.call("put", table=table.name, rows=[[4, -9_300_000_000 * SECOND, 0], [5, 1, 0]])
+    with pytest.raises(FormatError, match="both nanoseconds and years outside") as raised:
+        table.new_read_builder().to_arrow()
+    assert raised.value.kind == "orc-timestamp"
+    unnamed = Schema.of({"id": "INT", "z": columns["z"]}, options={"file.format": "orc"})
+    table = ours.create("times.nanos_unnamed", unnamed)
+    java.call("put", table=table.name, rows=[row[:2] for row in rows])
+    with pytest.raises(FormatError, match="does not name the zone") as raised:
+        table.new_read_builder().to_arrow()
+    assert raised.value.kind == "orc-zone"
+
+
 def test_a_zone_of_java_that_nobody_else_knows_is_named(
     java_in: Callable[[str], Oracle], shared_warehouse: Path
 ) -> None:

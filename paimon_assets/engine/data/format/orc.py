@@ -37,7 +37,7 @@ from paimon_assets.engine.data.format.base import (
     short_batches,
 )
 from paimon_assets.engine.data.format.named_errors import with_names_read
-from paimon_assets.engine.data.format.orc_times import read_wide, wide_columns
+from paimon_assets.engine.data.format.orc_times import GREGORIAN, read_wide, wide_columns
 from paimon_assets.engine.data.format.orc_values import (
     INSTANT,
     as_java_reads,
@@ -206,7 +206,8 @@ class OrcReader(FormatReader):
             if footer.types[number].kind != INSTANT or held is None or held.milliseconds is None:
                 continue
             stored, right = held.milliseconds, (known.minimum, known.maximum)
-            if name in self._wide or None in right:
+            is_julian = footer.is_julian and stored[0] < GREGORIAN * 1000
+            if is_julian or None in right:
                 continue
             moved = moved_milliseconds(stored, zone, self._path)
             if moved != tuple(each // 10**6 for each in right):

@@ -14,12 +14,13 @@ import pyarrow as pa
 from paimon_assets.engine.codec.orc_footer import OrcFooter, Read
 from paimon_assets.engine.codec.orc_times import read_times
 from paimon_assets.engine.data.format.orc_values import INSTANT, UTC_NAMES, offsets_of
+from paimon_assets.engine.errors import FormatError
 
 _MOST_MILLIS = 9_223_372_036_000
 """What 64 bits of nanoseconds hold, in whole seconds."""
 _KEPT_NANOS = 999_999
 _DAY = 86_400
-_GREGORIAN = -12_219_292_800
+GREGORIAN = -12_219_292_800
 """1582-10-15, the first day of the Gregorian calendar, in seconds."""
 _MICROS = 1_000_000
 _ORC_EPOCH = np.array([1_420_070_400], np.int64)
@@ -47,7 +48,7 @@ def read_wide(
     zone: str,
     is_legacy: bool,
 ) -> Any:
-    """Decode a timestamp column as microseconds."""
+    """Decode a timestamp column as microseconds, or as nanoseconds if it has them."""
     is_instant = footer.types[number].kind == INSTANT
     seconds, nanos, valid = read_times(footer, read, stripe, number, path)
     is_moved = zone not in UTC_NAMES and (is_legacy or not is_instant)
@@ -59,13 +60,24 @@ def read_wide(
     if footer.is_julian and (is_legacy or not is_instant):
         seconds = _as_called(seconds)
     zone_name = "UTC" if is_instant else None
-    micros: Any = pa.array(seconds * _MICROS + nanos // 1000, mask=~valid)
-    return micros.cast(pa.timestamp("us", tz=zone_name))
+    values: Any
+    if not (nanos % 1000).any():
+        values = pa.array(seconds * _MICROS + nanos // 1000, mask=~valid)
+        return values.cast(pa.timestamp("us", tz=zone_name))
+    if (np.abs(seconds) * 1000 > _MOST_MILLIS).any():
+        raise FormatError(
+            f"Column '{column}' of ORC file '{path}' holds both nanoseconds and years outside 1678"
+            " to 2261, which 64 bits do not hold. Leave the column out, or make it TIMESTAMP(6).",
+            kind="orc-timestamp",
+            details={"path": path, "column": column},
+        )
+    values = pa.array(seconds * _MICROS * 1000 + nanos, mask=~valid)
+    return values.cast(pa.timestamp("ns", tz=zone_name))
 
 
 def _as_called(seconds: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """Give days before October 1582 the place of the day that is called so today."""
-    old = seconds < _GREGORIAN
+    old = seconds < GREGORIAN
     if not old.any():
         return seconds
     days = seconds[old] // _DAY
