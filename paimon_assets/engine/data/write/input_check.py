@@ -23,7 +23,6 @@ import pyarrow.compute as pc
 import pyarrow.types as pat
 
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
-from paimon_assets.engine.codec.arrow.arrow_values import shown_value
 from paimon_assets.engine.codec.arrow.numpy_columns import to_numpy
 from paimon_assets.engine.data.casting.columns import CastSettings, cast_column
 from paimon_assets.engine.data.casting.texts import has_char, without_blanks
@@ -331,7 +330,9 @@ class InputCheck:
         if position >= len(values) or not self._shows_values:
             return ""
         try:
-            value = shown_value(values[position])
+            value = values[position].as_py()
+        except OverflowError:  # a time that Python does not know
+            value = pc.cast(values[position], pa.string()).as_py()
         except (ValueError, NotImplementedError):  # such as structs with one name twice
             return ""
         return "" if value is None else f", for example {sample(value)}"
