@@ -17,6 +17,7 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from paimon_assets.cli.options import says_json
+from paimon_assets.engine.codec.arrow.arrow_values import shown_rows
 from paimon_assets.engine.spec.words import counted
 
 _WIDTH_OF_PIPES = 10_000
@@ -145,7 +146,7 @@ def print_batches(schema: pa.Schema, batches: Iterable[pa.RecordBatch], most: in
         grid.add_column(name, overflow="fold")
     seen = 0
     for batch in batches:
-        for row in batch.slice(0, max(0, most - seen)).to_pylist():
+        for row in shown_rows(batch.slice(0, max(0, most - seen))):
             grid.add_row(*("" if value is None else Text(str(value)) for value in row.values()))
         seen += batch.num_rows
     print_grid(grid)

@@ -24,6 +24,7 @@ from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import InvalidInputError, PaimonError
 from paimon_assets.engine.fileio.opening import open_file_io, scheme_of
 from paimon_assets.engine.spec.options.option import parse_memory
+from paimon_assets.engine.spec.options.scan_options import READ_CUT_NANOSECONDS
 from paimon_assets.engine.spec.predicate.predicate import (
     CompareOp,
     Comparison,
@@ -123,11 +124,13 @@ def _rows(context: ReadContext, splits: Sequence[DataSplit], most_bytes: int) ->
             held += batch.nbytes
             if held > most_bytes:
                 return None
+        wanted = spark_arrow_schema(to_spark_schema(context.fields))
+        cuts = context.schema.typed_options.get(READ_CUT_NANOSECONDS)
+        few = [to_spark_batch(batch, wanted, cuts=cuts) for batch in batches]
     except PaimonError as error:
         logger.debug("tasks read %s, whose error may be: %s", context.table, error)
         return None
-    wanted = spark_arrow_schema(to_spark_schema(context.fields))
-    return pa.Table.from_batches([to_spark_batch(batch, wanted) for batch in batches], wanted)
+    return pa.Table.from_batches(few, wanted)
 
 
 def _is_lookup(part: Predicate) -> bool:

@@ -3,8 +3,9 @@
 import pyarrow as pa
 import pytest
 
+from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.errors import AccessDeniedError, UnsupportedFeatureError
-from paimon_assets.engine.spec.evolution.schema_change import set_option
+from paimon_assets.engine.spec.evolution.schema_change import remove_option, set_option
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import TableCatalog, open_catalog
 from tests.testkit.served_catalog import ServedCatalog
@@ -46,7 +47,7 @@ def asked(catalog):
 KEYED = {"primary_keys": ["id"]}
 
 
-@pytest.mark.parametrize(
+REFUSED = pytest.mark.parametrize(
     ("more", "option", "kind"),
     [
         (KEYED, "sequence.snapshot-ordering", "unsupported-snapshot-ordering"),
@@ -55,6 +56,9 @@ KEYED = {"primary_keys": ["id"]}
         ({}, OPTION, "unsupported-query-auth"),
     ],
 )
+
+
+@REFUSED
 def test_what_every_read_refuses_is_not_created(tmp_path, more, option, kind):
     catalog = open_catalog(str(tmp_path))
     catalog.create_database("db")
@@ -63,6 +67,30 @@ def test_what_every_read_refuses_is_not_created(tmp_path, more, option, kind):
         catalog.create_table("db.t", Schema.of({"id": "INT"}, options=options, **more))
     assert (refused.value.kind, catalog.list_tables("db")) == (kind, [])
     assert option in refused.value.message
+
+
+@REFUSED
+def test_what_every_read_refuses_is_not_set(tmp_path, more, option, kind):
+    catalog = open_catalog(str(tmp_path))
+    catalog.create_database("db")
+    options = {"bucket": "1"} if more else {}
+    table = catalog.create_table("db.t", Schema.of({"id": "INT"}, options=options, **more))
+    for alter in (table.alter, table.alter_checked, table.plan_alter):
+        with pytest.raises(UnsupportedFeatureError, match="is not altered") as refused:
+            alter([set_option(option, "true")])
+        assert refused.value.kind == kind
+    assert table.reopened().schema == table.schema
+
+
+def test_what_others_made_unreadable_may_be_altered(tmp_path):
+    catalog = open_catalog(str(tmp_path))
+    catalog.create_database("db")
+    options = {"chain-table.enabled": "true"}
+    schema = Schema.of({"id": "INT"}, options=options)
+    catalog._catalog.create_table(Identifier(database="db", table="t"), schema)
+    table = catalog.get_table("db.t").alter([set_option("snapshot.time-retained", "1 d")])
+    table = table.alter([remove_option("chain-table.enabled")])
+    assert table.new_read_builder().to_arrow().num_rows == 0
 
 
 def test_a_catalog_that_judges_reads_creates_such_tables(catalog):
@@ -104,6 +132,5 @@ def test_nobody_to_ask_is_a_refusal(tmp_path):
     catalog = open_catalog(str(tmp_path))
     catalog.create_database("db")
     table = catalog.create_table("db.t", Schema.of({"id": "INT"}))
-    table = table.alter([set_option(OPTION, "true")])
     with pytest.raises(UnsupportedFeatureError, match="only its catalog knows"):
-        table.new_read_builder().to_arrow()
+        table.copy({OPTION: "true"}).new_read_builder().to_arrow()

@@ -265,13 +265,48 @@ def test_folders_are_named_alike_in_every_zone(catalog, kind, legacy):
 @pytest.mark.parametrize("element", ["INT", "STRING"])
 def test_a_multiset_in_avro_is_one_of_texts(catalog, element):
     schema = Schema.of({"m": f"MULTISET<{element}>"}, options={"file.format": "avro"})
-    table = catalog.create_table("db.t", schema)
     rows = pa.table({"m": pa.array([None], to_arrow_type(schema.fields[0].type))})
     if element == "STRING":
-        table.new_write_builder().write(rows)
+        catalog.create_table("db.t", schema).new_write_builder().write(rows)
         return
+    with pytest.raises(InvalidInputError, match="Java cannot read"):
+        catalog.create_table("db.t", schema)
+    table = catalog.create_table("db.t", replace(schema, options={})).copy(schema.options)
     with pytest.raises(UnsupportedFeatureError, match="Java reads no file"):
         table.new_write_builder().write(rows)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"file.format": "avro"},
+        {"file.format.per.level": "0:avro,5:orc"},
+        {"changelog-file.format": "avro", "changelog-producer": "input"},
+        {"bucket": "-2"},
+    ],
+    ids=lambda options: next(iter(options)),
+)
+def test_whatever_makes_avro_files_takes_no_multiset_of_numbers(catalog, options):
+    columns = {"k": "INT", "m": "ARRAY<ROW<x MULTISET<INT>>>"}
+    schema = Schema.of(columns, primary_keys=["k"], options={"bucket": "1"})
+    refused = replace(schema, options={"bucket": "1", **options})
+    with pytest.raises(
+        InvalidInputError, match=f"'m' holds MULTISET<INT>.*'{next(iter(options))}'"
+    ):
+        catalog.create_table("db.t", refused)
+    table = catalog.create_table("db.t", replace(refused, fields=schema.fields[:1]))
+    with pytest.raises(InvalidInputError, match="MULTISET<INT>"):
+        table.alter([add_column("m", columns["m"])])
+    table = catalog.create_table("db.later", schema)
+    with pytest.raises(InvalidInputError, match="MULTISET<INT>"):
+        table.alter([set_option(key, value) for key, value in options.items()])
+    if "bucket" not in options:
+        rows = pa.table(
+            [pa.array([1], pa.int32()), pa.nulls(1, to_arrow_type(table.schema.fields[1].type))],
+            ["k", "m"],
+        )
+        with pytest.raises(UnsupportedFeatureError, match="Java reads no file"):
+            table.copy(options).new_write_builder().write(rows)
 
 
 def test_listagg_takes_no_text_of_a_length_as_java_reads_no_such_table(catalog):

@@ -494,5 +494,6 @@ REFUSALS: dict[str, Provocation] = {
     '`writeStream.format("paimon_assets")` into': spark_refusals.stream_of_buckets,
     '`writeStream.format("paimon_assets")` without': spark_refusals.stream_without_checkpoint,
     "TIME column on": spark_refusals.time,
+    "TIMESTAMP on Spark": spark_refusals.nanoseconds,
 }
 """How what begins with these words in the document is provoked."""

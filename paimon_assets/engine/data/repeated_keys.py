@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_assets.engine.codec.arrow.arrow_values import shown_rows
 from paimon_assets.engine.codec.hashing.bucket_function import bucket_numbers
 from paimon_assets.engine.contract.repeated_keys import EXAMPLES, ROWS, RepeatedKeys
 from paimon_assets.engine.spec.types.data_types import DataField
@@ -68,5 +69,5 @@ def _duplicates(rows: int, counted: pa.Table) -> RepeatedKeys:
         rows=rows,
         keys=counted.num_rows,
         rows_of_keys=pc.sum(counted[ROWS]).as_py() or 0,
-        examples=tuple(counted.slice(0, EXAMPLES).to_pylist()),
+        examples=tuple(shown_rows(counted.slice(0, EXAMPLES))),
     )

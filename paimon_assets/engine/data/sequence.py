@@ -20,6 +20,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_assets.engine.codec.arrow.arrow_values import shown_rows
 from paimon_assets.engine.codec.arrow.numpy_columns import to_numpy
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.merge.sequence_padding import PaddingConfig
@@ -57,7 +58,7 @@ def field_to_long(column: Array, source: DataField, keys: pa.RecordBatch | None 
     """
     if column.null_count:
         row = int(column.is_null().index(True).as_py())
-        shown = {} if keys is None else keys.slice(row, 1).to_pylist()[0]
+        shown = {} if keys is None else shown_rows(keys.slice(row, 1))[0]
         first = ", ".join(f"{name} = {value}" for name, value in shown.items())
         raise InvalidInputError(
             f"Sequence column '{source.name}' is null in {column.null_count} of {len(column)} "

@@ -12,7 +12,7 @@ Databases as people see them, and the functions that a catalog keeps in them.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from paimon_assets.engine.control.acknowledged import after
@@ -235,33 +235,16 @@ class TableCatalog:
             CommitUnknownError: The storage's answer was lost; look whether the table is there. Kind
                 `done-but-unread`: it is there, only it cannot be opened.
         """
+        from paimon_assets.engine.control.catalog.catalog import refuse_unreadable
+        from paimon_assets.engine.spec.schema.schema import first_table_schema
+
         name = _user_identifier(identifier)
         TableName.refuse_parts(name)
-        self._refuse_unreadable(name, schema)
+        first = first_table_schema(schema, time_millis=0)
+        refuse_unreadable(str(name), first, self._catalog, verb="created")
         self._catalog.create_table(name, schema, ignore_if_exists=ignore_if_exists)
         with after("found or created" if ignore_if_exists else "created", str(name)):
             return self.get_table(name)
-
-    def _refuse_unreadable(self, name: Identifier, schema: Schema) -> None:
-        """Refuse to create what every read and write would refuse; other engines may create it."""
-        from paimon_assets.engine.control.features import check_readable
-        from paimon_assets.engine.spec.options.all_options import QUERY_AUTH_ENABLED
-        from paimon_assets.engine.spec.schema.schema import first_table_schema
-        from paimon_assets.engine.table.read.read_builder import QueryAuth
-
-        options = dict(schema.options)
-        if isinstance(self._catalog, QueryAuth):  # it says which reads may go on
-            options.pop(QUERY_AUTH_ENABLED.key, None)
-        first = first_table_schema(replace(schema, options=options), time_millis=0)
-        try:
-            check_readable(str(name), first)
-        except UnsupportedFeatureError as error:
-            raise UnsupportedFeatureError(
-                f"Table '{name}' is not created, because nothing here could read or write it."
-                f" {error.message}",
-                kind=error.kind,
-                details=error.details,
-            ) from None
 
     def get_table(
         self, identifier: str | Identifier, *, options: Mapping[str, str] | None = None

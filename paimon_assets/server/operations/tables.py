@@ -27,6 +27,7 @@ from paimon_assets.engine.control.catalog.identity import changed_by, note_chang
 from paimon_assets.engine.control.catalog.numbered_document import Members
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.managers.schema_manager import SchemaManager
+from paimon_assets.engine.control.segments.segment_registry import check_own_folders
 from paimon_assets.engine.errors import (
     InvalidInputError,
     NotFoundError,
@@ -158,7 +159,9 @@ def alter_table(service: Service, request: Request) -> Answer:
     _check_places(service, request, {**options, _PATH: ""})
     if _PATH in options:
         raise bad_request("Change path is not supported yet.")
-    after = table.table.alter(changes, clock=service.clock).schema
+    check_own_folders(table.store, changes)
+    now = service.clock.now_millis()
+    after = table.store.schemas.commit_changes(changes, time_millis=now)
     request.noted["schema"] = after.id
     if table.identity is not None and after.id != table.stored.id:
         store, by = table.store, request.principal.name

@@ -126,7 +126,7 @@ def _positioned(path: str, first: int, reading: _Reading) -> Iterator[pa.RecordB
         positioned = pa.RecordBatch.from_arrays(
             [*batch.columns, positions], names=[*batch.schema.names, POSITION_COLUMN]
         )
-        yield to_spark_batch(positioned, reading.spark_schema)
+        yield to_spark_batch(positioned, reading.spark_schema, path=path)
 
 
 def _guarded(path: str, reading: _Reading) -> Iterator[pa.RecordBatch]:

@@ -27,6 +27,27 @@ UNIT_NANOS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1000, "ns": 1}
 """Nanoseconds of one Arrow time unit."""
 
 
+def shown_value(scalar: Any) -> Any:
+    """Return a scalar as Python's value, and as text where Python has none.
+
+    >>> shown_value(pa.scalar(2**58, pa.timestamp("us")))
+    '11103-08-29 17:22:31.711744'
+    """
+    try:
+        return scalar.as_py()
+    except (OverflowError, ValueError):  # a year beyond 9999, nanoseconds, a text that is no UTF-8
+        return pa.repeat(scalar, 1).to_string(skip_new_lines=True)[1:-1]
+
+
+def shown_rows(rows: pa.RecordBatch | pa.Table) -> list[dict[str, Any]]:
+    """Return a few rows for people, by `shown_value`."""
+    columns: list[Any] = list(zip(rows.column_names, rows.columns, strict=True))
+    return [
+        {name: shown_value(column[number]) for name, column in columns}
+        for number in range(rows.num_rows)
+    ]
+
+
 def to_scalar(value: Internal, data_type: DataType) -> "pa.Scalar[Any]":
     """Return an internal value as an Arrow scalar, exactly.
 

@@ -13,14 +13,21 @@ Source: `org.apache.paimon.catalog.Catalog`, `org.apache.paimon.catalog.Identifi
 import datetime as dt
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol, Self
+from typing import Protocol, Self, runtime_checkable
 
-from paimon_assets.engine.errors import AlreadyExistsError, InvalidInputError, NotFoundError
+from paimon_assets.engine.control.features import check_readable
+from paimon_assets.engine.errors import (
+    AlreadyExistsError,
+    InvalidInputError,
+    NotFoundError,
+    UnsupportedFeatureError,
+)
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.evolution.schema_change import SchemaChange
 from paimon_assets.engine.spec.metadata.partition_statistics import PartitionStatistics
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.metadata.tag import Tag
+from paimon_assets.engine.spec.options.all_options import QUERY_AUTH_ENABLED
 from paimon_assets.engine.spec.paths import MAIN_BRANCH
 from paimon_assets.engine.spec.schema.schema import Schema, TableSchema
 
@@ -370,3 +377,34 @@ class VersionedCatalog(Catalog, Protocol):
     ) -> None:
         """Let a consumer go on at a snapshot, a new one as well; None forgets it."""
         ...
+
+
+@runtime_checkable
+class QueryAuth(Protocol):
+    """A catalog that judges reads."""
+
+    def is_plain_query(self, identifier: Identifier, columns: Sequence[str]) -> bool:
+        """Whether a reader may read these columns as they are.
+
+        Returns:
+            False if rows must be filtered or values masked.
+
+        Raises:
+            AccessDeniedError: The reader may not.
+        """
+        ...
+
+
+def refuse_unreadable(table: str, schema: TableSchema, catalog: object, *, verb: str) -> None:
+    """Refuse to make a schema that every read and write would refuse; other engines may make it."""
+    if isinstance(catalog, QueryAuth):  # it says which reads may go on
+        schema = replace(schema, options={**schema.options, QUERY_AUTH_ENABLED.key: "false"})
+    try:
+        check_readable(table, schema)
+    except UnsupportedFeatureError as error:
+        raise UnsupportedFeatureError(
+            f"Table '{table}' is not {verb}, because nothing here could read or write it."
+            f" {error.message}",
+            kind=error.kind,
+            details=error.details,
+        ) from None

@@ -54,9 +54,9 @@ class NewUser(str):
     first_looks: dict[TableKey, Snapshot | None]
     """Table → its newest snapshot at the first look."""
 
-    def __new__(cls) -> Self:
+    def __new__(cls, prefix: str = "") -> Self:
         """Make one up."""
-        made = super().__new__(cls, uuid4())
+        made = super().__new__(cls, f"{prefix}{uuid4()}")
         made.first_looks = {}
         return made
 

@@ -7,10 +7,13 @@ from paimon_assets.engine.data.merge.function import merge_function_of
 from paimon_assets.engine.data.write.buckets.row_key_extractor import refuse_unroutable
 from paimon_assets.engine.errors import UnsupportedFeatureError
 from paimon_assets.engine.spec.options.all_options import (
+    CHANGELOG_FILE_FORMAT,
+    CHANGELOG_PRODUCER,
     DATA_EVOLUTION_ENABLED,
     FILE_FORMAT,
     PARTITION_LEGACY_NAME,
     ROW_TRACKING_ENABLED,
+    ChangelogProducer,
     Option,
 )
 from paimon_assets.engine.spec.options.file_options import FILE_FORMAT_PER_LEVEL
@@ -52,6 +55,8 @@ def refuse_unwritable(schema: TableSchema, table: str) -> None:
     if schema.has_primary_key:
         merge_function_of(schema, table)
     formats = {options.get(FILE_FORMAT), *options.get(FILE_FORMAT_PER_LEVEL).values()}
+    if options.get(CHANGELOG_PRODUCER) is not ChangelogProducer.NONE:
+        formats |= set(filter(is_written, [options.get(CHANGELOG_FILE_FORMAT)]))
     for column in schema.fields:
         for file_format in sorted(formats):
             _refuse_unstorable(column, file_format, schema, table)

@@ -6,7 +6,7 @@ Source: `org.apache.paimon.schema.SchemaValidation`, and this engine's rules for
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.merge.engine_traits import EngineTraits
@@ -16,14 +16,18 @@ from paimon_assets.engine.spec.options.all_options import (
     ALL_OPTIONS,
     BUCKET,
     BUCKET_KEY,
+    CHANGELOG_FILE_FORMAT,
     CHANGELOG_PRODUCER,
     DELETION_VECTORS_ENABLED,
+    FILE_FORMAT,
+    FILE_FORMAT_PER_LEVEL,
     IGNORE_DELETE,
     PARTITION_LEGACY_NAME,
     ROW_TRACKING_ENABLED,
     ROWKIND_FIELD,
     SEQUENCE_FIELD,
     ChangelogProducer,
+    Option,
 )
 from paimon_assets.engine.spec.schema.schema import TableSchema, all_field_ids
 from paimon_assets.engine.spec.schema.special_fields import is_system_name
@@ -32,8 +36,10 @@ from paimon_assets.engine.spec.types.data_types import (
     MAX_LENGTH,
     AtomicType,
     MapType,
+    MultisetType,
     RowType,
     TypeRoot,
+    types_within,
 )
 
 _NESTED = frozenset(
@@ -52,6 +58,7 @@ def validate_schema(schema: TableSchema) -> None:
     _validate_columns(schema)
     _validate_keys(schema)
     _validate_folders(schema)
+    _validate_formats(schema)
     _validate_buckets(schema)
     _validate_merging(schema)
     validate_padding(schema)
@@ -105,6 +112,29 @@ def _validate_folders(schema: TableSchema) -> None:
                 f"'{field.name}' of type {field.type} by the time zone of the process that writes, "
                 "and others do not find them. Leave the option true, or take a TIMESTAMP."
             )
+
+
+def _validate_formats(schema: TableSchema) -> None:
+    """Refuse multisets in Avro files: Java takes those of other than texts for arrays and fails."""
+    options = schema.typed_options
+    logs = options.get(CHANGELOG_PRODUCER) is not ChangelogProducer.NONE
+    formats: tuple[tuple[Option[Any], bool], ...] = (
+        (FILE_FORMAT, options.get(FILE_FORMAT) == "avro"),
+        (FILE_FORMAT_PER_LEVEL, "avro" in options.get(FILE_FORMAT_PER_LEVEL).values()),
+        (CHANGELOG_FILE_FORMAT, logs and options.get(CHANGELOG_FILE_FORMAT) == "avro"),
+        (BUCKET, options.get(BUCKET) == -2),
+    )
+    avro = next((option for option, is_avro in formats if is_avro), None)
+    if avro is None:
+        return
+    for field in schema.fields:
+        for inner in types_within(field.type):
+            if isinstance(inner, MultisetType) and inner.element.root not in CHARACTER_ROOTS:
+                _refuse(
+                    f"Column '{field.name}' holds {inner}, which Java cannot read from the Avro"
+                    f" files of '{avro.key}' = {options.text(avro)}. Take a MAP to INT, or another"
+                    " value of the option."
+                )
 
 
 def _validate_buckets(schema: TableSchema) -> None:

@@ -149,5 +149,6 @@ def _nanos(value: Literal) -> int:
     if isinstance(value, dt.datetime):
         aware = value if value.tzinfo else value.replace(tzinfo=dt.UTC)
         since = aware - _EPOCH
-        return ((since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds) * 1000
+        micros = (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
+        return micros * 1000 + getattr(value, "nanosecond", 0)  # which pandas' times have
     return _integer(value)

@@ -9,7 +9,7 @@ filtered or columns masked, only it can judge; a read that it leaves as it is go
 import datetime as dt
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.contract.executor import CountingExecutor, Executor
 from paimon_assets.engine.contract.wire.wire import load_splits
-from paimon_assets.engine.control.catalog.catalog import Identifier
+from paimon_assets.engine.control.catalog.catalog import QueryAuth
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.scan.given_splits import check_place, scan_of_splits
 from paimon_assets.engine.control.scan.incremental import (
@@ -67,22 +67,6 @@ from paimon_assets.engine.table.read.missing_files import explained_batches, exp
 from paimon_assets.engine.table.read.plan import Plan, read_context
 from paimon_assets.engine.table.read.row_count import CountPlan, counted_columns
 from paimon_assets.engine.table.read.where import as_predicate
-
-
-@runtime_checkable
-class QueryAuth(Protocol):
-    """A catalog that judges reads."""
-
-    def is_plain_query(self, identifier: Identifier, columns: Sequence[str]) -> bool:
-        """Whether a reader may read these columns as they are.
-
-        Returns:
-            False if rows must be filtered or values masked.
-
-        Raises:
-            AccessDeniedError: The reader may not.
-        """
-        ...
 
 
 def authorized(store: FileStore, columns: Callable[[], Iterable[str]]) -> FileStore:

@@ -9,7 +9,6 @@ What the table's own snapshots brought is listed along with them (`Load`). The f
 changes segments fixes the numbers of loads; until then they move up when snapshots expire.
 """
 
-import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -24,6 +23,7 @@ from paimon_assets.engine.control.commit.abort import undone_on_sure_failure
 from paimon_assets.engine.control.commit.file_store_commit import Condition, FileStoreCommit
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.maintenance.past_segments import readable_segments
+from paimon_assets.engine.control.managers.commit_history import NewUser
 from paimon_assets.engine.control.scan.segment_loads import with_loads
 from paimon_assets.engine.control.segments.segment_folder import walk
 from paimon_assets.engine.control.segments.segment_registry import (
@@ -171,7 +171,7 @@ class Segments:
             FormatError: A file is not of the format.
             CommitConflictError, CommitUnknownError: As for every commit.
         """
-        user = commit_user or f"segment-add-{uuid.uuid4()}"
+        user = commit_user or NewUser("segment-add-")
         looked_at = self.store.snapshots.latest()
         earlier = self._of_command(user)
         if earlier is not None:
@@ -237,7 +237,7 @@ class Segments:
         chosen: list[Segment | Load] = [*imported, *loads]
         if not chosen:
             return SegmentOutcome(segments=(), snapshot=None)
-        user = f"segment-delete-{uuid.uuid4()}"
+        user = NewUser("segment-delete-")
         snapshot = self._commit(removals(self.store, chosen), chosen, user, properties)
         numbers = {segment.id for segment in imported}
 
@@ -343,7 +343,7 @@ class Segments:
             return SegmentOutcome(segments=(), snapshot=None)
         numbers = {segment.id: segment for segment in renewed}
         before = [segment for segment in chosen if segment.id in numbers]
-        user = commit_user or f"segment-refresh-{uuid.uuid4()}"
+        user = commit_user or NewUser("segment-refresh-")
         messages = [*removals(self.store, before), *additions(renewed, footers, self.clock)]
         snapshot = self._commit(messages, renewed, user, None)
         numbers = {item.id: replace(item, refreshed=commit_of(snapshot)) for item in renewed}
