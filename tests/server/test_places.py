@@ -5,11 +5,12 @@ import json
 
 import pytest
 
+from paimon_assets.engine.spec.evolution.schema_change import SetOption
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import open_catalog
 from paimon_assets.server.serve import ServeSettings
 from tests.testkit.rest_server import serving
-from tests.testkit.rest_tables import created, table_body
+from tests.testkit.rest_tables import commit_body, created, prepared, table_body
 
 GRANTS = {
     "admin": ([("*", ["all"])], ["shared", "own"]),
@@ -104,6 +105,25 @@ PLACES = {
     "s3.endpoint": "http://elsewhere",
     "fs.s3a.endpoint": "http://elsewhere",
     "any.thing-path": "/etc",
+    "local-cache.dir": "elsewhere",
+    "Lookup.Local-Path": "elsewhere",
+    "global-index.external-paths": "{}/x,/etc",
+    "metadata.iceberg.hive-conf-dir": "elsewhere",
+    "metadata.iceberg.hive-client-class": "com.elsewhere.Client",
+    "S3.Endpoint": "elsewhere",
+    "hadoop.fs.defaultFS": "hdfs://elsewhere",
+    "commit.callbacks": "com.elsewhere.Callback",
+    "tag.callbacks": "com.elsewhere.Callback",
+    "partition.mark-done-action.custom.class": "com.elsewhere.Action",
+}
+NO_PLACES = {
+    "metadata.iceberg.storage-location": "table-location",
+    "data-file.path-directory": "files",
+    "data-file.external-paths.strategy": "round-robin",
+    "index-file-in-data-file-dir": "true",
+    "fields.path.aggregate-function": "last_value",
+    "fields.class.default-value": "/elsewhere",
+    "snapshot.time-retained": "1 h",
 }
 
 
@@ -116,13 +136,51 @@ def test_options_name_no_place_that_is_not_granted(guarded, folder, key):
     created(guarded.of("admin"), "plain", "a")
     change = {"action": "setOption", "key": key, "value": value}
     assert client.post("databases/a/tables/plain", {"changes": [change]}).status == 400
+    if key.endswith(("callbacks", "class")):
+        admin = guarded.of("admin").post("databases/a/tables/plain", {"changes": [change]})
+        assert (admin.status, key in admin.json["message"]) == (400, True)
     # A folder whose table says so is not registered either.
     schema = Schema.of({"id": "INT"}, options={} if key == "table-path" else {key: value})
     catalog = open_catalog(str(folder / "shared" / "w"))
     catalog.create_database("d")
     catalog.create_table("d.t", schema)
-    expected = 200 if not schema.options or key.startswith(("meta", "blob")) else 400
+    expected = (
+        200 if not schema.options or key.endswith(("-location", "external-storage-path")) else 400
+    )
     assert _register(guarded.of("maker"), f"{folder}/shared/w/d.db/t").status == expected
+
+
+def test_options_that_name_no_place_are_let_through(guarded):
+    body = table_body("mine", "a", options=NO_PLACES)
+    body["schema"]["fields"] = [
+        *body["schema"]["fields"],
+        {"id": 2, "name": "path", "type": "STRING"},
+        {"id": 3, "name": "class", "type": "STRING"},
+    ]
+    answer = guarded.of("homeless").post("databases/a/tables", body)
+    assert answer.status == 200, answer.body
+
+
+@pytest.mark.parametrize("value", ["file:/elsewhere", "file:{}/w/b.db/x"])
+def test_nothing_is_built_on_a_schema_that_names_a_foreign_place(guarded, folder, value):
+    """Who reaches the storage may have written one beside the server."""
+    admin, key = guarded.of("admin"), "data-file.external-paths"
+    made = created(admin, "inside", "a")
+    snapshot = prepared(made, 1)
+    catalog = open_catalog(str(folder / "w"))
+    catalog.alter_table("a.inside", [SetOption(key=key, value=value.format(folder))])
+    path = "databases/a/tables/inside"
+    for verb, body in (
+        ("commit", commit_body(made, snapshot)),
+        ("tags", {"tagName": "x"}),
+        ("branches", {"branch": "x"}),
+        ("rollback", {"instant": {"type": "snapshot", "snapshotId": 1}}),
+    ):
+        answer = admin.post(f"{path}/{verb}", body)
+        assert (answer.status, key in answer.json["message"]) == (400, True), answer.body
+    remove = {"action": "removeOption", "key": key}
+    assert admin.post(path, {"changes": [remove]}).status == 200
+    assert admin.post(f"{path}/commit", commit_body(made, snapshot)).json == {"success": True}
 
 
 def test_who_may_list_hears_names_and_no_more(guarded):
