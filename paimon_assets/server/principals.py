@@ -214,17 +214,20 @@ def _principal(item: Mapping[str, Any], directory: Path) -> Principal:
     unknown = set(item) - {"name", "token-sha256", "access-keys", "grants", "roots"}
     if unknown:
         raise _wrong(f"principal '{name}' has an unknown '{min(unknown)}'")
-    digests = tuple(item.get("token-sha256", ()))
-    if not all(isinstance(digest, str) and _SHA256.fullmatch(digest) for digest in digests):
+    digests, roots = item.get("token-sha256", []), item.get("roots", [])
+    if not isinstance(digests, list) or not all(
+        isinstance(digest, str) and _SHA256.fullmatch(digest) for digest in digests
+    ):
         raise _wrong(f"principal '{name}': token-sha256 is a list of 64 small hexadecimal digits")
-    roots = tuple(item.get("roots", ()))
-    if not all(isinstance(root, str) and root.strip() for root in roots):
+    if not isinstance(roots, list) or not all(
+        isinstance(root, str) and root.strip() for root in roots
+    ):
         raise _wrong(f"principal '{name}': roots is a list of folders")
     return Principal(
         name=name,
-        roots=roots,
+        roots=tuple(roots),
         grants=tuple(_grant(name, grant) for grant in item.get("grants", ())),
-        token_digests=digests,
+        token_digests=tuple(digests),
         access_keys={
             pair["id"]: _secret(name, pair, directory) for pair in item.get("access-keys", ())
         },

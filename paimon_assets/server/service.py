@@ -205,8 +205,10 @@ class Service:
         """
         roots = [self.roots] if principal.roots is None else [self.roots, principal.roots]
         folder = self._allowed(path, option, roots)
-        for place in self._outside(own):
-            if is_within(folder, place) or is_within(place, folder):
+        for name, place in self._outside(own):
+            other = plain_path(canonical_path(place))
+            overlaps = is_within(folder, other) or is_within(other, folder)
+            if overlaps and not self._is_forgotten(name, place):
                 raise InvalidInputError(
                     f"Path '{path}' of '{option}' overlaps the folder of another table.",
                     kind="path-taken",
@@ -245,16 +247,35 @@ class Service:
             )
         return folder
 
-    def _outside(self, own: Identifier | None) -> Iterator[str]:
-        """Yield the folders of tables outside the warehouse but for one."""
+    def _outside(self, own: Identifier | None) -> Iterator[tuple[Identifier, str]]:
+        """Yield the tables outside the warehouse but for one, and their folders."""
         for database in self.catalog.list_databases():
             try:
                 outside = self.state.read(database, TABLES)
             except NotFoundError:
                 continue  # dropped since
-            for name, path in outside.items():
-                if isinstance(path, str) and Identifier(database, name) != own:
-                    yield plain_path(canonical_path(path))
+            for table, path in outside.items():
+                name = Identifier(database, table)
+                if isinstance(path, str) and name != own:
+                    yield name, path
+
+    def _is_forgotten(self, name: Identifier, path: str) -> bool:
+        """Forget the name of a table that never came to be; whether that was so.
+
+        Who creates a table looks at its name once more when the schema is there.
+        """
+        schemas = SchemaManager(self.file_io_of(path), TablePaths(table=path))
+        if schemas.list_ids():
+            return False
+        self.state.change(
+            name.database,
+            TABLES,
+            lambda m: {key: m[key] for key in m if (key, m[key]) != (name.table, path)},
+        )
+        if not schemas.list_ids():
+            return True
+        self.state.change(name.database, TABLES, lambda m: {name.table: path, **m})
+        return False
 
     def table(self, request: Request, action: Action) -> ServedTable:
         """Open the table that a request's path names."""

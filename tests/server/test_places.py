@@ -2,13 +2,21 @@
 
 import hashlib
 import json
+import shutil
 
 import pytest
 
+from paimon_assets.engine.control.catalog.filesystem_catalog import FilesystemCatalog
+from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.evolution.schema_change import SetOption
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import open_catalog
+from paimon_assets.server.operations.tables import create_table
+from paimon_assets.server.principals import EVERYBODY
+from paimon_assets.server.request import Request
 from paimon_assets.server.serve import ServeSettings
+from paimon_assets.server.service import Service
 from tests.testkit.rest_server import serving
 from tests.testkit.rest_tables import commit_body, created, prepared, table_body
 
@@ -93,6 +101,57 @@ def test_roots_are_granted_to_principals(guarded, folder):
     assert _create(guarded.of("maker"), f"{folder}/shared/other").status == 409
     inside = _create(guarded.of("maker"), f"{path}/inside", "other")
     assert (inside.status, inside.json["message"].count("another table")) == (400, 1)
+
+
+@pytest.mark.parametrize("verb", [_create, _register])
+def test_a_new_table_takes_no_folder_with_files_of_others(guarded, folder, verb):
+    (folder / "shared" / "mine").mkdir()
+    (folder / "shared" / "mine" / "notes.txt").write_text("somebody's")
+    answer = verb(guarded.of("maker"), f"{folder}/shared/mine")
+    assert (answer.status, guarded.of("admin").get("databases/a/tables").json["tables"]) == (
+        400,
+        [],
+    )
+
+
+@pytest.mark.parametrize("where", ["mine", "mine/inside", ""])
+def test_a_creation_that_was_killed_blocks_no_folder(guarded, folder, where):
+    maker, path = guarded.of("maker"), f"{folder}/shared/c/mine"
+    assert _create(maker, path).status == 200
+    shutil.rmtree(path)  # as if it had been killed before its schema was there
+    answer = _create(maker, f"{folder}/shared/c/{where}", "other")
+    assert answer.status == 200, answer.body
+    assert guarded.of("admin").get("databases/a/tables").json["tables"] == ["other"]
+    assert _create(maker, path).status == 400
+
+
+def test_a_creation_whose_folder_was_given_away_leaves_no_table(folder):
+    class Meanwhile(LocalFileIO):
+        """Lets another creation come between the name and the schema of a first one."""
+
+        def publish(self, path, data):
+            if path.endswith("/t/schema/schema-0") and not rivals:
+                rivals.append(create(LocalFileIO(), "other", f"{folder}/own/t/inside"))
+            return super().publish(path, data)
+
+    def create(file_io, name, path):
+        catalog = FilesystemCatalog(str(folder / "w"), file_io)
+        service = Service(catalog=catalog, roots=(str(folder / "own"),))
+        body = json.dumps(table_body(name, "a", options={"path": path})).encode()
+        asked = Request(
+            operation="createTable", names={"database": "a"}, query={}, body=body,
+            principal=EVERYBODY, id="1",
+        )  # fmt: skip
+        return create_table(service, asked)
+
+    open_catalog(str(folder / "w")).create_database("a")
+    rivals = []
+    with pytest.raises(InvalidInputError) as refused:
+        create(Meanwhile(), "t", f"{folder}/own/t")
+    assert (refused.value.kind, rivals) == ("path-taken", [None])
+    found = Service(catalog=FilesystemCatalog(str(folder / "w"), LocalFileIO()))
+    assert list(found.table_names("a")) == ["other"]
+    assert not (folder / "own" / "t" / "schema" / "schema-0").exists()
 
 
 PLACES = {

@@ -235,6 +235,8 @@ def test_the_file_is_read_again_when_it_changes(served, tmp_path):
         '[[principal]]\nname = "a"\ntoken-sha256 = ["short"]',
         '[[principal]]\nname = "a"\ngrants = [{ on = "*", may = ["fly"] }]',
         '[[principal]]\nname = "a"\ngrants = [{ on = "*" }]',
+        '[[principal]]\nname = "a"\nroots = "x"',
+        '[[principal]]\nname = "a"\ntoken-sha256 = "x"',
         '[[principal]]\nname = "a"\n[[principal]]\nname = "a"',
         '[[principal]]\nname = "a"\naccess-keys = [{ id = "k", secret = "s" }]',
         '[[principal]]\nname = "a"\naccess-keys = [{ id = "k", secret-env = "NO_SUCH_VARIABLE" }]',

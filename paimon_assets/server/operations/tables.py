@@ -263,16 +263,35 @@ def _create_outside(
 ) -> None:
     """Create a table elsewhere; the name first, so that a crash leaves no nameless table."""
     path = path.rstrip("/")
-    file_io = service.file_io_of(path)
-    if _schemas(file_io, path).list_ids():
+    schemas = _schemas(service.file_io_of(path), path)
+    if schemas.list_ids():
         raise InvalidInputError(
             f"There is a table in '{path}' already; register it.", kind="create-path"
         )
+    if service.state.read(identifier.database, TABLES).get(identifier.table) != path:
+        _refuse_files(service, path)
     _take_place(service, request, identifier, path)
     options = {key: value for key, value in schema.options.items() if key != PATH}
     table = replace(schema, options=options)
-    _schemas(file_io, path).create(table, time_millis=service.clock.now_millis())
+    schemas.create(table, time_millis=service.clock.now_millis())
+    if service.state.read(identifier.database, TABLES).get(identifier.table) != path:
+        service.file_io_of(path).delete_file(TablePaths(table=path).schema(0))
+        raise InvalidInputError(
+            f"Path '{path}' was given to another table meanwhile.", kind="path-taken"
+        )
     service.load(identifier)
+
+
+def _refuse_files(service: Service, path: str) -> None:
+    """Refuse a folder that holds something, be it not known to this catalog."""
+    file_io = service.file_io_of(path)
+    schemas = TablePaths(table=path).schema_directory
+    if {entry.path for entry in file_io.list_directory(path)} - {schemas} or (
+        file_io.list_directory(schemas)
+    ):
+        raise InvalidInputError(
+            f"Path '{path}' is not empty; a new table takes an empty folder.", kind="create-path"
+        )
 
 
 def _note_outside(service: Service, identifier: Identifier, path: str, by: str) -> None:
