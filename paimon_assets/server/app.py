@@ -216,7 +216,7 @@ class App:
 
     def _run(self, found: Found, request: Request) -> Mapping[str, Any] | None:
         try:
-            return found.route.handler(self._service, request)
+            return found.route.answer(self._service, request)
         except PaimonError as error:
             refusal = refusal_of(error, request.names)
             if refusal.status >= HTTPStatus.INTERNAL_SERVER_ERROR:

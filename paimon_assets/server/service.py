@@ -106,6 +106,11 @@ class ServedTable:
     """Whether it lies outside the warehouse: then its writers commit by the file system."""
 
     @property
+    def id(self) -> str:
+        """Its id, empty if it has none."""
+        return "" if self.identity is None else self.identity.id
+
+    @property
     def table(self) -> Table:
         """The table as people use it."""
         return Table(self.store)
@@ -283,7 +288,18 @@ class Service:
         request.require(action, name.table.database, name.table.table)
         if name.is_system_table:
             raise missing_table(name.table)
-        return self.load(name.table.at_branch(name.branch or MAIN_BRANCH))
+        table = self.load(name.table.at_branch(name.branch or MAIN_BRANCH))
+        request.opened.append(table.id)
+        return table
+
+    def refuse_dropped(self, request: Request) -> None:
+        """Refuse a request whose database or table was dropped since it began."""
+        if "database" in request.names:
+            self.catalog.database_path(request.names["database"])
+        if request.opened:
+            name = self.named(request).table
+            if self.load(name, identifies=False).id not in request.opened:
+                raise missing_table(name)
 
     def named(self, request: Request) -> TableName:
         """Return the table, or branch of one, that a request's path names."""
@@ -367,6 +383,7 @@ class Service:
                 store.file_io.delete_file(path)
                 for directory in (path.rpartition("/")[0], store.table_path):
                     store.file_io.delete_empty_directory(directory)
+                self.forget(own)
             raise missing_table(identifier)
         return made
 

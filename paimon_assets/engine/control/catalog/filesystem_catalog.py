@@ -278,6 +278,8 @@ class FilesystemCatalog:
             self.file_io.rename_directory(path, self.get_table_location(target))
         except AlreadyExistsError as error:
             raise taken_table(target) from error
+        except NotFoundError as error:  # dropped since
+            raise missing_table(source) from error
 
     @property
     def views(self) -> CatalogViews:
@@ -330,7 +332,7 @@ class FilesystemCatalog:
         """
         if self.file_io.spec.scheme in _RENAMES_AT_ONCE:
             parent, _, name = path.rpartition("/")
-            dropped = f"{parent}/.{name}.{uuid4().hex}{_DROPPED}"
+            dropped = f"{parent}/.{name[:40]}.{uuid4().hex}{_DROPPED}"
             try:
                 self.file_io.rename_directory(path, dropped)
             except NotFoundError:
