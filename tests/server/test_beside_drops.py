@@ -169,6 +169,14 @@ def test_a_drop_in_front_of_any_call_is_no_fault_of_the_storage(
     assert "file-not-found" not in kinds
 
 
+@pytest.mark.usefixtures("warehouse")
+@pytest.mark.parametrize("path", ["databases/b", "databases", "databases/b/tables"])
+def test_a_get_writes_nothing(tmp_path, path):
+    before = sorted(tmp_path.rglob("*"))
+    ask(tmp_path, LocalFileIO(), "GET", path, query={"tableType": "table"})
+    assert sorted(tmp_path.rglob("*")) == before
+
+
 def test_a_list_by_type_leaves_out_what_goes_meanwhile(warehouse, tmp_path):
     def happen():
         warehouse.drop_table("a.t")

@@ -257,7 +257,9 @@ def test_who_may_list_hears_names_and_no_more(guarded):
         assert len(names) == 1
         assert lister.get(f"databases/b/{noun}-details").json[key] == []
         assert len(admin.get(f"databases/b/{noun}-details").json[key]) == 1
-    assert lister.get("databases/b").json["options"] == {}
+    found = lister.get("databases/b").json
+    assert (found["name"], found["options"]) == ("b", {})
+    assert {found[key] for key in ("owner", "createdBy", "updatedBy")} == {""}
     assert admin.get("databases/b").json["options"]["owner"] == "me"
 
 

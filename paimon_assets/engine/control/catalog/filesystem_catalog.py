@@ -113,7 +113,7 @@ class FilesystemCatalog:
 
     def get_database(self, name: str) -> DatabaseResponse:
         """Return a database, with its properties and who made it."""
-        return self.databases.get(name, identifies=False)
+        return self.databases.get(name)
 
     def alter_database(
         self, name: str, *, removals: Sequence[str] = (), updates: Mapping[str, str] | None = None
