@@ -18,6 +18,7 @@ import ipaddress
 import logging
 import socket
 import ssl
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -121,27 +122,48 @@ class PunctualProtocol(H11Protocol):
             self._late = self.loop.call_later(self.head_seconds, self.transport.close)
 
     def _make_room(self) -> None:
-        """Close the idlest connection if there are too many; of one client, its own or this one."""
-        everyone = [each for each in self.connections if isinstance(each, PunctualProtocol)]
-        host = self.client and self.client[0]
-        own = [each for each in everyone if each.client and each.client[0] == host]
-        if len(own) > self.most_of_client:
-            crowd = own
-        elif len(everyone) > self.most_connections:
-            crowd = everyone
-        else:
+        """Close one that waits if there are too many; of one client, its idlest or this one.
+
+        Of all: those that asked nothing yet, then of the client that has the most, those without
+        a request before those whose body does not come.
+        """
+        everyone = [
+            each
+            for each in self.connections
+            if isinstance(each, PunctualProtocol) and not each.transport.is_closing()
+        ]
+        own = [each for each in everyone if each.host == self.host]
+        is_own = len(own) > self.most_of_client
+        if not is_own and len(everyone) <= self.most_connections:
             return
-        idle = [each for each in crowd if each is not self and each.is_idle]
-        if idle:
-            min(idle, key=lambda each: (each.heard_at, each.made_at)).transport.close()
-        elif crowd is own:
+        counts = Counter(each.host for each in everyone)
+        waiting = [
+            ((each.cycle is not None, 0 if is_own else -counts[each.host], each.has_begun), each)
+            for each in (own if is_own else everyone)
+            if each is not self and (not each.has_begun or (each.awaits_body and not is_own))
+        ]
+        if waiting:
+            _, idlest = min(waiting, key=lambda it: (*it[0], it[1].heard_at, it[1].made_at))
+            idlest.transport.close()
+        elif is_own:
             self.transport.close()
 
     @property
-    def is_idle(self) -> bool:
-        """Whether no request is being answered."""
+    def host(self) -> str | None:
+        """The address of the client."""
+        return self.client and self.client[0]
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether a request is being answered, or its body comes."""
         asked: RequestResponseCycle | None = self.cycle
-        return not self.transport.is_closing() and (asked is None or asked.response_complete)
+        return asked is not None and not asked.response_complete
+
+    @property
+    def awaits_body(self) -> bool:
+        """Whether the rest of a body has not come yet."""
+        asked: RequestResponseCycle | None = self.cycle
+        return asked is not None and asked.more_body
 
     def _wait_no_more(self) -> None:
         if self._late is not None:
