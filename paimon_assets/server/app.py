@@ -15,7 +15,7 @@ from asyncio import timeout
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from http import HTTPStatus
 from threading import Lock
@@ -30,6 +30,7 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import Receive, Scope, Send
 
+from paimon_assets.engine.control.catalog.catalog_state import STATE_DIRECTORY
 from paimon_assets.engine.errors import PaimonError
 from paimon_assets.server.audit_log import Strangers, write_audit_line
 from paimon_assets.server.authentication import Authentication
@@ -38,7 +39,7 @@ from paimon_assets.server.refusal import Refusal, bad_request, forbidden, refusa
 from paimon_assets.server.request import Request
 from paimon_assets.server.routes import Found, Routes
 from paimon_assets.server.service import Service
-from paimon_assets.server.signatures import Head
+from paimon_assets.server.signatures import Head, Nonces
 
 
 class Metrics:
@@ -139,7 +140,9 @@ class App:
     ) -> None:
         self._service = service
         self._routes = routes
-        self._authentication = Authentication(principals, service.clock)
+        used = f"{service.catalog.warehouse.rstrip('/')}/{STATE_DIRECTORY}/nonces"
+        nonces = Nonces(service.file_io, used, service.clock)
+        self._authentication = Authentication(principals, service.clock, nonces)
         self._metrics = Metrics()
         self._strangers = Strangers()
         self._bodies = Bodies()
@@ -203,7 +206,7 @@ class App:
                 self._authentication.check_body(head, body)
                 take(_MEMBER_BYTES * sum(body.count(mark) for mark in (b",", b"[", b"{")))
                 asked = replace(asked, body=body)
-                answer = await run_in_threadpool(self._run, found, asked)
+                answer = await run_in_threadpool(self._run, found, head, asked)
             status = int(HTTPStatus.OK)
             return _json(status, answer)
         except Refusal as refusal:
@@ -257,9 +260,10 @@ class App:
             raise Refusal(HTTPStatus.REQUEST_TIMEOUT, "The body came too slowly.") from error
         return bytes(body)
 
-    def _run(self, found: Found, request: Request) -> Mapping[str, Any] | None:
+    def _run(self, found: Found, head: Head, request: Request) -> Mapping[str, Any] | None:
         try:
-            return found.route.answer(self._service, request)
+            with self._authentication.nonce(head) if found.route.changes else nullcontext():
+                return found.route.answer(self._service, request)
         except PaimonError as error:
             refusal = refusal_of(error, request.names)
             if refusal.status >= HTTPStatus.INTERNAL_SERVER_ERROR:

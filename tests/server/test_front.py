@@ -17,7 +17,6 @@ from paimon_assets.server import serve as front
 from paimon_assets.server.audit_log import Strangers
 from paimon_assets.server.principals import PrincipalsFile
 from paimon_assets.server.serve import PunctualProtocol, ServeSettings, app_of
-from paimon_assets.server.signatures import Nonces
 from tests.testkit.rest_server import serving
 
 TOKENS = ("one", "two", "three", "nothing")
@@ -274,15 +273,3 @@ def test_flags_that_contradict_each_other_are_refused(served, principals, tmp_pa
     with pytest.raises(InvalidInputError) as refused:
         app_of(ServeSettings(warehouse=served, **flags[wrong]))
     assert refused.value.kind == ("principals" if wrong == "both" else "tls")
-
-
-class _At:
-    def __init__(self, now):
-        self.now = now
-
-    def now_millis(self):
-        return self.now
-
-
-def test_nonces_begin_with_a_whole_second():
-    assert Nonces(_At(1_999)).began_ms == 1_000
