@@ -20,10 +20,11 @@ import socket
 import ssl
 from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
-from typing import ClassVar, Concatenate
+from typing import Any, ClassVar, Concatenate
 
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
@@ -84,6 +85,47 @@ class SoleWriterFileIO(PassingFileIO):
         return made(self._inner, method, *args)
 
 
+class Handshakes(socket.socket):
+    """A listening socket that closes handshakes of TLS which take too long, or are too many.
+
+    uvicorn hears of a connection when its handshake is done; until then it is counted nowhere.
+    """
+
+    most: ClassVar[int] = 256
+    seconds: ClassVar[float] = 10.0
+    begun: ClassVar[dict[int, tuple[socket.socket, str]]] = {}
+    """File descriptor → the connection, and the address of its client; the oldest first."""
+
+    def accept(self) -> tuple[socket.socket, Any]:
+        """Accept a connection; of too many, the oldest of the address with the most goes."""
+        accepted, address = super().accept()
+        for number in [n for n, (each, _) in self.begun.items() if each.fileno() != n]:
+            del self.begun[number]
+        if len(self.begun) >= self.most:
+            counts = Counter(host for _, host in self.begun.values())
+            self._close(max(self.begun, key=lambda number: counts[self.begun[number][1]]))
+        number = accepted.fileno()
+        self.begun.pop(number, None)
+        self.begun[number] = accepted, address[0]
+        asyncio.get_running_loop().call_later(self.seconds, self._close, number, accepted)
+        return accepted, address
+
+    def _close(self, number: int, of: socket.socket | None = None) -> None:
+        accepted, _ = self.begun.get(number, (None, ""))
+        if accepted is not None and of in (None, accepted):
+            del self.begun[number]
+            with suppress(OSError):  # its client has gone
+                accepted.shutdown(socket.SHUT_RDWR)  # the loop reads the end, and closes it
+
+
+class TlsServer(uvicorn.Server):
+    """uvicorn that looks after handshakes."""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Accept connections on sockets, which are taken over."""
+        await super().startup([Handshakes(fileno=each.detach()) for each in sockets or ()])
+
+
 class PunctualProtocol(H11Protocol):
     """A connection that is closed if the head of a request does not come, or not to its end."""
 
@@ -102,6 +144,7 @@ class PunctualProtocol(H11Protocol):
     ) -> None:
         """Wait for a head."""
         super().connection_made(transport)
+        Handshakes.begun.pop(transport.get_extra_info("socket").fileno(), None)
         self.made_at = self.loop.time()
         self._make_room()
         self._late = self.loop.call_later(self.head_seconds, transport.close)
@@ -241,6 +284,8 @@ def uvicorn_of(app: App, settings: ServeSettings) -> uvicorn.Server:
     """Return what speaks HTTP for an application."""
     config = uvicorn.Config(
         app,
+        # Other loops accept connections by themselves.
+        loop="auto" if settings.tls_certificate is None else "asyncio",
         http=PunctualProtocol,  # of h11, which bounds what it buffers of a head
         ws="none",
         lifespan="off",
@@ -255,7 +300,7 @@ def uvicorn_of(app: App, settings: ServeSettings) -> uvicorn.Server:
         ssl_certfile=settings.tls_certificate,
         ssl_keyfile=settings.tls_key,
     )
-    return uvicorn.Server(config)
+    return uvicorn.Server(config) if settings.tls_certificate is None else TlsServer(config)
 
 
 def _check_tls(settings: ServeSettings) -> None:
