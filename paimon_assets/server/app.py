@@ -7,13 +7,16 @@ Routes are found in the path as it was sent: `%2F` inside a name does not cut it
 Metrics: counts and times of requests by operation, in Prometheus' text format.
 """
 
+import asyncio
 import json
 import logging
 import time
 from asyncio import timeout
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from http import HTTPStatus
 from threading import Lock
 from typing import Any
@@ -27,15 +30,16 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import Receive, Scope, Send
 
+from paimon_assets.engine.control.catalog.catalog_state import STATE_DIRECTORY
 from paimon_assets.engine.errors import PaimonError
 from paimon_assets.server.audit_log import Strangers, write_audit_line
 from paimon_assets.server.authentication import Authentication
-from paimon_assets.server.principals import Principal, PrincipalsFile
-from paimon_assets.server.refusal import Refusal, bad_request, refusal_of
+from paimon_assets.server.principals import PrincipalsFile
+from paimon_assets.server.refusal import Refusal, bad_request, forbidden, refusal_of
 from paimon_assets.server.request import Request
 from paimon_assets.server.routes import Found, Routes
 from paimon_assets.server.service import Service
-from paimon_assets.server.signatures import Head
+from paimon_assets.server.signatures import Head, Nonces
 
 
 class Metrics:
@@ -76,14 +80,19 @@ MOST_BYTES = 32 * 1024 * 1024
 BODY_SECONDS = 60.0
 """How long a client may take to send one."""
 MOST_TOGETHER = 8 * MOST_BYTES
-"""Bytes of all bodies at once; of one principal, half of them."""
+"""Bytes of memory that all bodies at once may become; of one principal, half of them."""
+MOST_UNFINISHED = 128
+"""Bodies that one principal sends at once."""
+_MEMBER_BYTES = 48
+"""What a value of JSON takes in memory, about, be it two bytes long."""
 
 
 class Bodies:
-    """How many bytes of bodies are held at once, in all and of each principal."""
+    """How much memory bodies take at once, in all and of each principal, and how many come in."""
 
     def __init__(self) -> None:
         self._held: Counter[str] = Counter()
+        self._unfinished: Counter[str] = Counter()
 
     @contextmanager
     def of(self, principal: str) -> Iterator[Callable[[int], None]]:
@@ -92,17 +101,35 @@ class Bodies:
 
         def take(more: int) -> None:
             nonlocal size
+            if size + more > MOST_TOGETHER // 2:
+                raise Refusal(
+                    HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+                    f"The body would take more than {MOST_TOGETHER // 2} bytes of memory.",
+                )
             size += more
             self._held[principal] += more
             if self._held[principal] > MOST_TOGETHER // 2 or self._held.total() > MOST_TOGETHER:
-                raise Refusal(
-                    HTTPStatus.SERVICE_UNAVAILABLE, "Too many bodies at once; try again later."
-                )
+                raise _too_many()
 
         try:
             yield take
         finally:
             self._held[principal] -= size
+
+    @contextmanager
+    def unfinished(self, principal: str) -> Iterator[None]:
+        """Count a body that comes in, until the block ends."""
+        if self._unfinished[principal] >= MOST_UNFINISHED:
+            raise _too_many()
+        self._unfinished[principal] += 1
+        try:
+            yield
+        finally:
+            self._unfinished[principal] -= 1
+
+
+def _too_many() -> Refusal:
+    return Refusal(HTTPStatus.SERVICE_UNAVAILABLE, "Too many bodies at once; try again later.")
 
 
 class App:
@@ -113,10 +140,14 @@ class App:
     ) -> None:
         self._service = service
         self._routes = routes
-        self._authentication = Authentication(principals, service.clock)
+        used = f"{service.catalog.warehouse.rstrip('/')}/{STATE_DIRECTORY}/nonces"
+        nonces = Nonces(service.file_io, used, service.clock)
+        self._authentication = Authentication(principals, service.clock, nonces)
         self._metrics = Metrics()
         self._strangers = Strangers()
         self._bodies = Bodies()
+        self._reserve = ThreadPoolExecutor(1, thread_name_prefix="health")
+        self._look: asyncio.Future[None] | None = None
 
         self._starlette = Starlette()
         self._starlette.router.default = self._handle
@@ -130,9 +161,13 @@ class App:
             return
         request_id = uuid4().hex
         http = HttpRequest(scope, receive)
-        if "content-length" in http.headers and "transfer-encoding" in http.headers:
+        if "transfer-encoding" in http.headers and (
+            "content-length" in http.headers or scope["http_version"] == "1.0"
+        ):
             # A proxy in front may take the other one for the end of the request.
-            refusal = bad_request("Content-Length and Transfer-Encoding exclude each other.")
+            refusal = bad_request(
+                "Transfer-Encoding goes with HTTP/1.1, and without a Content-Length."
+            )
             response = _json(refusal.status, refusal.body())
             response.headers["connection"] = "close"
         else:
@@ -155,19 +190,23 @@ class App:
             found = self._routes.find(head.method, head.path)
             operation = found.route.operation
             is_audited = found.route.changes or found.route.is_audited
-            principal = await run_in_threadpool(self._principal, head, found)
+            principal = await run_in_threadpool(self._authentication.principal, head)
+            asked = Request(
+                operation=operation,
+                names=found.names,
+                query=dict(head.query),
+                body=b"",
+                principal=principal,
+                id=request_id,
+            )
+            self._check_asker(http, asked, found)
             with self._bodies.of(principal.name) as take:
-                body = await self._body(http, take)
+                with self._bodies.unfinished(principal.name):
+                    body = await self._body(http, take)
                 self._authentication.check_body(head, body)
-                asked = Request(
-                    operation=operation,
-                    names=found.names,
-                    query=dict(head.query),
-                    body=body,
-                    principal=principal,
-                    id=request_id,
-                )
-                answer = await run_in_threadpool(self._run, found, asked)
+                take(_MEMBER_BYTES * sum(body.count(mark) for mark in (b",", b"[", b"{")))
+                asked = replace(asked, body=body)
+                answer = await run_in_threadpool(self._run, found, head, asked)
             status = int(HTTPStatus.OK)
             return _json(status, answer)
         except Refusal as refusal:
@@ -188,11 +227,18 @@ class App:
             if is_audited and asked is not None:
                 write_audit_line(asked, status)
 
-    def _principal(self, head: Head, found: Found) -> Principal:
-        principal = self._authentication.principal(head)
+    def _check_asker(self, http: HttpRequest, asked: Request, found: Found) -> None:
+        """Refuse what needs no body to be refused: it is not waited for."""
         if self._service.read_only and found.route.changes:
             raise Refusal(HTTPStatus.FORBIDDEN, "This server is read only.")
-        return principal
+        has_body = "transfer-encoding" in http.headers or (
+            http.headers.get("content-length", "0") != "0"
+        )
+        if has_body and not asked.principal.has_grant(found.names.get("database")):
+            for noun in ("table", "view", "function", "database"):
+                if noun in found.names:
+                    raise forbidden(noun.upper(), found.names[noun].partition("$")[0])
+            raise Refusal(HTTPStatus.FORBIDDEN, "No permission on anything.")
 
     async def _body(self, http: HttpRequest, take: Callable[[int], None]) -> bytes:
         """Return the body; `take` counts its bytes."""
@@ -214,9 +260,10 @@ class App:
             raise Refusal(HTTPStatus.REQUEST_TIMEOUT, "The body came too slowly.") from error
         return bytes(body)
 
-    def _run(self, found: Found, request: Request) -> Mapping[str, Any] | None:
+    def _run(self, found: Found, head: Head, request: Request) -> Mapping[str, Any] | None:
         try:
-            return found.route.handler(self._service, request)
+            with self._authentication.nonce(head) if found.route.changes else nullcontext():
+                return found.route.answer(self._service, request)
         except PaimonError as error:
             refusal = refusal_of(error, request.names)
             if refusal.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
@@ -226,8 +273,12 @@ class App:
             raise refusal from error
 
     async def _health(self) -> Response:
+        # In a thread of its own, and one question at a time, however many ask.
+        if self._look is None or self._look.done():
+            loop = asyncio.get_running_loop()
+            self._look = loop.run_in_executor(self._reserve, self._service.check)
         try:
-            await run_in_threadpool(self._service.check)
+            await asyncio.shield(self._look)
         except PaimonError:
             logger.warning("the warehouse cannot be reached", exc_info=True)
             return _json(HTTPStatus.SERVICE_UNAVAILABLE, {"status": "storage"})

@@ -1,8 +1,11 @@
 """Who asks: from the head of a request to a principal; nothing of its body is read before."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from http import HTTPStatus
 
 from paimon_assets.engine.control.clock import Clock
+from paimon_assets.engine.errors import CommitConflictError
 from paimon_assets.server.principals import EVERYBODY, Principal, PrincipalsFile
 from paimon_assets.server.refusal import Refusal
 from paimon_assets.server.signatures import (
@@ -16,6 +19,7 @@ from paimon_assets.server.signatures import (
 
 _BEARER = "bearer "
 _NO_SECRET = "x"  # noqa: S105 - what a signature of an unknown key is compared with
+_BUSY = HTTPStatus.SERVICE_UNAVAILABLE
 _LONGEST = 8192
 """Characters of an Authorization header."""
 
@@ -23,10 +27,10 @@ _LONGEST = 8192
 class Authentication:
     """Knows principals by bearer token or by signature."""
 
-    def __init__(self, principals: PrincipalsFile | None, clock: Clock) -> None:
+    def __init__(self, principals: PrincipalsFile | None, clock: Clock, nonces: Nonces) -> None:
         self._principals = principals
         self._clock = clock
-        self._nonces = Nonces(clock)
+        self._nonces = nonces
 
     def principal(self, head: Head) -> Principal:
         """Return who sent a request."""
@@ -46,13 +50,26 @@ class Authentication:
             raise _unauthorized()
         principal, secret = current.of_access_key(access_key) or (None, _NO_SECRET)
         try:
-            nonces = None if principal is None else self._nonces
-            check_head(head, secret, clock=self._clock, nonces=nonces)
+            check_head(head, secret, clock=self._clock)
         except BadSignature as error:
             raise _unauthorized() from error
         if principal is None:
             raise _unauthorized()
         return principal
+
+    @contextmanager
+    def nonce(self, head: Head) -> Iterator[None]:
+        """Use the nonce of a signed change up; what the storage refused for now may come again."""
+        try:
+            path = None if self._principals is None else self._nonces.use(head)
+        except BadSignature as error:
+            raise _unauthorized() from error
+        try:
+            yield
+        except (CommitConflictError, Refusal) as error:
+            if path is not None and getattr(error, "status", None) in (None, _BUSY):
+                self._nonces.release(path)
+            raise
 
     def check_body(self, head: Head, body: bytes) -> None:
         """Check the body of a signed request."""

@@ -92,6 +92,12 @@ class Principal:
         """Whether it may do something to an object, or to a database itself."""
         return any(action in grant.may and grant.covers(database, name) for grant in self.grants)
 
+    def has_grant(self, database: str | None) -> bool:
+        """Whether it has any right, in a database or in any of them."""
+        return any(
+            database is None or fnmatchcase(database, grant.database) for grant in self.grants
+        )
+
     def sees(self, database: str) -> bool:
         """Whether it may list a database: it, or something that is in it or may come to be."""
         return any(
@@ -162,31 +168,41 @@ class PrincipalsFile:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._lock = Lock()
-        self._seen, self._principals = self._read()
+        self._secrets: list[Path] = []
+        seen = self._versions()  # before it is read: what changes meanwhile is read again
+        try:
+            self._principals, self._secrets = self._read()
+        except UnicodeDecodeError as error:
+            raise _wrong(f"'{path}' and the files of its secrets are no UTF-8") from error
+        self._seen = {**self._versions(), **seen}
 
     def current(self) -> Principals:
         """Return the principals as of now. Cost: a `stat` of the file, and of each secret's."""
-        try:
-            if all(_version(path) == version for path, version in self._seen.items()):
+        if self._versions() == self._seen:
+            return self._principals
+        with self._lock:
+            seen = self._versions()
+            if seen == self._seen:
                 return self._principals
-            with self._lock:
-                self._seen, self._principals = self._read()
-            logger.info("principals: %d are read anew", len(self._principals))
-        except (OSError, InvalidInputError) as error:
-            logger.error(  # noqa: TRY400 - a stack says nothing here
-                "principals: '%s' is wrong, what was read before counts: %s", self._path, error
-            )
+            try:
+                self._principals, self._secrets = self._read()
+                logger.info("principals: %d are read anew", len(self._principals))
+            except (OSError, ValueError, InvalidInputError) as error:
+                logger.error(  # noqa: TRY400 - a stack says nothing here
+                    "principals: '%s' is wrong, what was read before counts: %s", self._path, error
+                )
+            self._seen = {**self._versions(), **seen}
         return self._principals
 
-    def _read(self) -> tuple[Mapping[Path, tuple[int, ...]], Principals]:
-        versions = {self._path: _version(self._path)}
+    def _read(self) -> tuple[Principals, list[Path]]:
         text = self._path.read_text(encoding="utf-8")
-        for path in _secret_files(text, self._path.parent):
-            versions[path] = _version(path)
         principals = Principals.of_toml(text, directory=self._path.parent)
         if not principals.can_authenticate:  # empty for the instant of its writing, perhaps
             raise _wrong("it has no token and no access key, so nobody could come in")
-        return versions, principals
+        return principals, _secret_files(text, self._path.parent)
+
+    def _versions(self) -> dict[Path, tuple[int, ...] | None]:
+        return {path: _version(path) for path in (self._path, *self._secrets)}
 
 
 def _secret_files(text: str, directory: Path) -> list[Path]:
@@ -202,8 +218,11 @@ def _secret_files(text: str, directory: Path) -> list[Path]:
         return []
 
 
-def _version(path: Path) -> tuple[int, ...]:
-    status = path.stat()
+def _version(path: Path) -> tuple[int, ...] | None:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
     return status.st_mtime_ns, status.st_size, status.st_ino
 
 
@@ -214,17 +233,20 @@ def _principal(item: Mapping[str, Any], directory: Path) -> Principal:
     unknown = set(item) - {"name", "token-sha256", "access-keys", "grants", "roots"}
     if unknown:
         raise _wrong(f"principal '{name}' has an unknown '{min(unknown)}'")
-    digests = tuple(item.get("token-sha256", ()))
-    if not all(isinstance(digest, str) and _SHA256.fullmatch(digest) for digest in digests):
+    digests, roots = item.get("token-sha256", []), item.get("roots", [])
+    if not isinstance(digests, list) or not all(
+        isinstance(digest, str) and _SHA256.fullmatch(digest) for digest in digests
+    ):
         raise _wrong(f"principal '{name}': token-sha256 is a list of 64 small hexadecimal digits")
-    roots = tuple(item.get("roots", ()))
-    if not all(isinstance(root, str) and root.strip() for root in roots):
+    if not isinstance(roots, list) or not all(
+        isinstance(root, str) and root.strip() for root in roots
+    ):
         raise _wrong(f"principal '{name}': roots is a list of folders")
     return Principal(
         name=name,
-        roots=roots,
+        roots=tuple(roots),
         grants=tuple(_grant(name, grant) for grant in item.get("grants", ())),
-        token_digests=digests,
+        token_digests=tuple(digests),
         access_keys={
             pair["id"]: _secret(name, pair, directory) for pair in item.get("access-keys", ())
         },

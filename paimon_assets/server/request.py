@@ -33,6 +33,8 @@ class Request:
     id: str
     noted: dict[str, str | int | bool] = field(default_factory=dict)
     """What its audit line says besides: a snapshot, a new name."""
+    opened: list[str] = field(default_factory=list)
+    """Id of the table that it works on, empty if that has none."""
 
     def read(self, structure: type[StructureT]) -> StructureT:
         """Return the body."""

@@ -18,11 +18,13 @@ import ipaddress
 import logging
 import socket
 import ssl
+from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
-from typing import ClassVar, Concatenate
+from typing import Any, ClassVar, Concatenate
 
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
@@ -83,6 +85,47 @@ class SoleWriterFileIO(PassingFileIO):
         return made(self._inner, method, *args)
 
 
+class Handshakes(socket.socket):
+    """A listening socket that closes handshakes of TLS which take too long, or are too many.
+
+    uvicorn hears of a connection when its handshake is done; until then it is counted nowhere.
+    """
+
+    most: ClassVar[int] = 256
+    seconds: ClassVar[float] = 10.0
+    begun: ClassVar[dict[int, tuple[socket.socket, str]]] = {}
+    """File descriptor → the connection, and the address of its client; the oldest first."""
+
+    def accept(self) -> tuple[socket.socket, Any]:
+        """Accept a connection; of too many, the oldest of the address with the most goes."""
+        accepted, address = super().accept()
+        for number in [n for n, (each, _) in self.begun.items() if each.fileno() != n]:
+            del self.begun[number]
+        if len(self.begun) >= self.most:
+            counts = Counter(host for _, host in self.begun.values())
+            self._close(max(self.begun, key=lambda number: counts[self.begun[number][1]]))
+        number = accepted.fileno()
+        self.begun.pop(number, None)
+        self.begun[number] = accepted, address[0]
+        asyncio.get_running_loop().call_later(self.seconds, self._close, number, accepted)
+        return accepted, address
+
+    def _close(self, number: int, of: socket.socket | None = None) -> None:
+        accepted, _ = self.begun.get(number, (None, ""))
+        if accepted is not None and of in (None, accepted):
+            del self.begun[number]
+            with suppress(OSError):  # its client has gone
+                accepted.shutdown(socket.SHUT_RDWR)  # the loop reads the end, and closes it
+
+
+class TlsServer(uvicorn.Server):
+    """uvicorn that looks after handshakes."""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Accept connections on sockets, which are taken over."""
+        await super().startup([Handshakes(fileno=each.detach()) for each in sockets or ()])
+
+
 class PunctualProtocol(H11Protocol):
     """A connection that is closed if the head of a request does not come, or not to its end."""
 
@@ -101,6 +144,7 @@ class PunctualProtocol(H11Protocol):
     ) -> None:
         """Wait for a head."""
         super().connection_made(transport)
+        Handshakes.begun.pop(transport.get_extra_info("socket").fileno(), None)
         self.made_at = self.loop.time()
         self._make_room()
         self._late = self.loop.call_later(self.head_seconds, transport.close)
@@ -121,27 +165,48 @@ class PunctualProtocol(H11Protocol):
             self._late = self.loop.call_later(self.head_seconds, self.transport.close)
 
     def _make_room(self) -> None:
-        """Close the idlest connection if there are too many; of one client, its own or this one."""
-        everyone = [each for each in self.connections if isinstance(each, PunctualProtocol)]
-        host = self.client and self.client[0]
-        own = [each for each in everyone if each.client and each.client[0] == host]
-        if len(own) > self.most_of_client:
-            crowd = own
-        elif len(everyone) > self.most_connections:
-            crowd = everyone
-        else:
+        """Close one that waits if there are too many; of one client, its idlest or this one.
+
+        Of all: those that asked nothing yet, then of the client that has the most, those without
+        a request before those whose body does not come.
+        """
+        everyone = [
+            each
+            for each in self.connections
+            if isinstance(each, PunctualProtocol) and not each.transport.is_closing()
+        ]
+        own = [each for each in everyone if each.host == self.host]
+        is_own = len(own) > self.most_of_client
+        if not is_own and len(everyone) <= self.most_connections:
             return
-        idle = [each for each in crowd if each is not self and each.is_idle]
-        if idle:
-            min(idle, key=lambda each: (each.heard_at, each.made_at)).transport.close()
-        elif crowd is own:
+        counts = Counter(each.host for each in everyone)
+        waiting = [
+            ((each.cycle is not None, 0 if is_own else -counts[each.host], each.has_begun), each)
+            for each in (own if is_own else everyone)
+            if each is not self and (not each.has_begun or (each.awaits_body and not is_own))
+        ]
+        if waiting:
+            _, idlest = min(waiting, key=lambda it: (*it[0], it[1].heard_at, it[1].made_at))
+            idlest.transport.close()
+        elif is_own:
             self.transport.close()
 
     @property
-    def is_idle(self) -> bool:
-        """Whether no request is being answered."""
+    def host(self) -> str | None:
+        """The address of the client."""
+        return self.client and self.client[0]
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether a request is being answered, or its body comes."""
         asked: RequestResponseCycle | None = self.cycle
-        return not self.transport.is_closing() and (asked is None or asked.response_complete)
+        return asked is not None and not asked.response_complete
+
+    @property
+    def awaits_body(self) -> bool:
+        """Whether the rest of a body has not come yet."""
+        asked: RequestResponseCycle | None = self.cycle
+        return asked is not None and asked.more_body
 
     def _wait_no_more(self) -> None:
         if self._late is not None:
@@ -219,6 +284,8 @@ def uvicorn_of(app: App, settings: ServeSettings) -> uvicorn.Server:
     """Return what speaks HTTP for an application."""
     config = uvicorn.Config(
         app,
+        # Other loops accept connections by themselves.
+        loop="auto" if settings.tls_certificate is None else "asyncio",
         http=PunctualProtocol,  # of h11, which bounds what it buffers of a head
         ws="none",
         lifespan="off",
@@ -233,7 +300,7 @@ def uvicorn_of(app: App, settings: ServeSettings) -> uvicorn.Server:
         ssl_certfile=settings.tls_certificate,
         ssl_keyfile=settings.tls_key,
     )
-    return uvicorn.Server(config)
+    return uvicorn.Server(config) if settings.tls_certificate is None else TlsServer(config)
 
 
 def _check_tls(settings: ServeSettings) -> None:

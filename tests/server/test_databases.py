@@ -55,9 +55,12 @@ def test_only_an_empty_database_goes_if_the_client_says_so(client, catalog, name
 def test_a_database_of_the_file_system_is_one_too(client, catalog, name):
     catalog.create_database(name)
     found = client.get(f"databases/{name}").json
-    assert found["options"] == {}
-    assert client.get(f"databases/{name}").json["id"] == found["id"]
+    assert (found["options"], found["id"]) == ({}, None)
     assert client.post("databases", {"name": name}).error == (409, "DATABASE", name)
+    assert client.post(f"databases/{name}", {"removals": [], "updates": {"a": "1"}}).status == 200
+    found = client.get(f"databases/{name}").json
+    assert found["id"]
+    assert client.get(f"databases/{name}").json["id"] == found["id"]
     catalog.drop_database(name)
     catalog.create_database(name)
     assert client.get(f"databases/{name}").json["id"] != found["id"]

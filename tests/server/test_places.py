@@ -2,14 +2,23 @@
 
 import hashlib
 import json
+import shutil
 
 import pytest
 
+from paimon_assets.engine.control.catalog.filesystem_catalog import FilesystemCatalog
+from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.fileio.local import LocalFileIO
+from paimon_assets.engine.spec.evolution.schema_change import SetOption
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import open_catalog
+from paimon_assets.server.operations.tables import create_table
+from paimon_assets.server.principals import EVERYBODY
+from paimon_assets.server.request import Request
 from paimon_assets.server.serve import ServeSettings
+from paimon_assets.server.service import Service
 from tests.testkit.rest_server import serving
-from tests.testkit.rest_tables import created, table_body
+from tests.testkit.rest_tables import commit_body, created, prepared, table_body
 
 GRANTS = {
     "admin": ([("*", ["all"])], ["shared", "own"]),
@@ -94,6 +103,57 @@ def test_roots_are_granted_to_principals(guarded, folder):
     assert (inside.status, inside.json["message"].count("another table")) == (400, 1)
 
 
+@pytest.mark.parametrize("verb", [_create, _register])
+def test_a_new_table_takes_no_folder_with_files_of_others(guarded, folder, verb):
+    (folder / "shared" / "mine").mkdir()
+    (folder / "shared" / "mine" / "notes.txt").write_text("somebody's")
+    answer = verb(guarded.of("maker"), f"{folder}/shared/mine")
+    assert (answer.status, guarded.of("admin").get("databases/a/tables").json["tables"]) == (
+        400,
+        [],
+    )
+
+
+@pytest.mark.parametrize("where", ["mine", "mine/inside", ""])
+def test_a_creation_that_was_killed_blocks_no_folder(guarded, folder, where):
+    maker, path = guarded.of("maker"), f"{folder}/shared/c/mine"
+    assert _create(maker, path).status == 200
+    shutil.rmtree(path)  # as if it had been killed before its schema was there
+    answer = _create(maker, f"{folder}/shared/c/{where}", "other")
+    assert answer.status == 200, answer.body
+    assert guarded.of("admin").get("databases/a/tables").json["tables"] == ["other"]
+    assert _create(maker, path).status == 400
+
+
+def test_a_creation_whose_folder_was_given_away_leaves_no_table(folder):
+    class Meanwhile(LocalFileIO):
+        """Lets another creation come between the name and the schema of a first one."""
+
+        def publish(self, path, data):
+            if path.endswith("/t/schema/schema-0") and not rivals:
+                rivals.append(create(LocalFileIO(), "other", f"{folder}/own/t/inside"))
+            return super().publish(path, data)
+
+    def create(file_io, name, path):
+        catalog = FilesystemCatalog(str(folder / "w"), file_io)
+        service = Service(catalog=catalog, roots=(str(folder / "own"),))
+        body = json.dumps(table_body(name, "a", options={"path": path})).encode()
+        asked = Request(
+            operation="createTable", names={"database": "a"}, query={}, body=body,
+            principal=EVERYBODY, id="1",
+        )  # fmt: skip
+        return create_table(service, asked)
+
+    open_catalog(str(folder / "w")).create_database("a")
+    rivals = []
+    with pytest.raises(InvalidInputError) as refused:
+        create(Meanwhile(), "t", f"{folder}/own/t")
+    assert (refused.value.kind, rivals) == ("path-taken", [None])
+    found = Service(catalog=FilesystemCatalog(str(folder / "w"), LocalFileIO()))
+    assert list(found.table_names("a")) == ["other"]
+    assert not (folder / "own" / "t" / "schema" / "schema-0").exists()
+
+
 PLACES = {
     "data-file.external-paths": "file://{}/b/t",
     "metadata.iceberg.storage-location": "{}/x",
@@ -104,6 +164,25 @@ PLACES = {
     "s3.endpoint": "http://elsewhere",
     "fs.s3a.endpoint": "http://elsewhere",
     "any.thing-path": "/etc",
+    "local-cache.dir": "elsewhere",
+    "Lookup.Local-Path": "elsewhere",
+    "global-index.external-paths": "{}/x,/etc",
+    "metadata.iceberg.hive-conf-dir": "elsewhere",
+    "metadata.iceberg.hive-client-class": "com.elsewhere.Client",
+    "S3.Endpoint": "elsewhere",
+    "hadoop.fs.defaultFS": "hdfs://elsewhere",
+    "commit.callbacks": "com.elsewhere.Callback",
+    "tag.callbacks": "com.elsewhere.Callback",
+    "partition.mark-done-action.custom.class": "com.elsewhere.Action",
+}
+NO_PLACES = {
+    "metadata.iceberg.storage-location": "table-location",
+    "data-file.path-directory": "files",
+    "data-file.external-paths.strategy": "round-robin",
+    "index-file-in-data-file-dir": "true",
+    "fields.path.aggregate-function": "last_value",
+    "fields.class.default-value": "/elsewhere",
+    "snapshot.time-retained": "1 h",
 }
 
 
@@ -116,13 +195,51 @@ def test_options_name_no_place_that_is_not_granted(guarded, folder, key):
     created(guarded.of("admin"), "plain", "a")
     change = {"action": "setOption", "key": key, "value": value}
     assert client.post("databases/a/tables/plain", {"changes": [change]}).status == 400
+    if key.endswith(("callbacks", "class")):
+        admin = guarded.of("admin").post("databases/a/tables/plain", {"changes": [change]})
+        assert (admin.status, key in admin.json["message"]) == (400, True)
     # A folder whose table says so is not registered either.
     schema = Schema.of({"id": "INT"}, options={} if key == "table-path" else {key: value})
     catalog = open_catalog(str(folder / "shared" / "w"))
     catalog.create_database("d")
     catalog.create_table("d.t", schema)
-    expected = 200 if not schema.options or key.startswith(("meta", "blob")) else 400
+    expected = (
+        200 if not schema.options or key.endswith(("-location", "external-storage-path")) else 400
+    )
     assert _register(guarded.of("maker"), f"{folder}/shared/w/d.db/t").status == expected
+
+
+def test_options_that_name_no_place_are_let_through(guarded):
+    body = table_body("mine", "a", options=NO_PLACES)
+    body["schema"]["fields"] = [
+        *body["schema"]["fields"],
+        {"id": 2, "name": "path", "type": "STRING"},
+        {"id": 3, "name": "class", "type": "STRING"},
+    ]
+    answer = guarded.of("homeless").post("databases/a/tables", body)
+    assert answer.status == 200, answer.body
+
+
+@pytest.mark.parametrize("value", ["file:/elsewhere", "file:{}/w/b.db/x"])
+def test_nothing_is_built_on_a_schema_that_names_a_foreign_place(guarded, folder, value):
+    """Who reaches the storage may have written one beside the server."""
+    admin, key = guarded.of("admin"), "data-file.external-paths"
+    made = created(admin, "inside", "a")
+    snapshot = prepared(made, 1)
+    catalog = open_catalog(str(folder / "w"))
+    catalog.alter_table("a.inside", [SetOption(key=key, value=value.format(folder))])
+    path = "databases/a/tables/inside"
+    for verb, body in (
+        ("commit", commit_body(made, snapshot)),
+        ("tags", {"tagName": "x"}),
+        ("branches", {"branch": "x"}),
+        ("rollback", {"instant": {"type": "snapshot", "snapshotId": 1}}),
+    ):
+        answer = admin.post(f"{path}/{verb}", body)
+        assert (answer.status, key in answer.json["message"]) == (400, True), answer.body
+    remove = {"action": "removeOption", "key": key}
+    assert admin.post(path, {"changes": [remove]}).status == 200
+    assert admin.post(f"{path}/commit", commit_body(made, snapshot)).json == {"success": True}
 
 
 def test_who_may_list_hears_names_and_no_more(guarded):
@@ -140,7 +257,9 @@ def test_who_may_list_hears_names_and_no_more(guarded):
         assert len(names) == 1
         assert lister.get(f"databases/b/{noun}-details").json[key] == []
         assert len(admin.get(f"databases/b/{noun}-details").json[key]) == 1
-    assert lister.get("databases/b").json["options"] == {}
+    found = lister.get("databases/b").json
+    assert (found["name"], found["options"]) == ("b", {})
+    assert {found[key] for key in ("owner", "createdBy", "updatedBy")} == {""}
     assert admin.get("databases/b").json["options"]["owner"] == "me"
 
 

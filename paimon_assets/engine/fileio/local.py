@@ -53,6 +53,10 @@ def _storage_errors(path: str) -> Iterator[None]:
             f"File '{path}' does not exist.", kind="file-not-found", details={"path": path}
         ) from error
     except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            raise InvalidInputError(
+                f"{path!r} is no path: a name in it is longer than this storage takes.", kind="path"
+            ) from error
         raise StorageError(
             f"Storage failed at '{path}': {error.strerror or error}.", details={"path": path}
         ) from error
@@ -181,11 +185,15 @@ class LocalFileIO:
     def delete_directory(self, path: str) -> None:
         """Delete a directory with all it holds; fine if it does not exist."""
         with _storage_errors(path):
-            try:
-                shutil.rmtree(local_path(path))
-            except FileNotFoundError:
-                if Path(local_path(path)).exists():
-                    raise
+            for _ in range(_MOST_LISTINGS):
+                try:
+                    return shutil.rmtree(local_path(path))
+                except OSError as error:  # others delete in it, or make files there
+                    if error.errno not in (errno.ENOENT, errno.ENOTEMPTY, errno.EEXIST):
+                        raise
+                    if not Path(local_path(path)).exists():
+                        return None
+            return shutil.rmtree(local_path(path))
 
     def delete_empty_directory(self, path: str) -> bool:
         """Delete a directory if it is empty; a link to one stays."""

@@ -51,13 +51,13 @@ def create_database(service: Service, request: Request) -> Answer:
 
 
 def get_database(service: Service, request: Request) -> Answer:
-    """Answer a database; its properties to who may describe it, and not only list it."""
+    """Answer a database; its properties, and whose it is, to who may not only list it."""
     name = check_database_name(request.names["database"])
     if not request.principal.sees(name):
         request.require(Action.DESCRIBE, name)
-    found = service.catalog.databases.get(name, identifies=not service.read_only)
+    found = service.catalog.databases.get(name)
     if not request.principal.may(Action.DESCRIBE, name):
-        found = replace(found, options={})
+        found = replace(found, options={}, owner="", created_by="", updated_by="")
     return found.to_json()
 
 

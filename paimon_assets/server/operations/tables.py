@@ -1,7 +1,6 @@
 """Tables: their names, schemas and ids."""
 
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 
@@ -35,7 +34,6 @@ from paimon_assets.engine.errors import (
 )
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.evolution.schema_change import SetOption
-from paimon_assets.engine.spec.options.all_options import DATA_FILE_EXTERNAL_PATHS, Options
 from paimon_assets.engine.spec.paths import MAIN_BRANCH, TablePaths
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.table_name import TableName
@@ -45,22 +43,16 @@ from paimon_assets.server.refusal import bad_request
 from paimon_assets.server.request import Page, Request
 from paimon_assets.server.routes import Answer
 from paimon_assets.server.service import (
+    PATH,
     ServedTable,
     Service,
     check_database_name,
 )
 
 _PATTERN = "tableNamePattern"
-_PATH = "path"
 _TYPE = "type"
 _TABLE_TYPE = "table"
 """The only one this engine has."""
-_STORAGE = ("s3.", "s3a.", "fs.", "oss.", "gs.", "gcs.", "abfs.", "abfss.", "az.", "azure.",
-            "hdfs.", "obs.", "cos.", "token", "dlf.", "lock.")  # fmt: skip
-"""What options of a storage or a catalog begin with: no client says them of a table."""
-_OF_CATALOGS = frozenset({"warehouse", "metastore", "table-path"})
-_PLACE = re.compile(r"(^|[.-])(paths?|location|dir|directory|folder|uri|url|endpoint)$")
-"""Keys of options that may name a place."""
 
 
 def list_tables(service: Service, request: Request) -> Answer:
@@ -97,8 +89,10 @@ def create_table(service: Service, request: Request) -> Answer:
     identifier = new_name(request, asked.identifier, "table")
     request.require(Action.CREATE, identifier.database, identifier.table)
     schema = asked.schema
-    _check_places(service, request, schema.options, own=identifier)
-    path = schema.options.get(_PATH)
+    path = schema.options.get(PATH)
+    if path is not None:
+        service.check_place(path, request.principal, own=identifier)
+    service.check_options(schema.options, request.principal)
     by = request.principal.name
     if identifier.table in service.views.all(identifier.database):
         raise taken_table(identifier)
@@ -130,7 +124,7 @@ def register_table(service: Service, request: Request) -> Answer:
         store = FileStore.open(service.file_io_of(path), path, name=str(identifier))
     except NotFoundError as error:
         raise InvalidInputError(f"There is no table in '{path}'.", kind="register-path") from error
-    _check_places(service, request, {**store.schema.options, _PATH: ""})
+    service.check_options(store.schema.options, request.principal)
     _take_place(service, request, identifier, path)
     return None
 
@@ -156,8 +150,8 @@ def alter_table(service: Service, request: Request) -> Answer:
     table = service.table(request, Action.ALTER)
     changes = request.read(AlterTableRequest).changes
     options = {change.key: change.value for change in changes if isinstance(change, SetOption)}
-    _check_places(service, request, {**options, _PATH: ""})
-    if _PATH in options:
+    service.check_options(options, request.principal)
+    if PATH in options:
         raise bad_request("Change path is not supported yet.")
     check_own_folders(table.store, changes)
     now = service.clock.now_millis()
@@ -255,26 +249,6 @@ def _response(table: ServedTable) -> TableResponse:
     )
 
 
-def _check_places(
-    service: Service,
-    request: Request,
-    options: Mapping[str, str],
-    *,
-    own: Identifier | None = None,
-) -> None:
-    """Refuse options of a storage, and places that are not the principal's to give."""
-    for key, value in options.items():
-        if key.startswith(_STORAGE) or key in _OF_CATALOGS:
-            raise bad_request(f"Option '{key}' is the catalog's, and no table's.")
-        if key == DATA_FILE_EXTERNAL_PATHS.key:
-            places = Options(options).get(DATA_FILE_EXTERNAL_PATHS)
-        else:
-            is_place = _PLACE.search(key) and ("/" in value or "\\" in value)
-            places = (value,) if is_place else ()
-        for place in places:
-            service.check_place(place, request.principal, own=own)
-
-
 def _take_place(service: Service, request: Request, identifier: Identifier, path: str) -> None:
     """Note a table's folder, unless somebody noted one that overlaps it meanwhile."""
     _note_outside(service, identifier, path, request.principal.name)
@@ -292,16 +266,35 @@ def _create_outside(
 ) -> None:
     """Create a table elsewhere; the name first, so that a crash leaves no nameless table."""
     path = path.rstrip("/")
-    file_io = service.file_io_of(path)
-    if _schemas(file_io, path).list_ids():
+    schemas = _schemas(service.file_io_of(path), path)
+    if schemas.list_ids():
         raise InvalidInputError(
             f"There is a table in '{path}' already; register it.", kind="create-path"
         )
+    if service.state.read(identifier.database, TABLES).get(identifier.table) != path:
+        _refuse_files(service, path)
     _take_place(service, request, identifier, path)
-    options = {key: value for key, value in schema.options.items() if key != _PATH}
+    options = {key: value for key, value in schema.options.items() if key != PATH}
     table = replace(schema, options=options)
-    _schemas(file_io, path).create(table, time_millis=service.clock.now_millis())
+    schemas.create(table, time_millis=service.clock.now_millis())
+    if service.state.read(identifier.database, TABLES).get(identifier.table) != path:
+        service.file_io_of(path).delete_file(TablePaths(table=path).schema(0))
+        raise InvalidInputError(
+            f"Path '{path}' was given to another table meanwhile.", kind="path-taken"
+        )
     service.load(identifier)
+
+
+def _refuse_files(service: Service, path: str) -> None:
+    """Refuse a folder that holds something, be it not known to this catalog."""
+    file_io = service.file_io_of(path)
+    schemas = TablePaths(table=path).schema_directory
+    if {entry.path for entry in file_io.list_directory(path)} - {schemas} or (
+        file_io.list_directory(schemas)
+    ):
+        raise InvalidInputError(
+            f"Path '{path}' is not empty; a new table takes an empty folder.", kind="create-path"
+        )
 
 
 def _note_outside(service: Service, identifier: Identifier, path: str, by: str) -> None:

@@ -18,10 +18,10 @@ class CatalogDatabases:
     def __init__(self, state: CatalogState) -> None:
         self._state = state
 
-    def get(self, name: str, *, identifies: bool = True) -> DatabaseResponse:
-        """Return a database and its properties."""
+    def get(self, name: str) -> DatabaseResponse:
+        """Return a database and its properties; its id if a change gave it one."""
         state = self._state
-        identity = state.own_identity(name) if identifies else state.identity(name)
+        identity = state.identity(name)
         members = state.read(name, PROPERTIES)
         by = "" if identity is None else identity.created_by
         made = 0 if identity is None else identity.created_at

@@ -113,7 +113,7 @@ class FilesystemCatalog:
 
     def get_database(self, name: str) -> DatabaseResponse:
         """Return a database, with its properties and who made it."""
-        return self.databases.get(name, identifies=False)
+        return self.databases.get(name)
 
     def alter_database(
         self, name: str, *, removals: Sequence[str] = (), updates: Mapping[str, str] | None = None
@@ -278,6 +278,8 @@ class FilesystemCatalog:
             self.file_io.rename_directory(path, self.get_table_location(target))
         except AlreadyExistsError as error:
             raise taken_table(target) from error
+        except NotFoundError as error:  # dropped since
+            raise missing_table(source) from error
 
     @property
     def views(self) -> CatalogViews:
@@ -330,7 +332,7 @@ class FilesystemCatalog:
         """
         if self.file_io.spec.scheme in _RENAMES_AT_ONCE:
             parent, _, name = path.rpartition("/")
-            dropped = f"{parent}/.{name}.{uuid4().hex}{_DROPPED}"
+            dropped = f"{parent}/.{name[:40]}.{uuid4().hex}{_DROPPED}"
             try:
                 self.file_io.rename_directory(path, dropped)
             except NotFoundError:
