@@ -93,6 +93,9 @@ def test_a_name_alone_needs_a_database():
         ("ANALYZE TABLE t COMPUTE STATISTICS FOR ALL COLUMNS", Analyze(table=T, columns=())),
         ("CALL sys.rollback('db.t', 3L)",
          Call(procedure="rollback", arguments={"0": "db.t", "1": 3})),
+        (r"""CALL sys.rollback("it""s", 'a\\b\tc', r'\d', -10L) /* a /* b */ c */ -- d""",
+         Call(procedure="rollback", arguments={
+             "0": 'it"s', "1": "a\\b\tc", "2": r"\d", "3": -10})),
         ("CALL paimon.sys.compact(table => 't', `where` => \"a > 1\")",
          Call(procedure="compact", arguments={"table": "t", "where": "a > 1"})),
         ("ALTER TABLE t CREATE TAG IF NOT EXISTS `TAG-1` AS OF VERSION 2 RETAIN 7 DAYS",

@@ -1,7 +1,5 @@
 """INSERT, UPDATE, DELETE, MERGE and TRUNCATE → statements."""
 
-import re
-
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.predicate.expression import LiteralValue
 from paimon_assets.engine.spec.types.literals import Literal
@@ -19,9 +17,7 @@ from paimon_assets.engine.table.sql.statements import (
     When,
 )
 from paimon_assets.engine.table.sql.table_uses import find_tables
-from paimon_assets.engine.table.sql_words import Words
-
-_INTEGER = re.compile(r"[+-]?\d+[LSY]", re.IGNORECASE)
+from paimon_assets.engine.table.sql_words import SparkSql, Words
 
 
 def literal_of(text: str) -> Literal:
@@ -30,11 +26,8 @@ def literal_of(text: str) -> Literal:
     >>> literal_of("10L"), literal_of("'a'"), literal_of("DATE '2024-01-01'"), literal_of("true")
     (10, 'a', '2024-01-01', True)
     """
-    if (quoted := Words(text=text).whole_text()) is not None:
-        return quoted
-    plain = text[:-1] if _INTEGER.fullmatch(text) else text
     try:
-        value = parse_expression(plain)
+        value = parse_expression(text, SparkSql)
     except InvalidInputError:
         value = None
     if not isinstance(value, LiteralValue):
