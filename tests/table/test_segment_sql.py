@@ -90,7 +90,7 @@ def test_statements_are_understood_in_their_variants():
         ("ALTER TABLE db.t ADD COLUMN c INT", "Expected ADD SEGMENT, found 'ADD'"),
         ("ALTER TABLE db.t ADD SEGMENT OPTIONS('path' '/a')", "Expected =, found"),
         ("ALTER TABLE db.t ADD SEGMENT OPTIONS('path'='/a', 'PATH'='/b')", "'PATH' once"),
-        ("ALTER TABLE db.t ADD SEGMENT OPTIONS('path'='/a)", "Expected a closing quote"),
+        ("ALTER TABLE db.t ADD SEGMENT OPTIONS('path'='/a)", "Expected a value"),
         ("SHOW SEGMENTS FOR TABLE db.t LIMIT x", "Expected a number, found 'x'"),
         ("SHOW SEGMENTS FOR TABLE db.t; DROP TABLE db.t", "Expected the end, found 'DROP'"),
         ("CLEAN FILES FOR TABLE db.t OPTIONS('segment_ids'='0')", "'dryrun' instead of 'segment_"),

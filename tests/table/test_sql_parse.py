@@ -81,6 +81,8 @@ def test_a_name_alone_needs_a_database():
          Truncate(table=T, partitions=((("p", 1), ("q", "x")),))),
         ("ALTER TABLE t RENAME TO u", Rename(name=T, target=Identifier("db", "u"))),
         ("DROP TABLE IF EXISTS t", Drop(name=T, if_exists=True)),
+        ("DROP TABLE t -- old", Drop(name=T, if_exists=False)),
+        ("DELETE FROM t -- x", Delete(table=T, alias=None, where=None)),
         ("DROP VIEW t", Drop(name=T, if_exists=False, is_view=True)),
         ("CREATE OR REPLACE VIEW t (a COMMENT 'x', b) COMMENT 'y' AS SELECT 1, 2",
          CreateView(name=T, columns=(("a", "x"), ("b", None)), comment="y", replaces=True,

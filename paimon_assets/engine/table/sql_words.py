@@ -42,16 +42,17 @@ class _Plain(SparkSql):
     """The same without keywords: each word and each mark is a token of its own."""
 
     class Tokenizer(SparkSql.Tokenizer):
-        KEYWORDS: ClassVar[dict[str, TokenType]] = {"=>": TokenType.FARROW}
+        KEYWORDS: ClassVar[dict[str, TokenType]] = {}
         NUMERIC_LITERALS: ClassVar[dict[str, str]] = {}
         NUMBERS_CAN_HAVE_DECIMALS = False
 
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A word of a statement: its kind (`text`, `quoted`, `word`, `mark`), and where it stands."""
+    """A word of a statement, and where it stands."""
 
     kind: str
+    """`text`, `quoted`, `word`, `mark` or `unknown`."""
     text: str
     """Without quotes."""
     start: int
@@ -59,18 +60,19 @@ class Word:
 
 
 def words_of(text: str) -> list[Word]:
-    """Return the words of a text."""
-    try:
-        tokens = _Plain().tokenize(text)
-    except TokenError as error:
-        raise InvalidInputError(
-            f"Expected a closing quote or end of a comment in: {text.strip()[:_SHOWN]}.",
-            kind="statement",
-        ) from error
-    return [
+    """Return the words of a text; of one that is not closed, all that follows is `unknown`."""
+    end, tokens = len(text), None
+    while tokens is None:
+        try:
+            tokens = _Plain().tokenize(text[:end])
+        except TokenError:
+            end = max(0, *(text.rfind(mark, 0, end) for mark in ("'", '"', "`", "/*")))
+    words = [
         Word(_KINDS.get(each.token_type, "mark"), each.text, each.start, each.end + 1)
         for each in tokens
     ]
+    behind = [Word("unknown", text[end:], end, len(text))] if end < len(text) else []
+    return words + behind
 
 
 @dataclass(slots=True, kw_only=True)
@@ -108,6 +110,10 @@ class Words:
         self._next += len(words) if same else 0
         return same
 
+    def takes_any(self, *words: str) -> bool:
+        """Go behind one of these words, if one comes now."""
+        return any(self.takes(word) for word in words)
+
     def wants(self, *words: str) -> None:
         """Go behind these words."""
         if not self.takes(*words):
@@ -120,6 +126,10 @@ class Words:
         word = self._words[self._next]
         self._next += 1
         return word.text
+
+    def name(self, expected: str) -> str:
+        """Go behind one name."""
+        return self.one(expected, "word", "quoted")
 
     def string(self, expected: str) -> str:
         """Go behind a text in quotes."""
@@ -135,9 +145,9 @@ class Words:
 
     def path(self, expected: str) -> tuple[str, ...]:
         """Go behind names with dots between them."""
-        names = [self.one(expected, "word", "quoted")]
+        names = [self.name(expected)]
         while self.takes("."):
-            names.append(self.one(expected, "word", "quoted"))
+            names.append(self.name(expected))
         return tuple(names)
 
     def several(self, read: Callable[[], T]) -> list[T]:
@@ -197,7 +207,8 @@ class Words:
 
     def refuse(self, expected: str) -> NoReturn:
         """Raise what says where the statement differs."""
-        found = "the end" if self.at_end else f"'{self._words[self._next].text}'"
+        word = None if self.at_end else self._words[self._next]
+        found = "the end" if word is None else f"'{self.text[word.start : word.end][:_SHOWN]}'"
         forms = f" Statements are {self.forms}." if self.forms else ""
         raise InvalidInputError(
             f"Expected {expected}, found {found} in: {self.text.strip()[:_SHOWN]}.{forms}",

@@ -202,12 +202,7 @@ class _Reading:
         function = node.this
         if not isinstance(function, exp.Anonymous):
             return
-        start = function.meta.get("start")
-        if start is None:
-            found = re.search(rf"\b{re.escape(function.name)}\s*\(", self.text)
-            if found is None:
-                return
-            start = found.start()
+        start = function.meta["start"]
         opened = next(
             number
             for number in range(self.places.get(start, 0), len(self.tokens))
