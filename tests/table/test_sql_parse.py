@@ -81,6 +81,8 @@ def test_a_name_alone_needs_a_database():
          Truncate(table=T, partitions=((("p", 1), ("q", "x")),))),
         ("ALTER TABLE t RENAME TO u", Rename(name=T, target=Identifier("db", "u"))),
         ("DROP TABLE IF EXISTS t", Drop(name=T, if_exists=True)),
+        ("DROP TABLE t -- old", Drop(name=T, if_exists=False)),
+        ("DELETE FROM t -- x", Delete(table=T, alias=None, where=None)),
         ("DROP VIEW t", Drop(name=T, if_exists=False, is_view=True)),
         ("CREATE OR REPLACE VIEW t (a COMMENT 'x', b) COMMENT 'y' AS SELECT 1, 2",
          CreateView(name=T, columns=(("a", "x"), ("b", None)), comment="y", replaces=True,
@@ -93,6 +95,9 @@ def test_a_name_alone_needs_a_database():
         ("ANALYZE TABLE t COMPUTE STATISTICS FOR ALL COLUMNS", Analyze(table=T, columns=())),
         ("CALL sys.rollback('db.t', 3L)",
          Call(procedure="rollback", arguments={"0": "db.t", "1": 3})),
+        (r"""CALL sys.rollback("it""s", 'a\\b\tc', r'\d', -10L) /* a /* b */ c */ -- d""",
+         Call(procedure="rollback", arguments={
+             "0": 'it"s', "1": "a\\b\tc", "2": r"\d", "3": -10})),
         ("CALL paimon.sys.compact(table => 't', `where` => \"a > 1\")",
          Call(procedure="compact", arguments={"table": "t", "where": "a > 1"})),
         ("ALTER TABLE t CREATE TAG IF NOT EXISTS `TAG-1` AS OF VERSION 2 RETAIN 7 DAYS",

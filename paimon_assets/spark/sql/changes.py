@@ -7,9 +7,11 @@ the statement looks at: rows equal in those meet the same condition and get the 
 commit is refused if others changed the table since the query looked, and the statement run again.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TypeVar
 
 import pyarrow as pa
@@ -32,7 +34,7 @@ from paimon_assets.engine.table.sql.answers import outcome
 from paimon_assets.engine.table.sql.run import Runner, plain_change
 from paimon_assets.engine.table.sql.statements import Delete, Update
 from paimon_assets.engine.table.sql.table_uses import names_in
-from paimon_assets.engine.table.sql_words import without_qualifiers
+from paimon_assets.engine.table.sql_words import without_qualifiers, words_of
 from paimon_assets.engine.table.table import Table
 from paimon_assets.engine.table.write.merge_source import WhenMatched
 from paimon_assets.engine.table.write.row_change import READ_CHANGED
@@ -48,6 +50,11 @@ _MOST_TRIES = 5
 _ARBITRARY = frozenset(
     {"rand", "random", "randn", "uuid", "shuffle", "monotonically_increasing_id", "randstr"}
 )
+_OTHER_TEXTS = {
+    "spark.sql.ansi.doubleQuotedIdentifiers": re.compile('"'),
+    "spark.sql.parser.escapedStringLiterals": re.compile(r"['\"].*\\", re.DOTALL),
+}
+"""Settings of Spark → the texts that mean something else then."""
 OutcomeT = TypeVar("OutcomeT")
 
 
@@ -114,11 +121,27 @@ class Changes:
     def run(self, statement: Update | Delete) -> pa.Table:
         """Run an UPDATE or a DELETE."""
         table = self.frames.catalog.get_table(statement.table)
+        self._refuse_other_texts(statement)
         try:
             plain_change(table.schema, statement)
         except InvalidInputError:
             return until_unchanged(lambda: self._computed(table, statement))
         return self.runner.change(table, statement)
+
+    def _refuse_other_texts(self, statement: Update | Delete) -> None:
+        """Refuse texts that a setting of the session lets Spark read in another way than we do."""
+        values = statement.assignments if isinstance(statement, Update) else ()
+        for text in [statement.where or "", *(value for _, value in values)]:
+            texts = [text[w.start : w.end] for w in words_of(text) if w.kind == "text"]
+            for setting, pattern in _OTHER_TEXTS.items():
+                other = next(filter(pattern.match, texts), None)
+                if other and str(self.frames.session.conf.get(setting, "false")).lower() == "true":
+                    raise UnsupportedFeatureError(
+                        f"An UPDATE or DELETE with {other} is not taken while {setting} is set;"
+                        " unset it, and write texts in single quotes and names in backticks.",
+                        kind="statement-unsupported",
+                        details={"setting": setting},
+                    )
 
     def _computed(self, table: Table, statement: Update | Delete) -> pa.Table:
         seen = Seen.of(table, self.frames)
@@ -173,8 +196,9 @@ def named_by(
         condition = text.removeprefix(" WHERE ")
         if condition:
             used |= {name.lower() for name in names_in(f"SELECT ({condition})", source)}
-            arbitrary = sorted(name for name in _ARBITRARY if f"{name}(" in condition.lower())
-            if arbitrary:
+            words = pairwise(words_of(condition))
+            calls = {word.text.lower() for word, behind in words if behind.text == "("}
+            if arbitrary := sorted(calls & _ARBITRARY):
                 raise UnsupportedFeatureError(
                     f"{arbitrary[0]}() is another value each time, and rows of table '{table}' have"
                     " no primary key to be told apart by; write what it gives into a column first.",

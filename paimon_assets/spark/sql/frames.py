@@ -24,7 +24,7 @@ from paimon_assets.engine.errors import (
 )
 from paimon_assets.engine.table.api import TableCatalog
 from paimon_assets.engine.table.read.read_builder import ReadBuilder
-from paimon_assets.engine.table.sql.parse_rows import literal_of
+from paimon_assets.engine.table.sql.parse import literal_of
 from paimon_assets.engine.table.sql.sql_catalog import view_exists
 from paimon_assets.engine.table.sql.statements import Names
 from paimon_assets.engine.table.sql.table_uses import TableUse, find_tables

@@ -8,7 +8,6 @@ Spark joins and decides which WHEN a row meets; the engine's merge finds the row
 names them (see `changes`), changes them and inserts the others.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -25,6 +24,7 @@ from paimon_assets.engine.spec.predicate.expression import Expression, SourceVal
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.table.sql.answers import outcome
 from paimon_assets.engine.table.sql.statements import Acts, Meets, Merge, When
+from paimon_assets.engine.table.sql.table_uses import equal_columns
 from paimon_assets.engine.table.write.merge_source import WhenMatched
 from paimon_assets.spark.dataframes.merge import FrameSource
 from paimon_assets.spark.dataframes.tables import write_dataframe
@@ -187,16 +187,13 @@ class _Plan:
 
     def _same_columns(self) -> set[str]:
         """Return the columns that ON says to be those of the source of the same name."""
-        found = set()
-        source = self.statement.source_alias
-        plain = self._own(self.statement.on).replace("`", "").lower().strip("() ")
-        parts = ["".join(part.split()) for part in re.split(r"\sand\s", plain)]
-        for name in self.schema.field_names:
-            one = f"{self.alias}.{name}".lower()
-            other = f"{source}.{name}".lower()
-            if f"{one}={other}" in parts or f"{other}={one}" in parts:
-                found.add(name)
-        return found
+        pairs = equal_columns(self._own(self.statement.on))
+        sides = (self.alias, self.statement.source_alias)
+        return {
+            name
+            for name in self.schema.field_names
+            if {f"{side}.{name}".lower() for side in sides} in pairs
+        }
 
     def _changed(self, meets: Meets, names: Sequence[str], sets: Mapping[str, str]) -> DataFrame:
         """Return what changes in rows that match, or in those that match nothing."""

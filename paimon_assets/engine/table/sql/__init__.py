@@ -2,8 +2,8 @@
 
 Concept → files:
     tables that a query names, found and replaced    table_uses
-    text → a statement                               parse, parse_tables, parse_rows, parse_calls
+    text → a statement                               parse
     statements as values                             statements
     types as SQL writes them                         sql_types
-    running what needs no query engine               run, run_tables, run_rows, show, procedures
+    running what needs no query engine               run, show, procedures
 """

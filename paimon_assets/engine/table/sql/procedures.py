@@ -40,10 +40,11 @@ from paimon_assets.engine.spec.options.all_options import (
 from paimon_assets.engine.spec.options.option import parse_duration_ms, parse_moment_ms
 from paimon_assets.engine.spec.predicate.predicate import Predicate, all_of, any_of, equal
 from paimon_assets.engine.spec.types.literals import Literal
+from paimon_assets.engine.table.read.where import parse_where
 from paimon_assets.engine.table.sql.answers import Columns, answer, texts
 from paimon_assets.engine.table.sql.sql_catalog import SqlCatalog
 from paimon_assets.engine.table.sql.statements import Call, Names
-from paimon_assets.engine.table.sql_words import Words
+from paimon_assets.engine.table.sql_words import SparkSql, Words
 from paimon_assets.engine.table.table import Table
 from paimon_assets.engine.table.upkeep.maintenance import MaintenanceTask
 
@@ -140,7 +141,7 @@ def _compacted(called: _Called, table: Table) -> Snapshot | None:
         builder = builder.with_partition_idle_time(dt.timedelta(milliseconds=idle))
     builder = builder.with_filter(_partitions(called.text("partitions")))
     if called.text("where"):
-        builder = builder.with_filter(called.text("where"))
+        builder = builder.with_filter(parse_where(called.text("where"), SparkSql))
     return builder.run(called.executor).snapshot
 
 

@@ -49,7 +49,7 @@ from paimon_assets.engine.table.sql.statements import (
     Truncate,
     Update,
 )
-from paimon_assets.engine.table.sql_words import without_qualifiers
+from paimon_assets.engine.table.sql_words import SparkSql, without_qualifiers
 from paimon_assets.engine.table.table import Table
 
 
@@ -195,7 +195,7 @@ def plain_change(
     own = qualifiers(statement.table, statement.alias)
     where = None
     if statement.where is not None:
-        where = parse_where(without_qualifiers(statement.where, own))
+        where = parse_where(without_qualifiers(statement.where, own), SparkSql)
         bind(where, schema)
     values = {}
     for path, text in statement.assignments if isinstance(statement, Update) else ():
@@ -203,7 +203,7 @@ def plain_change(
             raise InvalidInputError(f"'{'.'.join(path)}' is no column.", kind="expression")
         if path[-1] in values:
             raise InvalidInputError(f"Column '{path[-1]}' is set twice.", kind="statement")
-        values[path[-1]] = parse_expression(without_qualifiers(text, own))
+        values[path[-1]] = parse_expression(without_qualifiers(text, own), SparkSql)
     bind_assignments(values, schema)
     return where, values
 

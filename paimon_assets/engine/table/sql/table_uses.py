@@ -10,7 +10,6 @@ was written, whatever sqlglot makes of the rest.
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 from sqlglot import Token, TokenType
@@ -19,13 +18,12 @@ from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import SqlglotError
 
 from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.table.sql_words import SparkSql
 
 _MOMENT = re.compile(
     r"\s+(?:FOR\s+)?(?P<what>VERSION|SYSTEM_VERSION|TIMESTAMP|SYSTEM_TIME)\s+AS\s+OF\s+",
     re.IGNORECASE,
 )
-_DOLLAR = "\ue000"
-"""Stands for the dollar of `t$files` while sqlglot looks: to it, a dollar begins a parameter."""
 _OF_TIME = {"DATE", "TIMESTAMP", "TIMESTAMP_NTZ", "TIMESTAMP_LTZ"}
 _SHOWN = 200
 
@@ -94,11 +92,10 @@ def find_tables(text: str, dialect: str = "spark") -> Query:
     >>> [use.name for use in find_tables("WITH a AS (SELECT 1) SELECT * FROM a, db.t$files").uses]
     [('db', 't$files')]
     """
-    sql = Dialect.get_or_raise(dialect)
-    plain = _without_dollars(text, sql)
+    sql = SparkSql() if dialect == "spark" else Dialect.get_or_raise(dialect)
     try:
-        tokens = sql.tokenize(plain)
-        trees = sql.parser().parse(tokens, plain)
+        tokens = sql.tokenize(text)
+        trees = sql.parser().parse(tokens, text)
     except (SqlglotError, RecursionError) as error:
         raise InvalidInputError(
             f"Cannot parse the query '{_short(text)}': {str(error)[:_SHOWN]}", kind="query"
@@ -109,7 +106,7 @@ def find_tables(text: str, dialect: str = "spark") -> Query:
         )
     tree = trees[0]
     places = {token.start: number for number, token in enumerate(tokens)}
-    reading = _Reading(text=text, plain=plain, tokens=tokens, places=places)
+    reading = _Reading(text=text, tokens=tokens, places=places)
     uses = [use for node in tree.find_all(exp.Table) for use in reading.use(node)]
     qualifiers = (reading.qualifier(node) for node in tree.find_all(exp.Column))
     return Query(
@@ -125,11 +122,7 @@ def names_in(text: str, without: str | None = None) -> frozenset[str]:
 
     Which of them are columns of a table, only the table says.
     """
-    sql = Dialect.get_or_raise("spark")
-    try:
-        tree = sql.parse(_without_dollars(text, sql))[0]
-    except (SqlglotError, RecursionError) as error:
-        raise InvalidInputError(f"Cannot parse '{_short(text)}'.", kind="query") from error
+    tree = _tree(text)
     if tree is None:
         return frozenset()
     other = (without or "").lower()
@@ -139,10 +132,34 @@ def names_in(text: str, without: str | None = None) -> frozenset[str]:
     )
 
 
+def equal_columns(condition: str) -> list[frozenset[str]]:
+    """Return the pairs of columns that are equal wherever a condition holds, in small letters.
+
+    >>> [sorted(pair) for pair in equal_columns("t.a = S.a AND (`s`.`b` = t.b) AND t.c = 1")]
+    [['s.a', 't.a'], ['s.b', 't.b']]
+    """
+    tree = _tree(f"SELECT 1 WHERE {condition}")
+    both = tree.args["where"].this.unnest() if tree is not None else exp.null()
+    parts = [part.unnest() for part in (both.flatten() if isinstance(both, exp.And) else [both])]
+    pairs = [(part.left, part.right) for part in parts if isinstance(part, exp.EQ)]
+    columns = ([side for side in pair if isinstance(side, exp.Column)] for pair in pairs)
+    return [
+        frozenset(".".join(name.name for name in side.parts).lower() for side in pair)
+        for pair in columns
+        if len(pair) == 2
+    ]
+
+
+def _tree(text: str) -> exp.Expr | None:
+    try:
+        return SparkSql().parse(text)[0]
+    except (SqlglotError, RecursionError) as error:
+        raise InvalidInputError(f"Cannot parse '{_short(text)}'.", kind="query") from error
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Reading:
     text: str
-    plain: str
     tokens: Sequence[Token]
     places: dict[int, int]
     """Where a token starts → its number."""
@@ -157,7 +174,7 @@ class _Reading:
             return
         start, end = names[0][1], names[-1][2]
         version = timestamp = None
-        if moment := _MOMENT.match(self.plain, end):
+        if moment := _MOMENT.match(self.text, end):
             first = moment.end()
             behind = self._behind_operand(first)
             operand, end = self.text[first:behind], behind
@@ -185,12 +202,7 @@ class _Reading:
         function = node.this
         if not isinstance(function, exp.Anonymous):
             return
-        start = function.meta.get("start")
-        if start is None:
-            found = re.search(rf"\b{re.escape(function.name)}\s*\(", self.plain)
-            if found is None:
-                return
-            start = found.start()
+        start = function.meta["start"]
         opened = next(
             number
             for number in range(self.places.get(start, 0), len(self.tokens))
@@ -283,8 +295,7 @@ class _Reading:
         for part in parts:
             if not isinstance(part, exp.Identifier) or "start" not in part.meta:
                 return []
-            name = part.name.replace(_DOLLAR, "$")
-            found.append((name, part.meta["start"], part.meta["end"] + 1))
+            found.append((part.name, part.meta["start"], part.meta["end"] + 1))
         return found
 
 
@@ -314,21 +325,6 @@ def _holds(outer: exp.Expr, node: exp.Expr) -> bool:
     while above is not None and above is not outer:
         above = above.parent
     return above is outer
-
-
-def _without_dollars(text: str, sql: Dialect) -> str:
-    """Return a text of the same length in which the dollars of plain names are letters."""
-    if "$" not in text:
-        return text
-    try:
-        tokens = sql.tokenize(text)
-    except SqlglotError:
-        return text
-    letters = list(text)
-    for before, token in pairwise(tokens):
-        if text[token.start] == "$" and before.end + 1 == token.start:
-            letters[token.start] = _DOLLAR
-    return "".join(letters)
 
 
 def _requalified(
