@@ -32,11 +32,7 @@ RESOURCE_KEY = "paimon/resource_key"
 
 
 def executor_kind(text: str) -> str:
-    """Return a kind of executor.
-
-    Raises:
-        InvalidInputError: There is none of that name.
-    """
+    """Return a kind of executor."""
     kinds = get_args(ExecutorKind)
     if text not in kinds:
         raise InvalidInputError(

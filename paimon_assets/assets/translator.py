@@ -23,11 +23,7 @@ _GROUP_CHARACTERS = re.compile(r"[^A-Za-z0-9_]")
 
 
 def identifier_of(table: str | Identifier) -> Identifier:
-    """Return the identifier `database.table` names.
-
-    Raises:
-        InvalidInputError: Not of that form.
-    """
+    """Return the identifier `database.table` names."""
     return table if isinstance(table, Identifier) else Identifier.parse(table)
 
 
@@ -68,11 +64,7 @@ def asset_key_of(table: str | Identifier) -> dg.AssetKey:
 
 
 def identifier_of_key(key: dg.AssetKey) -> Identifier:
-    """Return the table of a default asset key: the last two parts.
-
-    Raises:
-        InvalidInputError: The key has fewer than two parts.
-    """
+    """Return the table of a default asset key: the last two parts."""
     if len(key.path) < 2:
         raise InvalidInputError(
             f"Asset key '{key.to_user_string()}' names no table: expected [..., database, table].",
@@ -113,10 +105,6 @@ def identifier_of_asset(asset: dg.AssetsDefinition) -> Identifier:
 
     That is its `dagster/table_name`, else what `PaimonIOManager` takes: the last two parts of its
     key.
-
-    Raises:
-        InvalidInputError: The definition is not of exactly one table, or its key has one part: then
-            the database is known to the IO manager alone.
     """
     specs = list(asset.specs)
     if len(specs) == 1:
@@ -129,11 +117,7 @@ def identifier_of_asset(asset: dg.AssetsDefinition) -> Identifier:
 
 
 def identifier_of_spec(spec: dg.AssetSpec) -> Identifier:
-    """Return the table of an asset: its `dagster/table_name`, else the last two parts of its key.
-
-    Raises:
-        InvalidInputError: It has neither: then the database is known to the IO manager alone.
-    """
+    """Return the table of an asset: `dagster/table_name`, else the last two parts of its key."""
     name = spec.metadata.get(TABLE_NAME)
     if isinstance(name, str):
         return identifier_of(name)

@@ -7,18 +7,18 @@ import pyarrow as pa
 import pytest
 
 from paimon_assets.assets import PaimonCatalogResource
-from paimon_assets.assets.external.external_tables import (
+from paimon_assets.assets.external_sensors import (
+    Cursor,
+    build_new_snapshots_sensor,
+    cursor_from_json,
+)
+from paimon_assets.assets.external_tables import (
     AssetNaming,
     build_external_table_specs,
     build_observable_tables,
     describe_tables,
     tables_from_json,
     tables_to_json,
-)
-from paimon_assets.assets.external.table_sensor import (
-    Cursor,
-    build_new_snapshots_sensor,
-    cursor_from_json,
 )
 from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
 from paimon_assets.engine.embedded import EmbeddedExecutor

@@ -4,17 +4,21 @@ Each is a check of its own, run from the UI or after its asset, and reads only t
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from statistics import median
+from typing import Any
 
 import dagster as dg
 
 from paimon_assets.assets.check_run import CheckOptions, CheckRun, define_check, records_value
-from paimon_assets.assets.checks.unique_keys import find_duplicates
 from paimon_assets.assets.metadata import ROW_COUNT, SNAPSHOT_ID, Metadata
+from paimon_assets.engine.contract.executor import CountingExecutor
 from paimon_assets.engine.contract.repeated_keys import RepeatedKeys
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.words import counted
+from paimon_assets.engine.table.read.read_builder import Plan, ReadBuilder
+from paimon_assets.engine.table.table import Table
 
 _DEFAULTS = CheckOptions()
 _WARNING = CheckOptions(severity=dg.AssetCheckSeverity.WARN)
@@ -252,3 +256,27 @@ def _duplicates_metadata(found: RepeatedKeys, key: Sequence[str], *, show: bool)
     if found.examples:
         metadata["paimon/examples"] = records_value(found.examples, show=show)
     return metadata
+
+
+def find_duplicates(
+    table: Table, key: Sequence[str], executor: CountingExecutor[Any], *, is_merged: bool = True
+) -> RepeatedKeys:
+    """Find the keys of a table's newest snapshot that occur more than once.
+
+    Nulls count as equal. Merged, it looks at rows as a reader gets them; else at every stored row.
+
+    Cost:
+        Memory as `data.repeated_keys` says; on Spark that of a grouped count.
+    """
+    read = table.new_read_builder().with_columns(key)
+    snapshot = table.latest_snapshot()
+    if snapshot is not None:
+        read = read.at_snapshot(snapshot.id)
+    plan = read.plan() if is_merged else unmerged_plan(read)
+    return executor.repeated_keys(plan.context, plan.splits, key)
+
+
+def unmerged_plan(read: ReadBuilder) -> Plan:
+    """Plan a read of every stored row, also of those that newer ones replace, with its kind."""
+    plan = read.with_row_kinds().plan()
+    return replace(plan, splits=tuple(replace(it, is_streaming=True) for it in plan.splits))

@@ -15,14 +15,14 @@ from paimon_assets.assets.check_run import CheckOptions, CheckRun, define_check
 from paimon_assets.assets.files.ingestion import source_name_of
 from paimon_assets.assets.files.ledger import compare, ledger_snapshot, load_ledger
 from paimon_assets.assets.files.source_files import FileSource, checked_schema
-from paimon_assets.assets.metadata import grid
-from paimon_assets.assets.tables.declared_table import comment_differences, schema_differences
-from paimon_assets.assets.tables.schema_report import (
+from paimon_assets.assets.metadata import (
     CHANGES,
     changes_value,
     columns_metadata,
-    report_metadata,
+    grid,
+    loss_metadata,
 )
+from paimon_assets.assets.tables.declared_table import comment_differences, schema_differences
 from paimon_assets.engine.fileio.opening import file_io_for
 from paimon_assets.engine.spec.evolution.schema_change import SchemaChange
 from paimon_assets.engine.spec.evolution.schema_change_json import changes_to_json
@@ -120,7 +120,7 @@ def build_overflow_check(
             description=f"{text}." if text else "No pending change casts a stored value.",
             metadata={
                 CHANGES: changes_value(changes),
-                **report_metadata(plan, run.table.path, show=run.shows_values),
+                **loss_metadata(plan, run.table.path, show=run.shows_values),
             },
         )
 

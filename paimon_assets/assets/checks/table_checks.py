@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import dagster as dg
 
 from paimon_assets.assets.check_run import CheckOptions, CheckRun, define_check, records_value
-from paimon_assets.assets.checks.unique_keys import find_duplicates, unmerged_plan
+from paimon_assets.assets.checks.row_checks import find_duplicates, unmerged_plan
 from paimon_assets.assets.files.ingestion import quarantine_value, source_name_of
 from paimon_assets.assets.files.ledger import compare, ledger_snapshot, load_ledger, names_text
 from paimon_assets.assets.files.source_files import FileSource

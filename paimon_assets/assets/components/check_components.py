@@ -21,12 +21,17 @@ from paimon_assets.assets.checks.table_checks import (
     build_sequence_check,
     build_small_files_check,
 )
-from paimon_assets.assets.components.scaffolding import OF_THE_RESOURCE, example
+from paimon_assets.assets.components.yaml_values import (
+    OF_THE_RESOURCE,
+    DescribedModel,
+    Names,
+    Text,
+    example,
+)
+from paimon_assets.assets.failures import refuse_unknown
 from paimon_assets.assets.files.source_files import FileSource
-from paimon_assets.assets.option_names import refuse_unknown
 from paimon_assets.assets.resource import DEFAULT_RESOURCE_KEY, RESOURCE_KEY
 from paimon_assets.assets.translator import TABLE_NAME, asset_key_of
-from paimon_assets.assets.yaml_values import DescribedModel, Names, Text
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.options.option import parse_duration_ms
 from paimon_assets.engine.spec.schema.schema import Schema

@@ -13,15 +13,21 @@ from paimon_assets.assets.components.check_components import (
     TableCheck,
     checks_of,
 )
-from paimon_assets.assets.components.scaffolding import OF_THE_RESOURCE, example
-from paimon_assets.assets.files.ingestion import build_file_ingestion_asset
-from paimon_assets.assets.files.sensor import build_new_files_sensor
+from paimon_assets.assets.components.yaml_values import (
+    OF_THE_RESOURCE,
+    DescribedModel,
+    Names,
+    Secret,
+    Text,
+    Texts,
+    example,
+)
+from paimon_assets.assets.files.ingestion import build_file_ingestion_asset, build_new_files_sensor
 from paimon_assets.assets.files.source_files import FileSource
 from paimon_assets.assets.resource import DEFAULT_RESOURCE_KEY, ExecutorKind
 from paimon_assets.assets.schedules import build_ingestion_schedule
 from paimon_assets.assets.tables.table_asset import paimon_asset
 from paimon_assets.assets.tables.table_write import WriteMode
-from paimon_assets.assets.yaml_values import DescribedModel, Names, Secret, Text, Texts
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.schema.schema import Schema
 

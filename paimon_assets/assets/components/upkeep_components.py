@@ -6,14 +6,19 @@ from typing import Annotated, Any, TypeVar
 import dagster as dg
 from pydantic import Field, ValidationError
 
-from paimon_assets.assets.components.scaffolding import OF_THE_RESOURCE, example
+from paimon_assets.assets.components.yaml_values import (
+    OF_THE_RESOURCE,
+    DescribedModel,
+    Names,
+    Text,
+    example,
+)
+from paimon_assets.assets.failures import refuse_unknown
 from paimon_assets.assets.jobs.compaction import CompactionConfig, build_compaction_job
 from paimon_assets.assets.jobs.file_debt import build_file_debt_sensor
 from paimon_assets.assets.jobs.maintenance import MaintenanceConfig, build_maintenance_job
-from paimon_assets.assets.option_names import refuse_unknown
 from paimon_assets.assets.resource import DEFAULT_RESOURCE_KEY
 from paimon_assets.assets.schedules import build_compaction_schedule, build_maintenance_schedule
-from paimon_assets.assets.yaml_values import DescribedModel, Names, Text
 from paimon_assets.engine.errors import InvalidInputError
 
 _EXAMPLE = {"tables": ["shop.orders"], "schedule": "0 4 * * *"}

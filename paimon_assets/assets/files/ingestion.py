@@ -17,10 +17,10 @@ import pyarrow as pa
 from pydantic import Field
 
 from paimon_assets.assets.failures import dagster_failures
-from paimon_assets.assets.files.intake import define_intake
 from paimon_assets.assets.files.ledger import (
     Ledger,
     LeftOut,
+    Pending,
     compare,
     ledger_snapshot,
     load_ledger,
@@ -37,16 +37,23 @@ from paimon_assets.assets.files.source_files import (
     read_files,
 )
 from paimon_assets.assets.metadata import Metadata, grid
-from paimon_assets.assets.provenance import StepIdentity, step_identity
-from paimon_assets.assets.resource import ExecutorKind, PaimonCatalogResource
+from paimon_assets.assets.provenance import Step, step_of_asset
+from paimon_assets.assets.resource import (
+    ExecutorKind,
+    PaimonCatalogResource,
+    catalog_resource,
+    resource_key_of,
+)
+from paimon_assets.assets.sensors import digest_of, request_once
 from paimon_assets.assets.tables.audit import BatchAudit
-from paimon_assets.assets.tables.results import (
+from paimon_assets.assets.tables.table_asset import AssetOptions, TableTarget, define_intake
+from paimon_assets.assets.tables.table_write import (
     NOTHING_WRITTEN,
     result_of,
     result_of_earlier_try,
     result_of_write,
 )
-from paimon_assets.assets.tables.table_asset import AssetOptions, TableTarget
+from paimon_assets.assets.translator import identifier_of_asset
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.control.segments.segment_folder import FolderFile
@@ -54,6 +61,7 @@ from paimon_assets.engine.errors import (
     CommitConflictError,
     FormatError,
     InvalidInputError,
+    NotFoundError,
     PaimonError,
 )
 from paimon_assets.engine.fileio.base import FileIO
@@ -230,9 +238,9 @@ def _ingest(
         audit = BatchAudit(target.before_commit, table, paimon)
         source_name = source_name_of(context.asset_key)
         newest = ledger_snapshot(table, source_name)
-        step = step_identity(context)
+        step = step_of_asset(context)
         if newest is not None and step.made(newest.properties):
-            return result_of_earlier_try(context, table, newest, audit.results(newest))
+            return result_of_earlier_try(step, table, newest, audit.results(newest))
         file_io = file_io_for(source.folder_path(config.source), paimon.options)
         ledger = load_ledger(table, source_name, newest)
         batch = _next_batch(config, source, table, ledger, file_io)
@@ -252,7 +260,7 @@ def _ingest(
             "paimon/write_seconds": round(time.monotonic() - started, 3),
             **batch.metadata(),
         }
-        return result_of_write(context, ensured, outcome, metadata, audit.results())
+        return result_of_write(step, ensured, outcome, metadata, audit.results())
 
 
 def _next_batch(
@@ -318,18 +326,13 @@ class _Work:
     file_io: FileIO
     batch: _Batch
     audit: BatchAudit
-    step: StepIdentity
+    step: Step
 
 
 def _write_readable(
     context: dg.AssetExecutionContext, paimon: PaimonCatalogResource, work: _Work
 ) -> tuple[WriteOutcome, _Batch]:
     """Write the files that can be read; what cannot goes to quarantine, if the source says so.
-
-    Raises:
-        FormatError, InvalidInputError: A file cannot be read, and the source says `refuse`; or what
-            is wrong is not that of one file.
-        CommitConflictError: Another run took files of this source in meanwhile.
 
     Cost:
         Where damage shows only while a file is read, the others are read again.
@@ -360,11 +363,7 @@ def _reason(error: PaimonError, *, show: bool) -> str:
 
 
 def _write(paimon: PaimonCatalogResource, work: _Work, schema: pa.Schema | None) -> WriteOutcome:
-    """Write the files' rows and their ledger as one commit; without a schema there are none.
-
-    Raises:
-        CommitConflictError: Another run took files of this source in meanwhile.
-    """
+    """Write the files' rows and their ledger as one commit; without a schema there are none."""
     table, source = work.table, work.source
     executor = paimon.new_executor(work.target.executor)
     frame: Frame
@@ -431,3 +430,98 @@ def _frame(paimon: PaimonCatalogResource, work: _Work, schema: pa.Schema) -> Fra
     if paimon.executor_kind(work.target.executor) == "embedded":
         return read_files(work.file_io, paths, source, schema)
     return paimon.files_dataframe(paths, source.format, schema, source.options)
+
+
+Ticked = dg.SkipReason | dg.SensorResult
+
+
+def build_new_files_sensor(
+    asset: dg.AssetsDefinition,
+    *,
+    source: FileSource,
+    name: str | None = None,
+    target: Any = None,
+    max_files: int = 100,
+    minimum_interval_seconds: int = 30,
+) -> dg.SensorDefinition:
+    """Request a run of an ingestion asset for the files its table does not hold yet.
+
+    Files are requested once, and once more after a rollback. The sensor is shipped stopped.
+
+    Args:
+        asset: From `build_file_ingestion_asset`.
+        source: The asset's.
+        name: The name of the sensor; `<table>_new_files` by default.
+        target: A job or selection that contains the asset; the asset by default.
+        max_files: Most files of one run; 0 for all.
+        minimum_interval_seconds: Between ticks.
+
+    Raises:
+        InvalidInputError: The asset is not of exactly one table.
+    """
+    identifier, resource_key = identifier_of_asset(asset), resource_key_of(asset)
+    op_name = asset.node_def.name
+
+    @dg.sensor(
+        name=name or f"{op_name}_new_files",
+        target=target if target is not None else asset,
+        minimum_interval_seconds=minimum_interval_seconds,
+        default_status=dg.DefaultSensorStatus.STOPPED,
+        required_resource_keys={resource_key},
+        description=f"Requests an ingestion run when new files land for {identifier}.",
+    )
+    def new_files(context: dg.SensorEvaluationContext, **_: Any) -> Ticked:
+        paimon = catalog_resource(context, resource_key)
+        folder = source.folder_path()
+        listed = source.list_files(file_io_for(folder, paimon.options), folder)
+        table = _table(paimon, identifier)
+        ledger = _ledger(table, source_name_of(asset.key))
+        pending = compare(listed, ledger, table)
+        again = pending.changed if source.on_changed == OnChanged.AGAIN else ()
+        taken = tuple(sorted((*pending.new, *again)))[: max_files or None]
+        refused = pending.changed and source.on_changed == OnChanged.REFUSE
+        if refused or not taken:
+            return dg.SkipReason(_why_nothing(folder, listed, pending, refused=bool(refused)))
+        return request_once(
+            context,
+            f"{identifier}:{_made(table)}:{ledger.generation}:{digest_of(taken)}",
+            f"{counted(len(taken), 'new file')} in '{folder}'",
+            config=dg.RunConfig(ops={op_name: IngestConfig(max_files=max_files)}),
+        )
+
+    return new_files
+
+
+def _table(paimon: PaimonCatalogResource, identifier: Identifier) -> Table | None:
+    try:
+        return paimon.catalog().get_table(identifier)
+    except NotFoundError:
+        return None
+
+
+def _made(table: Table | None) -> str:
+    """Return which table it is, should it be made anew."""
+    return "none" if table is None else str(table.created_ms)
+
+
+def _ledger(table: Table | None, source_name: str) -> Ledger:
+    if table is None:
+        return Ledger(source=source_name)
+    return load_ledger(table, source_name, ledger_snapshot(table, source_name))
+
+
+def _why_nothing(folder: str, listed: list[FolderFile], pending: Pending, *, refused: bool) -> str:
+    if refused:
+        return (
+            f"{names_text(pending.changed)} in '{folder}' changed after being ingested; a run "
+            "would fail. Restore them, or land the new rows under new names."
+        )
+    if not listed:
+        return f"No file matches in '{folder}', or the folder does not exist."
+    bad = len(pending.left_out)
+    if bad:
+        return (
+            f"{len(listed) - bad} of {counted(len(listed), 'file')} of '{folder}' are ingested; "
+            f"{bad} in quarantine until they change."
+        )
+    return f"Ingested: all {counted(len(listed), 'file')} of '{folder}'."

@@ -14,9 +14,8 @@ import dagster as dg
 from pydantic import Field
 
 from paimon_assets.assets.failures import dagster_failures
-from paimon_assets.assets.files.intake import define_intake
 from paimon_assets.assets.metadata import Metadata, grid, materialization_of
-from paimon_assets.assets.provenance import op_properties, origin_of, step_identity
+from paimon_assets.assets.provenance import step_of_asset, step_of_op
 from paimon_assets.assets.resource import (
     DEFAULT_RESOURCE_KEY,
     ExecutorKind,
@@ -24,9 +23,9 @@ from paimon_assets.assets.resource import (
     catalog_resource,
     resource_key_of,
 )
-from paimon_assets.assets.run_requests import digest_of, request_once
-from paimon_assets.assets.tables.results import result_of, result_of_earlier_try
-from paimon_assets.assets.tables.table_asset import AssetOptions, TableTarget
+from paimon_assets.assets.sensors import digest_of, request_once
+from paimon_assets.assets.tables.table_asset import AssetOptions, TableTarget, define_intake
+from paimon_assets.assets.tables.table_write import result_of, result_of_earlier_try
 from paimon_assets.assets.translator import (
     DEFAULT_TRANSLATOR,
     PaimonTranslator,
@@ -168,7 +167,7 @@ def _take_in(
             renewed = segments.refresh([], executor)
             ids = ", ".join(str(segment.id) for segment in renewed.segments) or "none"
             context.log.info("Segments read anew, because their files changed: %s.", ids)
-        step = step_identity(context)
+        step = step_of_asset(context)
         outcome = segments.add(
             taken,
             executor,
@@ -178,7 +177,7 @@ def _take_in(
         if outcome.snapshot is None:
             context.log.info("Nothing is new in '%s'; nothing was committed.", source.path)
         elif outcome.was_already_committed:
-            return result_of_earlier_try(context, table, outcome.snapshot)
+            return result_of_earlier_try(step, table, outcome.snapshot)
         number = None if outcome.snapshot is None else outcome.snapshot.id
         shown = {**outcome_metadata(table, outcome), **_own_metadata(table, source)}
         return result_of(table, number, {**target.lineage, **shown})
@@ -214,12 +213,12 @@ def _import(
         shown = {"paimon/dry_run": True, **plan_metadata(table, plan)}
         _observe(context, key, f"Dry run: {plan_text(plan)}", shown)
         return
-    step = str(context.node_handle)
+    step = step_of_op(context)
     outcome = segments.add(
         config.source,
         executor,
-        commit_user=f"dagster:{origin_of(context.instance, context.run, step)}:{step}",
-        properties=op_properties(context.run, step),
+        commit_user=step.commit_user,
+        properties=step.properties(),
     )
     metadata, text = outcome_metadata(table, outcome), outcome_text(outcome)
     if outcome.snapshot is None:

@@ -212,15 +212,7 @@ def checked_schema(
 
     Columns and types of Parquet, ORC, Avro and Arrow files are those of the first file, of CSV and
     JSON files those expected, or those of the first file where nothing is. Files that are wrong go
-    to `on_bad`; without it the first one is raised.
-
-    Returns:
-        None if there is no file that is right.
-
-    Raises:
-        FormatError: A file cannot be read; names it.
-        InvalidInputError: A file has other columns, or other types, than the rest; names them.
-            Nothing is dropped or filled in silently.
+    to `on_bad`; without it the first one is raised. None if no file is right.
 
     Cost:
         One footer, or the first block of a text file, each.
@@ -261,11 +253,7 @@ def _compared(
 def read_files(
     file_io: FileIO, paths: Sequence[str], source: FileSource, schema: pa.Schema
 ) -> pa.RecordBatchReader:
-    """Return the rows of all files in path order, read as they are consumed.
-
-    Raises:
-        FormatError: While reading: a file is damaged or a value does not fit; names the file.
-    """
+    """Return the rows of all files in path order, read as they are consumed."""
 
     def batches() -> Iterator[pa.RecordBatch]:
         for path in paths:

@@ -21,7 +21,7 @@ from paimon_assets.assets.jobs.compaction import (
 )
 from paimon_assets.assets.jobs.declared_tables import DeclaredTables, TableLike, tables_named
 from paimon_assets.assets.resource import DEFAULT_RESOURCE_KEY, catalog_resource
-from paimon_assets.assets.run_requests import FAILED, REQUEST_TAG, Asked, asked
+from paimon_assets.assets.sensors import FAILED, REQUEST_TAG, Asked, asked
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.errors import NotFoundError, PaimonError
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot

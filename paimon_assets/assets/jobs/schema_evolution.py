@@ -17,13 +17,17 @@ from pydantic import Field
 
 from paimon_assets.assets.failures import dagster_failures, failure_of
 from paimon_assets.assets.jobs.declared_tables import DeclaredTable, DeclaredTables, TableLike
-from paimon_assets.assets.metadata import Metadata, materialization_of
+from paimon_assets.assets.metadata import (
+    Metadata,
+    materialization_of,
+    schema_change_metadata,
+    schema_change_text,
+)
 from paimon_assets.assets.resource import (
     DEFAULT_RESOURCE_KEY,
     PaimonCatalogResource,
     catalog_resource,
 )
-from paimon_assets.assets.tables.schema_report import plan_metadata, plan_text
 from paimon_assets.assets.translator import DEFAULT_TRANSLATOR, PaimonTranslator, identifier_of
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.evolution.schema_change import OnOverflow, SchemaChange
@@ -140,8 +144,8 @@ def _evolve(
     found: Metadata = {}
 
     def judged(plan: SchemaChangePlan) -> None:
-        context.log.info("Table %s: %s", table.name, plan_text(plan))
-        found.update(plan_metadata(plan, table.path, show=paimon.show_values))
+        context.log.info("Table %s: %s", table.name, schema_change_text(plan))
+        found.update(schema_change_metadata(plan, table.path, show=paimon.show_values))
 
     if config.dry_run:
         planned = table.plan_alter(changes, executor=paimon.new_executor)
@@ -149,7 +153,7 @@ def _evolve(
         context.log_event(
             dg.AssetObservation(
                 asset_key=asset_key,
-                description=f"Dry run: {plan_text(planned)}",
+                description=f"Dry run: {schema_change_text(planned)}",
                 metadata={"paimon/dry_run": True, **found},
             )
         )

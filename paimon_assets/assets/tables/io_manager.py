@@ -5,13 +5,13 @@
 
 Frames of every kind go in and come out (`engine.table.frames`); a parameter's annotation says
 which. What a definition says of its table are metadata keys (`assets.io_metadata`); checks that
-judge a batch before it is committed come with it (`assets.tables.audited_frame`).
+judge a batch before it is committed come with it (`assets.tables.audit`).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import dagster as dg
 import pyarrow as pa
@@ -19,7 +19,7 @@ from dagster._core.execution.plan.outputs import StepOutputHandle
 from pydantic import Field
 
 from paimon_assets.assets.failures import TRY_AGAIN, dagster_failures
-from paimon_assets.assets.metadata import partition_metadata
+from paimon_assets.assets.metadata import Metadata, declared_columns
 from paimon_assets.assets.partitions import (
     PARTITION_COLUMNS,
     PartitionColumns,
@@ -27,10 +27,14 @@ from paimon_assets.assets.partitions import (
     column_names,
     run_partitions,
 )
-from paimon_assets.assets.provenance import output_identity, output_partition_keys
-from paimon_assets.assets.resource import PaimonCatalogResource
-from paimon_assets.assets.tables.audit import BatchAudit, results_without_rows
-from paimon_assets.assets.tables.audited_frame import AuditedFrame, reporting_checks
+from paimon_assets.assets.provenance import step_of_output
+from paimon_assets.assets.resource import DEFAULT_RESOURCE_KEY, RESOURCE_KEY, PaimonCatalogResource
+from paimon_assets.assets.tables.audit import (
+    AuditedFrame,
+    BatchCheck,
+    reporting_checks,
+    results_without_rows,
+)
 from paimon_assets.assets.tables.consumption import (
     Consumed,
     note,
@@ -45,6 +49,7 @@ from paimon_assets.assets.tables.declared_table import (
     ensure_table,
     schema_policy,
 )
+from paimon_assets.assets.tables.inputs import NestedColumns, nested_columns, view_rows
 from paimon_assets.assets.tables.io_metadata import (
     BRANCH,
     COLUMNS,
@@ -58,17 +63,27 @@ from paimon_assets.assets.tables.io_metadata import (
     declared_schema,
     described_read,
 )
-from paimon_assets.assets.tables.nested_columns import NestedColumns, nested_columns
-from paimon_assets.assets.tables.plan_lineage import lineage_of, note_input
-from paimon_assets.assets.tables.results import result_of_earlier_try, result_of_write
+from paimon_assets.assets.tables.lineage import lineage_of, note_input
 from paimon_assets.assets.tables.table_write import (
+    Materialized,
+    Production,
     TableWrite,
     WriteConfig,
     WriteMode,
     write_mode,
 )
-from paimon_assets.assets.tables.view_inputs import view_rows
-from paimon_assets.assets.translator import TABLE_NAME, identifier_of, identifier_of_spec
+from paimon_assets.assets.translator import (
+    STORAGE_KIND,
+    STORAGE_KIND_KEY,
+    TABLE_NAME,
+    URI,
+    PaimonTranslator,
+    identifier_of,
+    identifier_of_spec,
+    kinds_of,
+    pool_of,
+    uri_of,
+)
 from paimon_assets.engine.contract.executor import CountingExecutor
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.errors import (
@@ -77,7 +92,6 @@ from paimon_assets.engine.errors import (
     PaimonError,
     UnsupportedFeatureError,
 )
-from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.predicate.predicate import Predicate
 from paimon_assets.engine.spec.schema.schema import Schema, TableSchema
 from paimon_assets.engine.spec.words import counted
@@ -124,59 +138,44 @@ class PaimonIOManager(dg.ConfigurableIOManager):
         """Write a frame to the output's table, as one snapshot; None writes nothing.
 
         Raises:
-            Failure: The frame, the table or the metadata is wrong, or a check kept the rows out;
+            Failure: The frame, the table or the metadata is wrong, or a check refused the rows;
                 nothing was committed.
             RetryRequested: A lost race or a failing storage.
         """
         definition = context.definition_metadata
         identifier = self._identifier(context, definition)
-        handed = obj if isinstance(obj, AuditedFrame) else AuditedFrame(frame=obj)
+        audited = obj if isinstance(obj, AuditedFrame) else AuditedFrame(frame=obj)
         with dagster_failures(identifier), reporting_checks(context):
             check_keys(definition, OUTPUT_KEYS, _owner(context))
-            handed.lineage = lineage_of(context.run_id, context.step_key, handed.frame)
-            ensured, frame, is_new = self._table_to_write(context, identifier, handed.frame)
+            lineage = lineage_of(context.run_id, context.step_key, audited.frame)
+            ensured, frame, is_new = self._table_to_write(context, identifier, audited.frame)
             if ensured is None:
                 context.log.info("Nothing to write, and no table %s yet.", identifier)
-                handed.results = results_without_rows(handed.checks)
+                audited.results = results_without_rows(audited.checks)
                 return
-            handed.frame = frame
+            production = Production(frame=frame, metadata=lineage)
             try:
-                self._write(context, ensured, handed)
+                write = self._write_of(context, ensured, audited.checks)
+                made = write.materialize(lambda: production)
             except (*TRY_AGAIN, BatchRefusedError):
                 raise  # the next try, or who looks at the batch, needs the table
             except Exception:
                 if is_new:
                     self._drop_unwritten(identifier)
                 raise
+            audited.results = made.check_results
+            _report(context, made)
 
     def _drop_unwritten(self, identifier: Identifier) -> None:
         """Drop a table that was made for rows that did not fit it, unless others wrote to it.
 
-        Who writes to it at this moment fails to commit: its schema is gone.
+        A concurrent write fails to commit: its schema is gone.
         """
         catalog = self.paimon.catalog()
         with suppress(PaimonError):
             table = catalog.get_table(identifier)
             if table.latest_snapshot() is None and not table.branches.list():
                 catalog.drop_table(identifier)
-
-    def _write(
-        self, context: dg.OutputContext, ensured: EnsuredTable, handed: AuditedFrame
-    ) -> None:
-        table = ensured.table
-        audit = BatchAudit(handed.checks, table, self.paimon)
-        write = replace(self._write_of(context, table), audit=audit if handed.checks else None)
-        snapshot = write.find_committed()
-        if snapshot is not None:
-            result = result_of_earlier_try(context, table, snapshot)
-            handed.results = audit.results(snapshot, write.replaced())
-        else:
-            executor = context.definition_metadata.get(EXECUTOR)
-            outcome = write.write(handed.frame, self.paimon, executor)
-            snapshot = outcome.snapshot if outcome is not None else None
-            result = result_of_write(context, ensured, outcome, handed.lineage)
-            handed.results = audit.results()
-        _report(context, write, result, snapshot)
 
     def load_input(self, context: dg.InputContext) -> Frame:
         """Read the upstream table as what the parameter is annotated as.
@@ -317,13 +316,15 @@ class PaimonIOManager(dg.ConfigurableIOManager):
         )
         return ensure_table(catalog, identifier, schema), rows, True
 
-    def _write_of(self, context: dg.OutputContext, table: Table) -> TableWrite:
+    def _write_of(
+        self, context: dg.OutputContext, ensured: EnsuredTable, checks: Sequence[BatchCheck]
+    ) -> TableWrite:
         metadata = {**context.definition_metadata, **context.output_metadata}
-        partitions = None
+        table, step, partitions = ensured.table, step_of_output(context), None
         if context.has_asset_partitions:
-            keys, definition = output_partition_keys(context), context.asset_partitions_def
-            partitions = _partitions(keys, definition, metadata, table)
-        consumed = take_consumed(context.run_id, context.step_key)
+            definition = context.asset_partitions_def
+            partitions = _partitions(step.partition_keys, definition, metadata, table)
+        consumed = take_consumed(step.run_id, step.key)
         mode = self._mode(context, table.name)
         if consumed and MODE not in metadata and mode is WriteMode.OVERWRITE:
             raise InvalidInputError(
@@ -334,11 +335,14 @@ class PaimonIOManager(dg.ConfigurableIOManager):
                 details={"table": table.name},
             )
         return TableWrite(
-            table=table,
-            step=output_identity(context),
+            paimon=self.paimon,
+            ensured=ensured,
+            step=step,
             mode=mode,
+            executor=context.definition_metadata.get(EXECUTOR),
             partitions=partitions,
             code_version=context.asset_spec.code_version if context.has_asset_key else None,
+            checks=checks,
             consumed=consumed,
         )
 
@@ -467,23 +471,14 @@ def _log_read(context: dg.InputContext, table: Table, plan: Plan) -> None:
         )
 
 
-def _report(
-    context: dg.OutputContext,
-    write: TableWrite,
-    result: "dg.MaterializeResult[Any]",
-    snapshot: Snapshot | None,
-) -> None:
-    """Report what was written: metadata, data version, and what each partition holds."""
+def _report(context: dg.OutputContext, made: Materialized) -> None:
+    result, step = made.result, context.step_context
     context.add_output_metadata(dict(result.metadata or {}))
     if not context.has_asset_key:
         return
-    step = context.step_context
     if result.data_version is not None and not step.has_data_version(context.asset_key):
         step.set_data_version(context.asset_key, result.data_version)
-    if write.partitions is None or snapshot is None:
-        return
-    reported = partition_metadata(write.table, snapshot, write.partitions)
-    for key, metadata in reported.items():
+    for key, metadata in made.by_partition.items():
         step.add_asset_metadata(metadata, asset_key=context.asset_key, partition_key=key)
 
 
@@ -496,3 +491,140 @@ def _owner(context: dg.OutputContext) -> str:
 def _text(value: Any) -> str:
     """Return a metadata value as text; values given while running are wrapped by Dagster."""
     return str(getattr(value, "value", value))
+
+
+AssetT = TypeVar("AssetT")
+
+_NO_GROUP = "default"
+"""The group Dagster gives an asset that names none."""
+
+
+def as_table_assets(
+    assets: Iterable[AssetT],
+    *,
+    io_manager: PaimonIOManager,
+    io_manager_key: str = "io_manager",
+    resource_key: str = DEFAULT_RESOURCE_KEY,
+) -> list[AssetT | dg.AssetsDefinition]:
+    """Return assets with what a `paimon_asset` carries, where the IO manager stores them.
+
+    That is the name and the address of the table, its kinds, its database as group, the declared
+    columns with their descriptions, and the pool `paimon/<database>.<table>`, of a definition with
+    several tables `paimon/<its name>`. So they can be given to checks, to the compaction job and to
+    its sensor, and none of these writes while another does. What a definition says itself stays;
+    ops inside a graph keep their pools. What is a table asset already, is annotated to
+    return None, or is no asset is returned as it is.
+
+    Args:
+        assets: What `dg.Definitions` takes as assets.
+        io_manager: The one that stores them: it knows the warehouse, and the database of keys of
+            one part.
+        io_manager_key: Its key among the resources.
+        resource_key: That of its catalog, which checks and jobs take.
+
+    Raises:
+        InvalidInputError: An asset's metadata has a key of ours that is none, or no table's name.
+
+    >>> [sales] = as_table_assets([sales], io_manager=io)  # doctest: +SKIP
+    ... dg.Definitions([sales, build_row_count_check(sales, 3)], resources={"io_manager": io, ...})
+    """
+    return [
+        _described(asset, _Storing(io_manager, io_manager_key, resource_key))
+        if isinstance(asset, dg.AssetsDefinition)
+        else asset
+        for asset in assets
+    ]
+
+
+@dataclass(frozen=True)
+class _Storing:
+    """Who stores the assets."""
+
+    io_manager: PaimonIOManager
+    io_manager_key: str
+    resource_key: str
+
+
+def _described(asset: dg.AssetsDefinition, storing: _Storing) -> dg.AssetsDefinition:
+    if not asset.is_executable:
+        return asset
+    stored = {
+        spec.key: storing.io_manager.identifier_of(spec)
+        for spec in asset.specs
+        if asset.get_io_manager_key_for_asset_key(spec.key) == storing.io_manager_key
+        and spec.metadata.get(STORAGE_KIND_KEY) != STORAGE_KIND
+        and not _stores_nothing(asset, spec.key)
+    }
+    if not stored:
+        return asset
+    described = asset.map_asset_specs(
+        lambda spec: (
+            _described_spec(spec, stored[spec.key], storing) if spec.key in stored else spec
+        )
+    )
+    op = described.node_def
+    if not isinstance(op, dg.OpDefinition) or op.pool is not None:
+        return described
+    [*tables] = stored.values()
+    pool = pool_of(tables[0]) if len(tables) == 1 else f"paimon/{op.name}"
+    attributes = {**described.get_attributes_dict(), "node_def": _with_pool(op, pool)}
+    return dg.AssetsDefinition.dagster_internal_init(**attributes)
+
+
+def _stores_nothing(asset: dg.AssetsDefinition, key: dg.AssetKey) -> bool:
+    """Whether the function says that it returns no rows."""
+    output = asset.node_def.output_def_named(asset.get_output_name_for_asset_key(key))
+    return output.dagster_type.is_nothing
+
+
+def _described_spec(spec: dg.AssetSpec, identifier: Identifier, storing: _Storing) -> dg.AssetSpec:
+    check_keys(spec.metadata, OUTPUT_KEYS, f"asset '{spec.key.to_user_string()}'")
+    io_manager = storing.io_manager
+    metadata: Metadata = {TABLE_NAME: str(identifier), STORAGE_KIND_KEY: STORAGE_KIND}
+    if storing.resource_key != DEFAULT_RESOURCE_KEY:
+        metadata[RESOURCE_KEY] = storing.resource_key
+    schema = declared_schema(spec.metadata)
+    if schema is not None:
+        metadata |= declared_columns(schema)
+    warehouse = io_manager.known_warehouse()
+    if warehouse is not None:
+        metadata[URI] = uri_of(warehouse, identifier)
+    executor = spec.metadata.get(EXECUTOR, io_manager.paimon.executor)
+    described: dg.AssetSpec = spec.replace_attributes(
+        metadata={**metadata, **spec.metadata},
+        kinds={*spec.kinds, *kinds_of(executor)},
+        tags={STORAGE_KIND_KEY: STORAGE_KIND, **_plain_tags(spec)},
+        description=spec.description or (schema.comment if schema is not None else None),
+        group_name=_group_of(spec, identifier),
+    )
+    return described
+
+
+def _group_of(spec: dg.AssetSpec, identifier: Identifier) -> str:
+    """Return the group; of an asset that names none, that of its database."""
+    if spec.group_name in (None, _NO_GROUP):
+        return PaimonTranslator().get_group_name(identifier)
+    return spec.group_name
+
+
+def _plain_tags(spec: dg.AssetSpec) -> dict[str, str]:
+    """Return the tags but for those that are kinds."""
+    return {key: value for key, value in spec.tags.items() if not key.startswith("dagster/kind/")}
+
+
+def _with_pool(op: dg.OpDefinition, pool: str) -> dg.OpDefinition:
+    """Return the op in a pool; Dagster has no way to change one."""
+    inputs: dict[str, Any] = {item.name: dg.In.from_definition(item) for item in op.input_defs}
+    outputs: dict[str, Any] = {item.name: dg.Out.from_definition(item) for item in op.output_defs}
+    return dg.OpDefinition(
+        compute_fn=op.compute_fn,
+        name=op.name,
+        ins=inputs,
+        outs=outputs,
+        description=op.description,
+        config_schema=op.config_schema,
+        required_resource_keys=set(op.required_resource_keys),
+        tags=op.tags,
+        retry_policy=op.retry_policy,
+        pool=pool,
+    )

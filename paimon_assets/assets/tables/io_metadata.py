@@ -9,8 +9,8 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypedDict, Unpack
 
+from paimon_assets.assets.failures import refuse_unknown
 from paimon_assets.assets.metadata import Metadata, declared_columns
-from paimon_assets.assets.option_names import refuse_unknown
 from paimon_assets.assets.partitions import PARTITION_COLUMNS, PartitionColumns
 from paimon_assets.assets.resource import RESOURCE_KEY, executor_kind
 from paimon_assets.assets.tables.declared_table import SchemaPolicy, schema_policy
@@ -197,20 +197,13 @@ def check_keys(metadata: Mapping[str, Any], known: frozenset[str], owner: str) -
     """Refuse metadata that looks as if it were for the IO manager and is not.
 
     `known` are `OUTPUT_KEYS` or `INPUT_KEYS`.
-
-    Raises:
-        InvalidInputError: Kind `metadata-key`; names the key and those that exist.
     """
     ours = [key for key in metadata if key.startswith(_PREFIX)]
     refuse_unknown(ours, known, f"The metadata of {owner}", kind="metadata-key")
 
 
 def declared_schema(metadata: Mapping[str, Any]) -> Schema | None:
-    """Return the schema `paimon_output` put into metadata, if it did.
-
-    Raises:
-        FormatError: It is none.
-    """
+    """Return the schema `paimon_output` put into metadata, if it did."""
     value = metadata.get(SCHEMA)
     if value is None:
         return None

@@ -19,9 +19,9 @@ import dagster as dg
 
 from paimon_assets.assets.failures import dagster_failures
 from paimon_assets.assets.metadata import SNAPSHOT_ID, Metadata, snapshot_or_none
-from paimon_assets.assets.provenance import step_identity
+from paimon_assets.assets.provenance import step_of_asset
 from paimon_assets.assets.resource import PaimonCatalogResource
-from paimon_assets.assets.tables.results import NOTHING_WRITTEN, result_of
+from paimon_assets.assets.tables.table_write import NOTHING_WRITTEN, result_of
 from paimon_assets.assets.translator import identifier_of, identifier_of_spec
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError
@@ -67,7 +67,7 @@ class PaimonPipesClient(dg.ConfigurableResource):  # type: ignore[type-arg]  # b
         Raises:
             DagsterPipesExecutionError: The process failed.
         """
-        step = step_identity(context)
+        step = step_of_asset(context)
         code_version = next(
             (spec.code_version for spec in context.assets_def.specs if spec.code_version), None
         )
@@ -90,11 +90,7 @@ class SnapshotsReported:
     """A `PipesClientCompletedInvocation`."""
 
     def get_result(self) -> dg.MaterializeResult[Any]:
-        """Return the materialization of the one asset the step is about.
-
-        Raises:
-            Failure: As `get_results`; or the step is about several assets.
-        """
+        """Return the materialization of the one asset the step is about."""
         results = self.get_results()
         if len(results) == 1 and isinstance(results[0], dg.MaterializeResult):
             return results[0]
@@ -108,11 +104,6 @@ class SnapshotsReported:
 
         What the process reported of an asset itself is added to it; a check of an asset goes to its
         materialization.
-
-        Raises:
-            Failure: The process said nothing of an asset's table, or named a table that is none of
-                the step's, or a snapshot that is not there.
-            RetryRequested: The storage failed.
         """
         reported = list(self.invocation.get_results(implicit_materializations=False))
         by_key = {

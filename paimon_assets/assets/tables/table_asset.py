@@ -8,7 +8,6 @@ its earlier try by run, step and partition, and reports it instead of writing ag
 
 import functools
 import inspect
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
@@ -16,22 +15,16 @@ from typing import Any, TypedDict, Unpack
 
 import dagster as dg
 
-from paimon_assets.assets.failures import dagster_failures
-from paimon_assets.assets.metadata import (
-    Metadata,
-    declared_columns,
-    partition_metadata,
-)
-from paimon_assets.assets.option_names import refuse_unknown
+from paimon_assets.assets.failures import dagster_failures, refuse_unknown
+from paimon_assets.assets.metadata import Metadata, declared_columns
 from paimon_assets.assets.partitions import (
     PARTITION_COLUMNS,
     PartitionColumns,
-    RunPartitions,
     column_names,
     refuse_equal_keys,
     run_partitions,
 )
-from paimon_assets.assets.provenance import partition_keys_of, step_identity, step_key_of
+from paimon_assets.assets.provenance import step_of_asset
 from paimon_assets.assets.resource import (
     DEFAULT_RESOURCE_KEY,
     RESOURCE_KEY,
@@ -39,7 +32,7 @@ from paimon_assets.assets.resource import (
     PaimonCatalogResource,
     executor_kind,
 )
-from paimon_assets.assets.tables.audit import BatchAudit, BatchCheck, reporting_refusals
+from paimon_assets.assets.tables.audit import BatchCheck, reporting_refusals
 from paimon_assets.assets.tables.consumption import take_consumed
 from paimon_assets.assets.tables.declared_table import (
     EnsuredTable,
@@ -47,10 +40,9 @@ from paimon_assets.assets.tables.declared_table import (
     ensure_table,
     schema_policy,
 )
-from paimon_assets.assets.tables.lineage import PassThrough, lineage_metadata
-from paimon_assets.assets.tables.plan_lineage import lineage_of
-from paimon_assets.assets.tables.results import result_of_earlier_try, result_of_write
+from paimon_assets.assets.tables.lineage import PassThrough, lineage_metadata, lineage_of
 from paimon_assets.assets.tables.table_write import (
+    Production,
     TableWrite,
     WriteConfig,
     WriteMode,
@@ -71,10 +63,7 @@ from paimon_assets.assets.translator import (
 )
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.schema.schema import Schema
-from paimon_assets.engine.table.frames.frames import Frame
-from paimon_assets.engine.table.table import Table
 
 _CONTEXT_NAMES = frozenset({"context", "_context", "context_", "_"})
 """First parameters Dagster passes the context to."""
@@ -151,11 +140,7 @@ class TableTarget:
         executor: ExecutorKind | None = None,
         warehouse: str | None = None,
     ) -> "TableTarget":
-        """Return the target of an asset without partitions, as its options describe it.
-
-        Raises:
-            InvalidInputError: An option is none, or its value is.
-        """
+        """Return the target of an asset without partitions, as its options describe it."""
         owner = f"The asset of table {table}"
         refuse_unknown(options, AssetOptions.__annotations__, owner, kind="asset-options")
         if executor is not None:
@@ -182,11 +167,7 @@ class TableTarget:
         return replace(self, mode=WriteMode(config.mode.value))
 
     def ensure(self, paimon: PaimonCatalogResource) -> EnsuredTable:
-        """Return the table, created or brought to the declared schema as the policy says.
-
-        Raises:
-            InvalidInputError, CommitConflictError: As `ensure_table`.
-        """
+        """Return the table, created or brought to the declared schema as the policy says."""
         return ensure_table(
             paimon.catalog(),
             self.identifier,
@@ -194,15 +175,6 @@ class TableTarget:
             self.schema_policy,
             lambda: paimon.new_executor(self.executor),
         )
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Production:
-    """The parts of what a function returned."""
-
-    frame: Frame | None
-    metadata: Metadata
-    check_results: Sequence[dg.AssetCheckResult] = ()
 
 
 def paimon_asset(
@@ -348,12 +320,8 @@ def _compute(
         paimon = inputs[catalog_name] if own_catalog else inputs.pop(catalog_name)
         config = inputs.get(_CONFIG) if has_config else inputs.pop(_CONFIG)
         given = (context, *args) if takes_context else args
-        return materialize_table(
-            context,
-            paimon,
-            target.of_run(config),
-            lambda _: _taken_apart(function(*given, **inputs)),
-        )
+        of_run = target.of_run(config)
+        return _materialize(context, paimon, of_run, lambda: function(*given, **inputs))
 
     keyword = inspect.Parameter.KEYWORD_ONLY
     parameters = wanted[1:] if takes_context else wanted
@@ -397,84 +365,91 @@ def _is_catalog(annotation: Any) -> bool:
     return isinstance(annotation, type) and issubclass(annotation, PaimonCatalogResource)
 
 
-def _taken_apart(returned: Any) -> _Production:
+def _production(returned: Any) -> Production:
     if not isinstance(returned, dg.MaterializeResult):
-        return _Production(frame=returned, metadata={})
-    frame = returned.value
-    is_frame = frame is not None and not isinstance(frame, type)
-    return _Production(
-        frame=frame if is_frame else None,
+        return Production(frame=returned)
+    # Dagster's mark of a result without a value is a type.
+    frame = None if isinstance(returned.value, type) else returned.value
+    return Production(
+        frame=frame,
         metadata=dict(returned.metadata or {}),
         check_results=tuple(returned.check_results or ()),
     )
 
 
-def materialize_table(
+def _materialize(
     context: dg.AssetExecutionContext,
     paimon: PaimonCatalogResource,
     target: TableTarget,
-    produce: Callable[[Table], _Production],
+    call: Callable[[], Any],
 ) -> dg.MaterializeResult[Any]:
-    """Create or verify the table, write what `produce` returns, once, and report it.
+    """Create or verify the table, write the rows the function returns, once, and report it."""
+    step = step_of_asset(context)
 
-    Raises:
-        Failure: The declaration, the data or the resource is wrong; nothing was committed.
-        RetryRequested: A lost race or a failing storage.
-    """
+    def produce() -> Production:
+        production = _production(call())
+        lineage = lineage_of(step.run_id, step.key, production.frame) | target.lineage
+        return replace(production, metadata={**lineage, **production.metadata})
+
     with dagster_failures(target.identifier):
         ensured = target.ensure(paimon)
-        table = ensured.table
-        audit = BatchAudit(target.before_commit, table, paimon)
+        partitions, definition = None, context.assets_def.partitions_def
+        if target.partition_column is not None and definition is not None:
+            partitions = run_partitions(
+                step.partition_keys, definition, target.partition_column, ensured.table.schema
+            )
         write = TableWrite(
-            table=table,
-            step=step_identity(context),
+            paimon=paimon,
+            ensured=ensured,
+            step=step,
             mode=target.mode,
-            partitions=_partitions_of(context, target, table),
+            executor=target.executor,
+            partitions=partitions,
             code_version=target.code_version,
-            consumed=take_consumed(context.run.run_id, step_key_of(context)),
-            audit=audit if target.before_commit else None,
+            checks=target.before_commit,
+            consumed=take_consumed(step.run_id, step.key),
         )
-        earlier = write.find_committed()
-        if earlier is not None and not target.has_checks:
-            _report_partitions(context, write, earlier)
-            checks = audit.results(earlier, write.replaced())
-            return result_of_earlier_try(context, table, earlier, checks)
-        production = produce(table)
-        started = time.monotonic()
-        if earlier is not None:
-            # Checks are asked for in every try; the rows are not written again.
-            _report_partitions(context, write, earlier)
-            checks = [*production.check_results, *audit.results(earlier, write.replaced())]
-            return result_of_earlier_try(context, table, earlier, checks)
-        run_id, step_key = context.run.run_id, step_key_of(context)
-        lineage = lineage_of(run_id, step_key, production.frame) | target.lineage
-        outcome = write.write(production.frame, paimon, target.executor)
-        _report_partitions(context, write, outcome.snapshot if outcome else None)
-        checks = [*production.check_results, *audit.results()]
-        metadata = {
-            **lineage,
-            "paimon/write_seconds": round(time.monotonic() - started, 3),
-            **production.metadata,
-        }
-        return result_of_write(context, ensured, outcome, metadata, checks)
-
-
-def _partitions_of(
-    context: dg.AssetExecutionContext, target: TableTarget, table: Table
-) -> RunPartitions | None:
-    definition = context.assets_def.partitions_def
-    if target.partition_column is None or definition is None:
-        return None
-    keys = partition_keys_of(context)
-    return run_partitions(keys, definition, target.partition_column, table.schema)
-
-
-def _report_partitions(
-    context: dg.AssetExecutionContext, write: TableWrite, snapshot: Snapshot | None
-) -> None:
-    """Report to Dagster what is true of each partition alone."""
-    if write.partitions is None or snapshot is None:
-        return
-    reported = partition_metadata(write.table, snapshot, write.partitions)
-    for key, metadata in reported.items():
+        made = write.materialize(produce, produces_again=target.has_checks)
+    for key, metadata in made.by_partition.items():
         context.add_asset_metadata(metadata, asset_key=context.asset_key, partition_key=key)
+    return made.result
+
+
+TakeIn = Callable[
+    [dg.AssetExecutionContext, PaimonCatalogResource, Any, TableTarget], dg.MaterializeResult[Any]
+]
+"""What a run does, with the catalog and the run's config, instead of calling a function."""
+
+
+def define_intake(
+    target: TableTarget,
+    options: AssetOptions,
+    take_in: TakeIn,
+    config: type[dg.Config],
+    *,
+    description: str,
+    refused: Mapping[str, str],
+) -> dg.AssetsDefinition:
+    """Define the asset of a table that files feed.
+
+    `description` is that of an asset without another one; `refused` are options of `dg.asset` that
+    such an asset cannot have → why.
+    """
+    for name, why in refused.items():
+        if name in options:
+            raise InvalidInputError(
+                f"The asset of table {target.identifier} cannot have {name}: {why}.",
+                kind="asset-options",
+            )
+
+    def compute(context: dg.AssetExecutionContext, **inputs: Any) -> dg.MaterializeResult[Any]:
+        return take_in(context, inputs[target.resource_key], inputs["config"], target)
+
+    compute.__name__ = target.identifier.table
+    compute.__doc__ = description
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    parameters = [
+        inspect.Parameter("config", keyword, annotation=config),
+        inspect.Parameter(target.resource_key, keyword, annotation=PaimonCatalogResource),
+    ]
+    return define_asset(with_signature(compute, parameters), target, options)

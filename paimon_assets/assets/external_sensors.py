@@ -13,24 +13,39 @@ import datetime as dt
 import hashlib
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import dagster as dg
 
-from paimon_assets.assets.external.external_tables import OpenCatalog
+from paimon_assets.assets.external_tables import OpenCatalog
 from paimon_assets.assets.metadata import (
     DATA_VERSION,
     Metadata,
     newest_data,
     snapshot_or_none,
 )
-from paimon_assets.assets.resource import DEFAULT_RESOURCE_KEY, catalog_resource
-from paimon_assets.assets.translator import TABLE_NAME, identifier_of
+from paimon_assets.assets.resource import (
+    DEFAULT_RESOURCE_KEY,
+    RESOURCE_KEY,
+    PaimonCatalogResource,
+    catalog_resource,
+    resource_key_of,
+)
+from paimon_assets.assets.translator import (
+    TABLE_NAME,
+    identifier_of,
+    identifier_of_asset,
+    identifier_of_spec,
+)
+from paimon_assets.engine.codec.arrow.arrow_values import to_scalar
 from paimon_assets.engine.control.catalog.catalog import Identifier
-from paimon_assets.engine.errors import PaimonError
+from paimon_assets.engine.errors import InvalidInputError, NotFoundError, PaimonError
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
+from paimon_assets.engine.spec.types.data_types import DataField
+from paimon_assets.engine.spec.types.literals import Internal, to_internal
+from paimon_assets.engine.spec.words import counted
 from paimon_assets.engine.table.api import TableCatalog
 from paimon_assets.engine.table.table import Table
 
@@ -292,3 +307,134 @@ def cursor_from_json(text: str | None) -> Cursor:
         return Cursor(seen=seen, first=str(members["first"]))
     except (ValueError, TypeError, KeyError, AttributeError):
         return Cursor()
+
+
+_KEYS_PER_TICK = 500
+
+
+def build_partition_keys_sensor(
+    asset: dg.AssetsDefinition | dg.AssetSpec,
+    *,
+    partitions_def: dg.DynamicPartitionsDefinition,
+    column: str,
+    target: Any = None,
+    name: str | None = None,
+    minimum_interval_seconds: int = 60,
+) -> dg.SensorDefinition:
+    """Add a key to dynamic partitions for each value of a table's partition column.
+
+    Keys that are there stay, also when their partition is gone. A null and an empty text become no
+    key. The sensor is shipped stopped.
+
+    Args:
+        asset: The table that is looked at: an asset of it, or the spec of an external one.
+        partitions_def: Gets the keys; it has a name.
+        column: A partition column of the table.
+        target: A partitioned job or selection, of which each new key gets a run; none by default.
+        name: The name of the sensor; `<partitions>_keys` by default.
+        minimum_interval_seconds: Between ticks.
+
+    Raises:
+        InvalidInputError: The asset is not of exactly one table, or the partitions have no name.
+
+    Cost:
+        A tick that finds a new snapshot reads its manifests; at most 500 keys are added at once.
+    """
+    if isinstance(asset, dg.AssetSpec):
+        identifier = identifier_of_spec(asset)
+        resource_key = str(asset.metadata.get(RESOURCE_KEY, DEFAULT_RESOURCE_KEY))
+    else:
+        identifier, resource_key = identifier_of_asset(asset), resource_key_of(asset)
+    partitions = partitions_def.name
+    if partitions is None:
+        raise InvalidInputError(
+            f"The dynamic partitions for table {identifier} need a name.", kind="partition-key"
+        )
+
+    @dg.sensor(
+        name=name or f"{partitions}_keys",
+        target=target,
+        minimum_interval_seconds=minimum_interval_seconds,
+        default_status=dg.DefaultSensorStatus.STOPPED,
+        required_resource_keys={resource_key},
+        description=f"Adds a key to '{partitions}' for each {column} of {identifier}.",
+    )
+    def keys(context: dg.SensorEvaluationContext, **_: Any) -> dg.SensorResult | dg.SkipReason:
+        paimon: PaimonCatalogResource = catalog_resource(context, resource_key)
+        try:
+            table = paimon.catalog().get_table(identifier)
+        except NotFoundError:
+            return dg.SkipReason(f"Table {identifier} does not exist.")
+        return _added(context, table, partitions_def, column, runs=target is not None)
+
+    return keys
+
+
+def _added(
+    context: dg.SensorEvaluationContext,
+    table: Table,
+    partitions_def: dg.DynamicPartitionsDefinition,
+    column: str,
+    *,
+    runs: bool,
+) -> dg.SensorResult | dg.SkipReason:
+    """Return the keys that are missing, and runs for them."""
+    newest = table.latest_snapshot()
+    if newest is None or context.cursor == newest.name:
+        return dg.SkipReason(f"Table {table.name} has nothing new.")
+    partitions = str(partitions_def.name)
+    known = set(context.instance.get_dynamic_partitions(partitions))
+    found = sorted(set(_keys(table, column)) - known)
+    taken = found[:_KEYS_PER_TICK]
+    # The next tick goes on where keys are left.
+    cursor = newest.name if len(taken) == len(found) else context.cursor
+    if not taken:
+        has = counted(len(known), "key")
+        return dg.SensorResult(skip_reason=f"All partitions are among the {has}.", cursor=cursor)
+    requests = [dg.RunRequest(run_key=f"{partitions}:{key}", partition_key=key) for key in taken]
+    return dg.SensorResult(
+        dynamic_partitions_requests=[partitions_def.build_add_request(taken)],
+        run_requests=requests if runs else [],
+        cursor=cursor,
+    )
+
+
+def _keys(table: Table, column: str) -> Iterator[str]:
+    """Yield the values of a partition column as keys."""
+    if column not in table.schema.partition_keys:
+        raise InvalidInputError(
+            f"Column '{column}' is no partition column of table '{table.name}': "
+            f"{', '.join(table.schema.partition_keys) or 'it has none'}.",
+            kind="partition-column",
+            details={"table": table.name, "column": column},
+        )
+    field = table.schema.column(column)
+    for partition in {entry.partition for entry in table.live_files()}:
+        key = partition_key_of(table.partition_values(partition)[column], field)
+        if key:
+            yield key
+
+
+def partition_key_of(value: Internal, field: DataField) -> str:
+    """Return a partition value as the key a run is given, empty for null.
+
+    >>> from paimon_assets.engine.spec.types.data_types import AtomicType, TypeRoot
+    >>> partition_key_of(19723, DataField(id=0, name="d", type=AtomicType(root=TypeRoot.DATE)))
+    '2024-01-01'
+    """
+    if value is None:
+        return ""
+    plain = to_scalar(value, field.type).as_py()
+    if isinstance(plain, bool):
+        text = str(plain).lower()
+    elif isinstance(plain, dt.datetime):
+        text = plain.isoformat(sep=" ")
+    else:
+        text = plain.isoformat() if isinstance(plain, dt.date) else str(plain)
+    if text and to_internal(text, field.type, field.name) != value:
+        raise InvalidInputError(
+            f"Partition column '{field.name}' is {field.type}: its values cannot be keys.",
+            kind="partition-key",
+            details={"column": field.name},
+        )
+    return text

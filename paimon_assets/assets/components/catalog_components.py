@@ -1,12 +1,4 @@
-"""PaimonTablesComponent: the tables of a catalog as assets, in YAML.
-
-    dg scaffold defs paimon_assets.assets.components.PaimonTablesComponent lake
-    dg utils refresh-defs-state      # asks the catalog, and keeps what it says beside the project
-    dg list defs                     # from here on nothing asks it
-
-The state is one JSON file. Definitions load from it without catalog, network or Spark; in
-production it is refreshed while the image is built, or at any time with a versioned state storage.
-"""
+"""PaimonCatalogComponent: the catalog of a code location, and the IO manager, in YAML."""
 
 import logging
 from collections.abc import Sequence
@@ -17,7 +9,16 @@ import dagster as dg
 from dagster.components import DefsStateConfig, DefsStateConfigArgs, ResolvedDefsStateConfig
 from pydantic import BaseModel, Field
 
-from paimon_assets.assets.external.external_tables import (
+from paimon_assets.assets.components.yaml_values import (
+    DescribedModel,
+    Secret,
+    Secrets,
+    Text,
+    Texts,
+    example,
+)
+from paimon_assets.assets.external_sensors import build_new_snapshots_sensor
+from paimon_assets.assets.external_tables import (
     AssetNaming,
     build_external_table_specs,
     build_observable_tables,
@@ -25,11 +26,67 @@ from paimon_assets.assets.external.external_tables import (
     tables_from_json,
     tables_to_json,
 )
-from paimon_assets.assets.external.table_sensor import build_new_snapshots_sensor
-from paimon_assets.assets.yaml_values import DescribedModel, Texts
+from paimon_assets.assets.resource import (
+    DEFAULT_RESOURCE_KEY,
+    ExecutorKind,
+    PaimonCatalogResource,
+)
+from paimon_assets.assets.tables.io_manager import PaimonIOManager
 from paimon_assets.engine.errors import without_secrets
 from paimon_assets.engine.spec.options.rest_options import URI
 from paimon_assets.engine.table.api import TableCatalog, open_catalog
+
+
+@dg.scaffold_with(
+    example({"warehouse": "{{ context.project_root }}/warehouse", "executor": "embedded"})
+)
+class PaimonCatalogComponent(dg.Component, DescribedModel):
+    """The catalog resource that table assets, checks and jobs take, and the IO manager beside it.
+
+    Give secrets as `{env: NAME}`: the UI then shows the variable's name only.
+    """
+
+    warehouse: Text = Field(
+        default="", description="Root of the warehouse, or its name at a REST catalog."
+    )
+    metastore: Text = Field(default="", description="'rest' for a REST catalog.")
+    uri: Text = Field(default="", description="Where the REST catalog is.")
+    token: Secret = Field(default="", description="Bearer token of the REST catalog: {env: NAME}.")
+    options: Secrets = Field(
+        default={}, description="Storage and catalog options; secrets as {env: NAME}."
+    )
+    executor: ExecutorKind = Field(
+        default="auto",
+        description="Who reads and writes rows: 'spark', 'embedded' for this process, or 'auto': "
+        "Spark where pyspark is installed.",
+    )
+    resource_key: str = Field(
+        default=DEFAULT_RESOURCE_KEY, description="The key of the resource; one a catalog."
+    )
+    io_manager_key: str | None = Field(
+        default=None,
+        description="Key of an IO manager over the catalog, such as io_manager; none if unset.",
+    )
+    database: Text = Field(
+        default="default", description="Database of the IO manager's assets whose key has one part."
+    )
+
+    def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
+        """Return the resources."""
+        del context
+        catalog = PaimonCatalogResource(
+            warehouse=self.warehouse,
+            metastore=self.metastore,
+            uri=self.uri,
+            token=self.token,
+            options=self.options,
+            executor=self.executor,
+        )
+        resources: dict[str, object] = {self.resource_key: catalog}
+        if self.io_manager_key is not None:
+            resources[self.io_manager_key] = PaimonIOManager(paimon=catalog, database=self.database)
+        return dg.Definitions(resources=resources)
+
 
 logger = logging.getLogger(__name__)
 

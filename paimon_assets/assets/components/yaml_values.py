@@ -4,6 +4,7 @@ Dagster renders every text of a YAML as a template and takes the outcome for a P
 becomes 16, `1,2` a tuple. Of a table's options, columns and names no text may become another.
 """
 
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import dagster as dg
@@ -73,3 +74,27 @@ Secrets = Annotated[
     dict[str, Any],
     dg.Resolver(secrets_of, model_field_type=dict[str, Any], inject_before_resolve=False),
 ]
+
+
+OF_THE_RESOURCE = "Key of the catalog's resource; PaimonCatalogComponent makes one called paimon."
+"""The description of `resource_key`, where a component takes one."""
+
+
+def example(
+    attributes: Mapping[str, Any], files: Mapping[str, str] | None = None
+) -> type[dg.Scaffolder[Any]]:
+    """Return a scaffolder of one example.
+
+    Files beside the YAML are given by name.
+    """
+
+    class Example(dg.Scaffolder[Any]):
+        """Writes the example."""
+
+        def scaffold(self, request: dg.ScaffoldRequest[Any]) -> None:
+            """Write the files."""
+            for name, text in (files or {}).items():
+                (request.target_path / name).write_text(text, encoding="utf-8")
+            dg.scaffold_component(request, attributes)
+
+    return Example
