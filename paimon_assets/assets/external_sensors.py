@@ -1,20 +1,20 @@
-"""A sensor on new snapshots of tables that others write.
+"""Sensors on tables that others write: new snapshots, and new partitions.
 
-Each tick asks every table for its newest snapshot. Where data changed, one event with the table's
-data version is reported: automation conditions downstream follow it, and a target is run. A
-compaction changes no row and is passed over, and so are statistics.
+A tick asks each table for its newest snapshot. Where rows changed, one event with the table's data
+version is reported: automation conditions downstream follow it, and a target is run. Compactions
+and statistics change no row and are ignored.
 
-The cursor holds, per table, the last snapshot seen, when it was committed, and its data version:
-snapshots may expire between ticks, a table may be rolled back or made anew. Both are said in the
-event, not stumbled on.
+The cursor holds, per table, the last snapshot, its commit time and its data version: snapshots may
+expire between ticks, and a table may be rolled back or created again. The event says so.
+
+    newest snapshot ─▶ its partitions ─▶ values of one column ─▶ missing partition keys ─▶ runs
 """
 
 import datetime as dt
 import hashlib
 import json
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import dagster as dg
@@ -30,8 +30,14 @@ from paimon_assets.assets.resource import (
     DEFAULT_RESOURCE_KEY,
     RESOURCE_KEY,
     PaimonCatalogResource,
-    catalog_resource,
     resource_key_of,
+)
+from paimon_assets.assets.sensors import (
+    SECONDS_PER_TICK,
+    Cursor,
+    Ticked,
+    define_sensor,
+    visit_tables,
 )
 from paimon_assets.assets.translator import (
     TABLE_NAME,
@@ -41,40 +47,26 @@ from paimon_assets.assets.translator import (
 )
 from paimon_assets.engine.codec.arrow.arrow_values import to_scalar
 from paimon_assets.engine.control.catalog.catalog import Identifier
-from paimon_assets.engine.errors import InvalidInputError, NotFoundError, PaimonError
+from paimon_assets.engine.errors import InvalidInputError, NotFoundError
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.types.data_types import DataField
 from paimon_assets.engine.spec.types.literals import Internal, to_internal
 from paimon_assets.engine.spec.words import counted
-from paimon_assets.engine.table.api import TableCatalog
 from paimon_assets.engine.table.table import Table
 
 _NAMED = 5
+_KEYS_PER_TICK = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """The newest snapshot of a table at some tick."""
+    """The newest snapshot of a table at the last tick."""
 
     snapshot_id: int
     time_millis: int
-    """When it was committed; with the id it shows a table made anew."""
+    """Its commit time; another one under the same id is a table created again."""
     version: str
-    """The version of the data it shows."""
-
-    def is_newest(self, snapshot: Snapshot) -> bool:
-        """Whether a snapshot is the one that was seen."""
-        return (snapshot.id, snapshot.time_millis) == (self.snapshot_id, self.time_millis)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Cursor:
-    """The cursor of a snapshot sensor."""
-
-    seen: Mapping[str, Seen] = field(default_factory=dict)
-    """`database.table` → what was seen last."""
-    first: str = ""
-    """Table to begin with, if the tick before ran out of time there."""
+    """The data version."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,41 +75,38 @@ class Change:
 
     newest: Snapshot
     version: str
-    """The version of the data it shows."""
+    """The data version of the newest snapshot."""
     before: str = ""
-    """The version that was seen before; empty if none was."""
+    """The data version at the last tick; empty for a table that is new to the sensor."""
     data: Snapshot | None = None
     """The snapshot that last changed a row; None if it has expired, or nothing changed any."""
-    is_new: bool
-    """Whether a row changed."""
     note: str = ""
-    """What a person should know: expired snapshots, a rollback, a table made anew."""
+    """Expired snapshots, a rollback, or a table created again."""
 
     @property
-    def seen(self) -> Seen:
-        """What to remember of it."""
-        newest = self.newest
-        return Seen(snapshot_id=newest.id, time_millis=newest.time_millis, version=self.version)
+    def is_new(self) -> bool:
+        """Whether a row changed."""
+        return self.version != self.before
 
 
 def change_since(table: Table, seen: Seen | None) -> Change | None:
-    """Return what happened to a table since it was seen, None if nothing did.
+    """Return the change of a table since the last tick, None if it has no other snapshot.
 
     Cost:
         The newest snapshot, and what its data version costs.
     """
     newest = table.latest_snapshot()
-    if newest is None or (seen is not None and seen.is_newest(newest)):
+    if newest is None:
+        return None
+    if seen is not None and (newest.id, newest.time_millis) == (seen.snapshot_id, seen.time_millis):
         return None
     version = table.data_version(newest)
-    if seen is not None and version == seen.version:
-        return Change(newest=newest, version=version, is_new=False)
-    data = newest_data(table, newest)
-    change = Change(newest=newest, version=version, data=data, is_new=True)
-    if seen is None:
-        return change
+    before = "" if seen is None else seen.version
+    change = Change(newest=newest, version=version, before=before)
+    if seen is None or not change.is_new:
+        return replace(change, data=newest_data(table, newest)) if change.is_new else change
     note = _break_text(table, newest, seen) or _expiry_text(table, newest, seen)
-    return replace(change, before=seen.version, note=note)
+    return replace(change, data=newest_data(table, newest), note=note)
 
 
 def _break_text(table: Table, newest: Snapshot, seen: Seen) -> str:
@@ -147,7 +136,7 @@ def build_new_snapshots_sensor(
     target: Any = None,
     open_catalog: OpenCatalog | None = None,
     minimum_interval_seconds: int = 60,
-    max_seconds: float = 40.0,
+    max_seconds: float = SECONDS_PER_TICK,
     resource_key: str = DEFAULT_RESOURCE_KEY,
 ) -> dg.SensorDefinition:
     """Report new data of external tables, and run a target for it. It is shipped stopped.
@@ -168,88 +157,50 @@ def build_new_snapshots_sensor(
     Raises:
         InvalidInputError: The table name of a spec is not `database.table`.
     """
-    watched = {spec.key: identifier_of(str(spec.metadata[TABLE_NAME])) for spec in specs}
+    tables = {identifier_of(str(spec.metadata[TABLE_NAME])): spec.key for spec in specs}
 
-    def tick(context: dg.SensorEvaluationContext, catalog: TableCatalog) -> dg.SensorResult:
-        looked = _look(catalog, watched, cursor_from_json(context.cursor), max_seconds)
-        for problem in looked.problems:
-            context.log.warning("A table could not be read: %s", problem)
-        return looked.result(len(watched), runs=target is not None)
+    def tick(context: dg.SensorEvaluationContext, paimon: PaimonCatalogResource) -> dg.SensorResult:
+        catalog = open_catalog() if open_catalog is not None else paimon.catalog()
+        cursor = cursor_from_json(context.cursor)
+        seen = {name: each for name, each in cursor.seen.items() if identifier_of(name) in tables}
+        events: list[dg.AssetMaterialization] = []
+        # After a rollback the same version comes again, so the run key has the one before too.
+        steps: list[tuple[str, ...]] = []
 
-    decorate = dg.sensor(
-        name=name,
-        target=target,
-        minimum_interval_seconds=minimum_interval_seconds,
-        default_status=dg.DefaultSensorStatus.STOPPED,
-        required_resource_keys=None if open_catalog is not None else {resource_key},
-        description=f"Reports new snapshots of {_names([str(item) for item in watched.values()])}.",
-    )
-    if open_catalog is not None:
-        return decorate(lambda context: tick(context, open_catalog()))
-
-    # Dagster hands the resource to whoever calls a sensor directly.
-    def by_resource(context: dg.SensorEvaluationContext, **_: Any) -> dg.SensorResult:
-        return tick(context, catalog_resource(context, resource_key).catalog())
-
-    return decorate(by_resource)
-
-
-@dataclass(kw_only=True)
-class _Looked:
-    """The findings of one tick."""
-
-    cursor: Cursor
-    events: list[dg.AssetMaterialization] = field(default_factory=list)
-    steps: list[tuple[str, ...]] = field(default_factory=list)
-    """(asset key, data version before, now): after a rollback the same version comes again."""
-    problems: list[str] = field(default_factory=list)
-
-    def result(self, tables: int, *, runs: bool) -> dg.SensorResult:
-        """Return it as Dagster takes it."""
-        cursor = cursor_to_json(self.cursor)
-        if not self.events:
-            return dg.SensorResult(skip_reason=self._skip_text(tables), cursor=cursor)
-        requests = [dg.RunRequest(run_key=_run_key(self.steps))] if runs else []
-        return dg.SensorResult(asset_events=self.events, run_requests=requests, cursor=cursor)
-
-    def _skip_text(self, tables: int) -> str:
-        reason = f"No new data in {tables} {'table' if tables == 1 else 'tables'}."
-        if self.problems:
-            unread = len(self.problems)
-            reason += f" {unread} of {tables} could not be read: {_names(self.problems)}"
-        return reason
-
-
-def _look(
-    catalog: TableCatalog,
-    watched: Mapping[dg.AssetKey, Identifier],
-    cursor: Cursor,
-    max_seconds: float,
-) -> _Looked:
-    """Look at the tables, from the one where the last tick stopped, as many as the time allows."""
-    names = [str(identifier) for identifier in watched.values()]
-    start = names.index(cursor.first) if cursor.first in names else 0
-    ordered = [*list(watched.items())[start:], *list(watched.items())[:start]]
-    seen = {name: known for name, known in cursor.seen.items() if name in names}
-    looked = _Looked(cursor=Cursor(seen=seen))
-    started = time.monotonic()
-    for number, (key, identifier) in enumerate(ordered):
-        if number and time.monotonic() - started > max_seconds:
-            looked.cursor = Cursor(seen=seen, first=str(identifier))
-            break
-        try:
+        def visit(identifier: Identifier) -> None:
             table = catalog.get_table(identifier)
             change = change_since(table, seen.get(str(identifier)))
-            rows = 0 if change is None else table.physical_rows(change.newest)
-        except PaimonError as error:
-            looked.problems.append(error.message)
-            continue
-        if change is not None:
-            seen[str(identifier)] = change.seen
+            if change is None:
+                return
+            newest, key = change.newest, tables[identifier]
             if change.is_new:
-                looked.events.append(_event(key, identifier, change, rows))
-                looked.steps.append((*key.path, change.before, change.version))
-    return looked
+                events.append(_event(key, identifier, change, table.physical_rows(newest)))
+                steps.append((*key.path, change.before, change.version))
+            seen[str(identifier)] = Seen(
+                snapshot_id=newest.id, time_millis=newest.time_millis, version=change.version
+            )
+
+        problems, first = visit_tables([*tables], cursor.first, visit, max_seconds=max_seconds)
+        texts = [error.message for error in problems.values()]
+        for text in texts:
+            context.log.warning("A table could not be read: %s", text)
+        after = _cursor_to_json(Cursor(seen=seen, first=first))
+        if events:
+            runs = [dg.RunRequest(run_key=_run_key(steps))] if target is not None else []
+            return dg.SensorResult(asset_events=events, run_requests=runs, cursor=after)
+        reason = f"No new data in {counted(len(tables), 'table')}."
+        if texts:
+            reason += f" {len(texts)} of {len(tables)} could not be read: {_names(texts)}"
+        return dg.SensorResult(skip_reason=reason, cursor=after)
+
+    return define_sensor(
+        name,
+        f"Reports new snapshots of {_names([str(item) for item in tables])}.",
+        tick,
+        resource_key=None if open_catalog is not None else resource_key,
+        seconds=minimum_interval_seconds,
+        target=target,
+    )
 
 
 def _event(
@@ -287,29 +238,18 @@ def _names(texts: Sequence[str]) -> str:
     return ", ".join(texts[:_NAMED]) + more
 
 
-def cursor_to_json(cursor: Cursor) -> str:
-    """Return a cursor as text: per table `[snapshot id, milliseconds, data version]`."""
-    seen = {
-        name: [it.snapshot_id, it.time_millis, it.version]
-        for name, it in sorted(cursor.seen.items())
-    }
-    return json.dumps({"seen": seen, "first": cursor.first})
+def _cursor_to_json(cursor: Cursor[Seen]) -> str:
+    return cursor.to_json(lambda seen: [seen.snapshot_id, seen.time_millis, seen.version])
 
 
-def cursor_from_json(text: str | None) -> Cursor:
-    """Parse a cursor; one that is none counts as that of the first tick."""
-    try:
-        members = json.loads(text or "{}")
-        seen = {
-            name: Seen(snapshot_id=int(number), time_millis=int(time_millis), version=str(version))
-            for name, (number, time_millis, version) in members["seen"].items()
-        }
-        return Cursor(seen=seen, first=str(members["first"]))
-    except (ValueError, TypeError, KeyError, AttributeError):
-        return Cursor()
+def cursor_from_json(text: str | None) -> Cursor[Seen]:
+    """Parse a cursor: per table `[snapshot id, milliseconds, data version]`."""
 
+    def seen_of(value: Any) -> Seen:
+        number, time_millis, version = value
+        return Seen(snapshot_id=int(number), time_millis=int(time_millis), version=str(version))
 
-_KEYS_PER_TICK = 500
+    return Cursor.of_json(text, seen_of)
 
 
 def build_partition_keys_sensor(
@@ -351,23 +291,21 @@ def build_partition_keys_sensor(
             f"The dynamic partitions for table {identifier} need a name.", kind="partition-key"
         )
 
-    @dg.sensor(
-        name=name or f"{partitions}_keys",
-        target=target,
-        minimum_interval_seconds=minimum_interval_seconds,
-        default_status=dg.DefaultSensorStatus.STOPPED,
-        required_resource_keys={resource_key},
-        description=f"Adds a key to '{partitions}' for each {column} of {identifier}.",
-    )
-    def keys(context: dg.SensorEvaluationContext, **_: Any) -> dg.SensorResult | dg.SkipReason:
-        paimon: PaimonCatalogResource = catalog_resource(context, resource_key)
+    def tick(context: dg.SensorEvaluationContext, paimon: PaimonCatalogResource) -> Ticked:
         try:
             table = paimon.catalog().get_table(identifier)
         except NotFoundError:
             return dg.SkipReason(f"Table {identifier} does not exist.")
         return _added(context, table, partitions_def, column, runs=target is not None)
 
-    return keys
+    return define_sensor(
+        name or f"{partitions}_keys",
+        f"Adds a key to '{partitions}' for each {column} of {identifier}.",
+        tick,
+        resource_key=resource_key,
+        seconds=minimum_interval_seconds,
+        target=target,
+    )
 
 
 def _added(
@@ -377,7 +315,7 @@ def _added(
     column: str,
     *,
     runs: bool,
-) -> dg.SensorResult | dg.SkipReason:
+) -> Ticked:
     """Return the keys that are missing, and runs for them."""
     newest = table.latest_snapshot()
     if newest is None or context.cursor == newest.name:

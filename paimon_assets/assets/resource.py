@@ -15,7 +15,8 @@ import pyarrow as pa
 from pydantic import Field, PrivateAttr
 
 from paimon_assets.engine.contract.executor import CountingExecutor
-from paimon_assets.engine.errors import InvalidInputError, without_secrets
+from paimon_assets.engine.control.catalog.catalog import Identifier
+from paimon_assets.engine.errors import InvalidInputError, NotFoundError, without_secrets
 from paimon_assets.engine.table.api import TableCatalog, open_catalog
 from paimon_assets.engine.table.read.read_builder import Plan, ReadBuilder
 from paimon_assets.engine.table.segments.segments import Segments
@@ -315,6 +316,14 @@ def catalog_resource(context: Any, resource_key: str) -> PaimonCatalogResource:
     """Return the catalog of a run, a check or a tick, by the key of its resource."""
     found: PaimonCatalogResource = getattr(context.resources, resource_key)
     return found
+
+
+def table_or_none(paimon: PaimonCatalogResource, identifier: Identifier) -> Table | None:
+    """Return a table, None if it does not exist."""
+    try:
+        return paimon.catalog().get_table(identifier)
+    except NotFoundError:
+        return None
 
 
 class _SharedSession:

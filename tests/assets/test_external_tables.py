@@ -8,7 +8,6 @@ import pytest
 
 from paimon_assets.assets import PaimonCatalogResource
 from paimon_assets.assets.external_sensors import (
-    Cursor,
     build_new_snapshots_sensor,
     cursor_from_json,
 )
@@ -20,6 +19,7 @@ from paimon_assets.assets.external_tables import (
     tables_from_json,
     tables_to_json,
 )
+from paimon_assets.assets.sensors import Cursor
 from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import FormatError

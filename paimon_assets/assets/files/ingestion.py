@@ -41,10 +41,10 @@ from paimon_assets.assets.provenance import Step, step_of_asset
 from paimon_assets.assets.resource import (
     ExecutorKind,
     PaimonCatalogResource,
-    catalog_resource,
     resource_key_of,
+    table_or_none,
 )
-from paimon_assets.assets.sensors import digest_of, request_once
+from paimon_assets.assets.sensors import Ticked, define_sensor, digest_of, request_once
 from paimon_assets.assets.tables.audit import BatchAudit
 from paimon_assets.assets.tables.table_asset import AssetOptions, TableTarget, define_intake
 from paimon_assets.assets.tables.table_write import (
@@ -61,7 +61,6 @@ from paimon_assets.engine.errors import (
     CommitConflictError,
     FormatError,
     InvalidInputError,
-    NotFoundError,
     PaimonError,
 )
 from paimon_assets.engine.fileio.base import FileIO
@@ -432,9 +431,6 @@ def _frame(paimon: PaimonCatalogResource, work: _Work, schema: pa.Schema) -> Fra
     return paimon.files_dataframe(paths, source.format, schema, source.options)
 
 
-Ticked = dg.SkipReason | dg.SensorResult
-
-
 def build_new_files_sensor(
     asset: dg.AssetsDefinition,
     *,
@@ -462,52 +458,36 @@ def build_new_files_sensor(
     identifier, resource_key = identifier_of_asset(asset), resource_key_of(asset)
     op_name = asset.node_def.name
 
-    @dg.sensor(
-        name=name or f"{op_name}_new_files",
-        target=target if target is not None else asset,
-        minimum_interval_seconds=minimum_interval_seconds,
-        default_status=dg.DefaultSensorStatus.STOPPED,
-        required_resource_keys={resource_key},
-        description=f"Requests an ingestion run when new files land for {identifier}.",
-    )
-    def new_files(context: dg.SensorEvaluationContext, **_: Any) -> Ticked:
-        paimon = catalog_resource(context, resource_key)
+    def tick(context: dg.SensorEvaluationContext, paimon: PaimonCatalogResource) -> Ticked:
         folder = source.folder_path()
         listed = source.list_files(file_io_for(folder, paimon.options), folder)
-        table = _table(paimon, identifier)
-        ledger = _ledger(table, source_name_of(asset.key))
+        table = table_or_none(paimon, identifier)
+        source_name = source_name_of(asset.key)
+        ledger = Ledger(source=source_name)
+        if table is not None:
+            ledger = load_ledger(table, source_name, ledger_snapshot(table, source_name))
         pending = compare(listed, ledger, table)
         again = pending.changed if source.on_changed == OnChanged.AGAIN else ()
-        taken = tuple(sorted((*pending.new, *again)))[: max_files or None]
+        due = tuple(sorted((*pending.new, *again)))[: max_files or None]
         refused = pending.changed and source.on_changed == OnChanged.REFUSE
-        if refused or not taken:
+        if refused or not due:
             return dg.SkipReason(_why_nothing(folder, listed, pending, refused=bool(refused)))
+        version = "none" if table is None else table.created_ms
         return request_once(
             context,
-            f"{identifier}:{_made(table)}:{ledger.generation}:{digest_of(taken)}",
-            f"{counted(len(taken), 'new file')} in '{folder}'",
+            f"{identifier}:{version}:{ledger.generation}:{digest_of(due)}",
+            f"{counted(len(due), 'new file')} in '{folder}'",
             config=dg.RunConfig(ops={op_name: IngestConfig(max_files=max_files)}),
         )
 
-    return new_files
-
-
-def _table(paimon: PaimonCatalogResource, identifier: Identifier) -> Table | None:
-    try:
-        return paimon.catalog().get_table(identifier)
-    except NotFoundError:
-        return None
-
-
-def _made(table: Table | None) -> str:
-    """Return which table it is, should it be made anew."""
-    return "none" if table is None else str(table.created_ms)
-
-
-def _ledger(table: Table | None, source_name: str) -> Ledger:
-    if table is None:
-        return Ledger(source=source_name)
-    return load_ledger(table, source_name, ledger_snapshot(table, source_name))
+    return define_sensor(
+        name or f"{op_name}_new_files",
+        f"Requests an ingestion run when new files land for {identifier}.",
+        tick,
+        resource_key=resource_key,
+        seconds=minimum_interval_seconds,
+        target=target if target is not None else asset,
+    )
 
 
 def _why_nothing(folder: str, listed: list[FolderFile], pending: Pending, *, refused: bool) -> str:

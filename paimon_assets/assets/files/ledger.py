@@ -45,7 +45,8 @@ _SOURCES_KEPT = 64
 PART_FILES = 100_000
 """Most names of a part that is merged of others."""
 
-_SCHEMA = pa.schema([("name", pa.string()), ("size", pa.int64()), ("modified", pa.int64())])
+_INTEGER: pa.DataType = pa.int64()
+_SCHEMA = pa.schema([("name", pa.string()), ("size", _INTEGER), ("modified", _INTEGER)])
 _MERGED_BELOW = 2
 """A part is merged with new names if it has less than so many times as many."""
 _PARTS_REMEMBERED = 4

@@ -22,8 +22,9 @@ from paimon_assets.assets.resource import (
     PaimonCatalogResource,
     catalog_resource,
     resource_key_of,
+    table_or_none,
 )
-from paimon_assets.assets.sensors import digest_of, request_once
+from paimon_assets.assets.sensors import Ticked, define_sensor, digest_of, request_once
 from paimon_assets.assets.tables.table_asset import AssetOptions, TableTarget, define_intake
 from paimon_assets.assets.tables.table_write import result_of, result_of_earlier_try
 from paimon_assets.assets.translator import (
@@ -305,45 +306,34 @@ def build_new_segments_sensor(
     """
     identifier, resource_key = identifier_of_asset(asset), resource_key_of(asset)
 
-    @dg.sensor(
-        name=name or f"{asset.node_def.name}_new_segments",
-        target=target if target is not None else asset,
-        minimum_interval_seconds=minimum_interval_seconds,
-        default_status=dg.DefaultSensorStatus.STOPPED,
-        required_resource_keys={resource_key},
-        description=f"Requests a run when '{source.path}' has files that {identifier} lacks.",
-    )
-    def new_segments(
-        context: dg.SensorEvaluationContext, **_: Any
-    ) -> dg.SkipReason | dg.SensorResult:
-        paimon = catalog_resource(context, resource_key)
+    def tick(context: dg.SensorEvaluationContext, paimon: PaimonCatalogResource) -> Ticked:
         root = canonical_path(source.path or "")
         try:
             files = walk(file_io_for(root, paimon.options), root)
         except NotFoundError as error:
             return dg.SkipReason(error.message)
-        held, state = _held_paths(paimon, identifier)
-        new = [file for file in files if f"{plain_path(root)}/{file.name}" not in held]
+        table = table_or_none(paimon, identifier)
+        live = () if table is None else paths_of(table.segments().live())
+        new = [file for file in files if f"{plain_path(root)}/{file.name}" not in live]
         if not new:
             return dg.SkipReason(f"All {counted(len(files), 'file')} of '{root}' are in segments.")
         folders = sorted({file.name.rpartition("/")[0] for file in new})
+        version = "none" if table is None else table.created_ms
         return request_once(
             context,
-            f"{identifier}:{state}:{digest_of(new)}",
+            f"{identifier}:{version}:{digest_of(new)}",
             f"{counted(len(new), 'new file')} in {counted(len(folders), 'folder')}",
             tags={"paimon/new_folders": ", ".join(folders)[:200]},
         )
 
-    return new_segments
-
-
-def _held_paths(paimon: PaimonCatalogResource, identifier: Identifier) -> tuple[set[str], str]:
-    """Return the plain paths of a table's files, and which table it is."""
-    try:
-        table = paimon.catalog().get_table(identifier)
-    except NotFoundError:
-        return set(), "none"
-    return paths_of(table.segments().live()), str(table.created_ms)
+    return define_sensor(
+        name or f"{asset.node_def.name}_new_segments",
+        f"Requests a run when '{source.path}' has files that {identifier} lacks.",
+        tick,
+        resource_key=resource_key,
+        seconds=minimum_interval_seconds,
+        target=target if target is not None else asset,
+    )
 
 
 def plan_metadata(table: Table, plan: ImportPlan) -> Metadata:
