@@ -84,15 +84,7 @@ def build_maintenance_schedule(
     name: str | None = None,
     timezone: str = _UTC,
 ) -> dg.ScheduleDefinition:
-    """Run a maintenance job by the clock. It is shipped stopped.
-
-    Args:
-        job: From `build_maintenance_job`.
-        cron_schedule: When, such as `0 5 * * *`.
-        config: The form of the run; its defaults expire what is old by the options of each table.
-        name: The name of the schedule; `<job>_schedule` by default.
-        timezone: Of the cron.
-    """
+    """Run a maintenance job by the clock; arguments as of `build_compaction_schedule`."""
     return _schedule(
         name or f"{job.name}_schedule",
         job,

@@ -1,9 +1,15 @@
-"""PaimonCatalogComponent: the catalog of a code location, and the IO manager, in YAML."""
+"""The catalog resource and the IO manager in YAML; the tables of a catalog as external assets.
+
+    dg scaffold defs paimon_assets.assets.components.PaimonTablesComponent lake
+    dg utils refresh-defs-state      # describes the catalog's tables in a file beside the project
+    dg list defs                     # from here on nothing asks the catalog
+
+The state is one JSON file. Definitions load from it without catalog, network or Spark; in
+production it is refreshed while the image is built, or at any time with a versioned state storage.
+"""
 
 import logging
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
 
 import dagster as dg
 from dagster.components import DefsStateConfig, DefsStateConfigArgs, ResolvedDefsStateConfig
@@ -11,6 +17,7 @@ from pydantic import BaseModel, Field
 
 from paimon_assets.assets.components.yaml_values import (
     DescribedModel,
+    Names,
     Secret,
     Secrets,
     Text,
@@ -74,14 +81,8 @@ class PaimonCatalogComponent(dg.Component, DescribedModel):
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
         """Return the resources."""
         del context
-        catalog = PaimonCatalogResource(
-            warehouse=self.warehouse,
-            metastore=self.metastore,
-            uri=self.uri,
-            token=self.token,
-            options=self.options,
-            executor=self.executor,
-        )
+        names = ("warehouse", "metastore", "uri", "token", "options", "executor")
+        catalog = PaimonCatalogResource(**{name: getattr(self, name) for name in names})
         resources: dict[str, object] = {self.resource_key: catalog}
         if self.io_manager_key is not None:
             resources[self.io_manager_key] = PaimonIOManager(paimon=catalog, database=self.database)
@@ -135,19 +136,15 @@ class PaimonTablesComponent(dg.StateBackedComponent, DescribedModel):
     options: Texts = Field(
         default={}, description="Storage and catalog options; secrets as '{{ env.NAME }}'."
     )
-    include: Annotated[Sequence[str], dg.Resolver.passthrough()] = Field(
-        default=("*",), description="Patterns of database.table, of which one must match."
+    include: Names = Field(
+        default=["*"], description="Patterns of database.table, of which one must match."
     )
-    exclude: Annotated[Sequence[str], dg.Resolver.passthrough()] = Field(
-        default=(), description="Patterns of database.table, of which none may match."
+    exclude: Names = Field(
+        default=[], description="Patterns of database.table, of which none may match."
     )
-    key_prefix: Annotated[Sequence[str], dg.Resolver.passthrough()] = Field(
-        default=(), description="Asset key before database and table."
-    )
+    key_prefix: Names = Field(default=[], description="Asset key before database and table.")
     group_name: str | None = Field(default=None, description="Asset group; the database if unset.")
-    owners: Annotated[Sequence[str], dg.Resolver.passthrough()] = Field(
-        default=(), description="Owners of the assets, such as team:lake."
-    )
+    owners: Names = Field(default=[], description="Owners of the assets, such as team:lake.")
     sensor: bool = Field(
         default=True, description="Whether a sensor reports new snapshots; it is shipped stopped."
     )
@@ -165,11 +162,7 @@ class PaimonTablesComponent(dg.StateBackedComponent, DescribedModel):
         )
 
     def write_state_to_path(self, state_path: Path) -> None:
-        """Ask the catalog and keep what it says; the only place that asks it to build definitions.
-
-        Raises:
-            PaimonError: The catalog cannot be reached, or a table cannot be read.
-        """
+        """Describe the catalog's tables in the state: no other method asks the catalog."""
         tables = describe_tables(self._catalog(), self.include, self.exclude)
         state_path.parent.mkdir(parents=True, exist_ok=True)
         state_path.write_text(tables_to_json(tables), encoding="utf-8")
@@ -177,11 +170,7 @@ class PaimonTablesComponent(dg.StateBackedComponent, DescribedModel):
     def build_defs_from_state(
         self, context: dg.ComponentLoadContext, state_path: Path | None
     ) -> dg.Definitions:
-        """Return the assets and the sensor, from the state alone.
-
-        Raises:
-            FormatError: The state is none of this component; names the file.
-        """
+        """Return the assets and the sensor, from the state alone."""
         if state_path is None:
             logger.warning(
                 "%s has no state yet and defines no assets: run dg utils refresh-defs-state.",

@@ -198,7 +198,6 @@ class PaimonFileIngestionComponent(DeclaredTableModel):
 
 
 def _function(context: dg.ComponentLoadContext, path: str) -> Callable[..., Any]:
-    """Return the function of a dotted path."""
     module_name, _, name = path.rpartition(".")
     try:
         if path.startswith("."):
@@ -206,11 +205,11 @@ def _function(context: dg.ComponentLoadContext, path: str) -> Callable[..., Any]
             module = context.load_defs_relative_python_module(file)
         else:
             module = importlib.import_module(module_name)
-        found: Callable[..., Any] = getattr(module, name)
+        function: Callable[..., Any] = getattr(module, name)
     except (ImportError, ValueError, OSError, AttributeError) as error:
         raise InvalidInputError(
             f"There is no function '{path}': {error}. Write '.module.name' for a module beside the "
             "YAML, or 'package.module.name'.",
             kind="component",
         ) from error
-    return found
+    return function

@@ -1,10 +1,10 @@
-"""Values of a component's YAML as they are written there.
+"""Values of a component's YAML as they are written there; the example that `dg scaffold` writes.
 
 Dagster renders every text of a YAML as a template and takes the outcome for a Python value: `0x10`
 becomes 16, `1,2` a tuple. Of a table's options, columns and names no text may become another.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any
 
 import dagster as dg
@@ -13,36 +13,35 @@ from pydantic import BaseModel
 from paimon_assets.engine.errors import InvalidInputError
 
 
-def text_of(context: dg.ResolutionContext, given: object) -> str:
+def text_of(context: dg.ResolutionContext, value: object) -> str:
     """Return a text: `{{ env.X }}` is filled in, all else stays as it is written."""
-    text = str(given)
+    text = str(value)
     if "{{" not in text:
         return text
     # Behind a mark the outcome stays a text.
     return str(context.resolve_value(f"={text}")).removeprefix("=")
 
 
-def texts_of(context: dg.ResolutionContext, given: Any) -> dict[str, str]:
-    """Return names and texts, each value as `text_of` has it."""
-    return {str(key): text_of(context, value) for key, value in dict(given or {}).items()}
-
-
-def secrets_of(context: dg.ResolutionContext, given: Any) -> dict[str, Any]:
-    """Return names and texts; `{env: NAME}` stays a variable, which the UI shows by its name."""
-    return {str(key): secret_of(context, value) for key, value in dict(given or {}).items()}
-
-
-def secret_of(context: dg.ResolutionContext, given: Any) -> Any:
-    """Return a text, or of `{env: NAME}` the variable itself."""
-    if not isinstance(given, dict):
-        return text_of(context, given)
-    if list(given) != ["env"]:
+def secret_of(context: dg.ResolutionContext, value: Any) -> Any:
+    """Return a text, or of `{env: NAME}` the variable, which the UI shows by its name."""
+    if not isinstance(value, dict):
+        return text_of(context, value)
+    if list(value) != ["env"]:
         raise InvalidInputError(
-            f"A value with {', '.join(map(repr, given))} is unknown; write a text, or "
+            f"A value with {', '.join(map(repr, value))} is unknown; write a text, or "
             "{env: NAME} for an environment variable.",
             kind="component",
         )
-    return dg.EnvVar(str(given["env"]))
+    return dg.EnvVar(str(value["env"]))
+
+
+def _each(resolve: Callable[[dg.ResolutionContext, Any], Any]) -> dg.Resolver:
+    """Return the resolver of a mapping whose values are resolved one by one."""
+
+    def resolve_all(context: dg.ResolutionContext, values: Any) -> dict[str, Any]:
+        return {str(key): resolve(context, value) for key, value in dict(values or {}).items()}
+
+    return dg.Resolver(resolve_all, model_field_type=dict[str, Any], inject_before_resolve=False)
 
 
 class DescribedModel(dg.Model, dg.Resolvable):
@@ -62,19 +61,12 @@ class DescribedModel(dg.Model, dg.Resolvable):
 
 
 Text = Annotated[str, dg.Resolver(text_of, model_field_type=str, inject_before_resolve=False)]
-Texts = Annotated[
-    dict[str, str],
-    dg.Resolver(texts_of, model_field_type=dict[str, Any], inject_before_resolve=False),
-]
+Texts = Annotated[dict[str, str], _each(text_of)]
 Names = Annotated[list[str], dg.Resolver.passthrough()]
 Secret = Annotated[
     Any, dg.Resolver(secret_of, model_field_type=str | dict[str, str], inject_before_resolve=False)
 ]
-Secrets = Annotated[
-    dict[str, Any],
-    dg.Resolver(secrets_of, model_field_type=dict[str, Any], inject_before_resolve=False),
-]
-
+Secrets = Annotated[dict[str, Any], _each(secret_of)]
 
 OF_THE_RESOURCE = "Key of the catalog's resource; PaimonCatalogComponent makes one called paimon."
 """The description of `resource_key`, where a component takes one."""
@@ -83,10 +75,7 @@ OF_THE_RESOURCE = "Key of the catalog's resource; PaimonCatalogComponent makes o
 def example(
     attributes: Mapping[str, Any], files: Mapping[str, str] | None = None
 ) -> type[dg.Scaffolder[Any]]:
-    """Return a scaffolder of one example.
-
-    Files beside the YAML are given by name.
-    """
+    """Return a scaffolder of one example, with files beside the YAML: name → text."""
 
     class Example(dg.Scaffolder[Any]):
         """Writes the example."""
